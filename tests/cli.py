@@ -1,0 +1,76 @@
+"""Runs fairseq's console scripts the way a user does, from the environment that runs the tests."""
+
+import os
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+from typing import Mapping, Optional
+
+REPO = Path(__file__).resolve().parent.parent
+USER_DIR = str(REPO / "fairseq_attn_plugin")
+
+
+class CliError(AssertionError):
+    """A command ended with another status than expected; the message carries the end of its output."""
+
+
+def run_cli(
+    *args: object,
+    check: bool = True,
+    env: Optional[Mapping[str, str]] = None,
+    timeout: float = 600,
+    cwd: Optional[Path] = None,
+    stdin: Optional[str] = None,
+) -> "subprocess.CompletedProcess[str]":
+    """Run ``args[0]`` (a console script such as ``fairseq-train``) with the other arguments.
+
+    One list or tuple may be passed instead of separate arguments. Output is captured as text, ``stdin`` is fed
+    as text, ``env`` is added to the environment. With ``check`` a non-zero exit status raises
+    :class:`CliError`. The checkout is put on PYTHONPATH, so that nothing depends on the current folder.
+    """
+    command, environment = prepare(*args, env=env)
+    done = subprocess.run(
+        command,
+        env=environment,
+        timeout=timeout,
+        cwd=cwd,
+        input=stdin if stdin is not None else "",
+        text=True,
+        capture_output=True,
+    )
+    if check and done.returncode != 0:
+        raise CliError(
+            "%s\nended with status %d\n--- stdout\n%s\n--- stderr\n%s"
+            % (" ".join(command), done.returncode, done.stdout[-3000:], done.stderr[-6000:])
+        )
+    return done
+
+
+def start_cli(*args: object, env: Optional[Mapping[str, str]] = None) -> "subprocess.Popen[str]":
+    """Start the command without waiting for it (stderr joins stdout): for runs of several processes."""
+    command, environment = prepare(*args, env=env)
+    return subprocess.Popen(
+        command,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def prepare(*args: object, env: Optional[Mapping[str, str]] = None) -> "tuple[list[str], dict[str, str]]":
+    if len(args) == 1 and isinstance(args[0], (list, tuple)):
+        args = tuple(args[0])
+    command = [str(arg) for arg in args]
+    script = Path(sysconfig.get_path("scripts")) / command[0]
+    # the script's own first line may name another interpreter: run it with ours
+    command = [sys.executable, str(script)] + command[1:] if script.exists() else command
+    environment = dict(os.environ, OMP_NUM_THREADS="1", MKL_NUM_THREADS="1", PYTHONIOENCODING="utf-8")
+    # tests of what is written to stderr must not depend on what the developer has exported
+    environment.pop("FAIRSEQ_ATTN_TRACEBACK", None)
+    environment.pop("HYDRA_FULL_ERROR", None)
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(REPO), environment.get("PYTHONPATH")]))
+    environment.update(env or {})
+    return command, environment
