@@ -1,0 +1,156 @@
+"""Interleaved timing, ratios, peak memory, and where they were taken: the benchmark's instruments.
+
+A machine's speed drifts (other programs, temperature), and it drifts for everybody at once. So the systems
+take turns, and what is reported is the median over rounds of the ratio of two times taken close together.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Dict
+
+import fairseq
+import torch
+
+Sample = Dict[str, float]
+
+
+class Clock:
+    """Wall-clock and processor seconds since the last lap; waits for the GPU first."""
+
+    def __init__(self, device: torch.device):
+        self.device = device
+        self.last = self._now()
+
+    def _now(self) -> Sample:
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+        return {"wall": time.perf_counter(), "cpu": time.process_time()}
+
+    def lap(self) -> Sample:
+        now = self._now()
+        since = {name: now[name] - self.last[name] for name in now}
+        self.last = now
+        return since
+
+
+def interleave(
+    runs: Mapping[str, Callable[[], Sample]],
+    rounds: int,
+    warmup: int,
+    tick: Callable[[str], Any] = lambda name: None,
+) -> dict[str, list[Sample]]:
+    """Runs every system once a round and returns each one's samples, one per round.
+
+    Each round starts one system later than the one before, so that nobody is always first. ``warmup`` rounds
+    come before the counted ones and are not kept. Python's garbage is collected between runs, not within
+    them, where it would strike in somebody's measured time.
+    """
+    names = list(runs)
+    samples: dict[str, list[Sample]] = {name: [] for name in names}
+    gc.collect()
+    gc.freeze()  # keeps the collections below short
+    gc.disable()
+    try:
+        for turn in range(-warmup, rounds):
+            shift = turn % len(names)
+            for name in names[shift:] + names[:shift]:
+                tick(name)
+                sample = runs[name]()
+                gc.collect()
+                if turn >= 0:
+                    samples[name].append(sample)
+    finally:
+        gc.enable()
+        gc.unfreeze()
+    return samples
+
+
+def round_ratios(over: Sequence[Sample], under: Sequence[Sample], key: str) -> list[float]:
+    """Time of ``over`` divided by time of ``under``, round by round."""
+    if len(over) != len(under):
+        raise ValueError(f"{len(over)} rounds of one system against {len(under)} of the other")
+    return [a[key] / b[key] for a, b in zip(over, under)]
+
+
+def summary(values: Sequence[float]) -> dict[str, float]:
+    """Median and extremes; the extremes show how noisy the machine was."""
+    return {"median": statistics.median(values), "min": min(values), "max": max(values)}
+
+
+def peak_memory(run: Callable[[], Any], device: torch.device) -> int:
+    """Bytes that ``run`` holds at its worst moment beyond what was held when it began.
+
+    On a GPU the allocator's own high-water mark. On the CPU torch's allocator reports every allocation and
+    release to the profiler, and the peak is that of their running sum: exact for tensors, blind to what a
+    library (oneDNN, MKL) keeps for itself and to the release of what was there before ``run`` began,
+    independent of the rest of the process and of the operating system.
+    """
+    gc.collect()
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+        before = torch.cuda.memory_allocated(device)
+        torch.cuda.reset_peak_memory_stats(device)
+        run()
+        torch.cuda.synchronize(device)
+        return torch.cuda.max_memory_allocated(device) - before
+    activities = [torch.profiler.ProfilerActivity.CPU]
+    with torch.profiler.profile(activities=activities, profile_memory=True) as profile:
+        kept = run()  # what run returns counts until the end, as it would for its caller
+    del kept
+    results = profile.profiler.kineto_results
+    changes = [(event.start_ns(), event.nbytes()) for event in results.events() if event.name() == "[memory]"]
+    held = peak = 0
+    for _, change in sorted(changes, key=lambda pair: pair[0]):
+        held += change
+        peak = max(peak, held)
+    return peak
+
+
+def growth_exponent(sizes: Sequence[float], values: Sequence[float]) -> float:
+    """The p of value ~ size^p between the first and the last point (1 is linear, 2 quadratic)."""
+    return math.log(values[-1] / values[0]) / math.log(sizes[-1] / sizes[0])
+
+
+def grows_at_most_linearly(sizes: Sequence[float], values: Sequence[float], slack: float = 0.02) -> bool:
+    """Whether from each size to the next the value grows by no larger a factor than the size.
+
+    ``slack`` is for sizes that are not a multiple of a chunk.
+    """
+    steps = zip(sizes, sizes[1:], values, values[1:])
+    return all(after / before <= (larger / smaller) * (1 + slack) for smaller, larger, before, after in steps)
+
+
+def environment(device: torch.device) -> dict[str, Any]:
+    """What the figures depend on besides the code."""
+    if device.type == "cuda":
+        name = torch.cuda.get_device_name(device)
+    else:
+        name = cpu_name()
+    return {
+        "device": str(device),
+        "device_name": name,
+        "cpus": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "fairseq": fairseq.__version__,
+        "cuda": torch.version.cuda,
+        "platform": platform.platform(terse=True),
+    }
+
+
+def cpu_name() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:  # not Linux
+        return platform.processor() or platform.machine()
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()

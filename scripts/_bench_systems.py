@@ -1,0 +1,210 @@
+"""What the benchmark measures: systems built through fairseq's own registry, and batches to feed them.
+
+A system is written ``ARCH`` or ``ARCH:option=value,option=value``; its options are those of ``fairseq-train
+--arch ARCH``. Models are built from parsed command-line arguments just as fairseq-train builds them, on a
+dictionary that lives in memory, so nothing is read from disk.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from fairseq import models, options
+from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
+from fairseq.data import Dictionary
+from fairseq.data.language_pair_dataset import collate
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.optim.adam import FairseqAdam
+from fairseq.sequence_generator import SequenceGenerator
+
+from fairseq_attn_plugin.errors import OptionError
+
+TRUTH = {"true": True, "false": False}
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """One set of sizes for every system, so that only the architecture differs."""
+
+    vocab: int = 8000
+    embed: int = 256
+    hidden: int = 256
+    layers: int = 2
+    dropout: float = 0.2
+
+    def as_options(self) -> dict[str, str]:
+        return {
+            "encoder_embed_dim": str(self.embed),
+            "encoder_hidden_size": str(self.hidden),
+            "encoder_layers": str(self.layers),
+            "encoder_bidirectional": "true",
+            "decoder_embed_dim": str(self.embed),
+            "decoder_hidden_size": str(self.hidden),
+            "decoder_layers": str(self.layers),
+            "decoder_out_embed_dim": str(self.embed),
+            "dropout": str(self.dropout),
+        }
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A parsed system: architecture and the options that differ from its defaults."""
+
+    arch: str
+    options: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def parse(cls, text: str) -> Spec:
+        arch, _, rest = text.partition(":")
+        pairs = []
+        for item in filter(None, rest.split(",")):
+            name, equals, value = item.partition("=")
+            if not (name and equals and value):
+                raise OptionError(
+                    f"system {text!r}: {item!r} is not option=value (lstm_soft:input_feeding=none)"
+                )
+            pairs.append((name.strip().lstrip("-").replace("-", "_"), value.strip()))
+        if not arch:
+            raise OptionError(f"system {text!r} names no architecture; {_registered()}")
+        return cls(arch, tuple(pairs))
+
+    def __str__(self) -> str:
+        return self.arch + ("" if not self.options else ":" + ",".join(f"{k}={v}" for k, v in self.options))
+
+
+class MemoryTask:
+    """The part of a translation task that models and criteria look at: one dictionary for both sides."""
+
+    def __init__(self, vocab: int):
+        dictionary = Dictionary()
+        for index in range(vocab - len(dictionary)):
+            dictionary.add_symbol(f"w{index}")
+        self.source_dictionary = self.target_dictionary = dictionary
+
+
+def _registered() -> str:
+    every = models.ARCH_MODEL_REGISTRY
+    ours = sorted(name for name, cls in every.items() if cls.__module__.startswith("fairseq_attn_plugin"))
+    return f"registered: {', '.join(['lstm', *ours])} (and fairseq's other {len(every) - len(ours) - 1})"
+
+
+def training_arguments(spec: Spec, sizes: Sizes) -> argparse.Namespace:
+    """The namespace that ``fairseq-train --arch ...`` would hold for this system.
+
+    Flags are set on the namespace, because the same flag can switch on in one architecture and off in
+    another, according to its default. Raises OptionError for an unknown architecture, option or value.
+    """
+    if spec.arch not in models.ARCH_MODEL_REGISTRY:
+        raise OptionError(f"unknown architecture {spec.arch!r}; {_registered()}")
+    probe = argparse.ArgumentParser(allow_abbrev=False)
+    models.ARCH_MODEL_REGISTRY[spec.arch].add_args(probe)
+    actions = {action.dest: action for action in probe._actions if action.dest != "help"}
+    line = f"no-data --arch {spec.arch} --task translation --optimizer adam --lr 0.001".split()
+    line += ["--criterion", "label_smoothed_cross_entropy", "--label-smoothing", "0.1"]
+    flags = {}
+    for name, value in {**sizes.as_options(), **dict(spec.options)}.items():
+        action = actions.get(name)
+        if action is None:
+            raise OptionError(f"{spec.arch} has no option {name!r}; it has {', '.join(sorted(actions))}")
+        if action.nargs == 0:
+            if value.lower() not in TRUTH:
+                raise OptionError(f"{name}={value} of {spec}: a flag is true or false")
+            flags[name] = TRUTH[value.lower()]
+            continue
+        _check_value(spec, name, value, action)
+        line += [f"--{name.replace('_', '-')}", value]
+    args = options.parse_args_and_arch(options.get_training_parser(), input_args=line)
+    for name, on in flags.items():
+        setattr(args, name, on)
+    return args
+
+
+def _check_value(spec: Spec, name: str, value: str, action: argparse.Action) -> None:
+    try:
+        parsed: Any = action.type(value) if callable(action.type) else value
+    except (TypeError, ValueError) as reason:
+        raise OptionError(f"{name}={value} of {spec} cannot be read: {reason}") from None
+    if action.choices and parsed not in action.choices:
+        raise OptionError(f"{name}={value} of {spec}: choose from {', '.join(map(str, action.choices))}")
+
+
+class System:
+    """One architecture: a model under training, and a second one prepared for decoding.
+
+    fairseq's ``prepare_for_inference_`` cannot be undone, hence two models; they have the same parameters.
+    """
+
+    def __init__(
+        self,
+        spec: Spec,
+        sizes: Sizes,
+        task: MemoryTask,
+        device: torch.device,
+        seed: int,
+        optimizer: str = "adam",
+    ):
+        self.spec, self.task, self.device = spec, task, device
+        config = convert_namespace_to_omegaconf(training_arguments(spec, sizes))
+        self.config = config
+        torch.manual_seed(seed)
+        self.model = models.build_model(config.model, task).to(device).train()
+        self.decoding_model = models.build_model(config.model, task).to(device).eval()
+        self.decoding_model.load_state_dict(self.model.state_dict())
+        self.decoding_model.prepare_for_inference_(config)
+        self.parameters = [p for p in self.model.parameters() if p.requires_grad]
+        self.criterion = LabelSmoothedCrossEntropyCriterion(task, sentence_avg=False, label_smoothing=0.1)
+        self.optimizer = FairseqAdam(config.optimizer, self.parameters) if optimizer == "adam" else None
+
+    def size(self) -> int:
+        return sum(p.numel() for p in self.parameters)
+
+    def generator(self, beam: int, steps: int) -> SequenceGenerator:
+        """Stock beam search that writes ``steps`` words and the end of sentence, always."""
+        return SequenceGenerator(
+            [self.decoding_model],
+            self.task.target_dictionary,
+            beam_size=beam,
+            max_len_a=0,
+            max_len_b=steps,
+            min_len=steps,
+        )
+
+
+def make_batch(task: MemoryTask, length: int, tokens: int, seed: int, device: torch.device) -> dict[str, Any]:
+    """A batch of ``max(1, tokens // length)`` sentence pairs, as fairseq's collater makes it.
+
+    Lengths (with end of sentence) are spread over [0.8 length, length], as batches of similar lengths have
+    them; the longest is ``length`` on both sides. Words are uniform over the dictionary's real symbols.
+    """
+    dictionary = task.source_dictionary
+    draw = torch.Generator().manual_seed(seed)
+    count = max(1, tokens // length)
+    shortest = max(1, int(0.8 * length))
+
+    def sentence(words: int) -> torch.Tensor:
+        body = torch.randint(dictionary.nspecial, len(dictionary), (words - 1,), generator=draw)
+        return torch.cat([body, torch.tensor([dictionary.eos()])])
+
+    def lengths() -> list[int]:
+        drawn = torch.randint(shortest, length + 1, (count,), generator=draw)
+        drawn[0] = length
+        return [int(n) for n in drawn]
+
+    pairs = [
+        {"id": index, "source": sentence(source), "target": sentence(target)}
+        for index, (source, target) in enumerate(zip(lengths(), lengths()))
+    ]
+    return _to(
+        collate(pairs, pad_idx=dictionary.pad(), eos_idx=dictionary.eos()), device
+    )  # source left, target right
+
+
+def _to(value: Any, device: torch.device) -> Any:
+    if torch.is_tensor(value):
+        return value.to(device)
+    if isinstance(value, dict):
+        return {key: _to(item, device) for key, item in value.items()}
+    return value

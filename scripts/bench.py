@@ -1,0 +1,229 @@
+#!/usr/bin/env python3
+"""Speed and memory of the plugin's models against fairseq's stock LSTM, as ratios.
+
+    python scripts/bench.py                                     everything, on the CPU
+    python scripts/bench.py --device cuda --sections train,decode --json bench.json
+    python scripts/bench.py --archs lstm lstm_soft:attention_normalizer=entmax15 --lengths 25
+    python scripts/bench.py --profile lstm_adm --sections train
+
+No data is needed: batches are random. benchmarks/README.md says how to read the tables.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import shlex
+import sys
+import warnings
+from pathlib import Path
+from typing import Any, Optional, Sequence
+
+os.environ.setdefault(
+    "KINETO_LOG_LEVEL", "9"
+)  # the profiler, which the memory meter starts often, would talk
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import torch
+from _bench_attention import aqt_section, memory_section
+from _bench_measure import environment
+from _bench_report import SOFT, STOCK, UNFED, judge, markdown
+from _bench_sections import decode_section, profile, train_section
+from _bench_systems import MemoryTask, Sizes, Spec, System
+from tqdm import tqdm
+
+import fairseq_attn_plugin  # noqa: F401  (registers the architectures)
+from fairseq_attn_plugin.errors import OptionError
+
+SECTIONS = ("train", "decode", "aqt", "memory")
+FED_CONTEXT = "lstm_soft:input_feeding=context"
+DEFAULT_ARCHS = (STOCK, SOFT, FED_CONTEXT, UNFED, "lstm_adm", "lstm_adm_aqt")
+QUICK = {
+    "rounds": 2,
+    "aqt_rounds": 2,
+    "warmup": 1,
+    "lengths": [4, 6],
+    "tokens": 24,
+    "decode_tokens": 12,
+    "beam": 3,
+    "vocab": 60,
+    "embed": 8,
+    "hidden": 8,
+    "layers": 1,
+    "aqt_positions": 12,
+    "aqt_batch": 2,
+    "attention_width": 8,
+    "memory_lengths": [16, 32],
+    "memory_steps": 2,
+}
+
+
+def number_list(text: str) -> list[int]:
+    return [positive(item) for item in text.split(",")]
+
+
+def positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{value} is not at least 1")
+    return value
+
+
+def section_list(text: str) -> list[str]:
+    unknown = [name for name in text.split(",") if name not in SECTIONS]
+    if unknown:
+        raise argparse.ArgumentTypeError(f"unknown section {unknown[0]!r}, choose from {','.join(SECTIONS)}")
+    return text.split(",")
+
+
+def make_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
+    add = parser.add_argument
+    add(
+        "--archs",
+        nargs="+",
+        metavar="ARCH[:opt=value,...]",
+        default=list(DEFAULT_ARCHS),
+        help="systems to compare",
+    )
+    add("--baselines", nargs="+", default=[STOCK, SOFT], help="give ratios against these (lstm lstm_soft)")
+    add("--sections", type=section_list, default=list(SECTIONS), help=f"comma list of {','.join(SECTIONS)}")
+    add("--lengths", type=number_list, default=[10, 25, 50], help="source lengths (default: 10,25,50)")
+    add("--tokens", type=positive, default=2000, help="tokens a training batch (2000)")
+    add("--decode-tokens", type=positive, default=500, help="source tokens a decoding batch (500)")
+    add("--beam", type=positive, default=10)
+    add("--vocab", type=positive, default=8000)
+    add("--embed", type=positive, default=256)
+    add("--hidden", type=positive, default=256)
+    add("--layers", type=positive, default=2)
+    add("--dropout", type=float, default=0.2)
+    add("--optimizer", choices=["adam", "none"], default="adam", help="none: training steps without update")
+    add("--aqt-positions", type=positive, default=200, help="N and T of the aqt section (200)")
+    add("--aqt-batch", type=positive, default=4)
+    add("--attention-width", type=positive, default=256, help="D of the aqt and memory sections (256)")
+    add("--aqt-rounds", type=positive, default=3, help="rounds of the aqt section (3)")
+    add("--mechanisms", nargs="+", default=["soft", "mqt", "aqt"], help="mechanisms of the memory section")
+    add("--memory-lengths", type=number_list, default=[250, 500, 1000, 2000])
+    add("--memory-steps", type=positive, default=10, help="decoder steps in the memory section (10)")
+    add("--rounds", type=positive, default=7)
+    add("--warmup", type=int, default=1, help="rounds that are run first and not counted (1)")
+    add(
+        "--clock",
+        choices=["auto", "wall", "cpu"],
+        default="auto",
+        help="cpu: processor time, which other programs on the machine disturb least; auto: cpu for one "
+        "thread on the CPU, otherwise wall",
+    )
+    add("--device", default="cpu", help="cpu, cuda, cuda:1, ...")
+    add("--threads", type=positive, help="torch's CPU threads (default: torch's own choice)")
+    add("--seed", type=int, default=1)
+    add("--json", type=Path, metavar="PATH", help="write every measurement there")
+    add("--profile", metavar="ARCH", help="print torch.profiler's table of ARCH, measure nothing")
+    add("--profile-rows", type=positive, default=25)
+    add("--quick", action="store_true", help="tiny sizes, two rounds: to see that it runs, not to measure")
+    return parser
+
+
+def parse(argv: Optional[Sequence[str]]) -> argparse.Namespace:
+    parser = make_parser()
+    if parser.parse_args(argv).quick:
+        parser.set_defaults(**QUICK)
+    return parser.parse_args(argv)
+
+
+def open_device(name: str) -> torch.device:
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise OptionError(f"--device {name}: not a device; use cpu or cuda") from None
+    if device.type not in ("cpu", "cuda"):
+        raise OptionError(f"--device {name}: only cpu and cuda can be measured")
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise OptionError(f"--device {name}: torch sees no GPU here; use cpu")
+    return device
+
+
+def build_systems(texts: Sequence[str], args: argparse.Namespace, device: torch.device) -> dict[str, System]:
+    specs = [Spec.parse(text) for text in texts]
+    sizes = Sizes(args.vocab, args.embed, args.hidden, args.layers, args.dropout)
+    task = MemoryTask(args.vocab)
+    return {str(spec): System(spec, sizes, task, device, args.seed, args.optimizer) for spec in specs}
+
+
+def settings_of(args: argparse.Namespace, device: torch.device) -> dict[str, Any]:
+    settings = dict(vars(args))
+    for name in ("json", "profile", "profile_rows"):
+        del settings[name]
+    settings["sizes"] = {
+        name: settings.pop(name) for name in ("vocab", "embed", "hidden", "layers", "dropout")
+    }
+    if settings["clock"] == "auto":
+        settings["clock"] = "cpu" if device.type == "cpu" and torch.get_num_threads() == 1 else "wall"
+    return settings
+
+
+def measure(settings: dict[str, Any], systems: dict[str, System], device: torch.device) -> dict[str, Any]:
+    turns = (settings["rounds"] + settings["warmup"]) * len(systems) * len(settings["lengths"])
+    ticks = {
+        "train": turns,
+        "decode": turns,
+        "aqt": 2 * settings["aqt_rounds"],
+        "memory": len(settings["mechanisms"]) * len(settings["memory_lengths"]),
+    }
+    sections: dict[str, Any] = {}
+    with tqdm(total=sum(ticks[name] for name in settings["sections"]), unit="run", file=sys.stderr) as bar:
+
+        def tick(name: str) -> None:
+            bar.set_description(name, refresh=False)
+            bar.update()
+
+        for name, run in (("train", train_section), ("decode", decode_section)):
+            if name in settings["sections"]:
+                sections[name] = run(systems, settings, device, tick)
+        for name, alone in (("aqt", aqt_section), ("memory", memory_section)):
+            if name in settings["sections"]:
+                sections[name] = alone(settings, device, tick)
+    return sections
+
+
+def main(argv: Optional[Sequence[str]] = None) -> int:
+    args = parse(argv)
+    logging.getLogger("hydra").setLevel(logging.WARNING)
+    for about in ({"module": r"hydra\.|fairseq\."}, {"message": r"\n'config' is validated"}):
+        warnings.filterwarnings("ignore", **about)  # fairseq's own use of hydra
+    try:
+        if args.threads:
+            torch.set_num_threads(args.threads)
+        device = open_device(args.device)
+        settings = settings_of(args, device)
+        if args.profile:
+            (system,) = build_systems([args.profile], args, device).values()
+            print(profile(system, settings, args.sections, device, args.profile_rows))
+            return 0
+        wanted = args.archs if {"train", "decode"} & set(args.sections) else []
+        systems = build_systems(wanted, args, device)
+        sections = measure(settings, systems, device)
+    except OptionError as error:
+        print(f"bench.py: error: {error}", file=sys.stderr)
+        return 2
+    report = {
+        "command": shlex.join(["python", "scripts/bench.py", *(sys.argv[1:] if argv is None else argv)]),
+        "environment": environment(device),
+        "settings": settings,
+        "parameters": {name: system.size() for name, system in systems.items()},
+        "sections": sections,
+        "targets": judge(sections),
+    }
+    print(markdown(report))
+    if args.json:
+        args.json.parent.mkdir(parents=True, exist_ok=True)
+        args.json.write_text(json.dumps(report, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
