@@ -47,6 +47,8 @@ TARGETS = (
     Target("memory", "soft", "N", "growth", "at most", 1.0),
     Target("memory", "mqt", "N", "growth", "at most", 1.0),
     Target("memory", "aqt", "N", "growth", "at most", 1.0),
+    Target("memory", "mqt:chunk_size=8", "N", "growth", "at most", 1.0),
+    Target("memory", "aqt:chunk_size=8", "N", "growth", "at most", 1.0),
 )
 
 

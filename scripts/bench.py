@@ -39,6 +39,7 @@ from fairseq_attn_plugin.errors import OptionError
 
 SECTIONS = ("train", "decode", "aqt", "memory")
 FED_CONTEXT = "lstm_soft:input_feeding=context"
+MECHANISMS = ["soft", "mqt", "aqt", "mqt:chunk_size=8", "aqt:chunk_size=8"]
 DEFAULT_ARCHS = (STOCK, SOFT, FED_CONTEXT, UNFED, "lstm_adm", "lstm_adm_aqt")
 QUICK = {
     "rounds": 2,
@@ -105,8 +106,8 @@ def make_parser() -> argparse.ArgumentParser:
     add("--aqt-positions", type=positive, default=200, help="N and T of the aqt section (200)")
     add("--aqt-batch", type=positive, default=4)
     add("--attention-width", type=positive, default=256, help="D of the aqt and memory sections (256)")
-    add("--aqt-rounds", type=positive, default=3, help="rounds of the aqt section (3)")
-    add("--mechanisms", nargs="+", default=["soft", "mqt", "aqt"], help="mechanisms of the memory section")
+    add("--aqt-rounds", type=positive, default=2, help="rounds of the aqt section (2)")
+    add("--mechanisms", nargs="+", default=MECHANISMS, help="of the memory section")
     add("--memory-lengths", type=number_list, default=[250, 500, 1000, 2000])
     add("--memory-steps", type=positive, default=10, help="decoder steps in the memory section (10)")
     add("--rounds", type=positive, default=7)
