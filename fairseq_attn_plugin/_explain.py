@@ -1,0 +1,148 @@
+"""Turns what stock fairseq raises for a user's mistake into one line: option, value, what would be right.
+
+Each rule looks at an exception and at the local variables of fairseq's frames in its trace (the only place
+where the file or the configuration in question is named), and answers a line or None.
+"""
+
+import glob
+import os
+import re
+from typing import Callable, List, Optional
+
+from fairseq_attn_plugin import _explain_checkpoints
+from fairseq_attn_plugin._explain_checkpoints import architecture
+from fairseq_attn_plugin._trace import get, is_inside, local
+
+Rule = Callable[[BaseException], Optional[str]]
+
+
+def explain(error: BaseException) -> Optional[str]:
+    """The line for a known mistake, None for everything else."""
+    for rule in RULES:
+        line = rule(error)
+        if line is not None:
+            return line
+    return None
+
+
+def from_worker(error: BaseException) -> Optional[str]:
+    """An OptionError of a spawned process or a data-loading worker arrives as the text of its trace."""
+    text = str(error)
+    if "Traceback (most recent call last)" not in text:
+        return None
+    last = text.strip().splitlines()[-1]
+    match = re.match(r"fairseq_attn_plugin\.errors\.OptionError: (.*)", last)
+    return match.group(1) if match else None
+
+
+def sample_too_long(error: BaseException) -> Optional[str]:
+    match = re.match(r"Size of sample #(\d+) is invalid \(=(.*?)\) since max_positions=(.*), skip this", str(error))
+    if match is None:
+        return None
+    sample, sizes, limits = match.group(1), _numbers(match.group(2)), _numbers(match.group(3))
+    if len(sizes) != 2 or len(limits) != 2:
+        return (
+            "sample %s has %s tokens, the model takes at most %s: leave such samples out with "
+            "--skip-invalid-size-inputs-valid-test" % (sample, match.group(2), match.group(3))
+        )
+    faults = [
+        "%d %s tokens (with end of sentence), more than --max-%s-positions %d" % (size, side, side, limit)
+        for size, side, limit in zip(sizes, ("source", "target"), limits)
+        if size > limit
+    ]
+    return (
+        "sample %s has %s: raise the limit (a trained model's own with --model-overrides), or leave such "
+        "samples out with --skip-invalid-size-inputs-valid-test" % (sample, " and ".join(faults))
+    )
+
+
+def _numbers(text: str) -> List[int]:
+    return [int(number) for number in re.findall(r"\d+", re.sub(r"np\.\w+\(", "(", text))]
+
+
+def dataset_not_found(error: BaseException) -> Optional[str]:
+    match = re.match(r"Dataset not found: (\S+) \((.*)\)", str(error))
+    if match is None:
+        return None
+    split, folder = match.groups()
+    # a split consists of NAME.SRC-TGT.SRC.idx and so on
+    files = [os.path.basename(path).split(".") for path in glob.glob(os.path.join(folder, "*.idx"))]
+    present = sorted({"%s (%s)" % (parts[0], parts[1]) for parts in files if len(parts) > 3})
+    return (
+        "the data folder %s has no split '%s' that suits --source-lang, --target-lang and --dataset-impl "
+        "(--train-subset, --valid-subset, --gen-subset choose the split): it has %s"
+        % (folder, split, ", ".join(present) or "no binarised split; fairseq-preprocess makes them")
+    )
+
+
+def data_folder(error: BaseException) -> Optional[str]:
+    filename = getattr(error, "filename", None)
+    if isinstance(error, FileNotFoundError) and isinstance(filename, str):
+        listed = filename == local(error, "infer_language_pair", "path")
+        if listed or re.match(r"dict\..*\.txt\Z", os.path.basename(filename)):
+            folder = filename if listed else os.path.dirname(filename)
+            lack = "it has no %s" % os.path.basename(filename) if os.path.isdir(folder) else "no such folder"
+            return "data folder %s: %s; give the folder that fairseq-preprocess --destdir wrote" % (
+                folder,
+                lack,
+            )
+    if str(error).startswith("Could not infer language pair"):
+        return (
+            "the data folder has no split of which the languages can be told: give the folder that "
+            "fairseq-preprocess --destdir wrote, or --source-lang and --target-lang"
+        )
+    return None
+
+
+def unknown_model(error: BaseException) -> Optional[str]:
+    match = re.match(r"Could not infer (model|task) type from", str(error))
+    if match is None:
+        return None
+    cfg = local(error, "build_model" if match.group(1) == "model" else "setup_task", "cfg")
+    asked = architecture(cfg) or get(cfg, "task")
+    return "%s '%s' is unknown%s" % (match.group(1), asked, _close_architectures(str(asked)))
+
+
+def missing_task(error: BaseException) -> Optional[str]:
+    """fairseq-validate is the one tool without a default task."""
+    if isinstance(error, KeyError) and is_inside(error, "fairseq/options.py") and error.args == (None,):
+        return "--task is missing: give the task that the model was trained with, as in --task translation"
+    return None
+
+
+def _close_architectures(name: str) -> str:
+    from difflib import get_close_matches
+
+    from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_DATACLASS_REGISTRY
+
+    close = get_close_matches(name, sorted({*ARCH_MODEL_REGISTRY, *MODEL_DATACLASS_REGISTRY}), 4)
+    return "; did you mean %s?" % " or ".join(close) if close else ""
+
+
+def needs_gpu(error: BaseException) -> Optional[str]:
+    if str(error) == "Torch not compiled with CUDA enabled" and is_inside(error, "fp16_optimizer", innermost=False):
+        return "--fp16 trains on a GPU only: leave it out on the CPU"
+    if isinstance(error, AttributeError) and "xla_device" in str(error):
+        return "--bf16 trains on a GPU or TPU only: leave it out on the CPU"
+    return None
+
+
+def stock_check(error: BaseException) -> Optional[str]:
+    """fairseq's own checks of options name them in the message: the first line says it all."""
+    checks = (AssertionError, ValueError, NotImplementedError)
+    if isinstance(error, checks) and re.search(r"--[a-z]", str(error)) and is_inside(error, "/fairseq(_cli)?/"):
+        return str(error).splitlines()[0][:300]
+    return None
+
+
+RULES: List[Rule] = [
+    from_worker,
+    sample_too_long,
+    dataset_not_found,
+    data_folder,
+    *_explain_checkpoints.RULES,
+    unknown_model,
+    missing_task,
+    needs_gpu,
+    stock_check,
+]
