@@ -1,0 +1,54 @@
+"""Packaging of fairseq_attn_plugin.
+
+fairseq builds only against the torch and numpy that are installed already (``--no-build-isolation``): a plain
+``pip install .`` in an empty environment fails, or pulls a second torch. ``scripts/setup.sh`` has the order.
+"""
+
+import re
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+HERE = Path(__file__).resolve().parent
+VERSION = re.search(r'__version__ = "([^"]+)"', (HERE / "fairseq_attn_plugin" / "__init__.py").read_text()).group(1)
+README = HERE / "README.md"
+
+setup(
+    name="fairseq_attn_plugin",
+    version=VERSION,
+    description="LSTM sequence-to-sequence models for fairseq in which the attention mechanism varies",
+    long_description=README.read_text(encoding="utf-8") if README.exists() else "",
+    long_description_content_type="text/markdown",
+    packages=find_packages(include=["fairseq_attn_plugin", "fairseq_attn_plugin.*"]),
+    package_data={"fairseq_attn_plugin": ["py.typed"]},
+    python_requires=">=3.8",
+    install_requires=[
+        # fairseq 0.12.2 installs on Python 3.11 and then fails when it is imported
+        "fairseq-fixed>=0.12.3; python_version >= '3.11'",
+        "fairseq>=0.12.2,<0.13; python_version < '3.11'",
+        "torch>=1.13",
+        "numpy",
+        "entmax>=1.1",
+        "sacrebleu>=2.0",
+        "sacremoses",
+        "sentencepiece",
+        "subword-nmt>=0.3.7",
+        "tqdm",
+    ],
+    extras_require={
+        # tensorboardX: fairseq's --tensorboard-logdir
+        "analysis": ["matplotlib>=3.5", "tensorboardX"],
+        "dev": [
+            "pytest>=7",
+            "pytest-xdist",
+            "ruff",
+            "mypy",
+            # configs/ launches grids on a SLURM cluster through it; the launchers before 1.2 need hydra 1.0
+            "hydra-submitit-launcher>=1.2; python_version >= '3.11'",
+        ],
+    },
+    classifiers=[
+        "Programming Language :: Python :: 3",
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
+    ],
+)
