@@ -1,0 +1,136 @@
+"""Score functions: how well a decoder state s fits an encoding h_j.
+
+    dot         s . h_j                          (Luong et al. 2015)
+    scaled_dot  s . h_j / sqrt(D)                (Vaswani et al. 2017)
+    general     s . (W h_j)                      (Luong et al. 2015; "bilinear")
+    additive    u . tanh(W s + V h_j + b)        (Bahdanau et al. 2015; "MLP")
+
+A score is split in two: :meth:`Score.precompute` makes one key per encoding, :meth:`Score.forward` compares
+queries with keys.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Callable, Dict, List, Optional, Type
+
+import torch
+from torch import Tensor, nn
+
+from ..errors import OptionError
+from ..ops.deferred import matmul_transposed
+
+__all__ = ["Score", "build_score", "projection", "register_score", "score_names"]
+
+_SCORES: Dict[str, Type[Score]] = {}
+
+
+class Score(nn.Module):
+    """``precompute``: encodings ``[B, N, Dh]`` to keys ``[B, N, Dk]``; ``forward``: queries ``[B, T, Ds]`` and
+    keys to ``[B, T, N]``."""
+
+    def __init__(self, query_dim: int, memory_dim: int, hidden_dim: Optional[int] = None):
+        super().__init__()
+
+    def precompute(self, encodings: Tensor) -> Tensor:
+        raise NotImplementedError
+
+    def forward(self, query: Tensor, keys: Tensor) -> Tensor:
+        raise NotImplementedError
+
+
+def projection(inputs: int, outputs: int, bias: bool = True) -> nn.Linear:
+    """A linear layer drawn uniformly from [-0.1, 0.1], as stock fairseq's LSTM and the papers draw all parameters."""
+    layer = nn.Linear(inputs, outputs, bias=bias)
+    for parameter in layer.parameters():
+        nn.init.uniform_(parameter, -0.1, 0.1)
+    return layer
+
+
+def register_score(name: str) -> Callable[[Type[Score]], Type[Score]]:
+    """Class decorator that makes a score available as ``--attention-score NAME``."""
+
+    def register(cls: Type[Score]) -> Type[Score]:
+        if name in _SCORES:
+            raise ValueError(f"the score {name!r} is registered already, by {_SCORES[name].__name__}")
+        _SCORES[name] = cls
+        return cls
+
+    return register
+
+
+def score_names() -> List[str]:
+    return sorted(_SCORES)
+
+
+def build_score(name: str, query_dim: int, memory_dim: int, hidden_dim: Optional[int] = None) -> Score:
+    """The score ``name``.
+
+    Raises:
+        OptionError: unknown name, or dimensions that the score cannot compare
+    """
+    if name not in _SCORES:
+        raise OptionError(f"--attention-score {name}: unknown score; choose from {', '.join(score_names())}")
+    if hidden_dim is not None and hidden_dim < 1:
+        raise OptionError(f"--attention-hidden-dim {hidden_dim}: must be at least 1")
+    return _SCORES[name](query_dim, memory_dim, hidden_dim)
+
+
+@register_score("dot")
+class DotScore(Score):
+    name = "dot"
+
+    def __init__(self, query_dim: int, memory_dim: int, hidden_dim: Optional[int] = None):
+        super().__init__(query_dim, memory_dim, hidden_dim)
+        if query_dim != memory_dim:
+            raise OptionError(
+                f"--attention-score {self.name}: the decoder state has {query_dim} units (--decoder-hidden-size) and "
+                f"the source encodings have {memory_dim} (--encoder-hidden-size, doubled by "
+                "--encoder-bidirectional); make them equal, or choose general or additive"
+            )
+
+    def precompute(self, encodings: Tensor) -> Tensor:
+        return encodings
+
+    def forward(self, query: Tensor, keys: Tensor) -> Tensor:
+        return matmul_transposed(query, keys)
+
+
+@register_score("scaled_dot")
+class ScaledDotScore(DotScore):
+    name = "scaled_dot"
+
+    def forward(self, query: Tensor, keys: Tensor) -> Tensor:
+        return matmul_transposed(query * (1 / math.sqrt(query.size(-1))), keys)
+
+
+@register_score("general")
+class GeneralScore(Score):
+    """W is applied to the encodings, once per sentence, rather than to every query."""
+
+    def __init__(self, query_dim: int, memory_dim: int, hidden_dim: Optional[int] = None):
+        super().__init__(query_dim, memory_dim, hidden_dim)
+        self.projection = projection(memory_dim, query_dim, bias=False)
+
+    def precompute(self, encodings: Tensor) -> Tensor:
+        return self.projection(encodings)
+
+    def forward(self, query: Tensor, keys: Tensor) -> Tensor:
+        return matmul_transposed(query, keys)
+
+
+@register_score("additive")
+class AdditiveScore(Score):
+    def __init__(self, query_dim: int, memory_dim: int, hidden_dim: Optional[int] = None):
+        super().__init__(query_dim, memory_dim, hidden_dim)
+        hidden_dim = hidden_dim or query_dim
+        self.query_projection = projection(query_dim, hidden_dim, bias=False)
+        self.memory_projection = projection(memory_dim, hidden_dim)
+        self.vector = nn.Parameter(torch.empty(hidden_dim).uniform_(-0.1, 0.1))
+
+    def precompute(self, encodings: Tensor) -> Tensor:
+        return self.memory_projection(encodings)
+
+    def forward(self, query: Tensor, keys: Tensor) -> Tensor:
+        hidden = torch.tanh(self.query_projection(query).unsqueeze(2) + keys.unsqueeze(1))
+        return torch.matmul(hidden, self.vector)

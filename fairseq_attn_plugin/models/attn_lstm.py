@@ -1,0 +1,268 @@
+"""LSTM encoder-decoder models with any attention mechanism, and the named architectures.
+
+``attn_lstm`` has stock fairseq ``lstm``'s options and defaults plus ``--attention`` and its own; ``lstm_soft``,
+    ``lstm_adm`` and
+``lstm_adm_aqt`` are the same model with the sizes of the attention-density-matrix paper. Each is a dataclass
+    model, so that
+``fairseq-train --arch NAME`` and ``model: {_name: NAME}`` in YAML mean the same.
+"""
+
+from dataclasses import dataclass, field, make_dataclass
+from typing import Any, Callable, Dict, List, Optional, Type
+
+from fairseq import utils
+from fairseq.dataclass import FairseqDataclass
+from fairseq.dataclass.utils import gen_parser_from_dataclass
+from fairseq.models import MODEL_REGISTRY, FairseqEncoderDecoderModel, register_model
+from torch import Tensor, nn
+
+from .. import attention as attentions
+from ..errors import OptionError
+from ._decoder import LSTMDecoder
+from ._encoder import LSTMEncoder, uniform_
+
+__all__ = ["AttnLSTMConfig", "AttnLSTMModel", "register_architecture"]
+
+INPUT_FEEDING = ("output", "context", "none")
+
+
+def _option(default: Any, text: str) -> Any:
+    return field(default=default, metadata={"help": text})
+
+
+@dataclass
+class _BaseConfig(FairseqDataclass):
+    attention: str = _option("soft", "attention mechanism")
+    input_feeding: str = _option(
+        "output", "what is fed to the next step: output (attentional output), context, or none"
+    )
+    dropout: float = _option(0.1, "dropout probability")
+    encoder_embed_dim: int = _option(512, "encoder embedding dimension")
+    encoder_embed_path: Optional[str] = _option(None, "path to pre-trained encoder embedding")
+    encoder_freeze_embed: bool = _option(False, "freeze encoder embeddings")
+    encoder_hidden_size: Optional[int] = _option(
+        None, "encoder hidden size, per direction (default: --encoder-embed-dim)"
+    )
+    encoder_layers: int = _option(1, "number of encoder layers")
+    encoder_bidirectional: bool = _option(False, "make all layers of encoder bidirectional")
+    decoder_embed_dim: int = _option(512, "decoder embedding dimension")
+    decoder_embed_path: Optional[str] = _option(None, "path to pre-trained decoder embedding")
+    decoder_freeze_embed: bool = _option(False, "freeze decoder embeddings")
+    decoder_hidden_size: Optional[int] = _option(None, "decoder hidden size (default: --decoder-embed-dim)")
+    decoder_layers: int = _option(1, "number of decoder layers, free of the encoder's")
+    decoder_out_embed_dim: int = _option(512, "decoder output embedding dimension")
+    decoder_attention: str = _option("True", "decoder attention; False decodes from the encoder's last state alone")
+    decoder_zero_init: bool = _option(False, "start the decoder from zeros instead of the encoder's last states")
+    adaptive_softmax_cutoff: Optional[str] = _option(
+        None, "comma-separated cut-offs of an adaptive softmax; must be used with the adaptive_loss criterion"
+    )
+    share_decoder_input_output_embed: bool = _option(False, "share decoder input and output embeddings")
+    share_all_embeddings: bool = _option(
+        False, "share encoder, decoder and output embeddings (requires shared dictionary and embed dim)"
+    )
+    encoder_dropout_in: Optional[float] = _option(None, "dropout of encoder embeddings (default: --dropout)")
+    encoder_dropout_out: Optional[float] = _option(
+        None, "dropout of encoder outputs and between layers (default: --dropout)"
+    )
+    decoder_dropout_in: Optional[float] = _option(None, "dropout of decoder embeddings (default: --dropout)")
+    decoder_dropout_out: Optional[float] = _option(
+        None, "dropout of decoder outputs and between layers (default: --dropout)"
+    )
+
+
+def _with_attention_options(name: str, base: type) -> type:
+    """``base`` with the options of every registered mechanism as further fields."""
+    extra: List[Any] = []
+    for option in attentions.options().values():
+        extra.append((option.name, option.type, _option(option.field.default, option.field.metadata["help"])))
+    return make_dataclass(name, extra, bases=(base,), namespace={"__module__": __name__})
+
+
+AttnLSTMConfig: Type[Any] = _with_attention_options("AttnLSTMConfig", _BaseConfig)
+
+
+def _default(value: Any, fallback: Any) -> Any:
+    return fallback if value is None else value
+
+
+# fairseq's own parsers of such strings call eval(), and a configuration may come out of somebody else's checkpoint.
+def _boolean(option: str, value: Any) -> bool:
+    words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+    if str(value).lower() not in words:
+        raise OptionError(f"{option} {value}: must be True or False")
+    return words[str(value).lower()]
+
+
+def _integers(option: str, value: Any) -> List[int]:
+    try:
+        return [int(item) for item in str(value).strip("[]()").split(",")]
+    except ValueError:
+        raise OptionError(f"{option} {value}: must be integers with commas between them, as in 10000,50000") from None
+
+
+def _check(config: Any, task: Any) -> None:
+    """Raises OptionError for options that do not go together."""
+    if config.input_feeding not in INPUT_FEEDING:
+        raise OptionError(f"--input-feeding {config.input_feeding}: unknown; choose from {', '.join(INPUT_FEEDING)}")
+    for name in ("encoder_layers", "decoder_layers", "encoder_embed_dim", "decoder_embed_dim", "decoder_out_embed_dim"):
+        if config[name] < 1:
+            raise OptionError(f"--{name.replace('_', '-')} {config[name]}: must be at least 1")
+    if config.share_all_embeddings:
+        if task.source_dictionary != task.target_dictionary:
+            raise OptionError(
+                "--share-all-embeddings requires a joint dictionary; prepare the data with fairseq-preprocess "
+                "--joined-dictionary"
+            )
+        if config.encoder_embed_dim != config.decoder_embed_dim:
+            raise OptionError(
+                f"--share-all-embeddings requires --encoder-embed-dim ({config.encoder_embed_dim}) to match "
+                f"--decoder-embed-dim ({config.decoder_embed_dim})"
+            )
+        if config.decoder_embed_path and config.decoder_embed_path != config.encoder_embed_path:
+            raise OptionError(
+                "--share-all-embeddings does not go with a --decoder-embed-path of its own; give --encoder-embed-path"
+            )
+    shares_output = config.share_all_embeddings or config.share_decoder_input_output_embed
+    if shares_output and config.decoder_embed_dim != config.decoder_out_embed_dim:
+        raise OptionError(
+            "--share-decoder-input-output-embed (and --share-all-embeddings) requires --decoder-embed-dim "
+            f"({config.decoder_embed_dim}) to match --decoder-out-embed-dim ({config.decoder_out_embed_dim})"
+        )
+
+
+def _embedding(dictionary: Any, dim: int, path: Optional[str], freeze: bool, option: str) -> nn.Embedding:
+    embedding = nn.Embedding(len(dictionary), dim, padding_idx=dictionary.pad())
+    uniform_(embedding)
+    nn.init.zeros_(embedding.weight[dictionary.pad()])
+    if path:
+        try:
+            vectors = utils.parse_embedding(path)
+        except (OSError, ValueError, IndexError) as error:
+            raise OptionError(f"{option} {path}: cannot be read as a text file of word vectors ({error})") from None
+        width = len(next(iter(vectors.values()), ()))
+        if width != dim:
+            raise OptionError(f"{option} {path}: its vectors have {width} dimensions, the model's embeddings {dim}")
+        utils.print_embed_overlap(vectors, dictionary)
+        embedding = utils.load_embedding(vectors, dictionary, embedding)
+    embedding.weight.requires_grad = not freeze
+    return embedding
+
+
+@register_model("attn_lstm", dataclass=AttnLSTMConfig)
+class AttnLSTMModel(FairseqEncoderDecoderModel):
+    """LSTM encoder, LSTM decoder, and the attention that ``--attention`` names."""
+
+    encoder: LSTMEncoder
+    decoder: LSTMDecoder
+
+    @classmethod
+    def add_args(cls, parser: Any) -> None:
+        """Adds the model's options to an argument parser."""
+        # From the base's configuration: fairseq turns a flag whose default is True into its opposite, so that an
+        # architecture that is bidirectional by default would become unidirectional by --encoder-bidirectional.
+        gen_parser_from_dataclass(parser, AttnLSTMConfig(), delete_default=True)
+
+    @classmethod
+    def build_model(cls, cfg: Any, task: Any) -> "AttnLSTMModel":
+        """Builds the model from its configuration.
+
+        Raises:
+            OptionError: options with wrong values, or that do not go together
+        """
+        _check(cfg, task)
+        source, target = task.source_dictionary, task.target_dictionary
+        limits = getattr(task, "cfg", None)
+        source_embedding = _embedding(
+            source, cfg.encoder_embed_dim, cfg.encoder_embed_path, cfg.encoder_freeze_embed, "--encoder-embed-path"
+        )
+        if cfg.share_all_embeddings:
+            target_embedding = source_embedding
+        else:
+            target_embedding = _embedding(
+                target, cfg.decoder_embed_dim, cfg.decoder_embed_path, cfg.decoder_freeze_embed, "--decoder-embed-path"
+            )
+        encoder = LSTMEncoder(
+            source,
+            source_embedding,
+            hidden_size=_default(cfg.encoder_hidden_size, cfg.encoder_embed_dim),
+            num_layers=cfg.encoder_layers,
+            bidirectional=cfg.encoder_bidirectional,
+            dropout_in=_default(cfg.encoder_dropout_in, cfg.dropout),
+            dropout_out=_default(cfg.encoder_dropout_out, cfg.dropout),
+            max_source_positions=getattr(limits, "max_source_positions", 1e5),
+        )
+        hidden_size = _default(cfg.decoder_hidden_size, cfg.decoder_embed_dim)
+        cutoff = cfg.adaptive_softmax_cutoff
+        decoder = LSTMDecoder(
+            target,
+            target_embedding,
+            cls.build_attention(cfg, hidden_size, encoder.output_units),
+            memory_dim=encoder.output_units,
+            hidden_size=hidden_size,
+            num_layers=cfg.decoder_layers,
+            out_embed_dim=cfg.decoder_out_embed_dim,
+            input_feeding=cfg.input_feeding,
+            zero_init=cfg.decoder_zero_init,
+            dropout_in=_default(cfg.decoder_dropout_in, cfg.dropout),
+            dropout_out=_default(cfg.decoder_dropout_out, cfg.dropout),
+            share_input_output_embed=cfg.share_all_embeddings or cfg.share_decoder_input_output_embed,
+            adaptive_softmax_cutoff=None if cutoff is None else _integers("--adaptive-softmax-cutoff", cutoff),
+            max_target_positions=getattr(limits, "max_target_positions", 1e5),
+        )
+        return cls(encoder, decoder)
+
+    @classmethod
+    def build_attention(cls, cfg: Any, query_dim: int, memory_dim: int) -> Optional[attentions.Attention]:
+        mechanism = attentions.attention_class(cfg.attention)  # a wrong name is an error even where attention is off
+        if not _boolean("--decoder-attention", cfg.decoder_attention):
+            return None
+        options = {option.name: cfg[option.name] for option in attentions.options_of(mechanism.Config)}
+        return attentions.build_attention(cfg.attention, query_dim, memory_dim, **options)
+
+    def forward(self, src_tokens: Tensor, src_lengths: Tensor, prev_output_tokens: Tensor, **kwargs: Any) -> Any:
+        """Returns logits ``[B, T, V]`` and ``{"attn": [weights [B, T, N]]}``."""
+        encoder_out = self.encoder(src_tokens, src_lengths=src_lengths)
+        return self.decoder(prev_output_tokens, encoder_out=encoder_out, **kwargs)
+
+
+def register_architecture(name: str, **defaults: Any) -> Callable[[Type[Any]], Type[Any]]:
+    """Registers a model class under a further name whose configuration has other defaults.
+
+    fairseq returns the earlier class for a duplicate name without a word; this raises ValueError.
+    """
+    if name in MODEL_REGISTRY:
+        raise ValueError(f"the model {name!r} is registered already, by {MODEL_REGISTRY[name].__name__}")
+
+    def register(cls: Type[Any]) -> Type[Any]:
+        base = getattr(cls, "__dataclass")
+        known: Dict[str, Any] = base.__dataclass_fields__
+        fields = [
+            (key, known[key].type, field(default=value, metadata=dict(known[key].metadata)))
+            for key, value in defaults.items()
+        ]
+        title = "".join(part.title() for part in name.split("_"))
+        config = make_dataclass(title + "Config", fields, bases=(base,), namespace={"__module__": __name__})
+        # A subclass, because fairseq stores the dataclass on the model class.
+        subclass = type(title, (cls,), {"__doc__": cls.__doc__, "__module__": __name__})
+        globals()[config.__name__] = config
+        return register_model(name, dataclass=config)(subclass)
+
+    return register
+
+
+# 2-layer BiLSTM encoder, 2-layer LSTM decoder, 256 units everywhere, dropout 0.2 (section 4.3 of the paper).
+PAPER_SIZES: Dict[str, Any] = {
+    "dropout": 0.2,
+    "encoder_embed_dim": 256,
+    "encoder_hidden_size": 256,
+    "encoder_layers": 2,
+    "encoder_bidirectional": True,
+    "decoder_embed_dim": 256,
+    "decoder_hidden_size": 256,
+    "decoder_layers": 2,
+    "decoder_out_embed_dim": 256,
+}
+
+LSTMSoft = register_architecture("lstm_soft", attention="soft", **PAPER_SIZES)(AttnLSTMModel)
+LSTMADM = register_architecture("lstm_adm", attention="mqt", **PAPER_SIZES)(AttnLSTMModel)
+LSTMADMAQT = register_architecture("lstm_adm_aqt", attention="aqt", **PAPER_SIZES)(AttnLSTMModel)

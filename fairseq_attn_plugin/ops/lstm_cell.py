@@ -1,0 +1,65 @@
+"""The element-wise part of an LSTM step, as one autograd node.
+
+    i, f, o = sigmoid(gates_i), sigmoid(gates_f), sigmoid(gates_o);   g = tanh(gates_g)
+    c = f * c_prev + i * g;   h = o * tanh(c)                         (Hochreiter and Schmidhuber 1997, with forget
+    gates)
+
+``torch.nn.LSTMCell`` ties this to its two matrix products. In a decoder with input feeding those are better
+    arranged by hand (the
+embedding part of all steps in one product, see ``models/_decoder.py``), which leaves the element-wise part as a
+function of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Tuple
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+
+__all__ = ["lstm_cell"]
+
+
+class _LSTMCell(Function):
+    @staticmethod
+    def forward(ctx: Any, gates: Tensor, cell: Tensor) -> Tuple[Tensor, Tensor]:
+        size = cell.size(-1)
+        activated = torch.empty_like(gates)
+        torch.sigmoid(gates[..., : 2 * size], out=activated[..., : 2 * size])
+        torch.tanh(gates[..., 2 * size : 3 * size], out=activated[..., 2 * size : 3 * size])
+        torch.sigmoid(gates[..., 3 * size :], out=activated[..., 3 * size :])
+        i, f, g, o = activated.chunk(4, dim=-1)
+        new_cell = torch.addcmul(f * cell, i, g)
+        squashed = torch.tanh(new_cell)
+        ctx.save_for_backward(activated, cell, squashed)
+        return o * squashed, new_cell
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_hidden: Tensor, grad_cell: Tensor) -> Tuple[Tensor, Tensor]:
+        activated, cell, squashed = ctx.saved_tensors
+        i, f, g, o = activated.chunk(4, dim=-1)
+        # d h / d c = o (1 - tanh(c)^2) = o - h tanh(c)
+        grad_cell = torch.addcmul(grad_cell, grad_hidden * o, 1 - squashed * squashed)
+        grad_gates = activated * (1 - activated)  # right for the three sigmoids; the tanh gate is overwritten
+        d_i, d_f, d_g, d_o = grad_gates.chunk(4, dim=-1)
+        d_i.mul_(g).mul_(grad_cell)
+        d_f.mul_(cell).mul_(grad_cell)
+        torch.mul(1 - g * g, i, out=d_g).mul_(grad_cell)
+        d_o.mul_(squashed).mul_(grad_hidden)
+        return grad_gates, grad_cell * f
+
+
+def lstm_cell(gates: Tensor, cell: Tensor) -> Tuple[Tensor, Tensor]:
+    """One LSTM step from its pre-activations.
+
+    Args:
+        gates: ``[..., 4 * H]``, pre-activations in torch's order: input, forget, cell, output
+        cell: ``[..., H]``, the previous cell state
+
+    Returns:
+        hidden and cell state, ``[..., H]`` each
+    """
+    return _LSTMCell.apply(gates, cell)

@@ -1,0 +1,259 @@
+"""Sums over pairs of positions in memory that grows linearly with the number of positions.
+
+For keys k_1..k_N of one sentence let L_jk = tanh(k_j + k_k), element by element. Attention density matrices need,
+for every position k,
+
+    pooled_tanh:    g_k    = sum_{j != k} L_jk                     (mqt)
+    pooled_basis:   G_{mk} = sum_{j != k} l_m(L_jk),  m = 1..M     (aqt)
+
+over the real positions j, where l_m is the Lagrange basis of the M Chebyshev nodes x_m on [-1, 1]. All N^2 D
+values never exist at
+once: both directions go through the pairs in blocks of rows and the backward pass computes them again.
+
+Three observations carry the speed:
+
+* tanh(a + b) = 1 - 2 / (1 + e^{2a} e^{2b}), so a pair costs one product and one reciprocal, the prepared are
+  taken once per key, and padding drops out by itself when its "exponential" is infinite.
+* L_jk = L_kj: only pairs j >= k are computed, each is added to both of its rows.
+* l_m is a fixed linear combination of the Chebyshev polynomials T_0..T_{M-1}, so it suffices to sum T_p(L_jk),
+  with the recurrence T_{p+1}(x) = 2 x T_p(x) - T_{p-1}(x), and to multiply the sums by an M x M matrix. The
+  derivative of the sums is evaluated by Clenshaw's recurrence from T_p'(x) = p U_{p-1}(x).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Iterator, NamedTuple, Optional, Tuple
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+
+__all__ = ["chebyshev_nodes", "lagrange_basis", "pooled_basis", "pooled_tanh"]
+
+# Elements of one block of pairs. On a processor the five buffers of the Chebyshev recurrence then stay in its
+# second-level cache; a GPU wants few large launches.
+_BLOCK_ELEMENTS = {"cpu": 1 << 17, "cuda": 1 << 25}
+
+
+def chebyshev_nodes(count: int, **factory: Any) -> Tensor:
+    """The ``count`` Chebyshev points of the first kind, x_m = cos(pi (2m - 1) / (2 count)), shape ``[count]``."""
+    m = torch.arange(1, count + 1, dtype=torch.float64)
+    return torch.cos(math.pi * (2 * m - 1) / (2 * count)).to(**factory)
+
+
+def _cosine_matrix(count: int) -> Tensor:
+    """C[m, p] with l_m(x) = sum_p C[m, p] T_p(x): the discrete cosine transform, in float64."""
+    p = torch.arange(count, dtype=torch.float64)
+    m = torch.arange(1, count + 1, dtype=torch.float64)
+    matrix = torch.cos(math.pi * (2 * m[:, None] - 1) * p / (2 * count)) * (2.0 / count)
+    matrix[:, 0] /= 2
+    return matrix
+
+
+def lagrange_basis(x: Tensor, count: int) -> Tensor:
+    """l_m(x) for the Chebyshev nodes, shape ``x.shape + (count,)``: the plain formula, for tests and small inputs."""
+    angle = torch.arccos(x.clamp(-1, 1))
+    polynomials = torch.cos(angle[..., None] * torch.arange(count, dtype=x.dtype, device=x.device))
+    return polynomials @ _cosine_matrix(count).to(x).t()
+
+
+def _prepare(keys: Tensor, pad_mask: Optional[Tensor]) -> Tuple[Tensor, bool]:
+    """What pairs are formed from: e^{2k}, or k itself where some e^{2k} would leave the number range; infinite on padding.
+
+    Either way u = 1 / (1 + e^{2 (k_j + k_k)}) is exactly zero for every pair with padding.
+    """
+    if keys.dtype in (torch.float16, torch.bfloat16):
+        keys = keys.float()  # e^{2k} leaves float16's range at k = 5.5
+    bound = math.log(torch.finfo(keys.dtype).max) / 2 - 1
+    exponential = keys.numel() == 0 or bool(keys.abs().amax() <= bound)
+    prepared = torch.exp(2 * keys) if exponential else keys
+    if pad_mask is not None:
+        prepared = prepared.masked_fill(pad_mask.unsqueeze(-1), math.inf)
+    return prepared, exponential
+
+
+def _pair(one: Tensor, other: Tensor, exponential: bool) -> Tensor:
+    """u = (1 - L) / 2 of prepared keys."""
+    if exponential:
+        return (one * other).add_(1).reciprocal_()
+    return (one + other).mul_(-2).sigmoid_()
+
+
+class _Block(NamedTuple):
+    """Pairs of the sentences ``batch`` with k in ``rows`` and j in ``columns`` = rows.start..N."""
+
+    batch: slice
+    rows: slice
+    columns: slice
+
+    def of_rows(self, x: Tensor) -> Tensor:
+        return x[self.batch, self.rows, None]
+
+    def of_columns(self, x: Tensor) -> Tensor:
+        return x[self.batch, None, self.columns]
+
+    def add_to(self, total: Tensor, values: Tensor) -> None:
+        """Adds symmetric pair values ``[b, rows, columns, D]`` to the sums of both positions, ``total`` being
+        ``[B, N, D]``."""
+        rows = self.rows.stop - self.rows.start
+        if rows == 1:
+            total[self.batch, self.rows.start] += values[:, 0].sum(1)
+            total[self.batch, self.rows.stop :] += values[:, 0, 1:]
+        else:
+            total[self.batch, self.rows] += values.sum(2)
+            total[self.batch, self.rows.stop :] += values[:, :, rows:].sum(1)
+
+
+def _blocks(prepared: Tensor, exponential: bool, chunk_size: int) -> Iterator[Tuple[_Block, Tensor]]:
+    """Yields blocks that cover every pair j >= k, each with its u_kj, ``[b, rows,
+    columns, D]``."""
+    batch, length, dim = prepared.shape
+    budget = _BLOCK_ELEMENTS.get(prepared.device.type, 1 << 25)
+    start = 0
+    while start < length:
+        columns = (length - start) * dim
+        rows = chunk_size or max(1, budget // max(1, batch * columns))
+        end = min(length, start + rows)
+        sentences = max(1, budget // (columns * (end - start)))
+        for first in range(0, batch, sentences):
+            block = _Block(slice(first, min(batch, first + sentences)), slice(start, end), slice(start, length))
+            yield block, _pair(block.of_rows(prepared), block.of_columns(prepared), exponential)
+        start = end
+
+
+def _real(pad_mask: Optional[Tensor], like: Tensor) -> Tensor:
+    """1 for words and 0 for padding, ``[B, N, 1]``."""
+    if pad_mask is None:
+        return like.new_ones(like.shape[:2]).unsqueeze(-1)
+    return (~pad_mask).unsqueeze(-1).to(like.dtype)
+
+
+class _PooledTanh(Function):
+    @staticmethod
+    def forward(ctx: Any, keys: Tensor, pad_mask: Optional[Tensor], chunk_size: int) -> Tensor:
+        prepared, ctx.exponential = _prepare(keys, pad_mask)
+        ctx.save_for_backward(prepared, pad_mask)
+        ctx.chunk_size, ctx.dtype = chunk_size, keys.dtype
+        total = torch.zeros_like(prepared)
+        for block, u in _blocks(prepared, ctx.exponential, chunk_size):
+            block.add_to(total, u)
+        real = _real(pad_mask, total)
+        diagonal = _pair(prepared, prepared, ctx.exponential)
+        # sum_{j != k} (1 - 2 u_jk), with sum_j u_jk holding the pair (k, k) too.
+        pooled = (real.sum(1, keepdim=True) - 1 - 2 * (total - diagonal)) * real
+        return pooled.to(keys.dtype)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> Tuple[Tensor, None, None]:
+        prepared, pad_mask = ctx.saved_tensors
+        grad = (grad.to(prepared.dtype) * _real(pad_mask, prepared)).contiguous()
+        total = torch.zeros_like(prepared)
+        for block, u in _blocks(prepared, ctx.exponential, ctx.chunk_size):
+            slope = torch.addcmul(u, u, u, value=-1)  # a quarter of d tanh(k_j + k_k): u - u^2
+            slope.mul_(block.of_rows(grad) + block.of_columns(grad))
+            block.add_to(total, slope)
+        u = _pair(prepared, prepared, ctx.exponential)
+        total.sub_(2 * grad * (u - u * u)).mul_(4)
+        return total.to(ctx.dtype), None, None
+
+
+class _PooledChebyshev(Function):
+    """Sums of T_p(L_jk), p = 1..M-1, over j != k: ``[B, N, M - 1, D]``."""
+
+    @staticmethod
+    def forward(ctx: Any, keys: Tensor, pad_mask: Optional[Tensor], count: int, chunk_size: int) -> Tensor:
+        prepared, ctx.exponential = _prepare(keys, pad_mask)
+        ctx.save_for_backward(prepared, pad_mask)
+        ctx.count, ctx.chunk_size, ctx.dtype = count, chunk_size, keys.dtype
+        total = prepared.new_zeros((count - 1,) + prepared.shape)
+        for block, u in _blocks(prepared, ctx.exponential, chunk_size):
+            for p, values in _polynomials(u, count):
+                block.add_to(total[p - 1], values)
+        diagonal = _pair(prepared, prepared, ctx.exponential)
+        for p, values in _polynomials(diagonal, count):
+            total[p - 1] -= values
+        real = _real(pad_mask, prepared)
+        if pad_mask is not None:
+            # A pair with padding has L = 1, hence T_p = 1: take those pairs away again.
+            total -= pad_mask.sum(1).to(total.dtype)[:, None, None]
+        return (total * real).permute(1, 2, 0, 3).to(keys.dtype)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> Tuple[Tensor, None, None, None]:
+        prepared, pad_mask = ctx.saved_tensors
+        grad = grad.to(prepared.dtype).permute(2, 0, 1, 3) * _real(pad_mask, prepared)
+        degrees = torch.arange(1, ctx.count, device=grad.device, dtype=grad.dtype)
+        signs = torch.tensor([_sign(p) for p in range(1, ctx.count)], device=grad.device, dtype=grad.dtype)
+        grad = (grad * (degrees * signs)[:, None, None, None]).contiguous()
+        total = torch.zeros_like(prepared)
+        for block, u in _blocks(prepared, ctx.exponential, ctx.chunk_size):
+            slope = _clenshaw(u, [block.of_rows(g) for g in grad], [block.of_columns(g) for g in grad])
+            block.add_to(total, slope)
+        u = _pair(prepared, prepared, ctx.exponential)
+        total.sub_(_clenshaw(u, list(grad), list(grad))).mul_(4)
+        return total.to(ctx.dtype), None, None, None
+
+
+def _sign(p: int) -> float:
+    """s_p with s_{p+1} = -s_{p-1}: s_p T_p obeys a recurrence without subtraction, one fused operation a degree."""
+    return -1.0 if p % 4 in (2, 3) else 1.0
+
+
+def _polynomials(u: Tensor, count: int) -> Iterator[Tuple[int, Tensor]]:
+    """Yields ``(p, T_p(1 - 2u))`` for p = 1..count-1. A tensor is overwritten when the next one is asked for."""
+    x = torch.add(u.new_ones(()), u, alpha=-2)
+    previous, current = torch.ones_like(x), x.clone()
+    scratch = torch.empty_like(x)
+    for p in range(1, count):
+        yield p, current if _sign(p) > 0 else torch.neg(current, out=scratch)
+        previous.addcmul_(x, current, value=2 * _sign(p) * _sign(p + 1))
+        previous, current = current, previous
+
+
+def _clenshaw(u: Tensor, row_grads: list, column_grads: list) -> Tensor:
+    """A quarter of d/d(k_j + k_k) sum_p s_p T_p(L) (row_p + column_p) where the gradients already hold p s_p.
+
+    b_p = p (row_p + column_p) + 2 x b_{p+1} - b_{p+2} gives sum_p p U_{p-1}(x) (row_p + column_p) = b_1, in the
+    signed form of :func:`_polynomials`; d L / d(k_j + k_k) = 1 - L^2 = 4 (u - u^2).
+    """
+    x = torch.add(u.new_ones(()), u, alpha=-2)
+    later, latest = torch.zeros_like(x), torch.zeros_like(x)
+    for p in range(len(row_grads), 0, -1):
+        later.addcmul_(x, latest, value=2 * _sign(p) * _sign(p + 1)).add_(row_grads[p - 1]).add_(column_grads[p - 1])
+        later, latest = latest, later
+    return latest.mul_(torch.addcmul(u, u, u, value=-1))
+
+
+def pooled_tanh(keys: Tensor, pad_mask: Optional[Tensor] = None, chunk_size: int = 0) -> Tensor:
+    """g_k = sum_{j != k} tanh(k_j + k_k) over the real positions of each sentence.
+
+    Args:
+        keys: ``[B, N, D]``; half precision is summed in float32
+        pad_mask: ``[B, N]``, True on padding, which takes no part and receives zeros
+        chunk_size: positions k handled at a time; 0 chooses by the cache's size. Peak extra memory is B *
+            chunk_size * N * D.
+
+    Returns:
+        ``[B, N, D]``
+    """
+    return _PooledTanh.apply(keys, pad_mask, chunk_size)
+
+
+def pooled_basis(keys: Tensor, count: int, pad_mask: Optional[Tensor] = None, chunk_size: int = 0) -> Tensor:
+    """G_mk = sum_{j != k} l_m(tanh(k_j + k_k)), m = 1..count, over the real positions; arguments as
+    :func:`pooled_tanh`.
+
+    Returns:
+        ``[B, N, count, D]``: for every function f smooth on [-1, 1], sum_{j != k} f(L_jk) is close to sum_m f(x_m)
+            G_mk.
+    """
+    real = _real(pad_mask, keys)
+    pairs = (real.sum(1, keepdim=True) - 1) * real  # sums of T_0 = 1
+    sums = pairs.unsqueeze(-1).expand(-1, -1, 1, keys.size(-1))
+    if count > 1:
+        sums = torch.cat([sums, _PooledChebyshev.apply(keys, pad_mask, count, chunk_size)], dim=2)
+    return torch.matmul(_cosine_matrix(count).to(sums), sums)

@@ -1,0 +1,66 @@
+"""Small models and batches for the tests, built through fairseq's registry as its command-line tools build them."""
+
+from argparse import Namespace
+from types import SimpleNamespace
+
+import torch
+from fairseq import models
+from fairseq.data import Dictionary
+from fairseq.models import MODEL_DATACLASS_REGISTRY
+from omegaconf import OmegaConf
+
+import fairseq_attn_plugin  # noqa: F401
+
+SIZES = {
+    "encoder_embed_dim": 10,
+    "encoder_hidden_size": 8,
+    "encoder_layers": 2,
+    "encoder_bidirectional": True,
+    "decoder_embed_dim": 12,
+    "decoder_hidden_size": 14,
+    "decoder_layers": 2,
+    "decoder_out_embed_dim": 14,
+    "dropout": 0.0,
+}
+
+
+def dictionary(symbols=20):
+    result = Dictionary()
+    for i in range(symbols):
+        result.add_symbol(f"w{i}")
+    return result
+
+
+def fake_task(source=None, target=None, **config):
+    config = {"max_source_positions": 1024, "max_target_positions": 1024, **config}
+    return SimpleNamespace(
+        source_dictionary=source or dictionary(),
+        target_dictionary=target or dictionary(15),
+        cfg=SimpleNamespace(**config),
+    )
+
+
+def build(arch, task=None, **options):
+    """A model of this package from its dataclass, or a stock one from a namespace."""
+    task = task or fake_task()
+    options = {**SIZES, **options}
+    if arch in MODEL_DATACLASS_REGISTRY:
+        config = OmegaConf.structured(MODEL_DATACLASS_REGISTRY[arch])
+        config = OmegaConf.merge(config, options, {"_name": arch})
+    else:
+        config = Namespace(arch=arch, criterion="cross_entropy", **options)
+    return models.build_model(config, task)
+
+
+def pad_batch(lengths, side="left", width=None, symbols=20, seed=0, pad=1, eos=2):
+    """Random sentences of the given lengths (eos included), ``[B, N]``."""
+    generator = torch.Generator().manual_seed(seed)
+    width = width or max(lengths)
+    tokens = torch.full((len(lengths), width), pad)
+    for row, length in enumerate(lengths):
+        if length:
+            words = torch.randint(4, 4 + symbols, (length,), generator=generator)
+            words[-1] = eos
+            start = width - length if side == "left" else 0
+            tokens[row, start : start + length] = words
+    return tokens

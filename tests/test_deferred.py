@@ -1,0 +1,58 @@
+"""Deferred gradients of shared matrices equal ordinary ones."""
+
+import pytest
+import torch
+
+from fairseq_attn_plugin.ops import deferred
+
+
+def recurrence(keys, weight, inputs, share):
+    keys, weight = share(keys), share(weight)
+    x, outputs = inputs[:, 0], []
+    for t in range(inputs.size(1)):
+        weights = deferred.matmul_transposed(x.unsqueeze(1), keys).softmax(-1)
+        context = deferred.matmul(weights, keys).squeeze(1)
+        x = torch.tanh(deferred.linear(context + x, weight, inputs[:, t]))
+        outputs.append(x)
+    return torch.stack(outputs)
+
+
+@pytest.fixture
+def tensors():
+    torch.manual_seed(0)
+    shapes = ((2, 5, 3), (3, 3), (2, 4, 3))
+    return [torch.randn(s, dtype=torch.float64, requires_grad=True) for s in shapes]
+
+
+def test_gradcheck(tensors):
+    assert torch.autograd.gradcheck(lambda *x: recurrence(*x, deferred.share), tensors)
+
+
+def test_equals_plain_products(tensors):
+    shared = torch.autograd.grad(recurrence(*tensors, deferred.share).pow(2).sum(), tensors)
+    plain = torch.autograd.grad(recurrence(*tensors, lambda x: x).pow(2).sum(), tensors)
+    for one, other in zip(shared, plain):
+        torch.testing.assert_close(one, other)
+
+
+def test_retained_graph_does_not_double_the_gradient(tensors):
+    loss = recurrence(*tensors, deferred.share).pow(2).sum()
+    expected = torch.autograd.grad(loss, tensors, retain_graph=True)
+    torch.autograd.grad(loss, tensors[2], retain_graph=True)  # does not reach the shared matrices
+    for one, other in zip(torch.autograd.grad(loss, tensors), expected):
+        assert torch.equal(one, other)
+
+
+def test_gradient_from_elsewhere_is_added():
+    matrix = torch.randn(2, 3, 3, dtype=torch.float64, requires_grad=True)
+    x = torch.randn(2, 1, 3, dtype=torch.float64)
+    shared = deferred.share(matrix)
+    (deferred.matmul(x, shared).sum() + shared.pow(2).sum()).backward()
+    torch.testing.assert_close(matrix.grad, x.transpose(1, 2).expand_as(matrix) + 2 * matrix.detach())
+
+
+def test_without_gradients_nothing_is_recorded():
+    matrix = torch.randn(3, 3, requires_grad=True)
+    with torch.no_grad():
+        assert deferred.share(matrix) is matrix
+    assert deferred.share(matrix.detach()).grad_fn is None
