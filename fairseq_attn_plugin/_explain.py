@@ -4,14 +4,14 @@ Each rule looks at an exception and at the local variables of fairseq's frames i
 where the file or the configuration in question is named), and answers a line or None.
 """
 
+import difflib
 import glob
 import os
 import re
 from typing import Callable, List, Optional
 
 from fairseq_attn_plugin import _explain_checkpoints
-from fairseq_attn_plugin._explain_checkpoints import architecture
-from fairseq_attn_plugin._trace import get, is_inside, local
+from fairseq_attn_plugin._trace import is_inside, local
 
 Rule = Callable[[BaseException], Optional[str]]
 
@@ -95,12 +95,17 @@ def data_folder(error: BaseException) -> Optional[str]:
 
 
 def unknown_model(error: BaseException) -> Optional[str]:
-    match = re.match(r"Could not infer (model|task) type from", str(error))
-    if match is None:
+    """A name in a YAML file that is not registered; fairseq's message for it fails in its own formatting."""
+    name = local(error, "build_model", "model_type")
+    kinds = (AssertionError, KeyError, IndexError, ValueError)
+    if not name or not isinstance(error, kinds) or not is_inside(error, "fairseq/models/__init__.py"):
         return None
-    cfg = local(error, "build_model" if match.group(1) == "model" else "setup_task", "cfg")
-    asked = architecture(cfg) or get(cfg, "task")
-    return "%s '%s' is unknown%s" % (match.group(1), asked, _close_architectures(str(asked)))
+    from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_DATACLASS_REGISTRY
+
+    known = {*ARCH_MODEL_REGISTRY, *MODEL_DATACLASS_REGISTRY}
+    close = difflib.get_close_matches(name, sorted(known), 4)
+    hint = "did you mean %s?" % " or ".join(close) if close else "fairseq-train --help lists the architectures"
+    return "model._name (--arch) %s: there is no such model; %s" % (name, hint) if name not in known else None
 
 
 def missing_task(error: BaseException) -> Optional[str]:
@@ -108,15 +113,6 @@ def missing_task(error: BaseException) -> Optional[str]:
     if isinstance(error, KeyError) and is_inside(error, "fairseq/options.py") and error.args == (None,):
         return "--task is missing: give the task that the model was trained with, as in --task translation"
     return None
-
-
-def _close_architectures(name: str) -> str:
-    from difflib import get_close_matches
-
-    from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_DATACLASS_REGISTRY
-
-    close = get_close_matches(name, sorted({*ARCH_MODEL_REGISTRY, *MODEL_DATACLASS_REGISTRY}), 4)
-    return "; did you mean %s?" % " or ".join(close) if close else ""
 
 
 def needs_gpu(error: BaseException) -> Optional[str]:
