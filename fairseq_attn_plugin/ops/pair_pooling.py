@@ -60,7 +60,7 @@ def lagrange_basis(x: Tensor, count: int) -> Tensor:
 
 
 def _prepare(keys: Tensor, pad_mask: Optional[Tensor]) -> Tuple[Tensor, bool]:
-    """What pairs are formed from: e^{2k}, or k itself where some e^{2k} would leave the number range; infinite on padding.
+    """What pairs are formed from: e^{2k}, or k where some e^{2k} would leave the number range; infinite on padding.
 
     Either way u = 1 / (1 + e^{2 (k_j + k_k)}) is exactly zero for every pair with padding.
     """
