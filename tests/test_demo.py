@@ -1,0 +1,119 @@
+"""scripts/demo.sh, much reduced: every product is there, nothing is done twice, mistakes get one line."""
+
+import os
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from cli import REPO
+
+pytestmark = [
+    pytest.mark.skipif(find_spec("fairseq") is None, reason="NO FAIRSEQ: the demo cannot run"),
+    pytest.mark.skipif(shutil.which("bash") is None, reason="NO BASH: the demo cannot run"),
+]
+SMALL = {"TRAIN": "300", "VALID": "20", "TEST": "21", "MAX_EPOCH": "0", "MAX_UPDATE": "20", "MERGES": "300"}
+STAGES = ["corpus", "prepare", "train", "translate", "report"]
+
+
+def demo(out, *arguments, **settings):
+    scripts = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    environment = {**os.environ, "PATH": scripts, "SETUP": "0", **SMALL, "OUT": str(out), **settings}
+    return subprocess.run(
+        ["bash", str(REPO / "scripts" / "demo.sh"), *arguments],
+        env=environment,
+        cwd=str(out.parent),
+        capture_output=True,
+        text=True,
+        timeout=500,
+    )
+
+
+def refused(run, message):
+    assert run.returncode == 1
+    lines = run.stderr.strip().splitlines()
+    assert len(lines) == 1 and lines[0].startswith("demo: ") and message in lines[0], run.stderr
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    out = tmp_path_factory.mktemp("demo") / "out"
+    run = demo(out)
+    assert run.returncode == 0, run.stdout + run.stderr
+    return out, run.stdout
+
+
+def test_every_product_is_there(finished):
+    out, said = finished
+    assert sorted(path.name for path in (out / "done").iterdir()) == sorted(STAGES)
+    for split, size in (("train", 300), ("valid", 20), ("test", 21)):
+        for kind in ("vr", "dm", "align"):
+            assert len((out / "text" / f"{split}.{kind}").read_text(encoding="utf-8").splitlines()) == size
+    assert (out / "checkpoints" / "checkpoint_best.pt").stat().st_size > 10**5
+    # 21 is no multiple of 8: nothing may be left out
+    assert len((out / "translation.dm").read_text(encoding="utf-8").splitlines()) == 21
+    assert "@@" not in (out / "translation.dm").read_text(encoding="utf-8")
+    links = (out / "attention.align").read_text().splitlines()
+    targets = (out / "text" / "test.dm").read_text(encoding="utf-8").splitlines()
+    assert [len(line.split()) for line in links] == [len(line.split()) for line in targets]
+    pictures = list((out / "heatmaps").iterdir())
+    assert pictures and all(picture.read_bytes().startswith(b"\x89PNG") for picture in pictures)
+    assert (out / ".gitignore").read_text() == "*\n"
+    for text in ("BLEU", "nrefs:1|", "version:", "AER", str(out / "heatmaps")):
+        assert text in said
+    assert "epoch 1" in said and "valid ppl" in said
+
+
+def test_a_finished_run_is_not_repeated(finished):
+    out, said = finished
+    before = {path: path.stat().st_mtime_ns for path in (out / "done").iterdir()}
+    run = demo(out)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.count("done before") == len(STAGES)
+    assert before == {path: path.stat().st_mtime_ns for path in (out / "done").iterdir()}
+    assert (out / "report.txt").read_text() in run.stdout
+
+
+def test_an_interrupted_training_goes_on_and_what_follows_is_done_again(finished):
+    out, _ = finished
+    for stage in ("train", "report"):
+        (out / "done" / stage).unlink()
+    translated = (out / "done" / "translate").stat().st_mtime_ns
+    (out / "log" / "train").unlink()
+    run = demo(out)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.count("done before") == 2
+    assert "Loaded checkpoint" in (out / "log" / "train").read_text(encoding="utf-8")
+    assert (out / "done" / "translate").stat().st_mtime_ns > translated
+
+
+def test_other_settings_do_not_mix_with_a_finished_run(finished):
+    out, _ = finished
+    refused(demo(out, SEED="2"), "holds a run with other settings")
+    assert (out / "done" / "report").exists()
+
+
+def test_mistakes_get_one_line_and_touch_nothing(tmp_path):
+    refused(demo(tmp_path / "out", TRAIN="many"), "TRAIN=many: must be a whole number")
+    refused(demo(tmp_path / "out", MAX_UPDATE="0"), "MAX_EPOCH=0 MAX_UPDATE=0")
+    refused(demo(tmp_path / "out", "--frehs"), "unknown argument --frehs")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("words")
+    refused(demo(tmp_path / "mine", "--fresh"), "is not a folder of this demo")
+    assert [path.name for path in tmp_path.rglob("*")] == ["mine", "thesis.txt"]
+
+
+def test_an_unknown_architecture_is_named(tmp_path, finished):
+    out = tmp_path / "out"
+    shutil.copytree(finished[0], out)
+    for stage in ("train", "translate", "report"):
+        (out / "done" / stage).unlink()
+    settings = (out / "settings").read_text().replace("lstm_adm", "lstm_amd")
+    (out / "settings").write_text(settings)
+    run = demo(out, ARCH="lstm_amd")
+    assert run.returncode == 1
+    assert "lstm_amd" in run.stderr.strip().splitlines()[-1]
+    assert not (out / "done" / "train").exists()
