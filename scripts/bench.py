@@ -21,9 +21,7 @@ import warnings
 from pathlib import Path
 from typing import Any, Optional, Sequence
 
-os.environ.setdefault(
-    "KINETO_LOG_LEVEL", "9"
-)  # the profiler, which the memory meter starts often, would talk
+os.environ.setdefault("KINETO_LOG_LEVEL", "9")  # the profiler, which the memory meter starts often, would talk
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import torch
@@ -159,9 +157,7 @@ def settings_of(args: argparse.Namespace, device: torch.device) -> dict[str, Any
     settings = dict(vars(args))
     for name in ("json", "profile", "profile_rows"):
         del settings[name]
-    settings["sizes"] = {
-        name: settings.pop(name) for name in ("vocab", "embed", "hidden", "layers", "dropout")
-    }
+    settings["sizes"] = {name: settings.pop(name) for name in ("vocab", "embed", "hidden", "layers", "dropout")}
     if settings["clock"] == "auto":
         settings["clock"] = "cpu" if device.type == "cpu" and torch.get_num_threads() == 1 else "wall"
     return settings
@@ -177,10 +173,13 @@ def measure(settings: dict[str, Any], systems: dict[str, System], device: torch.
     }
     sections: dict[str, Any] = {}
     with tqdm(total=sum(ticks[name] for name in settings["sections"]), unit="run", file=sys.stderr) as bar:
+        started = False
 
-        def tick(name: str) -> None:
-            bar.set_description(name, refresh=False)
-            bar.update()
+        def tick(name: str) -> None:  # called when a run begins, which is when the one before has ended
+            nonlocal started
+            bar.update(int(started))
+            started = True
+            bar.set_description(name)
 
         for name, run in (("train", train_section), ("decode", decode_section)):
             if name in settings["sections"]:
@@ -188,6 +187,7 @@ def measure(settings: dict[str, Any], systems: dict[str, System], device: torch.
         for name, alone in (("aqt", aqt_section), ("memory", memory_section)):
             if name in settings["sections"]:
                 sections[name] = alone(settings, device, tick)
+        bar.update(int(started))
     return sections
 
 
