@@ -59,6 +59,7 @@ mkdir -p "$OUT/done" "$OUT/log"
 echo "$SETTINGS" >"$OUT/settings"
 echo '*' >"$OUT/.gitignore"
 STARTED=$SECONDS
+trap 'echo; die "interrupted; the same command goes on from here"' INT
 
 # stage NAME TEXT: runs the function stage_NAME unless an earlier run has finished it and all that goes before it
 CHANGED=0
@@ -92,8 +93,9 @@ into() {
 stage_corpus() {
   python -m fairseq_attn_plugin.corpus --out "$OUT/text" --seed "$SEED" --train "$TRAIN" --valid "$VALID" --test "$TEST" ||
     die "the corpus could not be generated"
-  paste -d '\n' <(head -n 3 "$OUT/text/test.vr") <(head -n 3 "$OUT/text/test.dm") <(head -n 3 "$OUT/text/test.align") |
-    sed 'n;n;s/$/\n/' | sed 's/^/   /'
+  # a few examples: source, target, links
+  paste -d '\n' "$OUT/text/test.vr" "$OUT/text/test.dm" "$OUT/text/test.align" |
+    awk 'NR <= 9 { print "   " $0 } NR <= 9 && NR % 3 == 0 { print "" }'
 }
 
 stage_prepare() {

@@ -11,7 +11,6 @@ from typing import List
 
 from sacrebleu.metrics import BLEU
 
-from fairseq_attn_plugin.analysis._generation import Generated, read_generated
 from fairseq_attn_plugin.analysis.alignment import (
     GoldAlignment,
     alignment_error_rate,
@@ -21,6 +20,7 @@ from fairseq_attn_plugin.analysis.alignment import (
     read_alignments,
     write_alignments,
 )
+from fairseq_attn_plugin.analysis.generation import Generated, read_generated
 from fairseq_attn_plugin.analysis.plot import heatmap
 from fairseq_attn_plugin.corpus import SOURCE, TARGET
 from fairseq_attn_plugin.errors import OptionError, install_hook

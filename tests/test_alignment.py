@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from fairseq_attn_plugin.analysis._generation import read_generated
 from fairseq_attn_plugin.analysis.alignment import (
     GoldAlignment,
     alignment_error_rate,
@@ -16,6 +15,7 @@ from fairseq_attn_plugin.analysis.alignment import (
     word_of_subword,
     write_alignments,
 )
+from fairseq_attn_plugin.analysis.generation import read_generated
 from fairseq_attn_plugin.errors import OptionError
 
 
