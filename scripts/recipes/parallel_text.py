@@ -139,8 +139,11 @@ def import_split(args: argparse.Namespace) -> None:
     tokenized = args.tokenized and all(find(folder, name) for name in args.tokenized)
     sides = read_pair(folder, args.tokenized if tokenized else args.files, args.expected)
     if len(sides[0]) < args.at_least:
-        report = "%s holds %d sentence pairs, the published corpus has %s%d" % (
-            args.files[0], len(sides[0]), "" if args.at_least < 1e4 else "about ", args.at_least)  # fmt: skip
+        report = "%s holds %d sentence pairs, the published corpus at least %d" % (
+            args.files[0],
+            len(sides[0]),
+            args.at_least,
+        )
         if args.strict:
             raise CorpusError(report + ": the download is truncated, remove it and fetch it again")
         print("note: " + report, file=sys.stderr)

@@ -1,0 +1,483 @@
+"""The recipes: every combination of settings is parsed, mistakes end in one line, and each recipe really runs.
+
+The corpora here are miniatures, made in the form in which the real ones are published.
+"""
+
+import gzip
+import io
+import itertools
+import json
+import os
+import random
+import re
+import shlex
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from cli import REPO
+
+RECIPES = REPO / "scripts" / "recipes"
+PAIRS = {
+    "multi30k": ("de", "en"),
+    "iwslt15_en_vi": ("en", "vi"),
+    "wmt16_en_ro": ("en", "ro"),
+    "tatoeba": ("en", "es"),
+}
+TINY = ["--encoder-embed-dim", "8", "--encoder-hidden-size", "8", "--decoder-embed-dim", "8",
+        "--decoder-hidden-size", "8", "--decoder-out-embed-dim", "8", "--num-workers", "0"]  # fmt: skip
+
+NOUNS = ["house", "river", "garden", "window", "teacher", "bicycle", "mountain", "letter", "kitchen", "bridge"]
+VERBS = ["sees", "finds", "paints", "opens", "follows", "carries", "likes", "forgets"]
+
+
+def recipe(name, *arguments, check=True, **environment):
+    """Run a recipe in an environment of its own, with the tools of the interpreter that runs the tests."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    kept = {key: os.environ[key] for key in ("HOME", "LANG", "TMPDIR") if key in os.environ}
+    done = subprocess.run(
+        ["bash", str(RECIPES / (name + ".sh")), *map(str, arguments)],
+        env={**kept, "PATH": path, "DEVICE": "cpu", "JOBS": "1", "OMP_NUM_THREADS": "1",
+             "PYTHONIOENCODING": "utf-8", **{key: str(value) for key, value in environment.items()}},
+        text=True, capture_output=True, timeout=600,
+    )  # fmt: skip
+    if check:
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return done
+
+
+def complaint(done):
+    """The one line on stderr of a recipe that refused."""
+    assert done.returncode == 1, done.stdout + done.stderr
+    lines = done.stderr.splitlines()
+    assert len(lines) == 1, done.stderr
+    return lines[0]
+
+
+def sentences(count, seed):
+    """Distinct English sentences and a foreign side, word for word spelt backwards."""
+    choices = [(a, v, b) for a in NOUNS for v in VERBS for b in NOUNS]
+    random.Random(seed).shuffle(choices)
+    english = ["The %s %s a %s, doesn't it?" % choice for choice in choices[:count]]
+    return english, ["".join(word[::-1] for word in re.split(r"(\W+)", line)) for line in english]
+
+
+def write(path, lines, zipped=False):
+    data = "".join(line + "\n" for line in lines).encode("utf-8")
+    if zipped:
+        path = path.with_name(path.name + ".gz")
+        data = gzip.compress(data)
+    path.write_bytes(data)
+
+
+def sgm(kind, lines):
+    segments = "".join('<seg id="%d">%s</seg>\n' % (i, line.replace("&", "&amp;")) for i, line in enumerate(lines, 1))
+    return ["<%s>" % kind, "<doc>", *segments.splitlines(), "</doc>", "</%s>" % kind]
+
+
+def multi30k(folder, train=120, zipped=True):
+    for seed, (name, count) in enumerate([("train", train), ("val", 12), ("test_2016_flickr", 12)]):
+        for language, lines in zip(("en", "de"), sentences(count, seed)):
+            write(folder / ("%s.%s" % (name, language)), lines, zipped)
+
+
+def iwslt15_en_vi(folder):
+    for seed, (name, count) in enumerate([("train", 120), ("tst2012", 12), ("tst2013", 12)]):
+        for language, lines in zip(("en", "vi"), sentences(count, seed)):
+            write(folder / ("%s.%s" % (name, language)), lines)
+
+
+def wmt16_en_ro(folder):
+    for language, lines in zip(("en", "ro"), sentences(120, 0)):
+        write(folder / ("europarl-v7.ro-en." + language), [*lines, ""])  # Europarl has empty lines
+    for seed, name in enumerate(["newsdev2016-roen", "newstest2016-roen"], 1):
+        english, foreign = sentences(12, seed)
+        write(folder / (name + "-ref.en.sgm"), sgm("refset", english))
+        write(folder / (name + "-src.ro.sgm"), sgm("srcset", foreign))
+
+
+def tatoeba(folder):
+    english, foreign = sentences(300, 0)
+    # a second translation of every sentence, a second wording of every tenth, and the attribution
+    lines = [pair for a, b in zip(english, foreign) for pair in ((a, b), (a, b + " ja"))]
+    lines += [(a.replace(",", " ;"), b + " !") for a, b in zip(english[::10], foreign[::10])]
+    write(folder / "spa.txt", ["%s\t%s\tCC-BY 2.0" % pair for pair in lines], zipped=True)
+
+
+MINIATURES = {name: globals()[name] for name in PAIRS}
+
+
+@pytest.mark.parametrize("script", sorted(RECIPES.glob("*.sh")), ids=lambda path: path.name)
+def test_bash_parses(script):
+    subprocess.run(["bash", "-n", str(script)], check=True)
+
+
+@pytest.mark.parametrize("bpe", ["subword-nmt", "sentencepiece", "none"])
+@pytest.mark.parametrize(("name", "direction"), [(n, d) for n in PAIRS for d in itertools.permutations(PAIRS[n])])
+def test_dry_run_shows_every_command(name, direction, bpe, tmp_path):
+    source, target = direction
+    seen = {}
+    for arch in ("lstm_adm", "lstm"):
+        out = recipe(name, "--dry-run", "--", "--max-epoch", "2",
+                     SRC=source, TGT=target, BPE=bpe, ARCH=arch, OUT=tmp_path).stdout  # fmt: skip
+        seen[arch] = [shlex.split(line) for line in out.splitlines() if not line.startswith("[")]
+    assert not list(tmp_path.iterdir()), "a dry run writes nothing"
+    for arch, commands in seen.items():
+        names = [command[0] for command in commands]
+        for tool in ("curl", "fairseq-preprocess", "fairseq-train", "fairseq-generate", "sacrebleu"):
+            assert tool in names
+        (training,) = (command for command in commands if command[0] == "fairseq-train")
+        (generation,) = (command for command in commands if command[0] == "fairseq-generate")
+        assert training[training.index("--source-lang") + 1] == source
+        assert training[training.index("--target-lang") + 1] == target
+        assert training[training.index("--arch") + 1] == arch
+        assert training[-3:] == ["--max-epoch", "2", "--cpu"], "what follows -- comes last"
+        assert ("--encoder-bidirectional" in training) == (arch == "lstm")
+        assert generation[generation.index("--beam") + 1] == "10"
+        assert ("--remove-bpe" in generation) == (bpe != "none")
+        assert ("subword-nmt" in names) == (bpe == "subword-nmt")
+
+
+def test_paper_sizes_of_word_vocabularies(tmp_path):
+    for source, sizes in (("en", ["17192", "7710"]), ("vi", ["7710", "17192"])):
+        out = recipe("iwslt15_en_vi", "prepare", "--dry-run", SRC=source, TGT={"en": "vi", "vi": "en"}[source],
+                     OUT=tmp_path).stdout  # fmt: skip
+        (line,) = (line for line in out.splitlines() if line.startswith("fairseq-preprocess"))
+        command = shlex.split(line)
+        assert [command[command.index(option) + 1] for option in ("--nwordssrc", "--nwordstgt")] == sizes
+
+
+def test_options_of_the_user_replace_whole_groups(tmp_path):
+    """fairseq refuses an option of a scheduler or criterion that is not the chosen one."""
+    extra = ["--criterion", "cross_entropy", "--lr-scheduler=inverse_sqrt", "--batch-size", "8"]
+    (line,) = (
+        line
+        for line in recipe("multi30k", "train", "--dry-run", "--", *extra, OUT=tmp_path).stdout.splitlines()
+        if line.startswith("fairseq-train")
+    )
+    for option in ("--label-smoothing", "--force-anneal", "--max-tokens"):
+        assert option not in shlex.split(line)
+    assert "--lr" in shlex.split(line)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "environment", "names"),
+    [
+        ("multi30k", ["translate"], {}, ["'translate'", "prepare, train, generate, score"]),
+        ("multi30k", ["--quick"], {}, ["'--quick'", "--dry-run"]),
+        ("multi30k", [], {"SRC": "fr"}, ["SRC=fr", "de, en"]),
+        ("iwslt15_en_vi", [], {"TGT": "de"}, ["TGT=de", "en, vi"]),
+        ("wmt16_en_ro", [], {"SRC": "ro"}, ["'ro'", "TGT must be en"]),
+        ("multi30k", [], {"BPE": "wordpiece"}, ["BPE=wordpiece", "subword-nmt, sentencepiece or none"]),
+        ("multi30k", [], {"BPE_SIZE": "8k"}, ["BPE_SIZE=8k"]),
+        ("multi30k", [], {"SEED": "one"}, ["SEED=one"]),
+        ("multi30k", [], {"SPLIT": "dev"}, ["SPLIT=dev", "valid or test"]),
+        ("multi30k", [], {"DEVICE": "gpu"}, ["DEVICE=gpu", "auto, cpu or cuda"]),
+        ("multi30k", [], {"DATA": "/no/such/folder"}, ["DATA=/no/such/folder", "test_2016_flickr"]),
+        ("multi30k", ["train"], {}, ["run the prepare stage first"]),
+        ("multi30k", ["generate"], {}, ["run the prepare stage first"]),
+        ("multi30k", ["score"], {}, ["run the generate stage first"]),
+        ("multi30k", ["train", "--", "--arch", "lstm"], {}, ["--arch", "ARCH="]),
+        ("multi30k", ["train", "--", "--save-dir=x"], {}, ["--save-dir=x", "OUT="]),
+        ("tatoeba", [], {"PAIR": "deu-eng"}, ["PAIR=deu-eng", "spa-eng or vie-eng"]),
+        ("wmt16_en_ro", [], {"CORPORA": "all"}, ["CORPORA=all", "europarl setimes"]),
+        ("iwslt15_en_vi", [], {"UPDATES": "many"}, ["UPDATES=many"]),
+    ],
+)
+def test_mistakes_are_one_line(name, arguments, environment, names, tmp_path):
+    line = complaint(recipe(name, *arguments, check=False, OUT=tmp_path, **environment))
+    assert line.startswith(name + ": ")
+    for part in names:
+        assert part in line
+
+
+def truncate(path):
+    path.write_bytes(path.read_bytes()[:-40])
+
+
+def lose_a_line(path):
+    path.write_bytes(gzip.compress(b"".join(gzip.decompress(path.read_bytes()).splitlines(True)[:-1])))
+
+
+def damage(path):
+    path.write_bytes(gzip.compress(b"caf\xe9 is not UTF-8\n"))
+
+
+@pytest.mark.parametrize(
+    ("harm", "file", "names"),
+    [
+        (Path.unlink, "train.de.gz", ["train.de.gz", "missing", "test_2016_flickr"]),
+        (Path.unlink, "test_2016_flickr.en.gz", ["test_2016_flickr.en.gz", "missing"]),
+        (truncate, "train.en.gz", ["train.en.gz", "truncated"]),
+        (lose_a_line, "val.de.gz", ["val.de.gz", "11", "12", "parallel"]),
+        (damage, "val.en.gz", ["val.en.gz", "not UTF-8 at byte 3"]),
+    ],
+)
+def test_damaged_corpus_is_one_line_and_loses_nothing(harm, file, names, tmp_path):
+    data, out = tmp_path / "data", tmp_path / "out"
+    data.mkdir()
+    multi30k(data)
+    harm(data / file)
+    done = recipe("multi30k", "prepare", check=False, DATA=data, OUT=out, BPE="none")
+    notes = [line for line in done.stderr.splitlines() if not line.startswith("note: ")]
+    assert done.returncode == 1
+    assert len(notes) == 1, done.stderr
+    for part in names:
+        assert part in notes[0]
+    assert not list(out.rglob("done")), "no stamp"
+    multi30k(data)
+    recipe("multi30k", "prepare", DATA=data, OUT=out, BPE="none")
+
+
+def test_truncated_sgml_is_found(tmp_path):
+    wmt16_en_ro(tmp_path)
+    path = tmp_path / "newsdev2016-roen-src.ro.sgm"
+    path.write_bytes(path.read_bytes()[:-20])
+    done = recipe("wmt16_en_ro", "prepare", check=False, DATA=tmp_path, OUT=tmp_path / "out", BPE="none")
+    assert done.returncode == 1
+    assert "newsdev2016-roen-src.ro.sgm is truncated" in done.stderr
+
+
+def files_of(folder):
+    return {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize(
+    ("name", "arch", "bpe", "size"),
+    [
+        ("multi30k", "lstm", "sentencepiece", 100),
+        ("iwslt15_en_vi", "lstm_adm_aqt", "none", 0),
+        ("wmt16_en_ro", "lstm_adm", "subword-nmt", 60),
+        ("tatoeba", "lstm_soft", "subword-nmt", 60),
+    ],
+)
+def test_recipe_runs_and_is_not_run_again(name, arch, bpe, size, tmp_path):
+    data, out = tmp_path / "data", tmp_path / "out"
+    data.mkdir()
+    MINIATURES[name](data)
+    settings = {
+        "DATA": data,
+        "OUT": out,
+        "BPE": bpe,
+        "BPE_SIZE": size,
+        "ARCH": arch,
+        "GENERATE_OPTIONS": "--max-len-b 12",
+    }
+    budget = ["--", *TINY, "--max-update", "2"]
+    recipe(name, *budget, **settings)
+    (run,) = (path.parent for path in out.rglob("checkpoint_best.pt"))
+    references = len((run.parent / "data" / "text" / ("test." + PAIRS[name][1])).read_text().splitlines())
+    hypotheses = (run / "test.hyp").read_text(encoding="utf-8").splitlines()
+    assert len(hypotheses) == references >= 10
+    assert not any("@@" in line or "\u2581" in line for line in hypotheses), "BPE is undone"
+    scores = {path.name: json.loads(path.read_text()) for path in run.glob("*.json")}
+    assert "tok:none" in scores["test.tokenized.json"]["signature"]
+    assert ("case:lc" in scores["test.tokenized.json"]["signature"]) == (name == "multi30k")
+    if name == "iwslt15_en_vi":
+        assert list(scores) == ["test.tokenized.json"]
+    else:
+        assert "tok:13a" in scores["test.detokenized.json"]["signature"]
+    before = files_of(out)
+    again = recipe(name, *budget, **settings)
+    assert files_of(out) == before
+    assert len(re.findall(r"^\[.*done before", again.stdout, re.MULTILINE)) == 4
+
+
+def test_training_continues_and_other_options_are_refused(tmp_path):
+    data, out = tmp_path / "data", tmp_path / "out"
+    data.mkdir()
+    multi30k(data)
+    settings = {"DATA": data, "OUT": out, "BPE": "none", "ARCH": "lstm"}
+    recipe("multi30k", "prepare", "train", "--", *TINY, "--max-update", "1", **settings)
+    (log,) = out.rglob("train.log")
+    (run,) = (path.parent for path in out.rglob("checkpoint_last.pt"))
+    before = files_of(run)
+    line = complaint(recipe("multi30k", "train", "--", *TINY, "--max-update", "1", "--dropout", "0.5",
+                            check=False, **settings))  # fmt: skip
+    assert "--dropout 0.5" in line
+    assert "OUT" in line
+    assert files_of(run) == before, "the finished training is untouched"
+    recipe("multi30k", "train", "--", *TINY, "--max-update", "2", **settings)
+    begun = re.findall(r"epoch (\d+) \| valid on .* \| num_updates (\d+)", log.read_text(encoding="utf-8"))
+    assert begun == [("001", "1"), ("002", "2")], "the second call did the second update only"
+    # another corpus under the same folder is refused as well; without DATA the prepared one serves
+    other = tmp_path / "other"
+    other.mkdir()
+    assert "choose another OUT" in complaint(recipe("multi30k", "prepare", check=False, **{**settings, "DATA": other}))
+    del settings["DATA"]
+    assert "prepare: done before" in recipe("multi30k", "prepare", **settings).stdout
+
+
+def test_interrupted_preparation_is_done_again(tmp_path):
+    data, out = tmp_path / "data", tmp_path / "out"
+    data.mkdir()
+    multi30k(data, zipped=False)
+    partial = out / "de-en.none" / "data.partial" / "text"
+    partial.mkdir(parents=True)
+    (partial / "train.de").write_text("half of a line")
+    recipe("multi30k", "prepare", DATA=data, OUT=out, BPE="none")
+    assert not partial.exists()
+    text = (out / "de-en.none" / "data" / "text" / "train.en").read_text(encoding="utf-8").splitlines()
+    assert len(text) == 120
+    assert all(line == line.lower() and " , doesn &apos;t it ?" in line for line in text), "lower-cased, tokenised"
+
+
+def test_published_tokenisation_is_taken(tmp_path):
+    multi30k(tmp_path)
+    for name in ("train", "val", "test_2016_flickr"):
+        for language in ("de", "en"):
+            lines = gzip.decompress((tmp_path / ("%s.%s.gz" % (name, language))).read_bytes()).decode().splitlines()
+            write(tmp_path / ("%s.tok.%s" % (name, language)), ["TOK " + line for line in lines], zipped=True)
+    recipe("multi30k", "prepare", DATA=tmp_path, OUT=tmp_path / "out", BPE="none")
+    text = tmp_path / "out" / "de-en.none" / "data" / "text"
+    assert (text / "test.en").read_text().startswith("tok the ")
+    assert (text / "test.raw.en").read_text().startswith("The ")
+
+
+def test_training_sentences_are_cut(tmp_path):
+    iwslt15_en_vi(tmp_path)
+    recipe("iwslt15_en_vi", "prepare", DATA=tmp_path, OUT=tmp_path / "out", CUT="3")
+    (segmented,) = tmp_path.rglob("segmented")
+    assert {len(line.split()) for line in (segmented / "train.vi").read_text().splitlines()} == {3}
+    assert max(len(line.split()) for line in (segmented / "test.en").read_text().splitlines()) > 3
+
+
+def test_no_tatoeba_sentence_is_in_two_splits(tmp_path):
+    tatoeba(tmp_path)
+    run_split(tmp_path, tmp_path)
+    for language in ("en", "es"):
+        seen = {}
+        for split in ("train", "valid", "test"):
+            for line in (tmp_path / ("%s.%s" % (split, language))).read_text(encoding="utf-8").splitlines():
+                key = " ".join(re.findall(r"\w+", line.casefold()))
+                assert seen.setdefault(key, split) == split, line
+    sizes = [len((tmp_path / (split + ".en")).read_text().splitlines()) for split in ("train", "valid", "test")]
+    assert sum(sizes) == 630
+    assert 0.85 < sizes[0] / 630 < 0.95
+
+
+def test_tatoeba_split_ignores_the_order_of_lines(tmp_path):
+    tatoeba(tmp_path)
+    run_split(tmp_path, tmp_path)
+    path = tmp_path / "spa.txt.gz"
+    lines = gzip.decompress(path.read_bytes()).splitlines(True)
+    random.Random(1).shuffle(lines)
+    (tmp_path / "shuffled").mkdir()
+    (tmp_path / "shuffled" / "spa.txt").write_bytes(b"".join(lines))
+    run_split(tmp_path / "shuffled", tmp_path / "shuffled")
+    for split in ("train", "valid", "test"):
+        first, second = (
+            sorted((f / (split + ".es")).read_text().splitlines()) for f in (tmp_path, tmp_path / "shuffled")
+        )
+        assert first == second
+
+
+def run_split(folder, to):
+    subprocess.run(
+        [sys.executable, str(RECIPES / "split_pairs.py"), "--folder", str(folder), "--file", "spa.txt",
+         "--languages", "en", "es", "--to", str(to)],
+        check=True, capture_output=True,
+    )  # fmt: skip
+
+
+def test_hypotheses_are_put_in_order_and_a_missing_one_is_found(tmp_path):
+    (tmp_path / "ref").write_text("a\nb\nc\n")
+    (tmp_path / "generated").write_text("S-2\tx\nD-2\t-0.1\tthird\nD-0\t-0.2\tfirst &apos;s\nD-1\t-0.3\tsecond\n")
+    paths = {name: str(tmp_path / name) for name in ("generated", "ref", "hyp", "detok")}
+    command = [sys.executable, str(RECIPES / "hypotheses.py"), paths["generated"], "--reference", paths["ref"]]
+    command += ["--to", paths["hyp"], "--detokenize", "en", paths["detok"]]
+    subprocess.run(command, check=True)
+    assert (tmp_path / "hyp").read_text() == "first &apos;s\nsecond\nthird\n"
+    assert (tmp_path / "detok").read_text() == "first's\nsecond\nthird\n"
+    (tmp_path / "generated").write_text("D-2\t-0.1\tthird\nD-0\t-0.2\tfirst\n")
+    done = subprocess.run(command, text=True, capture_output=True)
+    assert "2 translations for 3 sentences (number 1 is missing)" in complaint(done)
+
+
+def test_download_from_a_mirror(tmp_path):
+    """The path of a download, over file: addresses: what is too short, unparallel or absent is not accepted."""
+    mirror, out = tmp_path / "mirror", tmp_path / "out"
+    mirror.mkdir()
+    multi30k(mirror)
+    url = "file://%s" % mirror
+    done = recipe("multi30k", "prepare", check=False, OUT=out, CORPUS_URL=url, BPE="none")
+    assert done.returncode == 1
+    assert "expected at least 300000: truncated or moved" in done.stderr
+    assert not list((out / "raw").iterdir())
+    done = recipe("multi30k", "prepare", check=False, OUT=out, CORPUS_URL=url + "/nowhere", BPE="none")
+    assert "cannot be fetched" in done.stderr.splitlines()[-1]
+
+
+def test_download_with_too_few_lines_is_refused(tmp_path):
+    """An archive of the right size whose text is not the published corpus, here by its number of lines."""
+    (tmp_path / "mirror").mkdir()
+    english, foreign = sentences(800, 0)
+    noise = random.Random(0)
+    lines = ["%s\t%s\t%s" % (a, b, "%x" % noise.getrandbits(20000)) for a, b in zip(english, foreign)]
+    with zipfile.ZipFile(tmp_path / "mirror" / "vie-eng.zip", "w") as archive:
+        archive.writestr("vie.txt", "\n".join(lines) + "\n")
+    done = recipe("tatoeba", "prepare", check=False, PAIR="vie-eng", OUT=tmp_path / "out",
+                  CORPUS_URL="file://%s/mirror" % tmp_path)  # fmt: skip
+    assert done.returncode == 1
+    assert "800 pairs, the published file at least 7000" in done.stderr.splitlines()[-1]
+    assert (tmp_path / "out" / "raw" / "vie.txt").is_file()
+
+
+def test_text_with_too_few_lines_is_refused_when_downloaded(tmp_path):
+    multi30k(tmp_path)
+    command = [sys.executable, str(RECIPES / "parallel_text.py"), "import", "--folder", str(tmp_path), "--files"]
+    command += ["val.de", "val.en", "--languages", "de", "en", "--to", str(tmp_path / "valid"), "--at-least", "1014"]
+    done = subprocess.run([*command, "--strict"], text=True, capture_output=True)
+    assert "12 sentence pairs, the published corpus at least 1014: the download is truncated" in complaint(done)
+    assert not (tmp_path / "valid.de").exists()
+    lenient = subprocess.run(command, text=True, capture_output=True, check=True)
+    assert lenient.stderr.startswith("note: ")
+    assert (tmp_path / "valid.de").exists()
+
+
+def test_unpack_reports_a_damaged_archive(tmp_path):
+    data = b"text\n" * 5000
+    with tarfile.open(tmp_path / "a.tgz", "w:gz") as archive:
+        info = tarfile.TarInfo("dir/member")
+        info.size = len(data)
+        archive.addfile(info, io.BytesIO(data))
+    command = [sys.executable, str(RECIPES / "unpack.py"), str(tmp_path / "a.tgz"), str(tmp_path), "dir/member"]
+    subprocess.run(command, check=True)
+    assert (tmp_path / "member").read_bytes() == data
+    absent = subprocess.run([*command, "dir/other"], text=True, capture_output=True)
+    assert "dir/other" in complaint(absent)
+    truncate(tmp_path / "a.tgz")
+    (tmp_path / "member").unlink()
+    assert "truncated" in complaint(subprocess.run(command, text=True, capture_output=True))
+    assert not (tmp_path / "member").exists()
+
+
+def test_real_multi30k(real_data, tmp_path):
+    """The first 200 lines of the real files, all the way."""
+    source = real_data / "multi30k"
+    if not source.is_dir():
+        pytest.skip("NO REAL DATA: %s is no folder" % source)
+    for path in source.glob("*.gz"):
+        lines = gzip.decompress(path.read_bytes()).splitlines(True)[:200]
+        (tmp_path / path.name).write_bytes(gzip.compress(b"".join(lines)))
+    done = recipe("multi30k", "--", *TINY, "--max-update", "2", DATA=tmp_path, OUT=tmp_path / "out", BPE_SIZE=500,
+                  GENERATE_OPTIONS="--max-len-b 20")  # fmt: skip
+    assert "nrefs:1|case:lc|eff:no|tok:none|smooth:exp" in done.stdout
+    assert "train.de holds 200 sentence pairs, the published corpus at least 29000" in done.stderr, (
+        "a shortened corpus is said to be one"
+    )
+
+
+def test_real_iwslt15_has_no_training_data(real_data, tmp_path):
+    source = real_data / "iwslt15-en-vi"
+    if not source.is_dir():
+        pytest.skip("NO REAL DATA: %s is no folder" % source)
+    if (source / "train.en.gz").is_file():
+        pytest.skip("the folder holds the training data")
+    assert "train.en.gz (or train.en) is missing" in complaint(
+        recipe("iwslt15_en_vi", check=False, DATA=source, OUT=tmp_path)
+    )
