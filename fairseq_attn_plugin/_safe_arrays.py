@@ -49,13 +49,19 @@ def _plain(dtype: Any, raw: Any) -> np.dtype:
 class PlainArray(np.ndarray):
     """Stands in for ``numpy.ndarray``: filled from raw bytes of a plain dtype, and pickled as an ndarray."""
 
-    def __new__(cls) -> "PlainArray":
+    def __new__(cls, *arguments: Any) -> "PlainArray":
+        if arguments:
+            raise _refuse("a numpy array made of %r" % (arguments,))
         return np.empty(0, "b").view(cls)
 
     def __setstate__(self, state: Any) -> None:
         _version, shape, dtype, fortran, raw = state
+        # numpy turns foreign byte orders into the machine's own, as it does when it reads a pickle itself
         filled: Any = (1, tuple(shape), _plain(dtype, raw), bool(fortran), raw)
-        super().__setstate__(filled)
+        try:
+            super().__setstate__(filled)
+        except (TypeError, ValueError) as error:
+            raise _refuse("a numpy array of shape %r" % (shape,)) from error
 
     def __reduce__(self) -> Any:
         return self.view(np.ndarray).__reduce__()

@@ -74,3 +74,21 @@ def prepare(*args: object, env: Optional[Mapping[str, str]] = None) -> "tuple[li
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(REPO), environment.get("PYTHONPATH")]))
     environment.update(env or {})
     return command, environment
+
+
+# architectures cut down to a few thousand parameters, for tests of the tools rather than of the models
+_TINY_LSTM = [
+    *("--encoder-embed-dim", "16", "--encoder-hidden-size", "16", "--encoder-layers", "1"),
+    *("--decoder-embed-dim", "16", "--decoder-hidden-size", "16", "--decoder-layers", "1"),
+    *("--decoder-out-embed-dim", "16"),
+]
+TINY = {
+    "lstm": ["--arch", "lstm", *_TINY_LSTM],
+    "lstm_soft": ["--arch", "lstm_soft", *_TINY_LSTM],
+    "lstm_adm": ["--arch", "lstm_adm", *_TINY_LSTM],
+    "transformer": [
+        *("--arch", "transformer_iwslt_de_en", "--encoder-layers", "1", "--decoder-layers", "1"),
+        *("--encoder-embed-dim", "16", "--encoder-ffn-embed-dim", "16", "--encoder-attention-heads", "2"),
+        *("--decoder-embed-dim", "16", "--decoder-ffn-embed-dim", "16", "--decoder-attention-heads", "2"),
+    ],
+}
