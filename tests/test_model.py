@@ -155,6 +155,22 @@ def test_model_gradients(attention, feeding):
     torch.testing.assert_close((values[0] - values[1]) / (2 * step), expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_both_ways_to_encode_padded_batches_agree(side, bidirectional):
+    encoder = make("soft", encoder_bidirectional=bidirectional).encoder
+    source = pad_batch(LENGTHS, side)
+    embeddings = encoder.embed_tokens(source).detach().requires_grad_()
+    results, gradients = [], []
+    for encode in (encoder._encode_packed, encoder._encode_frozen):
+        result = encode(embeddings, source.eq(1))
+        results.append(result)
+        total = sum((r * torch.linspace(-1, 1, r.numel(), dtype=r.dtype).view_as(r)).sum() for r in result)
+        gradients.append(torch.autograd.grad(total, [embeddings, *encoder.lstm.parameters()]))
+    for one, other in zip(results[0] + gradients[0], results[1] + gradients[1]):
+        torch.testing.assert_close(one, other)
+
+
 def test_input_feeding_none_has_no_loop_over_time(monkeypatch):
     model = make("soft", "none")
     calls = []
@@ -163,6 +179,16 @@ def test_input_feeding_none_has_no_loop_over_time(monkeypatch):
     monkeypatch.setattr(model.decoder, "_decode_stepwise", None)
     model(pad_batch(LENGTHS), None, targets(steps=9))
     assert len(calls) == 1
+
+
+def test_weights_are_left_out_of_generation_that_does_not_ask_for_them():
+    model = make("soft")
+    for need_attn in (False, True):
+        model.decoder.make_generation_fast_(need_attn=need_attn)
+        weights = model(pad_batch(LENGTHS), None, targets())[1]["attn"][0]
+        assert (weights is not None) == need_attn
+    model.decoder.make_generation_fast_(need_attn=False)
+    assert model.train()(pad_batch(LENGTHS), None, targets())[1]["attn"][0] is not None
 
 
 def test_dropout_is_drawn_anew_at_every_step_and_only_in_training():

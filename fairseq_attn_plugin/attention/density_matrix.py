@@ -31,6 +31,7 @@ from torch import Tensor, nn
 from ..errors import OptionError
 from ..ops.deferred import matmul, matmul_transposed, share
 from ..ops.pair_pooling import chebyshev_nodes, pooled_basis, pooled_tanh
+from ..ops.tanh import tanh
 from . import register_attention
 from .base import Attention, AttentionConfig, AttentionOutput
 from .normalizers import build_normalizer
@@ -61,7 +62,7 @@ class ADMConfig(AttentionConfig):
 class ADMMemory(NamedTuple):
     encodings: Tensor  # [B, N, Dh]
     diagonal: Optional[Tensor]  # [B, N, Dk], keys of the diagonal score; None where they are folded into `pairs`
-    pairs: Tensor  # pooled: [B, N, D] or [B, N, M * D], already divided by the length; direct: [B, N, N, D], L_jk
+    pairs: Tensor  # pooled: the sums over pairs [B, N, F]; direct: L_jk, [B, N, N, D]
     length: Tensor  # [B, 1, 1], number of words n
     pad_mask: Optional[Tensor]  # [B, N]
 
@@ -110,24 +111,24 @@ class DensityMatrixAttention(Attention):
         if self._direct:
             pairs = torch.tanh(keys.unsqueeze(2) + keys.unsqueeze(1))
             return ADMMemory(share(encodings), share(diagonal), pairs, length, pad_mask)
-        folded, pairs = self._pool(diagonal, keys, pad_mask, length)
+        folded, pairs = self._pool(keys, pad_mask)
         return ADMMemory(share(encodings), None if folded else share(diagonal), share(pairs), length, pad_mask)
 
     def step(
         self, query: Tensor, memory: ADMMemory, state: None = None, positions: Optional[Tensor] = None
     ) -> AttentionOutput:
         if self._direct:
-            scores = self._direct_sums(query, memory.pairs, _absent_pairs(memory)) / memory.length
+            scores = self._direct_sums(query, memory.pairs, _absent_pairs(memory))
         else:
             scores = matmul_transposed(self._features(query), memory.pairs)
         if memory.diagonal is not None:
-            scores = scores + self.score(query, memory.diagonal) / memory.length
+            scores = scores + self.score(query, memory.diagonal)
+        scores = scores / memory.length
         weights = self.normalize(scores, None if memory.pad_mask is None else memory.pad_mask.unsqueeze(1))
         return AttentionOutput(matmul(weights, memory.encodings), weights, scores, None)
 
-    def _pool(self, diagonal: Tensor, keys: Tensor, pad_mask: Optional[Tensor], length: Tensor) -> Tuple[bool, Tensor]:
-        """The query-independent factor of the column sums divided by n, ``[B, N, F]``, and whether it holds the
-        diagonal too."""
+    def _pool(self, keys: Tensor, pad_mask: Optional[Tensor]) -> Tuple[bool, Tensor]:
+        """The query-independent factor of the column sums, ``[B, N, F]``, and whether the diagonal is in it already."""
         raise NotImplementedError
 
     def _features(self, query: Tensor) -> Tensor:
@@ -156,10 +157,10 @@ class MultiplicativeDensityMatrix(DensityMatrixAttention):
         super().__init__(query_dim, memory_dim, config)
         self.pair_weight = nn.Parameter(torch.ones(()))
 
-    def _pool(self, diagonal: Tensor, keys: Tensor, pad_mask: Optional[Tensor], length: Tensor) -> Tuple[bool, Tensor]:
+    def _pool(self, keys: Tensor, pad_mask: Optional[Tensor]) -> Tuple[bool, Tensor]:
         pairs = self.pair_weight * pooled_tanh(keys, pad_mask, self.config.chunk_size)
         # general's alpha_k = k_k . s has the same form, so that a step costs what `general` alone costs.
-        return self._general, (keys + pairs if self._general else pairs) / length
+        return self._general, keys + pairs if self._general else pairs
 
     def _features(self, query: Tensor) -> Tensor:
         return query
@@ -176,13 +177,12 @@ class AdditiveDensityMatrix(DensityMatrixAttention):
         super().__init__(query_dim, memory_dim, config)
         self.pair_vector = nn.Parameter(torch.empty(query_dim).uniform_(-0.1, 0.1))
 
-    def _pool(self, diagonal: Tensor, keys: Tensor, pad_mask: Optional[Tensor], length: Tensor) -> Tuple[bool, Tensor]:
-        pairs = pooled_basis(keys, self.config.nodes, pad_mask, self.config.chunk_size)
-        return False, (pairs * self.pair_vector).flatten(2) / length
+    def _pool(self, keys: Tensor, pad_mask: Optional[Tensor]) -> Tuple[bool, Tensor]:
+        return False, pooled_basis(keys, self.config.nodes, pad_mask, self.config.chunk_size).flatten(2)
 
     def _features(self, query: Tensor) -> Tensor:
         nodes = chebyshev_nodes(self.config.nodes, device=query.device, dtype=query.dtype)
-        return torch.tanh(nodes[:, None] + query.unsqueeze(-2)).flatten(-2)
+        return (tanh(nodes[:, None] + query.unsqueeze(-2)) * self.pair_vector).flatten(-2)
 
     def _direct_sums(self, query: Tensor, pairs: Tensor, absent: Tensor) -> Tensor:
         values = torch.tanh(pairs.unsqueeze(1) + query[:, :, None, None])

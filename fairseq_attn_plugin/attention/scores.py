@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from ..errors import OptionError
 from ..ops.deferred import matmul_transposed
+from ..ops.tanh import tanh
 
 __all__ = ["Score", "build_score", "projection", "register_score", "score_names"]
 
@@ -132,5 +133,5 @@ class AdditiveScore(Score):
         return self.memory_projection(encodings)
 
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
-        hidden = torch.tanh(self.query_projection(query).unsqueeze(2) + keys.unsqueeze(1))
+        hidden = tanh(self.query_projection(query).unsqueeze(2) + keys.unsqueeze(1))
         return torch.matmul(hidden, self.vector)

@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from ..attention import Attention, index_rows
 from ..ops.deferred import linear, share
 from ..ops.lstm_cell import lstm_cell
+from ..ops.tanh import tanh
 from ._encoder import EncoderOut, uniform_
 
 __all__ = ["DecoderState", "LSTMDecoder"]
@@ -81,6 +82,7 @@ class LSTMDecoder(FairseqIncrementalDecoder):
         self.hidden_size, self.num_layers = hidden_size, num_layers
         self.max_target_positions = max_target_positions
         self.input_feeding = input_feeding
+        self.need_attn = True  # outside training; see make_generation_fast_
         self.dropout_in_module = FairseqDropout(dropout_in, module_name=type(self).__name__)
         self.dropout_out_module = FairseqDropout(dropout_out, module_name=type(self).__name__)
         feeds_context = input_feeding == "context" and attention is not None
@@ -152,8 +154,14 @@ class LSTMDecoder(FairseqIncrementalDecoder):
         positions = torch.arange(first, first + embeddings.size(1), device=embeddings.device).expand(
             embeddings.shape[:2]
         )
-        decode = self._decode_at_once if self._loop_free else self._decode_stepwise
-        outputs, weights, state = decode(embeddings, encoder_out["memory"], state, positions)
+        memory = encoder_out["memory"]
+        if self._loop_free:
+            outputs, weights, state = self._decode_at_once(embeddings, memory, state, positions)
+        else:
+            recurrent = self._recurrent_weights(incremental_state)
+            outputs, weights, state = self._decode_stepwise(embeddings, memory, state, positions, recurrent)
+        if not (self.training or self.need_attn):
+            weights = None
         if incremental_state is not None:
             self.set_incremental_state(incremental_state, "state", state)  # type: ignore[arg-type]
         if self.additional_fc is not None:
@@ -216,16 +224,16 @@ class LSTMDecoder(FairseqIncrementalDecoder):
         outputs = hidden
         if self.attention is not None:
             context, weights, _ = self._attend(hidden, memory, None, positions)
-            outputs = torch.tanh(self.output_projection(torch.cat([context, hidden], dim=-1)))
+            outputs = tanh(self.output_projection(torch.cat([context, hidden], dim=-1)))
         state = DecoderState(last_hidden.transpose(0, 1), last_cell.transpose(0, 1), None, None)
         return self.dropout_out_module(outputs), weights, state
 
     def _decode_stepwise(
-        self, embeddings: Tensor, memory: Any, state: DecoderState, positions: Tensor
+        self, embeddings: Tensor, memory: Any, state: DecoderState, positions: Tensor, recurrent: List[Tensor]
     ) -> Tuple[Tensor, Optional[Tensor], DecoderState]:
         steps = embeddings.size(1)
         dropout = _StepDropout(self.dropout_out_module, embeddings, self.num_layers, self.hidden_size)
-        base, recurrent = self._gate_weights(embeddings)
+        base = self._gates_from_embeddings(embeddings)
         hidden, cell = list(state.hidden.unbind(1)), list(state.cell.unbind(1))
         feed, attention_state = state.feed, state.attention
         w_output = share(self.output_projection.weight) if self.attention is not None else None
@@ -250,7 +258,7 @@ class LSTMDecoder(FairseqIncrementalDecoder):
                 all_weights.append(weights)
                 if feeds_output:
                     assert w_output is not None
-                    output = torch.tanh(linear(torch.cat([context, query], dim=1), w_output, no_bias))
+                    output = tanh(linear(torch.cat([context, query], dim=1), w_output, no_bias))
                 else:
                     queries.append(query)
                     contexts.append(context)
@@ -265,32 +273,42 @@ class LSTMDecoder(FairseqIncrementalDecoder):
             result = torch.stack(outputs, dim=1)
         else:
             joined = torch.cat([torch.stack(contexts, dim=1), torch.stack(queries, dim=1)], dim=-1)
-            result = self.dropout_out_module(torch.tanh(self.output_projection(joined)))
+            result = self.dropout_out_module(tanh(self.output_projection(joined)))
         new_state = DecoderState(torch.stack(hidden, dim=1), torch.stack(cell, dim=1), feed, attention_state)
         return result, torch.cat(all_weights, dim=1) if all_weights else None, new_state
 
-    def _gate_weights(self, embeddings: Tensor) -> Tuple[List[List[Tensor]], List[Tensor]]:
-        """What is added to the gates at each step, ``[layer][t]`` ``[R, 4 Ds]``, and each layer's weight for
-        ``[input; hidden]``.
+    def _recurrent_weights(self, incremental_state: Optional[Dict[str, Any]]) -> List[Tensor]:
+        """Each layer's weight for ``[input; hidden]``, without the embeddings' part in the first layer.
 
-        In the first layer the added part holds the embeddings' share of the gates, for all steps in one product,
-        and the weight's input is ``[feed; hidden]``.
+        Joined once: in training for all steps, in incremental decoding for all calls with the same state.
         """
+        weights: Optional[List[Tensor]] = None
+        if incremental_state is not None:
+            weights = self.get_incremental_state(incremental_state, "recurrent")  # type: ignore[assignment]
+        if weights is None:
+            weights = []
+            for layer in range(self.num_layers):
+                w_input = getattr(self.lstm, f"weight_ih_l{layer}")[
+                    :, 0 if layer else self.embed_tokens.embedding_dim :
+                ]
+                weights.append(share(torch.cat([w_input, getattr(self.lstm, f"weight_hh_l{layer}")], dim=1)))
+            if incremental_state is not None:
+                self.set_incremental_state(incremental_state, "recurrent", weights)  # type: ignore[arg-type]
+        return weights
+
+    def _gates_from_embeddings(self, embeddings: Tensor) -> List[List[Tensor]]:
+        """What is added to the gates, ``[layer][t]`` ``[R, 4 Ds]``: the biases, and in the first layer the embeddings'
+        share, for all steps in one product."""
         rows, steps, embed_dim = embeddings.shape
         base: List[List[Tensor]] = []
-        recurrent: List[Tensor] = []
         for layer in range(self.num_layers):
-            w_input = getattr(self.lstm, f"weight_ih_l{layer}")
-            w_hidden = getattr(self.lstm, f"weight_hh_l{layer}")
             bias = getattr(self.lstm, f"bias_ih_l{layer}") + getattr(self.lstm, f"bias_hh_l{layer}")
             if layer == 0:
-                gates = F.linear(embeddings.transpose(0, 1), w_input[:, :embed_dim], bias)
+                gates = F.linear(embeddings.transpose(0, 1), self.lstm.weight_ih_l0[:, :embed_dim], bias)
                 base.append(list(gates.unbind(0)))
-                w_input = w_input[:, embed_dim:]
             else:
                 base.append([bias.expand(rows, -1)] * steps)
-            recurrent.append(share(torch.cat([w_input, w_hidden], dim=1)))
-        return base, recurrent
+        return base
 
     def output_layer(self, features: Tensor, **unused: Any) -> Tensor:
         """Projects features to the vocabulary (an adaptive softmax does that in its criterion)."""
@@ -307,6 +325,10 @@ class LSTMDecoder(FairseqIncrementalDecoder):
             moved = index_rows(DecoderState(state.hidden, state.cell, state.feed, None), new_order)
             moved = moved._replace(attention=index_rows(state.attention, new_order))
             self.set_incremental_state(incremental_state, "state", moved)  # type: ignore[arg-type]
+
+    def make_generation_fast_(self, need_attn: bool = False, **unused: Any) -> None:
+        """fairseq's word that generation begins: the weights are returned only where alignments are asked for."""
+        self.need_attn = need_attn
 
     def max_positions(self) -> float:
         return self.max_target_positions

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Dict, Optional, Tuple
 
 import torch
+import torch.nn.functional as F
 from fairseq.models import FairseqEncoder
 from fairseq.modules import FairseqDropout
 from torch import Tensor, nn
@@ -92,7 +93,8 @@ class LSTMEncoder(FairseqEncoder):
             encodings, (hidden, cell) = self.lstm(embeddings)
         else:
             padding = pad_mask
-            encodings, hidden, cell = self._encode_padded(embeddings, pad_mask)
+            encode = self._encode_frozen if embeddings.device.type == "cpu" else self._encode_packed
+            encodings, hidden, cell = encode(embeddings, pad_mask)
         return {
             "encodings": self.dropout_out_module(encodings),
             "hidden": self._join_directions(hidden),
@@ -102,7 +104,7 @@ class LSTMEncoder(FairseqEncoder):
             "memory": None,
         }
 
-    def _encode_padded(self, embeddings: Tensor, pad_mask: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
+    def _encode_packed(self, embeddings: Tensor, pad_mask: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
         # Packing wants the words first and at least one of them; a stable sort of the mask is the permutation that
         # does it for padding on either side, and its inverse takes the encodings back to the given coordinates.
         to_front = pad_mask.to(torch.uint8).argsort(dim=1, stable=True)
@@ -115,6 +117,47 @@ class LSTMEncoder(FairseqEncoder):
         # A row without words was encoded as one padding symbol: it counts for nothing.
         encodings = _gather(outputs, to_front.argsort(dim=1)).masked_fill(pad_mask.unsqueeze(-1), 0.0)
         return encodings, hidden, cell
+
+    def _encode_frozen(self, embeddings: Tensor, pad_mask: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
+        """The same as :meth:`_encode_packed`, by LSTMs that stand still on padding.
+
+        A further input, 1 on padding and 0 on words, closes the input gate and opens the forget gate: c_t =
+        c_{t-1}, exactly. From zero states the padding before the first word then leaves (h, c) at zero, and the
+        padding after the last one keeps c; the last h is read where the last word is. torch has a fused LSTM for
+        processors, but not for packed sequences of unequal length.
+        """
+        batch, size, directions = embeddings.size(0), self.lstm.hidden_size, 2 if self.bidirectional else 1
+        closed = embeddings.new_tensor([-1e4, 1e4, 0.0, 0.0]).repeat_interleave(size).unsqueeze(1)
+        mark = pad_mask.unsqueeze(-1).to(embeddings.dtype)
+        zeros = embeddings.new_zeros(directions, batch, size)
+        rows, positions = torch.arange(batch), torch.arange(pad_mask.size(1))
+        ends = positions.masked_fill(pad_mask, 0).amax(1), positions.masked_fill(pad_mask, pad_mask.size(1) - 1).amin(1)
+        outputs, hidden, cell = embeddings, [], []
+        for layer in range(self.num_layers):
+            if layer:
+                outputs = F.dropout(outputs, self.lstm.dropout, self.training)
+            weights = []
+            for direction in ("", "_reverse")[:directions]:
+                w_input, *others = (
+                    getattr(self.lstm, f"{part}_l{layer}{direction}")
+                    for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+                )
+                weights += [torch.cat([w_input, closed], dim=1), *others]
+            outputs, _, last_cell = torch.lstm(
+                torch.cat([outputs, mark], dim=-1),
+                (zeros, zeros),
+                weights,
+                True,
+                1,
+                0.0,
+                self.training,
+                directions == 2,
+                True,
+            )
+            hidden += [h[rows, end] for h, end in zip(outputs.split(size, dim=-1), ends)]
+            cell.append(last_cell)
+        encodings = outputs.masked_fill(pad_mask.unsqueeze(-1), 0.0)
+        return encodings, torch.stack(hidden), torch.cat(cell)
 
     def _join_directions(self, states: Tensor) -> Tensor:
         """``[layers * directions, B, H]`` to ``[B, layers, directions * H]``."""

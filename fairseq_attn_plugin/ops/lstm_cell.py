@@ -19,6 +19,8 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
+from .tanh import tanh_
+
 __all__ = ["lstm_cell"]
 
 
@@ -26,13 +28,12 @@ class _LSTMCell(Function):
     @staticmethod
     def forward(ctx: Any, gates: Tensor, cell: Tensor) -> Tuple[Tensor, Tensor]:
         size = cell.size(-1)
-        activated = torch.empty_like(gates)
-        torch.sigmoid(gates[..., : 2 * size], out=activated[..., : 2 * size])
-        torch.tanh(gates[..., 2 * size : 3 * size], out=activated[..., 2 * size : 3 * size])
-        torch.sigmoid(gates[..., 3 * size :], out=activated[..., 3 * size :])
-        i, f, g, o = activated.chunk(4, dim=-1)
+        activated = torch.sigmoid(gates)
+        g = activated[..., 2 * size : 3 * size]
+        tanh_(g.copy_(gates[..., 2 * size : 3 * size]))
+        i, f, _, o = activated.chunk(4, dim=-1)
         new_cell = torch.addcmul(f * cell, i, g)
-        squashed = torch.tanh(new_cell)
+        squashed = tanh_(new_cell.clone())
         ctx.save_for_backward(activated, cell, squashed)
         return o * squashed, new_cell
 

@@ -23,7 +23,7 @@ Three observations carry the speed:
 from __future__ import annotations
 
 import math
-from typing import Any, Iterator, NamedTuple, Optional, Tuple
+from typing import Any, Iterator, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
@@ -34,7 +34,7 @@ __all__ = ["chebyshev_nodes", "lagrange_basis", "pooled_basis", "pooled_tanh"]
 
 # Elements of one block of pairs. On a processor the five buffers of the Chebyshev recurrence then stay in its
 # second-level cache; a GPU wants few large launches.
-_BLOCK_ELEMENTS = {"cpu": 1 << 17, "cuda": 1 << 25}
+_BLOCK_ELEMENTS = {"cpu": 1 << 18, "cuda": 1 << 25}
 
 
 def chebyshev_nodes(count: int, **factory: Any) -> Tensor:
@@ -81,6 +81,10 @@ def _pair(one: Tensor, other: Tensor, exponential: bool) -> Tensor:
     return (one + other).mul_(-2).sigmoid_()
 
 
+# More rows would compute more pairs twice (j and k within the rows), fewer would mean more and smaller operations.
+_ROWS = 8
+
+
 class _Block(NamedTuple):
     """Pairs of the sentences ``batch`` with k in ``rows`` and j in ``columns`` = rows.start..N."""
 
@@ -94,16 +98,12 @@ class _Block(NamedTuple):
     def of_columns(self, x: Tensor) -> Tensor:
         return x[self.batch, None, self.columns]
 
-    def add_to(self, total: Tensor, values: Tensor) -> None:
-        """Adds symmetric pair values ``[b, rows, columns, D]`` to the sums of both positions, ``total`` being
-        ``[B, N, D]``."""
+    def add_to(self, total: Tensor, values: Tensor, sign: float = 1.0) -> None:
+        """Adds symmetric values ``[b, rows, columns, D]`` to the sums of both positions in ``total`` ``[B, N, D]``."""
         rows = self.rows.stop - self.rows.start
-        if rows == 1:
-            total[self.batch, self.rows.start] += values[:, 0].sum(1)
-            total[self.batch, self.rows.stop :] += values[:, 0, 1:]
-        else:
-            total[self.batch, self.rows] += values.sum(2)
-            total[self.batch, self.rows.stop :] += values[:, :, rows:].sum(1)
+        total[self.batch, self.rows].add_(values.sum(2), alpha=sign)
+        others = values[:, :, rows:]
+        total[self.batch, self.rows.stop :].add_(others[:, 0] if rows == 1 else others.sum(1), alpha=sign)
 
 
 def _blocks(prepared: Tensor, exponential: bool, chunk_size: int) -> Iterator[Tuple[_Block, Tensor]]:
@@ -114,7 +114,7 @@ def _blocks(prepared: Tensor, exponential: bool, chunk_size: int) -> Iterator[Tu
     start = 0
     while start < length:
         columns = (length - start) * dim
-        rows = chunk_size or max(1, budget // max(1, batch * columns))
+        rows = chunk_size or max(1, min(budget // columns, _ROWS))
         end = min(length, start + rows)
         sentences = max(1, budget // (columns * (end - start)))
         for first in range(0, batch, sentences):
@@ -160,41 +160,45 @@ class _PooledTanh(Function):
         return total.to(ctx.dtype), None, None
 
 
-class _PooledChebyshev(Function):
-    """Sums of T_p(L_jk), p = 1..M-1, over j != k: ``[B, N, M - 1, D]``."""
+class _PooledBasis(Function):
+    """G_mk: the sums of T_p(L_jk) over j != k for p = 0..M-1, times the cosine matrix: ``[B, N, M, D]``."""
 
     @staticmethod
     def forward(ctx: Any, keys: Tensor, pad_mask: Optional[Tensor], count: int, chunk_size: int) -> Tensor:
         prepared, ctx.exponential = _prepare(keys, pad_mask)
         ctx.save_for_backward(prepared, pad_mask)
         ctx.count, ctx.chunk_size, ctx.dtype = count, chunk_size, keys.dtype
-        total = prepared.new_zeros((count - 1,) + prepared.shape)
+        batch, length, dim = prepared.shape
+        total = prepared.new_zeros(batch, length, count, dim)
+        total[:, :, 0] = length - 1  # T_0 = 1
         for block, u in _blocks(prepared, ctx.exponential, chunk_size):
-            for p, values in _polynomials(u, count):
-                block.add_to(total[p - 1], values)
-        diagonal = _pair(prepared, prepared, ctx.exponential)
-        for p, values in _polynomials(diagonal, count):
-            total[p - 1] -= values
-        real = _real(pad_mask, prepared)
+            for p, sign, values in _polynomials(u, count):
+                block.add_to(total[:, :, p], values, sign)
+        for p, sign, values in _polynomials(_pair(prepared, prepared, ctx.exponential), count):
+            total[:, :, p].sub_(values, alpha=sign)
         if pad_mask is not None:
-            # A pair with padding has L = 1, hence T_p = 1: take those pairs away again.
-            total -= pad_mask.sum(1).to(total.dtype)[:, None, None]
-        return (total * real).permute(1, 2, 0, 3).to(keys.dtype)
+            # A pair with padding has L = 1, hence T_p = 1: take those pairs away again, and what padding has summed.
+            total -= pad_mask.sum(1).to(total.dtype)[:, None, None, None]
+            total.masked_fill_(pad_mask[:, :, None, None], 0.0)
+        return torch.matmul(_cosine_matrix(count).to(total), total).to(keys.dtype)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> Tuple[Tensor, None, None, None]:
         prepared, pad_mask = ctx.saved_tensors
-        grad = grad.to(prepared.dtype).permute(2, 0, 1, 3) * _real(pad_mask, prepared)
-        degrees = torch.arange(1, ctx.count, device=grad.device, dtype=grad.dtype)
-        signs = torch.tensor([_sign(p) for p in range(1, ctx.count)], device=grad.device, dtype=grad.dtype)
-        grad = (grad * (degrees * signs)[:, None, None, None]).contiguous()
+        degrees = [p * _sign(p) for p in range(1, ctx.count)]
+        # Of sum_m C[m, p] T_p the derivative needs p T_p' = p U_{p-1}: degree and sign go into the matrix.
+        matrix = (_cosine_matrix(ctx.count)[:, 1:] * torch.tensor(degrees)).t().to(prepared)
+        grad = torch.matmul(matrix, grad.to(prepared.dtype))
+        if pad_mask is not None:
+            grad = grad.masked_fill(pad_mask[:, :, None, None], 0.0)
+        gradients = grad.unbind(2)
         total = torch.zeros_like(prepared)
         for block, u in _blocks(prepared, ctx.exponential, ctx.chunk_size):
-            slope = _clenshaw(u, [block.of_rows(g) for g in grad], [block.of_columns(g) for g in grad])
+            slope = _clenshaw(u, [block.of_rows(g) for g in gradients], [block.of_columns(g) for g in gradients])
             block.add_to(total, slope)
-        u = _pair(prepared, prepared, ctx.exponential)
-        total.sub_(_clenshaw(u, list(grad), list(grad))).mul_(4)
+        diagonal = _pair(prepared, prepared, ctx.exponential)
+        total.sub_(_clenshaw(diagonal, gradients, gradients)).mul_(4)
         return total.to(ctx.dtype), None, None, None
 
 
@@ -203,18 +207,17 @@ def _sign(p: int) -> float:
     return -1.0 if p % 4 in (2, 3) else 1.0
 
 
-def _polynomials(u: Tensor, count: int) -> Iterator[Tuple[int, Tensor]]:
-    """Yields ``(p, T_p(1 - 2u))`` for p = 1..count-1. A tensor is overwritten when the next one is asked for."""
+def _polynomials(u: Tensor, count: int) -> Iterator[Tuple[int, float, Tensor]]:
+    """Yields ``(p, s_p, s_p T_p(1 - 2u))`` for p = 1..count-1; a tensor is overwritten when the next is asked for."""
     x = torch.add(u.new_ones(()), u, alpha=-2)
     previous, current = torch.ones_like(x), x.clone()
-    scratch = torch.empty_like(x)
     for p in range(1, count):
-        yield p, current if _sign(p) > 0 else torch.neg(current, out=scratch)
+        yield p, _sign(p), current
         previous.addcmul_(x, current, value=2 * _sign(p) * _sign(p + 1))
         previous, current = current, previous
 
 
-def _clenshaw(u: Tensor, row_grads: list, column_grads: list) -> Tensor:
+def _clenshaw(u: Tensor, row_grads: Sequence[Tensor], column_grads: Sequence[Tensor]) -> Tensor:
     """A quarter of d/d(k_j + k_k) sum_p s_p T_p(L) (row_p + column_p) where the gradients already hold p s_p.
 
     b_p = p (row_p + column_p) + 2 x b_{p+1} - b_{p+2} gives sum_p p U_{p-1}(x) (row_p + column_p) = b_1, in the
@@ -251,9 +254,4 @@ def pooled_basis(keys: Tensor, count: int, pad_mask: Optional[Tensor] = None, ch
         ``[B, N, count, D]``: for every function f smooth on [-1, 1], sum_{j != k} f(L_jk) is close to sum_m f(x_m)
             G_mk.
     """
-    real = _real(pad_mask, keys)
-    pairs = (real.sum(1, keepdim=True) - 1) * real  # sums of T_0 = 1
-    sums = pairs.unsqueeze(-1).expand(-1, -1, 1, keys.size(-1))
-    if count > 1:
-        sums = torch.cat([sums, _PooledChebyshev.apply(keys, pad_mask, count, chunk_size)], dim=2)
-    return torch.matmul(_cosine_matrix(count).to(sums), sums)
+    return _PooledBasis.apply(keys, pad_mask, count, chunk_size)

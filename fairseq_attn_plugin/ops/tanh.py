@@ -1,0 +1,45 @@
+"""tanh through the logistic function: tanh(x) = 2 sigmoid(2x) - 1.
+
+On a processor torch's sigmoid is several times faster than its tanh (about four times in float32), which is most
+of the element-wise work of a recurrent decoder. The absolute error is that of one rounding near 1. On a GPU, and
+in half precision, where that error would be felt near zero, torch's own tanh is used.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+
+__all__ = ["tanh", "tanh_"]
+
+
+def _by_sigmoid(x: Tensor) -> bool:
+    return x.device.type == "cpu" and x.dtype in (torch.float32, torch.float64)
+
+
+class _Tanh(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        y = torch.mul(x, 2).sigmoid_().mul_(2).sub_(1)
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        (y,) = ctx.saved_tensors
+        return torch.ops.aten.tanh_backward(grad, y)
+
+
+def tanh(x: Tensor) -> Tensor:
+    """tanh(x), element by element; differentiable."""
+    return _Tanh.apply(x) if _by_sigmoid(x) else torch.tanh(x)
+
+
+def tanh_(x: Tensor) -> Tensor:
+    """tanh(x) in place; for code without autograd. ``x`` may be a view."""
+    return x.mul_(2).sigmoid_().mul_(2).sub_(1) if _by_sigmoid(x) else x.tanh_()
