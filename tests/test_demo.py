@@ -28,7 +28,7 @@ def demo(out, *arguments, **settings):
         cwd=str(out.parent),
         capture_output=True,
         text=True,
-        timeout=500,
+        timeout=1800,
     )
 
 
