@@ -1,6 +1,6 @@
 """What stock fairseq needs on today's Python and torch, mended when the plugin is imported.
 
-Each entry is here because a stock command stops without it:
+Each entry is here because a stock command stops, or gives a wrong result, without it:
 
 Checkpoints.  torch >= 2.6 reads files with ``weights_only=True`` and then stops at the types that a fairseq
     checkpoint holds beside tensors and plain containers. Seen in checkpoints of every stock optimizer,
@@ -14,6 +14,8 @@ Resuming data-parallel training.  Rank 0 reads the checkpoint and sends it to th
     refuses. The sender is the same job and has read the file under ``weights_only``, so that the transport
     is plain pickle, as it is in fairseq's ``all_gather_list``.
 
+Evaluation of every sentence.  See :mod:`fairseq_attn_plugin._batches`.
+
 Errors under hydra.  fairseq-hydra-train catches every exception and prints its own report with a trace.
     With ``HYDRA_FULL_ERROR`` set it raises on, and the hook of :mod:`fairseq_attn_plugin.errors` decides.
 """
@@ -25,7 +27,7 @@ from typing import Any, Optional
 
 import torch
 
-from fairseq_attn_plugin import _safe_arrays, errors
+from fairseq_attn_plugin import _batches, _safe_arrays, errors
 
 
 def install() -> None:
@@ -33,6 +35,7 @@ def install() -> None:
     allow_checkpoint_types()
     mend_broadcast()
     pass_errors_through_hydra()
+    _batches.keep_last_batch()
     errors.install_hook()
 
 
