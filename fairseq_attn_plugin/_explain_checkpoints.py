@@ -85,6 +85,7 @@ def _mismatch(error: Optional[BaseException]) -> str:
 
 
 def architecture(model: Any) -> Optional[str]:
+    """The ``--arch`` or ``model._name`` of a model configuration of either kind."""
     return get(model, "arch") or get(model, "_name")
 
 

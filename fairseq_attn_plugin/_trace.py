@@ -30,6 +30,7 @@ def is_inside(error: BaseException, pattern: str, innermost: bool = True) -> boo
 
 
 def get(thing: Any, *names: str) -> Any:
+    """``thing.name1.name2`` through attributes and keys; None where one is missing."""
     for name in names:
         thing = thing.get(name) if isinstance(thing, dict) else getattr(thing, name, None)
     return thing
