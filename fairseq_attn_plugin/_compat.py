@@ -60,9 +60,7 @@ def mend_broadcast() -> None:
     distributed_utils._broadcast_object_slow = _broadcast_object
 
 
-def _broadcast_object(
-    obj: Any, src_rank: int, group: object, dist_device: Optional[torch.device] = None
-) -> Any:
+def _broadcast_object(obj: Any, src_rank: int, group: object, dist_device: Optional[torch.device] = None) -> Any:
     from fairseq.distributed import utils as distributed_utils
 
     sends = distributed_utils.get_rank(group) == src_rank

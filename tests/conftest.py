@@ -16,9 +16,7 @@ def write_reversal(folder: Path, split: str, lines: int, seed: int) -> None:
     rng = random.Random(seed)
     sentences = [[rng.choice(WORDS) for _ in range(rng.randint(2, 7))] for _ in range(lines)]
     (folder / (split + ".xx")).write_text("".join(" ".join(s) + "\n" for s in sentences))
-    (folder / (split + ".yy")).write_text(
-        "".join(" ".join(w[::-1] for w in reversed(s)) + "\n" for s in sentences)
-    )
+    (folder / (split + ".yy")).write_text("".join(" ".join(w[::-1] for w in reversed(s)) + "\n" for s in sentences))
 
 
 @pytest.fixture(scope="session")
@@ -44,7 +42,5 @@ def real_data() -> Path:
     """Folder of the real corpora: $FAIRSEQ_ATTN_DATA, else ../shared/data beside the checkout."""
     folder = Path(os.environ.get("FAIRSEQ_ATTN_DATA") or REPO.parent / "shared" / "data")
     if not folder.is_dir():
-        pytest.skip(
-            "NO REAL DATA: %s is no folder; set FAIRSEQ_ATTN_DATA to the folder of the corpora" % folder
-        )
+        pytest.skip("NO REAL DATA: %s is no folder; set FAIRSEQ_ATTN_DATA to the folder of the corpora" % folder)
     return folder
