@@ -99,13 +99,7 @@ class Grammar:
             opening = subject.source + negation.source + auxiliary + main
         source = opening + manner.source + thing.source + particle + place.source + time.source
         target = (
-            time.target
-            + subject.target
-            + place.target
-            + thing.target
-            + manner.target
-            + target_verb
-            + negation.target
+            time.target + subject.target + place.target + thing.target + manner.target + target_verb + negation.target
         )
         return _Phrase(source, target)
 
@@ -152,9 +146,7 @@ class Grammar:
         for adjective in lex.pick_several(self._rng, self._lexicon.adjectives, count):
             own = self._key()
             phrase.source.append(_Token(adjective.source, own))
-            after.insert(
-                0, _Token(adjective.target + agreement, own)
-            )  # nearest to the noun in both languages
+            after.insert(0, _Token(adjective.target + agreement, own))  # nearest to the noun in both languages
         phrase.source.append(_Token(lex.source_plural(noun.source) if number == "pl" else noun.source, key))
         phrase.target += after
         return phrase

@@ -51,11 +51,7 @@ def attend(
             out = attention.step(part, held, attention.initial_state(held))
             (out.context * part_gradient).sum().backward()
             outputs.append(type(out)(out.context.detach(), out.weights.detach(), out.scores.detach(), None))
-        ends = [
-            (whole, leaf.grad)
-            for whole, leaf in zip(memory, cut)
-            if leaf is not whole and leaf.grad is not None
-        ]
+        ends = [(whole, leaf.grad) for whole, leaf in zip(memory, cut) if leaf is not whole and leaf.grad is not None]
         torch.autograd.backward([whole for whole, _ in ends], [grad for _, grad in ends])
     seen = {name: torch.cat([getattr(out, name).detach() for out in outputs], 1) for name in OUTPUTS}
     wanted = {"encodings": encodings, "query": query, **dict(attention.named_parameters())}
@@ -102,9 +98,7 @@ def aqt_section(settings: Mapping[str, Any], device: torch.device, tick: Tick) -
         0,
         lambda name: tick(f"aqt {name}"),
     )
-    differences = {
-        name: relative_difference(results["pooled"][name], ref) for name, ref in results["direct"].items()
-    }
+    differences = {name: relative_difference(results["pooled"][name], ref) for name, ref in results["direct"].items()}
     clock = settings["clock"]
     ratios = round_ratios(raw["direct"], raw["pooled"], clock)
     return {

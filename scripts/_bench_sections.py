@@ -79,15 +79,11 @@ def compare(
     return result
 
 
-def train_section(
-    systems: Mapping[str, System], settings: Mapping[str, Any], device: torch.device, tick: Tick
-):
+def train_section(systems: Mapping[str, System], settings: Mapping[str, Any], device: torch.device, tick: Tick):
     """Training steps at every source length, at a constant number of tokens a batch."""
     section = {}
     for length in settings["lengths"]:
-        batch = make_batch(
-            next(iter(systems.values())).task, length, settings["tokens"], settings["seed"], device
-        )
+        batch = make_batch(next(iter(systems.values())).task, length, settings["tokens"], settings["seed"], device)
         section[str(length)] = compare(
             systems,
             lambda system, batch: train_step(system, batch, device),
@@ -100,9 +96,7 @@ def train_section(
     return section
 
 
-def decode_section(
-    systems: Mapping[str, System], settings: Mapping[str, Any], device: torch.device, tick: Tick
-):
+def decode_section(systems: Mapping[str, System], settings: Mapping[str, Any], device: torch.device, tick: Tick):
     """Beam search at every source length; as many words are written as the source has."""
     section = {}
     for length in settings["lengths"]:

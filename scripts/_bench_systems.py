@@ -63,9 +63,7 @@ class Spec:
         for item in filter(None, rest.split(",")):
             name, equals, value = item.partition("=")
             if not (name and equals and value):
-                raise OptionError(
-                    f"system {text!r}: {item!r} is not option=value (lstm_soft:input_feeding=none)"
-                )
+                raise OptionError(f"system {text!r}: {item!r} is not option=value (lstm_soft:input_feeding=none)")
             pairs.append((name.strip().lstrip("-").replace("-", "_"), value.strip()))
         if not arch:
             raise OptionError(f"system {text!r} names no architecture; {_registered()}")
@@ -197,9 +195,7 @@ def make_batch(task: MemoryTask, length: int, tokens: int, seed: int, device: to
         {"id": index, "source": sentence(source), "target": sentence(target)}
         for index, (source, target) in enumerate(zip(lengths(), lengths()))
     ]
-    return _to(
-        collate(pairs, pad_idx=dictionary.pad(), eos_idx=dictionary.eos()), device
-    )  # source left, target right
+    return _to(collate(pairs, pad_idx=dictionary.pad(), eos_idx=dictionary.eos()), device)  # source left, target right
 
 
 def _to(value: Any, device: torch.device) -> Any:

@@ -82,9 +82,7 @@ def test_every_system_runs_once_a_round_and_warmup_is_dropped():
     assert [sorted(r) for r in rounds] == [["a", "b", "c"]] * 4
     assert len({r[0] for r in rounds[1:]}) == 3, "everybody is first once"
     assert all(len(kept) == 3 for kept in got.values())
-    assert min(sample["wall"] for kept in got.values() for sample in kept) == 4, (
-        "the first three runs are warm-up"
-    )
+    assert min(sample["wall"] for kept in got.values() for sample in kept) == 4, "the first three runs are warm-up"
 
 
 def test_ratios_are_taken_within_rounds():
@@ -170,11 +168,7 @@ def test_batch():
     assert source.shape == target.shape == (12, 10)
     lengths = source.ne(pad).sum(1)
     assert lengths.max() == 10 and lengths.min() >= 8
-    assert (
-        lengths.tolist()
-        == batch["net_input"]["src_lengths"].tolist()
-        == sorted(lengths.tolist(), reverse=True)
-    )
+    assert lengths.tolist() == batch["net_input"]["src_lengths"].tolist() == sorted(lengths.tolist(), reverse=True)
     assert source[:, -1].eq(task.source_dictionary.eos()).all(), "padded on the left"
     assert int(target.ne(pad).sum()) == batch["ntokens"]
     again = make_batch(task, length=10, tokens=120, seed=3, device=CPU)
@@ -208,9 +202,7 @@ def test_quick_run_measures_every_system(report):
                 assert set(system["time_ratio"]) == {"lstm", "lstm_soft"}
             assert measured_at["systems"]["lstm"]["time_ratio"]["lstm"]["rounds"] == [1.0, 1.0]
     phases = figures["sections"]["train"]["4"]["raw"]["lstm"][0]
-    assert phases["wall"] == pytest.approx(
-        sum(phases[f"{p}_wall"] for p in ("forward", "backward", "update"))
-    )
+    assert phases["wall"] == pytest.approx(sum(phases[f"{p}_wall"] for p in ("forward", "backward", "update")))
 
 
 def test_quick_run_measures_attention(report):
