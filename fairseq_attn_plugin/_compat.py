@@ -16,6 +16,8 @@ Resuming data-parallel training.  Rank 0 reads the checkpoint and sends it to th
 
 Evaluation of every sentence.  See :mod:`fairseq_attn_plugin._batches`.
 
+Several trainings in one process.  See :mod:`fairseq_attn_plugin._multirun`.
+
 Errors under hydra.  fairseq-hydra-train catches every exception and prints its own report with a trace.
     With ``HYDRA_FULL_ERROR`` set it raises on, and the hook of :mod:`fairseq_attn_plugin.errors` decides.
 """
@@ -27,7 +29,7 @@ from typing import Any, Optional
 
 import torch
 
-from fairseq_attn_plugin import _batches, _safe_arrays, errors
+from fairseq_attn_plugin import _batches, _multirun, _safe_arrays, errors
 
 
 def install() -> None:
@@ -36,6 +38,7 @@ def install() -> None:
     mend_broadcast()
     pass_errors_through_hydra()
     _batches.keep_last_batch()
+    _multirun.install()
     errors.install_hook()
 
 
