@@ -31,7 +31,7 @@ from torch import Tensor, nn
 from ..errors import OptionError
 from ..ops.deferred import matmul, matmul_transposed, share
 from ..ops.pair_pooling import chebyshev_nodes, pooled_basis, pooled_tanh
-from ..ops.tanh import tanh
+from ..ops.tanh import by_sigmoid
 from . import register_attention
 from .base import Attention, AttentionConfig, AttentionOutput
 from .normalizers import build_normalizer
@@ -61,7 +61,7 @@ class ADMConfig(AttentionConfig):
 
 class ADMMemory(NamedTuple):
     encodings: Tensor  # [B, N, Dh]
-    diagonal: Optional[Tensor]  # [B, N, Dk], keys of the diagonal score; None where they are folded into `pairs`
+    diagonal: Optional[Tensor]  # [B, N, Dk], keys of the diagonal score; None: in `pairs`, which are means then
     pairs: Tensor  # pooled: the sums over pairs [B, N, F]; direct: L_jk, [B, N, N, D]
     length: Tensor  # [B, 1, 1], number of words n
     pad_mask: Optional[Tensor]  # [B, N]
@@ -112,7 +112,9 @@ class DensityMatrixAttention(Attention):
             pairs = torch.tanh(keys.unsqueeze(2) + keys.unsqueeze(1))
             return ADMMemory(share(encodings), share(diagonal), pairs, length, pad_mask)
         folded, pairs = self._pool(keys, pad_mask)
-        return ADMMemory(share(encodings), None if folded else share(diagonal), share(pairs), length, pad_mask)
+        if folded:
+            return ADMMemory(share(encodings), None, share(pairs / length), length, pad_mask)
+        return ADMMemory(share(encodings), share(diagonal), share(pairs), length, pad_mask)
 
     def step(
         self, query: Tensor, memory: ADMMemory, state: None = None, positions: Optional[Tensor] = None
@@ -122,8 +124,7 @@ class DensityMatrixAttention(Attention):
         else:
             scores = matmul_transposed(self._features(query), memory.pairs)
         if memory.diagonal is not None:
-            scores = scores + self.score(query, memory.diagonal)
-        scores = scores / memory.length
+            scores = (scores + self.score(query, memory.diagonal)) / memory.length
         weights = self.normalize(scores, None if memory.pad_mask is None else memory.pad_mask.unsqueeze(1))
         return AttentionOutput(matmul(weights, memory.encodings), weights, scores, None)
 
@@ -182,7 +183,10 @@ class AdditiveDensityMatrix(DensityMatrixAttention):
 
     def _features(self, query: Tensor) -> Tensor:
         nodes = chebyshev_nodes(self.config.nodes, device=query.device, dtype=query.dtype)
-        return (tanh(nodes[:, None] + query.unsqueeze(-2)) * self.pair_vector).flatten(-2)
+        if by_sigmoid(query):  # w tanh(x) = 2 w sigmoid(2x) - w
+            gates = torch.add(2 * nodes[:, None], query.unsqueeze(-2), alpha=2).sigmoid()
+            return torch.addcmul(-self.pair_vector, gates, 2 * self.pair_vector).flatten(-2)
+        return (torch.tanh(nodes[:, None] + query.unsqueeze(-2)) * self.pair_vector).flatten(-2)
 
     def _direct_sums(self, query: Tensor, pairs: Tensor, absent: Tensor) -> Tensor:
         values = torch.tanh(pairs.unsqueeze(1) + query[:, :, None, None])

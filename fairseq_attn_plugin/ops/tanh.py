@@ -14,10 +14,11 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-__all__ = ["tanh", "tanh_"]
+__all__ = ["by_sigmoid", "tanh", "tanh_"]
 
 
-def _by_sigmoid(x: Tensor) -> bool:
+def by_sigmoid(x: Tensor) -> bool:
+    """Whether the logistic function is the better way to tanh for tensors like ``x``."""
     return x.device.type == "cpu" and x.dtype in (torch.float32, torch.float64)
 
 
@@ -37,9 +38,9 @@ class _Tanh(Function):
 
 def tanh(x: Tensor) -> Tensor:
     """tanh(x), element by element; differentiable."""
-    return _Tanh.apply(x) if _by_sigmoid(x) else torch.tanh(x)
+    return _Tanh.apply(x) if by_sigmoid(x) else torch.tanh(x)
 
 
 def tanh_(x: Tensor) -> Tensor:
     """tanh(x) in place; for code without autograd. ``x`` may be a view."""
-    return x.mul_(2).sigmoid_().mul_(2).sub_(1) if _by_sigmoid(x) else x.tanh_()
+    return x.mul_(2).sigmoid_().mul_(2).sub_(1) if by_sigmoid(x) else x.tanh_()
