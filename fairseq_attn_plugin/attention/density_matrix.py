@@ -184,7 +184,7 @@ class AdditiveDensityMatrix(DensityMatrixAttention):
     def _features(self, query: Tensor) -> Tensor:
         nodes = chebyshev_nodes(self.config.nodes, device=query.device, dtype=query.dtype)
         if by_sigmoid(query):  # w tanh(x) = 2 w sigmoid(2x) - w
-            gates = torch.add(2 * nodes[:, None], query.unsqueeze(-2), alpha=2).sigmoid()
+            gates = torch.add(2 * nodes[:, None], query.unsqueeze(-2), alpha=2).sigmoid_()
             return torch.addcmul(-self.pair_vector, gates, 2 * self.pair_vector).flatten(-2)
         return (torch.tanh(nodes[:, None] + query.unsqueeze(-2)) * self.pair_vector).flatten(-2)
 

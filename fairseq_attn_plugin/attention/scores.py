@@ -136,6 +136,6 @@ class AdditiveScore(Score):
         # u . tanh(x) = sum_d u_d (2 sigmoid(2 x_d) - 1), see ops/tanh.py: three passes over [B, T, N, A] instead of six
         doubled = 2 * self.query_projection(query)
         if by_sigmoid(doubled):
-            gates = torch.add(doubled.unsqueeze(2), keys.unsqueeze(1), alpha=2).sigmoid()
+            gates = torch.add(doubled.unsqueeze(2), keys.unsqueeze(1), alpha=2).sigmoid_()
             return torch.matmul(gates, 2 * self.vector) - self.vector.sum()
         return torch.matmul(torch.tanh(0.5 * doubled.unsqueeze(2) + keys.unsqueeze(1)), self.vector)
