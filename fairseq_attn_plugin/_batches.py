@@ -2,8 +2,8 @@
 
 fairseq 0.12.3 leaves out the last batch of a data set when its size is no multiple of
 ``--required-batch-size-multiple``, which is 8 unless said otherwise: ``fairseq-generate`` and ``fairseq-validate``
-    then pass over up to seven of the longest sentences without a word, and a BLEU
-score is that of a part of the test set. :func:`keep_last_batch` puts those sentences back.
+then pass over up to seven of the longest sentences without a word, and a BLEU score is that of a part of the test set.
+:func:`keep_last_batch` puts those sentences back, in training too.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ __all__ = ["keep_last_batch"]
 
 
 def keep_last_batch() -> None:
-    """Replaces ``fairseq.data.data_utils.batch_by_size`` by a version that loses nothing; a second call changes
-    nothing."""
+    """Replaces ``fairseq.data.data_utils.batch_by_size`` by one that loses nothing; a second call is void."""
     from fairseq.data import data_utils
 
     if not hasattr(data_utils.batch_by_size, "__wrapped__"):

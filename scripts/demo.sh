@@ -115,7 +115,6 @@ stage_prepare() {
 }
 
 stage_train() {
-  # --required-batch-size-multiple 1: with its default, 8, fairseq leaves out the last sentences of a data set
   fairseq-train "$OUT/bin" --user-dir "$ROOT/fairseq_attn_plugin" --arch "$ARCH" \
     --encoder-embed-dim 128 --encoder-hidden-size 128 --encoder-layers 1 --encoder-bidirectional \
     --decoder-embed-dim 128 --decoder-hidden-size 128 --decoder-layers 1 --decoder-out-embed-dim 128 --dropout 0.2 \
@@ -129,7 +128,7 @@ stage_train() {
 
 generate() {
   fairseq-generate "$OUT/bin" --user-dir "$ROOT/fairseq_attn_plugin" --path "$OUT/checkpoints/checkpoint_best.pt" \
-    --gen-subset test --batch-size 50 --required-batch-size-multiple 1 --print-alignment soft --cpu --num-workers 0 "$@"
+    --gen-subset test --batch-size 50 --print-alignment soft --cpu --num-workers 0 "$@"
 }
 
 stage_translate() {

@@ -43,6 +43,14 @@ def test_retained_graph_does_not_double_the_gradient(tensors):
         assert torch.equal(one, other)
 
 
+def test_a_pass_that_stops_short_leaves_nothing_for_the_next(tensors):
+    outputs = recurrence(*tensors, deferred.share)
+    expected = torch.autograd.grad(outputs[1].sum(), tensors, retain_graph=True)
+    torch.autograd.grad(outputs.pow(3).sum(), tensors[2], retain_graph=True)
+    for one, other in zip(torch.autograd.grad(outputs[1].sum(), tensors), expected):
+        torch.testing.assert_close(one, other)
+
+
 def test_gradient_from_elsewhere_is_added():
     matrix = torch.randn(2, 3, 3, dtype=torch.float64, requires_grad=True)
     x = torch.randn(2, 1, 3, dtype=torch.float64)

@@ -159,7 +159,7 @@ def test_model_gradients(attention, feeding):
 @pytest.mark.parametrize("side", ["left", "right"])
 def test_both_ways_to_encode_padded_batches_agree(side, bidirectional):
     encoder = make("soft", encoder_bidirectional=bidirectional).encoder
-    source = pad_batch(LENGTHS, side)
+    source = pad_batch([*LENGTHS, 0], side)
     embeddings = encoder.embed_tokens(source).detach().requires_grad_()
     results, gradients = [], []
     for encode in (encoder._encode_packed, encoder._encode_frozen):

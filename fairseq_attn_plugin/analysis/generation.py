@@ -21,9 +21,9 @@ class Generated(NamedTuple):
 def read_generated(path: Union[str, Path]) -> List[Generated]:
     """The best hypothesis of every sentence, in the order of the corpus.
 
-    Run fairseq-generate without ``--remove-bpe`` (or ``--post-process``), so that tokens and attention match, and
-    with ``--required-batch-size-multiple 1``: by default it silently leaves out the last sentences of a test set
-    whose size is no multiple of 8.  Raises ``OptionError`` if the file lacks anything of this.
+    Run fairseq-generate without ``--remove-bpe`` (or ``--post-process``), so that tokens and attention match.
+    Without the plugin as ``--user-dir`` it also needs ``--required-batch-size-multiple 1``, or it leaves out the last
+    sentences of a test set whose size is no multiple of 8. Raises ``OptionError`` if the file lacks anything of this.
     """
     lines: Dict[str, Dict[int, str]] = {"S": {}, "H": {}, "A": {}}
     try:

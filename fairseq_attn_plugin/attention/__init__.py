@@ -52,6 +52,12 @@ def register_attention(name: str) -> Callable[[Type[Attention]], Type[Attention]
             raise ValueError(f"the attention {name!r} is registered already, by {_MECHANISMS[name].__name__}")
         taken = options()
         for option in options_of(cls.Config):
+            if cls.Config.__dataclass_fields__[option.field.name] is not option.field:
+                raise ValueError(
+                    f"the attention {name!r} changes the inherited option {option.name!r}: options are shared by all "
+                    "mechanisms; let the default be None and the mechanism choose, as default_score does"
+                )
+        for option in options_of(cls.Config):
             if option.name in taken and taken[option.name].field is not option.field:
                 raise ValueError(f"the attention {name!r} redefines the option {option.name!r} of another mechanism")
         _MECHANISMS[name] = cls

@@ -1,7 +1,7 @@
 """The contract that every attention mechanism keeps.
 
 Shapes: B sentences, N source positions, T queries, Dh memory units, Ds query units; batch first; masks are True on
-    padding.
+padding.
 
     attention = build_attention(name, query_dim=Ds, memory_dim=Dh, **options)
     memory    = attention.precompute(encodings, pad_mask)            # once per source sentence

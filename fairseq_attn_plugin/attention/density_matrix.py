@@ -61,8 +61,8 @@ class ADMConfig(AttentionConfig):
 
 class ADMMemory(NamedTuple):
     encodings: Tensor  # [B, N, Dh]
-    diagonal: Optional[Tensor]  # [B, N, Dk], keys of the diagonal score; None: in `pairs`, which are means then
-    pairs: Tensor  # pooled: the sums over pairs [B, N, F]; direct: L_jk, [B, N, N, D]
+    diagonal: Optional[Tensor]  # [B, N, Dk], keys of the diagonal score; None where they are part of `pairs`
+    pairs: Tensor  # pooled: the means over pairs [B, N, F]; direct: L_jk, [B, N, N, D]
     length: Tensor  # [B, 1, 1], number of words n
     pad_mask: Optional[Tensor]  # [B, N]
 
@@ -112,19 +112,18 @@ class DensityMatrixAttention(Attention):
             pairs = torch.tanh(keys.unsqueeze(2) + keys.unsqueeze(1))
             return ADMMemory(share(encodings), share(diagonal), pairs, length, pad_mask)
         folded, pairs = self._pool(keys, pad_mask)
-        if folded:
-            return ADMMemory(share(encodings), None, share(pairs / length), length, pad_mask)
-        return ADMMemory(share(encodings), share(diagonal), share(pairs), length, pad_mask)
+        # Divided here, not at the end: sums over many positions could leave float16's range.
+        return ADMMemory(share(encodings), None if folded else share(diagonal), share(pairs / length), length, pad_mask)
 
     def step(
         self, query: Tensor, memory: ADMMemory, state: None = None, positions: Optional[Tensor] = None
     ) -> AttentionOutput:
         if self._direct:
-            scores = self._direct_sums(query, memory.pairs, _absent_pairs(memory))
+            scores = self._direct_sums(query, memory.pairs, _absent_pairs(memory)) / memory.length
         else:
             scores = matmul_transposed(self._features(query), memory.pairs)
         if memory.diagonal is not None:
-            scores = (scores + self.score(query, memory.diagonal)) / memory.length
+            scores = scores + self.score(query, memory.diagonal) / memory.length
         weights = self.normalize(scores, None if memory.pad_mask is None else memory.pad_mask.unsqueeze(1))
         return AttentionOutput(matmul(weights, memory.encodings), weights, scores, None)
 

@@ -10,6 +10,7 @@ computed in float32 for half-precision scores and return the scores' type.
 
 from __future__ import annotations
 
+import functools
 from typing import Callable, Dict, List, Optional
 
 import torch
@@ -22,35 +23,35 @@ __all__ = ["build_normalizer", "normalizer_names"]
 Normalizer = Callable[[Tensor, Optional[Tensor]], Tensor]
 
 
-def _masked(activation: Callable[[Tensor], Tensor], fill: float) -> Normalizer:
-    def normalize(scores: Tensor, pad_mask: Optional[Tensor]) -> Tensor:
-        x = scores.float() if scores.dtype in (torch.float16, torch.bfloat16) else scores
-        if pad_mask is None:
-            return activation(x).type_as(scores)
-        # A finite fill keeps a row that is all padding free of NaN, forward and backward; its weights become zero
-        # below.
-        x = x.masked_fill(pad_mask, fill)
-        return activation(x).masked_fill(pad_mask, 0.0).type_as(scores)
+def _masked(scores: Tensor, pad_mask: Optional[Tensor], activation: Callable[..., Tensor], fill: float) -> Tensor:
+    x = scores.float() if scores.dtype in (torch.float16, torch.bfloat16) else scores
+    if pad_mask is None:
+        return activation(x, dim=-1).type_as(scores)
+    # A finite fill keeps a row that is all padding free of NaN, both ways; its weights become zero.
+    x = x.masked_fill(pad_mask, fill)
+    return activation(x, dim=-1).masked_fill(pad_mask, 0.0).type_as(scores)
 
-    return normalize
+    # A finite fill keeps a row of padding only free of NaN, forward and backward; its weights become zero below.
+
+
+# the running sums of these algorithms overflow.
+_SPARSE_FILL = -1e6
 
 
 def _softmax() -> Normalizer:
-    return _masked(lambda x: torch.softmax(x, dim=-1), torch.finfo(torch.float32).min)
+    return functools.partial(_masked, activation=torch.softmax, fill=torch.finfo(torch.float32).min)
 
 
 def _sparsemax() -> Normalizer:
     from entmax import sparsemax
 
-    # Any score more than 1 (sparsemax) or 2 (entmax15) below the largest has weight zero; the fill is far below
-    # without making the running sums of these algorithms overflow.
-    return _masked(lambda x: sparsemax(x, dim=-1), -1e6)
+    return functools.partial(_masked, activation=sparsemax, fill=_SPARSE_FILL)
 
 
 def _entmax15() -> Normalizer:
     from entmax import entmax15
 
-    return _masked(lambda x: entmax15(x, dim=-1), -1e6)
+    return functools.partial(_masked, activation=entmax15, fill=_SPARSE_FILL)
 
 
 _NORMALIZERS: Dict[str, Callable[[], Normalizer]] = {

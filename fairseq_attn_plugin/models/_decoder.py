@@ -2,13 +2,12 @@
 
 One step, with top state s_t, context c_t of the attention and attentional output o_t (Luong et al. 2015):
 
-    s_t = LSTM(s_{t-1}, [y_{t-1}; feed_{t-1}]),   c_t = attention(s_t),   o_t = tanh(W_o [c_t; s_t]),   logits_t =
-    W_v o_t
+    s_t = LSTM(s_{t-1}, [y_{t-1}; feed_{t-1}]),   c_t = attention(s_t),
+    o_t = tanh(W_o [c_t; s_t]),                   logits_t = W_v o_t
 
-``feed`` is o (``--input-feeding output``), c (``context``) or absent (``none``). What does not depend on the
-    recurrence is outside the
-loop over time: the embeddings' share of the first layer's gates, the vocabulary projection, with ``context`` also
-o, and with ``none`` everything (one LSTM call, one attention call, no loop).
+``feed`` is o (``--input-feeding output``), c (``context``) or absent (``none``). What does not depend on the recurrence
+is outside the loop over time: the embeddings' share of the first layer's gates, the vocabulary projection, with
+``context`` also o, and with ``none`` everything (one LSTM call, one attention call, no loop).
 """
 
 from __future__ import annotations
@@ -207,11 +206,11 @@ class LSTMDecoder(FairseqIncrementalDecoder):
             return x.reshape(rows, steps, *x.shape[2:])
 
         if state is not None:
-            state = type(state)(*(by_sentence(x) for x in state))
+            state = type(state)(*(None if x is None else by_sentence(x) for x in state))
         out = self.attention.step(by_sentence(query), memory, state, by_sentence(positions))
-        new_state = (
-            None if out.state is None else type(out.state)(*(x.reshape(rows, 1, *x.shape[2:]) for x in out.state))
-        )
+        new_state = out.state
+        if new_state is not None:
+            new_state = type(new_state)(*(None if x is None else x.reshape(rows, 1, *x.shape[2:]) for x in new_state))
         return by_row(out.context), by_row(out.weights), new_state
 
     def _decode_at_once(
@@ -232,12 +231,13 @@ class LSTMDecoder(FairseqIncrementalDecoder):
         self, embeddings: Tensor, memory: Any, state: DecoderState, positions: Tensor, recurrent: List[Tensor]
     ) -> Tuple[Tensor, Optional[Tensor], DecoderState]:
         steps = embeddings.size(1)
-        dropout = _StepDropout(self.dropout_out_module, embeddings, self.num_layers, self.hidden_size)
         base = self._gates_from_embeddings(embeddings)
         hidden, cell = list(state.hidden.unbind(1)), list(state.cell.unbind(1))
         feed, attention_state = state.feed, state.attention
         w_output = share(self.output_projection.weight) if self.attention is not None else None
         feeds_output = self.input_feeding == "output" or self.attention is None
+        dropped = self.num_layers if feeds_output else self.num_layers - 1  # layers with dropout at every step
+        dropout = _StepDropout(self.dropout_out_module, embeddings, dropped, self.hidden_size)
         no_bias = embeddings.new_zeros(1, 1).expand(embeddings.size(0), self.hidden_size)
 
         queries, contexts, outputs, all_weights = [], [], [], []
@@ -339,11 +339,10 @@ class _StepDropout:
 
     def __init__(self, module: FairseqDropout, like: Tensor, layers: int, size: int):
         self.masks: Optional[Tuple[Tuple[Tensor, ...], ...]] = None
-        if module.p > 0 and (module.training or module.apply_during_inference):
+        if layers and module.p > 0 and (module.training or module.apply_during_inference):
             rows, steps, _ = like.shape
-            keep = 1 - module.p
-            masks = torch.empty(layers, steps, rows, size, dtype=like.dtype, device=like.device).bernoulli_(keep)
-            self.masks = tuple(layer.unbind(0) for layer in masks.div_(keep).unbind(0))
+            masks = F.dropout(like.new_ones(layers, steps, rows, size), module.p)
+            self.masks = tuple(layer.unbind(0) for layer in masks.unbind(0))
 
     def __call__(self, x: Tensor, layer: int, step: int) -> Tensor:
         return x if self.masks is None else x * self.masks[layer][step]

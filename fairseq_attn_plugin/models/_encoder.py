@@ -31,7 +31,7 @@ class LSTMEncoder(FairseqEncoder):
 
     fairseq pads on the left by default. Whatever side the padding is on, position j of every result belongs to
     ``src_tokens[:, j]``; stock fairseq's LSTM moves left padding to the right and leaves it there, which shifts
-        its alignments in padded batches.
+    its alignments in padded batches.
 
     Args:
         dictionary: source dictionary
@@ -115,6 +115,8 @@ class LSTMEncoder(FairseqEncoder):
         outputs, (hidden, cell) = self.lstm(packed)
         outputs, _ = pad_packed_sequence(outputs, batch_first=True, total_length=pad_mask.size(1))
         # A row without words was encoded as one padding symbol: it counts for nothing.
+        empty = pad_mask.all(dim=1)[None, :, None]
+        hidden, cell = hidden.masked_fill(empty, 0.0), cell.masked_fill(empty, 0.0)
         encodings = _gather(outputs, to_front.argsort(dim=1)).masked_fill(pad_mask.unsqueeze(-1), 0.0)
         return encodings, hidden, cell
 

@@ -1,10 +1,8 @@
 """LSTM encoder-decoder models with any attention mechanism, and the named architectures.
 
 ``attn_lstm`` has stock fairseq ``lstm``'s options and defaults plus ``--attention`` and its own; ``lstm_soft``,
-    ``lstm_adm`` and
-``lstm_adm_aqt`` are the same model with the sizes of the attention-density-matrix paper. Each is a dataclass
-    model, so that
-``fairseq-train --arch NAME`` and ``model: {_name: NAME}`` in YAML mean the same.
+``lstm_adm`` and ``lstm_adm_aqt`` are the same model with the sizes of the attention-density-matrix paper. Each is a
+dataclass model, so that ``fairseq-train --arch NAME`` and ``model: {_name: NAME}`` in YAML mean the same.
 """
 
 from dataclasses import dataclass, field, make_dataclass
@@ -74,6 +72,8 @@ def _with_attention_options(name: str, base: type) -> type:
     """``base`` with the options of every registered mechanism as further fields."""
     extra: List[Any] = []
     for option in attentions.options().values():
+        if option.name in base.__dataclass_fields__:  # type: ignore[attr-defined]
+            raise ValueError(f"an attention's option {option.name!r} has the name of an option of the model")
         extra.append((option.name, option.type, _option(option.field.default, option.field.metadata["help"])))
     return make_dataclass(name, extra, bases=(base,), namespace={"__module__": __name__})
 
@@ -104,8 +104,16 @@ def _check(config: Any, task: Any) -> None:
     """Raises OptionError for options that do not go together."""
     if config.input_feeding not in INPUT_FEEDING:
         raise OptionError(f"--input-feeding {config.input_feeding}: unknown; choose from {', '.join(INPUT_FEEDING)}")
-    for name in ("encoder_layers", "decoder_layers", "encoder_embed_dim", "decoder_embed_dim", "decoder_out_embed_dim"):
-        if config[name] < 1:
+    for name in (
+        "encoder_layers",
+        "decoder_layers",
+        "encoder_embed_dim",
+        "decoder_embed_dim",
+        "decoder_out_embed_dim",
+        "encoder_hidden_size",
+        "decoder_hidden_size",
+    ):
+        if config[name] is not None and config[name] < 1:
             raise OptionError(f"--{name.replace('_', '-')} {config[name]}: must be at least 1")
     if config.share_all_embeddings:
         if task.source_dictionary != task.target_dictionary:
@@ -177,6 +185,7 @@ class AttnLSTMModel(FairseqEncoderDecoderModel):
         )
         if cfg.share_all_embeddings:
             target_embedding = source_embedding
+            source_embedding.weight.requires_grad &= not cfg.decoder_freeze_embed
         else:
             target_embedding = _embedding(
                 target, cfg.decoder_embed_dim, cfg.decoder_embed_path, cfg.decoder_freeze_embed, "--decoder-embed-path"
@@ -244,7 +253,7 @@ def register_architecture(name: str, **defaults: Any) -> Callable[[Type[Any]], T
         config = make_dataclass(title + "Config", fields, bases=(base,), namespace={"__module__": __name__})
         # A subclass, because fairseq stores the dataclass on the model class.
         subclass = type(title, (cls,), {"__doc__": cls.__doc__, "__module__": __name__})
-        globals()[config.__name__] = config
+        globals()[config.__name__], globals()[title] = config, subclass  # where pickle looks for them
         return register_model(name, dataclass=config)(subclass)
 
     return register
@@ -263,6 +272,6 @@ PAPER_SIZES: Dict[str, Any] = {
     "decoder_out_embed_dim": 256,
 }
 
-LSTMSoft = register_architecture("lstm_soft", attention="soft", **PAPER_SIZES)(AttnLSTMModel)
-LSTMADM = register_architecture("lstm_adm", attention="mqt", **PAPER_SIZES)(AttnLSTMModel)
-LSTMADMAQT = register_architecture("lstm_adm_aqt", attention="aqt", **PAPER_SIZES)(AttnLSTMModel)
+register_architecture("lstm_soft", attention="soft", **PAPER_SIZES)(AttnLSTMModel)
+register_architecture("lstm_adm", attention="mqt", **PAPER_SIZES)(AttnLSTMModel)
+register_architecture("lstm_adm_aqt", attention="aqt", **PAPER_SIZES)(AttnLSTMModel)

@@ -33,9 +33,8 @@ class _Share(Function):
     @staticmethod
     def forward(ctx: Any, matrix: Tensor) -> Tensor:
         ctx.set_materialize_grads(False)
-        # Keyed by product, so that a second backward pass through a retained graph replaces entries instead of
-        # doubling them.
-        ctx.products = {}
+        # Keyed by product: a second backward pass through a retained graph replaces entries instead of doubling them.
+        ctx.products, ctx.task = {}, None
         return matrix.view_as(matrix)
 
     @staticmethod
@@ -46,6 +45,18 @@ class _Share(Function):
             grad = product if grad is None else grad + product
         ctx.products.clear()
         return grad
+
+
+def _record(ctx: Any, left: Tensor, right: Tensor) -> None:
+    """Leaves the factors of one product's gradient with the shared matrix's node."""
+    node = ctx.node
+    # A backward pass that does not reach the node leaves its factors there: they are no part of the next pass.
+    task = torch._C._current_graph_task_id() if hasattr(torch._C, "_current_graph_task_id") else None
+    if node.task != task:
+        node.products.clear()
+        node.task = task
+    # detached, since an input's own graph may lead back to the node
+    node.products[id(ctx)] = (left.detach(), right.detach())
 
 
 def _grouped(products: Dict[int, Tuple[Tensor, Tensor]]) -> Any:
@@ -67,7 +78,7 @@ class _DeferredMatmul(Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> Tuple[Optional[Tensor], None, None, None]:
         x, matrix = ctx.saved_tensors
-        ctx.node.products[id(ctx)] = (grad, x) if ctx.transposed else (x, grad)
+        _record(ctx, *((grad, x) if ctx.transposed else (x, grad)))
         if not ctx.needs_input_grad[0]:
             return None, None, None, None
         return grad @ (matrix if ctx.transposed else matrix.transpose(-2, -1)), None, None, None
@@ -86,7 +97,7 @@ class _DeferredLinear(Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> Tuple[Tensor, Optional[Tensor], None, None]:
         x, weight = ctx.saved_tensors
-        ctx.node.products[id(ctx)] = (grad, x)
+        _record(ctx, grad, x)
         return grad, grad @ weight if ctx.needs_input_grad[1] else None, None, None
 
 

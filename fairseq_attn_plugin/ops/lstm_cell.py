@@ -1,13 +1,11 @@
 """The element-wise part of an LSTM step, as one autograd node.
 
     i, f, o = sigmoid(gates_i), sigmoid(gates_f), sigmoid(gates_o);   g = tanh(gates_g)
-    c = f * c_prev + i * g;   h = o * tanh(c)                         (Hochreiter and Schmidhuber 1997, with forget
-    gates)
+    c = f * c_prev + i * g;   h = o * tanh(c)
 
-``torch.nn.LSTMCell`` ties this to its two matrix products. In a decoder with input feeding those are better
-    arranged by hand (the
-embedding part of all steps in one product, see ``models/_decoder.py``), which leaves the element-wise part as a
-function of its own.
+(Hochreiter and Schmidhuber 1997, with forget gates.) ``torch.nn.LSTMCell`` ties this to its two matrix products. In a
+decoder with input feeding those are better arranged by hand (the embeddings' part of all steps in one product, see
+``models/_decoder.py``), which leaves the element-wise part as a function of its own.
 """
 
 from __future__ import annotations

@@ -7,12 +7,12 @@ for every position k,
     pooled_basis:   G_{mk} = sum_{j != k} l_m(L_jk),  m = 1..M     (aqt)
 
 over the real positions j, where l_m is the Lagrange basis of the M Chebyshev nodes x_m on [-1, 1]. All N^2 D
-values never exist at
-once: both directions go through the pairs in blocks of rows and the backward pass computes them again.
+values never exist at once: both directions go through the pairs in blocks of rows and the backward pass computes them
+again.
 
 Three observations carry the speed:
 
-* tanh(a + b) = 1 - 2 / (1 + e^{2a} e^{2b}), so a pair costs one product and one reciprocal, the prepared are
+* tanh(a + b) = 1 - 2 / (1 + e^{2a} e^{2b}), so a pair costs one product and one reciprocal, the exponentials are
   taken once per key, and padding drops out by itself when its "exponential" is infinite.
 * L_jk = L_kj: only pairs j >= k are computed, each is added to both of its rows.
 * l_m is a fixed linear combination of the Chebyshev polynomials T_0..T_{M-1}, so it suffices to sum T_p(L_jk),
@@ -22,6 +22,7 @@ Three observations carry the speed:
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any, Iterator, NamedTuple, Optional, Sequence, Tuple
 
@@ -37,10 +38,15 @@ __all__ = ["chebyshev_nodes", "lagrange_basis", "pooled_basis", "pooled_tanh"]
 _BLOCK_ELEMENTS = {"cpu": 1 << 18, "cuda": 1 << 25}
 
 
-def chebyshev_nodes(count: int, **factory: Any) -> Tensor:
-    """The ``count`` Chebyshev points of the first kind, x_m = cos(pi (2m - 1) / (2 count)), shape ``[count]``."""
-    m = torch.arange(1, count + 1, dtype=torch.float64)
-    return torch.cos(math.pi * (2 * m - 1) / (2 * count)).to(**factory)
+@functools.lru_cache(maxsize=None)
+def chebyshev_nodes(count: int, dtype: torch.dtype = torch.float64, device: Optional[torch.device] = None) -> Tensor:
+    """The ``count`` Chebyshev points of the first kind, x_m = cos(pi (2m - 1) / (2 count)), shape ``[count]``.
+
+    Kept, so that a decoder step on a GPU does not wait for a copy.
+    """
+    with torch.inference_mode(False):
+        m = torch.arange(1, count + 1, dtype=torch.float64)
+        return torch.cos(math.pi * (2 * m - 1) / (2 * count)).to(device=device, dtype=dtype)
 
 
 def _cosine_matrix(count: int) -> Tensor:
@@ -237,8 +243,8 @@ def pooled_tanh(keys: Tensor, pad_mask: Optional[Tensor] = None, chunk_size: int
     Args:
         keys: ``[B, N, D]``; half precision is summed in float32
         pad_mask: ``[B, N]``, True on padding, which takes no part and receives zeros
-        chunk_size: positions k handled at a time; 0 chooses by the cache's size. Peak extra memory is B *
-            chunk_size * N * D.
+        chunk_size: positions k handled at a time; 0 chooses by the cache's size. Extra memory is at most a
+            few buffers of B * chunk_size * N * D.
 
     Returns:
         ``[B, N, D]``
@@ -247,11 +253,11 @@ def pooled_tanh(keys: Tensor, pad_mask: Optional[Tensor] = None, chunk_size: int
 
 
 def pooled_basis(keys: Tensor, count: int, pad_mask: Optional[Tensor] = None, chunk_size: int = 0) -> Tensor:
-    """G_mk = sum_{j != k} l_m(tanh(k_j + k_k)), m = 1..count, over the real positions; arguments as
-    :func:`pooled_tanh`.
+    """G_mk = sum_{j != k} l_m(tanh(k_j + k_k)), m = 1..count, over the real positions.
+
+    For every function f smooth on [-1, 1], sum_{j != k} f(L_jk) is close to sum_m f(x_m) G_mk.
 
     Returns:
-        ``[B, N, count, D]``: for every function f smooth on [-1, 1], sum_{j != k} f(L_jk) is close to sum_m f(x_m)
-            G_mk.
+        ``[B, N, count, D]``; arguments as for :func:`pooled_tanh`
     """
     return _PooledBasis.apply(keys, pad_mask, count, chunk_size)

@@ -383,9 +383,8 @@ stage_generate() {
     subword-nmt) post=(--remove-bpe) ;;
     sentencepiece) post=(--remove-bpe sentencepiece) ;;
   esac
-  # fairseq 0.12.3 drops a last batch whose size is no multiple of --required-batch-size-multiple, which is 8
   # shellcheck disable=SC2206 # GENERATE_OPTIONS is words
-  local options=(--beam 10 --batch-size 64 --required-batch-size-multiple 1 "${GENERATE[@]}" "${post[@]}" $GENERATE_OPTIONS)
+  local options=(--beam 10 --batch-size 64 "${GENERATE[@]}" "${post[@]}" $GENERATE_OPTIONS)
   if [ "$DRY_RUN" != 1 ]; then
     [ -f "$WORK/data/done" ] || die "$WORK/data is not prepared: run the prepare stage first"
     [ -f "$checkpoint" ] || die "$checkpoint is missing: run the train stage first"

@@ -41,7 +41,7 @@ if [ "$BPE" = none ]; then
   if [ "$SRC" = vi ]; then sizes=(7710 17192); fi
   PREPROCESS=(--nwordssrc "${sizes[0]}" --nwordstgt "${sizes[1]}" --padding-factor 1)
 fi
-# the multiple: by default fairseq drops a last, smaller batch, also when it validates
+# the multiple: batches as full as the limit allows, not rounded down to a multiple of 8
 BATCH=(--batch-size 128 --required-batch-size-multiple 1)
 OPTIMIZER=(--optimizer adam --lr 1e-3)
 tutorial_schedule 1e-3 # sets SCHEDULE

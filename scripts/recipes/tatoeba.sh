@@ -45,7 +45,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/_common.sh"
 : "${OUT:=$ROOT/out/tatoeba-$PAIR}"
 PREPARE_SETTINGS="pair $PAIR"
 PREPROCESS=()
-# the multiple: by default fairseq drops a last, smaller batch, also when it validates
+# the multiple: batches as full as the limit allows, not rounded down to a multiple of 8
 BATCH=(--max-tokens 2000 --required-batch-size-multiple 1)
 OPTIMIZER=(--optimizer adam --lr 1e-3)
 SCHEDULE=(--lr-scheduler fixed --force-anneal 9 --lr-shrink 0.5)

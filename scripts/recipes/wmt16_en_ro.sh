@@ -41,7 +41,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/_common.sh"
 PREPARE_SETTINGS="corpora $CORPORA"
 PREPROCESS=(--joined-dictionary)
 if [ "$BPE" = none ]; then PREPROCESS=(--nwordssrc 32000 --nwordstgt 32000); fi
-# the multiple: by default fairseq drops a last, smaller batch, also when it validates
+# the multiple: batches as full as the limit allows, not rounded down to a multiple of 8
 BATCH=(--batch-size 128 --required-batch-size-multiple 1)
 OPTIMIZER=(--optimizer sgd --lr 1.0)
 tutorial_schedule 1.0 # sets SCHEDULE
