@@ -57,7 +57,6 @@ def register_attention(name: str) -> Callable[[Type[Attention]], Type[Attention]
                     f"the attention {name!r} changes the inherited option {option.name!r}: options are shared by all "
                     "mechanisms; let the default be None and the mechanism choose, as default_score does"
                 )
-        for option in options_of(cls.Config):
             if option.name in taken and taken[option.name].field is not option.field:
                 raise ValueError(f"the attention {name!r} redefines the option {option.name!r} of another mechanism")
         _MECHANISMS[name] = cls

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Dict, List
 
-from parallel_text import CorpusError, read_lines, read_text, split_lines, write_lines
+from parallel_text import CorpusError, read_lines, read_text, split_lines, status_of, write_lines
 
 
 def read_hypotheses(path: Path, expected: int) -> List[str]:
@@ -37,24 +37,19 @@ def detokenize(lines: List[str], language: str) -> List[str]:
     return [detokenizer.detokenize(line.split(), unescape=True) for line in lines]
 
 
-def main() -> int:
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("generated", help="generate-test.txt of fairseq-generate")
     parser.add_argument("--reference", required=True, help="says how many sentences there must be")
     parser.add_argument("--to", required=True)
     parser.add_argument("--detokenize", nargs=2, metavar=("LANGUAGE", "FILE"), help="also write FILE, detokenised")
     args = parser.parse_args()
-    try:
-        lines = read_hypotheses(Path(args.generated), len(read_lines(Path(args.reference))))
-        write_lines(Path(args.to), lines)
-        if args.detokenize:
-            language, path = args.detokenize
-            write_lines(Path(path), detokenize(lines, language))
-    except CorpusError as error:
-        print("error: %s" % error, file=sys.stderr)
-        return 1
-    return 0
+    lines = read_hypotheses(Path(args.generated), len(read_lines(Path(args.reference))))
+    write_lines(Path(args.to), lines)
+    if args.detokenize:
+        language, path = args.detokenize
+        write_lines(Path(path), detokenize(lines, language))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(status_of(main))

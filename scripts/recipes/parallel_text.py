@@ -178,7 +178,17 @@ def cut_split(args: argparse.Namespace) -> None:
         print("note: cut %d of %d lines of %s to %d tokens" % (longer, len(lines), path.name, args.length))
 
 
-def main() -> int:
+def status_of(main: Callable[[], None]) -> int:
+    """Exit status of one of these tools; what is wrong with a corpus is one line."""
+    try:
+        main()
+    except CorpusError as error:
+        print("error: %s" % error, file=sys.stderr)
+        return 1
+    return 0
+
+
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     commands = parser.add_subparsers(dest="command", required=True)
     take = commands.add_parser("import", help="one split of a published corpus")
@@ -200,13 +210,8 @@ def main() -> int:
     cut.add_argument("--languages", nargs=2, required=True)
     cut.add_argument("--length", type=int, required=True)
     args = parser.parse_args()
-    try:
-        {"import": import_split, "cut": cut_split}[args.command](args)
-    except CorpusError as error:
-        print("error: %s" % error, file=sys.stderr)
-        return 1
-    return 0
+    {"import": import_split, "cut": cut_split}[args.command](args)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(status_of(main))

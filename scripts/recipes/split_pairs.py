@@ -20,7 +20,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Dict, List, Tuple
 
-from parallel_text import CorpusError, find, read_text, split_lines, write_lines
+from parallel_text import CorpusError, find, read_text, split_lines, status_of, write_lines
 
 VALID, TEST = 5, 10  # percent: below 5 valid, below 10 test, the rest train
 
@@ -85,7 +85,7 @@ def assign(pairs: List[Tuple[str, str]]) -> Dict[str, List[Tuple[str, str]]]:
     return splits
 
 
-def main() -> int:
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--folder", required=True, help="where the file lies")
     parser.add_argument("--file", required=True, help="its name, without .gz")
@@ -94,32 +94,27 @@ def main() -> int:
     parser.add_argument("--at-least", type=int, default=1, help="pairs that the published file has at least")
     parser.add_argument("--strict", action="store_true", help="fewer pairs are an error")
     args = parser.parse_args()
-    try:
-        folder = Path(args.folder)
-        if not folder.is_dir():
-            raise CorpusError("DATA=%s is no folder" % folder)
-        path = find(folder, args.file)
-        if path is None:
-            raise CorpusError("%s (or %s.gz) is missing in %s" % (args.file, args.file, folder))
-        pairs = read_pairs(path)
-        if len(pairs) < args.at_least:
-            report = "%s holds %d pairs, the published file at least %d" % (path, len(pairs), args.at_least)
-            if args.strict:
-                raise CorpusError(report + ": the download is truncated, remove it and fetch it again")
-            print("note: " + report, file=sys.stderr)
-        splits = assign(pairs)
-        for split in ("train", "valid", "test"):
-            if not splits[split]:
-                raise CorpusError("%s: %d pairs are too few, the %s split is empty" % (path, len(pairs), split))
-            for side, language in enumerate(args.languages):
-                target = Path(args.to) / ("%s.%s" % (split, language))
-                write_lines(target, (pair[side] for pair in splits[split]))
-        print("note: " + ", ".join("%s %d" % (split, len(part)) for split, part in splits.items()))
-    except CorpusError as error:
-        print("error: %s" % error, file=sys.stderr)
-        return 1
-    return 0
+    folder = Path(args.folder)
+    if not folder.is_dir():
+        raise CorpusError("DATA=%s is no folder" % folder)
+    path = find(folder, args.file)
+    if path is None:
+        raise CorpusError("%s (or %s.gz) is missing in %s" % (args.file, args.file, folder))
+    pairs = read_pairs(path)
+    if len(pairs) < args.at_least:
+        report = "%s holds %d pairs, the published file at least %d" % (path, len(pairs), args.at_least)
+        if args.strict:
+            raise CorpusError(report + ": the download is truncated, remove it and fetch it again")
+        print("note: " + report, file=sys.stderr)
+    splits = assign(pairs)
+    for split in ("train", "valid", "test"):
+        if not splits[split]:
+            raise CorpusError("%s: %d pairs are too few, the %s split is empty" % (path, len(pairs), split))
+        for side, language in enumerate(args.languages):
+            target = Path(args.to) / ("%s.%s" % (split, language))
+            write_lines(target, (pair[side] for pair in splits[split]))
+    print("note: " + ", ".join("%s %d" % (split, len(part)) for split, part in splits.items()))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(status_of(main))
