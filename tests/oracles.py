@@ -91,3 +91,41 @@ def pair_sums(keys, function):
         others = [function(torch.tanh(keys[j] + keys[k])) for j in range(len(keys)) if j != k]
         rows.append(sum(others, torch.zeros_like(function(keys[k]))))
     return torch.stack(rows)
+
+
+def word_log_probs(alignments, row, step, position):
+    """log p(. | z = position) ``[V]`` of one step (ops/mixture_nll.py's text)."""
+    hidden = alignments.query[row, step]
+    if alignments.memory is not None:
+        hidden = hidden + alignments.memory[row, position]
+    features = torch.tanh(hidden)
+    if alignments.keep is not None:
+        features = alignments.keep[row, step] * features
+    logits = alignments.weight @ features
+    if alignments.bias is not None:
+        logits = logits + alignments.bias
+    return logits - torch.log(torch.exp(logits).sum())
+
+
+def alignment_nll(alignments, weights, mixture, smoothing=0.0):
+    """``mixture_nll`` (``weights`` are logarithms) or ``expected_nll``, word by word and alignment by alignment."""
+    total = torch.zeros((), dtype=weights.dtype)
+    for row in range(alignments.target.size(0)):
+        for step in range(alignments.target.size(1)):
+            if alignments.target_mask[row, step]:
+                continue
+            scores = []
+            for k in range(weights.size(-1)):
+                position = k if alignments.chosen is None else int(alignments.chosen[row, step, k])
+                log_probs = word_log_probs(alignments, row, step, position)
+                uniform = smoothing / (len(log_probs) - 1)
+                gold = log_probs[alignments.target[row, step]]
+                scores.append((1 - smoothing - uniform) * gold + uniform * log_probs.sum())
+            scores, own = torch.stack(scores), weights[row, step]
+            if alignments.pad_mask is not None:
+                scores, own = (x[~alignments.pad_mask[row]] for x in (scores, own))
+            if mixture:
+                total = total - torch.log((torch.exp(own) * torch.exp(scores)).sum())
+            else:
+                total = total - (own * scores).sum()
+    return total

@@ -19,6 +19,8 @@ from typing import Any, ClassVar, NamedTuple, Optional, Type, TypeVar
 
 from torch import Tensor, nn
 
+from .normalizers import log_of_weights, log_softmax
+
 __all__ = ["Attention", "AttentionConfig", "AttentionOutput", "index_rows"]
 
 Tensors = TypeVar("Tensors")
@@ -63,11 +65,13 @@ class Attention(nn.Module):
         Config: dataclass of the mechanism's options
         recurrent: whether a step needs the state that the step before it returned; then T is 1 in time
         normalized: whether the weights of a sentence with at least one word sum to one
+        scores_are_logits: whether the weights are the chosen normaliser of the scores that ``step`` returns
     """
 
     Config: ClassVar[Type[AttentionConfig]] = AttentionConfig
     recurrent: ClassVar[bool] = False
     normalized: ClassVar[bool] = True
+    scores_are_logits: ClassVar[bool] = False
 
     def __init__(self, query_dim: int, memory_dim: int, config: AttentionConfig):
         super().__init__()
@@ -101,6 +105,23 @@ class Attention(nn.Module):
             positions: ``[B, T]``, the decoder step of each query, from 0; for mechanisms that use positions
         """
         raise NotImplementedError
+
+    def log_weights(self, weights: Tensor, scores: Tensor, pad_mask: Optional[Tensor] = None) -> Tensor:
+        """log p(z = j) where the weights are read as the distribution of a latent alignment z.
+
+        Args:
+            weights: ``[B, T, N]`` of :meth:`step`
+            scores: ``[B, T, N]`` of the same call
+            pad_mask: ``[B, N]``
+
+        Returns:
+            ``[B, T, N]`` in float32 or better; ``LOG_ZERO`` (exp of it is zero) on padding. From the scores where the
+            weights are their softmax, which stays exact when a weight underflows.
+        """
+        mask = None if pad_mask is None else pad_mask.unsqueeze(1)
+        if self.scores_are_logits and self.config.normalizer == "softmax":
+            return log_softmax(scores, mask)
+        return log_of_weights(weights, mask)
 
 
 def index_rows(tensors: Tensors, index: Tensor) -> Tensors:

@@ -71,6 +71,7 @@ class DensityMatrixAttention(Attention):
     """What mqt and aqt share: the projected encodings, the diagonal and the mean."""
 
     Config = ADMConfig
+    scores_are_logits = True
     default_score: ClassVar[str]
     config: ADMConfig
 

@@ -18,24 +18,46 @@ from torch import Tensor
 
 from ..errors import OptionError
 
-__all__ = ["build_normalizer", "normalizer_names"]
+__all__ = ["LOG_ZERO", "build_normalizer", "log_of_weights", "log_softmax", "normalizer_names"]
 
 Normalizer = Callable[[Tensor, Optional[Tensor]], Tensor]
 
 
+# Padding's score for sparsemax and entmax15: low enough to get no weight, high enough for the running sums of these
+# algorithms not to overflow.
+_SPARSE_FILL = -1e6
+# Padding's log weight: exp of it is zero, and sums with it stay finite.
+LOG_ZERO = -1e4
+# Weights below this count as this in logarithms: the gradient of log p at an underflowed p would not be finite.
+_SMALLEST = 1e-30
+
+
+def _in_full(x: Tensor) -> Tensor:
+    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+
+
 def _masked(scores: Tensor, pad_mask: Optional[Tensor], activation: Callable[..., Tensor], fill: float) -> Tensor:
-    x = scores.float() if scores.dtype in (torch.float16, torch.bfloat16) else scores
+    x = _in_full(scores)
     if pad_mask is None:
         return activation(x, dim=-1).type_as(scores)
-    # A finite fill keeps a row that is all padding free of NaN, both ways; its weights become zero.
+    # A finite fill keeps a row of padding only free of NaN, forward and backward; its weights become zero below.
     x = x.masked_fill(pad_mask, fill)
     return activation(x, dim=-1).masked_fill(pad_mask, 0.0).type_as(scores)
 
-    # A finite fill keeps a row of padding only free of NaN, forward and backward; its weights become zero below.
+
+def log_softmax(scores: Tensor, pad_mask: Optional[Tensor]) -> Tensor:
+    """log softmax over the real positions, in float32 or better; ``LOG_ZERO`` on padding."""
+    x = _in_full(scores)
+    if pad_mask is None:
+        return x.log_softmax(-1)
+    return x.masked_fill(pad_mask, torch.finfo(torch.float32).min).log_softmax(-1).masked_fill(pad_mask, LOG_ZERO)
 
 
-# the running sums of these algorithms overflow.
-_SPARSE_FILL = -1e6
+def log_of_weights(weights: Tensor, pad_mask: Optional[Tensor]) -> Tensor:
+    """log of any normaliser's weights, in float32 or better; ``LOG_ZERO`` on padding, log 1e-30 where a weight is
+    less than that (sparse normalisers give exact zeros)."""
+    logs = _in_full(weights).clamp(min=_SMALLEST).log()
+    return logs if pad_mask is None else logs.masked_fill(pad_mask, LOG_ZERO)
 
 
 def _softmax() -> Normalizer:

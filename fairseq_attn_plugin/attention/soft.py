@@ -26,6 +26,7 @@ class SoftMemory(NamedTuple):
 
 @register_attention("soft")
 class SoftAttention(Attention):
+    scores_are_logits = True
     default_score: ClassVar[str] = "general"
 
     def __init__(self, query_dim: int, memory_dim: int, config: AttentionConfig):

@@ -20,13 +20,13 @@ from fairseq.models import FairseqIncrementalDecoder
 from fairseq.modules import AdaptiveSoftmax, FairseqDropout
 from torch import Tensor, nn
 
-from ..attention import Attention, index_rows
+from ..attention import Attention, AttentionOutput, index_rows
 from ..ops.deferred import linear, share
 from ..ops.lstm_cell import lstm_cell
 from ..ops.tanh import tanh
 from ._encoder import EncoderOut, uniform_
 
-__all__ = ["DecoderState", "LSTMDecoder"]
+__all__ = ["Decoded", "DecoderState", "LSTMDecoder"]
 
 
 class DecoderState(NamedTuple):
@@ -36,6 +36,15 @@ class DecoderState(NamedTuple):
     cell: Tensor  # [R, layers, Ds]
     feed: Optional[Tensor]  # [R, F], fed to the first layer; None without input feeding
     attention: Any  # the attention's own state, tensors of R rows, or None
+
+
+class Decoded(NamedTuple):
+    """What the recurrence over some steps gives."""
+
+    features: Tensor  # [R, T, F], see LSTMDecoder.combine
+    weights: Optional[Tensor]  # [R, T, N], of the attention
+    scores: Optional[Tensor]  # [R, T, N], before its normaliser
+    state: DecoderState  # after the last step
 
 
 class LSTMDecoder(FairseqIncrementalDecoder):
@@ -137,6 +146,19 @@ class LSTMDecoder(FairseqIncrementalDecoder):
         **unused: Any,
     ) -> Tuple[Tensor, Dict[str, Any]]:
         """As :meth:`forward`, without the vocabulary projection: ``[B, T, out_embed_dim]``."""
+        decoded = self.decode(prev_output_tokens, encoder_out, incremental_state)
+        outputs = decoded.features
+        if self.additional_fc is not None:
+            outputs = self.dropout_out_module(self.additional_fc(outputs))
+        return outputs, {"attn": [decoded.weights if self.training or self.need_attn else None]}
+
+    def decode(
+        self,
+        prev_output_tokens: Tensor,
+        encoder_out: EncoderOut,
+        incremental_state: Optional[Dict[str, Any]] = None,
+    ) -> Decoded:
+        """Runs the recurrence: over the whole target, or over what follows ``incremental_state``'s last step."""
         state: Optional[DecoderState] = None
         if incremental_state is not None:
             state = self.get_incremental_state(incremental_state, "state")
@@ -155,17 +177,17 @@ class LSTMDecoder(FairseqIncrementalDecoder):
         )
         memory = encoder_out["memory"]
         if self._loop_free:
-            outputs, weights, state = self._decode_at_once(embeddings, memory, state, positions)
+            decoded = self._decode_at_once(embeddings, memory, state, positions)
         else:
             recurrent = self._recurrent_weights(incremental_state)
-            outputs, weights, state = self._decode_stepwise(embeddings, memory, state, positions, recurrent)
-        if not (self.training or self.need_attn):
-            weights = None
+            decoded = self._decode_stepwise(embeddings, memory, state, positions, recurrent)
         if incremental_state is not None:
-            self.set_incremental_state(incremental_state, "state", state)  # type: ignore[arg-type]
-        if self.additional_fc is not None:
-            outputs = self.dropout_out_module(self.additional_fc(outputs))
-        return outputs, {"attn": [weights]}
+            self.set_incremental_state(incremental_state, "state", decoded.state)  # type: ignore[arg-type]
+        return decoded
+
+    def combine(self, context: Tensor, hidden: Tensor) -> Tensor:
+        """A step's features from its context ``[R, T, Dh]`` and state ``[R, T, Ds]`` (see the module's text)."""
+        return self.dropout_out_module(tanh(self.output_projection(torch.cat([context, hidden], dim=-1))))
 
     @property
     def _loop_free(self) -> bool:
@@ -190,7 +212,7 @@ class LSTMDecoder(FairseqIncrementalDecoder):
             attention_state = index_rows(self.attention.initial_state(encoder_out["memory"]), rows)
         return DecoderState(hidden, cell, feed, attention_state)
 
-    def _attend(self, query: Tensor, memory: Any, state: Any, positions: Tensor) -> Tuple[Tensor, Tensor, Any]:
+    def _attend(self, query: Tensor, memory: Any, state: Any, positions: Tensor) -> AttentionOutput:
         """Attends from ``query`` ``[R, T, Ds]`` to the memory of B sentences, with R = B * beam rows.
 
         The hypotheses of a sentence become further queries of it, so that its memory is read once for all of them.
@@ -211,25 +233,21 @@ class LSTMDecoder(FairseqIncrementalDecoder):
         new_state = out.state
         if new_state is not None:
             new_state = type(new_state)(*(None if x is None else x.reshape(rows, 1, *x.shape[2:]) for x in new_state))
-        return by_row(out.context), by_row(out.weights), new_state
+        return AttentionOutput(by_row(out.context), by_row(out.weights), by_row(out.scores), new_state)
 
-    def _decode_at_once(
-        self, embeddings: Tensor, memory: Any, state: DecoderState, positions: Tensor
-    ) -> Tuple[Tensor, Optional[Tensor], DecoderState]:
+    def _decode_at_once(self, embeddings: Tensor, memory: Any, state: DecoderState, positions: Tensor) -> Decoded:
         hidden, (last_hidden, last_cell) = self.lstm(
             embeddings, (state.hidden.transpose(0, 1).contiguous(), state.cell.transpose(0, 1).contiguous())
         )
-        weights = None
-        outputs = hidden
-        if self.attention is not None:
-            context, weights, _ = self._attend(hidden, memory, None, positions)
-            outputs = tanh(self.output_projection(torch.cat([context, hidden], dim=-1)))
         state = DecoderState(last_hidden.transpose(0, 1), last_cell.transpose(0, 1), None, None)
-        return self.dropout_out_module(outputs), weights, state
+        if self.attention is None:
+            return Decoded(self.dropout_out_module(hidden), None, None, state)
+        attended = self._attend(hidden, memory, None, positions)
+        return Decoded(self.combine(attended.context, hidden), attended.weights, attended.scores, state)
 
     def _decode_stepwise(
         self, embeddings: Tensor, memory: Any, state: DecoderState, positions: Tensor, recurrent: List[Tensor]
-    ) -> Tuple[Tensor, Optional[Tensor], DecoderState]:
+    ) -> Decoded:
         steps = embeddings.size(1)
         base = self._gates_from_embeddings(embeddings)
         hidden, cell = list(state.hidden.unbind(1)), list(state.cell.unbind(1))
@@ -240,7 +258,7 @@ class LSTMDecoder(FairseqIncrementalDecoder):
         dropout = _StepDropout(self.dropout_out_module, embeddings, dropped, self.hidden_size)
         no_bias = embeddings.new_zeros(1, 1).expand(embeddings.size(0), self.hidden_size)
 
-        queries, contexts, outputs, all_weights = [], [], [], []
+        queries, contexts, outputs, all_weights, all_scores = [], [], [], [], []
         for t in range(steps):
             x = feed
             for layer in range(self.num_layers):
@@ -251,11 +269,11 @@ class LSTMDecoder(FairseqIncrementalDecoder):
                     x = dropout(hidden[layer], layer, t)
             output = query = hidden[-1]
             if self.attention is not None:
-                context, weights, attention_state = self._attend(
-                    query.unsqueeze(1), memory, attention_state, positions[:, t : t + 1]
-                )
-                context = context.squeeze(1)
-                all_weights.append(weights)
+                attended = self._attend(query.unsqueeze(1), memory, attention_state, positions[:, t : t + 1])
+                attention_state = attended.state
+                context = attended.context.squeeze(1)
+                all_weights.append(attended.weights)
+                all_scores.append(attended.scores)
                 if feeds_output:
                     assert w_output is not None
                     output = tanh(linear(torch.cat([context, query], dim=1), w_output, no_bias))
@@ -272,10 +290,11 @@ class LSTMDecoder(FairseqIncrementalDecoder):
         if feeds_output:
             result = torch.stack(outputs, dim=1)
         else:
-            joined = torch.cat([torch.stack(contexts, dim=1), torch.stack(queries, dim=1)], dim=-1)
-            result = self.dropout_out_module(tanh(self.output_projection(joined)))
+            result = self.combine(torch.stack(contexts, dim=1), torch.stack(queries, dim=1))
         new_state = DecoderState(torch.stack(hidden, dim=1), torch.stack(cell, dim=1), feed, attention_state)
-        return result, torch.cat(all_weights, dim=1) if all_weights else None, new_state
+        if not all_weights:
+            return Decoded(result, None, None, new_state)
+        return Decoded(result, torch.cat(all_weights, dim=1), torch.cat(all_scores, dim=1), new_state)
 
     def _recurrent_weights(self, incremental_state: Optional[Dict[str, Any]]) -> List[Tensor]:
         """Each layer's weight for ``[input; hidden]``, without the embeddings' part in the first layer.

@@ -188,10 +188,11 @@ class LSTMEncoder(FairseqEncoder):
         if len(sentences) != len(encoder_out["encodings"]) or not torch.equal(
             sentences, torch.arange(len(sentences), device=rows.device)
         ):
-            for name in ("encodings", "hidden", "cell", "pad_mask"):
-                if encoder_out[name] is not None:
-                    result[name] = encoder_out[name].index_select(0, sentences)
-            result["memory"] = index_rows(encoder_out["memory"], sentences)
+            for name, value in encoder_out.items():
+                if name == "memory":
+                    result[name] = index_rows(value, sentences)
+                elif name != "rows" and value is not None:
+                    result[name] = value.index_select(0, sentences)
         return result
 
     def max_positions(self) -> float:

@@ -6,7 +6,7 @@ dataclass model, so that ``fairseq-train --arch NAME`` and ``model: {_name: NAME
 """
 
 from dataclasses import dataclass, field, make_dataclass
-from typing import Any, Callable, Dict, List, Optional, Type
+from typing import Any, Callable, ClassVar, Dict, List, Optional, Type
 
 from fairseq import utils
 from fairseq.dataclass import FairseqDataclass
@@ -162,13 +162,15 @@ class AttnLSTMModel(FairseqEncoderDecoderModel):
 
     encoder: LSTMEncoder
     decoder: LSTMDecoder
+    base_config: ClassVar[Type[Any]] = AttnLSTMConfig
+    decoder_class: ClassVar[Type[LSTMDecoder]] = LSTMDecoder
 
     @classmethod
     def add_args(cls, parser: Any) -> None:
         """Adds the model's options to an argument parser."""
         # From the base's configuration: fairseq turns a flag whose default is True into its opposite, so that an
         # architecture that is bidirectional by default would become unidirectional by --encoder-bidirectional.
-        gen_parser_from_dataclass(parser, AttnLSTMConfig(), delete_default=True)
+        gen_parser_from_dataclass(parser, cls.base_config(), delete_default=True)
 
     @classmethod
     def build_model(cls, cfg: Any, task: Any) -> "AttnLSTMModel":
@@ -177,7 +179,7 @@ class AttnLSTMModel(FairseqEncoderDecoderModel):
         Raises:
             OptionError: options with wrong values, or that do not go together
         """
-        _check(cfg, task)
+        cls.check(cfg, task)
         source, target = task.source_dictionary, task.target_dictionary
         limits = getattr(task, "cfg", None)
         source_embedding = _embedding(
@@ -202,7 +204,7 @@ class AttnLSTMModel(FairseqEncoderDecoderModel):
         )
         hidden_size = _default(cfg.decoder_hidden_size, cfg.decoder_embed_dim)
         cutoff = cfg.adaptive_softmax_cutoff
-        decoder = LSTMDecoder(
+        decoder = cls.decoder_class(
             target,
             target_embedding,
             cls.build_attention(cfg, hidden_size, encoder.output_units),
@@ -219,6 +221,11 @@ class AttnLSTMModel(FairseqEncoderDecoderModel):
             max_target_positions=getattr(limits, "max_target_positions", 1e5),
         )
         return cls(encoder, decoder)
+
+    @classmethod
+    def check(cls, cfg: Any, task: Any) -> None:
+        """Raises OptionError for options with wrong values, or that do not go together."""
+        _check(cfg, task)
 
     @classmethod
     def build_attention(cls, cfg: Any, query_dim: int, memory_dim: int) -> Optional[attentions.Attention]:
@@ -243,7 +250,7 @@ def register_architecture(name: str, **defaults: Any) -> Callable[[Type[Any]], T
         raise ValueError(f"the model {name!r} is registered already, by {MODEL_REGISTRY[name].__name__}")
 
     def register(cls: Type[Any]) -> Type[Any]:
-        base = getattr(cls, "__dataclass")
+        base = cls.base_config
         known: Dict[str, Any] = base.__dataclass_fields__
         fields = [
             (key, known[key].type, field(default=value, metadata=dict(known[key].metadata)))

@@ -1,0 +1,62 @@
+"""Sums of a batch to fairseq's metrics: the same for one worker or many.
+
+fairseq's own names (``loss``, ``nll_loss``) are in bits and ``ppl`` is 2 to the power of ``nll_loss``, as everywhere in
+fairseq; what the papers report (``bound``, ``reconstruction``, ``kl``, the entropies) is in nats per word, as there.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Dict, List
+
+from fairseq import utils
+from fairseq.logging import metrics
+
+__all__ = ["PERPLEXITIES", "log_sums"]
+
+# sums of negative log-likelihoods in nats, and the perplexity of each
+PERPLEXITIES = {
+    "nll_loss": "ppl",
+    "marginal": "marginal_ppl",
+    "soft": "soft_ppl",
+    "topk": "topk_ppl",
+    "reconstruction": "reconstruction_ppl",
+}
+NATS = ("bound", "kl", "prior_entropy", "posterior_entropy")
+ACCURACIES = {"prior_correct": "prior_accuracy", "posterior_correct": "posterior_accuracy"}
+DIGITS = 4
+
+
+def log_sums(logs: List[Dict[str, Any]]) -> None:
+    """Logs the means over words of all sums that the workers report."""
+
+    def total(name: str) -> float:
+        return float(utils.item(sum(log.get(name, 0) for log in logs)))
+
+    present = {name for log in logs for name in log}
+    words, sample_size = total("ntokens"), total("sample_size")
+    if not words or not sample_size:
+        return
+    metrics.log_scalar("loss", total("loss") / sample_size / math.log(2), sample_size, round=3)
+    for name in NATS:
+        if name in present:
+            metrics.log_scalar(name, total(name) / words, words, round=DIGITS)
+    for name, perplexity in PERPLEXITIES.items():
+        if name in present:
+            bits = total(name) / words / math.log(2)
+            metrics.log_scalar(name, bits if name == "nll_loss" else total(name) / words, words, round=DIGITS)
+            base = 2.0 if name == "nll_loss" else math.e
+            metrics.log_derived(perplexity, _perplexity(name, base))
+    for name, accuracy in ACCURACIES.items():
+        if name in present:
+            metrics.log_scalar(accuracy, 100.0 * total(name) / words, words, round=2)
+
+
+def _perplexity(name: str, base: float) -> Any:
+    def value(meters: Any) -> float:
+        try:
+            return round(base ** float(meters[name].avg), 2)
+        except OverflowError:
+            return float("inf")
+
+    return value

@@ -1,0 +1,220 @@
+"""LSTM encoder-decoder models with a latent alignment (Deng et al. 2018), and their named architectures.
+
+``lstm_latent`` reads any registered attention as the prior p(z) of the source position from which the next word is
+predicted. ``--criterion latent_alignment`` trains it; a posterior network q(z | x, y), which sees the word that is
+being predicted, serves the variational objectives and is not used to translate.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Dict, Optional, Type
+
+import torch
+from torch import Tensor, nn
+
+from ..attention import attention_class
+from ..attention.normalizers import log_softmax
+from ..errors import OptionError
+from ..ops.mixture_nll import log_likelihoods
+from ._encoder import LSTMEncoder, uniform_
+from ._latent_decoder import LatentAlignments, LatentDecoder
+from .attn_lstm import AttnLSTMConfig, AttnLSTMModel, _boolean, _default, _option, register_architecture
+
+__all__ = ["AlignmentPosterior", "LatentLSTMConfig", "LatentLSTMModel"]
+
+ALIGNMENTS = ("prior", "posterior", "bayes")
+PREDICTIONS = ("auto", "marginal", "soft")
+
+
+@dataclass
+class LatentLSTMConfig(AttnLSTMConfig):  # type: ignore[misc, valid-type]
+    input_feeding: str = _option(
+        "context", "what is fed to the next step: context (the prior's mean), or none (no loop over time)"
+    )
+    decoder_zero_init: bool = _option(True, "start the decoder from zeros instead of the encoder's last states")
+    latent_posterior: str = _option("True", "posterior network; False for objectives that need none")
+    posterior_hidden_size: Optional[int] = _option(
+        None, "units per direction of the posterior's LSTMs (default: --encoder-hidden-size)"
+    )
+    posterior_layers: Optional[int] = _option(None, "layers of the posterior's LSTMs (default: --encoder-layers)")
+    latent_topk: Optional[int] = _option(
+        None, "predict from the K most probable alignments, renormalised (default: all, the exact marginal)"
+    )
+    latent_prediction: str = _option(
+        "auto", "marginal, soft (from the mean context), or auto: as the objective that trained the model has it"
+    )
+    latent_alignment: str = _option(
+        "prior",
+        "attention weights to return: prior; or, where the whole target is given (--score-reference), posterior (the "
+        "network's q) or bayes (the exact p(z | x, y))",
+    )
+
+
+class AlignmentPosterior(nn.Module):
+    """q(z_t = j | x, y) = softmax_j(g_t . W f_j), f and g the states of bidirectional LSTMs over source and target.
+
+    g_t has read the whole target, y_t included. The embeddings are the model's own (Deng et al. 2018, section 4).
+    """
+
+    def __init__(self, source: LSTMEncoder, target: LSTMEncoder):
+        super().__init__()
+        self.source, self.target = source, target
+        self.bilinear = uniform_(nn.Linear(source.output_units, target.output_units, bias=False))
+
+    def forward(self, src_tokens: Tensor, target: Tensor) -> Tensor:
+        """Scores ``[B, T, N]`` of the words ``target`` ``[B, T]``, before the softmax; meaningless on padding."""
+        keys = self.bilinear(self.source(src_tokens)["encodings"])
+        return self.target(target)["encodings"] @ keys.transpose(1, 2)
+
+
+class LatentLSTMModel(AttnLSTMModel):
+    """LSTM encoder-decoder that predicts each word from one latent source position; ``--attention`` is its prior."""
+
+    decoder: LatentDecoder
+    base_config: ClassVar[Type[Any]] = LatentLSTMConfig
+    decoder_class = LatentDecoder
+
+    def __init__(self, encoder: LSTMEncoder, decoder: LatentDecoder):
+        super().__init__(encoder, decoder)
+        self.posterior: Optional[AlignmentPosterior] = None
+        self.alignment = "prior"
+        self.num_updates = 0
+
+    @classmethod
+    def check(cls, cfg: Any, task: Any) -> None:
+        super().check(cfg, task)
+        if cfg.input_feeding == "output":
+            raise OptionError(
+                "--input-feeding output: in a latent alignment model the attentional output depends on the alignment; "
+                "choose context or none"
+            )
+        if cfg.adaptive_softmax_cutoff is not None:
+            raise OptionError(
+                f"--adaptive-softmax-cutoff {cfg.adaptive_softmax_cutoff}: latent alignment models have an ordinary "
+                "softmax only; leave it out"
+            )
+        if not _boolean("--decoder-attention", cfg.decoder_attention):
+            raise OptionError("--decoder-attention False: a latent alignment model's prior is its attention")
+        if not attention_class(cfg.attention).normalized:
+            raise OptionError(
+                f"--attention {cfg.attention}: its weights do not sum to one, so that they are no prior of an alignment"
+            )
+        for name, known in (("prediction", PREDICTIONS), ("alignment", ALIGNMENTS)):
+            value = cfg[f"latent_{name}"]
+            if value not in known:
+                raise OptionError(f"--latent-{name} {value}: unknown; choose from {', '.join(known)}")
+        limit = getattr(getattr(task, "cfg", None), "max_source_positions", 1024)
+        if cfg.latent_topk is not None and not 1 <= cfg.latent_topk <= limit:
+            raise OptionError(
+                f"--latent-topk {cfg.latent_topk}: must be at least 1 and no larger than the longest source "
+                f"(--max-source-positions {limit}); leave it out for the exact marginal"
+            )
+        for name in ("posterior_hidden_size", "posterior_layers"):
+            if cfg[name] is not None and cfg[name] < 1:
+                raise OptionError(f"--{name.replace('_', '-')} {cfg[name]}: must be at least 1")
+
+    @classmethod
+    def build_model(cls, cfg: Any, task: Any) -> "LatentLSTMModel":
+        model = super().build_model(cfg, task)
+        assert isinstance(model, LatentLSTMModel)
+        model.decoder.topk, model.decoder.prediction = cfg.latent_topk, cfg.latent_prediction
+        model.alignment = cfg.latent_alignment
+        if _boolean("--latent-posterior", cfg.latent_posterior):
+            hidden_size = _default(cfg.posterior_hidden_size, model.encoder.lstm.hidden_size)
+            layers = _default(cfg.posterior_layers, cfg.encoder_layers)
+
+            def reader(dictionary: Any, embedding: nn.Embedding) -> LSTMEncoder:
+                return LSTMEncoder(
+                    dictionary,
+                    embedding,
+                    hidden_size=hidden_size,
+                    num_layers=layers,
+                    bidirectional=True,
+                    dropout_in=_default(cfg.encoder_dropout_in, cfg.dropout),
+                    dropout_out=_default(cfg.encoder_dropout_out, cfg.dropout),
+                )
+
+            model.posterior = AlignmentPosterior(
+                reader(task.source_dictionary, model.encoder.embed_tokens),
+                reader(task.target_dictionary, model.decoder.embed_tokens),
+            )
+        elif cfg.latent_alignment == "posterior":
+            raise OptionError(
+                "--latent-alignment posterior: the model has no posterior network (--latent-posterior False)"
+            )
+        return model
+
+    def forward(self, src_tokens: Tensor, src_lengths: Tensor, prev_output_tokens: Tensor, **kwargs: Any) -> Any:
+        """Returns log p(y_t) ``[B, T, V]`` of all words and ``{"attn": [weights [B, T, N]]}``.
+
+        The weights are the prior's, or those that ``--latent-alignment`` names. See :meth:`alignments` for what the
+        criterion asks for (``target=...``, ``posterior=...``).
+        """
+        if "target" in kwargs:
+            return self.alignments(src_tokens, prev_output_tokens, **kwargs)
+        if self.alignment == "prior":
+            return super().forward(src_tokens, src_lengths, prev_output_tokens, **kwargs)
+        target = self._complete(prev_output_tokens)
+        latent = self.alignments(src_tokens, prev_output_tokens, target, posterior=self.alignment == "posterior")
+        return self.decoder.predict(latent), {"attn": [self._alignment_of(latent, target)]}
+
+    def alignments(
+        self, src_tokens: Tensor, prev_output_tokens: Tensor, target: Tensor, posterior: bool = True
+    ) -> LatentAlignments:
+        """What objectives are computed from; with ``posterior`` also q(z | x, y), where the model has its network."""
+        latent = self.decoder.alignments(prev_output_tokens, self.encoder(src_tokens))
+        if not posterior or self.posterior is None:
+            return latent
+        scores = self.posterior(src_tokens, target)
+        mask = None if latent.pad_mask is None else latent.pad_mask.unsqueeze(1)
+        return latent._replace(log_posterior=log_softmax(scores, mask), posterior_scores=scores)
+
+    def _complete(self, prev_output_tokens: Tensor) -> Tensor:
+        """The target of a decoder input: shifted by one, with the end of the sentence."""
+        pad, eos = self.decoder.dictionary.pad(), self.decoder.dictionary.eos()
+        target = torch.cat(
+            [prev_output_tokens[:, 1:], prev_output_tokens.new_full((len(prev_output_tokens), 1), pad)], 1
+        )
+        last = prev_output_tokens.ne(pad).sum(1, keepdim=True) - 1
+        return target.scatter(1, last.clamp(min=0), eos)
+
+    def _alignment_of(self, latent: LatentAlignments, target: Tensor) -> Tensor:
+        if self.alignment == "posterior":
+            assert latent.log_posterior is not None
+            return latent.log_posterior.exp()
+        words = latent.words(target, self.decoder.dictionary.pad())
+        return (latent.log_prior + log_likelihoods(words).log_likelihood).softmax(-1)
+
+    def set_num_updates(self, num_updates: int) -> None:
+        """fairseq's word how far training is; schedules of the criterion look it up."""
+        self.num_updates = num_updates
+        super().set_num_updates(num_updates)
+
+
+# The sizes of Deng et al. 2018 (IWSLT'14): 2-layer BiLSTM encoder with 512 units per direction, 2-layer decoder of 768.
+PAPER_SIZES: Dict[str, Any] = {
+    "attention_score": "additive",
+    "attention_hidden_dim": 512,
+    "dropout": 0.3,
+    "encoder_embed_dim": 512,
+    "encoder_hidden_size": 512,
+    "encoder_layers": 2,
+    "encoder_bidirectional": True,
+    "decoder_embed_dim": 512,
+    "decoder_hidden_size": 768,
+    "decoder_layers": 2,
+    "decoder_out_embed_dim": 768,
+}
+# 128 units everywhere: a processor trains it in an hour, for small corpora.
+SMALL_SIZES: Dict[str, Any] = {
+    **PAPER_SIZES,
+    "attention_hidden_dim": 128,
+    "dropout": 0.2,
+    "encoder_embed_dim": 128,
+    "encoder_hidden_size": 128,
+    "decoder_embed_dim": 128,
+    "decoder_hidden_size": 128,
+    "decoder_out_embed_dim": 128,
+}
+
+register_architecture("lstm_latent", **PAPER_SIZES)(LatentLSTMModel)
+register_architecture("lstm_latent_small", **SMALL_SIZES)(LatentLSTMModel)

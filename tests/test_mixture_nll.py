@@ -1,0 +1,228 @@
+"""Likelihoods of words given alignments, in blocks: against the formula word by word, and all logits at once."""
+
+import itertools
+
+import pytest
+import torch
+
+from fairseq_attn_plugin.attention.normalizers import LOG_ZERO
+from fairseq_attn_plugin.ops import mixture_nll as ops
+from fairseq_attn_plugin.ops.mixture_nll import (
+    Alignments,
+    expected_nll,
+    log_likelihoods,
+    mixture_log_probs,
+    mixture_nll,
+)
+
+import oracles
+
+SOURCES, TARGETS, WORDS, WIDTH = (4, 2, 5), (3, 5, 1), 7, 6
+KINDS = ("all", "index", "relaxed")
+
+
+def alignments(kind="all", keep=True, dtype=torch.float64, seed=0):
+    """A batch with padding on the left of its sources and on the right of its targets."""
+    draw = torch.Generator().manual_seed(seed)
+    batch = len(SOURCES)
+
+    def normal(*shape):
+        return torch.randn(*shape, generator=draw, dtype=torch.float64).to(dtype).requires_grad_()
+
+    memory, query = normal(batch, max(SOURCES), WIDTH), normal(batch, max(TARGETS), WIDTH)
+    weight, bias = normal(WORDS, WIDTH), normal(WORDS)
+    target = torch.randint(1, WORDS, (batch, max(TARGETS)), generator=draw)
+    mask = (torch.rand(batch, max(TARGETS), WIDTH, generator=draw) > 0.3).to(dtype) / 0.7
+    index = torch.stack([torch.randint(0, n, (max(TARGETS), 2), generator=draw) for n in SOURCES])
+    pad_mask = torch.stack([torch.arange(max(SOURCES)) < max(SOURCES) - n for n in SOURCES])
+    index = index + pad_mask.sum(1)[:, None, None]
+    target_mask = torch.stack([torch.arange(max(TARGETS)) >= n for n in TARGETS])
+    return Alignments(
+        None if kind == "relaxed" else memory,
+        query,
+        weight,
+        bias,
+        target,
+        target_mask,
+        pad_mask if kind == "all" else None,
+        mask if keep else None,
+        index if kind == "index" else None,
+    )
+
+
+def log_weights(batch, seed=1):
+    shape = (*batch.target.shape, batch.size)
+    scores = torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    if batch.pad_mask is None:
+        return scores.log_softmax(-1).type_as(batch.query)
+    mask = batch.pad_mask.unsqueeze(1)
+    return scores.masked_fill(mask, -1e30).log_softmax(-1).masked_fill(mask, LOG_ZERO).type_as(batch.query)
+
+
+def gradients(total, batch, weights):
+    wanted = [t for t in (*batch[:4], weights) if t is not None]
+    return torch.autograd.grad(total, wanted)
+
+
+def direct(batch, weights, mixture, smoothing=0.0):
+    """All logits at once, by autograd: the computation that the blocks replace."""
+    memory = batch.memory
+    if memory is None:
+        hidden = batch.query.unsqueeze(2)
+    elif batch.chosen is None:
+        hidden = memory.unsqueeze(1) + batch.query.unsqueeze(2)
+    else:
+        rows = torch.arange(len(memory))[:, None, None]
+        hidden = memory[rows, batch.chosen] + batch.query.unsqueeze(2)
+    features = torch.tanh(hidden)
+    if batch.keep is not None:
+        features = features * batch.keep.unsqueeze(2)
+    log_probs = torch.nn.functional.linear(features, batch.weight, batch.bias).log_softmax(-1)
+    gold = log_probs.gather(-1, batch.target[:, :, None, None].expand(*log_probs.shape[:3], 1)).squeeze(-1)
+    uniform = smoothing / (log_probs.size(-1) - 1)
+    gold = (1 - smoothing - uniform) * gold + uniform * log_probs.sum(-1)
+    if batch.pad_mask is not None:
+        weights = weights.masked_fill(batch.pad_mask.unsqueeze(1), LOG_ZERO if mixture else 0.0)
+    words = (weights + gold).logsumexp(-1) if mixture else (weights * gold).sum(-1)
+    return -words.masked_fill(batch.target_mask, 0.0).sum()
+
+
+@pytest.fixture(params=["one-block", "tiny-blocks", "sentence-groups"])
+def blocks(request, monkeypatch):
+    """Blocks of everything, of one row, and of two sentences."""
+    size = {"one-block": 1 << 20, "tiny-blocks": 1, "sentence-groups": 2 * 5 * 5 * WORDS * 8}[request.param]
+    monkeypatch.setattr(ops, "BLOCK_BYTES", {"cpu": size})
+
+
+@pytest.mark.parametrize(("kind", "mixture", "smoothing"), list(itertools.product(KINDS, (True, False), (0.0, 0.2))))
+def test_equals_the_formula(kind, mixture, smoothing, blocks):
+    batch = alignments(kind)
+    logs = log_weights(batch)
+    weights = (logs if mixture else logs.exp()).requires_grad_()
+    result = (mixture_nll if mixture else expected_nll)(batch, weights, smoothing)
+    expected = oracles.alignment_nll(batch, weights, mixture, smoothing)
+    torch.testing.assert_close(result.total, expected, rtol=1e-12, atol=1e-12)
+    for one, other in zip(gradients(result.total, batch, weights), gradients(expected, batch, weights)):
+        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize(("kind", "mixture"), list(itertools.product(KINDS, (True, False))))
+def test_float32_is_no_further_off_than_all_logits_at_once(kind, mixture, blocks):
+    exact = alignments(kind)
+    weights = log_weights(exact) if mixture else log_weights(exact).exp()
+    weights.requires_grad_()
+    reference = gradients(direct(exact, weights, mixture), exact, weights)
+    single = alignments(kind, dtype=torch.float32)
+    narrow = weights.detach().float().requires_grad_()
+
+    def distance(values):
+        return [(a.double() - b).abs().max().item() for a, b in zip(values, reference)]
+
+    ours = distance(gradients((mixture_nll if mixture else expected_nll)(single, narrow).total, single, narrow))
+    theirs = distance(gradients(direct(single, narrow, mixture), single, narrow))
+    for one, other, value in zip(ours, theirs, reference):
+        assert one <= 2 * other + 4e-7 * value.abs().max().item()
+
+
+def test_gradcheck():
+    batch = alignments()
+    weights = log_weights(batch).requires_grad_()
+
+    def total(memory, query, weight, bias, weights):
+        moved = batch._replace(memory=memory, query=query, weight=weight, bias=bias)
+        return mixture_nll(moved, weights, 0.1).total + 0.5 * expected_nll(moved, weights.exp()).total
+
+    assert torch.autograd.gradcheck(total, (*batch[:4], weights))
+
+
+def test_log_likelihoods_and_predictions(blocks):
+    batch = alignments()
+    mixtures = torch.stack([log_weights(batch, seed).exp() for seed in (1, 2)])
+    result = log_likelihoods(batch, mixtures)
+    assert result.total == 0 and not result.log_likelihood.requires_grad
+    for row, step in itertools.product(range(3), range(5)):
+        if batch.target_mask[row, step]:
+            assert not result.correct[:, row, step].any()
+            continue
+        real = [j for j in range(batch.size) if not batch.pad_mask[row, j]]
+        words = torch.stack([oracles.word_log_probs(batch, row, step, j) for j in real])
+        torch.testing.assert_close(result.log_likelihood[row, step, real], words[:, batch.target[row, step]])
+        for c, mixture in enumerate(mixtures):
+            best = (mixture[row, step, real] @ words.exp()).argmax()
+            assert result.correct[c, row, step] == (best == batch.target[row, step])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_log_probs_of_all_words(kind, blocks):
+    batch = alignments(kind)
+    weights = log_weights(batch).requires_grad_()
+    log_probs = mixture_log_probs(batch, weights)
+    with torch.no_grad():
+        torch.testing.assert_close(mixture_log_probs(batch, weights), log_probs)
+    gold = log_probs.gather(-1, batch.target.unsqueeze(-1)).squeeze(-1)
+    total = -gold.masked_fill(batch.target_mask, 0.0).sum()
+    torch.testing.assert_close(log_probs.exp().sum(-1), torch.ones_like(gold))
+    torch.testing.assert_close(total, mixture_nll(batch, weights).total)
+    for one, other in zip(
+        gradients(total, batch, weights), gradients(mixture_nll(batch, weights).total, batch, weights)
+    ):
+        torch.testing.assert_close(one, other)
+
+
+def test_more_padding_changes_nothing(blocks):
+    batch = alignments()
+    weights = log_weights(batch).requires_grad_()
+    before = mixture_nll(batch, weights).total
+    pad = torch.nn.functional.pad
+    wider = batch._replace(
+        memory=pad(batch.memory, (0, 0, 2, 0), value=9.0),
+        query=pad(batch.query, (0, 0, 0, 3), value=9.0),
+        target=pad(batch.target, (0, 3)),
+        target_mask=pad(batch.target_mask, (0, 3), value=True),
+        pad_mask=pad(batch.pad_mask, (2, 0), value=True),
+        keep=pad(batch.keep, (0, 0, 0, 3)),
+    )
+    after = mixture_nll(wider, pad(weights, (2, 0, 0, 3), value=LOG_ZERO)).total
+    torch.testing.assert_close(after, before)
+    for one, other in zip(gradients(before, batch, weights), gradients(after, batch, weights)):
+        torch.testing.assert_close(one, other)
+
+
+def test_inputs_are_left_as_they_are():
+    for kind in KINDS:
+        batch = alignments(kind)
+        copies = [None if t is None else t.detach().clone() for t in batch]
+        weights = log_weights(batch)
+        mixture_nll(batch, weights)
+        with torch.no_grad():
+            mixture_log_probs(batch, weights)
+        for tensor, copy in zip(batch, copies):
+            assert tensor is None or torch.equal(tensor, copy)
+
+
+@pytest.mark.parametrize("half", [torch.bfloat16, torch.float16])
+def test_autocast_is_finite_and_near(half):
+    batch = alignments(dtype=torch.float32)
+    weights = log_weights(batch).requires_grad_()
+    with torch.autocast("cpu", dtype=half):
+        result = mixture_nll(batch, weights)
+    exact = mixture_nll(batch, weights)
+    torch.testing.assert_close(result.total, exact.total, rtol=2e-2, atol=1e-2)
+    for one, other in zip(gradients(result.total, batch, weights), gradients(exact.total, batch, weights)):
+        assert one.dtype == torch.float32
+        torch.testing.assert_close(one, other, rtol=0.1, atol=5e-2)
+
+
+def test_scaled_loss_keeps_small_gradients_of_a_float16_model():
+    """The gradients are rounded to half precision after the loss scale has been applied, not before."""
+    batch = alignments(dtype=torch.float32)
+    scale = 1e-5  # many gradients are then below float16's smallest number, 6e-8
+    low = Alignments(*(t.detach().half() if t is not None and t.is_floating_point() else t for t in batch))
+    low = low._replace(**{name: getattr(low, name).requires_grad_() for name in ("memory", "query", "weight", "bias")})
+    weights = (scale * log_weights(batch).exp()).requires_grad_()
+    result = expected_nll(low, weights)
+    assert result.total.dtype == torch.float32
+    plain = gradients(expected_nll(batch, weights).total / scale, batch, weights)
+    for one, other in zip(gradients(result.total / scale, low, weights)[:4], plain):
+        assert one.dtype == torch.float16
+        torch.testing.assert_close(one.float(), other, rtol=0.1, atol=5e-2)

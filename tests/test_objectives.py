@@ -1,0 +1,362 @@
+"""The objectives of latent alignment models: exact ones against full enumeration, estimators by their mean over many
+samples, and the inequalities between them."""
+
+import math
+
+import pytest
+import torch
+
+from fairseq_attn_plugin.attention.normalizers import LOG_ZERO, log_softmax
+from fairseq_attn_plugin.criterions import _objectives as objectives
+from fairseq_attn_plugin.criterions._objectives import OBJECTIVES, Batch, MovingAverage, Settings, evaluate
+from fairseq_attn_plugin.models._latent_decoder import LatentAlignments, top_positions
+
+import oracles
+
+PAD, WORDS, WIDTH = 1, 7, 3
+NAMES = ("prior_scores", "posterior_scores", "memory", "query", "weight", "bias")
+
+
+def leaves(sources=(4, 2), steps=3, seed=0, scale=1.5):
+    """The tensors from which a batch is made, as leaves; padding is on the left of the sources."""
+    draw = torch.Generator().manual_seed(seed)
+
+    def normal(*shape, factor=1.0):
+        return (factor * torch.randn(*shape, generator=draw, dtype=torch.float64)).requires_grad_()
+
+    batch, width = len(sources), max(sources)
+    return {
+        "prior_scores": normal(batch, steps, width, factor=scale),
+        "posterior_scores": normal(batch, steps, width, factor=scale),
+        "memory": normal(batch, width, WIDTH, factor=1.5),
+        "query": normal(batch, steps, WIDTH),
+        "weight": normal(WORDS, WIDTH, factor=1.5),
+        "bias": normal(WORDS),
+    }
+
+
+def make(parts, sources=(4, 2), targets=(3, 2), posterior=True):
+    width, steps = parts["memory"].size(1), parts["query"].size(1)
+    pad_mask = torch.stack([torch.arange(width) < width - n for n in sources])
+    draw = torch.Generator().manual_seed(3)
+    target = torch.full((len(sources), steps), PAD)
+    target[:, :3] = torch.randint(2, WORDS, (len(sources), 3), generator=draw)[:, :steps]
+    for row, n in enumerate(targets):
+        target[row, n:] = PAD
+    log_prior = log_softmax(parts["prior_scores"], pad_mask[:, None])
+    latent = LatentAlignments(
+        parts["memory"], parts["query"], parts["weight"], parts["bias"], None, pad_mask, log_prior.exp(), log_prior,
+        parts["prior_scores"],
+    )  # fmt: skip
+    if posterior:
+        scores = parts["posterior_scores"]
+        latent = latent._replace(log_posterior=log_softmax(scores, pad_mask[:, None]), posterior_scores=scores)
+    return Batch(latent, target, PAD)
+
+
+def words(batch):
+    """(log p, log q, log p(y|j)) over the real positions of every word, and log p(. | c), by the formulas."""
+    latent = batch.latent
+    alignments = latent.words(batch.target, PAD)
+    for row in range(len(batch.target)):
+        real = [j for j in range(latent.memory.size(1)) if not latent.pad_mask[row, j]]
+        for step in range(batch.target.size(1)):
+            y = batch.target[row, step]
+            if y == PAD:
+                continue
+            p = latent.prior[row, step, real]
+            q = None if latent.log_posterior is None else latent.log_posterior[row, step, real].exp()
+            f = torch.stack([oracles.word_log_probs(alignments, row, step, j)[y] for j in real])
+            context = (p.unsqueeze(1) * latent.memory[row, real]).sum(0)
+            hidden = torch.tanh(context + latent.query[row, step])
+            logits = latent.weight @ hidden + latent.bias
+            yield p, q, f, (logits - logits.logsumexp(0))[y]
+
+
+EXACT = {
+    "soft": lambda p, q, f, g: -g,
+    "marginal": lambda p, q, f, g: -torch.log((p * f.exp()).sum()),
+    "hard-enum": lambda p, q, f, g: -(p * f).sum(),
+    "elbo-enum": lambda p, q, f, g: -(q * f).sum() + (q * torch.log(q / p)).sum(),
+}
+
+
+def gradients(loss, parts, names=NAMES):
+    values = torch.autograd.grad(loss, [parts[name] for name in names], retain_graph=True, allow_unused=True)
+    return [torch.zeros_like(parts[name]) if g is None else g for g, name in zip(values, names)]
+
+
+def run(name, batch, **options):
+    return OBJECTIVES[name](batch, Settings(**options), MovingAverage())
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_exact_objectives_equal_enumeration(name):
+    parts = leaves()
+    batch = make(parts)
+    expected = sum(EXACT[name](*word) for word in words(batch))
+    terms = run(name, batch)
+    torch.testing.assert_close(terms.loss, expected, rtol=1e-12, atol=1e-12)
+    for one, other in zip(gradients(terms.loss, parts), gradients(expected, parts)):
+        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)
+
+
+def test_evaluation_equals_enumeration():
+    parts = leaves()
+    batch = make(parts)
+    values = evaluate(batch, topk=2)
+
+    def total(function):
+        return sum(function(*word) for word in words(batch)).detach()
+
+    def restricted(p, q, f, g):
+        best = p.argsort(descending=True)[:2]
+        return -torch.log((p[best] / p[best].sum() * f[best].exp()).sum())
+
+    torch.testing.assert_close(values.soft, total(EXACT["soft"]))
+    torch.testing.assert_close(values.marginal, total(EXACT["marginal"]))
+    torch.testing.assert_close(values.hard, total(EXACT["hard-enum"]))
+    torch.testing.assert_close(values.topk, total(restricted))
+    torch.testing.assert_close(values.reconstruction + values.kl, total(EXACT["elbo-enum"]))
+    for name in ("marginal", "elbo-enum"):  # the counts of training and of validation are the same
+        terms = run(name, batch)
+        assert (terms.prior_correct, terms.posterior_correct) == (values.marginal_correct, values.posterior_correct)
+        torch.testing.assert_close(terms.marginal, values.marginal)
+    assert run("soft", batch).prior_correct == values.soft_correct
+    assert 0 < values.marginal_correct + values.posterior_correct < 10
+
+
+def test_bounds():
+    """hard <= marginal and ELBO <= marginal in log-likelihood; the ELBO is tight for the true posterior."""
+    parts = leaves()
+    batch = make(parts)
+    values = evaluate(batch)
+    assert values.marginal < values.hard
+    assert values.marginal < values.reconstruction + values.kl
+    f = objectives.log_likelihoods(batch.latent.words(batch.target, PAD)).log_likelihood
+    mask = batch.latent.pad_mask[:, None]
+    bayes = log_softmax(batch.latent.log_prior + f, mask)
+    tight = evaluate(batch._replace(latent=batch.latent._replace(log_posterior=bayes)))
+    torch.testing.assert_close(tight.reconstruction + tight.kl, tight.marginal)
+
+
+def test_soft_is_marginal_for_a_one_hot_prior():
+    parts = leaves(scale=0.0)
+    parts["prior_scores"] = torch.zeros_like(parts["prior_scores"]).index_fill_(-1, torch.tensor([3]), 500.0)
+    batch = make(parts)
+    values = evaluate(batch)
+    torch.testing.assert_close(values.soft, values.marginal)
+    torch.testing.assert_close(values.hard, values.marginal)
+
+
+def test_marginal_with_a_uniform_prior():
+    batch = make(leaves(scale=0.0))
+    expected = sum(-torch.log(f.exp().mean()) for _, _, f, _ in words(batch))
+    torch.testing.assert_close(run("marginal", batch).loss, expected)
+
+
+def padded(more):
+    """The leaves of :func:`leaves`, with ``more`` positions of padding before the sources and after the targets."""
+    parts = leaves()
+    sides = {
+        "prior_scores": (more, 0, 0, more),
+        "posterior_scores": (more, 0, 0, more),
+        "memory": (0, 0, more, 0),
+        "query": (0, 0, 0, more),
+    }
+    for key, side in sides.items():
+        parts[key] = torch.nn.functional.pad(parts[key].detach(), side, value=7.0).requires_grad_()
+    return parts
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_padding_changes_nothing(name):
+    results = []
+    for more in (0, 3):
+        parts = padded(more)
+        batch = make(parts)
+        loss = run(name, batch).loss
+        values = [v for v in evaluate(batch, topk=2) if v is not None]
+        results.append((loss, values, gradients(loss, parts, ("weight", "bias"))))
+    torch.testing.assert_close(results[0], results[1])
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_padding_gets_no_gradient(name):
+    torch.manual_seed(0)
+    parts = padded(3)
+    grads = dict(zip(NAMES, gradients(run(name, make(parts)).loss, parts)))
+    assert all(torch.isfinite(g).all() for g in grads.values())
+    for key in ("prior_scores", "posterior_scores"):
+        assert (grads[key][:, :, :3] == 0).all() and (grads[key][:, 3:] == 0).all()
+    assert (grads["memory"][:, :3] == 0).all() and (grads["query"][:, 3:] == 0).all()
+    assert grads["query"][:, :3].abs().sum() > 0
+
+
+def many(copies=40, steps=250, sources=(4,), shift=0.0):
+    """One word ``copies * steps`` times, with its own leaves each time: the rows of a gradient are samples of it."""
+    one = leaves(sources, steps=1, seed=5)
+    for name in ("prior_scores", "posterior_scores"):
+        one[name] = (one[name].detach() + shift).requires_grad_()
+    parts = {}
+    for name, value in one.items():
+        if name in ("prior_scores", "posterior_scores", "query"):
+            parts[name] = value.detach().expand(copies, steps, -1).clone().requires_grad_()
+        elif name == "memory":
+            parts[name] = value.detach().expand(copies, -1, -1).clone().requires_grad_()
+        else:
+            parts[name] = value
+    batch = make(parts, sources * copies, (steps,) * copies)
+    target = torch.full_like(batch.target, 4)
+    single = make(one, sources, (1,))
+    return one, single._replace(target=target[:1, :1]), parts, batch._replace(target=target)
+
+
+def assert_mean(samples, exact, factor=5.0):
+    """The mean of independent samples (dimension 0) lies within ``factor`` standard errors of ``exact``."""
+    samples = samples.flatten(1)
+    error = samples.std(0) / math.sqrt(len(samples))
+    assert ((samples.mean(0) - exact.flatten()).abs() <= factor * error + 1e-9).all()
+
+
+ESTIMATORS = [
+    ("hard-reinforce", "hard-enum", {}),
+    ("hard-reinforce", "hard-enum", {"baseline": "none"}),
+    ("hard-reinforce", "hard-enum", {"baseline": "average"}),
+    ("elbo-reinforce", "elbo-enum", {}),
+    ("elbo-reinforce", "elbo-enum", {"num_samples": 3}),
+    ("elbo-reinforce", "elbo-enum", {"baseline": "none", "kl_weight": 1.0}),
+    ("elbo-sum-and-sample", "elbo-enum", {"exact_positions": 1}),
+    ("elbo-sum-and-sample", "elbo-enum", {"exact_positions": 2}),
+]
+
+
+@pytest.mark.parametrize(("name", "exact", "options"), ESTIMATORS)
+def test_stochastic_gradients_have_the_exact_mean(name, exact, options):
+    torch.manual_seed(1)
+    one, single, parts, batch = many()
+    expected = dict(zip(NAMES, gradients(run(exact, single).loss, one)))
+    terms = run(name, batch, **options)
+    samples = dict(zip(NAMES, gradients(terms.loss, parts)))
+    steps = batch.target.size(1)
+    for key in ("prior_scores", "posterior_scores", "query"):
+        assert_mean(samples[key].flatten(0, 1), expected[key])
+    assert_mean(samples["memory"] / steps, expected["memory"])
+    count = batch.target.numel()
+    reference = run(exact, single)
+    for value, wanted in ((terms.loss, reference.loss), (terms.reconstruction, reference.reconstruction)):
+        torch.testing.assert_close(value / count, wanted, rtol=0.02, atol=0.02)
+    # no sampling noise is left where everything is summed
+    spread = samples["posterior_scores"].flatten(0, 1).std(0)
+    assert (spread > 1e-6).any() or name == "hard-reinforce"
+
+
+def test_sum_and_sample_of_all_positions_is_enumeration():
+    for count in (3, 4, 9):  # with K = N - 1 the rest is one position
+        parts = leaves((4, 3))
+        batch = make(parts, (4, 3))
+        one = gradients(run("elbo-sum-and-sample", batch, exact_positions=count).loss, parts)
+        other = gradients(run("elbo-enum", batch).loss, parts)
+        for a, b in zip(one, other):
+            torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-11)
+
+
+def test_sum_and_sample_has_less_variance_than_reinforce():
+    torch.manual_seed(2)
+    spreads = {}
+    for name, options in (("elbo-reinforce", {}), ("elbo-sum-and-sample", {"exact_positions": 2})):
+        _, _, parts, batch = many(copies=10)
+        (sample,) = gradients(run(name, batch, **options).loss, parts, ("posterior_scores",))
+        spreads[name] = sample.flatten(0, 1).var(0).sum()
+    assert spreads["elbo-sum-and-sample"] < 0.5 * spreads["elbo-reinforce"]
+
+
+def test_wake_sleep_with_many_samples():
+    """The model's gradient tends to the marginal's, the posterior's to -grad E_{p(z|x,y)} log q(z)."""
+    torch.manual_seed(3)
+    parts = leaves()
+    batch = make(parts)
+    terms = run("wake-sleep", batch, num_samples=10000)
+    names = ("prior_scores", "memory", "query", "weight", "bias")
+    expected = gradients(run("marginal", batch).loss, parts, names)
+    for one, other in zip(gradients(terms.loss, parts, names), expected):
+        torch.testing.assert_close(one, other, rtol=0.06, atol=0.05)
+    wake = sum(
+        -((p * f.exp()).detach() / (p * f.exp()).sum().detach() * torch.log(q)).sum() for p, q, f, _ in words(batch)
+    )
+    (one,), (other,) = gradients(terms.loss, parts, ["posterior_scores"]), gradients(wake, parts, ["posterior_scores"])
+    torch.testing.assert_close(one, other, rtol=0.06, atol=0.05)
+
+
+def test_gumbel_is_its_formula_and_tends_to_samples():
+    parts = leaves()
+    batch = make(parts)
+    torch.manual_seed(4)
+    terms = run("elbo-gumbel", batch, gumbel_tau=0.7)
+    torch.manual_seed(4)
+    noise = -torch.empty_like(batch.log_posterior).exponential_().log()
+    z = ((batch.log_posterior + noise) / 0.7).softmax(-1)
+    hidden = torch.tanh(z @ batch.latent.memory + batch.latent.query)
+    log_probs = (hidden @ batch.latent.weight.t() + batch.latent.bias).log_softmax(-1)
+    gold = log_probs.gather(-1, batch.target.unsqueeze(-1)).squeeze(-1)
+    expected = -(gold * batch.real).sum() + objectives._kl(batch)
+    torch.testing.assert_close(terms.loss, expected)
+    for a, b in zip(gradients(terms.loss, parts), gradients(expected, parts)):
+        torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-11)
+    exact = evaluate(batch).reconstruction
+    for options in ({"gumbel_tau": 1e-3}, {"gumbel_tau": 1.0, "gumbel_straight_through": True}):
+        values = [run("elbo-gumbel", batch, **options).reconstruction.detach() for _ in range(400)]
+        assert_mean(torch.stack(values).unsqueeze(1), exact)
+    # straight through: the posterior gets a gradient beyond that of the KL
+    hard = run("elbo-gumbel", batch, gumbel_tau=1.0, gumbel_straight_through=True, kl_weight=0.0)
+    assert gradients(hard.loss, parts, ["posterior_scores"])[0].abs().sum() > 0
+
+
+def test_dirichlet_with_two_positions_against_quadrature():
+    """With N = 2 a Dirichlet is a Beta distribution: its expectation is an integral over one number."""
+    torch.manual_seed(5)
+    one, single, parts, batch = many(sources=(2,), shift=2.0)  # a, b > 1: no poles at 0 and 1
+    prior, posterior = objectives.concentrations(single)
+    a, b = posterior[0, 0]
+    z = (torch.arange(20000, dtype=torch.float64) + 0.5) / 20000
+    log_density = (a - 1) * z.log() + (b - 1) * (1 - z).log() + (a + b).lgamma() - a.lgamma() - b.lgamma()
+    mixed = torch.stack([z, 1 - z], 1) @ single.latent.memory[0] + single.latent.query[0]
+    log_probs = (torch.tanh(mixed) @ single.latent.weight.t() + single.latent.bias).log_softmax(-1)[:, 4]
+    reconstruction = -(log_density.exp() * log_probs).mean()
+    beta = torch.distributions.Beta
+    kl = torch.distributions.kl_divergence(beta(a, b), beta(*prior[0, 0]))
+    mask = torch.zeros_like(prior, dtype=torch.bool)
+    torch.testing.assert_close(objectives.dirichlet_kl(posterior, prior, mask)[0, 0], kl)
+    exact = dict(zip(NAMES, gradients(reconstruction + kl, one)))
+    terms = run("dirichlet", batch)
+    samples = dict(zip(NAMES, gradients(terms.loss, parts)))
+    count = batch.target.numel()
+    torch.testing.assert_close(terms.reconstruction / count, reconstruction, rtol=0.02, atol=0.01)
+    for name in ("prior_scores", "posterior_scores", "query"):
+        mean, error = samples[name].flatten(0, 1).mean(0), samples[name].flatten(0, 1).std(0) / math.sqrt(count)
+        assert ((mean - exact[name].flatten()).abs() <= 5 * error + 1e-3).all()
+
+
+def test_sampling_follows_the_distribution_and_never_draws_padding():
+    torch.manual_seed(6)
+    probs = torch.tensor([0.5, 0.0, 0.3, 0.2])
+    logs = probs.log().clamp(min=LOG_ZERO).expand(1, 1, 4)
+    drawn = objectives.sample(logs, 40000).flatten()
+    counts = torch.bincount(drawn, minlength=4) / len(drawn)
+    assert counts[1] == 0
+    assert ((counts - probs).abs() < 5 * (probs * (1 - probs) / len(drawn)).sqrt() + 1e-9).all()
+
+
+def test_top_positions_of_a_short_sentence():
+    mask = torch.tensor([[True, True, False], [False, False, False]])
+    logs = log_softmax(torch.tensor([[[9.0, 9.0, 0.0]], [[1.0, 3.0, 2.0]]]), mask[:, None])
+    weights, index = top_positions(logs, 2)
+    torch.testing.assert_close(weights.exp().sum(-1), torch.ones(2, 1))
+    assert index[0, 0, 0] == 2 and weights[0, 0, 1].exp() == 0
+    assert index[1, 0].tolist() == [1, 2]
+    assert top_positions(logs, 7)[1].size(-1) == 3
+
+
+def test_moving_average():
+    average = MovingAverage(0.9)
+    assert [average.update(x) for x in (2.0, 3.0, 2.0)] == pytest.approx([2.0, 2.0, 2.1])
