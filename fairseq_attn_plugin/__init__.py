@@ -17,7 +17,7 @@ def _register() -> None:
         import_module("fairseq_attn_plugin._compat").install()
     import_module("fairseq_attn_plugin.attention")
     if find_spec("fairseq") is not None:
-        # fairseq imports models/*.py of a --user-dir itself, but neither criterions nor models outside of one; a module is
+        # fairseq imports models/*.py of a --user-dir itself, but no criterions, and neither without one; a module is
         # imported once, whoever asks first, so that nothing registers twice
         import_module("fairseq_attn_plugin.models")
         import_module("fairseq_attn_plugin.criterions")

@@ -18,6 +18,10 @@ Evaluation of every sentence.  See :mod:`fairseq_attn_plugin._batches`.
 
 Several trainings in one process.  See :mod:`fairseq_attn_plugin._multirun`.
 
+Options of a trained model.  See :mod:`fairseq_attn_plugin._overrides`.
+
+Soft alignments of references.  See :mod:`fairseq_attn_plugin._scorer`.
+
 Errors under hydra.  fairseq-hydra-train catches every exception and prints its own report with a trace.
     With ``HYDRA_FULL_ERROR`` set it raises on, and the hook of :mod:`fairseq_attn_plugin.errors` decides.
 """
@@ -29,7 +33,7 @@ from typing import Any, Optional
 
 import torch
 
-from fairseq_attn_plugin import _batches, _multirun, _safe_arrays, errors
+from fairseq_attn_plugin import _batches, _multirun, _overrides, _safe_arrays, _scorer, errors
 
 
 def install() -> None:
@@ -39,6 +43,8 @@ def install() -> None:
     pass_errors_through_hydra()
     _batches.keep_last_batch()
     _multirun.install()
+    _overrides.install()
+    _scorer.install()
     errors.install_hook()
 
 

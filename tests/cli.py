@@ -86,6 +86,7 @@ TINY = {
     "lstm": ["--arch", "lstm", *_TINY_LSTM],
     "lstm_soft": ["--arch", "lstm_soft", *_TINY_LSTM],
     "lstm_adm": ["--arch", "lstm_adm", *_TINY_LSTM],
+    "lstm_latent": ["--arch", "lstm_latent_small", *_TINY_LSTM, "--criterion", "latent_alignment"],
     "transformer": [
         *("--arch", "transformer_iwslt_de_en", "--encoder-layers", "1", "--decoder-layers", "1"),
         *("--encoder-embed-dim", "16", "--encoder-ffn-embed-dim", "16", "--encoder-attention-heads", "2"),

@@ -77,7 +77,7 @@ def trained_on_two(tiny_data: Path, tmp_path_factory: pytest.TempPathFactory) ->
     return folder_of
 
 
-@pytest.mark.parametrize("arch", ["lstm_soft", "lstm_adm"])
+@pytest.mark.parametrize("arch", ["lstm_soft", "lstm_adm", "lstm_latent"])
 def test_two_processes_train_as_one(
     arch: str, trained_on_two: Callable[[str], Path], tiny_data: Path, tmp_path: Path
 ) -> None:

@@ -11,12 +11,18 @@ from fairseq_attn_plugin.errors import OptionError
 
 FEEDING = ("output", "context", "none")
 LENGTHS = [3, 6, 1, 4]
-systems = pytest.mark.parametrize(("attention", "feeding"), list(itertools.product(names(), FEEDING)))
+LATENT = [f"latent/{name}" for name in names()]  # models with a latent alignment, and this prior
+SYSTEMS = [*itertools.product(names(), FEEDING), *itertools.product(LATENT, ("context", "none"))]
+systems = pytest.mark.parametrize(("attention", "feeding"), SYSTEMS)
 
 
 def make(attention, feeding="output", dtype=torch.float64, **options):
     torch.manual_seed(7)
-    return build("attn_lstm", attention=attention, input_feeding=feeding, **options).to(dtype).eval()
+    kind, _, attention = attention.rpartition("/")
+    arch = "attn_lstm"
+    if kind == "latent":
+        arch, options = "lstm_latent_small", {"attention_score": None, "latent_posterior": "False", **options}
+    return build(arch, attention=attention, input_feeding=feeding, **options).to(dtype).eval()
 
 
 def targets(batch=4, steps=5):
@@ -101,7 +107,7 @@ def test_half_precision_trains_finitely(attention, feeding, dtype):
     model = make(attention, feeding, dtype).train()
     source = pad_batch(LENGTHS + [0])
     logits, extra = model(source, source.ne(1).sum(1), targets(5))
-    assert logits.dtype == dtype
+    assert logits.dtype == (torch.float32 if attention.startswith("latent/") else dtype)  # log-probabilities, or logits
     logits.float().pow(2).mean().backward()
     assert logits.isfinite().all() and extra["attn"][0].isfinite().all()
     gradients = [p.grad for p in model.parameters()]

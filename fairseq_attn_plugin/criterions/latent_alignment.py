@@ -153,7 +153,13 @@ class LatentAlignmentCriterion(FairseqCriterion):
         if self.training:
             inner.decoder.trained_soft.fill_(objective in ("soft", "dirichlet"))
         net_input = {name: value for name, value in sample["net_input"].items() if value is not None}
-        latent = model(**net_input, target=sample["target"], posterior=objective in NEEDS_POSTERIOR)
+        latent = model(
+            **net_input,
+            target=sample["target"],
+            posterior=objective in NEEDS_POSTERIOR,
+            # Where all alignments are enumerated, the posterior's LSTMs are most of the memory and little of the time.
+            recompute=objective == "elbo-enum",
+        )
         if inner.posterior is not None and latent.log_posterior is None and torch.distributed.is_initialized():
             # data-parallel wrappers wait for the gradient of every parameter
             unused = sum(parameter.flatten()[0] for parameter in inner.posterior.parameters())

@@ -11,6 +11,7 @@ The decoder runs the recurrence; :mod:`fairseq_attn_plugin.ops.mixture_nll` comp
 
 from __future__ import annotations
 
+import logging
 from typing import Any, Dict, NamedTuple, Optional, Tuple
 
 import torch
@@ -18,9 +19,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..attention.normalizers import LOG_ZERO
+from ..errors import OptionError
 from ..ops.mixture_nll import Alignments, mixture_log_probs
 from ._decoder import LSTMDecoder
 from ._encoder import EncoderOut, uniform_
+
+logger = logging.getLogger(__name__)
 
 __all__ = ["LatentAlignments", "LatentDecoder", "top_positions"]
 
@@ -85,6 +89,7 @@ class LatentDecoder(LSTMDecoder):
         topk: predict from the ``topk`` most probable positions, renormalised; None: from all
         prediction: ``marginal``, ``soft`` (p(y_t | c_t), which is ordinary attention), or ``auto``: as the criterion
             that trained the model noted in ``trained_soft``
+        alignment: which weights the model returns; other than the ``prior`` are known for whole targets only
     """
 
     trained_soft: Tensor
@@ -94,6 +99,8 @@ class LatentDecoder(LSTMDecoder):
         super().__init__(*args, **{**options, "out_embed_dim": options["hidden_size"]})
         self.topk: Optional[int] = None
         self.prediction = "auto"
+        self.alignment = "prior"
+        self._warned = False
         self.output_projection = uniform_(nn.Linear(options["memory_dim"] + self.hidden_size, out_embed_dim))
         if not self.share_input_output_embed:
             self.fc_out = uniform_(nn.Linear(out_embed_dim, len(self.dictionary)))
@@ -111,6 +118,8 @@ class LatentDecoder(LSTMDecoder):
         **unused: Any,
     ) -> Tuple[Tensor, Dict[str, Any]]:
         """Returns log p(y_t) ``[B, T, V]`` and ``{"attn": [p(z_t)]}``."""
+        if self.alignment != "prior" and incremental_state is not None:
+            raise OptionError(f"--latent-alignment {self.alignment}: needs the whole target; add --score-reference")
         latent = self.alignments(prev_output_tokens, encoder_out, incremental_state)
         attn = latent.prior if self.training or self.need_attn else None
         return self.predict(latent), {"attn": [attn]}
@@ -134,6 +143,7 @@ class LatentDecoder(LSTMDecoder):
         memory_weight = self.output_projection.weight[:, : -self.hidden_size]
         if encoder_out.get("projected") is None:
             encoder_out["projected"] = F.linear(encoder_out["encodings"], memory_weight)
+            self._warn_of_short_sources(encoder_out)
         memory, pad_mask = encoder_out["projected"], encoder_out["pad_mask"]
         query = F.linear(
             decoded.features, self.output_projection.weight[:, -self.hidden_size :], self.output_projection.bias
@@ -154,6 +164,18 @@ class LatentDecoder(LSTMDecoder):
             log_prior,
             scores,
         )
+
+    def _warn_of_short_sources(self, encoder_out: EncoderOut) -> None:
+        if self.topk is None or self._warned:
+            return
+        pad_mask, width = encoder_out["pad_mask"], encoder_out["encodings"].size(1)
+        shortest = width if pad_mask is None else int((~pad_mask).sum(1).min())
+        if shortest < self.topk:
+            self._warned = True
+            logger.warning(
+                f"--latent-topk {self.topk}: larger than a source of {shortest} positions; sources that short are "
+                "translated with the exact marginal"
+            )
 
     @property
     def predicts_soft(self) -> bool:

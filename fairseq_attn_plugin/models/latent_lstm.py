@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Dict, Optional, Type
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from ..attention import attention_class
 from ..attention.normalizers import log_softmax
@@ -60,10 +61,23 @@ class AlignmentPosterior(nn.Module):
         self.source, self.target = source, target
         self.bilinear = uniform_(nn.Linear(source.output_units, target.output_units, bias=False))
 
-    def forward(self, src_tokens: Tensor, target: Tensor) -> Tensor:
-        """Scores ``[B, T, N]`` of the words ``target`` ``[B, T]``, before the softmax; meaningless on padding."""
-        keys = self.bilinear(self.source(src_tokens)["encodings"])
-        return self.target(target)["encodings"] @ keys.transpose(1, 2)
+    def forward(self, src_tokens: Tensor, target: Tensor, recompute: bool = False) -> Tensor:
+        """Scores ``[B, T, N]`` of the words ``target`` ``[B, T]``, before the softmax; meaningless on padding.
+
+        With ``recompute`` the LSTMs run again on the way back instead of keeping what they need for it.
+        """
+
+        def read(reader: LSTMEncoder, tokens: Tensor) -> Tensor:
+            return reader(tokens)["encodings"]
+
+        if recompute and torch.is_grad_enabled():
+            keys, queries = (
+                checkpoint(read, *pair, use_reentrant=False)
+                for pair in ((self.source, src_tokens), (self.target, target))
+            )
+        else:
+            keys, queries = read(self.source, src_tokens), read(self.target, target)
+        return queries @ self.bilinear(keys).transpose(1, 2)
 
 
 class LatentLSTMModel(AttnLSTMModel):
@@ -76,7 +90,6 @@ class LatentLSTMModel(AttnLSTMModel):
     def __init__(self, encoder: LSTMEncoder, decoder: LatentDecoder):
         super().__init__(encoder, decoder)
         self.posterior: Optional[AlignmentPosterior] = None
-        self.alignment = "prior"
         self.num_updates = 0
 
     @classmethod
@@ -117,7 +130,7 @@ class LatentLSTMModel(AttnLSTMModel):
         model = super().build_model(cfg, task)
         assert isinstance(model, LatentLSTMModel)
         model.decoder.topk, model.decoder.prediction = cfg.latent_topk, cfg.latent_prediction
-        model.alignment = cfg.latent_alignment
+        model.decoder.alignment = cfg.latent_alignment
         if _boolean("--latent-posterior", cfg.latent_posterior):
             hidden_size = _default(cfg.posterior_hidden_size, model.encoder.lstm.hidden_size)
             layers = _default(cfg.posterior_layers, cfg.encoder_layers)
@@ -150,21 +163,30 @@ class LatentLSTMModel(AttnLSTMModel):
         criterion asks for (``target=...``, ``posterior=...``).
         """
         if "target" in kwargs:
-            return self.alignments(src_tokens, prev_output_tokens, **kwargs)
-        if self.alignment == "prior":
+            wanted = {key: kwargs[key] for key in ("target", "posterior", "recompute") if key in kwargs}
+            return self.alignments(src_tokens, prev_output_tokens, **wanted)
+        if self.decoder.alignment == "prior":
             return super().forward(src_tokens, src_lengths, prev_output_tokens, **kwargs)
         target = self._complete(prev_output_tokens)
-        latent = self.alignments(src_tokens, prev_output_tokens, target, posterior=self.alignment == "posterior")
+        posterior = self.decoder.alignment == "posterior"
+        latent = self.alignments(src_tokens, prev_output_tokens, target, posterior)
         return self.decoder.predict(latent), {"attn": [self._alignment_of(latent, target)]}
 
     def alignments(
-        self, src_tokens: Tensor, prev_output_tokens: Tensor, target: Tensor, posterior: bool = True
+        self,
+        src_tokens: Tensor,
+        prev_output_tokens: Tensor,
+        target: Tensor,
+        posterior: bool = True,
+        recompute: bool = False,
     ) -> LatentAlignments:
-        """What objectives are computed from; with ``posterior`` also q(z | x, y), where the model has its network."""
-        latent = self.decoder.alignments(prev_output_tokens, self.encoder(src_tokens))
+        """What objectives are computed from; with ``posterior`` also q(z | x, y), where the model has its network
+        (``recompute``: see :meth:`AlignmentPosterior.forward`)."""
         if not posterior or self.posterior is None:
-            return latent
-        scores = self.posterior(src_tokens, target)
+            return self.decoder.alignments(prev_output_tokens, self.encoder(src_tokens))
+        # First, so that it is the last on the way back, when the activations of the rest are gone.
+        scores = self.posterior(src_tokens, target, recompute)
+        latent = self.decoder.alignments(prev_output_tokens, self.encoder(src_tokens))
         mask = None if latent.pad_mask is None else latent.pad_mask.unsqueeze(1)
         return latent._replace(log_posterior=log_softmax(scores, mask), posterior_scores=scores)
 
@@ -178,7 +200,7 @@ class LatentLSTMModel(AttnLSTMModel):
         return target.scatter(1, last.clamp(min=0), eos)
 
     def _alignment_of(self, latent: LatentAlignments, target: Tensor) -> Tensor:
-        if self.alignment == "posterior":
+        if self.decoder.alignment == "posterior":
             assert latent.log_posterior is not None
             return latent.log_posterior.exp()
         words = latent.words(target, self.decoder.dictionary.pad())

@@ -388,14 +388,14 @@ def _block_log_probs(alignments: Alignments, log_weights: Tensor, block: _Block)
 
 
 def _fast_block_log_probs(alignments: Alignments, log_weights: Tensor, block: _Block) -> Tensor:
-    """The same without gradients: one pass of exponentials, and the sum over alignments as a product."""
+    """The same without gradients: one softmax, and the sum over alignments as a product."""
     memory, query, keep = _inputs(alignments, block)
     hidden = tanh_(query.clone() if memory is None else memory + query)
     features = hidden if keep is None else hidden * keep
     logits = torch.nn.functional.linear(features, alignments.weight, alignments.bias).to(log_weights.dtype)
-    exponentials = logits.sub_(logits.amax(-1, keepdim=True)).exp_()
-    weights = log_weights[_alignment_slice(alignments, block)]
-    top = weights.amax(-1, keepdim=True)
-    scale = (weights - top).exp_().div_(exponentials.sum(-1))
-    sums = torch.bmm(scale.flatten(0, 1).unsqueeze(1), exponentials.flatten(0, 1)).squeeze(1)
-    return sums.clamp_(min=torch.finfo(sums.dtype).tiny).log_().add_(top.flatten(0, 1))
+    weights = log_weights[_alignment_slice(alignments, block)].flatten(0, 1)
+    if weights.size(-1) == 1:
+        return (logits.log_softmax(-1).flatten(0, 2)).add_(weights)
+    # A word whose probability underflows under every alignment gets the smallest number's logarithm.
+    sums = torch.bmm(weights.exp().unsqueeze(1), logits.softmax(-1).flatten(0, 1)).squeeze(1)
+    return sums.clamp_(min=torch.finfo(sums.dtype).tiny).log_()

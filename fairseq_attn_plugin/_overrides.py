@@ -1,0 +1,102 @@
+"""Options of a trained model that may be chosen when it is used.
+
+fairseq-generate, -interactive and -validate take a model's options from its checkpoint, and change them by
+``--model-overrides "{'latent_topk': 5}"``. The options listed here have flags of their own there, which are merged into
+the overrides, in whatever order they are given.
+"""
+
+import argparse
+import ast
+import functools
+from typing import Any, Dict
+
+from fairseq_attn_plugin.errors import OptionError
+
+OPTIONS: Dict[str, Dict[str, Any]] = {
+    "latent_topk": {
+        "type": int,
+        "metavar": "K",
+        "help": "latent alignment models: predict from the K most probable alignments (default: the exact marginal)",
+    },
+    "latent_prediction": {
+        "help": "latent alignment models: marginal, soft, or auto (default: what the model was trained with)",
+    },
+    "latent_alignment": {
+        "help": "latent alignment models: weights to return: prior; posterior or bayes with --score-reference",
+    },
+}
+
+
+def flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def install() -> None:
+    """Add the flags to fairseq's parsers; calling it again changes nothing."""
+    from fairseq import checkpoint_utils, options
+    from fairseq.dataclass.configs import CommonEvalConfig
+
+    original = options.gen_parser_from_dataclass
+    if getattr(original, "adds_overrides", False):
+        return
+
+    @functools.wraps(original)
+    def with_flags(parser: Any, dataclass_instance: Any, *args: Any, **kwargs: Any) -> None:
+        original(parser, dataclass_instance, *args, **kwargs)
+        if isinstance(dataclass_instance, CommonEvalConfig):
+            add_flags(parser)
+
+    with_flags.adds_overrides = True  # type: ignore[attr-defined]
+    options.gen_parser_from_dataclass = with_flags
+
+    load = checkpoint_utils.load_model_ensemble_and_task
+
+    @functools.wraps(load)
+    def checked(filenames: Any, arg_overrides: Any = None, *args: Any, **kwargs: Any) -> Any:
+        result = load(filenames, arg_overrides, *args, **kwargs)
+        check(result[0], arg_overrides or {})
+        return result
+
+    checkpoint_utils.load_model_ensemble_and_task = checked
+
+
+def add_flags(parser: Any) -> None:
+    """The flags, and a ``--model-overrides`` that adds to what they have set."""
+    stock = parser._option_string_actions["--model-overrides"]
+    stock.__class__ = _Merge
+    for name, settings in OPTIONS.items():
+        parser.add_argument(
+            flag(name), dest="model_overrides", action=_Merge, default=argparse.SUPPRESS, **settings
+        ).key = name
+
+
+class _Merge(argparse._StoreAction):
+    """Adds one entry, or for ``--model-overrides`` itself all of its entries, to the overrides."""
+
+    key = None
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
+        merged = _parse(getattr(namespace, self.dest, None) or "{}")
+        merged.update(_parse(values) if self.key is None else {self.key: values})
+        setattr(namespace, self.dest, repr(merged))
+
+
+def _parse(text: str) -> Dict[str, Any]:
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        value = None
+    if not isinstance(value, dict):
+        raise OptionError(f"--model-overrides {text}: must be a dictionary, as in \"{{'latent_topk': 5}}\"")
+    return value
+
+
+def check(models: Any, overrides: Dict[str, Any]) -> None:
+    """Raises OptionError where an option of this module was given and no model has it."""
+    from fairseq_attn_plugin.models.latent_lstm import LatentLSTMModel
+
+    for name in OPTIONS:
+        if name in overrides and not any(isinstance(model, LatentLSTMModel) for model in models):
+            raise OptionError(
+                f"{flag(name)} {overrides[name]}: none of the models of --path has latent alignments; leave it out"
+            )

@@ -1,0 +1,158 @@
+"""Latent alignment through the real command-line tools: train, validate, generate, interactive, ensembles, errors."""
+
+import json
+import re
+
+import pytest
+from test_end_to_end import SIZES, TRAINING, generate, soft_weights
+
+from cli import USER_DIR, run_cli
+
+LATENT = [*"--arch lstm_latent_small --attention-hidden-dim 32 --criterion latent_alignment".split(), *SIZES[:4]]
+LATENT += [*SIZES[4:6], *SIZES[7:]]  # bidirectional by default: the flag would be no option of a value
+
+
+def train(data, folder, *options, updates=300):
+    command = ["fairseq-train", data, "--user-dir", USER_DIR, "--save-dir", folder, *LATENT, *TRAINING]
+    return run_cli([*command, "--max-update", updates, "--log-format", "json", *options])
+
+
+@pytest.fixture(scope="module")
+def trained(tiny_data, tmp_path_factory):
+    """Folder of a model trained with the exact ELBO, with its last line of validation."""
+    folder = tmp_path_factory.mktemp("latent")
+    done = train(tiny_data, folder, "--objective", "elbo-enum")
+    valid = [
+        json.loads(line.split("| valid | ")[1])
+        for line in (done.stdout + done.stderr).splitlines()
+        if "| valid |" in line
+    ]
+    return folder, {name: float(value) for name, value in valid[-1].items()}
+
+
+@pytest.fixture(scope="module")
+def ordinary(tiny_data, tmp_path_factory):
+    """Checkpoint of an ordinary model, trained for a moment with the same criterion."""
+    folder = tmp_path_factory.mktemp("ordinary")
+    command = ["fairseq-train", tiny_data, "--user-dir", USER_DIR, "--save-dir", folder, "--arch", "lstm_soft", *SIZES]
+    run_cli([*command, *TRAINING, "--max-update", 3, "--criterion", "latent_alignment", "--objective", "soft"])
+    return folder / "checkpoint_last.pt"
+
+
+def test_learns_and_logs(trained):
+    _, valid = trained
+    assert valid["valid_marginal_ppl"] == valid["valid_ppl"] < 1.3
+    assert valid["valid_bound"] == pytest.approx(valid["valid_reconstruction"] + valid["valid_kl"], abs=1e-3)
+    assert valid["valid_bound"] >= valid["valid_marginal"] - 1e-4
+    assert valid["valid_prior_accuracy"] > 90 and valid["valid_posterior_accuracy"] > 90
+    assert valid["valid_prior_entropy"] < 1.5 and "valid_posterior_entropy" in valid
+    assert valid["valid_best_loss"] <= valid["valid_loss"]
+
+
+def test_translates_alike_in_every_batch(trained, tiny_data):
+    checkpoint = trained[0] / "checkpoint_best.pt"
+    results = [
+        generate(tiny_data, checkpoint, "--beam", 5, "--batch-size", size, "--print-alignment", "hard")
+        for size in (1, 32)
+    ]
+    right = sum(results[0]["H"][i][1] == results[0]["T"][i][0] for i in results[0]["T"])
+    assert right >= 0.9 * len(results[0]["T"])
+    assert {i: h[1] for i, h in results[0]["H"].items()} == {i: h[1] for i, h in results[1]["H"].items()}
+    assert results[0]["A"] == results[1]["A"]
+
+
+def scores(lines):
+    return [float(line[0]) for _, line in sorted(lines["H"].items())]
+
+
+def test_topk_on_the_command_line(trained, tiny_data):
+    """In either order with --model-overrides; K at least as large as every source is the exact marginal."""
+    checkpoint = trained[0] / "checkpoint_best.pt"
+    exact = scores(generate(tiny_data, checkpoint, "--score-reference"))
+    everything = scores(generate(tiny_data, checkpoint, "--score-reference", "--latent-topk", 8))
+    assert everything == pytest.approx(exact, rel=1e-4, abs=1e-5)
+    one = scores(generate(tiny_data, checkpoint, "--score-reference", "--latent-topk", 1))
+    assert one != pytest.approx(exact, rel=1e-3, abs=1e-4)
+    override = ["--model-overrides", "{'latent_topk': 8}"]
+    assert scores(generate(tiny_data, checkpoint, "--score-reference", *override, "--latent-topk", 1)) == pytest.approx(
+        one
+    )
+    soft = ["--latent-prediction", "soft", "--model-overrides", "{'max_target_positions': 99}"]
+    mean = scores(generate(tiny_data, checkpoint, "--score-reference", *soft))
+    assert mean != pytest.approx(exact, rel=1e-3, abs=1e-4) and mean != pytest.approx(one, rel=1e-3, abs=1e-4)
+
+
+def test_posterior_alignments_of_references(trained, tiny_data):
+    checkpoint = trained[0] / "checkpoint_best.pt"
+    options = ["--score-reference", "--print-alignment", "soft"]
+    weights = {
+        kind: soft_weights(generate(tiny_data, checkpoint, *options, "--latent-alignment", kind)["A"])
+        for kind in ("prior", "posterior", "bayes")
+    }
+    assert weights["prior"] != weights["posterior"] != weights["bayes"]
+    for rows in weights["bayes"]:
+        assert all(sum(row) == pytest.approx(1, abs=1e-4) for row in rows)
+
+
+def test_interactive_and_ensembles_with_ordinary_models(trained, ordinary, tiny_data):
+    checkpoint = trained[0] / "checkpoint_best.pt"
+    done = run_cli(
+        ["fairseq-interactive", tiny_data, "--user-dir", USER_DIR, "--path", checkpoint, "--cpu", "--latent-topk", 3],
+        stdin="ama bel cor dun\n",
+    )
+    assert re.search(r"H-0\t\S+\tnud roc leb ama", done.stdout)
+    assert len(generate(tiny_data, f"{checkpoint}:{ordinary}", "--beam", 3)["H"]) == 40
+
+
+def test_validate_and_resume(trained, tiny_data, tmp_path):
+    checkpoint = trained[0] / "checkpoint_last.pt"
+    done = run_cli(
+        ["fairseq-validate", tiny_data, "--user-dir", USER_DIR, "--task", "translation", "--path", checkpoint, "--cpu"]
+        + ["--valid-subset", "test", "--batch-size", 16, "--latent-topk", 2, "--log-format", "json"]
+    )
+    line = [text for text in (done.stdout + done.stderr).splitlines() if "topk_ppl" in text][-1]
+    assert float(re.search(r'topk_ppl": "?([\d.]+)', line)[1]) >= float(
+        re.search(r'marginal_ppl": "?([\d.]+)', line)[1]
+    )
+    further = train(tiny_data, tmp_path, "--objective", "elbo-enum", "--restore-file", checkpoint, updates=302)
+    assert "Loaded checkpoint" in further.stdout + further.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--objective", "elbo"], ["--objective elbo", "sum-and-sample"]),
+        (["--objective", "elbo-enum", "--latent-posterior", "False"], ["--objective elbo-enum", "--latent-posterior"]),
+        (["--objective", "wake-sleep", "--num-samples", "0"], ["--num-samples 0"]),
+        (["--objective", "elbo-gumbel", "--gumbel-tau", "0"], ["--gumbel-tau 0"]),
+        (["--arch", "lstm_soft"], ["--objective elbo-enum", "lstm_latent"]),
+        (["--latent-topk", "0"], ["--latent-topk 0"]),
+    ],
+)
+def test_mistakes_in_training_are_one_line(options, words, tiny_data, tmp_path):
+    command = ["fairseq-train", tiny_data, "--user-dir", USER_DIR, "--save-dir", tmp_path, *LATENT, *TRAINING]
+    done = run_cli([*command, "--max-update", 2, *options], check=False)
+    assert done.returncode == 1
+    last = done.stderr.strip().splitlines()[-1]
+    assert "Traceback" not in done.stderr and "error:" in last
+    for word in words:
+        assert word in last
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--latent-topk", "0"], ["--latent-topk 0", "at least 1"]),
+        (["--latent-alignment", "posterior"], ["--latent-alignment posterior", "--score-reference"]),
+        (["--model-overrides", "latent_topk=5"], ["--model-overrides latent_topk=5", "dictionary"]),
+    ],
+)
+def test_mistakes_in_generation_are_one_line(options, words, trained, ordinary, tiny_data):
+    command = ["fairseq-generate", tiny_data, "--user-dir", USER_DIR, "--gen-subset", "test", "--cpu"]
+    done = run_cli([*command, "--path", trained[0] / "checkpoint_best.pt", *options], check=False)
+    last = done.stderr.strip().splitlines()[-1]
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    for word in words:
+        assert word in last
+    done = run_cli([*command, "--path", ordinary, "--latent-topk", 5], check=False)
+    assert done.returncode == 1 and "--latent-topk 5: none of the models" in done.stderr.strip().splitlines()[-1]
