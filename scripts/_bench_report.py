@@ -15,7 +15,8 @@ MIB = float(1 << 20)
 class Target:
     """``quantity`` of ``system`` against ``baseline`` in a section is ``at least`` or ``at most`` ``bound``.
 
-    ``throughput`` is the baseline's time over the system's, ``time`` the system's over the baseline's.
+    ``throughput`` is the baseline's time over the system's, ``time`` the system's over the baseline's, ``memory`` the
+    system's peak over the baseline's.
     ``length`` None asks for it at every measured length.
     """
 
@@ -42,6 +43,13 @@ TARGETS = (
     Target("decode", "lstm_adm", SOFT, "time", "at most", 1.02, length=25),
     Target("train", "lstm_adm_aqt", SOFT, "time", "at most", 1.50, length=25),
     Target("decode", "lstm_adm_aqt", SOFT, "time", "at most", 1.15, length=25),
+    Target("latent", "marginal", "soft", "memory", "at most", 1.5),
+    Target("latent", "elbo-enum", "soft", "memory", "at most", 1.5),
+    Target("latent", "marginal", "marginal (all logits)", "time", "at most", 1.0),
+    Target("latent", "elbo-enum", "elbo-enum (all logits)", "time", "at most", 1.0),
+    Target("latent", "elbo-reinforce", "soft", "time", "at most", 2.5),
+    Target("latent", "elbo-sum-and-sample", "elbo-enum", "time", "at most", 0.35),
+    Target("latent_decode", "top-5", "soft", "time", "at most", 2.0),
     Target("aqt", "pooled", "direct", "throughput", "at least", 30.0),
     Target("aqt", "pooled", "direct", "difference", "at most", 1e-5),
     Target("memory", "soft", "N", "growth", "at most", 1.0),
@@ -77,6 +85,12 @@ def _measured(target: Target, sections: Mapping[str, Any]) -> Iterator[tuple[Opt
             yield None, mechanism["exponent"], linear
     else:
         for length, measured in section.items():
+            if target.quantity == "memory":
+                if not {target.system, target.baseline} <= set(measured["systems"]):
+                    continue
+                peaks = [measured["systems"][name]["peak_memory_bytes"] for name in (target.system, target.baseline)]
+                yield int(length), peaks[0] / peaks[1], target.holds(peaks[0] / peaks[1])
+                continue
             ratio = measured["systems"].get(target.system, {}).get("time_ratio", {}).get(target.baseline)
             if ratio is not None and target.length in (None, int(length)):
                 value = _ratio(ratio["rounds"], target.quantity)
@@ -104,6 +118,13 @@ def markdown(report: Mapping[str, Any]) -> str:
     for name, title in (("train", "Training step"), ("decode", f"Beam-{beam} decoding")):
         if name in sections:
             parts += [f"## {title}", _compared(sections[name], report["settings"]["baselines"])]
+    for name, title in (
+        ("latent", "Latent alignment: training step"),
+        ("latent_decode", f"Latent alignment: beam-{beam} decoding"),
+    ):
+        if name in sections:
+            baselines = next(iter(next(iter(sections[name].values()))["systems"].values()))["time_ratio"]
+            parts += [f"## {title}", _compared(sections[name], list(baselines))]
     if "aqt" in sections:
         parts += ["## aqt: pooled against direct pairing", _aqt(sections["aqt"])]
     if "memory" in sections:

@@ -26,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import torch
 from _bench_attention import aqt_section, memory_section
+from _bench_latent import OBJECTIVES, PREDICTIONS, latent_sections
 from _bench_measure import environment
 from _bench_report import SOFT, STOCK, UNFED, judge, markdown
 from _bench_sections import decode_section, profile, train_section
@@ -35,7 +36,7 @@ from tqdm import tqdm
 import fairseq_attn_plugin  # noqa: F401  (registers the architectures)
 from fairseq_attn_plugin.errors import OptionError
 
-SECTIONS = ("train", "decode", "aqt", "memory")
+SECTIONS = ("train", "decode", "latent", "aqt", "memory")
 FED_CONTEXT = "lstm_soft:input_feeding=context"
 MECHANISMS = ["soft", "mqt", "aqt", "mqt:chunk_size=8", "aqt:chunk_size=8"]
 DEFAULT_ARCHS = (STOCK, SOFT, FED_CONTEXT, UNFED, "lstm_adm", "lstm_adm_aqt")
@@ -56,6 +57,8 @@ QUICK = {
     "attention_width": 8,
     "memory_lengths": [16, 32],
     "memory_steps": 2,
+    "latent_batch": 3,
+    "latent_length": 5,
 }
 
 
@@ -101,6 +104,14 @@ def make_parser() -> argparse.ArgumentParser:
     add("--layers", type=positive, default=2)
     add("--dropout", type=float, default=0.2)
     add("--optimizer", choices=["adam", "none"], default="adam", help="none: training steps without update")
+    add(
+        "--objectives",
+        nargs="+",
+        default=list(OBJECTIVES),
+        help="of the latent section; with ' (all logits)': directly",
+    )
+    add("--latent-batch", type=positive, default=16, help="sentences of the latent section (16)")
+    add("--latent-length", type=positive, default=25, help="source and target length of the latent section (25)")
     add("--aqt-positions", type=positive, default=200, help="N and T of the aqt section (200)")
     add("--aqt-batch", type=positive, default=4)
     add("--attention-width", type=positive, default=256, help="D of the aqt and memory sections (256)")
@@ -168,6 +179,7 @@ def measure(settings: dict[str, Any], systems: dict[str, System], device: torch.
     ticks = {
         "train": turns,
         "decode": turns,
+        "latent": (settings["rounds"] + settings["warmup"]) * (len(settings["objectives"]) + len(PREDICTIONS)),
         "aqt": 2 * settings["aqt_rounds"],
         "memory": len(settings["mechanisms"]) * len(settings["memory_lengths"]),
     }
@@ -184,6 +196,8 @@ def measure(settings: dict[str, Any], systems: dict[str, System], device: torch.
         for name, run in (("train", train_section), ("decode", decode_section)):
             if name in settings["sections"]:
                 sections[name] = run(systems, settings, device, tick)
+        if "latent" in settings["sections"]:
+            sections.update(latent_sections(settings, device, tick))
         for name, alone in (("aqt", aqt_section), ("memory", memory_section)):
             if name in settings["sections"]:
                 sections[name] = alone(settings, device, tick)

@@ -12,6 +12,7 @@ from cli import REPO, run_cli
 
 sys.path.insert(0, str(REPO / "scripts"))
 
+from _bench_latent import LatentSystem
 from _bench_measure import (
     grows_at_most_linearly,
     growth_exponent,
@@ -21,7 +22,7 @@ from _bench_measure import (
     summary,
 )
 from _bench_report import Target, judge, markdown, table
-from _bench_systems import MemoryTask, Spec, make_batch
+from _bench_systems import MemoryTask, Sizes, Spec, make_batch
 
 CPU = torch.device("cpu")
 MIB = 1 << 20
@@ -214,6 +215,31 @@ def test_quick_run_measures_attention(report):
     assert len(aqt["raw"]["pooled"]) == len(aqt["raw"]["direct"]) == len(aqt["speedup"]["rounds"]) == 2
     for mechanism in ("soft", "mqt", "aqt"):
         assert all(peak > 0 for peak in memory["mechanisms"][mechanism]["peak_memory_bytes"])
+
+
+def test_quick_run_measures_latent_alignment(report):
+    figures, printed = report
+    train, decoding = (figures["sections"][name]["5"]["systems"] for name in ("latent", "latent_decode"))
+    assert {"soft", "marginal", "marginal (all logits)", "elbo-enum (all logits)", "elbo-reinforce"} <= set(train)
+    assert set(decoding) == {"soft", "top-5", "marginal"}
+    assert train["elbo-enum (all logits)"]["peak_memory_bytes"] > train["soft"]["peak_memory_bytes"]
+    judged = [v for v in figures["targets"] if v["section"].startswith("latent")]
+    assert len(judged) == 7 and all(v["met"] is not None for v in judged)
+    assert "## Latent alignment: training step" in printed
+
+
+def test_the_direct_computation_is_the_same_function():
+    """What the blocks are compared with: the losses and gradients of one step agree."""
+    systems = [
+        LatentSystem(Sizes(40, 8, 8, 1, 0.0), MemoryTask(40), CPU, 1, "none", name)
+        for name in ("elbo-enum", "elbo-enum (all logits)")
+    ]
+    results = []
+    for system in systems:
+        system.model.load_state_dict(systems[0].model.state_dict())
+        loss, _, _ = system.criterion(system.model, make_batch(system.task, 5, 15, 1, CPU))
+        results.append((loss, torch.autograd.grad(loss, system.parameters)))
+    torch.testing.assert_close(results[0], results[1])
 
 
 def test_quick_run_says_where_and_how_it_was_measured(report):

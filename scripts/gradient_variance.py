@@ -1,0 +1,214 @@
+#!/usr/bin/env python3
+"""Variance and cost of the gradient estimators of the variational objective, on a trained model and real sentences.
+
+    python scripts/gradient_variance.py DATA --path checkpoint_best.pt [--json FILE] [--out PICTURE]
+
+The model is one of the ``lstm_latent`` family with a posterior network. On one batch, without dropout, each estimator's
+gradient is computed many times; its relative variance is
+
+    sum_i Var(g_i) / sum_i (exact g_i)^2
+
+over the parameters i of the posterior network, and over all others (the model), the exact gradient being
+``elbo-enum``'s. Bias is the squared distance of the mean gradient from the exact one on the same scale, next to what
+sampling alone leaves of it (variance / repeats). Times are of forward and backward of the objective, relative to
+enumeration, medians over interleaved rounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import shlex
+import statistics
+import sys
+import time
+from pathlib import Path
+from typing import Any, Optional, Sequence
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import torch
+from fairseq import checkpoint_utils
+from tqdm import tqdm
+
+import fairseq_attn_plugin  # noqa: F401  (registers the architectures)
+from fairseq_attn_plugin.criterions._objectives import OBJECTIVES, Batch, MovingAverage, Settings
+from fairseq_attn_plugin.errors import OptionError
+
+EXACT = "elbo-enum"
+ESTIMATORS: dict[str, tuple[str, dict[str, Any]]] = {
+    "reinforce, no baseline": ("elbo-reinforce", {"baseline": "none"}),
+    "reinforce, moving average": ("elbo-reinforce", {"baseline": "average"}),
+    "reinforce, soft baseline": ("elbo-reinforce", {}),
+    "reinforce, soft baseline, 5 samples": ("elbo-reinforce", {"num_samples": 5}),
+    "sum and sample, K = 1": ("elbo-sum-and-sample", {"exact_positions": 1}),
+    "sum and sample, K = 2": ("elbo-sum-and-sample", {"exact_positions": 2}),
+    "sum and sample, K = 4": ("elbo-sum-and-sample", {"exact_positions": 4}),
+    "sum and sample, K = 8": ("elbo-sum-and-sample", {"exact_positions": 8}),
+    "enumeration": (EXACT, {}),
+}
+
+
+def load(data: str, path: str, split: str, sentences: int, seed: int) -> tuple[Any, Any, dict[str, int]]:
+    """The model, some sentences of ``split`` as fairseq batches them, and their numbers."""
+    (model,), _, task = checkpoint_utils.load_model_ensemble_and_task([path], arg_overrides={"data": data})
+    if getattr(model, "posterior", None) is None:
+        raise OptionError(
+            f"--path {path}: the model has no posterior network; train lstm_latent with an elbo objective"
+        )
+    task.load_dataset(split)
+    dataset = task.dataset(split)
+    if not 1 <= sentences <= len(dataset):
+        raise OptionError(f"--sentences {sentences}: must lie between 1 and the {len(dataset)} of the split {split}")
+    draw = torch.Generator().manual_seed(seed)
+    chosen = torch.randperm(len(dataset), generator=draw)[:sentences].tolist()
+    sample = dataset.collater([dataset[i] for i in chosen])
+    model.eval()  # no dropout: all the variance is the estimators'
+    return model, sample, {"sentences": sentences, "target_words": int(sample["ntokens"])}
+
+
+def gradient(model: Any, sample: Any, name: str, average: MovingAverage) -> tuple[torch.Tensor, torch.Tensor, float]:
+    """The gradient per word of posterior and model, and the processor seconds that it took."""
+    objective, options = ESTIMATORS[name]
+    start = time.process_time()
+    target = sample["target"]
+    latent = model(**sample["net_input"], target=target, posterior=True)
+    terms = OBJECTIVES[objective](Batch(latent, target, model.decoder.dictionary.pad()), Settings(**options), average)
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    values = torch.autograd.grad(terms.loss / sample["ntokens"], parameters, allow_unused=True)
+    seconds = time.process_time() - start
+    own = {id(p) for n, p in model.posterior.named_parameters() if "embed_tokens" not in n}
+    parts: tuple[list[torch.Tensor], list[torch.Tensor]] = ([], [])
+    for parameter, value in zip(parameters, values):
+        value = torch.zeros_like(parameter) if value is None else value
+        parts[id(parameter) not in own].append(value.flatten())
+    return torch.cat(parts[0]), torch.cat(parts[1]), seconds
+
+
+class Moments:
+    """Running mean and summed variance of a vector (Welford 1962)."""
+
+    def __init__(self) -> None:
+        self.count, self.mean, self.squares = 0, torch.zeros(()), 0.0
+
+    def add(self, value: torch.Tensor) -> None:
+        value = value.double()
+        self.count += 1
+        difference = value - self.mean
+        self.mean = self.mean + difference / self.count
+        self.squares += float((difference * (value - self.mean)).sum())
+
+    @property
+    def variance(self) -> float:
+        return self.squares / max(1, self.count - 1)
+
+
+def measure(model: Any, sample: Any, repeats: int) -> dict[str, dict[str, float]]:
+    averages = {name: MovingAverage() for name in ESTIMATORS}
+    for name in ESTIMATORS:  # warm-up, and a baseline for the moving average
+        gradient(model, sample, name, averages[name])
+    exact = gradient(model, sample, "enumeration", averages["enumeration"])[:2]
+    moments = {name: (Moments(), Moments()) for name in ESTIMATORS}
+    seconds: dict[str, list[float]] = {name: [] for name in ESTIMATORS}
+    for _ in tqdm(range(repeats), unit="round"):
+        for name in ESTIMATORS:
+            *values, taken = gradient(model, sample, name, averages[name])
+            seconds[name].append(taken)
+            for moment, value in zip(moments[name], values):
+                moment.add(value)
+    result = {}
+    for name in ESTIMATORS:
+        figures = {"relative_time": statistics.median(a / b for a, b in zip(seconds[name], seconds["enumeration"]))}
+        for part, moment, reference in zip(("posterior", "model"), moments[name], exact):
+            scale = float(reference.double().square().sum())
+            figures[f"{part}_variance"] = moment.variance / scale
+            figures[f"{part}_bias"] = float((moment.mean - reference.double()).square().sum()) / scale
+            figures[f"{part}_bias_expected"] = moment.variance / scale / repeats
+        result[name] = figures
+    return result
+
+
+def table(result: dict[str, dict[str, float]]) -> str:
+    lines = [
+        "| estimator | time / enumeration | relative variance, posterior | relative variance, model | "
+        "squared bias, posterior (expected from sampling) |",
+        "| --- | ---: | ---: | ---: | ---: |",
+    ]
+    for name, figures in result.items():
+        lines.append(
+            f"| {name} | {figures['relative_time']:.2f} | {figures['posterior_variance']:.2g} | "
+            f"{figures['model_variance']:.2g} | {figures['posterior_bias']:.2g} "
+            f"({figures['posterior_bias_expected']:.2g}) |"
+        )
+    return "\n".join(lines)
+
+
+def draw(result: dict[str, dict[str, float]], path: Path) -> None:
+    """Variance of the posterior's gradient against time: down and left is better."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(6.4, 4.2), layout="constrained")
+    for family, colour in (("reinforce", "#d9480f"), ("sum and sample", "#1c7ed6")):
+        points = [(f["relative_time"], f["posterior_variance"], n) for n, f in result.items() if n.startswith(family)]
+        axes.scatter([x for x, _, _ in points], [y for _, y, _ in points], color=colour, label=family, zorder=3)
+        for x, y, name in points:
+            axes.annotate(name.partition(", ")[2], (x, y), xytext=(6, 3), textcoords="offset points", fontsize=8)
+    axes.axvline(1.0, color="#868e96", linestyle="--", linewidth=1)
+    axes.annotate("enumeration: no variance", (1.0, 0.5), xycoords=("data", "axes fraction"), rotation=90, fontsize=8,
+                  xytext=(-12, 0), textcoords="offset points", va="center")  # fmt: skip
+    axes.set(yscale="log", xlabel="time of a gradient, relative to enumeration",
+             ylabel="relative variance of the posterior's gradient")  # fmt: skip
+    axes.set_xlim(0, 1.15)
+    axes.grid(True, alpha=0.3)
+    axes.legend()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=150)
+    pyplot.close(figure)
+
+
+def main(argv: Optional[Sequence[str]] = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", help="folder that fairseq-preprocess wrote")
+    parser.add_argument("--path", required=True, help="checkpoint of a model with a posterior network")
+    parser.add_argument("--split", default="valid")
+    parser.add_argument("--sentences", type=int, default=16)
+    parser.add_argument("--repeats", type=int, default=100, help="gradients per estimator (100)")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--json", type=Path, help="write all figures there")
+    parser.add_argument("--out", type=Path, help="write a picture there (png, pdf, svg)")
+    args = parser.parse_args(argv)
+    logging.disable(logging.WARNING)
+    try:
+        if args.repeats < 2:
+            raise OptionError(f"--repeats {args.repeats}: a variance needs at least 2")
+        torch.set_num_threads(args.threads)
+        model, sample, sizes = load(args.data, args.path, args.split, args.sentences, args.seed)
+    except OptionError as error:
+        print(f"gradient_variance.py: error: {error}", file=sys.stderr)
+        return 2
+    torch.manual_seed(args.seed)
+    result = measure(model, sample, args.repeats)
+    print(table(result))
+    if args.json:
+        args.json.parent.mkdir(parents=True, exist_ok=True)
+        command = shlex.join(["python", "scripts/gradient_variance.py", *(sys.argv[1:] if argv is None else argv)])
+        report = {
+            "command": command,
+            **sizes,
+            "repeats": args.repeats,
+            "torch": torch.__version__,
+            "estimators": result,
+        }
+        args.json.write_text(json.dumps(report, indent=1) + "\n")
+    if args.out:
+        draw(result, args.out)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
