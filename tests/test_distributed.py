@@ -46,7 +46,7 @@ def train_on_two(command: List[object]) -> List[str]:
 
 def parameters(checkpoint: Path) -> "dict[str, torch.Tensor]":
     _compat.allow_checkpoint_types()
-    return torch.load(checkpoint)["model"]
+    return {name: value.float() for name, value in torch.load(checkpoint)["model"].items()}
 
 
 def assert_equal_parameters(one: Path, two: Path, start: Path) -> None:
