@@ -18,6 +18,10 @@ from cli import REPO, USER_DIR, run_cli
 CONFIGS = REPO / "configs"
 EXPERIMENTS = sorted(path.stem for path in CONFIGS.glob("*.yaml"))
 MODELS = sorted(path.stem for path in (CONFIGS / "model").glob("*.yaml"))
+LATENT_MODELS = [name for name in MODELS if name.startswith("lstm_latent")]  # trained by an objective
+PLAIN_MODELS = [name for name in MODELS if name not in LATENT_MODELS]  # trained by any setup's criterion
+OBJECTIVES = sorted(path.stem for path in (CONFIGS / "objective").glob("*.yaml"))
+LATENT = {"multi30k_latent": "multi30k.sh", "iwslt14_latent": "iwslt14_de_en.sh"}  # experiments and recipes
 TINY = ["optimization.max_update=2", "dataset.num_workers=0", "common.cpu=true"]
 
 
@@ -38,6 +42,7 @@ def train(config_name, tiny_data, cwd, *overrides, multirun=False):
     command = ["fairseq-hydra-train", "--config-dir", CONFIGS, "--config-name", config_name]
     data = ["task.data=%s" % tiny_data, "task.source_lang=xx", "task.target_lang=yy"]
     command += ["common.user_dir=" + USER_DIR, *data, *TINY, *overrides]
+    cwd.mkdir(exist_ok=True)
     run_cli(*command, *(["-m"] if multirun else []), cwd=cwd)
     return sorted(str(path.relative_to(cwd)) for path in cwd.rglob("checkpoint_*.pt"))
 
@@ -58,8 +63,13 @@ def test_every_key_is_explained(path):
         assert "--config-name %s\n" % path.stem in text
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
-def test_composes_into_what_fairseq_knows(name, hydra_dir):
+@pytest.mark.parametrize(
+    ("name", "overrides"),
+    [(name, []) for name in EXPERIMENTS]
+    + [(name, ["objective=" + objective]) for name in LATENT for objective in OBJECTIVES]
+    + [("grid", ["setup=iwslt14_de_en", "model=lstm_soft"])],
+)
+def test_composes_into_what_fairseq_knows(name, overrides, hydra_dir):
     """Every key of an experiment is a field of fairseq's configuration, of the task, the model and so on."""
     from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
     from fairseq.dataclass.configs import FairseqConfig
@@ -70,7 +80,7 @@ def test_composes_into_what_fairseq_knows(name, hydra_dir):
 
     import fairseq_attn_plugin  # noqa: F401 (registers the models)
 
-    config = composed(name)
+    config = composed(name, *overrides)
     registries = {
         "model": MODEL_DATACLASS_REGISTRY,
         "task": TASK_DATACLASS_REGISTRY,
@@ -122,20 +132,67 @@ def test_experiments_are_cells_of_the_grid(config_name, model, hydra_dir):
     assert composed(config_name) == composed("grid", "model=%s" % model)
 
 
+def test_every_objective_has_a_file():
+    from fairseq_attn_plugin.criterions._objectives import OBJECTIVES as known
+
+    assert sorted(known) == OBJECTIVES
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("name", LATENT)
+def test_objectives_of_yaml_and_recipe_are_the_same(name, objective, hydra_dir):
+    """What the recipe's options say, fairseq's parser asked, is what the YAML says, key by key."""
+    from fairseq import options
+    from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+
+    import fairseq_attn_plugin  # noqa: F401
+
+    yaml_says = composed(name, "objective=" + objective)
+    model = yaml_says["model"]["_name"]
+    command = recipe_command(LATENT[name], ARCH=model, OBJECTIVE=objective)
+    parsed = options.parse_args_and_arch(options.get_training_parser(), ["data", *command])
+    recipe_says = OmegaConf.to_container(convert_namespace_to_omegaconf(parsed), resolve=True)
+    for group in ("criterion", "model", "optimizer", "lr_scheduler", "optimization", "checkpoint", "dataset"):
+        for key, value in yaml_says[group].items():
+            said = recipe_says[group][key]
+            if key == "num_samples" and said is None:
+                said = 1  # the criterion's own choice
+            if key not in (
+                "save_dir",
+                "adam_betas",
+            ):  # the folder differs; betas are text in one and a tuple in the other
+                assert said == value, (group, key)
+    # and the recipe sets no option of the criterion that the YAML does not
+    defaults = {key: field.default for key, field in _fields("latent_alignment").items()}
+    for key, value in recipe_says["criterion"].items():
+        if key in defaults and key not in yaml_says["criterion"] and key != "sentence_avg":
+            assert value == defaults[key], key
+
+
+def _fields(criterion):
+    from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
+
+    return CRITERION_DATACLASS_REGISTRY[criterion].__dataclass_fields__
+
+
 @pytest.fixture(scope="module")
 def trained_from_yaml(tiny_data, tmp_path_factory):
     """Two updates of every model from YAML: one command, hydra's basic launcher, one process."""
     folder = tmp_path_factory.mktemp("yaml")
-    train("grid", tiny_data, folder, "common.seed=1", "model=" + ",".join(MODELS), multirun=True)
+    train("grid", tiny_data, folder, "common.seed=1", "model=" + ",".join(PLAIN_MODELS), multirun=True)
     return folder
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", PLAIN_MODELS)
 def test_yaml_and_recipe_train_the_same_parameters(model, trained_from_yaml, tiny_data, tmp_path):
     """Two updates with the YAML and with the recipe's command leave the same bits in every tensor."""
     (folder,) = trained_from_yaml.rglob(model + ".seed1")
     (from_yaml,) = folder.rglob("checkpoint_last.pt")
-    command = recipe_command("multi30k.sh", ARCH=model, OUT=str(tmp_path))
+    same_parameters(from_yaml, tiny_data, tmp_path, ARCH=model)
+
+
+def same_parameters(from_yaml, tiny_data, tmp_path, **environment):
+    command = recipe_command("multi30k.sh", OUT=str(tmp_path), **environment)
     Path(command[command.index("--save-dir") + 1]).mkdir(parents=True)
     overrides = ["--source-lang", "xx", "--target-lang", "yy", "--max-update", "2", "--num-workers", "0"]
     run_cli("fairseq-train", tiny_data, *command, *overrides)
@@ -146,8 +203,22 @@ def test_yaml_and_recipe_train_the_same_parameters(model, trained_from_yaml, tin
         assert torch.equal(tensor, second[name]), name
 
 
-def test_paper_experiment_trains(tiny_data, tmp_path):
-    checkpoints = train("iwslt15_adm", tiny_data, tmp_path)
+def test_objectives_are_swept_and_train_what_the_recipe_trains(tiny_data, tmp_path):
+    """One command for several objectives: each has a folder and the recipe's parameters, posterior or none."""
+    objectives = ["elbo-enum", "marginal"]
+    sweep = "objective=" + ",".join(objectives)
+    checkpoints = train("multi30k_latent", tiny_data, tmp_path / "yaml", sweep, multirun=True)
+    assert len(checkpoints) == 2 * len(objectives)
+    for objective in objectives:
+        named = re.compile("objective=%s[,/].*checkpoint_last.pt" % objective)
+        (from_yaml,) = (tmp_path / "yaml" / path for path in checkpoints if named.search(path))
+        assert any(name.startswith("posterior.") for name in parameters(from_yaml)) == (objective == "elbo-enum")
+        same_parameters(from_yaml, tiny_data, tmp_path / objective, ARCH="lstm_latent_small", OBJECTIVE=objective)
+
+
+@pytest.mark.parametrize("name", ["iwslt15_adm", "iwslt14_latent"])
+def test_paper_experiment_trains(name, tiny_data, tmp_path):
+    checkpoints = train(name, tiny_data, tmp_path)
     assert [Path(path).name for path in checkpoints] == ["checkpoint_best.pt", "checkpoint_last.pt"]
 
 
@@ -167,7 +238,7 @@ def test_grid_of_two_seeds(tiny_data, tmp_path):
 
 def test_grid_names_its_sweep(hydra_dir):
     sweep = compose("grid", return_hydra_config=True).hydra.sweeper.params
-    assert sorted(sweep["model"].split(",")) == MODELS
+    assert sorted(sweep["model"].split(",")) == PLAIN_MODELS
     assert sweep["common.seed"] == "1,2,3"
 
 

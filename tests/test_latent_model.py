@@ -100,6 +100,10 @@ def test_topk_larger_than_a_source_is_told_once(caplog):
             model(**sample()["net_input"])
     lines = [record.getMessage() for record in caplog.records if "latent-topk" in record.getMessage()]
     assert len(lines) == 1 and "--latent-topk 5" in lines[0] and "2 positions" in lines[0]
+    caplog.clear()
+    with caplog.at_level(logging.WARNING):
+        make(latent_topk=2, latent_prediction="soft")(**sample()["net_input"])
+    assert "--latent-topk 2: without effect" in caplog.text
 
 
 @pytest.mark.parametrize("topk", [None, 2])

@@ -27,7 +27,10 @@ PAIRS = {
     "iwslt15_en_vi": ("en", "vi"),
     "wmt16_en_ro": ("en", "ro"),
     "tatoeba": ("en", "es"),
+    "iwslt14_de_en": ("de", "en"),
 }
+OBJECTIVES = ["soft", "marginal", "hard-enum", "hard-reinforce", "elbo-enum", "elbo-reinforce", "elbo-gumbel",
+              "elbo-sum-and-sample", "wake-sleep", "dirichlet"]  # fmt: skip
 TINY = ["--encoder-embed-dim", "8", "--encoder-hidden-size", "8", "--decoder-embed-dim", "8",
         "--decoder-hidden-size", "8", "--decoder-out-embed-dim", "8", "--num-workers", "0"]  # fmt: skip
 
@@ -108,6 +111,28 @@ def tatoeba(folder):
     write(folder / "spa.txt", ["%s\t%s\tCC-BY 2.0" % pair for pair in lines], zipped=True)
 
 
+def iwslt14_de_en(folder, train=120):
+    """The archive: tags between the talks of the training text, XML for the sets that make up the test set."""
+    sets = ["TED.dev2010", "TEDX.dev2012", "TED.tst2010", "TED.tst2011", "TED.tst2012"]
+    for language, lines in zip(("en", "de"), sentences(train, 0)):
+        talk = [
+            "<url>http://talks/%s</url>" % language,
+            "<keywords>talks, %s</keywords>" % language,
+            "<talkid>1</talkid>",
+        ]
+        talk += ["<title>%s</title>" % lines[0], "<description>%s</description>" % lines[1], *lines[2:]]
+        write(folder / ("train.tags.de-en." + language), talk)
+    for seed, name in enumerate(sets, 1):
+        for language, kind, lines in zip(("en", "de"), ("refset", "srcset"), sentences(3, seed)):
+            xml = [
+                '<?xml version="1.0" encoding="UTF-8"?>',
+                "<mteval>",
+                *sgm(kind, [" %s " % a for a in lines]),
+                "</mteval>",
+            ]
+            write(folder / ("IWSLT14.%s.de-en.%s.xml" % (name, language)), xml)
+
+
 MINIATURES = {name: globals()[name] for name in PAIRS}
 
 
@@ -123,7 +148,8 @@ def test_dry_run_shows_every_command(name, direction, bpe, tmp_path):
     seen = {}
     for arch in ("lstm_adm", "lstm"):
         out = recipe(name, "--dry-run", "--", "--max-epoch", "2",
-                     SRC=source, TGT=target, BPE=bpe, ARCH=arch, OUT=tmp_path).stdout  # fmt: skip
+                     SRC=source, TGT=target, BPE=bpe, ARCH=arch, OUT=tmp_path,
+                     **({"OBJECTIVE": "soft"} if name == "iwslt14_de_en" else {})).stdout  # fmt: skip
         seen[arch] = [shlex.split(line) for line in out.splitlines() if not line.startswith("[")]
     assert not list(tmp_path.iterdir()), "a dry run writes nothing"
     for arch, commands in seen.items():
@@ -164,6 +190,50 @@ def test_options_of_the_user_replace_whole_groups(tmp_path):
     assert "--lr" in shlex.split(line)
 
 
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("name", ["multi30k", "iwslt14_de_en"])
+def test_objectives_replace_the_criterion(name, objective, tmp_path):
+    """The options of every objective, a folder for each, and one more for translating with fewer alignments."""
+    settings = {"ARCH": "lstm_latent_small", "OBJECTIVE": objective, "BPE_SIZE": 2000, "OUT": tmp_path}
+    out = recipe(name, "train", "generate", "--dry-run", **settings, TOPK=5).stdout
+    commands = [shlex.split(line) for line in out.splitlines()]
+    (training,) = (command for command in commands if command[0] == "fairseq-train")
+    (generation,) = (command for command in commands if command[0] == "fairseq-generate")
+
+    def value(command, option):
+        return command[command.index(option) + 1] if option in command else None
+
+    assert value(training, "--criterion") == "latent_alignment"
+    assert value(training, "--objective") == objective
+    assert "--label-smoothing" not in training
+    prior_only = objective in ("soft", "marginal", "hard-enum", "hard-reinforce")
+    assert value(training, "--latent-posterior") == ("False" if prior_only else None)
+    assert value(training, "--num-samples") == ("5" if objective == "wake-sleep" else None)
+    assert value(training, "--gumbel-tau") == ("0.1" if objective == "elbo-gumbel" else None)
+    epoch = {"multi30k": "260", "iwslt14_de_en": "26700"}[name] if objective == "dirichlet" else None
+    assert value(training, "--soft-updates") == value(training, "--kl-warmup-updates") == epoch
+    folder = tmp_path / "de-en.subword-nmt2000" / ("lstm_latent_small.%s.seed1" % objective)
+    assert value(training, "--save-dir") == str(folder)
+    assert value(generation, "--path") == str(folder / "checkpoint_best.pt")
+    assert value(generation, "--results-path") == str(folder / "top5")
+    assert value(generation, "--latent-topk") == "5"
+    assert "--latent-topk" not in recipe(name, "generate", "--dry-run", **settings).stdout
+
+
+def test_papers_settings_of_latent_alignment(tmp_path):
+    out = recipe("iwslt14_de_en", "--dry-run", OUT=tmp_path).stdout
+    commands = [shlex.split(line) for line in out.splitlines() if not line.startswith("[")]
+    (training,) = (" ".join(command) for command in commands if command[0] == "fairseq-train")
+    for options in ("--arch lstm_latent --", "--objective elbo-enum --", "--batch-size 6 --", "--sentence-avg --",
+                    "--optimizer adam --lr 3e-4 --", "--clip-norm 5 --", "--dropout 0.3 --", "--max-epoch 30 --",
+                    "--lr-scheduler reduce_lr_on_plateau --lr-shrink 0.5 --"):  # fmt: skip
+        assert options in training
+    assert sum("drop" in command and command[-1] == "125" for command in commands) == 1
+    assert (
+        sum("--symbols" in command and command[command.index("--symbols") + 1] == "14000" for command in commands) == 1
+    )
+
+
 @pytest.mark.parametrize(
     ("name", "arguments", "environment", "names"),
     [
@@ -186,6 +256,19 @@ def test_options_of_the_user_replace_whole_groups(tmp_path):
         ("tatoeba", [], {"PAIR": "deu-eng"}, ["PAIR=deu-eng", "spa-eng or vie-eng"]),
         ("wmt16_en_ro", [], {"CORPORA": "all"}, ["CORPORA=all", "europarl setimes"]),
         ("iwslt15_en_vi", [], {"UPDATES": "many"}, ["UPDATES=many"]),
+        ("iwslt14_de_en", [], {"OBJECTIVE": "elbo"}, ["OBJECTIVE=elbo is unknown", "soft, marginal", "dirichlet"]),
+        ("iwslt14_de_en", [], {"ARCH": "lstm"}, ["OBJECTIVE=elbo-enum", "OBJECTIVE=soft with ARCH=lstm"]),
+        (
+            "iwslt14_de_en",
+            [],
+            {"ARCH": "lstm_soft", "OBJECTIVE": "marginal"},
+            ["OBJECTIVE=marginal", "ARCH=lstm_latent"],
+        ),
+        ("iwslt14_de_en", [], {"LONGEST": "long"}, ["LONGEST=long"]),
+        ("iwslt14_de_en", [], {"TOPK": "0"}, ["TOPK=0", "above 0"]),
+        ("iwslt14_de_en", ["--", "--objective=soft"], {}, ["--objective=soft", "OBJECTIVE=elbo-enum"]),
+        ("multi30k", [], {"TOPK": "5"}, ["TOPK=5", "ARCH=lstm_latent", "ARCH=lstm_adm"]),
+        ("multi30k", [], {"ARCH": "lstm_latent_small"}, ["ARCH=lstm_latent_small needs an OBJECTIVE", "elbo-enum"]),
     ],
 )
 def test_mistakes_are_one_line(name, arguments, environment, names, tmp_path):
@@ -253,6 +336,7 @@ def files_of(folder):
         ("iwslt15_en_vi", "lstm_adm_aqt", "none", 0),
         ("wmt16_en_ro", "lstm_adm", "subword-nmt", 60),
         ("tatoeba", "lstm_soft", "subword-nmt", 60),
+        ("iwslt14_de_en", "lstm_latent", "subword-nmt", 60),
     ],
 )
 def test_recipe_runs_and_is_not_run_again(name, arch, bpe, size, tmp_path):
@@ -276,7 +360,7 @@ def test_recipe_runs_and_is_not_run_again(name, arch, bpe, size, tmp_path):
     assert not any("@@" in line or "\u2581" in line for line in hypotheses), "BPE is undone"
     scores = {path.name: json.loads(path.read_text()) for path in run.glob("*.json")}
     assert "tok:none" in scores["test.tokenized.json"]["signature"]
-    assert ("case:lc" in scores["test.tokenized.json"]["signature"]) == (name == "multi30k")
+    assert ("case:lc" in scores["test.tokenized.json"]["signature"]) == (name in ("multi30k", "iwslt14_de_en"))
     if name == "iwslt15_en_vi":
         assert list(scores) == ["test.tokenized.json"]
     else:
@@ -344,6 +428,90 @@ def test_training_sentences_are_cut(tmp_path):
     (segmented,) = tmp_path.rglob("segmented")
     assert {len(line.split()) for line in (segmented / "train.vi").read_text().splitlines()} == {3}
     assert max(len(line.split()) for line in (segmented / "test.en").read_text().splitlines()) > 3
+
+
+def test_iwslt14_archive_becomes_the_usual_split(tmp_path):
+    archive = tmp_path / "data" / "de-en"
+    archive.mkdir(parents=True)
+    iwslt14_de_en(archive)
+    for language, end in (("de", " zu" * 30), ("en", "")):  # a pair with a side much longer than the other
+        path = archive / ("train.tags.de-en." + language)
+        path.write_text(path.read_text() + "One \u2013 two.%s\n" % end, encoding="utf-8")
+    done = recipe("iwslt14_de_en", "prepare", DATA=tmp_path / "data", OUT=tmp_path / "out", BPE="none")
+    assert "cleaning left 120 of 121 training pairs" in done.stdout
+    text = tmp_path / "out" / "de-en.none" / "data" / "text"
+    lines = {path.name: path.read_text(encoding="utf-8").splitlines() for path in text.iterdir()}
+    assert sorted(lines) == [
+        "test.de",
+        "test.en",
+        "test.raw.de",
+        "test.raw.en",
+        "train.de",
+        "train.en",
+        "valid.de",
+        "valid.en",
+    ]
+    assert [len(lines[split + ".en"]) for split in ("train", "valid", "test")] == [115, 5, 15]
+    english, _ = sentences(120, 0)
+    tokens = [line.lower().replace(",", " ,").replace("n't", "n &apos;t").replace("?", " ?") for line in english]
+    assert lines["valid.en"] == tokens[22::23]
+    assert lines["train.en"] == [line for number, line in enumerate(tokens, 1) if number % 23]
+    assert lines["test.raw.en"] == [line for seed in range(1, 6) for line in sentences(3, seed)[0]]
+
+
+def test_iwslt14_keeps_punctuation_but_for_apostrophes_of_the_test_set(tmp_path):
+    iwslt14_de_en(tmp_path)
+    for path in tmp_path.iterdir():
+        text = re.sub("(it|ti)[?]", "\\1 \u2013 it\u2019s \u201eit\u201c?", path.read_text())  # ti: the foreign side's
+        path.write_text(text, encoding="utf-8")
+    recipe("iwslt14_de_en", "prepare", DATA=tmp_path, OUT=tmp_path / "out", BPE="none")
+    text = tmp_path / "out" / "de-en.none" / "data" / "text"
+    assert "it \u2013 it &apos;s \u201e it \u201c ?" in (text / "test.en").read_text(encoding="utf-8")
+    assert "it \u2013 it \u2019 s \u201e it \u201c ?" in (text / "train.en").read_text(encoding="utf-8")
+
+
+def test_long_training_pairs_are_left_out(tmp_path):
+    for split, count in (("train", 30), ("valid", 5), ("test", 5)):
+        for language, lines in zip(("en", "de"), sentences(count, 0)):
+            lines = [line + " word" * 10 * (split != "train" or number < 7) for number, line in enumerate(lines)]
+            write(tmp_path / ("%s.%s" % (split, language)), lines, zipped=language == "de")
+    recipe("iwslt14_de_en", "prepare", DATA=tmp_path, OUT=tmp_path / "out", BPE="none", LONGEST=12)
+    (segmented,) = tmp_path.rglob("segmented")
+    sizes = {path.name: len(path.read_text().splitlines()) for path in segmented.iterdir()}
+    assert sizes == {"train.de": 23, "train.en": 23, "valid.de": 5, "valid.en": 5, "test.de": 5, "test.en": 5}
+    line = complaint(recipe("iwslt14_de_en", "prepare", check=False, DATA=tmp_path, OUT=tmp_path / "out", BPE="none"))
+    assert "longest 12" in line, "another limit is another preparation"
+    assert "longest 125" in line
+
+
+@pytest.mark.parametrize(
+    ("harm", "file", "names"),
+    [
+        (Path.unlink, "train.tags.de-en.de", ["train.tags.de-en.de: missing"]),
+        (Path.unlink, "IWSLT14.TED.tst2011.de-en.en.xml", ["IWSLT14.TED.tst2011.de-en.en.xml: missing", "de-en.tgz"]),
+        (truncate, "IWSLT14.TED.dev2010.de-en.de.xml", ["IWSLT14.TED.dev2010.de-en.de.xml is truncated"]),
+        (
+            lambda path: path.write_text(path.read_text() + "One more.\n"),
+            "train.tags.de-en.en",
+            ["train.tags.de-en.{de,en}", "120 sentences in German and 121 in English"],
+        ),
+    ],
+)
+def test_damaged_iwslt14_archive_is_one_line(harm, file, names, tmp_path):
+    iwslt14_de_en(tmp_path)
+    harm(tmp_path / file)
+    line = complaint(recipe("iwslt14_de_en", "prepare", check=False, DATA=tmp_path, OUT=tmp_path / "out", BPE="none"))
+    for part in names:
+        assert part in line
+
+
+def test_iwslt14_plain_files_without_training_part(tmp_path):
+    for split in ("valid", "test"):
+        for language, lines in zip(("en", "de"), sentences(5, 0)):
+            write(tmp_path / ("%s.%s" % (split, language)), lines)
+    line = complaint(recipe("iwslt14_de_en", "prepare", check=False, DATA=tmp_path, OUT=tmp_path / "out"))
+    assert "the training part is missing in DATA=%s: no train.de.gz, train.en.gz (or unzipped)" % tmp_path in line
+    assert "de-en.tgz" in line
 
 
 def test_no_tatoeba_sentence_is_in_two_splits(tmp_path):
@@ -480,4 +648,15 @@ def test_real_iwslt15_has_no_training_data(real_data, tmp_path):
         pytest.skip("the folder holds the training data")
     assert "train.en.gz (or train.en) is missing" in complaint(
         recipe("iwslt15_en_vi", check=False, DATA=source, OUT=tmp_path)
+    )
+
+
+def test_real_iwslt14_has_no_training_data(real_data, tmp_path):
+    source = real_data / "iwslt14-de-en"
+    if not source.is_dir():
+        pytest.skip("NO REAL DATA: %s is no folder" % source)
+    if (source / "train.en.gz").is_file():
+        pytest.skip("the folder holds the training data")
+    assert "no train.de.gz, train.en.gz (or unzipped)" in complaint(
+        recipe("iwslt14_de_en", check=False, DATA=source, OUT=tmp_path)
     )

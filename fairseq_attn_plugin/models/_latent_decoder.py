@@ -143,7 +143,7 @@ class LatentDecoder(LSTMDecoder):
         memory_weight = self.output_projection.weight[:, : -self.hidden_size]
         if encoder_out.get("projected") is None:
             encoder_out["projected"] = F.linear(encoder_out["encodings"], memory_weight)
-            self._warn_of_short_sources(encoder_out)
+            self._warn(encoder_out)
         memory, pad_mask = encoder_out["projected"], encoder_out["pad_mask"]
         query = F.linear(
             decoded.features, self.output_projection.weight[:, -self.hidden_size :], self.output_projection.bias
@@ -165,8 +165,16 @@ class LatentDecoder(LSTMDecoder):
             scores,
         )
 
-    def _warn_of_short_sources(self, encoder_out: EncoderOut) -> None:
+    def _warn(self, encoder_out: EncoderOut) -> None:
+        """Says once where ``topk`` cannot be had."""
         if self.topk is None or self._warned:
+            return
+        if self.predicts_soft:
+            self._warned = True
+            logger.warning(
+                f"--latent-topk {self.topk}: without effect, since this model predicts from the mean context; "
+                "--latent-prediction marginal predicts from alignments"
+            )
             return
         pad_mask, width = encoder_out["pad_mask"], encoder_out["encodings"].size(1)
         shortest = width if pad_mask is None else int((~pad_mask).sum(1).min())

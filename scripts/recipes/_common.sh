@@ -7,6 +7,7 @@
 #   raw/                               what was downloaded
 #   SRC-TGT.BPE/data/                  text/ (as read), segmented/, bin/ (fairseq's), done (the stamp)
 #   SRC-TGT.BPE/ARCH.seedSEED/         checkpoints, train.log, test.hyp, test.tokenized.json, stamps
+#                                      (ARCH.OBJECTIVE.seedSEED where OBJECTIVE is set; top5/ holds what TOPK=5 translated)
 #
 # A stamp is written last and holds the settings of its stage; a stage is skipped when its stamp says the same.
 
@@ -114,6 +115,7 @@ check_settings() {
   is_number "$SEED" || die "SEED=$SEED is no whole number"
   is_number "$BPE_SIZE" || die "BPE_SIZE=$BPE_SIZE is no whole number"
   is_number "$CUT" || die "CUT=$CUT is no whole number (0: do not cut)"
+  is_number "$LONGEST" || die "LONGEST=$LONGEST is no whole number (0: drop no sentence)"
   if ! is_number "$JOBS" || [ "$JOBS" = 0 ]; then die "JOBS=$JOBS is no whole number above 0"; fi
   case $ARCH in "" | */*) die "ARCH='$ARCH' is no architecture's name" ;; esac
   if [ -n "$DATA" ] && [ ! -d "$DATA" ]; then
@@ -125,8 +127,41 @@ check_settings() {
       --seed) die "$option: the seed is chosen by SEED=$SEED" ;;
       --save-dir) die "$option: the folder is chosen by OUT=$OUT" ;;
       --user-dir | -s | --source-lang | -t | --target-lang) die "$option is set by the recipe (SRC, TGT)" ;;
+      --criterion | --objective)
+        if [ -n "$OBJECTIVE" ]; then die "$option: the criterion and its objective are chosen by OBJECTIVE=$OBJECTIVE"; fi
+        ;;
     esac
   done
+}
+
+# With OBJECTIVE the training loss is --criterion latent_alignment instead of the recipe's CRITERION. What an objective
+# needs besides its name stands here; options after -- come later and win (-- --soft-updates 500).
+choose_objective() {
+  local known="soft marginal hard-enum hard-reinforce elbo-enum elbo-reinforce elbo-gumbel elbo-sum-and-sample wake-sleep dirichlet"
+  local latent=0
+  case $ARCH in lstm_latent*) latent=1 ;; esac
+  if [ -n "$TOPK" ]; then
+    if ! is_number "$TOPK" || [ "$TOPK" = 0 ]; then die "TOPK=$TOPK is no whole number above 0"; fi
+    [ $latent = 1 ] || die "TOPK=$TOPK needs latent alignments: choose ARCH=lstm_latent, or leave TOPK out with ARCH=$ARCH"
+  fi
+  if [ -z "$OBJECTIVE" ]; then
+    [ $latent = 0 ] || given --criterion || die "ARCH=$ARCH needs an OBJECTIVE: expected one of ${known// /, }"
+    return
+  fi
+  CRITERION=(--criterion latent_alignment --objective "$OBJECTIVE")
+  case $OBJECTIVE in
+    # no posterior: they read the prior only
+    soft | marginal | hard-enum | hard-reinforce) if [ $latent = 1 ]; then OTHER+=(--latent-posterior False); fi ;;
+    elbo-enum | elbo-reinforce | elbo-sum-and-sample) ;;
+    elbo-gumbel) CRITERION+=(--gumbel-tau 0.1) ;;
+    wake-sleep) CRITERION+=(--num-samples 5) ;;
+    # it does not get off the ground without an epoch of soft attention, and one in which its KL sets in
+    dirichlet) CRITERION+=(--soft-updates "$EPOCH_UPDATES" --kl-warmup-updates "$EPOCH_UPDATES") ;;
+    *) die "OBJECTIVE=$OBJECTIVE is unknown: expected one of ${known// /, }" ;;
+  esac
+  if [ $latent = 0 ] && [ "$OBJECTIVE" != soft ]; then
+    die "OBJECTIVE=$OBJECTIVE needs latent alignments: choose ARCH=lstm_latent, or OBJECTIVE=soft with ARCH=$ARCH"
+  fi
 }
 
 # The active environment if it has fairseq, else the checkout's own .venv.
@@ -237,6 +272,7 @@ segment() {
 
 stage_prepare() {
   local settings="recipe $RECIPE $SRC-$TGT $BPE_TAG cut $CUT ${PREPARE_SETTINGS:-}"
+  if [ "$LONGEST" != 0 ]; then settings+=" longest $LONGEST"; fi
   if [ -f "$WORK/data/done" ] && [ "$DRY_RUN" != 1 ]; then
     [ "$(head -n 1 "$WORK/data/done")" = "$settings" ] ||
       die "$WORK/data was prepared with other settings ('$(head -n 1 "$WORK/data/done")', now '$settings'): choose another OUT, or remove that folder"
@@ -275,6 +311,10 @@ stage_prepare() {
   if [ "$CUT" != 0 ]; then
     # shellcheck disable=SC2086 # two words
     run python "$HERE/parallel_text.py" cut "$PARTIAL/segmented/train" --languages $LANGUAGES --length "$CUT" || exit 1
+  fi
+  if [ "$LONGEST" != 0 ]; then
+    # shellcheck disable=SC2086 # two words
+    run python "$HERE/parallel_text.py" drop "$PARTIAL/segmented/train" --languages $LANGUAGES --length "$LONGEST" || exit 1
   fi
   run_quietly "$WORK/preprocess.log" fairseq-preprocess --source-lang "$SRC" --target-lang "$TGT" --trainpref "$PARTIAL/segmented/train" \
     --validpref "$PARTIAL/segmented/valid" --testpref "$PARTIAL/segmented/test" --destdir "$PARTIAL/bin" \
@@ -384,38 +424,38 @@ stage_generate() {
     sentencepiece) post=(--remove-bpe sentencepiece) ;;
   esac
   # shellcheck disable=SC2206 # GENERATE_OPTIONS is words
-  local options=(--beam 10 --batch-size 64 "${GENERATE[@]}" "${post[@]}" $GENERATE_OPTIONS)
+  local options=(--beam 10 --batch-size 64 "${GENERATE[@]}" ${TOPK:+--latent-topk "$TOPK"} "${post[@]}" $GENERATE_OPTIONS)
   if [ "$DRY_RUN" != 1 ]; then
     [ -f "$WORK/data/done" ] || die "$WORK/data is not prepared: run the prepare stage first"
     [ -f "$checkpoint" ] || die "$checkpoint is missing: run the train stage first"
     stamp="${options[*]} $(cksum <"$checkpoint")"
-    if [ "$(cat "$RUN/$SPLIT.generate.done" 2>/dev/null)" = "$stamp" ]; then
-      say "generate: done before ($RUN/$SPLIT.hyp)"
+    if [ "$(cat "$RESULTS/$SPLIT.generate.done" 2>/dev/null)" = "$stamp" ]; then
+      say "generate: done before ($RESULTS/$SPLIT.hyp)"
       return
     fi
-    rm -f "$RUN/$SPLIT.generate.done"
+    rm -f "$RESULTS/$SPLIT.generate.done"
   fi
   choose_device
   say "generate: $SPLIT with $checkpoint"
   run fairseq-generate "$WORK/data/bin" --user-dir "$USER_DIR" --source-lang "$SRC" --target-lang "$TGT" \
-    --path "$checkpoint" --gen-subset "$SPLIT" --results-path "$RUN" "${options[@]}" "${CPU[@]}" ||
+    --path "$checkpoint" --gen-subset "$SPLIT" --results-path "$RESULTS" "${options[@]}" "${CPU[@]}" ||
     die "fairseq-generate failed with $checkpoint"
   if [ "$DRY_RUN" = 1 ] || [ -f "$WORK/data/text/$SPLIT.raw.$TGT" ]; then
-    detokenize=(--detokenize "$TGT" "$RUN/$SPLIT.detok.hyp")
+    detokenize=(--detokenize "$TGT" "$RESULTS/$SPLIT.detok.hyp")
   fi
-  run python "$HERE/hypotheses.py" "$RUN/generate-$SPLIT.txt" --reference "$WORK/data/text/$SPLIT.$TGT" \
-    --to "$RUN/$SPLIT.hyp" "${detokenize[@]}" || exit 1
-  if [ "$DRY_RUN" != 1 ]; then echo "$stamp" >"$RUN/$SPLIT.generate.done"; fi
+  run python "$HERE/hypotheses.py" "$RESULTS/generate-$SPLIT.txt" --reference "$WORK/data/text/$SPLIT.$TGT" \
+    --to "$RESULTS/$SPLIT.hyp" "${detokenize[@]}" || exit 1
+  if [ "$DRY_RUN" != 1 ]; then echo "$stamp" >"$RESULTS/$SPLIT.generate.done"; fi
 }
 
-# One BLEU score with its signature, into RUN/SPLIT.NAME.json and onto the screen.
+# One BLEU score with its signature, into RESULTS/SPLIT.NAME.json and onto the screen.
 score() { # score NAME REFERENCE HYPOTHESES [sacrebleu options]
   local name=$1 reference=$2 hypotheses=$3
   shift 3
-  run_into "$RUN/$SPLIT.$name.json" sacrebleu "$reference" --input "$hypotheses" --metrics bleu --format json "$@"
+  run_into "$RESULTS/$SPLIT.$name.json" sacrebleu "$reference" --input "$hypotheses" --metrics bleu --format json "$@"
   if [ "$DRY_RUN" != 1 ]; then
     say "$SPLIT BLEU, $name:"
-    cat "$RUN/$SPLIT.$name.json"
+    cat "$RESULTS/$SPLIT.$name.json"
   fi
 }
 
@@ -423,34 +463,37 @@ stage_score() {
   local text=$WORK/data/text stamp="" file folding=()
   if [ "$LOWERCASE" = 1 ]; then folding=(--lowercase); fi
   if [ "$DRY_RUN" != 1 ]; then
-    [ -f "$RUN/$SPLIT.generate.done" ] || die "$RUN/$SPLIT.hyp is missing: run the generate stage first"
-    stamp=$(cat "$RUN/$SPLIT.hyp" "$text/$SPLIT.$TGT" | cksum)
-    if [ "$(cat "$RUN/$SPLIT.score.done" 2>/dev/null)" = "$stamp" ]; then
+    [ -f "$RESULTS/$SPLIT.generate.done" ] || die "$RESULTS/$SPLIT.hyp is missing: run the generate stage first"
+    stamp=$(cat "$RESULTS/$SPLIT.hyp" "$text/$SPLIT.$TGT" | cksum)
+    if [ "$(cat "$RESULTS/$SPLIT.score.done" 2>/dev/null)" = "$stamp" ]; then
       say "score: done before"
-      for file in "$RUN/$SPLIT".*tokenized.json; do echo "$file"; cat "$file"; done
+      for file in "$RESULTS/$SPLIT".*tokenized.json; do echo "$file"; cat "$file"; done
       return
     fi
   fi
   # tokenised text is scored as it stands (no tokeniser), as the papers did; --force: its full stops are meant so
-  score tokenized "$text/$SPLIT.$TGT" "$RUN/$SPLIT.hyp" --tokenize none --force "${folding[@]}"
-  if [ "$DRY_RUN" = 1 ] || [ -f "$RUN/$SPLIT.detok.hyp" ]; then
-    score detokenized "$text/$SPLIT.raw.$TGT" "$RUN/$SPLIT.detok.hyp" "${folding[@]}"
+  score tokenized "$text/$SPLIT.$TGT" "$RESULTS/$SPLIT.hyp" --tokenize none --force "${folding[@]}"
+  if [ "$DRY_RUN" = 1 ] || [ -f "$RESULTS/$SPLIT.detok.hyp" ]; then
+    score detokenized "$text/$SPLIT.raw.$TGT" "$RESULTS/$SPLIT.detok.hyp" "${folding[@]}"
   fi
-  if [ "$DRY_RUN" != 1 ]; then echo "$stamp" >"$RUN/$SPLIT.score.done"; fi
+  if [ "$DRY_RUN" != 1 ]; then echo "$stamp" >"$RESULTS/$SPLIT.score.done"; fi
 }
 
 recipe_main() {
   local stage
   : "${DRY_RUN:=0}" "${ARCH:=lstm_adm}" "${SEED:=1}" "${DATA:=}" "${SPLIT:=test}" "${DEVICE:=auto}" "${CUT:=0}"
   : "${LOWERCASE:=0}" "${GENERATE_OPTIONS:=}" "${OUT:=$ROOT/out/$RECIPE}"
+  : "${LONGEST:=0}" "${OBJECTIVE:=}" "${TOPK:=}" "${EPOCH_UPDATES:=1000}"
   : "${JOBS:=$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)}"
   parse_arguments "$@"
   check_settings
+  choose_objective
   case $OUT in /*) ;; *) OUT=$PWD/$OUT ;; esac
   BPE_TAG=$BPE
   if [ "$BPE" != none ]; then BPE_TAG=$BPE$BPE_SIZE; fi
   WORK=$OUT/$SRC-$TGT.$BPE_TAG
-  RUN=$WORK/$ARCH.seed$SEED
+  RUN=$WORK/$ARCH${OBJECTIVE:+.$OBJECTIVE}.seed$SEED
+  RESULTS=$RUN${TOPK:+/top$TOPK} # of translating
   locate_tools
   for stage in "${STAGES[@]}"; do "stage_$stage"; done
 }

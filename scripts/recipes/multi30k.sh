@@ -5,7 +5,11 @@
 #
 # Environment variables (default):
 #   SRC, TGT   de and en, in either order (de, en)
-#   ARCH       lstm_soft, lstm_adm, lstm_adm_aqt, or lstm: stock fairseq's in the same sizes (lstm_adm)
+#   ARCH       lstm_soft, lstm_adm, lstm_adm_aqt, lstm: stock fairseq's in the same sizes, or, with an OBJECTIVE,
+#              lstm_latent_small or lstm_latent (lstm_adm)
+#   OBJECTIVE  soft, marginal, hard-enum, hard-reinforce, elbo-enum, elbo-reinforce, elbo-gumbel, elbo-sum-and-sample,
+#              wake-sleep or dirichlet: trains latent alignments with it, without label smoothing (none)
+#   TOPK       translate from so many alignments a word instead of all; results in a folder topTOPK (all)
 #   OUT        folder for all that is written (out/multi30k of the checkout)
 #   DATA       folder with the corpus, instead of a download from github.com/multi30k/dataset
 #   SEED       (1)
@@ -28,6 +32,7 @@ AT_HOME="train, val and test_2016_flickr, each as .de.gz and .en.gz (or unzipped
 : "${SRC:=de}" "${TGT:=en}" "${BPE:=subword-nmt}" "${BPE_SIZE:=8000}"
 : "${CORPUS_URL:=https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw}"
 LOWERCASE=1
+EPOCH_UPDATES=260 # about as many
 
 PREPROCESS=()
 BATCH=(--max-tokens 2000)

@@ -3,7 +3,7 @@
 
 ``import`` takes one split: two files (plain, gzip, or the SGML of the WMT test sets), checks that they are
 whole and parallel, normalises white space and, on request, tokenises (Moses rules) and lower-cases.
-``cut`` shortens both sides of a split to a number of tokens.
+``cut`` shortens both sides of a split to a number of tokens; ``drop`` leaves out the pairs that are longer.
 
 A mistake of the user or a damaged file ends in one line on stderr and exit status 1; what is written appears
 under its final name only when it is complete.
@@ -95,21 +95,23 @@ def read_pair(folder: Path, names: Sequence[str], expected: str = "") -> Tuple[L
 
 
 class Tokenizer:
-    """Moses punctuation normalisation and tokenisation of one language, with Moses' escapes (``&apos;``)."""
+    """Moses tokenisation of one language, with Moses' escapes (``&apos;``), of normalised punctuation or as it is."""
 
-    def __init__(self, language: str):
+    def __init__(self, language: str, normalize: bool = True):
         from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
-        self.normalizer = MosesPunctNormalizer(lang=language)
+        self.normalizer = MosesPunctNormalizer(lang=language) if normalize else None
         self.tokenizer = MosesTokenizer(lang=language)
 
     def __call__(self, lines: Iterable[str]) -> List[str]:
-        return [self.tokenizer.tokenize(self.normalizer.normalize(line), return_str=True) for line in lines]
+        if self.normalizer is not None:
+            lines = map(self.normalizer.normalize, lines)
+        return [self.tokenizer.tokenize(line, return_str=True) for line in lines]
 
 
-def tokenize(lines: List[str], language: str, jobs: int) -> List[str]:
+def tokenize(lines: List[str], language: str, jobs: int, normalize: bool = True) -> List[str]:
     chunks = [lines[start : start + CHUNK] for start in range(0, len(lines), CHUNK)]
-    work: Callable[[Iterable[str]], List[str]] = Tokenizer(language)
+    work: Callable[[Iterable[str]], List[str]] = Tokenizer(language, normalize)
     bar = tqdm(total=len(lines), desc="tokenise " + language, unit=" sentences", disable=None)
     done: List[str] = []
     if jobs > 1 and len(chunks) > 1:
@@ -163,7 +165,7 @@ def import_split(args: argparse.Namespace) -> None:
         sides = ([pair[0] for pair in kept], [pair[1] for pair in kept])
     for language, lines in zip(args.languages, sides):
         if args.tokenize and not tokenized:
-            lines = tokenize(lines, language, args.jobs)
+            lines = tokenize(lines, language, args.jobs, not args.keep_punctuation)
         if args.lowercase:
             lines = [line.lower() for line in lines]
         write_lines(Path("%s.%s" % (args.to, language)), lines)
@@ -176,6 +178,17 @@ def cut_split(args: argparse.Namespace) -> None:
         longer = sum(len(line.split()) > args.length for line in lines)
         write_lines(path, (" ".join(line.split()[: args.length]) for line in lines))
         print("note: cut %d of %d lines of %s to %d tokens" % (longer, len(lines), path.name, args.length))
+
+
+def drop_split(args: argparse.Namespace) -> None:
+    paths = [Path("%s.%s" % (args.split, language)) for language in args.languages]
+    sides = read_pair(paths[0].parent, [path.name for path in paths])
+    kept = [pair for pair in zip(*sides) if max(len(side.split()) for side in pair) <= args.length]
+    if not kept:
+        raise CorpusError("every pair of %s has more than %d tokens on a side" % (args.split, args.length))
+    for path, lines in zip(paths, zip(*kept)):
+        write_lines(path, lines)
+    print("note: dropped %d pairs of more than %d tokens" % (len(sides[0]) - len(kept), args.length))
 
 
 def status_of(main: Callable[[], None]) -> int:
@@ -199,6 +212,7 @@ def main() -> None:
     take.add_argument("--expected", default="", help="what the folder must hold, for the report of a missing file")
     take.add_argument("--to", required=True, help="prefix of what is written")
     take.add_argument("--tokenize", action="store_true")
+    take.add_argument("--keep-punctuation", action="store_true", help="tokenise without normalising punctuation")
     take.add_argument("--lowercase", action="store_true")
     take.add_argument("--drop-empty", action="store_true", help="drop pairs with an empty side")
     take.add_argument("--raw", action="store_true", help="also keep the text as it was, as TO.raw.LANGUAGE")
@@ -206,11 +220,13 @@ def main() -> None:
     take.add_argument("--strict", action="store_true", help="fewer pairs are an error")
     take.add_argument("--jobs", type=int, default=1)
     cut = commands.add_parser("cut", help="cut both sides of a split to a number of tokens")
-    cut.add_argument("split", help="prefix of the two files")
-    cut.add_argument("--languages", nargs=2, required=True)
-    cut.add_argument("--length", type=int, required=True)
+    drop = commands.add_parser("drop", help="leave out pairs with more tokens on a side")
+    for command in (cut, drop):
+        command.add_argument("split", help="prefix of the two files")
+        command.add_argument("--languages", nargs=2, required=True)
+        command.add_argument("--length", type=int, required=True)
     args = parser.parse_args()
-    {"import": import_split, "cut": cut_split}[args.command](args)
+    {"import": import_split, "cut": cut_split, "drop": drop_split}[args.command](args)
 
 
 if __name__ == "__main__":
