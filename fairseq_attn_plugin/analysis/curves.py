@@ -21,14 +21,13 @@ from __future__ import annotations
 import argparse
 import colorsys
 import json
-import logging
 import math
 import os
 import re
 from pathlib import Path
 from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple, Union
 
-from fairseq_attn_plugin.analysis.plot import SUFFIXES
+from fairseq_attn_plugin.analysis.plot import SUFFIXES, check_drawing
 from fairseq_attn_plugin.errors import OptionError
 
 PathLike = Union[str, "os.PathLike[str]"]
@@ -156,23 +155,13 @@ def plot_curves(runs: Mapping[str, PathLike], metrics: Sequence[str], path: Path
     """
     if not runs or not metrics:
         raise ValueError("no runs or no metrics to draw")
-    path = Path(path)
-    if path.suffix.lower() not in SUFFIXES:
-        raise OptionError(f"{path}: cannot draw {path.suffix or 'a file without suffix'}; use {', '.join(SUFFIXES)}")
+    path = check_drawing(path)
     curves = {label: read_log(log) for label, log in runs.items()}
     panels = {metric: choose(curves, metric) for metric in metrics}
-    # importing fairseq sets the root logger to DEBUG, and matplotlib has much to say about fonts
-    logger = logging.getLogger("matplotlib")
-    if logger.level == logging.NOTSET:
-        logger.setLevel(logging.WARNING)
-    try:
-        # the object interface alone: pyplot would keep state and look for a display
-        from matplotlib import rc_context
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-        from matplotlib.lines import Line2D
-    except ImportError:
-        raise OptionError("drawing needs matplotlib: pip install 'fairseq_attn_plugin[analysis]'") from None
+    from matplotlib import rc_context
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
     colours = dict(zip(runs, _colours(len(runs))))
     columns = len(panels) if len(panels) <= 3 else math.ceil(math.sqrt(len(panels)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from pathlib import Path
 from typing import Iterable, Optional, Sequence, Tuple, Union
 
@@ -13,6 +14,27 @@ from fairseq_attn_plugin.errors import OptionError
 SUFFIXES = (".png", ".svg", ".pdf")
 _CELL = 0.34  # inches: room for a label of 9 points
 _GOLD = "#d9480f"
+
+
+def check_drawing(path: Union[str, os.PathLike[str]]) -> Path:
+    """``path``, if a picture of its kind can be drawn here.
+
+    Raises ``OptionError`` for another suffix than those of PNG, SVG and PDF, or without matplotlib
+    (``pip install 'fairseq_attn_plugin[analysis]'``).
+    """
+    path = Path(path)
+    if path.suffix.lower() not in SUFFIXES:
+        raise OptionError(f"{path}: cannot draw {path.suffix or 'a file without suffix'}; use {', '.join(SUFFIXES)}")
+    # importing fairseq sets the root logger to DEBUG, and matplotlib has much to say about fonts
+    logger = logging.getLogger("matplotlib")
+    if logger.level == logging.NOTSET:
+        logger.setLevel(logging.WARNING)
+    try:
+        # the object interface alone: pyplot would keep state and look for a display
+        import matplotlib.backends.backend_agg  # noqa: F401
+    except ImportError:
+        raise OptionError("drawing needs matplotlib: pip install 'fairseq_attn_plugin[analysis]'") from None
+    return path
 
 
 def heatmap(
@@ -38,21 +60,11 @@ def heatmap(
     outside = [link for link in links if not (0 <= link[0] < columns and 0 <= link[1] < rows)]
     if outside:
         raise ValueError(f"gold link {outside[0]} is outside {columns} source and {rows} target tokens")
-    path = Path(path)
-    if path.suffix.lower() not in SUFFIXES:
-        raise OptionError(f"{path}: cannot draw {path.suffix or 'a file without suffix'}; use {', '.join(SUFFIXES)}")
-    # importing fairseq sets the root logger to DEBUG, and matplotlib has much to say about fonts
-    logger = logging.getLogger("matplotlib")
-    if logger.level == logging.NOTSET:
-        logger.setLevel(logging.WARNING)
-    try:
-        # the object interface alone: pyplot would keep state and look for a display
-        from matplotlib import rc_context
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-        from matplotlib.patches import Rectangle
-    except ImportError:
-        raise OptionError("drawing needs matplotlib: pip install 'fairseq_attn_plugin[analysis]'") from None
+    path = check_drawing(path)
+    from matplotlib import rc_context
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Rectangle
 
     grid_width, grid_height = _CELL * columns, _CELL * rows
     bar_height = min(grid_height, 1.6)
