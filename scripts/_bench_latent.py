@@ -59,7 +59,7 @@ def direct_nll(
         with torch.no_grad():
             best = torch.einsum("cbtk,btkv->cbtv", mixtures.to(gold.dtype), log_probs.exp()).argmax(-1)
             correct = best.eq(alignments.target) & ~alignments.target_mask
-    return NLL(total, gold.detach(), correct)
+    return NLL(total, gold.detach(), gold.detach(), correct)
 
 
 class LatentSystem(System):

@@ -79,7 +79,7 @@ def test_states_do_not_depend_on_the_alignment_and_the_mean_context_is_fed():
     torch.testing.assert_close(*weights)
 
 
-def test_topk_of_everything_is_the_marginal_and_of_one_is_hard(caplog):
+def test_topk_of_everything_is_the_marginal_and_of_one_is_hard():
     model, batch = make(), sample()
     exact, extra = model(**batch["net_input"])
     model.decoder.topk = 6
@@ -162,6 +162,46 @@ def test_loss_does_not_depend_on_padding_or_batch(name):
         torch.testing.assert_close(total, results[0]["loss"])
 
 
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_a_source_without_words_leaves_the_others_alone(name):
+    model, batch = make(), sample("right")
+    source = batch["net_input"]["src_tokens"].clone()
+    source[1] = PAD
+    net_input = {**batch["net_input"], "src_tokens": source}
+    crit = criterion(objective=name)
+    for mode in (True, False):
+        torch.manual_seed(0)
+        loss, _, sums = crit.train(mode)(model, {**batch, "net_input": net_input})
+        assert loss.isfinite() and loss < 20 * sum(TARGETS)
+        assert all(torch.as_tensor(value).isfinite() for value in sums.values())
+    with torch.no_grad():
+        log_probs = model(**net_input)[0]
+    torch.testing.assert_close(log_probs.exp().sum(-1), torch.ones(4, 5, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("name", ["elbo-enum", "marginal"])
+@pytest.mark.parametrize("find_unused", [False, True])
+def test_data_parallel_wrapper_sees_every_parameter(name, find_unused, tmp_path):
+    """torch's own wrapper, with one worker: every parameter gets its gradient, once."""
+    model = make(torch.float32).train()
+    crit = criterion(objective=name).train()
+    expected = make(torch.float32).train()
+    crit(expected, sample())[0].backward()
+    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path / 'store'}", rank=0, world_size=1)
+    try:
+        wrapped = torch.nn.parallel.DistributedDataParallel(model, find_unused_parameters=find_unused)
+        crit(wrapped, sample())[0].backward()
+    finally:
+        torch.distributed.destroy_process_group()
+    for (parameter_name, one), other in zip(model.named_parameters(), expected.parameters()):
+        if name == "elbo-enum" or not parameter_name.startswith("posterior"):
+            torch.testing.assert_close(one.grad, other.grad)
+
+
+def test_checkpoints_can_be_averaged():
+    assert all(value.is_floating_point() for value in make().state_dict().values())
+
+
 def test_posterior_sees_the_word_that_is_predicted_and_the_prior_does_not():
     model, batch = make(), sample()
     source, previous, target = (*list(batch["net_input"].values())[::2], batch["target"])
@@ -189,9 +229,15 @@ def test_embeddings_are_shared_with_the_posterior():
 
 
 @pytest.mark.parametrize("kind", ["posterior", "bayes"])
-def test_alignments_given_the_whole_target(kind):
+@pytest.mark.parametrize("left", [False, True])
+def test_alignments_given_the_whole_target(kind, left):
     """What ``--score-reference --latent-alignment posterior`` asks for; the target is restored from its prefixes."""
     model, batch = make(latent_alignment=kind), sample()
+    if left:  # --left-pad-target
+        order = batch["target"].ne(PAD).to(torch.uint8).argsort(dim=1, stable=True)
+        batch["target"] = batch["target"].gather(1, order)
+        batch["net_input"]["prev_output_tokens"] = batch["net_input"]["prev_output_tokens"].gather(1, order)
+        assert torch.equal(model._complete(batch["net_input"]["prev_output_tokens"]), batch["target"])
     log_probs, extra = model(**batch["net_input"])
     source, previous, target = (*list(batch["net_input"].values())[::2], batch["target"])
     latent = model.alignments(source, previous, target)

@@ -213,6 +213,36 @@ def test_autocast_is_finite_and_near(half):
         torch.testing.assert_close(one, other, rtol=0.1, atol=5e-2)
 
 
+def test_autocast_of_the_model_reaches_only_the_products():
+    """Under autocast the inputs come out of linear layers in half precision; everything but the products with the
+    vocabulary is in float32 all the same, and the logarithms have no floor at float16's smallest number."""
+    batch = alignments("index", dtype=torch.float32)
+    low = batch._replace(memory=batch.memory.detach().half(), query=batch.query.detach().half())
+    for name in ("memory", "query"):
+        getattr(low, name).requires_grad_()
+    weights = log_weights(batch).requires_grad_()
+    with torch.autocast("cpu", dtype=torch.float16):
+        result = expected_nll(low, weights.exp())
+        steep = low._replace(weight=30 * low.weight.detach(), memory=low.memory.detach(), query=low.query.detach())
+        with torch.no_grad():
+            log_probs = mixture_log_probs(steep, weights)
+    exact = expected_nll(batch, weights.exp())
+    for one, other in zip(gradients(result.total, low, weights)[:2], gradients(exact.total, batch, weights)[:2]):
+        torch.testing.assert_close(one.float(), other, rtol=0.05, atol=5e-2)
+    with torch.no_grad():
+        expected = mixture_log_probs(batch._replace(weight=30 * batch.weight), weights)
+    assert log_probs.dtype == torch.float32 and log_probs.min() < -20
+    torch.testing.assert_close(log_probs, expected, rtol=0.05, atol=0.5)
+
+
+def test_no_gradient_is_computed_where_none_is_wanted(monkeypatch):
+    monkeypatch.setattr(ops._Accumulator, "_backward", None)
+    batch = alignments()
+    log_likelihoods(batch)
+    with torch.no_grad():
+        assert not mixture_nll(batch, log_weights(batch)).total.requires_grad
+
+
 def test_scaled_loss_keeps_small_gradients_of_a_float16_model():
     """The gradients are rounded to half precision after the loss scale has been applied, not before."""
     batch = alignments(dtype=torch.float32)

@@ -25,6 +25,7 @@ Every function returns :class:`Terms` of sums over words, in nats.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Callable, Dict, NamedTuple, Optional, Tuple
 
@@ -200,7 +201,7 @@ def elbo_sum_and_sample(batch: Batch, settings: Settings, average: MovingAverage
     index = torch.cat([top, drawn], dim=-1)
     out = expected_nll(_at(batch, index), weights, settings.smoothing, weights.detach().unsqueeze(0))
     exact = log_top.exp().detach()
-    baseline = (exact * out.log_likelihood[..., :-1]).sum(-1) / exact.sum(-1)
+    baseline = (exact * out.score[..., :-1]).sum(-1) / exact.sum(-1)
     # expected_nll's gradient of w is -f: this adds the baseline to it and nothing to the value
     centred = batch.sum(baseline * (weights - weights.detach()).sum(-1))
     reconstruction = -batch.sum((weights.detach() * out.log_likelihood).sum(-1))
@@ -214,13 +215,15 @@ def wake_sleep(batch: Batch, settings: Settings, average: MovingAverage) -> Term
     log_q, log_p = batch.log_posterior, batch.latent.log_prior
     index = sample(log_q, settings.num_samples)
     log_qz, log_pz = log_q.gather(-1, index), log_p.gather(-1, index)
-    log_weights = log_pz - log_qz.detach() - torch.tensor(float(settings.num_samples)).log().item()
+    log_weights = log_pz - log_qz.detach() - math.log(settings.num_samples)
     ones = torch.full_like(log_weights, 1 / settings.num_samples).unsqueeze(0)
     out = mixture_nll(_at(batch, index), log_weights, settings.smoothing, ones)
-    weights = (log_weights + out.log_likelihood).softmax(-1).detach()
+    weights = (log_weights + out.score).softmax(-1).detach()
     loss = out.total - batch.sum((weights * log_qz).sum(-1))
     reconstruction = -batch.sum(out.log_likelihood.mean(-1))
-    return Terms(loss, reconstruction, _kl(batch).detach(), posterior_correct=_count(out, 0))
+    with torch.no_grad():
+        kl = _kl(batch)
+    return Terms(loss, reconstruction, kl, posterior_correct=_count(out, 0))
 
 
 def dirichlet(batch: Batch, settings: Settings, average: MovingAverage) -> Terms:
@@ -242,7 +245,7 @@ def dirichlet(batch: Batch, settings: Settings, average: MovingAverage) -> Terms
 def concentrations(batch: Batch, smallest: float = 1e-2, largest: float = 1e4) -> Tuple[Tensor, Tensor]:
     """Concentrations ``[B, T, N]`` of prior and posterior, kept within [smallest, largest] (1 on padding).
 
-    Beyond that range samples are one-hot (or constant) in float32, and digamma's differences lose all digits.
+    Beyond that range samples are one-hot, or constant, in float32.
     """
     latent = batch.latent
     assert latent.posterior_scores is not None
@@ -250,8 +253,8 @@ def concentrations(batch: Batch, smallest: float = 1e-2, largest: float = 1e4) -
     for log_p, scores in ((latent.log_prior, latent.scores), (batch.log_posterior, latent.posterior_scores)):
         mask = _padding(batch, log_p)
         log_total = scores.type_as(log_p).masked_fill(mask, LOG_ZERO).logsumexp(-1, keepdim=True)
-        lower, upper = torch.tensor(smallest).log().item(), torch.tensor(largest).log().item()
-        result.append((log_p + log_total).clamp(lower, upper).masked_fill(mask, 0.0).exp())
+        log_a = (log_p + log_total).clamp(math.log(smallest), math.log(largest))
+        result.append(log_a.masked_fill(mask, 0.0).exp())
     return result[0], result[1]
 
 
@@ -259,10 +262,13 @@ def dirichlet_kl(q: Tensor, p: Tensor, mask: Tensor) -> Tensor:
     """KL(Dir(q) || Dir(p)) over the positions that are not in ``mask``: ``[B, T, N]`` to ``[B, T]``.
 
     lgamma(sum q) - lgamma(sum p) + sum_j [lgamma(p_j) - lgamma(q_j) + (q_j - p_j) (digamma(q_j) - digamma(sum q))]
+
+    In float64: these are small differences of large numbers.
     """
+    kind, q, p = q.dtype, q.double(), p.double()
     q_sum, p_sum = (x.masked_fill(mask, 0.0).sum(-1, keepdim=True) for x in (q, p))
     terms = p.lgamma() - q.lgamma() + (q - p) * (q.digamma() - q_sum.digamma())
-    return (q_sum.lgamma() - p_sum.lgamma()).squeeze(-1) + terms.masked_fill(mask, 0.0).sum(-1)
+    return ((q_sum.lgamma() - p_sum.lgamma()).squeeze(-1) + terms.masked_fill(mask, 0.0).sum(-1)).to(kind)
 
 
 OBJECTIVES: Dict[str, Objective] = {
@@ -384,11 +390,11 @@ def _score_function(
     index = sample(log_probs, count)
     share = torch.full(index.shape, 1 / count, dtype=log_probs.dtype, device=log_probs.device)
     out = expected_nll(_at(batch, index), share, settings.smoothing, share.unsqueeze(0))
-    reward, prior_correct = out.log_likelihood, None
+    reward, prior_correct = out.score, None
     if settings.baseline == "soft":
         with torch.no_grad():
-            baseline = batch.soft()
-        reward, prior_correct = reward - baseline.log_likelihood, _count(baseline, 0)
+            baseline = batch.soft(settings.smoothing)
+        reward, prior_correct = reward - baseline.score, _count(baseline, 0)
     elif settings.baseline == "average":
         words = int(batch.real.sum())
         reward = reward - average.update(batch.sum(reward.mean(-1)).item() / max(1, words))

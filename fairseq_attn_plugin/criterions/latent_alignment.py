@@ -3,13 +3,15 @@
 The formulas are in :mod:`fairseq_attn_plugin.criterions._objectives`. What is logged, for training and validation:
 
     loss                 training: the objective, bits per word (per sentence with --sentence-avg); validation: nll_loss
-    nll_loss, ppl        the model's own prediction: the exact marginal, or for soft and dirichlet the mean context's.
-                         Absent in training where an objective does not compute it.
+    nll_loss, ppl        the model's own prediction: the exact marginal (with --latent-topk that of the K most probable
+                         alignments), or for soft and dirichlet the mean context's. Absent in training where an
+                         objective does not compute it.
     marginal_ppl         the exact marginal: always at validation, in training where all alignments are computed
     soft_ppl             validation: the prediction from the prior's mean context
     topk_ppl             validation with --latent-topk
     bound                nats per word, without the KL weight: the ELBO's negative for objectives with q, and for the
-                         others what the objective minimises. Exact at validation.
+                         others what the objective minimises. At validation by enumeration (dirichlet: one sample), in
+                         training as the objective estimates it; with --soft-updates first the mean context's
     reconstruction       -E_q log p(y|z) in nats; reconstruction_ppl, its exp, is what some papers call perplexity
     kl                   KL(q || p), nats
     prior_entropy, posterior_entropy   of p and q, nats
@@ -56,7 +58,9 @@ class LatentAlignmentConfig(FairseqDataclass):
         None, "samples per word of hard-reinforce, elbo-reinforce, elbo-gumbel, dirichlet (1) and wake-sleep (5)"
     )
     baseline: str = _option(
-        "soft", "subtracted from the reward of the reinforce objectives: soft (attention), none, or average (moving)"
+        "soft",
+        "subtracted from the reward of the reinforce objectives: soft (attention), none, or average (moving; it starts "
+        "anew when a training is resumed)",
     )
     kl_weight: float = _option(1.0, "factor of KL(q || p)")
     kl_warmup_updates: int = _option(0, "updates in which the factor of the KL rises from 0 to --kl-weight")
@@ -153,18 +157,13 @@ class LatentAlignmentCriterion(FairseqCriterion):
         if self.training:
             inner.decoder.trained_soft.fill_(objective in ("soft", "dirichlet"))
         net_input = {name: value for name, value in sample["net_input"].items() if value is not None}
-        latent = model(
+        return model(
             **net_input,
             target=sample["target"],
             posterior=objective in NEEDS_POSTERIOR,
             # Where all alignments are enumerated, the posterior's LSTMs are most of the memory and little of the time.
             recompute=objective == "elbo-enum",
         )
-        if inner.posterior is not None and latent.log_posterior is None and torch.distributed.is_initialized():
-            # data-parallel wrappers wait for the gradient of every parameter
-            unused = sum(parameter.flatten()[0] for parameter in inner.posterior.parameters())
-            latent = latent._replace(query=latent.query + 0.0 * unused)
-        return latent
 
     def _settings(self, updates: int) -> Settings:
         cfg = self.cfg
@@ -187,13 +186,11 @@ class LatentAlignmentCriterion(FairseqCriterion):
     def _train(self, model: Any, batch: Batch) -> Tuple[Tensor, Dict[str, Any]]:
         updates, objective = _inner(model).num_updates, self.cfg.objective
         settings = self._settings(max(0, updates - self.cfg.soft_updates))
-        if updates < self.cfg.soft_updates:
-            terms = self._warm_start(batch, settings)
-        else:
-            terms = OBJECTIVES[objective](batch, settings, self.average)
-        bound = terms.reconstruction if terms.kl is None else terms.reconstruction + terms.kl
+        warming = updates < self.cfg.soft_updates
+        terms = self._warm_start(batch, settings) if warming else OBJECTIVES[objective](batch, settings, self.average)
+        bound = terms.reconstruction if terms.kl is None or warming else terms.reconstruction + terms.kl
         prediction = terms.marginal
-        if objective == "soft":
+        if objective == "soft" or (objective == "dirichlet" and warming):
             prediction = terms.reconstruction
         return terms.loss, {
             "bound": bound.detach(),
@@ -218,7 +215,8 @@ class LatentAlignmentCriterion(FairseqCriterion):
         objective, decoder = self.cfg.objective, _inner(model).decoder
         values = evaluate(batch, decoder.topk)
         predicts_soft = decoder.predicts_soft
-        loss = values.soft if predicts_soft else values.marginal
+        marginal = values.marginal if values.topk is None else values.topk
+        loss = values.soft if predicts_soft else marginal
         result = {
             "nll_loss": loss,
             "marginal": values.marginal,

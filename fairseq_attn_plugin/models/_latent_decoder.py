@@ -12,6 +12,7 @@ The decoder runs the recurrence; :mod:`fairseq_attn_plugin.ops.mixture_nll` comp
 from __future__ import annotations
 
 import logging
+import math
 from typing import Any, Dict, NamedTuple, Optional, Tuple
 
 import torch
@@ -31,7 +32,10 @@ __all__ = ["LatentAlignments", "LatentDecoder", "top_positions"]
 
 class LatentAlignments(NamedTuple):
     """All that an objective needs of a batch; the tensors through which gradients flow are among them, so that
-    data-parallel wrappers see every parameter that is used."""
+    data-parallel wrappers see every parameter that is used.
+
+    In beam search the hypotheses of a sentence stand side by side in T, but for ``prior``, which has a row for each.
+    """
 
     memory: Tensor  # [B, N, D], W_h h_j
     query: Tensor  # [B, T, D], W_s s_t + b
@@ -104,7 +108,8 @@ class LatentDecoder(LSTMDecoder):
         self.output_projection = uniform_(nn.Linear(options["memory_dim"] + self.hidden_size, out_embed_dim))
         if not self.share_input_output_embed:
             self.fc_out = uniform_(nn.Linear(out_embed_dim, len(self.dictionary)))
-        self.register_buffer("trained_soft", torch.zeros((), dtype=torch.bool))
+        # a number, so that checkpoints can be averaged
+        self.register_buffer("trained_soft", torch.zeros(()))
 
     def combine(self, context: Tensor, hidden: Tensor) -> Tensor:
         """The state itself: what is made of it depends on the alignment."""
@@ -118,7 +123,7 @@ class LatentDecoder(LSTMDecoder):
         **unused: Any,
     ) -> Tuple[Tensor, Dict[str, Any]]:
         """Returns log p(y_t) ``[B, T, V]`` and ``{"attn": [p(z_t)]}``."""
-        if self.alignment != "prior" and incremental_state is not None:
+        if self.alignment != "prior":
             raise OptionError(f"--latent-alignment {self.alignment}: needs the whole target; add --score-reference")
         latent = self.alignments(prev_output_tokens, encoder_out, incremental_state)
         attn = latent.prior if self.training or self.need_attn else None
@@ -151,13 +156,18 @@ class LatentDecoder(LSTMDecoder):
         beam = len(query) // len(memory)
         scores, weights = (x.reshape(len(memory), -1, x.size(-1)) for x in (decoded.scores, decoded.weights))
         log_prior = self.attention.log_weights(weights, scores, pad_mask)
+        if pad_mask is not None:
+            # A source without words has encodings that are all zero: any alignment is as good as another.
+            empty = pad_mask.all(dim=1)
+            log_prior = log_prior.masked_fill(empty[:, None, None], -math.log(pad_mask.size(1)))
+            pad_mask = pad_mask & ~empty.unsqueeze(1)
         if beam > 1:
             query = query.reshape(len(memory), -1, query.size(-1))
         return LatentAlignments(
             memory,
             query,
-            self.embed_tokens.weight if self.share_input_output_embed else self.fc_out.weight,
-            None if self.share_input_output_embed else self.fc_out.bias,
+            self._seen(self.embed_tokens.weight if self.share_input_output_embed else self.fc_out.weight),
+            None if self.share_input_output_embed else self._seen(self.fc_out.bias),
             self._dropout_mask(query),
             pad_mask,
             decoded.weights,
@@ -167,7 +177,7 @@ class LatentDecoder(LSTMDecoder):
 
     def _warn(self, encoder_out: EncoderOut) -> None:
         """Says once where ``topk`` cannot be had."""
-        if self.topk is None or self._warned:
+        if self.topk is None or self._warned or self.training:
             return
         if self.predicts_soft:
             self._warned = True
@@ -185,9 +195,14 @@ class LatentDecoder(LSTMDecoder):
                 "translated with the exact marginal"
             )
 
+    def _seen(self, parameter: Tensor) -> Tensor:
+        # Data-parallel wrappers look for the parameters that are used in the graphs behind the outputs: a parameter
+        # that is an output itself has none.
+        return parameter.view_as(parameter) if self.training else parameter
+
     @property
     def predicts_soft(self) -> bool:
-        return bool(self.trained_soft) if self.prediction == "auto" else self.prediction == "soft"
+        return bool(self.trained_soft > 0.5) if self.prediction == "auto" else self.prediction == "soft"
 
     def predict(self, latent: LatentAlignments) -> Tensor:
         """log p(y_t) of all words, ``[R, T, V]`` for R rows of the decoder."""

@@ -64,8 +64,11 @@ class AlignmentPosterior(nn.Module):
     def forward(self, src_tokens: Tensor, target: Tensor, recompute: bool = False) -> Tensor:
         """Scores ``[B, T, N]`` of the words ``target`` ``[B, T]``, before the softmax; meaningless on padding.
 
-        With ``recompute`` the LSTMs run again on the way back instead of keeping what they need for it.
+        With ``recompute`` the LSTMs run again on the way back instead of keeping what they need for it, where their
+        dropout can be drawn again: on a GPU cuDNN draws that between layers, from a state of its own.
         """
+        lstm = self.source.lstm
+        recompute &= src_tokens.device.type == "cpu" or not self.training or lstm.num_layers == 1 or lstm.dropout == 0
 
         def read(reader: LSTMEncoder, tokens: Tensor) -> Tensor:
             return reader(tokens)["encodings"]
@@ -183,7 +186,12 @@ class LatentLSTMModel(AttnLSTMModel):
         """What objectives are computed from; with ``posterior`` also q(z | x, y), where the model has its network
         (``recompute``: see :meth:`AlignmentPosterior.forward`)."""
         if not posterior or self.posterior is None:
-            return self.decoder.alignments(prev_output_tokens, self.encoder(src_tokens))
+            latent = self.decoder.alignments(prev_output_tokens, self.encoder(src_tokens))
+            if self.posterior is not None and self.training and torch.distributed.is_initialized():
+                # data-parallel wrappers wait for the gradient of every parameter
+                unused = sum(parameter.flatten()[0] for parameter in self.posterior.parameters())
+                latent = latent._replace(query=latent.query + 0.0 * unused)
+            return latent
         # First, so that it is the last on the way back, when the activations of the rest are gone.
         scores = self.posterior(src_tokens, target, recompute)
         latent = self.decoder.alignments(prev_output_tokens, self.encoder(src_tokens))
@@ -196,8 +204,9 @@ class LatentLSTMModel(AttnLSTMModel):
         target = torch.cat(
             [prev_output_tokens[:, 1:], prev_output_tokens.new_full((len(prev_output_tokens), 1), pad)], 1
         )
-        last = prev_output_tokens.ne(pad).sum(1, keepdim=True) - 1
-        return target.scatter(1, last.clamp(min=0), eos)
+        positions = torch.arange(target.size(1), device=target.device)
+        last = (positions * prev_output_tokens.ne(pad)).amax(1, keepdim=True)
+        return target.scatter(1, last, eos).masked_fill(prev_output_tokens.eq(pad), pad)
 
     def _alignment_of(self, latent: LatentAlignments, target: Tensor) -> Tensor:
         if self.decoder.alignment == "posterior":

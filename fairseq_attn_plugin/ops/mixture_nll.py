@@ -50,7 +50,7 @@ class Alignments(NamedTuple):
     query: Tensor  # [B, T, D], S
     weight: Tensor  # [V, D]
     bias: Optional[Tensor]  # [V]
-    target: Tensor  # [B, T], the words y
+    target: Tensor  # [B, T], the words y; on padding any word's index
     target_mask: Tensor  # [B, T]
     pad_mask: Optional[Tensor] = None  # [B, N]
     keep: Optional[Tensor] = None  # [B, T, D]
@@ -68,7 +68,8 @@ class NLL(NamedTuple):
     """A sum over all words and what is known of its terms."""
 
     total: Tensor  # scalar, differentiable
-    log_likelihood: Tensor  # [B, T, K], log p(y_t | j), no gradient, without label smoothing; zero on padding
+    log_likelihood: Tensor  # [B, T, K], log p(y_t | j), no gradient, zero on padding
+    score: Tensor  # [B, T, K], the same with label smoothing: what the total is a sum of
     correct: Optional[Tensor]  # [C, B, T], whether y_t is the most probable word of each of C mixtures
 
 
@@ -101,7 +102,7 @@ def expected_nll(
 
 
 def log_likelihoods(alignments: Alignments, mixtures: Optional[Tensor] = None) -> NLL:
-    """log p(y_t | j) of all alignments, without gradients; ``total`` is zero."""
+    """log p(y_t | j) of all alignments, without gradients (and without their cost); ``total`` is zero."""
     with torch.no_grad():
         weights = alignments.query.new_zeros(*alignments.target.shape, alignments.size)
         return _nll(alignments, weights, False, 0.0, mixtures)
@@ -123,7 +124,8 @@ def mixture_log_probs(alignments: Alignments, log_weights: Tensor) -> Tensor:
 
 
 def _nll(alignments: Alignments, weights: Tensor, mixture: bool, smoothing: float, mixtures: Optional[Tensor]) -> NLL:
-    return NLL(*_PairNLL.apply(*alignments, weights, mixture, smoothing, mixtures))
+    # Inside a Function parameters look as if they needed gradients even under no_grad.
+    return NLL(*_PairNLL.apply(*alignments, weights, mixture, smoothing, mixtures, torch.is_grad_enabled()))
 
 
 class _Block(NamedTuple):
@@ -183,22 +185,23 @@ def _inputs(alignments: Alignments, block: _Block) -> Tuple[Optional[Tensor], Te
 
 def _alignment_slice(alignments: Alignments, block: _Block) -> Tuple[slice, slice, slice]:
     """Where the block lies in a tensor ``[B, T, K]``."""
-    every = alignments.chosen is not None or alignments.memory is None
-    return block.sentences, block.steps, slice(None) if every else block.positions
+    whole = alignments.chosen is not None or alignments.memory is None
+    return block.sentences, block.steps, slice(None) if whole else block.positions
+
+
+def _autocast_enabled(like: Tensor) -> bool:
+    return torch.is_autocast_cpu_enabled() if like.device.type == "cpu" else torch.is_autocast_enabled()
 
 
 def _compute_type(query: Tensor) -> torch.dtype:
     """The type of the products: autocast's where that is on."""
-    kind = query.device.type
-    enabled = torch.is_autocast_cpu_enabled() if kind == "cpu" else torch.is_autocast_enabled()
-    if not enabled or query.dtype == torch.float64:
+    if not _autocast_enabled(query) or query.dtype == torch.float64:
         return query.dtype
-    return torch.get_autocast_cpu_dtype() if kind == "cpu" else torch.get_autocast_gpu_dtype()
+    return torch.get_autocast_cpu_dtype() if query.device.type == "cpu" else torch.get_autocast_gpu_dtype()
 
 
-def _without_autocast(query: Tensor) -> ContextManager[Any]:
-    enabled = _compute_type(query) != query.dtype
-    return torch.autocast(query.device.type, enabled=False) if enabled else nullcontext()
+def _without_autocast(like: Tensor) -> ContextManager[Any]:
+    return torch.autocast(like.device.type, enabled=False) if _autocast_enabled(like) else nullcontext()
 
 
 class _PairNLL(Function):
@@ -218,20 +221,22 @@ class _PairNLL(Function):
         mixture: bool,
         smoothing: float,
         mixtures: Optional[Tensor],
-    ) -> Tuple[Tensor, Tensor, Optional[Tensor]]:
+        with_gradients: bool,
+    ) -> Tuple[Tensor, Tensor, Tensor, Optional[Tensor]]:
         alignments = Alignments(memory, query, weight, bias, target, target_mask, pad_mask, keep, index)
         compute = _compute_type(query)
         with _without_autocast(query):
-            state = _Accumulator(alignments, compute, any(ctx.needs_input_grad[:4]), smoothing)
+            wanted = with_gradients and any(ctx.needs_input_grad[:4])
+            state = _Accumulator(alignments, compute, wanted, smoothing)
             for block in _blocks(alignments):
                 state.add(block, weights, mixture, mixtures)
         ctx.types = [None if t is None else t.dtype for t in (memory, query, weight, bias, weights)]
         # In full precision until they have been scaled: half precision's range is for gradients of a scaled loss.
         ctx.save_for_backward(*state.gradients(), state.d_weights)
-        ctx.mark_non_differentiable(state.log_likelihood)
+        ctx.mark_non_differentiable(state.log_likelihood, state.score)
         if state.correct is not None:
             ctx.mark_non_differentiable(state.correct)
-        return state.total, state.log_likelihood, state.correct
+        return state.total, state.log_likelihood, state.score, state.correct
 
     @staticmethod
     @once_differentiable
@@ -242,7 +247,7 @@ class _PairNLL(Function):
                 ctx.saved_tensors, ctx.types, (*ctx.needs_input_grad[:4], ctx.needs_input_grad[9])
             )
         )
-        return d_memory, d_query, d_weight, d_bias, None, None, None, None, None, d_weights, None, None, None
+        return d_memory, d_query, d_weight, d_bias, None, None, None, None, None, d_weights, None, None, None, None
 
 
 class _Accumulator:
@@ -260,7 +265,8 @@ class _Accumulator:
         shape = (*query.shape[:2], alignments.size)
         self.total = query.new_zeros((), dtype=self.full)
         self.log_likelihood = query.new_zeros(shape, dtype=self.full)
-        self.d_weights = query.new_zeros(shape, dtype=self.full)
+        self.score = torch.zeros_like(self.log_likelihood)
+        self.d_weights = torch.zeros_like(self.log_likelihood)
         self.correct: Optional[Tensor] = None
 
         def zeros(like: Optional[Tensor]) -> Optional[Tensor]:
@@ -302,6 +308,7 @@ class _Accumulator:
         if of_all is not None:
             words = self.weight.size(0)
             scored = self.gold * log_likelihood + self.uniform * (of_all - words * log_norm)
+        self.score[where] = scored * present
 
         block_weights = weights[where].to(self.full)
         if mixture:
@@ -397,5 +404,6 @@ def _fast_block_log_probs(alignments: Alignments, log_weights: Tensor, block: _B
     if weights.size(-1) == 1:
         return (logits.log_softmax(-1).flatten(0, 2)).add_(weights)
     # A word whose probability underflows under every alignment gets the smallest number's logarithm.
-    sums = torch.bmm(weights.exp().unsqueeze(1), logits.softmax(-1).flatten(0, 1)).squeeze(1)
+    with _without_autocast(logits):
+        sums = torch.bmm(weights.exp().unsqueeze(1), logits.softmax(-1).flatten(0, 1)).squeeze(1)
     return sums.clamp_(min=torch.finfo(sums.dtype).tiny).log_()
