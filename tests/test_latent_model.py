@@ -316,9 +316,12 @@ def test_kl_warmup_and_temperature_follow_the_updates():
 
 
 def test_warm_start_trains_the_model_as_soft_and_the_posterior_towards_the_prior():
-    model, batch = make().train(), sample()
+    """The random numbers included: the model's first updates are those of the objective soft."""
+    model, batch = make(dropout=0.3).train(), sample()
     crit = criterion(objective="dirichlet", soft_updates=10).train()
+    torch.manual_seed(1)
     loss, _, _ = crit(model, batch)
+    torch.manual_seed(1)
     soft, _, _ = criterion(objective="soft").train()(model, batch)
     names = [name for name, _ in model.named_parameters()]
     parameters = list(model.parameters())
@@ -327,7 +330,7 @@ def test_warm_start_trains_the_model_as_soft_and_the_posterior_towards_the_prior
     for name, a, b in zip(names, one, other):
         if name.startswith("posterior"):
             assert a.abs().sum() > 0
-        elif "embed_tokens" not in name:
+        else:
             torch.testing.assert_close(a, b)
     model.set_num_updates(10)
     assert abs(crit(model, batch)[0] - loss) > 1e-3

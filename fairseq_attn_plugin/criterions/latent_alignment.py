@@ -163,6 +163,7 @@ class LatentAlignmentCriterion(FairseqCriterion):
             posterior=objective in NEEDS_POSTERIOR,
             # Where all alignments are enumerated, the posterior's LSTMs are most of the memory and little of the time.
             recompute=objective == "elbo-enum",
+            apart=self.training and inner.num_updates < self.cfg.soft_updates,
         )
 
     def _settings(self, updates: int) -> Settings:
@@ -203,7 +204,8 @@ class LatentAlignmentCriterion(FairseqCriterion):
         }
 
     def _warm_start(self, batch: Batch, settings: Settings) -> Terms:
-        """Soft attention trains the model; the posterior learns the prior, so that it can take over from there."""
+        """Soft attention trains the model, exactly as the objective ``soft`` would; apart from it the posterior learns
+        the prior, so that it can take over from there."""
         terms = OBJECTIVES["soft"](batch, settings, self.average)
         if batch.latent.log_posterior is None:
             return terms

@@ -73,12 +73,15 @@ class LSTMEncoder(FairseqEncoder):
         )
         uniform_(self.lstm)
 
-    def forward(self, src_tokens: Tensor, src_lengths: Optional[Tensor] = None, **unused: Any) -> EncoderOut:
+    def forward(
+        self, src_tokens: Tensor, src_lengths: Optional[Tensor] = None, train_embeddings: bool = True, **unused: Any
+    ) -> EncoderOut:
         """Encodes a batch.
 
         Args:
             src_tokens: ``[B, N]``, padded on either side
             src_lengths: not needed; the padding tells
+            train_embeddings: whether gradients reach the embeddings
 
         Returns:
             a dictionary with ``encodings`` ``[B, N, Dh]`` (zero on padding), ``hidden`` and ``cell`` ``[B, layers,
@@ -87,7 +90,8 @@ class LSTMEncoder(FairseqEncoder):
             the decoder keeps what its attention precomputed
         """
         pad_mask = src_tokens.eq(self.padding_idx)
-        embeddings = self.dropout_in_module(self.embed_tokens(src_tokens))
+        vectors = self.embed_tokens(src_tokens)
+        embeddings = self.dropout_in_module(vectors if train_embeddings else vectors.detach())
         if not bool(pad_mask.any()):
             padding: Optional[Tensor] = None
             encodings, (hidden, cell) = self.lstm(embeddings)

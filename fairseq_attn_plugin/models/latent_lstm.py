@@ -61,17 +61,18 @@ class AlignmentPosterior(nn.Module):
         self.source, self.target = source, target
         self.bilinear = uniform_(nn.Linear(source.output_units, target.output_units, bias=False))
 
-    def forward(self, src_tokens: Tensor, target: Tensor, recompute: bool = False) -> Tensor:
+    def forward(self, src_tokens: Tensor, target: Tensor, recompute: bool = False, apart: bool = False) -> Tensor:
         """Scores ``[B, T, N]`` of the words ``target`` ``[B, T]``, before the softmax; meaningless on padding.
 
         With ``recompute`` the LSTMs run again on the way back instead of keeping what they need for it, where their
-        dropout can be drawn again: on a GPU cuDNN draws that between layers, from a state of its own.
+        dropout can be drawn again: on a GPU cuDNN draws that between layers, from a state of its own. With ``apart``
+        the rest of the model is trained as if the posterior were not there: no gradient reaches the shared embeddings.
         """
         lstm = self.source.lstm
         recompute &= src_tokens.device.type == "cpu" or not self.training or lstm.num_layers == 1 or lstm.dropout == 0
 
         def read(reader: LSTMEncoder, tokens: Tensor) -> Tensor:
-            return reader(tokens)["encodings"]
+            return reader(tokens, train_embeddings=not apart)["encodings"]
 
         if recompute and torch.is_grad_enabled():
             keys, queries = (
@@ -166,7 +167,7 @@ class LatentLSTMModel(AttnLSTMModel):
         criterion asks for (``target=...``, ``posterior=...``).
         """
         if "target" in kwargs:
-            wanted = {key: kwargs[key] for key in ("target", "posterior", "recompute") if key in kwargs}
+            wanted = {key: kwargs[key] for key in ("target", "posterior", "recompute", "apart") if key in kwargs}
             return self.alignments(src_tokens, prev_output_tokens, **wanted)
         if self.decoder.alignment == "prior":
             return super().forward(src_tokens, src_lengths, prev_output_tokens, **kwargs)
@@ -182,9 +183,11 @@ class LatentLSTMModel(AttnLSTMModel):
         target: Tensor,
         posterior: bool = True,
         recompute: bool = False,
+        apart: bool = False,
     ) -> LatentAlignments:
         """What objectives are computed from; with ``posterior`` also q(z | x, y), where the model has its network
-        (``recompute``: see :meth:`AlignmentPosterior.forward`)."""
+        (``recompute``, ``apart``: see :meth:`AlignmentPosterior.forward`; ``apart`` leaves the random numbers of the
+        rest alone, too)."""
         if not posterior or self.posterior is None:
             latent = self.decoder.alignments(prev_output_tokens, self.encoder(src_tokens))
             if self.posterior is not None and self.training and torch.distributed.is_initialized():
@@ -193,7 +196,12 @@ class LatentLSTMModel(AttnLSTMModel):
                 latent = latent._replace(query=latent.query + 0.0 * unused)
             return latent
         # First, so that it is the last on the way back, when the activations of the rest are gone.
-        scores = self.posterior(src_tokens, target, recompute)
+        if apart:
+            devices = [src_tokens.device] if src_tokens.device.type == "cuda" else []
+            with torch.random.fork_rng(devices):
+                scores = self.posterior(src_tokens, target, recompute, apart)
+        else:
+            scores = self.posterior(src_tokens, target, recompute)
         latent = self.decoder.alignments(prev_output_tokens, self.encoder(src_tokens))
         mask = None if latent.pad_mask is None else latent.pad_mask.unsqueeze(1)
         return latent._replace(log_posterior=log_softmax(scores, mask), posterior_scores=scores)
