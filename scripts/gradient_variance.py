@@ -33,6 +33,7 @@ from fairseq import checkpoint_utils
 from tqdm import tqdm
 
 import fairseq_attn_plugin  # noqa: F401  (registers the architectures)
+from fairseq_attn_plugin.analysis.plot import check_drawing
 from fairseq_attn_plugin.criterions._objectives import OBJECTIVES, Batch, MovingAverage, Settings
 from fairseq_attn_plugin.errors import OptionError
 
@@ -146,20 +147,19 @@ def table(result: dict[str, dict[str, float]]) -> str:
 
 def draw(result: dict[str, dict[str, float]], path: Path) -> None:
     """Variance of the posterior's gradient against time: down and left is better."""
-    import matplotlib
+    check_drawing(path)
+    from matplotlib.figure import Figure
 
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(figsize=(6.4, 4.2), layout="constrained")
+    figure = Figure(figsize=(6.4, 4.2), layout="constrained")
+    axes = figure.subplots()
     for family, colour in (("reinforce", "#d9480f"), ("sum and sample", "#1c7ed6")):
         points = [(f["relative_time"], f["posterior_variance"], n) for n, f in result.items() if n.startswith(family)]
         axes.scatter([x for x, _, _ in points], [y for _, y, _ in points], color=colour, label=family, zorder=3)
         for x, y, name in points:
             axes.annotate(name.partition(", ")[2], (x, y), xytext=(6, 3), textcoords="offset points", fontsize=8)
     axes.axvline(1.0, color="#868e96", linestyle="--", linewidth=1)
-    axes.annotate("enumeration: no variance", (1.0, 0.5), xycoords=("data", "axes fraction"), rotation=90, fontsize=8,
-                  xytext=(-12, 0), textcoords="offset points", va="center")  # fmt: skip
+    axes.annotate("enumeration: no variance", (1.0, 0.03), xycoords=("data", "axes fraction"), rotation=90, fontsize=8,
+                  xytext=(-12, 0), textcoords="offset points", va="bottom")  # fmt: skip
     axes.set(yscale="log", xlabel="time of a gradient, relative to enumeration",
              ylabel="relative variance of the posterior's gradient")  # fmt: skip
     axes.set_xlim(0, 1.15)
@@ -167,7 +167,6 @@ def draw(result: dict[str, dict[str, float]], path: Path) -> None:
     axes.legend()
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=150)
-    pyplot.close(figure)
 
 
 def main(argv: Optional[Sequence[str]] = None) -> int:
@@ -186,6 +185,8 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     try:
         if args.repeats < 2:
             raise OptionError(f"--repeats {args.repeats}: a variance needs at least 2")
+        if args.out:
+            check_drawing(args.out)
         torch.set_num_threads(args.threads)
         model, sample, sizes = load(args.data, args.path, args.split, args.sentences, args.seed)
     except OptionError as error:

@@ -6,7 +6,7 @@ import re
 import pytest
 from test_end_to_end import SIZES, TRAINING, generate, soft_weights
 
-from cli import USER_DIR, run_cli
+from cli import REPO, USER_DIR, run_cli
 
 LATENT = [*"--arch lstm_latent_small --attention-hidden-dim 32 --criterion latent_alignment".split(), *SIZES[:4]]
 LATENT += [*SIZES[4:6], *SIZES[7:]]  # bidirectional by default: the flag would be no option of a value
@@ -156,3 +156,17 @@ def test_mistakes_in_generation_are_one_line(options, words, trained, ordinary, 
         assert word in last
     done = run_cli([*command, "--path", ordinary, "--latent-topk", 5], check=False)
     assert done.returncode == 1 and "--latent-topk 5: none of the models" in done.stderr.strip().splitlines()[-1]
+
+
+def test_gradient_variance(trained, ordinary, tiny_data, tmp_path):
+    """The script that compares estimators: enumeration has no variance, sum and sample less than REINFORCE."""
+    script, report, picture = REPO / "scripts" / "gradient_variance.py", tmp_path / "report.json", tmp_path / "plot.png"
+    options = ["--sentences", 4, "--repeats", 6, "--json", report, "--out", picture]
+    done = run_cli(script, tiny_data, "--path", trained[0] / "checkpoint_best.pt", *options)
+    figures = json.loads(report.read_text())["estimators"]
+    assert figures["enumeration"]["posterior_variance"] < 1e-9
+    variances = [figures[name]["posterior_variance"] for name in ("reinforce, no baseline", "sum and sample, K = 4")]
+    assert variances[1] < variances[0]
+    assert "| enumeration | 1.00 |" in done.stdout and picture.stat().st_size > 1000
+    done = run_cli(script, tiny_data, "--path", ordinary, check=False)
+    assert done.returncode == 2 and "has no posterior network" in done.stderr.strip().splitlines()[-1]
