@@ -1,6 +1,9 @@
 """The slow, obvious formulas that the fast routines are compared with. One sentence, one query at a time, no
 masks, no batching."""
 
+import itertools
+import math
+
 import torch
 
 
@@ -70,18 +73,129 @@ def density_matrix(kind, module, score_name, query, encodings):
     return matrix
 
 
-def attention(name, module, query, encodings):
-    """Weights of one sentence and one query, by the mechanism's definition.
+def chain_marginals(potentials, transitions):
+    """p(z_j = 1) ``[N]`` by enumeration of all labelings (the module text of ops/chain_crf.py)."""
+    total, ones = 0, [0] * len(potentials)
+    for labels in itertools.product((0, 1), repeat=len(potentials)):
+        energy = transitions[:, labels[0]].mean() + transitions[labels[-1], :].mean()
+        for j, label in enumerate(labels):
+            energy = energy + (potentials[j] if label else 0)
+            if j:
+                energy = energy + transitions[labels[j - 1], label]
+        total = total + torch.exp(energy)
+        ones = [one + label * torch.exp(energy) for one, label in zip(ones, labels)]
+    return torch.stack([one / total for one in ones])
+
+
+def torch_struct_marginals(struct, potentials, transitions):
+    """p(z_j = 1) ``[R, N]`` by PyPI's torch-struct, whose chain has one potential per edge [from, to].
+
+    A position without potential behind the last one gives the chain of one position an edge, and the last position its
+    end potential.
+    """
+    rows, size = potentials.shape
+    edges = transitions.t().expand(rows, size, 2, 2).clone()  # torch-struct's order: [to, from]
+    edges[:, :, :, 1] = edges[:, :, :, 1] + potentials.unsqueeze(-1)
+    edges[:, 0] = edges[:, 0] + transitions.mean(dim=0)
+    edges[:, -1] = (edges[:, -1] - transitions.t()) + transitions.mean(dim=1)
+    edges[:, -1, 1] = float("-inf")  # the position added has one label
+    marginals = struct.LinearChainCRF(edges).marginals
+    return marginals.sum(dim=2)[:, :, 1]
+
+
+def coverage_penalty(weights, words):
+    """sum_j log(min(sum_t a_tj, 1)) over the words j of the source (Wu et al. 2016, eq. 14), ``weights[t][j]``.
+
+    ``words[j]`` says whether j is one. A coverage below 1e-6 counts as that.
+    """
+    total = 0.0
+    for j, counts in enumerate(words):
+        if counts:
+            total += math.log(max(min(sum(float(row[j]) for row in weights), 1.0), 1e-6))
+    return total
+
+
+def sequence(name, module, queries, encodings):
+    """Weights of one sentence and all its queries ``[T, Ds]``, step by step, by the mechanism's definition: ``[T, N]``.
 
     ``module`` supplies parameters and options only.
     """
+    history = []
+    for step, query in enumerate(queries):
+        history.append(attention(name, module, query, encodings, step, history))
+    return torch.stack(history)
+
+
+def attention(name, module, query, encodings, step=0, history=()):
+    """Weights of one query; ``history`` are those of the steps before."""
     normalize = {"softmax": softmax, "sparsemax": sparsemax, "entmax15": entmax15}[module.config.normalizer]
     score_name = module.config.score or module.default_score
-    if name == "soft":
-        return normalize(torch.stack([score(score_name, module.score, query, h) for h in encodings]))
     if name in ("mqt", "aqt"):
-        return normalize(density_matrix(name, module, score_name, query, encodings).mean(dim=0))
+        scores = density_matrix(name, module, score_name, query, encodings).mean(dim=0)
+    else:
+        scores = torch.stack([score(score_name, module.score, query, h) for h in encodings])
+    scores = scores + sum(
+        bias(kind, module.biases, j, step, history, len(encodings)) * torch.eye(len(encodings), dtype=query.dtype)[j]
+        for kind in module.config.bias.split(",")
+        if kind
+        for j in range(len(encodings))
+    )
+    if name in ("soft", "mqt", "aqt"):
+        return normalize(scores)
+    if name == "sigmoid":
+        return 1 / (1 + torch.exp(-scores))
+    if name == "structured":
+        marginals = chain_marginals(scores, module.transitions)
+        return module.config.scale * marginals / marginals.sum()
+    if name in ("local-m", "local-p"):
+        return local(name, module, scores, normalize, query, step)
     raise NotImplementedError(f"a mechanism needs an oracle here: {name}")
+
+
+def bias(kind, biases, j, step, history, size):
+    """What one bias adds to the score of position j (the module text of attention/biases.py)."""
+
+    def neighbours(weights):
+        around = range(j - biases.window, j + biases.window + 1)
+        return [weights[i] if 0 <= i < size else torch.zeros((), dtype=weights.dtype) for i in around]
+
+    if kind == "position":
+        features = torch.tensor([1 + step, 1 + j, 1 + size], dtype=biases.position.weight.dtype).log()
+        return biases.position_vector @ torch.tanh(biases.position.weight @ features + biases.position.bias)
+    like = (biases.markov or biases.fertility).weight
+    nothing = torch.zeros(size, dtype=like.dtype)
+    if kind == "markov":
+        return torch.stack(neighbours(history[-1] if history else nothing)) @ biases.markov.weight[0]
+    if kind == "fertility":
+        window = torch.stack(neighbours(sum(history, nothing)))
+        return biases.fertility_vector @ torch.tanh(biases.fertility.weight @ window + biases.fertility.bias)
+    raise NotImplementedError(f"a bias needs an oracle here: {kind}")
+
+
+def fertility_penalty(biases, encodings, weights):
+    """- sum_j log N(sum_t a_tj; m_j, v_j) of one sentence, by torch's normal distribution."""
+    total = 0
+    for j, encoding in enumerate(encodings):
+        mean, variance = torch.log1p(torch.exp(biases.predicted.weight @ encoding + biases.predicted.bias))
+        normal = torch.distributions.Normal(mean, (variance + 0.05).sqrt())
+        total = total - normal.log_prob(weights[:, j].sum())
+    return total
+
+
+def local(name, module, scores, normalize, query, step):
+    """Luong et al. 2015, section 3.2: the window around t or around the predicted position."""
+    size, width = len(scores), module.config.window
+    if name == "local-m":
+        centre = torch.tensor(float(min(step, size - 1)))
+    else:
+        centre = size * torch.sigmoid(module.centre_vector @ torch.tanh(module.centre_projection.weight @ query))
+    inside = [j for j in range(size) if abs(j - centre) <= width]
+    weights = list(torch.zeros(size, dtype=scores.dtype))
+    for j, weight in zip(inside, normalize(scores[inside])):
+        weights[j] = weight
+        if name == "local-p":
+            weights[j] = weight * torch.exp(-((j - centre) ** 2) / (2 * (width / 2) ** 2))
+    return torch.stack(weights)
 
 
 def pair_sums(keys, function):
