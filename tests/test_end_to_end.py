@@ -5,6 +5,7 @@ import re
 import pytest
 
 from fairseq_attn_plugin.attention import names
+from fairseq_attn_plugin.attention.biases import BIASES
 
 from cli import USER_DIR, run_cli
 
@@ -40,9 +41,12 @@ def generate(data, checkpoint, *options):
     return result
 
 
-@pytest.mark.parametrize("attention", names())
-def test_learns_and_aligns(attention, tiny_data, tmp_path):
-    checkpoint = train(tiny_data, tmp_path, "attn_lstm", "--attention", attention)
+LEARNERS = [(name, ()) for name in names()] + [("soft", ("--attention-bias", bias)) for bias in BIASES]
+
+
+@pytest.mark.parametrize(("attention", "options"), LEARNERS, ids=lambda value: "-".join(value) if value else "plain")
+def test_learns_and_aligns(attention, options, tiny_data, tmp_path):
+    checkpoint = train(tiny_data, tmp_path, "attn_lstm", "--attention", attention, *options)
     one = generate(tiny_data, checkpoint, "--beam", 5, "--batch-size", 1, "--print-alignment", "hard")
     right = sum(one["H"][i][1] == one["T"][i][0] for i in one["T"])
     assert right >= 0.9 * len(one["T"]), f"{right} of {len(one['T'])} lines right"

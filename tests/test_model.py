@@ -6,22 +6,30 @@ import pytest
 import torch
 from models_for_tests import build, dictionary, fake_task, pad_batch
 
-from fairseq_attn_plugin.attention import names
+from fairseq_attn_plugin.attention import Attention, AttentionConfig, names
+from fairseq_attn_plugin.attention.biases import BIASES
 from fairseq_attn_plugin.errors import OptionError
 
 FEEDING = ("output", "context", "none")
 LENGTHS = [3, 6, 1, 4]
-LATENT = [f"latent/{name}" for name in names()]  # models with a latent alignment, and this prior
-SYSTEMS = [*itertools.product(names(), FEEDING), *itertools.product(LATENT, ("context", "none"))]
+# mechanisms, some with biases, and models with a latent alignment whose prior they are
+ALL_BIASES = "+position,markov,fertility"
+BIASED = ["soft" + ALL_BIASES, "mqt+position", "structured+markov", "local-p+fertility"]
+LATENT = [f"latent/{name}" for name in (*names(), "soft" + ALL_BIASES) if name not in ("sigmoid", "local-p")]
+SYSTEMS = [*itertools.product([*names(), *BIASED], FEEDING), *itertools.product(LATENT, ("context", "none"))]
 systems = pytest.mark.parametrize(("attention", "feeding"), SYSTEMS)
 
 
 def make(attention, feeding="output", dtype=torch.float64, **options):
     torch.manual_seed(7)
     kind, _, attention = attention.rpartition("/")
+    attention, _, bias = attention.partition("+")
     arch = "attn_lstm"
+    # without the fertilities' penalty, which is no part of the logits, as tests/test_penalties.py has it
+    options = {"attention_bias": bias, "attention_fertility_weight": 0, **options}
     if kind == "latent":
-        arch, options = "lstm_latent_small", {"attention_score": None, "latent_posterior": "False", **options}
+        arch = "lstm_latent_small"
+        options = {"attention_score": None, "latent_posterior": "False", "structured_scale": 1.0, **options}
     return build(arch, attention=attention, input_feeding=feeding, **options).to(dtype).eval()
 
 
@@ -114,7 +122,7 @@ def test_half_precision_trains_finitely(attention, feeding, dtype):
     assert all(g is not None and g.isfinite().all() for g in gradients)
 
 
-@pytest.mark.parametrize("attention", names())
+@pytest.mark.parametrize("attention", [*names(), *BIASED])
 def test_autocast(attention):
     model = make(attention, dtype=torch.float32).train()
     source = pad_batch(LENGTHS)
@@ -260,7 +268,7 @@ def test_without_attention():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"attention": "sofd"}, ["--attention sofd", "aqt, mqt", "soft"]),
+        ({"attention": "sofd"}, ["--attention sofd", ", ".join(names())]),
         ({"attention_score": "cosine"}, ["--attention-score cosine", "additive, dot, general, scaled_dot"]),
         ({"attention_normalizer": "hard"}, ["--attention-normalizer hard", "entmax15, softmax, sparsemax"]),
         ({"attention_score": "dot"}, ["--attention-score dot", "14", "16", "general or additive"]),
@@ -270,6 +278,17 @@ def test_without_attention():
         ({"attention": "aqt", "adm_nodes": 0}, ["--adm-nodes 0", "between 1 and 64"]),
         ({"attention": "aqt", "adm_chunk_size": -1}, ["--adm-chunk-size -1"]),
         ({"attention_score": "additive", "attention_hidden_dim": 0}, ["--attention-hidden-dim 0", "at least 1"]),
+        ({"attention": "local-p", "local_window": 0}, ["--local-window 0", "at least 1"]),
+        ({"attention": "structured", "structured_scale": 0}, ["--structured-scale 0", "above 0"]),
+        ({"attention": "structured", "structured_l2": -1}, ["--structured-l2 -1", "0 or more"]),
+        (
+            {"attention": "structured", "attention_normalizer": "sparsemax"},
+            ["--attention-normalizer sparsemax", "structured attention", "leave it out"],
+        ),
+        ({"attention_bias": "position,length"}, ["--attention-bias position,length", "'length'", *BIASES]),
+        ({"attention_bias": "markov", "attention_bias_window": -1}, ["--attention-bias-window -1", "0 or more"]),
+        ({"attention_bias": "position", "attention_bias_dim": 0}, ["--attention-bias-dim 0", "at least 1"]),
+        ({"attention_fertility_weight": -0.5}, ["--attention-fertility-weight -0.5", "0 or more"]),
         ({"encoder_layers": 0}, ["--encoder-layers 0", "at least 1"]),
         ({"share_all_embeddings": True}, ["--share-all-embeddings", "joint dictionary"]),
         ({"share_decoder_input_output_embed": True}, ["--decoder-embed-dim (12)", "--decoder-out-embed-dim (14)"]),
@@ -295,6 +314,33 @@ def test_architectures_have_the_papers_sizes():
         assert config.encoder_bidirectional and config.encoder_layers == config.decoder_layers == 2
         assert config.encoder_hidden_size == config.decoder_hidden_size == 256
         assert config.dropout == 0.2
+
+
+def test_structured_architectures_have_the_papers_sizes():
+    from fairseq.models import MODEL_DATACLASS_REGISTRY
+
+    for arch, attention in (("lstm_structured", "structured"), ("lstm_sigmoid", "sigmoid")):
+        config = MODEL_DATACLASS_REGISTRY[arch]()
+        assert config.attention == attention
+        assert not config.encoder_bidirectional and config.encoder_layers == config.decoder_layers == 2
+        assert config.encoder_hidden_size == config.decoder_hidden_size == 500
+        assert (config.dropout, config.input_feeding, config.structured_scale) == (0.3, "none", 2.0)
+
+
+def test_a_bias_needs_scores_to_add_it_to():
+    class Positional(Attention):
+        name = "positional"
+
+    with pytest.raises(OptionError, match="--attention-bias markov: positional attention has no scores"):
+        Positional(4, 4, AttentionConfig(bias="markov"))
+
+
+@pytest.mark.parametrize(
+    ("attention", "hint"), [("sigmoid", ""), ("local-p", ""), ("structured", "--structured-scale 1")]
+)
+def test_only_distributions_are_priors(attention, hint):
+    with pytest.raises(OptionError, match=f"--attention {attention}: .*no prior of an alignment.*{hint}"):
+        build("lstm_latent_small", attention=attention)
 
 
 def test_duplicate_names_raise():

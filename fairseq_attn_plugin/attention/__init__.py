@@ -12,16 +12,18 @@ from dataclasses import Field, dataclass, fields
 from typing import Any, Callable, Dict, List, Type, get_type_hints
 
 from ..errors import OptionError
-from .base import Attention, AttentionConfig, AttentionOutput, index_rows
+from .base import Attention, AttentionConfig, AttentionOutput, Penalty, index_rows, map_tensors
 
 __all__ = [
     "Attention",
     "AttentionConfig",
     "AttentionOutput",
     "Option",
+    "Penalty",
     "attention_class",
     "build_attention",
     "index_rows",
+    "map_tensors",
     "names",
     "options",
     "options_of",
@@ -59,6 +61,7 @@ def register_attention(name: str) -> Callable[[Type[Attention]], Type[Attention]
                 )
             if option.name in taken and taken[option.name].field is not option.field:
                 raise ValueError(f"the attention {name!r} redefines the option {option.name!r} of another mechanism")
+        cls.name = name
         _MECHANISMS[name] = cls
         return cls
 

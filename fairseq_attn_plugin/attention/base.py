@@ -15,13 +15,14 @@ the hypotheses of one step in beam search. ``memory`` holds one entry per senten
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple, Optional, Type, TypeVar
+from typing import Any, Callable, ClassVar, Dict, NamedTuple, Optional, Type, TypeVar
 
 from torch import Tensor, nn
 
+from ..errors import OptionError
 from .normalizers import log_of_weights, log_softmax
 
-__all__ = ["Attention", "AttentionConfig", "AttentionOutput", "index_rows"]
+__all__ = ["Attention", "AttentionConfig", "AttentionOutput", "Penalty", "index_rows", "map_tensors"]
 
 Tensors = TypeVar("Tensors")
 
@@ -33,6 +34,13 @@ class AttentionOutput(NamedTuple):
     weights: Tensor  # [B, T, N], zero on padding
     scores: Tensor  # [B, T, N], before the normaliser; meaningless on padding
     state: Any  # for the next step
+
+
+class Penalty(NamedTuple):
+    """A term that a mechanism adds to the training loss."""
+
+    value: Tensor  # a sum, in nats
+    weight: float  # its factor in the loss
 
 
 @dataclass
@@ -56,6 +64,23 @@ class AttentionConfig:
     hidden_dim: Optional[int] = field(
         default=None, metadata={"help": "width of the additive score (default: the decoder's hidden size)"}
     )
+    bias: str = field(
+        default="",
+        metadata={
+            "help": "added to the scores: any of position, markov, fertility, with commas between (default: none)"
+        },
+    )
+    bias_window: int = field(
+        default=1,
+        metadata={"help": "source positions on either side that the markov and fertility biases see (default: 1)"},
+    )
+    bias_dim: int = field(
+        default=32, metadata={"help": "hidden width of the position and fertility biases (default: 32)"}
+    )
+    fertility_weight: float = field(
+        default=0.1,
+        metadata={"help": "factor of the fertility bias's penalty in the loss; 0 has none (default: 0.1)"},
+    )
 
 
 class Attention(nn.Module):
@@ -63,19 +88,37 @@ class Attention(nn.Module):
 
     Attributes:
         Config: dataclass of the mechanism's options
+        name: what it is registered as
+        takes_biases: whether it has scores for ``--attention-bias``
+        own_normalizer: whether its definition says how scores become weights, so that there is none to choose
         recurrent: whether a step needs the state that the step before it returned; then T is 1 in time
         normalized: whether the weights of a sentence with at least one word sum to one
         scores_are_logits: whether the weights are the chosen normaliser of the scores that ``step`` returns
+
+    The last three may depend on options. Raises OptionError for options that the mechanism cannot take.
     """
 
     Config: ClassVar[Type[AttentionConfig]] = AttentionConfig
-    recurrent: ClassVar[bool] = False
-    normalized: ClassVar[bool] = True
-    scores_are_logits: ClassVar[bool] = False
+    name: ClassVar[str] = ""
+    takes_biases: ClassVar[bool] = False
+    own_normalizer: ClassVar[bool] = False
+    recurrent: bool = False
+    normalized: bool = True
+    scores_are_logits: bool = False
 
     def __init__(self, query_dim: int, memory_dim: int, config: AttentionConfig):
         super().__init__()
         self.query_dim, self.memory_dim, self.config = query_dim, memory_dim, config
+        if config.bias and not self.takes_biases:
+            raise OptionError(
+                f"--attention-bias {config.bias}: {self.name} attention has no scores that a bias could be added to; "
+                "leave it out, or choose another --attention"
+            )
+        if config.normalizer != "softmax" and self.own_normalizer:
+            raise OptionError(
+                f"--attention-normalizer {config.normalizer}: {self.name} attention says itself how scores become "
+                "weights; leave it out, or choose another --attention"
+            )
 
     def precompute(self, encodings: Tensor, pad_mask: Optional[Tensor] = None) -> Any:
         """All work that does not depend on the query.
@@ -106,6 +149,20 @@ class Attention(nn.Module):
         """
         raise NotImplementedError
 
+    def penalties(self, memory: Any, weights: Tensor, step_mask: Optional[Tensor] = None) -> Dict[str, Penalty]:
+        """Terms of the training loss that depend on the weights of whole sentences, by name.
+
+        Args:
+            memory: from :meth:`precompute`
+            weights: ``[B, T, N]``, of all steps
+            step_mask: ``[B, T]``, True on steps beyond a sentence's end
+        """
+        return {}
+
+    def parameter_penalties(self) -> Dict[str, Penalty]:
+        """Terms of the loss per word that depend on parameters only, by name."""
+        return {}
+
     def log_weights(self, weights: Tensor, scores: Tensor, pad_mask: Optional[Tensor] = None) -> Tensor:
         """log p(z = j) where the weights are read as the distribution of a latent alignment z.
 
@@ -124,9 +181,16 @@ class Attention(nn.Module):
         return log_of_weights(weights, mask)
 
 
-def index_rows(tensors: Tensors, index: Tensor) -> Tensors:
-    """Selects rows (dimension 0) of every tensor of a memory or state: the one function behind beam reordering."""
+def map_tensors(function: Callable[[Tensor], Tensor], tensors: Tensors) -> Tensors:
+    """Applies ``function`` to every tensor of a memory or state, which may hold further ones, or None."""
     if tensors is None:
         return tensors
-    rows = (None if t is None else t.index_select(0, index) for t in tensors)  # type: ignore[attr-defined]
-    return type(tensors)(*rows)
+    if isinstance(tensors, Tensor):
+        return function(tensors)  # type: ignore[return-value]
+    parts = (map_tensors(function, part) for part in tensors)  # type: ignore[attr-defined]
+    return type(tensors)(*parts)
+
+
+def index_rows(tensors: Tensors, index: Tensor) -> Tensors:
+    """Selects rows (dimension 0) of every tensor of a memory or state: the one function behind beam reordering."""
+    return map_tensors(lambda tensor: tensor.index_select(0, index), tensors)

@@ -29,13 +29,14 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import OptionError
-from ..ops.deferred import matmul, matmul_transposed, share
+from ..ops.deferred import matmul_transposed, share
 from ..ops.pair_pooling import chebyshev_nodes, pooled_basis, pooled_tanh
 from ..ops.tanh import by_sigmoid
 from . import register_attention
-from .base import Attention, AttentionConfig, AttentionOutput
-from .normalizers import build_normalizer
-from .scores import GeneralScore, build_score, projection
+from .base import AttentionConfig
+from .biases import BiasMemory
+from .scored import ScoredAttention
+from .scores import GeneralScore, projection
 
 __all__ = ["ADMConfig", "ADMMemory", "AdditiveDensityMatrix", "MultiplicativeDensityMatrix"]
 
@@ -65,14 +66,14 @@ class ADMMemory(NamedTuple):
     pairs: Tensor  # pooled: the means over pairs [B, N, F]; direct: L_jk, [B, N, N, D]
     length: Tensor  # [B, 1, 1], number of words n
     pad_mask: Optional[Tensor]  # [B, N]
+    bias: Optional[BiasMemory] = None
 
 
-class DensityMatrixAttention(Attention):
+class DensityMatrixAttention(ScoredAttention):
     """What mqt and aqt share: the projected encodings, the diagonal and the mean."""
 
     Config = ADMConfig
     scores_are_logits = True
-    default_score: ClassVar[str]
     config: ADMConfig
 
     def __init__(self, query_dim: int, memory_dim: int, config: ADMConfig):
@@ -87,8 +88,6 @@ class DensityMatrixAttention(Attention):
             raise OptionError(
                 f"--adm-chunk-size {config.chunk_size}: must be 0 (chosen by the cache) or a number of positions"
             )
-        self.score = build_score(config.score or self.default_score, query_dim, memory_dim, config.hidden_dim)
-        self.normalize = build_normalizer(config.normalizer)
         # `general` scores against the very same keys W_m h_j; any other score needs the projection beside its own
         # parameters.
         self.projection = None if self._general else projection(memory_dim, query_dim, bias=False)
@@ -101,7 +100,7 @@ class DensityMatrixAttention(Attention):
     def _direct(self) -> bool:
         return self.config.pairing == "direct"
 
-    def precompute(self, encodings: Tensor, pad_mask: Optional[Tensor] = None) -> ADMMemory:
+    def _memorize(self, encodings: Tensor, pad_mask: Optional[Tensor]) -> ADMMemory:
         diagonal = self.score.precompute(encodings)
         keys = diagonal if self.projection is None else self.projection(encodings)
         if pad_mask is None:
@@ -116,17 +115,14 @@ class DensityMatrixAttention(Attention):
         # Divided here, not at the end: sums over many positions could leave float16's range.
         return ADMMemory(share(encodings), None if folded else share(diagonal), share(pairs / length), length, pad_mask)
 
-    def step(
-        self, query: Tensor, memory: ADMMemory, state: None = None, positions: Optional[Tensor] = None
-    ) -> AttentionOutput:
+    def _score(self, query: Tensor, memory: ADMMemory) -> Tensor:
         if self._direct:
             scores = self._direct_sums(query, memory.pairs, _absent_pairs(memory)) / memory.length
         else:
             scores = matmul_transposed(self._features(query), memory.pairs)
         if memory.diagonal is not None:
             scores = scores + self.score(query, memory.diagonal) / memory.length
-        weights = self.normalize(scores, None if memory.pad_mask is None else memory.pad_mask.unsqueeze(1))
-        return AttentionOutput(matmul(weights, memory.encodings), weights, scores, None)
+        return scores
 
     def _pool(self, keys: Tensor, pad_mask: Optional[Tensor]) -> Tuple[bool, Tensor]:
         """The query-independent factor of the column sums, ``[B, N, F]``, and whether the diagonal is in it already."""

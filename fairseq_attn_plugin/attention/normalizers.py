@@ -18,7 +18,7 @@ from torch import Tensor
 
 from ..errors import OptionError
 
-__all__ = ["LOG_ZERO", "build_normalizer", "log_of_weights", "log_softmax", "normalizer_names"]
+__all__ = ["LOG_ZERO", "build_normalizer", "in_full", "log_of_weights", "log_softmax", "normalizer_names"]
 
 Normalizer = Callable[[Tensor, Optional[Tensor]], Tensor]
 
@@ -32,12 +32,13 @@ LOG_ZERO = -1e4
 _SMALLEST = 1e-30
 
 
-def _in_full(x: Tensor) -> Tensor:
+def in_full(x: Tensor) -> Tensor:
+    """Half precision to float32, all else as it is."""
     return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
 
 
 def _masked(scores: Tensor, pad_mask: Optional[Tensor], activation: Callable[..., Tensor], fill: float) -> Tensor:
-    x = _in_full(scores)
+    x = in_full(scores)
     if pad_mask is None:
         return activation(x, dim=-1).type_as(scores)
     # A finite fill keeps a row of padding only free of NaN, forward and backward; its weights become zero below.
@@ -47,7 +48,7 @@ def _masked(scores: Tensor, pad_mask: Optional[Tensor], activation: Callable[...
 
 def log_softmax(scores: Tensor, pad_mask: Optional[Tensor]) -> Tensor:
     """log softmax over the real positions, in float32 or better; ``LOG_ZERO`` on padding."""
-    x = _in_full(scores)
+    x = in_full(scores)
     if pad_mask is None:
         return x.log_softmax(-1)
     return x.masked_fill(pad_mask, torch.finfo(torch.float32).min).log_softmax(-1).masked_fill(pad_mask, LOG_ZERO)
@@ -56,7 +57,7 @@ def log_softmax(scores: Tensor, pad_mask: Optional[Tensor]) -> Tensor:
 def log_of_weights(weights: Tensor, pad_mask: Optional[Tensor]) -> Tensor:
     """log of any normaliser's weights, in float32 or better; ``LOG_ZERO`` on padding, log 1e-30 where a weight is
     less than that (sparse normalisers give exact zeros)."""
-    logs = _in_full(weights).clamp(min=_SMALLEST).log()
+    logs = in_full(weights).clamp(min=_SMALLEST).log()
     return logs if pad_mask is None else logs.masked_fill(pad_mask, LOG_ZERO)
 
 

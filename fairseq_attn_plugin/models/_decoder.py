@@ -20,7 +20,7 @@ from fairseq.models import FairseqIncrementalDecoder
 from fairseq.modules import AdaptiveSoftmax, FairseqDropout
 from torch import Tensor, nn
 
-from ..attention import Attention, AttentionOutput, index_rows
+from ..attention import Attention, AttentionOutput, Penalty, index_rows, map_tensors
 from ..ops.deferred import linear, share
 from ..ops.lstm_cell import lstm_cell
 from ..ops.tanh import tanh
@@ -45,6 +45,7 @@ class Decoded(NamedTuple):
     weights: Optional[Tensor]  # [R, T, N], of the attention
     scores: Optional[Tensor]  # [R, T, N], before its normaliser
     state: DecoderState  # after the last step
+    penalties: Optional[Dict[str, Penalty]] = None  # of the attention, where whole targets were decoded
 
 
 class LSTMDecoder(FairseqIncrementalDecoder):
@@ -131,7 +132,8 @@ class LSTMDecoder(FairseqIncrementalDecoder):
         incremental_state: Optional[Dict[str, Any]] = None,
         **unused: Any,
     ) -> Tuple[Tensor, Dict[str, Any]]:
-        """Returns logits ``[B, T, V]`` and ``{"attn": [weights]}``, weights ``[B, T, N]`` (None without attention).
+        """Returns logits ``[B, T, V]`` and ``{"attn": [weights]}``, weights ``[B, T, N]`` (None without attention), and
+        ``"penalties"`` where the attention has such.
 
         With ``incremental_state`` only what follows its last step is decoded: one token, or at first the whole prefix.
         """
@@ -150,7 +152,10 @@ class LSTMDecoder(FairseqIncrementalDecoder):
         outputs = decoded.features
         if self.additional_fc is not None:
             outputs = self.dropout_out_module(self.additional_fc(outputs))
-        return outputs, {"attn": [decoded.weights if self.training or self.need_attn else None]}
+        extra: Dict[str, Any] = {"attn": [decoded.weights if self.training or self.need_attn else None]}
+        if decoded.penalties:
+            extra["penalties"] = decoded.penalties
+        return outputs, extra
 
     def decode(
         self,
@@ -183,6 +188,9 @@ class LSTMDecoder(FairseqIncrementalDecoder):
             decoded = self._decode_stepwise(embeddings, memory, state, positions, recurrent)
         if incremental_state is not None:
             self.set_incremental_state(incremental_state, "state", decoded.state)  # type: ignore[arg-type]
+        elif self.attention is not None and decoded.weights is not None and len(decoded.weights) == len(memory[0]):
+            beyond_end = prev_output_tokens.eq(self.dictionary.pad())  # as in the target, which lies one step ahead
+            decoded = decoded._replace(penalties=self.attention.penalties(memory, decoded.weights, beyond_end))
         return decoded
 
     def combine(self, context: Tensor, hidden: Tensor) -> Tensor:
@@ -227,12 +235,8 @@ class LSTMDecoder(FairseqIncrementalDecoder):
         def by_row(x: Tensor) -> Tensor:
             return x.reshape(rows, steps, *x.shape[2:])
 
-        if state is not None:
-            state = type(state)(*(None if x is None else by_sentence(x) for x in state))
-        out = self.attention.step(by_sentence(query), memory, state, by_sentence(positions))
-        new_state = out.state
-        if new_state is not None:
-            new_state = type(new_state)(*(None if x is None else x.reshape(rows, 1, *x.shape[2:]) for x in new_state))
+        out = self.attention.step(by_sentence(query), memory, map_tensors(by_sentence, state), by_sentence(positions))
+        new_state = map_tensors(lambda x: x.reshape(rows, 1, *x.shape[2:]), out.state)
         return AttentionOutput(by_row(out.context), by_row(out.weights), by_row(out.scores), new_state)
 
     def _decode_at_once(self, embeddings: Tensor, memory: Any, state: DecoderState, positions: Tensor) -> Decoded:
@@ -341,9 +345,7 @@ class LSTMDecoder(FairseqIncrementalDecoder):
         """Takes over the states of the hypotheses that survive a step of beam search."""
         state: Optional[DecoderState] = self.get_incremental_state(incremental_state, "state")
         if state is not None:
-            moved = index_rows(DecoderState(state.hidden, state.cell, state.feed, None), new_order)
-            moved = moved._replace(attention=index_rows(state.attention, new_order))
-            self.set_incremental_state(incremental_state, "state", moved)  # type: ignore[arg-type]
+            self.set_incremental_state(incremental_state, "state", index_rows(state, new_order))  # type: ignore[arg-type]
 
     def make_generation_fast_(self, need_attn: bool = False, **unused: Any) -> None:
         """fairseq's word that generation begins: the weights are returned only where alignments are asked for."""

@@ -19,6 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ..attention import Penalty
 from ..attention.normalizers import LOG_ZERO
 from ..errors import OptionError
 from ..ops.mixture_nll import Alignments, mixture_log_probs
@@ -48,6 +49,7 @@ class LatentAlignments(NamedTuple):
     scores: Tensor  # [B, T, N], the attention's, before its normaliser
     log_posterior: Optional[Tensor] = None  # [B, T, N], log q(z_t = j | x, y)
     posterior_scores: Optional[Tensor] = None  # [B, T, N], before the softmax
+    penalties: Optional[Dict[str, Penalty]] = None  # of the prior's attention
 
     def words(self, target: Tensor, pad: int, index: Optional[Tensor] = None) -> Alignments:
         """The words ``target`` ``[B, T]`` with all alignments, or with those of ``index`` ``[B, T, K]``."""
@@ -173,6 +175,7 @@ class LatentDecoder(LSTMDecoder):
             decoded.weights,
             log_prior,
             scores,
+            penalties=decoded.penalties,
         )
 
     def _warn(self, encoder_out: EncoderOut) -> None:

@@ -1,8 +1,9 @@
 """LSTM encoder-decoder models with any attention mechanism, and the named architectures.
 
 ``attn_lstm`` has stock fairseq ``lstm``'s options and defaults plus ``--attention`` and its own; ``lstm_soft``,
-``lstm_adm`` and ``lstm_adm_aqt`` are the same model with the sizes of the attention-density-matrix paper. Each is a
-dataclass model, so that ``fairseq-train --arch NAME`` and ``model: {_name: NAME}`` in YAML mean the same.
+``lstm_adm`` and ``lstm_adm_aqt`` are the same model with the sizes of the attention-density-matrix paper,
+``lstm_structured`` and ``lstm_sigmoid`` with those of the structured-attention paper. Each is a dataclass model, so
+that ``fairseq-train --arch NAME`` and ``model: {_name: NAME}`` in YAML mean the same.
 """
 
 from dataclasses import dataclass, field, make_dataclass
@@ -282,3 +283,20 @@ PAPER_SIZES: Dict[str, Any] = {
 register_architecture("lstm_soft", attention="soft", **PAPER_SIZES)(AttnLSTMModel)
 register_architecture("lstm_adm", attention="mqt", **PAPER_SIZES)(AttnLSTMModel)
 register_architecture("lstm_adm_aqt", attention="aqt", **PAPER_SIZES)(AttnLSTMModel)
+
+# Kim et al. 2017, "Structured Attention Networks", section 4.2 and appendix: unidirectional LSTMs of 500 units, without
+# input feeding.
+STRUCTURED_SIZES: Dict[str, Any] = {
+    "input_feeding": "none",
+    "dropout": 0.3,
+    "encoder_embed_dim": 500,
+    "encoder_hidden_size": 500,
+    "encoder_layers": 2,
+    "decoder_embed_dim": 500,
+    "decoder_hidden_size": 500,
+    "decoder_layers": 2,
+    "decoder_out_embed_dim": 500,
+}
+
+register_architecture("lstm_structured", attention="structured", **STRUCTURED_SIZES)(AttnLSTMModel)
+register_architecture("lstm_sigmoid", attention="sigmoid", **STRUCTURED_SIZES)(AttnLSTMModel)

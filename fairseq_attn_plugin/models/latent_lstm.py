@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from ..attention import attention_class
+from ..attention import Attention
 from ..attention.normalizers import log_softmax
 from ..errors import OptionError
 from ..ops.mixture_nll import log_likelihoods
@@ -111,10 +111,6 @@ class LatentLSTMModel(AttnLSTMModel):
             )
         if not _boolean("--decoder-attention", cfg.decoder_attention):
             raise OptionError("--decoder-attention False: a latent alignment model's prior is its attention")
-        if not attention_class(cfg.attention).normalized:
-            raise OptionError(
-                f"--attention {cfg.attention}: its weights do not sum to one, so that they are no prior of an alignment"
-            )
         for name, known in (("prediction", PREDICTIONS), ("alignment", ALIGNMENTS)):
             value = cfg[f"latent_{name}"]
             if value not in known:
@@ -128,6 +124,17 @@ class LatentLSTMModel(AttnLSTMModel):
         for name in ("posterior_hidden_size", "posterior_layers"):
             if cfg[name] is not None and cfg[name] < 1:
                 raise OptionError(f"--{name.replace('_', '-')} {cfg[name]}: must be at least 1")
+
+    @classmethod
+    def build_attention(cls, cfg: Any, query_dim: int, memory_dim: int) -> Optional[Attention]:
+        attention = super().build_attention(cfg, query_dim, memory_dim)
+        if attention is not None and not attention.normalized:
+            further = "; with --structured-scale 1 they do" if cfg.attention == "structured" else ""
+            raise OptionError(
+                f"--attention {cfg.attention}: its weights do not sum to one, so that they are no prior of an "
+                f"alignment{further}"
+            )
+        return attention
 
     @classmethod
     def build_model(cls, cfg: Any, task: Any) -> "LatentLSTMModel":

@@ -75,8 +75,11 @@ def chain_log_odds(
 
 
 def _choose(fields: Tensor) -> str:
-    # A processor pays for elements, a GPU for launches: 4 N of them in the recursion, about 8 log2(N) in the scan.
-    return "scan" if fields.device.type == "cuda" and fields.size(1) > 8 else "recursion"
+    # A GPU pays for launches: 4 N of them in the recursion, about 8 log2(N) in the scan. A processor pays for elements,
+    # too, of which the scan has log2(N) times as many: there it is for few chains.
+    rows, size = fields.shape
+    few = fields.device.type != "cpu" or rows <= 40
+    return "scan" if few and size > 16 else "recursion"
 
 
 class _ChainLogOdds(Function):

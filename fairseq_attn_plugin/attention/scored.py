@@ -1,0 +1,81 @@
+"""What mechanisms that score source positions share: score, add biases, turn scores into weights, average.
+
+A mechanism derives from :class:`ScoredAttention` and says what it keeps of a sentence, how it scores, and, where that
+is not ``--attention-normalizer``, how scores become weights. Biases (:mod:`fairseq_attn_plugin.attention.biases`) then
+work with it as with any other.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Dict, Optional
+
+from torch import Tensor
+
+from ..ops.deferred import matmul
+from .base import Attention, AttentionConfig, AttentionOutput, Penalty
+from .biases import BiasState, build_biases
+from .normalizers import build_normalizer
+from .scores import build_score
+
+__all__ = ["ScoredAttention", "position_mask"]
+
+
+class ScoredAttention(Attention):
+    """scores = score(s, h_j) + biases,   a = weigh(scores),   c = sum_j a_j h_j.
+
+    The memory of a derived class is a NamedTuple with at least the fields ``encodings``, ``pad_mask`` and ``bias``
+    (default None).
+    """
+
+    takes_biases = True
+    default_score: ClassVar[str] = "general"
+
+    def __init__(self, query_dim: int, memory_dim: int, config: AttentionConfig):
+        super().__init__(query_dim, memory_dim, config)
+        self.score = build_score(config.score or self.default_score, query_dim, memory_dim, config.hidden_dim)
+        self.normalize = build_normalizer(config.normalizer)
+        self.biases = build_biases(config, memory_dim)
+        if self.biases is not None:
+            self.recurrent = self.biases.recurrent
+
+    def _memorize(self, encodings: Tensor, pad_mask: Optional[Tensor]) -> Any:
+        """What :meth:`precompute` keeps of a batch of sentences, but for the biases."""
+        raise NotImplementedError
+
+    def _score(self, query: Tensor, memory: Any) -> Tensor:
+        """Scores ``[B, T, N]`` of queries ``[B, T, Ds]``; meaningless on padding."""
+        raise NotImplementedError
+
+    def _weigh(self, scores: Tensor, query: Tensor, memory: Any, positions: Optional[Tensor]) -> Tensor:
+        """Weights ``[B, T, N]``, zero on padding, of scores to which the biases are added."""
+        return self.normalize(scores, position_mask(memory.pad_mask))
+
+    def precompute(self, encodings: Tensor, pad_mask: Optional[Tensor] = None) -> Any:
+        memory = self._memorize(encodings, pad_mask)
+        return memory if self.biases is None else memory._replace(bias=self.biases.precompute(encodings, pad_mask))
+
+    def initial_state(self, memory: Any) -> Optional[BiasState]:
+        return None if self.biases is None else self.biases.initial_state(memory.encodings)
+
+    def step(
+        self,
+        query: Tensor,
+        memory: Any,
+        state: Optional[BiasState] = None,
+        positions: Optional[Tensor] = None,
+    ) -> AttentionOutput:
+        scores = self._score(query, memory)
+        if self.biases is not None:
+            scores = scores + self.biases(memory.bias, state, positions)
+        weights = self._weigh(scores, query, memory, positions)
+        if self.biases is not None:
+            state = self.biases.advance(state, weights)
+        return AttentionOutput(matmul(weights, memory.encodings), weights, scores, state)
+
+    def penalties(self, memory: Any, weights: Tensor, step_mask: Optional[Tensor] = None) -> Dict[str, Penalty]:
+        return {} if self.biases is None else self.biases.penalties(memory.bias, weights, step_mask)
+
+
+def position_mask(pad_mask: Optional[Tensor]) -> Optional[Tensor]:
+    """``[B, N]`` to the ``[B, 1, N]`` that goes with scores."""
+    return None if pad_mask is None else pad_mask.unsqueeze(1)

@@ -1,0 +1,92 @@
+"""Structured and sigmoid attention (Kim, Denton, Hoang and Rush 2017, "Structured Attention Networks").
+
+Every source position has a binary variable z_j, whether the decoder attends there, instead of all positions sharing one
+categorical variable:
+
+    structured  z is a linear-chain CRF whose unary potentials are the scores and whose transition potentials
+                t[from, to] are trained, so that neighbours may be attended together; the weights are lambda p(z_j = 1)
+                normalised over the source
+    sigmoid     the z_j are independent: a_j = sigmoid(score_j), normalised by nothing
+
+lambda is ``--structured-scale``; with 1 the weights are a distribution.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import ClassVar, Dict, Optional
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ..errors import OptionError
+from ..ops.chain_crf import chain_log_odds
+from . import register_attention
+from .base import AttentionConfig, Penalty
+from .normalizers import in_full
+from .scored import position_mask
+from .soft import SoftAttention, SoftMemory
+
+__all__ = ["SigmoidAttention", "StructuredAttention", "StructuredConfig"]
+
+
+@dataclass
+class StructuredConfig(AttentionConfig):
+    prefix: ClassVar[str] = "structured"
+
+    scale: float = field(
+        default=2.0,
+        metadata={"help": "lambda, the sum of structured attention's weights (default: 2, as in the paper)"},
+    )
+    l2: float = field(
+        default=0.005,
+        metadata={"help": "factor of the squared transition potentials, halved, in the loss per word (default: 0.005)"},
+    )
+
+
+@register_attention("structured")
+class StructuredAttention(SoftAttention):
+    """Marginals of a chain over the source; see the module's text and :mod:`fairseq_attn_plugin.ops.chain_crf`."""
+
+    Config = StructuredConfig
+    own_normalizer = True
+    scores_are_logits = False
+    config: StructuredConfig
+
+    def __init__(self, query_dim: int, memory_dim: int, config: StructuredConfig):
+        super().__init__(query_dim, memory_dim, config)
+        for option, value, right in (
+            ("scale", config.scale, 0 < config.scale < math.inf),
+            ("l2", config.l2, 0 <= config.l2 < math.inf),
+        ):
+            if not right:
+                raise OptionError(
+                    f"--structured-{option} {value}: must be {'above 0' if option == 'scale' else '0 or more'}"
+                )
+        self.transitions = nn.Parameter(torch.empty(2, 2).uniform_(-0.1, 0.1))
+        self.normalized = config.scale == 1.0
+
+    def _weigh(self, scores: Tensor, query: Tensor, memory: SoftMemory, positions: Optional[Tensor]) -> Tensor:
+        mask = position_mask(memory.pad_mask)
+        odds = chain_log_odds(scores, self.transitions, mask)
+        # p_j / sum_k p_k as a softmax of logarithms: also where all marginals underflow
+        weights = self.normalize(F.logsigmoid(odds), mask)
+        return (self.config.scale * weights).type_as(scores)
+
+    def parameter_penalties(self) -> Dict[str, Penalty]:
+        return {"transition_penalty": Penalty(0.5 * in_full(self.transitions).square().sum(), self.config.l2)}
+
+
+@register_attention("sigmoid")
+class SigmoidAttention(SoftAttention):
+    """a_j = sigmoid(score_j)."""
+
+    own_normalizer = True
+    normalized = False
+    scores_are_logits = False
+
+    def _weigh(self, scores: Tensor, query: Tensor, memory: SoftMemory, positions: Optional[Tensor]) -> Tensor:
+        weights = torch.sigmoid(scores)
+        return weights if memory.pad_mask is None else weights.masked_fill(memory.pad_mask.unsqueeze(1), 0.0)
