@@ -52,6 +52,8 @@ TARGETS = (
     Target("latent_decode", "top-5", "soft", "time", "at most", 2.0),
     Target("aqt", "pooled", "direct", "throughput", "at least", 30.0),
     Target("aqt", "pooled", "direct", "difference", "at most", 1e-5),
+    Target("chain", "chain_log_odds", "loop", "throughput", "at least", 1.0),
+    Target("chain", "chain_log_odds", "torch-struct", "throughput", "at least", 1.0),
     Target("memory", "soft", "N", "growth", "at most", 1.0),
     Target("memory", "mqt", "N", "growth", "at most", 1.0),
     Target("memory", "aqt", "N", "growth", "at most", 1.0),
@@ -78,6 +80,12 @@ def _measured(target: Target, sections: Mapping[str, Any]) -> Iterator[tuple[Opt
         value = section["max_relative_difference" if target.quantity == "difference" else "speedup"]
         value = value if target.quantity == "difference" else value["median"]
         yield None, value, target.holds(value)
+    elif target.section == "chain":
+        for measured in section.values():
+            ratio = measured["time_ratio"].get(target.baseline)
+            if ratio is not None:
+                value = _ratio(ratio["rounds"], target.quantity)
+                yield None, value, target.holds(value)
     elif target.section == "memory":
         mechanism = section["mechanisms"].get(target.system)
         if mechanism is not None:
@@ -127,6 +135,8 @@ def markdown(report: Mapping[str, Any]) -> str:
             parts += [f"## {title}", _compared(sections[name], list(baselines))]
     if "aqt" in sections:
         parts += ["## aqt: pooled against direct pairing", _aqt(sections["aqt"])]
+    if "chain" in sections:
+        parts += ["## Marginals of two-state chains, forward and backward", _chain(sections["chain"])]
     if "memory" in sections:
         parts += ["## Peak memory of attention, forward and backward", _memory(sections["memory"])]
     parts += ["## Targets", _verdicts(report["targets"])]
@@ -193,6 +203,20 @@ def _aqt(section: Mapping[str, Any]) -> str:
         f"Speed-up {speedup['median']:.1f} ({speedup['min']:.1f}–{speedup['max']:.1f}). "
         f"Largest relative difference: {', '.join(f'{name} {value:.1e}' for name, value in worst)}"
     )
+
+
+def _chain(section: Mapping[str, Any]) -> str:
+    others = list(next(iter(section.values()))["time_ratio"])
+    rows = [
+        [
+            shape,
+            *(f"{1000 * seconds['median']:.2f}" for seconds in measured["seconds"].values()),
+            *(_speed(measured["time_ratio"][name]["rounds"]) for name in others),
+        ]
+        for shape, measured in section.items()
+    ]
+    names = next(iter(section.values()))["seconds"]
+    return table(["chains x length", *(f"{name}, ms" for name in names), *(f"× {name}" for name in others)], rows)
 
 
 def _memory(section: Mapping[str, Any]) -> str:

@@ -26,6 +26,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import torch
 from _bench_attention import aqt_section, memory_section
+from _bench_chain import chain_section
+from _bench_chain import systems as systems_of_chains
 from _bench_latent import OBJECTIVES, PREDICTIONS, latent_sections
 from _bench_measure import environment
 from _bench_report import SOFT, STOCK, UNFED, judge, markdown
@@ -36,7 +38,7 @@ from tqdm import tqdm
 import fairseq_attn_plugin  # noqa: F401  (registers the architectures)
 from fairseq_attn_plugin.errors import OptionError
 
-SECTIONS = ("train", "decode", "latent", "aqt", "memory")
+SECTIONS = ("train", "decode", "latent", "aqt", "chain", "memory")
 FED_CONTEXT = "lstm_soft:input_feeding=context"
 MECHANISMS = ["soft", "mqt", "aqt", "mqt:chunk_size=8", "aqt:chunk_size=8"]
 DEFAULT_ARCHS = (STOCK, SOFT, FED_CONTEXT, UNFED, "lstm_adm", "lstm_adm_aqt")
@@ -59,6 +61,8 @@ QUICK = {
     "memory_steps": 2,
     "latent_batch": 3,
     "latent_length": 5,
+    "chain_rows": [3],
+    "chain_lengths": [1, 5],
 }
 
 
@@ -114,6 +118,8 @@ def make_parser() -> argparse.ArgumentParser:
     add("--latent-length", type=positive, default=25, help="source and target length of the latent section (25)")
     add("--aqt-positions", type=positive, default=200, help="N and T of the aqt section (200)")
     add("--aqt-batch", type=positive, default=4)
+    add("--chain-rows", type=number_list, default=[80, 2000], help="chains of the chain section (80,2000)")
+    add("--chain-lengths", type=number_list, default=[10, 25, 50, 100, 200], help="their lengths (10,25,50,100,200)")
     add("--attention-width", type=positive, default=256, help="D of the aqt and memory sections (256)")
     add("--aqt-rounds", type=positive, default=2, help="rounds of the aqt section (2)")
     add("--mechanisms", nargs="+", default=MECHANISMS, help="of the memory section")
@@ -181,6 +187,10 @@ def measure(settings: dict[str, Any], systems: dict[str, System], device: torch.
         "decode": turns,
         "latent": (settings["rounds"] + settings["warmup"]) * (len(settings["objectives"]) + len(PREDICTIONS)),
         "aqt": 2 * settings["aqt_rounds"],
+        "chain": (settings["rounds"] + max(1, settings["warmup"]))
+        * len(systems_of_chains())
+        * len(settings["chain_rows"])
+        * len(settings["chain_lengths"]),
         "memory": len(settings["mechanisms"]) * len(settings["memory_lengths"]),
     }
     sections: dict[str, Any] = {}
@@ -198,7 +208,7 @@ def measure(settings: dict[str, Any], systems: dict[str, System], device: torch.
                 sections[name] = run(systems, settings, device, tick)
         if "latent" in settings["sections"]:
             sections.update(latent_sections(settings, device, tick))
-        for name, alone in (("aqt", aqt_section), ("memory", memory_section)):
+        for name, alone in (("aqt", aqt_section), ("chain", chain_section), ("memory", memory_section)):
             if name in settings["sections"]:
                 sections[name] = alone(settings, device, tick)
         bar.update(int(started))

@@ -2,7 +2,6 @@
 masks, no batching."""
 
 import itertools
-import math
 
 import torch
 
@@ -85,34 +84,6 @@ def chain_marginals(potentials, transitions):
         total = total + torch.exp(energy)
         ones = [one + label * torch.exp(energy) for one, label in zip(ones, labels)]
     return torch.stack([one / total for one in ones])
-
-
-def torch_struct_marginals(struct, potentials, transitions):
-    """p(z_j = 1) ``[R, N]`` by PyPI's torch-struct, whose chain has one potential per edge [from, to].
-
-    A position without potential behind the last one gives the chain of one position an edge, and the last position its
-    end potential.
-    """
-    rows, size = potentials.shape
-    edges = transitions.t().expand(rows, size, 2, 2).clone()  # torch-struct's order: [to, from]
-    edges[:, :, :, 1] = edges[:, :, :, 1] + potentials.unsqueeze(-1)
-    edges[:, 0] = edges[:, 0] + transitions.mean(dim=0)
-    edges[:, -1] = (edges[:, -1] - transitions.t()) + transitions.mean(dim=1)
-    edges[:, -1, 1] = float("-inf")  # the position added has one label
-    marginals = struct.LinearChainCRF(edges).marginals
-    return marginals.sum(dim=2)[:, :, 1]
-
-
-def coverage_penalty(weights, words):
-    """sum_j log(min(sum_t a_tj, 1)) over the words j of the source (Wu et al. 2016, eq. 14), ``weights[t][j]``.
-
-    ``words[j]`` says whether j is one. A coverage below 1e-6 counts as that.
-    """
-    total = 0.0
-    for j, counts in enumerate(words):
-        if counts:
-            total += math.log(max(min(sum(float(row[j]) for row in weights), 1.0), 1e-6))
-    return total
 
 
 def sequence(name, module, queries, encodings):

@@ -1,11 +1,18 @@
 """Marginals of two-state chains against enumeration, an independent library, and shapes that go wrong elsewhere."""
 
+import sys
+
 import pytest
 import torch
 
 from fairseq_attn_plugin.ops.chain_crf import chain_log_odds
 
 import oracles
+from cli import REPO
+
+sys.path.insert(0, str(REPO / "scripts"))
+
+from _bench_chain import loop, torch_struct
 
 METHODS = ("recursion", "scan")
 methods = pytest.mark.parametrize("method", METHODS)
@@ -45,10 +52,17 @@ def test_gradcheck(method, size):
 @methods
 @pytest.mark.parametrize("size", (1, 2, 17, 100))
 def test_equals_torch_struct(method, size):
-    struct = pytest.importorskip("torch_struct", reason="torch-struct is not installed (extra: dev)")
+    pytest.importorskip("torch_struct", reason="torch-struct is not installed (extra: dev)")
     potentials, transitions = draw(4, size, seed=size)
     marginals = torch.sigmoid(chain_log_odds(potentials, transitions, method=method))
-    torch.testing.assert_close(marginals, oracles.torch_struct_marginals(struct, potentials, transitions))
+    torch.testing.assert_close(marginals, torch_struct(potentials, transitions))
+
+
+@methods
+def test_equals_the_textbook_loop(method):
+    potentials, transitions = draw(4, 30)
+    marginals = torch.sigmoid(chain_log_odds(potentials, transitions, method=method))
+    torch.testing.assert_close(marginals, loop(potentials, transitions))
 
 
 @methods

@@ -44,9 +44,15 @@ def generate(data, checkpoint, *options):
 LEARNERS = [(name, ()) for name in names()] + [("soft", ("--attention-bias", bias)) for bias in BIASES]
 
 
-@pytest.mark.parametrize(("attention", "options"), LEARNERS, ids=lambda value: "-".join(value) if value else "plain")
+@pytest.mark.parametrize(
+    ("attention", "options"),
+    LEARNERS,
+    ids=lambda value: value if isinstance(value, str) else value[-1] if value else "plain",
+)
 def test_learns_and_aligns(attention, options, tiny_data, tmp_path):
-    checkpoint = train(tiny_data, tmp_path, "attn_lstm", "--attention", attention, *options)
+    # weights that do not come from a softmax take longer to become sharp
+    updates = {"sigmoid": 800, "local-p": 800, "structured": 1200}.get(attention, 400)
+    checkpoint = train(tiny_data, tmp_path, "attn_lstm", "--attention", attention, *options, updates=updates)
     one = generate(tiny_data, checkpoint, "--beam", 5, "--batch-size", 1, "--print-alignment", "hard")
     right = sum(one["H"][i][1] == one["T"][i][0] for i in one["T"])
     assert right >= 0.9 * len(one["T"]), f"{right} of {len(one['T'])} lines right"
