@@ -300,3 +300,20 @@ STRUCTURED_SIZES: Dict[str, Any] = {
 
 register_architecture("lstm_structured", attention="structured", **STRUCTURED_SIZES)(AttnLSTMModel)
 register_architecture("lstm_sigmoid", attention="sigmoid", **STRUCTURED_SIZES)(AttnLSTMModel)
+
+# 128 units everywhere: a processor trains it in an hour, for small corpora.
+SMALL_SIZES: Dict[str, Any] = {
+    "attention_score": "additive",
+    "attention_hidden_dim": 128,
+    "dropout": 0.2,
+    "encoder_embed_dim": 128,
+    "encoder_hidden_size": 128,
+    "encoder_layers": 2,
+    "encoder_bidirectional": True,
+    "decoder_embed_dim": 128,
+    "decoder_hidden_size": 128,
+    "decoder_layers": 2,
+    "decoder_out_embed_dim": 128,
+}
+
+register_architecture("attn_lstm_small", **SMALL_SIZES)(AttnLSTMModel)

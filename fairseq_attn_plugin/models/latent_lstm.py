@@ -18,7 +18,15 @@ from ..errors import OptionError
 from ..ops.mixture_nll import log_likelihoods
 from ._encoder import LSTMEncoder, uniform_
 from ._latent_decoder import LatentAlignments, LatentDecoder
-from .attn_lstm import AttnLSTMConfig, AttnLSTMModel, _boolean, _default, _option, register_architecture
+from .attn_lstm import (
+    SMALL_SIZES,
+    AttnLSTMConfig,
+    AttnLSTMModel,
+    _boolean,
+    _default,
+    _option,
+    register_architecture,
+)
 
 __all__ = ["AlignmentPosterior", "LatentLSTMConfig", "LatentLSTMModel"]
 
@@ -249,17 +257,6 @@ PAPER_SIZES: Dict[str, Any] = {
     "decoder_hidden_size": 768,
     "decoder_layers": 2,
     "decoder_out_embed_dim": 768,
-}
-# 128 units everywhere: a processor trains it in an hour, for small corpora.
-SMALL_SIZES: Dict[str, Any] = {
-    **PAPER_SIZES,
-    "attention_hidden_dim": 128,
-    "dropout": 0.2,
-    "encoder_embed_dim": 128,
-    "encoder_hidden_size": 128,
-    "decoder_embed_dim": 128,
-    "decoder_hidden_size": 128,
-    "decoder_out_embed_dim": 128,
 }
 
 register_architecture("lstm_latent", **PAPER_SIZES)(LatentLSTMModel)
