@@ -22,6 +22,10 @@ Options of a trained model.  See :mod:`fairseq_attn_plugin._overrides`.
 
 Soft alignments of references.  See :mod:`fairseq_attn_plugin._scorer`.
 
+Coverage in the scores of beam search.  See :mod:`fairseq_attn_plugin._coverage`.
+
+Penalties of attention mechanisms in the loss of any criterion.  See :mod:`fairseq_attn_plugin._penalties`.
+
 Errors under hydra.  fairseq-hydra-train catches every exception and prints its own report with a trace.
     With ``HYDRA_FULL_ERROR`` set it raises on, and the hook of :mod:`fairseq_attn_plugin.errors` decides.
 """
@@ -33,7 +37,7 @@ from typing import Any, Optional
 
 import torch
 
-from fairseq_attn_plugin import _batches, _multirun, _overrides, _safe_arrays, _scorer, errors
+from fairseq_attn_plugin import _batches, _coverage, _multirun, _overrides, _penalties, _safe_arrays, _scorer, errors
 
 
 def install() -> None:
@@ -45,6 +49,8 @@ def install() -> None:
     _multirun.install()
     _overrides.install()
     _scorer.install()
+    _coverage.install()
+    _penalties.install()
     errors.install_hook()
 
 
