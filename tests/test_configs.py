@@ -216,7 +216,7 @@ def test_objectives_are_swept_and_train_what_the_recipe_trains(tiny_data, tmp_pa
         same_parameters(from_yaml, tiny_data, tmp_path / objective, ARCH="lstm_latent_small", OBJECTIVE=objective)
 
 
-@pytest.mark.parametrize("name", ["iwslt15_adm", "iwslt14_latent"])
+@pytest.mark.parametrize("name", ["iwslt15_adm", "iwslt14_latent", "multi30k_structured"])
 def test_paper_experiment_trains(name, tiny_data, tmp_path):
     checkpoints = train(name, tiny_data, tmp_path)
     assert [Path(path).name for path in checkpoints] == ["checkpoint_best.pt", "checkpoint_last.pt"]

@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+"""Word alignments in the indices of subwords, for fairseq-preprocess --align-suffix and supervised attention.
+
+    fast_align -i corpus -d -o -v > train.words    # or eflomal, or any tool that writes i-j, counted from 0
+    python scripts/subword_alignments.py train.words --source train.bpe.de --target train.bpe.en --out train.bpe.align
+
+``--to-words`` does the opposite (for alignment error rates), ``--check`` only looks whether alignments that are in
+subwords already fit the corpus. Files are read line by line; a mistake is one line that names file and line.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from fairseq_attn_plugin.analysis.subword_links import SUBWORDS, check_file, convert_file
+from fairseq_attn_plugin.errors import OptionError, install_hook
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("alignments", help="a line of links i-j (ipj: only possible) for each sentence pair, from 0")
+    parser.add_argument("--source", required=True, metavar="FILE", help="source side, in subwords")
+    parser.add_argument("--target", required=True, metavar="FILE", help="target side, in subwords")
+    parser.add_argument("--out", metavar="FILE", help="what to write: PREFIX.align for --trainpref PREFIX")
+    parser.add_argument(
+        "--subwords", choices=SUBWORDS, default="bpe", help="how words were split: subword-nmt's @@ (the default), ..."
+    )
+    parser.add_argument("--reverse", action="store_true", help="the links are j-i, target word first")
+    parser.add_argument(
+        "--possible", choices=["drop", "keep"], default="drop", help="links that are only possible (default: drop)"
+    )
+    parser.add_argument("--to-words", action="store_true", help="from links of subwords to links of words")
+    parser.add_argument("--check", action="store_true", help="check links of subwords, and write nothing")
+    args = parser.parse_args()
+    if args.check:
+        if args.out or args.reverse or args.to_words or args.possible != "drop":
+            raise OptionError("--check: writes nothing; leave out --out, --reverse, --possible and --to-words")
+        counts = check_file(args.alignments, args.source, args.target)
+    elif not args.out:
+        raise OptionError("--out is missing: name the file to write, or give --check")
+    else:
+        counts = convert_file(
+            args.alignments,
+            args.source,
+            args.target,
+            args.out,
+            subwords=args.subwords,
+            reverse=args.reverse,
+            keep_possible=args.possible == "keep",
+            words=args.to_words,
+        )
+    print(
+        f"{args.out or args.alignments}: {counts.links} links of {counts.sentences} sentence pairs, "
+        f"{counts.unaligned} of them without any"
+        + (f"; {counts.possible} possible links left out (--possible keep)" if counts.possible else "")
+    )
+
+
+if __name__ == "__main__":
+    install_hook()
+    main()

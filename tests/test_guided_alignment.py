@@ -1,0 +1,477 @@
+"""Supervised attention: both losses against the formulas, batches against single sentences, the schedule, the logs."""
+
+import math
+from types import SimpleNamespace
+
+import pytest
+import torch
+from fairseq.criterions import CRITERION_REGISTRY
+from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
+from fairseq.data import LanguagePairDataset
+from fairseq.data.language_pair_dataset import collate
+from fairseq.logging import metrics
+from fairseq.tasks.translation import TranslationConfig, TranslationTask
+from models_for_tests import build, dictionary, pad_batch
+from omegaconf import OmegaConf
+from test_end_to_end import SIZES, TRAINING
+
+from fairseq_attn_plugin.attention.normalizers import build_normalizer
+from fairseq_attn_plugin.criterions.guided_alignment import (
+    GuidedAlignmentConfig,
+    GuidedAlignmentCriterion,
+    alignment_terms,
+    links_matrix,
+)
+from fairseq_attn_plugin.errors import OptionError
+
+from cli import TINY, USER_DIR, run_cli
+
+LOSSES = ("cross-entropy", "squared")
+PAD, EOS = 1, 2
+# source and target lengths without the end of the sentence, links (source word, target word)
+PAIRS = [
+    ((4, 3), [(0, 0), (3, 2), (1, 2)]),
+    ((2, 4), [(1, 0), (1, 3), (0, 3)]),
+    ((5, 2), []),
+    ((1, 1), [(0, 0)]),
+]
+
+
+def translation_task(**config):
+    config = OmegaConf.structured(TranslationConfig(**{"load_alignments": True, "train_subset": "train", **config}))
+    return TranslationTask(config, dictionary(), dictionary(15))
+
+
+def criterion(task=None, **options):
+    options = {"sentence_avg": False, **options}
+    return GuidedAlignmentCriterion(GuidedAlignmentConfig(**options), task or translation_task())
+
+
+def sentence(number, seed=0):
+    (source, target), links = PAIRS[number]
+    return {
+        "id": number,
+        "source": pad_batch([source + 1], symbols=20, seed=seed + number)[0],
+        "target": pad_batch([target + 1], symbols=15, seed=seed + 50 + number)[0],
+        "alignment": torch.tensor(links, dtype=torch.int32).reshape(-1),
+    }
+
+
+def batch_of(numbers, left=True, **kwargs):
+    return collate([sentence(number) for number in numbers], PAD, EOS, left_pad_source=left, **kwargs)
+
+
+def by_hand(weights, links, loss):
+    """sum over the words with links of D(g, a), one number at a time; weights are nested lists of rows."""
+    total, words, right = 0.0, 0, 0
+    for row, linked in zip(weights, links):
+        if linked:
+            a = [weight / sum(row) for weight in row]
+            g = [1 / len(linked) if j in linked else 0.0 for j in range(len(a))]
+            if loss == "squared":
+                total += 0.5 * sum((x - y) ** 2 for x, y in zip(a, g))
+            else:
+                total -= sum(y * math.log(x) for x, y in zip(a, g) if y)
+            words += 1
+            right += max(range(len(a)), key=a.__getitem__) in linked
+    return total, words, right
+
+
+# --- the formulas
+
+
+def test_worked_example():
+    weights = torch.tensor([[[0.5, 0.25, 0.25], [0.2, 0.2, 1.6], [0.1, 0.8, 0.1]]])
+    links = torch.tensor([[[True, True, False], [False, False, True], [False, False, False]]])
+    cross_entropy = alignment_terms(weights, links)
+    # word 0: g = (1/2, 1/2, 0); word 1: a = (0.1, 0.1, 0.8); word 2 has no links
+    expected = [-0.5 * math.log(0.5) - 0.5 * math.log(0.25), -math.log(0.8), 0.0]
+    assert cross_entropy.losses[0].tolist() == pytest.approx(expected, abs=1e-6)
+    squared = alignment_terms(weights, links, "squared")
+    expected = [0.5 * (0 + 0.0625 + 0.0625), 0.5 * (0.01 + 0.01 + 0.04), 0.0]
+    assert squared.losses[0].tolist() == pytest.approx(expected, abs=1e-6)
+    for terms in (cross_entropy, squared):
+        assert terms.aligned.tolist() == [[True, True, False]]
+        assert terms.correct.tolist() == [[True, True, False]]
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("scale", [1.0, 2.0, 0.3])
+def test_against_the_formulas(loss, scale):
+    draw = torch.Generator().manual_seed(1)
+    weights = scale * torch.randn(3, 5, 6, generator=draw, dtype=torch.float64).softmax(-1)
+    links = torch.rand(3, 5, 6, generator=draw) < 0.25
+    terms = alignment_terms(weights, links, loss)
+    for row in range(3):
+        columns = [[j for j in range(6) if links[row, t, j]] for t in range(5)]
+        total, words, right = by_hand(weights[row].tolist(), columns, loss)
+        assert terms.losses[row].sum().item() == pytest.approx(total, rel=1e-12)
+        assert (terms.aligned[row].sum().item(), terms.correct[row].sum().item()) == (words, right)
+    weights.requires_grad_()
+    assert torch.autograd.gradcheck(lambda w: alignment_terms(w, links, loss).losses, weights)
+
+
+def test_squared_is_least_at_the_links():
+    links = torch.tensor([[[True, False, True, False]]])
+    best = alignment_terms(links / 2.0, links, "squared").losses.item()
+    assert best == 0
+    assert alignment_terms(links / 2.0, links).losses.item() == pytest.approx(math.log(2))  # the entropy of g
+
+
+def test_small_weights_go_on_in_a_straight_line():
+    """log is exact down to 1e-6, and continues with the same value and slope: finite at zero."""
+    links = torch.tensor([[[True, False]]])
+
+    def loss_and_slope(x):
+        weights = torch.tensor([[[x, 1 - x]]], dtype=torch.float64, requires_grad=True)
+        loss = alignment_terms(weights, links).losses.sum()
+        return loss.item(), torch.autograd.grad(loss, weights)[0][0, 0, 0].item()
+
+    assert loss_and_slope(2e-6)[0] == pytest.approx(-math.log(2e-6), rel=1e-9)
+    above, below = loss_and_slope(1e-6 * (1 + 1e-7)), loss_and_slope(1e-6 * (1 - 1e-7))
+    assert above == pytest.approx(below, rel=1e-6)
+    assert loss_and_slope(0.0)[0] == pytest.approx(1 - math.log(1e-6))
+    assert loss_and_slope(0.0)[1] == pytest.approx(-1e6, rel=1e-5)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("name", ["softmax", "sparsemax", "entmax15"])
+def test_gradient_is_finite_where_weights_are_zero(loss, name):
+    scores = torch.tensor([[[4.5, -3.0, 0.0, 5.0], [1.0, 1.1, 0.9, -500.0]]], requires_grad=True)
+    mask = torch.tensor([[[False, False, True, False]]])
+    weights = build_normalizer(name)(scores, mask)
+    links = torch.tensor([[[True, True, False, False], [False, False, False, True]]])
+    terms = alignment_terms(weights, links, loss)
+    assert (weights == 0).sum() >= 3 and terms.losses.isfinite().all()
+    (gradient,) = torch.autograd.grad(terms.losses.sum(), scores)
+    assert gradient.isfinite().all() and gradient[..., 2].eq(0).all()
+    assert gradient[0, 0].abs().sum() > 0 and gradient[0, 0, 0] <= 0
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision(loss, dtype):
+    """In float32, and with gradients that float16 can hold at fairseq's first scale of the loss."""
+    scores = torch.tensor([[[3.0, 1.0, 2.0], [9.0, -9.0, 0.0], [60.0, 0.0, 0.0]]])
+    links = torch.tensor([[[True, False, True], [True, False, False], [False, True, False]]])
+    weights = scores.softmax(-1).to(dtype).requires_grad_()
+    losses = alignment_terms(weights, links, loss).losses
+    assert losses.dtype == torch.float32
+    exact = alignment_terms(scores.softmax(-1), links, loss).losses
+    assert torch.allclose(losses[:, :2], exact[:, :2], atol=4 * torch.finfo(dtype).eps)
+    (gradient,) = torch.autograd.grad(128 * 0.5 * losses.sum(), weights)
+    assert gradient.dtype == dtype and gradient.isfinite().all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("name", ["lstm_soft", "lstm_soft, sparsemax", "lstm_latent_small"])
+def test_model_in_half_precision(name, dtype):
+    model, task = model_and_task(name)
+    sample = batch_of(range(len(PAIRS)))
+    exact = run(model, criterion(task), sample)[2]
+    model.to(dtype)
+    loss, _, sums = run(model, criterion(task), sample)
+    assert sums["alignment_loss"] == pytest.approx(exact["alignment_loss"], rel=2e-2)
+    (128 * loss).backward()
+    assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
+
+
+def test_links_matrix():
+    """fairseq numbers words over the whole batch, b * T + t."""
+    attention = torch.zeros(2, 3, 4)
+    matrix = links_matrix(torch.tensor([[3, 0], [1, 4], [1, 4], [2, 4]]), attention)
+    assert matrix.nonzero().tolist() == [[0, 0, 3], [1, 1, 1], [1, 1, 2]]
+    assert not links_matrix(None, attention).any()
+    assert links_matrix(None, attention).shape == attention.shape
+
+
+# --- the criterion
+
+TRANSFORMER = {
+    "encoder_layers": 1, "decoder_layers": 1, "encoder_embed_dim": 8, "decoder_embed_dim": 8, "dropout": 0.0,
+    "encoder_attention_heads": 2, "decoder_attention_heads": 2, "encoder_ffn_embed_dim": 8, "decoder_ffn_embed_dim": 8,
+    "decoder_output_dim": 8,
+}  # fmt: skip
+ARCHES = {
+    "lstm_soft": {},
+    "lstm_soft, sparsemax": {"attention_normalizer": "sparsemax", "attention_score": "additive"},
+    "lstm_adm": {},
+    "lstm_latent_small": {"attention_hidden_dim": 8},
+    "transformer": TRANSFORMER,
+}
+
+
+def model_and_task(name="lstm_soft"):
+    task = translation_task()
+    torch.manual_seed(5)
+    return build(name.split(",")[0], task, **ARCHES[name]), task
+
+
+def run(model, guide, sample, train=True):
+    model.train(train)
+    guide.train(train)
+    loss, size, sums = guide(model, sample)
+    return loss, size, {name: float(value) for name, value in sums.items()}
+
+
+@pytest.mark.parametrize("left", [True, False])
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("name", ARCHES)
+def test_padded_batch_is_the_sum_of_its_sentences(name, loss, left):
+    """Padding of sources on either side, of targets on the right, with a sentence that has no links."""
+    model, task = model_and_task(name)
+    guide = criterion(task, alignment_loss=loss, label_smoothing=0.1)
+    numbers = range(len(PAIRS))
+    total, size, sums = run(model, guide, batch_of(numbers, left))
+    singles = [run(model, guide, batch_of([number], left)) for number in numbers]
+    assert total.item() == pytest.approx(sum(loss.item() for loss, _, _ in singles), rel=1e-5)
+    assert size == sum(size for _, size, _ in singles) == sums["ntokens"]
+    for key in sums:
+        assert sums[key] == pytest.approx(sum(single[key] for _, _, single in singles), rel=1e-5, abs=1e-6), key
+    assert sums["aligned_words"] == 5
+    total.backward()
+    assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_value(loss):
+    """The criterion's loss is fairseq's of the words plus the weighted sum of the formulas, word by word."""
+    model, task = model_and_task()
+    guide = criterion(task, alignment_loss=loss, alignment_weight=0.7, label_smoothing=0.1)
+    total, words, right = 0.0, 0, 0
+    for number in range(len(PAIRS)):
+        sample = batch_of([number])
+        attention = model.train()(**sample["net_input"])[1]["attn"][0][0].tolist()
+        linked = [[i for i, j in PAIRS[number][1] if j == t] for t in range(len(attention))]
+        value = by_hand(attention, linked, loss)
+        total, words, right = total + value[0], words + value[1], right + value[2]
+    sample = batch_of(range(len(PAIRS)))
+    plain, size, _ = LabelSmoothedCrossEntropyCriterion(task, False, 0.1)(model, sample)
+    guided, guided_size, sums = run(model, guide, sample)
+    assert guided_size == size
+    assert guided.item() == pytest.approx(plain.item() + 0.7 * total, rel=1e-5)
+    assert sums["alignment_loss"] == pytest.approx(total, rel=1e-5)
+    assert (sums["aligned_words"], sums["aligned_correct"]) == (words, right)
+    each, _, _ = guide(model, sample, reduce=False)
+    assert each.sum().item() == pytest.approx(guided.item(), rel=1e-5) and each.numel() == sample["target"].numel()
+
+
+def test_validation_counts_words_alone():
+    """The loss that chooses checkpoint_best.pt does not change with the weight."""
+    model, task = model_and_task()
+    sample = batch_of(range(len(PAIRS)))
+    losses = [run(model, criterion(task, alignment_weight=w), sample, train=False) for w in (0.0, 3.0)]
+    assert losses[0][0].item() == losses[1][0].item() == losses[0][2]["nll_loss"]
+    assert losses[0][2] == losses[1][2] and losses[0][2]["alignment_loss"] > 0
+    assert "alignment_weight" not in losses[0][2]
+
+
+def test_weight_zero_measures_only():
+    model, task = model_and_task()
+    sample = batch_of(range(len(PAIRS)))
+    loss, _, sums = run(model, criterion(task, alignment_weight=0.0), sample)
+    plain = LabelSmoothedCrossEntropyCriterion(task, False, 0.0)(model, sample)[0]
+    assert loss.item() == plain.item() and sums["alignment_loss"] > 0 and sums["aligned_words"] == 5
+
+
+def test_batches_without_links():
+    """fairseq leaves the entry out where no sentence has usable links, and skips sentences whose links do not fit."""
+    model, task = model_and_task()
+    guide = criterion(task)
+    sample = batch_of([2])
+    assert "alignments" not in sample
+    loss, _, sums = run(model, guide, sample)
+    assert sums["alignment_loss"] == sums["aligned_words"] == sums["aligned_correct"] == 0
+    assert loss.item() == pytest.approx(sums["nll_loss"], rel=1e-6)
+    loss.backward()
+    assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
+
+    wrong = sentence(0)
+    wrong["alignment"] = torch.tensor([9, 0])
+    _, _, sums = run(model, guide, collate([wrong, sentence(1)], PAD, EOS))
+    assert sums["aligned_words"] == 2
+    # the entries that workers add up are the same in every batch
+    assert set(sums) == set(run(model, guide, batch_of([2]))[2])
+
+
+def test_ignored_prefix_is_not_aligned():
+    model, task = model_and_task()
+    sample = batch_of([0])  # words 0 and 2 have links
+    assert run(model, criterion(task), sample)[2]["aligned_words"] == 2
+    guide = criterion(task, ignore_prefix_size=1)
+    loss, _, sums = run(model, guide, sample)
+    assert sums["aligned_words"] == 1
+    assert guide(model, sample, reduce=False)[0].sum().item() == pytest.approx(loss.item(), rel=1e-5)
+
+
+@pytest.mark.parametrize("name", ["lstm_soft", "lstm_latent_small", "transformer"])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_learns_alignments(name, loss):
+    """A few steps on one batch, for ordinary models, latent alignments and stock fairseq's transformer."""
+    model, task = model_and_task(name)
+    guide = criterion(task, alignment_loss=loss, alignment_weight=2.0)
+    sample = batch_of(range(len(PAIRS)))
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.03 if name == "transformer" else 0.1)
+    before = run(model, guide, sample, train=False)[2]
+    for _ in range(80):
+        total = run(model, guide, sample)[0]
+        optimizer.zero_grad()
+        total.backward()
+        optimizer.step()
+    after = run(model, guide, sample, train=False)[2]
+    # two of the five words have two links each: the cross-entropy of these is at least log 2
+    least = 2 * math.log(2) if loss == "cross-entropy" else 0.0
+    assert after["alignment_loss"] - least < 0.3 * (before["alignment_loss"] - least)
+    assert after["aligned_correct"] == 5 and after["loss"] < before["loss"]
+
+
+# --- the schedule
+
+
+def weights_at(guide, task, updates, **call):
+    """The weight in force in ``task.train_step``, as the trainer calls it."""
+    seen = []
+
+    def fake(model, sample):
+        seen.append(guide.alignment_weight)
+        return torch.zeros((), requires_grad=True) + 0, 1, {}
+
+    model = SimpleNamespace(train=lambda: None, set_num_updates=lambda number: None)
+    optimizer = SimpleNamespace(backward=lambda loss: None)
+    for number in updates:
+        task.train_step({}, model, fake, optimizer, number)
+        task.train_step(
+            sample={}, model=model, criterion=fake, optimizer=optimizer, update_num=number, ignore_grad=True
+        )
+    assert seen[::2] == seen[1::2]
+    return seen[::2]
+
+
+def test_annealing():
+    task = translation_task()
+    guide = criterion(task, alignment_weight=0.8, alignment_anneal_updates=100, alignment_weight_end=0.2)
+    assert guide.alignment_weight == 0.8
+    assert weights_at(guide, task, [0, 1, 50, 99, 100, 5000]) == pytest.approx([0.8, 0.794, 0.5, 0.206, 0.2, 0.2])
+    # a resumed training begins with a later update
+    task = translation_task()
+    guide = criterion(task, alignment_weight=0.8, alignment_anneal_updates=100)
+    assert weights_at(guide, task, [75, 120]) == pytest.approx([0.2, 0.0])
+    task = translation_task()
+    assert weights_at(criterion(task, alignment_weight=0.8), task, [0, 10**6]) == [0.8, 0.8]
+
+
+# --- the logs
+
+
+def logged(logs):
+    with metrics.aggregate(new_root=True) as result:
+        GuidedAlignmentCriterion.reduce_metrics(logs)
+    return result.get_smoothed_values()
+
+
+@pytest.mark.parametrize("train", [True, False])
+def test_two_workers_log_what_one_does(train):
+    model, task = model_and_task()
+    guide = criterion(task, report_accuracy=True, label_smoothing=0.1)
+    one = run(model, guide, batch_of(range(4)), train)[2]
+    two = [run(model, guide, batch_of(numbers), train)[2] for numbers in ([0, 2, 3], [1])]
+    values = logged([one])
+    assert logged(two) == pytest.approx(values, rel=1e-3)
+    assert values["alignment_loss"] == pytest.approx(one["alignment_loss"] / 5, abs=1e-4)
+    assert values["alignment_accuracy"] == pytest.approx(20 * one["aligned_correct"], abs=1e-2)
+    assert values["nll_loss"] == pytest.approx(one["nll_loss"] / one["ntokens"] / math.log(2), abs=1e-3)
+    assert {"loss", "ppl", "accuracy"} <= set(values)
+    assert ("alignment_weight" in values) == train
+    if train:
+        assert values["alignment_weight"] == 0.5
+
+
+def test_logs_without_links():
+    model, task = model_and_task()
+    values = logged([run(model, criterion(task), batch_of([2]))[2]])
+    assert "loss" in values and not {"alignment_loss", "alignment_accuracy"} & set(values)
+
+
+# --- mistakes
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"alignment_loss": "l1"}, r"^--alignment-loss l1: unknown; choose from cross-entropy, squared$"),
+        ({"alignment_weight": -1.0}, r"^--alignment-weight -1.0: must be 0 or more$"),
+        ({"alignment_anneal_updates": -5}, r"^--alignment-anneal-updates -5: must be 0 or more$"),
+        ({"alignment_weight_end": -0.1, "alignment_anneal_updates": 5}, r"^--alignment-weight-end -0.1: must be 0 or"),
+        ({"alignment_weight_end": 0.1}, r"^--alignment-weight-end 0.1: needs --alignment-anneal-updates"),
+        ({"label_smoothing": 1.0}, r"^--label-smoothing 1.0: must be at least 0 and less than 1$"),
+    ],
+)
+def test_wrong_options(options, message):
+    with pytest.raises(OptionError, match=message):
+        criterion(**options)
+
+
+def test_needs_loaded_alignments():
+    with pytest.raises(
+        OptionError, match="fairseq-preprocess --align-suffix SUFFIX and train with .*--load-alignments"
+    ):
+        criterion(translation_task(load_alignments=False))
+
+
+def test_training_data_without_alignments():
+    """fairseq loads what is there; for validation that is enough."""
+    model, task = model_and_task()
+    task.cfg.data, task.cfg.source_lang, task.cfg.target_lang = "folder", "de", "en"
+    guide, sample = criterion(task), batch_of([2])
+    data = [torch.tensor([5, EOS])] * 3
+    whole = {"tgt": data, "tgt_sizes": [2] * 3, "tgt_dict": task.target_dictionary}
+    task.datasets["train"] = LanguagePairDataset(data, [2] * 3, task.source_dictionary, **whole)
+    run(model, guide, sample, train=False)
+    with pytest.raises(OptionError, match=r"folder has no alignments of the split train \(train\.align\.de-en\.idx\)"):
+        task.begin_epoch(1, model)
+    task.datasets["train"] = LanguagePairDataset(
+        data, [2] * 3, task.source_dictionary, **whole, align_dataset=[torch.tensor([0, 0])] * 4
+    )
+    with pytest.raises(OptionError, match="4 alignments for the 3 sentences of the split train"):
+        task.begin_epoch(1, model)
+
+
+def test_models_without_attention():
+    task = translation_task()
+    sample = batch_of([0])
+    for name, options in (("lstm_soft", {"decoder_attention": "False"}), ("lstm", {})):
+        model = build(name, task, **options)
+        with pytest.raises(OptionError, match="returns no attention in training; choose .* such as lstm_soft"):
+            run(model, criterion(task), sample)
+
+    class Heads(torch.nn.Module):
+        """Attention of another shape, as of several heads."""
+
+        def forward(self, src_tokens, prev_output_tokens, **unused):
+            return torch.zeros(*prev_output_tokens.shape, 19), {"attn": [torch.zeros(2, *prev_output_tokens.shape, 5)]}
+
+        def get_normalized_probs(self, output, log_probs):
+            return output[0].log_softmax(-1)
+
+        def get_targets(self, sample, output):
+            return sample["target"]
+
+    with pytest.raises(OptionError, match=r"Heads returns attention of the shape \(2, 1, 4, 5\), not \(1, 4, 5\)"):
+        run(Heads(), criterion(task), sample)
+
+
+def refused(*command):
+    done = run_cli(["fairseq-train", *command, "--user-dir", USER_DIR, "--criterion", "guided_alignment"], check=False)
+    assert done.returncode == 1
+    (line,) = [line for line in done.stderr.splitlines() if "error:" in line]
+    assert "Traceback" not in done.stderr and done.stderr.rstrip().endswith(line)
+    return line
+
+
+def test_mistakes_on_the_command_line(tiny_data, tmp_path):
+    assert CRITERION_REGISTRY["guided_alignment"] is GuidedAlignmentCriterion
+    options = [tiny_data, "--save-dir", tmp_path, *TRAINING, "--max-update", 1]
+    line = refused(*options, *TINY["lstm_soft"])
+    assert "--criterion guided_alignment: needs word alignments" in line and "--load-alignments" in line
+    line = refused(*options, "--arch", "lstm_soft", *SIZES, "--load-alignments")
+    assert f"--load-alignments: {tiny_data} has no alignments of the split train (train.align.xx-yy.idx)" in line
