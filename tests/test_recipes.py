@@ -220,6 +220,43 @@ def test_objectives_replace_the_criterion(name, objective, tmp_path):
     assert "--latent-topk" not in recipe(name, "generate", "--dry-run", **settings).stdout
 
 
+def test_attention_bias_teacher_and_agreement_have_options_and_folders(tmp_path):
+    def training(**environment):
+        out = recipe("multi30k", "train", "--dry-run", OUT=tmp_path, ARCH="attn_lstm_small", **environment).stdout
+        (line,) = (line for line in out.splitlines() if line.startswith("fairseq-train"))
+        words = shlex.split(line)
+        return words, Path(words[words.index("--save-dir") + 1]).name, out
+
+    words, folder, _ = training(ATTENTION="structured", BIAS="position,markov")
+    assert words[words.index("--attention") + 1] == "structured"
+    assert words[words.index("--attention-bias") + 1] == "position,markov"
+    assert folder == "attn_lstm_small.structured.position,markov.seed1"
+    words, folder, out = training(TEACHER="/teacher.pt")
+    assert words[words.index("--criterion") + 1] == "guided_alignment" and "--load-alignments" in words
+    assert words[1] == str(tmp_path / "de-en.subword-nmt8000" / folder / "bin")
+    assert folder == "attn_lstm_small.guided.seed1"
+    assert (
+        len(re.findall("teacher_alignments .*/bin --path /teacher.pt --gen-subset (train|valid) --into-data", out)) == 2
+    )
+    out = recipe("multi30k", "train", "--dry-run", OUT=tmp_path, ARCH="lstm_agreement_small").stdout
+    assert "--criterion agreement --label-smoothing 0.1" in out
+
+
+def test_a_recipe_is_guided_by_the_teacher_that_another_one_trained(tmp_path):
+    data = tmp_path / "data"
+    data.mkdir()
+    multi30k(data)
+    settings = {"DATA": data, "OUT": tmp_path / "out", "BPE_SIZE": 60, "ARCH": "attn_lstm_small"}
+    budget = ["--", *TINY, "--max-update", "2"]
+    recipe("multi30k", "prepare", "train", *budget, ATTENTION="local-m", BIAS="markov", **settings)
+    (teacher,) = (tmp_path / "out").rglob("checkpoint_best.pt")
+    guided = recipe("multi30k", "train", *budget, TEACHER=teacher, **settings)
+    assert "alignment_loss" in guided.stdout + guided.stderr
+    assert not list((teacher.parent.parent / "data").rglob("*.align*")), "the common data stay as they were"
+    again = recipe("multi30k", "train", *budget, TEACHER=teacher, **settings)
+    assert "done before" in again.stdout
+
+
 def test_papers_settings_of_latent_alignment(tmp_path):
     out = recipe("iwslt14_de_en", "--dry-run", OUT=tmp_path).stdout
     commands = [shlex.split(line) for line in out.splitlines() if not line.startswith("[")]
@@ -268,6 +305,12 @@ def test_papers_settings_of_latent_alignment(tmp_path):
         ("iwslt14_de_en", [], {"TOPK": "0"}, ["TOPK=0", "above 0"]),
         ("iwslt14_de_en", ["--", "--objective=soft"], {}, ["--objective=soft", "OBJECTIVE=elbo-enum"]),
         ("multi30k", [], {"TOPK": "5"}, ["TOPK=5", "ARCH=lstm_latent", "ARCH=lstm_adm"]),
+        ("multi30k", [], {"ARCH": "lstm", "BIAS": "markov"}, ["BIAS='markov'", "ARCH=lstm_soft"]),
+        ("multi30k", [], {"ATTENTION": "a b"}, ["ATTENTION='a b'", "ATTENTION=structured"]),
+        ("multi30k", [], {"TEACHER": "/no/such.pt"}, ["TEACHER=/no/such.pt", "checkpoint"]),
+        ("multi30k", [], {"TEACHER": "x.pt", "ARCH": "lstm_agreement"}, ["TEACHER=x.pt", "one direction"]),
+        ("iwslt14_de_en", [], {"TEACHER": "x.pt"}, ["OBJECTIVE=elbo-enum", "TEACHER=x.pt"]),
+        ("multi30k", ["--", "--criterion", "x"], {"TEACHER": "/dev/null"}, ["--criterion", "guided_alignment"]),
         ("multi30k", [], {"ARCH": "lstm_latent_small"}, ["ARCH=lstm_latent_small needs an OBJECTIVE", "elbo-enum"]),
     ],
 )

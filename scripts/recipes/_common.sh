@@ -7,7 +7,8 @@
 #   raw/                               what was downloaded
 #   SRC-TGT.BPE/data/                  text/ (as read), segmented/, bin/ (fairseq's), done (the stamp)
 #   SRC-TGT.BPE/ARCH.seedSEED/         checkpoints, train.log, test.hyp, test.tokenized.json, stamps
-#                                      (ARCH.OBJECTIVE.seedSEED where OBJECTIVE is set; top5/ holds what TOPK=5 translated)
+#                                      (ARCH.OBJECTIVE.seedSEED where OBJECTIVE is set; top5/ holds what TOPK=5 translated;
+#                                      ATTENTION, BIAS and guided, of TEACHER, stand in the name likewise)
 #
 # A stamp is written last and holds the settings of its stage; a stage is skipped when its stamp says the same.
 
@@ -132,6 +133,43 @@ check_settings() {
         ;;
     esac
   done
+}
+
+# ATTENTION and BIAS are options of the model; a TEACHER's alignments guide the attention, and models of two directions
+# have a criterion of their own.
+choose_attention() {
+  case $ARCH in
+    lstm) [ -z "$ATTENTION$BIAS" ] || die "ATTENTION='$ATTENTION' BIAS='$BIAS': stock fairseq's lstm has neither; choose ARCH=lstm_soft or another" ;;
+    lstm_agreement*)
+      CRITERION[1]=agreement # with the smoothing of the recipe's own
+      [ -z "$TEACHER" ] || die "TEACHER=$TEACHER guides models of one direction: leave it out with ARCH=$ARCH"
+      ;;
+  esac
+  case $ATTENTION$BIAS in *[!a-z0-9,_-]*) die "ATTENTION='$ATTENTION' BIAS='$BIAS': expected names, as in ATTENTION=structured BIAS=position,markov" ;; esac
+  OTHER+=(${ATTENTION:+--attention "$ATTENTION"} ${BIAS:+--attention-bias "$BIAS"})
+  if [ -n "$TEACHER" ]; then
+    [ -z "$OBJECTIVE" ] || die "OBJECTIVE=$OBJECTIVE and TEACHER=$TEACHER both choose the criterion: leave one out"
+    if given --criterion; then die "--criterion: with TEACHER=$TEACHER it is guided_alignment"; fi
+    [ -f "$TEACHER" ] || [ "$DRY_RUN" = 1 ] || die "TEACHER=$TEACHER is no file: expected a checkpoint of a trained model"
+    case $TEACHER in /*) ;; *) TEACHER=$PWD/$TEACHER ;; esac
+    CRITERION[1]=guided_alignment # with the smoothing of the recipe's own
+    OTHER+=(--load-alignments)
+  fi
+}
+
+# What a TEACHER's attention says of the training and validation data, in a data folder of the run's own.
+guide() {
+  local split name
+  DATA_BIN=$RUN/bin
+  if [ "$(cat "$DATA_BIN/done" 2>/dev/null)" = "$TEACHER" ] && [ "$DRY_RUN" != 1 ]; then return; fi
+  run mkdir -p "$DATA_BIN"
+  run ln -sf "$WORK/data/bin"/* "$DATA_BIN"
+  for split in train valid; do
+    say "alignments of $split by $TEACHER"
+    run python -m fairseq_attn_plugin.analysis.teacher_alignments "$DATA_BIN" --path "$TEACHER" --gen-subset "$split" \
+      --into-data "${CPU[@]}" || die "the teacher's alignments could not be made"
+  done
+  if [ "$DRY_RUN" != 1 ]; then echo "$TEACHER" >"$DATA_BIN/done"; fi
 }
 
 # With OBJECTIVE the training loss is --criterion latent_alignment instead of the recipe's CRITERION. What an objective
@@ -407,8 +445,10 @@ stage_train() {
     lasting_options "${TRAIN[@]}" >"$RUN/train.options"
   fi
   choose_device
+  DATA_BIN=$WORK/data/bin
+  if [ -n "$TEACHER" ]; then guide; fi
   if [ -f "$RUN/checkpoint_last.pt" ]; then say "train: continuing $RUN/checkpoint_last.pt"; else say "train: $RUN"; fi
-  run fairseq-train "$WORK/data/bin" --user-dir "$USER_DIR" --source-lang "$SRC" --target-lang "$TGT" \
+  run fairseq-train "$DATA_BIN" --user-dir "$USER_DIR" --source-lang "$SRC" --target-lang "$TGT" \
     --save-dir "$RUN" --log-file "$RUN/train.log" "${TRAIN[@]}" "${CPU[@]}" ||
     die "fairseq-train failed; the same command continues from the last checkpoint in $RUN"
   if [ "$DRY_RUN" != 1 ]; then
@@ -484,15 +524,17 @@ recipe_main() {
   : "${DRY_RUN:=0}" "${ARCH:=lstm_adm}" "${SEED:=1}" "${DATA:=}" "${SPLIT:=test}" "${DEVICE:=auto}" "${CUT:=0}"
   : "${LOWERCASE:=0}" "${GENERATE_OPTIONS:=}" "${OUT:=$ROOT/out/$RECIPE}"
   : "${LONGEST:=0}" "${OBJECTIVE:=}" "${TOPK:=}" "${EPOCH_UPDATES:=1000}"
+  : "${ATTENTION:=}" "${BIAS:=}" "${TEACHER:=}"
   : "${JOBS:=$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)}"
   parse_arguments "$@"
   check_settings
   choose_objective
+  choose_attention
   case $OUT in /*) ;; *) OUT=$PWD/$OUT ;; esac
   BPE_TAG=$BPE
   if [ "$BPE" != none ]; then BPE_TAG=$BPE$BPE_SIZE; fi
   WORK=$OUT/$SRC-$TGT.$BPE_TAG
-  RUN=$WORK/$ARCH${OBJECTIVE:+.$OBJECTIVE}.seed$SEED
+  RUN=$WORK/$ARCH${ATTENTION:+.$ATTENTION}${BIAS:+.$BIAS}${OBJECTIVE:+.$OBJECTIVE}${TEACHER:+.guided}.seed$SEED
   RESULTS=$RUN${TOPK:+/top$TOPK} # of translating
   locate_tools
   for stage in "${STAGES[@]}"; do "stage_$stage"; done

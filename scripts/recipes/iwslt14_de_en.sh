@@ -9,6 +9,9 @@
 #   OBJECTIVE  soft, marginal, hard-enum, hard-reinforce, elbo-enum, elbo-reinforce, elbo-gumbel, elbo-sum-and-sample,
 #              wake-sleep or dirichlet (elbo-enum)
 #   TOPK       translate from so many alignments a word instead of all; results in a folder topTOPK (all)
+#   ATTENTION  any --attention in the place of the architecture's own: structured, sigmoid, local-m, local-p, ... (its own)
+#   BIAS       --attention-bias: position, markov, fertility, or several with commas between them (none)
+#   TEACHER    checkpoint of a trained model whose alignments guide the attention (none)
 #   OUT        folder for all that is written (out/iwslt14_de_en of the checkout)
 #   DATA       folder with the corpus, instead of a download (WIT3 terms): the unpacked archive, or plain files train,
 #              valid and test, each as .de and .en (or .gz), which are taken as they are: tokenised and lower-cased

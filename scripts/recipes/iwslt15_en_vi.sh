@@ -6,6 +6,9 @@
 # Environment variables (default):
 #   SRC, TGT   en and vi, in either order (en, vi)
 #   ARCH       lstm_soft, lstm_adm, lstm_adm_aqt, or lstm: stock fairseq's in the same sizes (lstm_adm)
+#   ATTENTION  any --attention in the place of the architecture's own: structured, sigmoid, local-m, local-p, ... (its own)
+#   BIAS       --attention-bias: position, markov, fertility, or several with commas between them (none)
+#   TEACHER    checkpoint of a trained model whose alignments guide the attention (none)
 #   OUT        folder for all that is written (out/iwslt15_en_vi of the checkout)
 #   DATA       folder with the corpus, instead of a download from nlp.stanford.edu/projects/nmt (WIT3 terms)
 #   SEED       (1)

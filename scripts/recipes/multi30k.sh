@@ -10,6 +10,9 @@
 #   OBJECTIVE  soft, marginal, hard-enum, hard-reinforce, elbo-enum, elbo-reinforce, elbo-gumbel, elbo-sum-and-sample,
 #              wake-sleep or dirichlet: trains latent alignments with it, without label smoothing (none)
 #   TOPK       translate from so many alignments a word instead of all; results in a folder topTOPK (all)
+#   ATTENTION  any --attention in the place of the architecture's own: structured, sigmoid, local-m, local-p, ... (its own)
+#   BIAS       --attention-bias: position, markov, fertility, or several with commas between them (none)
+#   TEACHER    checkpoint of a trained model whose alignments guide the attention (none)
 #   OUT        folder for all that is written (out/multi30k of the checkout)
 #   DATA       folder with the corpus, instead of a download from github.com/multi30k/dataset
 #   SEED       (1)

@@ -7,6 +7,9 @@
 #   PAIR       spa-eng or vie-eng (spa-eng)
 #   SRC, TGT   en and es, or en and vi, in either order (en, the other)
 #   ARCH       lstm_soft, lstm_adm, lstm_adm_aqt, or lstm: stock fairseq's in the same sizes (lstm_adm)
+#   ATTENTION  any --attention in the place of the architecture's own: structured, sigmoid, local-m, local-p, ... (its own)
+#   BIAS       --attention-bias: position, markov, fertility, or several with commas between them (none)
+#   TEACHER    checkpoint of a trained model whose alignments guide the attention (none)
 #   OUT        folder for all that is written (out/tatoeba-PAIR of the checkout)
 #   DATA       folder with spa.txt or vie.txt (or .gz), instead of a download from manythings.org
 #   SEED       (1)
