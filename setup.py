@@ -43,6 +43,7 @@ setup(
             "pytest-xdist",
             "ruff",
             "mypy",
+            "torch-struct==0.5",  # a second oracle of structured attention
             # configs/ launches grids on a SLURM cluster through it; the launchers before 1.2 need hydra 1.0
             "hydra-submitit-launcher>=1.2; python_version >= '3.11'",
         ],

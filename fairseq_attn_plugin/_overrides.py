@@ -8,6 +8,7 @@ the overrides, in whatever order they are given.
 import argparse
 import ast
 import functools
+import os
 from typing import Any, Dict
 
 from fairseq_attn_plugin.errors import OptionError
@@ -23,6 +24,11 @@ OPTIONS: Dict[str, Dict[str, Any]] = {
     },
     "latent_alignment": {
         "help": "latent alignment models: weights to return: prior; posterior or bayes with --score-reference",
+    },
+    "agreement_direction": {
+        "metavar": "SRC-TGT",
+        "help": "agreement models: the direction to translate in, such as de-en (default: that of the data, which are "
+        "read in this one unless --source-lang or --target-lang is given or their languages have other names)",
     },
 }
 
@@ -48,6 +54,16 @@ def install() -> None:
 
     with_flags.adds_overrides = True  # type: ignore[attr-defined]
     options.gen_parser_from_dataclass = with_flags
+
+    parse = options.parse_args_and_arch
+
+    @functools.wraps(parse)
+    def with_languages(*args: Any, **kwargs: Any) -> Any:
+        result = parse(*args, **kwargs)
+        _read_in_direction(result[0] if isinstance(result, tuple) else result)
+        return result
+
+    options.parse_args_and_arch = with_languages
 
     load = checkpoint_utils.load_model_ensemble_and_task
 
@@ -81,6 +97,19 @@ class _Merge(argparse._StoreAction):
         setattr(namespace, self.dest, repr(merged))
 
 
+def _read_in_direction(args: Any) -> None:
+    """``--agreement-direction de-en`` chooses the languages of the data, too, where they are these and none were given.
+
+    Otherwise it is left to the model, which knows its directions."""
+    direction = _parse(getattr(args, "model_overrides", None) or "{}").get("agreement_direction")
+    languages, data = str(direction).split("-"), getattr(args, "data", None)
+    given = any(getattr(args, name, None) for name in ("source_lang", "target_lang"))
+    if data and len(languages) == 2 and not given:
+        folder = data.split(os.pathsep)[0]
+        if all(os.path.exists(os.path.join(folder, f"dict.{language}.txt")) for language in languages):
+            args.source_lang, args.target_lang = languages
+
+
 def _parse(text: str) -> Dict[str, Any]:
     try:
         value = ast.literal_eval(text)
@@ -93,10 +122,14 @@ def _parse(text: str) -> Dict[str, Any]:
 
 def check(models: Any, overrides: Dict[str, Any]) -> None:
     """Raises OptionError where an option of this module was given and no model has it."""
+    from fairseq_attn_plugin.models.agreement_lstm import AgreementLSTMModel
     from fairseq_attn_plugin.models.latent_lstm import LatentLSTMModel
 
+    kinds = {
+        "latent": (LatentLSTMModel, "has latent alignments"),
+        "agreement": (AgreementLSTMModel, "has two directions"),
+    }
     for name in OPTIONS:
-        if name in overrides and not any(isinstance(model, LatentLSTMModel) for model in models):
-            raise OptionError(
-                f"{flag(name)} {overrides[name]}: none of the models of --path has latent alignments; leave it out"
-            )
+        kind, what = kinds[name.split("_")[0]]
+        if name in overrides and not any(isinstance(model, kind) for model in models):
+            raise OptionError(f"{flag(name)} {overrides[name]}: none of the models of --path {what}; leave it out")

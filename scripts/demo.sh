@@ -12,6 +12,8 @@
 #   TRAIN=6000 VALID=300 TEST=300     sentence pairs
 #   MAX_EPOCH=18 MAX_UPDATE=0         length of the training; 0 is no limit
 #   MERGES=1500                       joint BPE operations
+#   TRAIN_OPTIONS=                    more options of fairseq-train: --attention structured, or
+#                                     --criterion guided_alignment --load-alignments (by the corpus's own links)
 #   OMP_NUM_THREADS=1                 more threads do not help models of this size
 #   SETUP=1                           0: use the Python of the PATH instead of scripts/setup.sh and its .venv
 set -euo pipefail
@@ -19,6 +21,7 @@ set -euo pipefail
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 OUT=${OUT:-demo-out} ARCH=${ARCH:-lstm_adm} SEED=${SEED:-1}
 TRAIN=${TRAIN:-6000} VALID=${VALID:-300} TEST=${TEST:-300}
+TRAIN_OPTIONS=${TRAIN_OPTIONS:-}
 MAX_EPOCH=${MAX_EPOCH:-18} MAX_UPDATE=${MAX_UPDATE:-0} MERGES=${MERGES:-1500}
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} PYTHONIOENCODING=utf-8
 export PYTHONPATH=$ROOT${PYTHONPATH:+:$PYTHONPATH}
@@ -45,7 +48,7 @@ if [[ ${SETUP:-1} == 1 ]]; then
 fi
 command -v fairseq-train >/dev/null || die "fairseq-train is not on the PATH: leave SETUP unset, or activate an environment that has it"
 
-SETTINGS="ARCH=$ARCH SEED=$SEED TRAIN=$TRAIN VALID=$VALID TEST=$TEST MAX_EPOCH=$MAX_EPOCH MAX_UPDATE=$MAX_UPDATE MERGES=$MERGES"
+SETTINGS="ARCH=$ARCH SEED=$SEED TRAIN=$TRAIN VALID=$VALID TEST=$TEST MAX_EPOCH=$MAX_EPOCH MAX_UPDATE=$MAX_UPDATE MERGES=$MERGES${TRAIN_OPTIONS:+ TRAIN_OPTIONS=$TRAIN_OPTIONS}"
 if [[ -e $OUT && ! -f $OUT/settings ]] && [[ ! -d $OUT || -n $(ls -A "$OUT") ]]; then
   die "OUT=$OUT: exists and is not a folder of this demo; name another one"
 fi
@@ -108,20 +111,28 @@ stage_prepare() {
       into "$OUT/bpe/$split.$language" apply-bpe subword-nmt apply-bpe -c "$OUT/bpe/codes" <"$OUT/text/$split.$language"
     done
   done
+  # the corpus comes with its links: data for --criterion guided_alignment --load-alignments
+  for split in train valid; do
+    quietly subword-links python "$ROOT/scripts/subword_alignments.py" "$OUT/text/$split.align" \
+      --source "$OUT/bpe/$split.vr" --target "$OUT/bpe/$split.dm" --out "$OUT/bpe/$split.align"
+  done
   rm -rf "$OUT/bin"
   quietly preprocess fairseq-preprocess --source-lang vr --target-lang dm --destdir "$OUT/bin" \
-    --trainpref "$OUT/bpe/train" --validpref "$OUT/bpe/valid" --testpref "$OUT/bpe/test"
+    --trainpref "$OUT/bpe/train" --validpref "$OUT/bpe/valid" --testpref "$OUT/bpe/test" \
+    --align-suffix align
   echo "   $(wc -l <"$OUT/bin/dict.vr.txt") and $(wc -l <"$OUT/bin/dict.dm.txt") subwords"
 }
 
 stage_train() {
+  # shellcheck disable=SC2086 # TRAIN_OPTIONS are words
   fairseq-train "$OUT/bin" --user-dir "$ROOT/fairseq_attn_plugin" --arch "$ARCH" \
     --encoder-embed-dim 128 --encoder-hidden-size 128 --encoder-layers 1 --encoder-bidirectional \
     --decoder-embed-dim 128 --decoder-hidden-size 128 --decoder-layers 1 --decoder-out-embed-dim 128 --dropout 0.2 \
     --criterion label_smoothed_cross_entropy --label-smoothing 0.1 --optimizer adam --lr 3e-3 --clip-norm 1 \
     --lr-scheduler fixed --force-anneal 11 --lr-shrink 0.7 --max-tokens 600 --required-batch-size-multiple 1 \
     --max-epoch "$MAX_EPOCH" --max-update "$MAX_UPDATE" --seed "$SEED" --cpu --num-workers 0 \
-    --save-dir "$OUT/checkpoints" --no-epoch-checkpoints --log-format json --log-interval 20 2>&1 |
+    --save-dir "$OUT/checkpoints" --no-epoch-checkpoints --log-format json --log-interval 20 \
+    $TRAIN_OPTIONS 2>&1 |
     python "$ROOT/scripts/demo_progress.py" "$OUT/log/train" "$MAX_EPOCH" ||
     die "training stopped: $(tail -n 1 "$OUT/log/train") (all of it: $OUT/log/train); the same command goes on from there"
 }

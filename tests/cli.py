@@ -87,6 +87,7 @@ TINY = {
     "lstm_soft": ["--arch", "lstm_soft", *_TINY_LSTM],
     "lstm_adm": ["--arch", "lstm_adm", *_TINY_LSTM],
     "lstm_latent": ["--arch", "lstm_latent_small", *_TINY_LSTM, "--criterion", "latent_alignment"],
+    "lstm_agreement": ["--arch", "lstm_agreement_small", *_TINY_LSTM, "--criterion", "agreement"],
     "transformer": [
         *("--arch", "transformer_iwslt_de_en", "--encoder-layers", "1", "--decoder-layers", "1"),
         *("--encoder-embed-dim", "16", "--encoder-ffn-embed-dim", "16", "--encoder-attention-heads", "2"),

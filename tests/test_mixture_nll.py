@@ -243,6 +243,16 @@ def test_no_gradient_is_computed_where_none_is_wanted(monkeypatch):
         assert not mixture_nll(batch, log_weights(batch)).total.requires_grad
 
 
+def test_only_the_total_has_a_gradient():
+    """Terms that are logged, or rewards, do not hold on to the graph."""
+    batch = alignments()
+    weights = log_weights(batch).requires_grad_()
+    for mixtures in (None, weights.detach().exp().unsqueeze(0)):
+        result = mixture_nll(batch, weights, mixtures=mixtures)
+        assert result.total.requires_grad
+        assert not result.log_likelihood.requires_grad and not result.score.requires_grad
+
+
 def test_scaled_loss_keeps_small_gradients_of_a_float16_model():
     """The gradients are rounded to half precision after the loss scale has been applied, not before."""
     batch = alignments(dtype=torch.float32)

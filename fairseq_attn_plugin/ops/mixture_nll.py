@@ -233,9 +233,9 @@ class _PairNLL(Function):
         ctx.types = [None if t is None else t.dtype for t in (memory, query, weight, bias, weights)]
         # In full precision until they have been scaled: half precision's range is for gradients of a scaled loss.
         ctx.save_for_backward(*state.gradients(), state.d_weights)
-        ctx.mark_non_differentiable(state.log_likelihood, state.score)
-        if state.correct is not None:
-            ctx.mark_non_differentiable(state.correct)
+        # In one call: a second one would take the place of the first.
+        constants = (state.log_likelihood, state.score, state.correct)
+        ctx.mark_non_differentiable(*(tensor for tensor in constants if tensor is not None))
         return state.total, state.log_likelihood, state.score, state.correct
 
     @staticmethod

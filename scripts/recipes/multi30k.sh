@@ -42,7 +42,11 @@ BATCH=(--max-tokens 2000)
 OPTIMIZER=(--optimizer adam --lr 1e-3)
 SCHEDULE=(--lr-scheduler fixed --force-anneal 12 --lr-shrink 0.6)
 CRITERION=(--criterion label_smoothed_cross_entropy --label-smoothing 0.1)
-OTHER=(--dropout 0.2 --clip-norm 5 --max-epoch 18)
+case ${ARCH:-} in
+  lstm_structured | lstm_sigmoid) DROPOUT=0.3 ;; # their paper's, and their own default
+  *) DROPOUT=0.2 ;;
+esac
+OTHER=(--dropout "$DROPOUT" --clip-norm 5 --max-epoch 18)
 GENERATE=()
 
 read_part() { # read_part SPLIT NAME PAIRS [options]

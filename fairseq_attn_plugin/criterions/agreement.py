@@ -1,0 +1,180 @@
+"""``--criterion agreement``: two directions trained together, whose attentions should be each other's transposes.
+
+With D the term of ``--agreement-loss`` (formulas: :mod:`fairseq_attn_plugin.criterions._agreement_terms`), the loss of
+a pair of sentences x, y is
+
+    -log p(y | x) - log p(x | y) + weight * D
+
+(Cohn et al. 2016), both likelihoods smoothed by ``--label-smoothing``. Sums of a batch are divided by its words of both
+languages, or with ``--sentence-avg`` by its pairs. ``--agreement-warmup-updates`` lets the weight rise from 0, since
+attentions that have learnt nothing have nothing to agree in. What is logged, summed over workers:
+
+    loss               training: as above, bits per word (per pair with --sentence-avg); validation: nll_loss, so that
+                       it does not change with the weight, and ``checkpoint_best.pt`` is the best pair of translators
+    nll_loss, ppl      of the words of both languages together, without smoothing
+    forward_ppl, reverse_ppl   (and ..._nll_loss) of each direction; forward is from --source-lang to --target-lang
+    agreement          the trace of the two attentions' product relative to min(T, N), the greatest possible, whatever
+                       the term: 1 for one-to-one alignments that are the same in both directions
+    agreement_loss     D, mean over pairs of sentences
+    agreement_weight   training: the weight in force
+"""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, Dict, List, Tuple
+
+import torch
+from fairseq import utils
+from fairseq.criterions import FairseqCriterion, register_criterion
+from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
+from fairseq.dataclass import FairseqDataclass
+from fairseq.logging import metrics
+from omegaconf import II
+from torch import Tensor
+
+from ..errors import OptionError
+from ..models.agreement_lstm import AgreementLSTMModel, BothDirections
+from ._agreement_terms import LOSSES, attentions, trace, trace_bound
+
+__all__ = ["AgreementConfig", "AgreementCriterion"]
+
+
+def _option(default: Any, text: str) -> Any:
+    return field(default=default, metadata={"help": text})
+
+
+@dataclass
+class AgreementConfig(FairseqDataclass):
+    agreement_loss: str = _option("trace", f"one of {', '.join(LOSSES)}")
+    agreement_weight: float = _option(
+        1.0, "weight of the agreement term; 0 trains two directions that have nothing to do with each other"
+    )
+    agreement_warmup_updates: int = _option(0, "updates in which the weight rises linearly from 0")
+    label_smoothing: float = _option(0.0, "epsilon for label smoothing, 0 means no label smoothing")
+    sentence_avg: bool = II("optimization.sentence_avg")
+
+
+def _check(cfg: Any) -> None:
+    def need(right: bool, option: str, what: str) -> None:
+        if not right:
+            raise OptionError(f"--{option.replace('_', '-')} {getattr(cfg, option)}: must be {what}")
+
+    if cfg.agreement_loss not in LOSSES:
+        raise OptionError(f"--agreement-loss {cfg.agreement_loss}: unknown; choose from {', '.join(LOSSES)}")
+    need(cfg.agreement_weight >= 0, "agreement_weight", "0 or more")
+    need(cfg.agreement_warmup_updates >= 0, "agreement_warmup_updates", "0 or more")
+    need(0 <= cfg.label_smoothing < 1, "label_smoothing", "at least 0 and less than 1")
+
+
+@register_criterion("agreement", dataclass=AgreementConfig)
+class AgreementCriterion(FairseqCriterion):
+    """Trains models of the ``lstm_agreement`` family, and only these.
+
+    Raises:
+        OptionError: options with wrong values, or a model of one direction
+    """
+
+    def __init__(self, cfg: AgreementConfig, task: Any):
+        super().__init__(task)
+        _check(cfg)
+        self.cfg = cfg
+
+    def agreement_weight(self, updates: int) -> float:
+        """The weight of the agreement term after so many updates."""
+        warmup = self.cfg.agreement_warmup_updates
+        return self.cfg.agreement_weight * (min(1.0, updates / warmup) if warmup else 1.0)
+
+    def forward(self, model: Any, sample: Dict[str, Any], reduce: bool = True) -> Tuple[Tensor, int, Dict[str, Any]]:
+        """Loss, sample size and the sums to log of one batch."""
+        both_models = _of_two_directions(model)
+        target, source = sample["target"], sample["net_input"]["src_tokens"]
+        out: BothDirections = model(**sample["net_input"], target=target)
+        losses, nlls = zip(
+            self._likelihood(both_models.of(both_models.direction), out.forward, target),
+            self._likelihood(both_models.of(both_models.reverse), out.reverse, out.reverse_target),
+        )
+        weight = self.agreement_weight(both_models.num_updates) if self.training else 0.0
+        with torch.set_grad_enabled(torch.is_grad_enabled() and weight != 0):
+            both = attentions(
+                out.forward_weights,
+                out.reverse_weights,
+                target.ne(self.padding_idx),
+                source.ne(self.padding_idx),
+                both_models.decoder.attention.normalized,  # type: ignore[union-attr]
+            )
+            disagreement = LOSSES[self.cfg.agreement_loss](both).sum()
+        pairs, reverse_words = target.size(0), int(both.source_words.sum())
+        words = sample["ntokens"] + reverse_words
+        if self.training:
+            loss, sample_size = sum(losses) + weight * disagreement, pairs if self.cfg.sentence_avg else words
+        else:
+            loss, sample_size = sum(nlls), words
+        sums = {
+            "loss": loss.detach(),
+            "forward_nll_loss": nlls[0].detach(),
+            "reverse_nll_loss": nlls[1].detach(),
+            "agreement": trace(both).detach().sum(),
+            "agreement_bound": trace_bound(both).sum(),
+            "agreement_loss": disagreement.detach(),
+            "ntokens": sample["ntokens"],
+            "reverse_words": reverse_words,
+            "nsentences": pairs,
+            "sample_size": sample_size,
+        }
+        if self.training:
+            sums["agreement_weight"] = weight * pairs
+        return loss, sample_size, sums
+
+    def _likelihood(self, model: Any, output: Any, target: Tensor) -> Tuple[Tensor, Tensor]:
+        """Smoothed and plain negative log-likelihood of all words."""
+        log_probs = model.get_normalized_probs(output, log_probs=True)
+        return label_smoothed_nll_loss(
+            log_probs.view(-1, log_probs.size(-1)),
+            target.reshape(-1),
+            self.cfg.label_smoothing,
+            ignore_index=self.padding_idx,
+        )
+
+    @classmethod
+    def reduce_metrics(cls, logging_outputs: List[Dict[str, Any]]) -> None:
+        """Logs what the module's text lists."""
+
+        def total(name: str) -> float:
+            return float(utils.item(sum(log.get(name, 0) for log in logging_outputs)))
+
+        words = {"forward_": total("ntokens"), "reverse_": total("reverse_words")}
+        pairs, sample_size = total("nsentences"), total("sample_size")
+        if not pairs or not sample_size:
+            return
+        metrics.log_scalar("loss", total("loss") / sample_size / math.log(2), sample_size, round=3)
+        nll = {direction: total(f"{direction}nll_loss") for direction in words}
+        words[""], nll[""] = sum(words.values()), sum(nll.values())
+        for direction in ("", "forward_", "reverse_"):
+            bits, count = nll[direction] / words[direction] / math.log(2), words[direction]
+            metrics.log_scalar(f"{direction}nll_loss", bits, count, round=3)
+            metrics.log_derived(f"{direction}ppl", _perplexity(f"{direction}nll_loss"))
+        bound = total("agreement_bound")
+        metrics.log_scalar("agreement", total("agreement") / bound, bound, round=4)
+        metrics.log_scalar("agreement_loss", total("agreement_loss") / pairs, pairs, round=4)
+        if any("agreement_weight" in log for log in logging_outputs):
+            metrics.log_scalar("agreement_weight", total("agreement_weight") / pairs, pairs, round=4)
+
+    @staticmethod
+    def logging_outputs_can_be_summed() -> bool:
+        return True
+
+
+def _perplexity(name: str) -> Any:
+    return lambda meters: utils.get_perplexity(meters[name].avg)
+
+
+def _of_two_directions(model: Any) -> AgreementLSTMModel:
+    """The model inside its data-parallel wrappers."""
+    while hasattr(model, "module"):
+        model = model.module
+    if not isinstance(model, AgreementLSTMModel):
+        raise OptionError(
+            f"--criterion agreement: needs a model of two directions (--arch lstm_agreement); {type(model).__name__} "
+            "has one, and trains with --criterion label_smoothed_cross_entropy"
+        )
+    return model

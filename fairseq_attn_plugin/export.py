@@ -1,0 +1,156 @@
+"""One direction of an agreement model as an ordinary checkpoint.
+
+    python scripts/export_direction.py CHECKPOINT --direction en-de --out FILE
+
+The result is a checkpoint of ``attn_lstm`` with every option spelled out, as if ``fairseq-train --source-lang en
+--target-lang de`` had trained it alone: any command that reads checkpoints of this package reads it, and it translates
+as the agreement model does in that direction. It holds no state of an optimizer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import Any, Dict, Optional, Sequence, Tuple
+
+import torch
+
+from fairseq_attn_plugin._explain_checkpoints import architecture
+from fairseq_attn_plugin.errors import OptionError
+
+__all__ = ["export_direction", "main"]
+
+
+def export_direction(checkpoint: str, direction: str, out: str, force: bool = False) -> Dict[str, Any]:
+    """Writes one direction of an agreement model as a checkpoint of its own.
+
+    Args:
+        checkpoint: file that ``fairseq-train --arch lstm_agreement`` wrote
+        direction: one of its directions, such as ``en-de``
+        out: file to write, its folder is created
+        force: whether an existing file may be overwritten
+
+    Returns:
+        what was written
+
+    Raises:
+        OptionError: no such file, no agreement model, a direction that it lacks, or a file that exists
+    """
+    from fairseq import checkpoint_utils
+
+    if not os.path.isfile(checkpoint):
+        raise OptionError(f"{checkpoint}: no such file; give a checkpoint of --arch lstm_agreement")
+    if os.path.exists(out) and (not force or os.path.isdir(out) or os.path.samefile(out, checkpoint)):
+        remedy = "name another" if force else "name another file, or add --force"
+        raise OptionError(f"--out {out}: exists; {remedy}")
+    state = checkpoint_utils.load_checkpoint_to_cpu(checkpoint)
+    exported = one_direction(state, checkpoint, direction)
+    _write(exported, out)
+    return exported
+
+
+def _write(state: Dict[str, Any], out: str) -> None:
+    """All of the file or none of it, so that an interrupted export leaves nothing that looks like a checkpoint."""
+    unfinished = out + ".tmp"
+    try:
+        os.makedirs(os.path.dirname(out) or ".", exist_ok=True)
+        try:
+            torch.save(state, unfinished)
+            os.replace(unfinished, out)
+        finally:
+            if os.path.exists(unfinished):
+                os.remove(unfinished)
+    except (OSError, RuntimeError) as error:  # the latter is torch's word for a folder that cannot be written
+        raise OptionError(f"--out {out}: cannot be written: {getattr(error, 'strerror', None) or error}") from None
+
+
+def one_direction(state: Dict[str, Any], name: str, direction: str) -> Dict[str, Any]:
+    """The state of one direction's checkpoint from that of an agreement model; ``name`` is its file, for messages."""
+    from fairseq.models import MODEL_REGISTRY
+
+    from fairseq_attn_plugin.models.agreement_lstm import AgreementLSTMModel, directions_of
+
+    config = _plain(state.get("cfg"))
+    trained = architecture(config.get("model"))
+    if not issubclass(MODEL_REGISTRY.get(trained, object), AgreementLSTMModel):
+        raise OptionError(f"{name}: is of the architecture {trained}, not lstm_agreement, and has but one direction")
+    known = directions_of(state["model"])
+    if direction not in known:
+        raise OptionError(f"--direction {direction}: {name} translates {' and '.join(known)}; choose one of these")
+    config["model"] = _model_config(config["model"])
+    config["task"] = _task_config(config["task"], *_languages(direction, known))
+    smoothing, by_sentence = (config["criterion"].get(key) for key in ("label_smoothing", "sentence_avg"))
+    config["criterion"] = {
+        "_name": "label_smoothed_cross_entropy",
+        "label_smoothing": smoothing or 0.0,
+        "sentence_avg": bool(by_sentence),
+    }
+    prefix = f"models.{direction}."
+    parameters = {key[len(prefix) :]: value for key, value in state["model"].items() if key.startswith(prefix)}
+    extra = {key: value for key, value in state["extra_state"].items() if not key.startswith("ema")}
+    return {**state, "cfg": config, "model": parameters, "extra_state": extra, "last_optimizer_state": None}
+
+
+def _plain(config: Any) -> Dict[str, Any]:
+    from omegaconf import OmegaConf
+
+    plain: Any = config
+    if OmegaConf.is_config(config):
+        plain = OmegaConf.to_container(config, resolve=True, enum_to_str=True)
+    return dict(plain) if isinstance(plain, dict) else {}
+
+
+def _model_config(saved: Dict[str, Any]) -> Dict[str, Any]:
+    """Every option of ``attn_lstm``, those that the checkpoint does not name at their architecture's defaults."""
+    from fairseq.models import MODEL_DATACLASS_REGISTRY
+
+    from fairseq_attn_plugin.models.attn_lstm import AttnLSTMConfig
+
+    defaults = MODEL_DATACLASS_REGISTRY[saved["_name"]]()
+    config = {key: saved.get(key, getattr(defaults, key)) for key in AttnLSTMConfig.__dataclass_fields__}
+    # The embeddings are in the checkpoint, and the files they were read from belong to languages, not to directions.
+    for side in ("encoder", "decoder"):
+        config[f"{side}_embed_path"], config[f"{side}_freeze_embed"] = None, False
+    return {**config, "_name": "attn_lstm"}
+
+
+def _task_config(saved: Dict[str, Any], source: str, target: str) -> Dict[str, Any]:
+    limits = [saved.get(f"max_{side}_positions") or 1024 for side in ("source", "target")]
+    trained = (saved.get("source_lang"), saved.get("target_lang"))
+    if trained == (target, source):
+        limits.reverse()
+    elif trained != (source, target):
+        # The data folder chose the languages: with the greater limit no sentence of the training is too long.
+        limits = [max(limits)] * 2
+    return {
+        **saved,
+        "source_lang": source,
+        "target_lang": target,
+        "max_source_positions": limits[0],
+        "max_target_positions": limits[1],
+    }
+
+
+def _languages(direction: str, known: Sequence[str]) -> Tuple[str, str]:
+    """Source and target of ``de-en``; of names that have hyphens themselves by the name of the other direction."""
+    parts = direction.split("-")
+    splits = (("-".join(parts[:i]), "-".join(parts[i:])) for i in range(1, len(parts)))
+    return next((source, target) for source, target in splits if f"{target}-{source}" in known)
+
+
+def main(argv: Optional[Sequence[str]] = None) -> None:
+    parser = argparse.ArgumentParser(
+        prog="export_direction.py", description="Write one direction of an agreement model as an ordinary checkpoint."
+    )
+    parser.add_argument("checkpoint", help="what fairseq-train --arch lstm_agreement wrote")
+    parser.add_argument("--direction", required=True, metavar="SRC-TGT", help="such as en-de")
+    parser.add_argument("--out", required=True, metavar="FILE", help="checkpoint to write")
+    parser.add_argument("--force", action="store_true", help="overwrite FILE")
+    args = parser.parse_args(argv)
+    written = export_direction(args.checkpoint, args.direction, args.out, args.force)
+    parameters = sum(value.numel() for value in written["model"].values())
+    print(f"{args.out}: {args.direction}, {parameters:,} parameters")
+
+
+if __name__ == "__main__":
+    main()

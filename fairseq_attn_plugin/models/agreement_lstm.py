@@ -1,0 +1,250 @@
+"""Two LSTM encoder-decoder models of opposite directions in one, and their named architectures.
+
+``--criterion agreement`` trains both directions together and rewards attentions that are each other's transposes (Cohn
+et al. 2016, "Incorporating Structural Alignment Biases into an Attentional Neural Translation Model", bilingual
+symmetry). Each direction translates by itself: the task's languages choose which, so that ``fairseq-generate DATA -s de
+-t en`` and ``-s en -t de`` work with the same checkpoint and the same data folder. A checkpoint names its directions by
+their languages (``models.de-en.encoder...``, ``models.en-de.encoder...``).
+"""
+
+import copy
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any, ClassVar, Dict, List, NamedTuple, Optional, Tuple, Type, cast
+
+import torch
+from fairseq.models import BaseFairseqModel
+from torch import Tensor, nn
+
+from ..errors import OptionError
+from ._decoder import LSTMDecoder
+from ._encoder import LSTMEncoder
+from .attn_lstm import PAPER_SIZES, SMALL_SIZES, AttnLSTMConfig, AttnLSTMModel, _boolean, _option, register_architecture
+
+__all__ = ["AgreementLSTMConfig", "AgreementLSTMModel", "BothDirections", "ReverseBatch", "reverse_batch"]
+
+
+@dataclass
+class AgreementLSTMConfig(AttnLSTMConfig):  # type: ignore[misc, valid-type]
+    agreement_share_embeddings: bool = _option(
+        False,
+        "one matrix per language: a direction's source embeddings are the other one's target embeddings (requires "
+        "equal embed dims)",
+    )
+    agreement_direction: str = _option(
+        "auto",
+        "the model's direction from --source-lang to --target-lang, such as de-en, where the languages of the data "
+        "have other names than those of the training; auto: it has their names",
+    )
+
+
+class ReverseBatch(NamedTuple):
+    """A batch of the opposite direction; N and T are the widths of the source and of the target that were given."""
+
+    src_tokens: Tensor  # [B, T], the target
+    src_lengths: Tensor  # [B]
+    prev_output_tokens: Tensor  # [B, N]
+    target: Tensor  # [B, N], the source, its words first
+    to_front: Tensor  # [B, N], target = src_tokens.gather(1, to_front)
+
+
+class BothDirections(NamedTuple):
+    """What both directions make of a batch, ``target`` [B, T] and ``src_tokens`` [B, N]."""
+
+    forward: Tuple[Tensor, Dict[str, Any]]  # the decoder's output [B, T, V] of the direction in use
+    reverse: Tuple[Tensor, Dict[str, Any]]  # of the other, [B, N, V'], for reverse_target
+    reverse_target: Tensor  # [B, N], the source, its words first
+    forward_weights: Tensor  # [B, T, N], attention in the columns of target and src_tokens
+    reverse_weights: Tensor  # [B, N, T], attention of the other direction in the same columns
+
+
+def reverse_batch(src_tokens: Tensor, target: Tensor, pad: int, eos: int) -> ReverseBatch:
+    """The batch of the opposite direction.
+
+    The target becomes the source as it stands, since the encoder takes padding on either side. A decoder wants its
+    words first: the source is moved to the left. fairseq ends both with the end-of-sentence symbol.
+
+    Args:
+        src_tokens: ``[B, N]``, padded on either side
+        target: ``[B, T]``, padded on either side
+        pad, eos: the symbols, the same in both dictionaries
+    """
+    padding = src_tokens.eq(pad)
+    to_front = padding.to(torch.uint8).argsort(dim=1, stable=True)
+    words = src_tokens.gather(1, to_front)
+    previous = torch.cat([words.new_full((len(words), 1), eos), words[:, :-1]], dim=1)
+    return ReverseBatch(target, target.ne(pad).sum(1), previous.masked_fill(words.eq(pad), pad), words, to_front)
+
+
+class AgreementLSTMModel(AttnLSTMModel):
+    """Two :class:`AttnLSTMModel` of opposite directions; ``encoder`` and ``decoder`` are those of the one in use.
+
+    Args:
+        models: the two by their names, such as ``de-en``
+        direction: the name of the one in use, the task's
+        reverse: the name of the other
+        named_by: the options that chose it, for messages
+    """
+
+    base_config: ClassVar[Type[Any]] = AgreementLSTMConfig
+
+    def __init__(self, models: Dict[str, AttnLSTMModel], direction: str, reverse: str, named_by: str):
+        BaseFairseqModel.__init__(self)
+        # In the order of their names, so that an optimizer's state fits whichever of them is in use.
+        self.models = nn.ModuleDict({name: models[name] for name in sorted(models)})
+        self.direction, self.reverse, self.named_by = direction, reverse, named_by
+        self.num_updates = 0
+
+    def of(self, direction: str) -> AttnLSTMModel:
+        """The model of one direction, by its name."""
+        return cast(AttnLSTMModel, self.models[direction])
+
+    @property
+    def encoder(self) -> LSTMEncoder:  # type: ignore[override]
+        return self.of(self.direction).encoder
+
+    @property
+    def decoder(self) -> LSTMDecoder:  # type: ignore[override]
+        return self.of(self.direction).decoder
+
+    @classmethod
+    def check(cls, cfg: Any, task: Any) -> None:
+        super().check(cfg, task)
+        if cfg.adaptive_softmax_cutoff is not None:
+            raise OptionError(
+                f"--adaptive-softmax-cutoff {cfg.adaptive_softmax_cutoff}: agreement models have an ordinary softmax "
+                "only; leave it out"
+            )
+        if not _boolean("--decoder-attention", cfg.decoder_attention):
+            raise OptionError("--decoder-attention False: it is their attentions that the two directions agree in")
+        if cfg.agreement_share_embeddings and cfg.encoder_embed_dim != cfg.decoder_embed_dim:
+            raise OptionError(
+                f"--agreement-share-embeddings requires --encoder-embed-dim ({cfg.encoder_embed_dim}) to match "
+                f"--decoder-embed-dim ({cfg.decoder_embed_dim})"
+            )
+
+    @classmethod
+    def build_model(cls, cfg: Any, task: Any) -> "AgreementLSTMModel":
+        """Builds both directions from one configuration.
+
+        ``--encoder-embed-path``, ``--decoder-embed-path`` and ``--...-freeze-embed`` belong to the task's source and
+        target language: in the other direction they change places. All sizes are those of encoder and decoder.
+
+        Raises:
+            OptionError: options with wrong values, or that do not go together
+        """
+        cls.check(cfg, task)
+        direction, reverse, named_by = _names(cfg.agreement_direction, getattr(task, "cfg", None))
+        forward = AttnLSTMModel.build_model(cfg, task)
+        backward = AttnLSTMModel.build_model(_of_reverse(cfg), _reversed_task(task))
+        if cfg.agreement_share_embeddings:
+            backward.encoder.embed_tokens = forward.decoder.embed_tokens
+            backward.decoder.embed_tokens = forward.encoder.embed_tokens
+        return cls({direction: forward, reverse: backward}, direction, reverse, named_by)
+
+    def forward(self, src_tokens: Tensor, src_lengths: Tensor, prev_output_tokens: Tensor, **kwargs: Any) -> Any:
+        """Returns logits ``[B, T, V]`` and ``{"attn": [weights [B, T, N]]}`` of the direction in use.
+
+        With ``target=...`` ``[B, T]`` both directions as :class:`BothDirections`: what the criterion asks for.
+
+        Raises:
+            OptionError: training of the direction in use alone, by a criterion that knows of no other
+        """
+        if "target" in kwargs:
+            return self.both(src_tokens, src_lengths, prev_output_tokens, kwargs["target"])
+        if self.training:
+            raise OptionError(
+                f"--arch lstm_agreement: trains with --criterion agreement, which trains both {self.direction} and "
+                f"{self.reverse}; for one direction choose --arch lstm_soft"
+            )
+        return self.of(self.direction)(src_tokens, src_lengths, prev_output_tokens, **kwargs)
+
+    def both(
+        self, src_tokens: Tensor, src_lengths: Tensor, prev_output_tokens: Tensor, target: Tensor
+    ) -> BothDirections:
+        """Both directions on one batch, their attentions in the same columns."""
+        dictionary = self.decoder.dictionary
+        other = reverse_batch(src_tokens, target, dictionary.pad(), dictionary.eos())
+        forward = self.of(self.direction)(src_tokens, src_lengths, prev_output_tokens)
+        reverse = self.of(self.reverse)(other.src_tokens, other.src_lengths, other.prev_output_tokens)
+        rows = other.to_front.argsort(dim=1).unsqueeze(-1).expand(-1, -1, target.size(1))
+        return BothDirections(
+            forward, reverse, other.target, forward[1]["attn"][0], reverse[1]["attn"][0].gather(1, rows)
+        )
+
+    def set_num_updates(self, num_updates: int) -> None:
+        """fairseq's word how far training is; the criterion's warm-up looks it up."""
+        self.num_updates = num_updates
+        super().set_num_updates(num_updates)
+
+    def load_state_dict(self, state_dict: Dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        """As fairseq's.
+
+        Raises:
+            OptionError: a direction that the checkpoint lacks
+        """
+        known = directions_of(state_dict)
+        if known and self.direction not in known:
+            raise OptionError(
+                f"{self.named_by}: the model translates {' and '.join(known)}, not {self.direction}; choose one of "
+                f"these, as with --agreement-direction {known[0]}"
+            )
+        return super().load_state_dict(state_dict, *args, **kwargs)
+
+
+def directions_of(state_dict: Dict[str, Any]) -> List[str]:
+    """The names of the directions in an agreement model's parameters; none in those of other models."""
+    parts = (name.split(".") for name in state_dict)
+    return sorted({part[1] for part in parts if len(part) > 3 and part[0] == "models" and "-" in part[1]})
+
+
+def _names(asked: str, task_config: Any) -> Tuple[str, str, str]:
+    """The names of the task's direction and of the other one, as module names (which have no dots), and the options
+    that gave them."""
+    source: Optional[str] = getattr(task_config, "source_lang", None)
+    target: Optional[str] = getattr(task_config, "target_lang", None)
+    pair = (source or "source", target or "target")
+    named_by = f"--source-lang {pair[0]} --target-lang {pair[1]}"
+    if asked != "auto":
+        named = tuple(asked.split("-"))
+        if len(named) != 2 or not all(named):
+            raise OptionError(
+                f"--agreement-direction {asked}: must be two languages with a hyphen between them, as in de-en, or auto"
+            )
+        if named == pair[::-1]:
+            raise OptionError(
+                f"--agreement-direction {asked}: the data are read as {'-'.join(pair)}; give --source-lang {named[0]} "
+                f"--target-lang {named[1]}, or --agreement-direction {'-'.join(pair)}"
+            )
+        pair, named_by = (named[0], named[1]), f"--agreement-direction {asked}"
+    if pair[0] == pair[1]:
+        raise OptionError(f"{named_by}: an agreement model tells its directions apart by two different languages")
+    source, target = (language.replace(".", "_") for language in pair)
+    return f"{source}-{target}", f"{target}-{source}", named_by
+
+
+def _of_reverse(cfg: Any) -> Any:
+    """The configuration of the other direction: what belongs to a language follows it."""
+    result = copy.copy(cfg)
+    if not cfg.share_all_embeddings:
+        for name in ("embed_path", "freeze_embed"):
+            result[f"encoder_{name}"], result[f"decoder_{name}"] = cfg[f"decoder_{name}"], cfg[f"encoder_{name}"]
+    return result
+
+
+def _reversed_task(task: Any) -> Any:
+    """What a model is built from, of the other direction."""
+    limits = getattr(task, "cfg", None)
+    swapped = {
+        "max_source_positions": getattr(limits, "max_target_positions", 1e5),
+        "max_target_positions": getattr(limits, "max_source_positions", 1e5),
+    }
+    return SimpleNamespace(
+        source_dictionary=task.target_dictionary,
+        target_dictionary=task.source_dictionary,
+        cfg=SimpleNamespace(**swapped),
+    )
+
+
+register_architecture("lstm_agreement", **PAPER_SIZES)(AgreementLSTMModel)
+register_architecture("lstm_agreement_small", **SMALL_SIZES)(AgreementLSTMModel)

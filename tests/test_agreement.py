@@ -1,0 +1,403 @@
+"""Agreement models without the command line: the terms against loops, batches against sentences, both directions."""
+
+import itertools
+from types import SimpleNamespace
+
+import pytest
+import torch
+from fairseq.data import LanguagePairDataset
+from fairseq.logging import metrics
+from models_for_tests import build, dictionary, fake_task, pad_batch
+
+from fairseq_attn_plugin.criterions._agreement_terms import LOSSES, attentions, trace, trace_bound
+from fairseq_attn_plugin.criterions.agreement import AgreementConfig, AgreementCriterion
+from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.models.agreement_lstm import reverse_batch
+
+PAD, EOS = 1, 2
+LENGTHS = [(4, 6), (7, 3), (1, 5), (6, 1)]  # words of source and target, the end of the sentence included
+
+
+def loop_loss(name, forward, reverse):
+    """The formulas of ``_agreement_terms`` for one sentence without padding; lists of rows."""
+    steps, width = len(forward), len(reverse)
+    cells = list(itertools.product(range(steps), range(width)))
+    product = sum(forward[t][j] * reverse[j][t] for t, j in cells)
+    if name == "trace":
+        return -product
+    if name == "log-trace":
+        return -product.log()
+    if name == "squared":
+        return sum((forward[t][j] - reverse[j][t]) ** 2 for t, j in cells)
+    loss = 0.0
+    for t, j in cells:
+        of_word = reverse[j][t] / sum(reverse[k][t] for k in range(width))
+        of_source_word = forward[t][j] / sum(forward[s][j] for s in range(steps))
+        loss = loss - of_word.detach() * forward[t][j].log() - of_source_word.detach() * reverse[j][t].log()
+    return loss
+
+
+def random_attentions(lengths, side="left", dtype=torch.float64, seed=0):
+    """Weights of both directions in padded batches, and the masks of words."""
+    generator = torch.Generator().manual_seed(seed)
+    width, steps = (max(column) for column in zip(*lengths))
+    source = torch.zeros(len(lengths), width, dtype=torch.bool)
+    target = torch.zeros(len(lengths), steps, dtype=torch.bool)
+    for row, (n, t) in enumerate(lengths):
+        first = width - n if side == "left" else 0
+        source[row, first : first + n] = True
+        target[row, :t] = True
+
+    def weights(rows, columns):
+        scores = torch.randn(len(lengths), rows, columns.size(1), generator=generator, dtype=dtype)
+        return scores.masked_fill(~columns.unsqueeze(1), -torch.inf).softmax(-1)
+
+    return weights(steps, source), weights(width, target), target, source
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("name", LOSSES)
+def test_terms_equal_loops_over_words(name, side):
+    forward, reverse, target, source = random_attentions(LENGTHS, side)
+    for weights in (forward, reverse):
+        weights.requires_grad_()
+    losses = LOSSES[name](attentions(forward, reverse, target, source))
+    expected = []
+    for row in range(len(LENGTHS)):
+        expected.append(
+            loop_loss(
+                name, forward[row][target[row]][:, source[row]], reverse[row][source[row]][:, target[row]]
+            )
+        )  # fmt: skip
+    expected = torch.stack(expected)
+    # 1e-6 stands beside the weights in cross-entropy
+    torch.testing.assert_close(losses, expected, rtol=1e-4, atol=1e-6)
+    actual = torch.autograd.grad(losses.sum(), (forward, reverse))
+    for a, b in zip(actual, torch.autograd.grad(expected.sum(), (forward, reverse))):
+        torch.testing.assert_close(a, b, rtol=2e-3, atol=1e-6)
+        assert torch.isfinite(a).all()
+
+
+@pytest.mark.parametrize(("source", "target"), [(4, 4), (3, 6), (7, 2)])
+def test_mirrored_alignments_have_the_greatest_trace(source, target):
+    """One-hot and each other's transposes on min(T, N) words; random ones stay below it."""
+    least = min(source, target)
+    forward, reverse = torch.zeros(1, target, source), torch.zeros(1, source, target)
+    for word in range(target):
+        forward[0, word, (least - 1 - word) % source if word < least else 0] = 1
+    for word in range(source):
+        reverse[0, word, (least - 1 - word) % target if word < least else 0] = 1
+    words = torch.ones(1, target, dtype=torch.bool), torch.ones(1, source, dtype=torch.bool)
+    both = attentions(forward, reverse, *words)
+    assert trace(both).item() == trace_bound(both).item() == least
+    if source == target:
+        assert LOSSES["squared"](both).item() == 0
+        assert LOSSES["cross-entropy"](both).item() == pytest.approx(0, abs=1e-5)
+    rows = random_attentions([(source, target)] * 50)
+    both = attentions(*rows)
+    assert (trace(both) < trace_bound(both)).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("name", LOSSES)
+def test_gradients_are_finite_at_exact_zeros(name, dtype):
+    """Sparse attentions that agree nowhere: every product is zero."""
+    forward = torch.zeros(1, 3, 3, dtype=dtype)
+    reverse = torch.zeros(1, 3, 3, dtype=dtype)
+    forward[0, :, 0] = reverse[0, :, 1] = 1
+    for weights in (forward, reverse):
+        weights.requires_grad_()
+    words = torch.ones(1, 3, dtype=torch.bool)
+    loss = LOSSES[name](attentions(forward, reverse, words, words)).sum()
+    assert torch.isfinite(loss) and loss.dtype == torch.float32
+    # 128: fairseq's first scale of half-precision losses
+    for gradient in torch.autograd.grad(128 * loss, (forward, reverse)):
+        assert torch.isfinite(gradient).all()
+
+
+def test_weights_that_do_not_sum_to_one_are_divided_by_their_sums():
+    forward, reverse, target, source = random_attentions(LENGTHS)
+    expected = attentions(forward, reverse, target, source)
+    actual = attentions(2 * forward, 0.3 * reverse, target, source, normalized=False)
+    for a, b in zip(actual[:2], expected[:2]):
+        torch.testing.assert_close(a, b)
+    nothing = attentions(0 * forward, reverse, target, source, normalized=False)
+    assert all(torch.isfinite(loss(nothing)).all() for loss in LOSSES.values())
+
+
+# ---- model and criterion
+
+
+def sentences(side="left", target_side="right", width=None, rows=None, seed=0):
+    """A batch as fairseq's datasets make it, of all sentences or of some."""
+    lengths = LENGTHS if rows is None else [LENGTHS[row] for row in rows]
+    source = pad_batch([n for n, _ in LENGTHS], symbols=20, seed=seed)
+    target = pad_batch([t for _, t in LENGTHS], symbols=15, seed=seed + 1)
+    chosen = range(len(LENGTHS)) if rows is None else rows
+
+    def words(batch, row):
+        return batch[row][batch[row] != PAD]
+
+    pairs = LanguagePairDataset(
+        [words(source, row) for row in chosen],
+        [n for n, _ in lengths],
+        dictionary(20),
+        [words(target, row) for row in chosen],
+        [t for _, t in lengths],
+        dictionary(15),
+        left_pad_source=side == "left",
+        left_pad_target=target_side == "left",
+        shuffle=False,
+    )
+    sample = pairs.collater([pairs[i] for i in range(len(pairs))], pad_to_length=width)
+    order = sample["id"].argsort()  # fairseq sorts the sentences of a batch by length
+    for holder in (sample, sample["net_input"]):
+        for name, value in holder.items():
+            if torch.is_tensor(value):
+                holder[name] = value[order]
+    return sample
+
+
+def agreement_model(task=None, **options):
+    torch.manual_seed(3)
+    return build("lstm_agreement", task or task_of("de", "en"), **{"attention_hidden_dim": 8, **options})
+
+
+def sharp_model(**options):
+    """In float64, with attentions far from uniform."""
+    model = agreement_model(**options).double()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(8)
+    return model
+
+
+def task_of(source, target, **config):
+    return fake_task(dictionary(20), dictionary(15), source_lang=source, target_lang=target, **config)
+
+
+def criterion(**options):
+    config = AgreementConfig()
+    config.sentence_avg = False
+    for name, value in options.items():
+        setattr(config, name, value)
+    return AgreementCriterion(config, SimpleNamespace(target_dictionary=dictionary(15)))
+
+
+def run(model, sample, training=False, **options):
+    judge = criterion(**options).train(training)
+    return judge(model.train(training), sample)
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("target_side", ["left", "right"])
+def test_reverse_batch_is_what_fairseq_makes_of_the_swapped_pair(side, target_side):
+    sample = sentences(side, target_side)
+    given = sample["net_input"]["src_tokens"]
+    batch = reverse_batch(given, sample["target"], PAD, EOS)
+    expected = sentences(side="right", target_side="right")
+    words = expected["net_input"]["src_tokens"]
+    assert torch.equal(batch.target, words)
+    previous = torch.full_like(words, PAD)
+    for row, (n, _) in enumerate(LENGTHS):
+        previous[row, 0], previous[row, 1:n] = EOS, words[row, : n - 1]
+    assert torch.equal(batch.prev_output_tokens, previous)
+    assert torch.equal(batch.src_tokens, sample["target"])
+    assert batch.src_lengths.tolist() == [t for _, t in LENGTHS]
+    assert torch.equal(given.gather(1, batch.to_front), batch.target)
+
+
+@pytest.mark.parametrize("name", ["trace", "cross-entropy"])
+@pytest.mark.parametrize("attention", ["soft", "sigmoid", "mqt"])
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_a_batch_is_the_sum_of_its_sentences(side, attention, name):
+    """Whatever the side of the padding, and with padding that nobody needs."""
+    model = sharp_model(attention=attention)
+    keys = ("loss", "forward_nll_loss", "reverse_nll_loss", "agreement", "agreement_bound", "agreement_loss")
+    options = {"agreement_loss": name, "label_smoothing": 0.1}
+    width = {"source": 9, "target": 10}
+    with torch.no_grad():
+        for training in (False, True):
+            loss, size, batch = run(model, sentences(side, width=width), training, **options)
+            single = [run(model, sentences(rows=[row]), training, **options) for row in range(len(LENGTHS))]
+            assert size == sum(part[1] for part in single) == sum(n + t for n, t in LENGTHS)
+            for key in keys:
+                total = sum(float(part[2][key]) for part in single)
+                assert float(batch[key]) == pytest.approx(total, rel=1e-6), key  # fairseq's log-softmax is in float32
+            assert float(loss) == pytest.approx(float(batch["loss"]))
+
+
+def test_loss_is_two_likelihoods_and_the_term():
+    """Against both directions run by hand, the reverse one on the swapped pair; validation leaves the term out."""
+    model, sample = agreement_model(), sentences()
+    swapped = sentences(side="right")
+    batch = reverse_batch(sample["net_input"]["src_tokens"], sample["target"], PAD, EOS)
+    with torch.no_grad():
+        model.eval()
+
+        def nll(net, source, previous, target):
+            log_probs = net.get_normalized_probs(net(source, None, previous), log_probs=True)
+            return -log_probs.gather(-1, target.unsqueeze(-1)).squeeze(-1)[target != PAD].sum().item()
+
+        forward = nll(model.of("de-en"), *list(sample["net_input"].values())[::2], sample["target"])
+        reverse = nll(model.of("en-de"), batch.src_tokens, batch.prev_output_tokens, swapped["net_input"]["src_tokens"])
+        loss, _, logged = run(model, sample)
+        assert logged["forward_nll_loss"].item() == pytest.approx(forward, rel=1e-6)
+        assert logged["reverse_nll_loss"].item() == pytest.approx(reverse, rel=1e-6)
+        assert loss.item() == pytest.approx(forward + reverse, rel=1e-6)
+        trained, size, logged = run(model, sample, True, agreement_weight=0.5, sentence_avg=True)
+        assert trained.item() == pytest.approx(forward + reverse - 0.5 * logged["agreement"].item(), rel=1e-6)
+        assert size == len(LENGTHS) and run(model, sample, False, sentence_avg=True)[1] == sum(map(sum, LENGTHS))
+
+
+def test_weight_rises_in_the_warm_up():
+    judge = criterion(agreement_weight=2.0, agreement_warmup_updates=10)
+    assert [judge.agreement_weight(updates) for updates in (0, 5, 10, 99)] == [0, 1, 2, 2]
+    model = agreement_model()
+    model.set_num_updates(5)
+    logged = judge.train()(model.train(), sentences())[2]
+    assert logged["agreement_weight"] == 1.0 * len(LENGTHS)
+
+
+@pytest.mark.parametrize("options", [{}, {"attention_normalizer": "sparsemax"}, {"agreement_share_embeddings": True}])
+def test_every_parameter_is_trained(options):
+    """By one call of the model, as data-parallel wrappers want it; with exact zeros in the weights, too."""
+    if options.get("agreement_share_embeddings"):
+        options = {**options, "encoder_embed_dim": 12}
+    for name in LOSSES:
+        model = agreement_model(**options)
+        run(model, sentences(), True, agreement_loss=name)[0].backward()
+        for key, parameter in model.named_parameters():
+            assert parameter.grad is not None and torch.isfinite(parameter.grad).all(), key
+
+
+def test_term_reaches_both_directions():
+    """Likelihoods of one direction have no gradient in the other; the term has some in both."""
+    gradients = []
+    for weight in (0.0, 1.0):
+        model = sharp_model()
+        run(model, sentences(), True, agreement_weight=weight)[0].backward()
+        gradients.append({name: p.grad for name, p in model.named_parameters()})
+    for direction in ("de-en", "en-de"):
+        name = f"models.{direction}.encoder.lstm.weight_ih_l0"
+        assert (gradients[0][name] - gradients[1][name]).abs().max() > 1e-4
+
+
+def test_workers_log_what_one_logs():
+    model = agreement_model()
+    whole = [run(model, sentences(), True)[2]]
+    parts = [run(model, sentences(rows=rows), True)[2] for rows in ([0, 3], [1, 2])]
+    values = []
+    for logs in (whole, parts):
+        with metrics.aggregate(new_root=True) as logged:
+            AgreementCriterion.reduce_metrics(logs)
+        values.append(logged.get_smoothed_values())
+    assert AgreementCriterion.logging_outputs_can_be_summed()
+    assert values[0] == pytest.approx(values[1], rel=2e-3)
+    names = {"loss", "nll_loss", "ppl", "forward_ppl", "reverse_ppl", "agreement", "agreement_loss", "agreement_weight"}
+    assert names <= set(values[0])
+    assert 0 < values[0]["agreement"] < 1
+
+
+# ---- directions
+
+
+def test_the_task_chooses_the_direction():
+    """A checkpoint of de-en, read for en-de: the same two models, the other one in use."""
+    forward = agreement_model().eval()
+    swapped = fake_task(dictionary(15), dictionary(20), source_lang="en", target_lang="de")
+    reverse = agreement_model(swapped)
+    assert [name for name, _ in forward.named_parameters()] == [name for name, _ in reverse.named_parameters()]
+    reverse.load_state_dict(forward.state_dict())
+    reverse.eval()
+    assert (forward.direction, reverse.direction) == ("de-en", "en-de")
+    sample = sentences()
+    batch = reverse_batch(sample["net_input"]["src_tokens"], sample["target"], PAD, EOS)
+    with torch.no_grad():
+        logits = reverse(batch.src_tokens, batch.src_lengths, batch.prev_output_tokens)[0]
+        both = forward(**sample["net_input"], target=sample["target"])
+        torch.testing.assert_close(logits, both.reverse[0])
+        torch.testing.assert_close(forward(**sample["net_input"])[0], both.forward[0])
+    assert reverse.encoder is reverse.of("en-de").encoder and reverse.decoder.dictionary == dictionary(20)
+
+
+def test_languages_of_other_names():
+    state = agreement_model().state_dict()
+    named = agreement_model(task_of("src", "tgt"), agreement_direction="de-en")
+    named.load_state_dict(state)
+    with pytest.raises(OptionError, match="--source-lang src --target-lang tgt: the model translates de-en and en-de"):
+        agreement_model(task_of("src", "tgt")).load_state_dict(state)
+    with pytest.raises(OptionError, match="--agreement-direction de-fr: the model translates de-en and en-de"):
+        agreement_model(agreement_direction="de-fr").load_state_dict(state)
+    with pytest.raises(OptionError, match="--agreement-direction en-de: the data are read as de-en"):
+        agreement_model(agreement_direction="en-de")
+    with pytest.raises(OptionError, match="--agreement-direction english: must be two languages"):
+        agreement_model(agreement_direction="english")
+    with pytest.raises(OptionError, match="two different languages"):
+        agreement_model(task_of("de", "de"))
+    assert agreement_model(task_of("zh-cn", "tok.de")).direction == "zh-cn-tok_de"
+    assert agreement_model(fake_task(dictionary(20), dictionary(15))).direction == "source-target"
+
+
+def test_limits_follow_the_language():
+    model = agreement_model(task_of("de", "en", max_source_positions=50, max_target_positions=60))
+    assert model.max_positions() == (50, 60) and model.of("en-de").max_positions() == (60, 50)
+
+
+def test_embeddings_are_shared_by_language():
+    separate = agreement_model()
+    assert len({id(net.embed_tokens) for m in separate.models.values() for net in (m.encoder, m.decoder)}) == 4
+    shared = agreement_model(agreement_share_embeddings=True, encoder_embed_dim=12)
+    assert shared.of("de-en").encoder.embed_tokens is shared.of("en-de").decoder.embed_tokens
+    assert shared.of("de-en").decoder.embed_tokens is shared.of("en-de").encoder.embed_tokens
+    with pytest.raises(OptionError, match="--agreement-share-embeddings requires --encoder-embed-dim"):
+        agreement_model(agreement_share_embeddings=True)
+
+
+def test_one_matrix_for_everything():
+    joint = dictionary(15)
+    task = fake_task(joint, joint, source_lang="de", target_lang="en")
+    options = {"encoder_embed_dim": 12, "decoder_out_embed_dim": 12, "share_all_embeddings": True}
+    model = agreement_model(task, **options)
+    assert len({id(net.embed_tokens) for m in model.models.values() for net in (m.encoder, m.decoder)}) == 2
+    model = agreement_model(task, **options, agreement_share_embeddings=True)
+    assert len({id(net.embed_tokens) for m in model.models.values() for net in (m.encoder, m.decoder)}) == 1
+    assert model.of("en-de").decoder.output_layer(torch.zeros(1, 1, 12)).shape[-1] == len(joint)
+
+
+def test_pretrained_embeddings_follow_the_language(tmp_path):
+    path = tmp_path / "de.vec"
+    path.write_text("1 12\nw3 " + " ".join(["7.5"] * 12) + "\n")
+    model = agreement_model(encoder_embed_path=str(path), encoder_freeze_embed=True, encoder_embed_dim=12)
+    row = dictionary(20).index("w3")
+    for net in (model.of("de-en").encoder, model.of("en-de").decoder):
+        assert (net.embed_tokens.weight[row] == 7.5).all() and not net.embed_tokens.weight.requires_grad
+    for net in (model.of("de-en").decoder, model.of("en-de").encoder):
+        assert net.embed_tokens.weight.requires_grad and (net.embed_tokens.weight.abs() <= 0.1).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"agreement_loss": "mse"}, "--agreement-loss mse: unknown; choose from trace, "),
+        ({"agreement_weight": -1.0}, "--agreement-weight -1.0: must be 0 or more"),
+        ({"agreement_warmup_updates": -1}, "--agreement-warmup-updates -1: must be 0 or more"),
+        ({"label_smoothing": 1.0}, "--label-smoothing 1.0: must be"),
+    ],
+)
+def test_wrong_options_of_the_criterion(options, message):
+    with pytest.raises(OptionError, match=message):
+        criterion(**options)
+
+
+def test_models_and_criterions_that_do_not_fit():
+    sample = sentences()
+    with pytest.raises(OptionError, match="--criterion agreement: needs a model of two directions"):
+        run(build("lstm_soft"), sample)
+    model = agreement_model()
+    with pytest.raises(OptionError, match="trains with --criterion agreement, which trains both de-en and en-de"):
+        model.train()(**sample["net_input"])
+    with pytest.raises(OptionError, match="--adaptive-softmax-cutoff"):
+        agreement_model(adaptive_softmax_cutoff="10,15")
+    with pytest.raises(OptionError, match="--decoder-attention False"):
+        agreement_model(decoder_attention="False")

@@ -1,0 +1,219 @@
+"""Agreement models through the real command-line tools: both directions of one checkpoint, export, errors."""
+
+import json
+import re
+
+import pytest
+import torch
+from test_distributed import LAST, MIDDLE, assert_equal_parameters, command, train_on_two
+from test_end_to_end import SIZES, TRAINING, generate
+
+from fairseq_attn_plugin import _compat
+
+from cli import REPO, USER_DIR, run_cli
+
+AGREEMENT = [*"--arch lstm_agreement_small --attention-hidden-dim 32 --criterion agreement".split(), *SIZES[:6]]
+AGREEMENT += SIZES[7:]  # bidirectional by default: the flag would be no option of a value
+REVERSE = ["--source-lang", "yy", "--target-lang", "xx"]
+
+
+def train(data, folder, *options, updates=350, check=True):
+    base = ["fairseq-train", data, "--user-dir", USER_DIR, "--save-dir", folder, *AGREEMENT, *TRAINING]
+    return run_cli([*base, "--max-update", updates, "--log-format", "json", *options], check=check)
+
+
+def validation(done):
+    """The lines of validation of a training, oldest first."""
+    lines = (done.stdout + done.stderr).splitlines()
+    found = [json.loads(line.split("| valid | ")[1]) for line in lines if "| valid |" in line]
+    return [{name: float(value) for name, value in line.items()} for line in found]
+
+
+@pytest.fixture(scope="module")
+def trained(tiny_data, tmp_path_factory):
+    """Checkpoint of both directions, with the log of its validation."""
+    folder = tmp_path_factory.mktemp("agreement")
+    log = validation(train(tiny_data, folder, "--label-smoothing", 0.01))
+    return folder / "checkpoint_last.pt", log
+
+
+@pytest.fixture(scope="module")
+def translations(trained, tiny_data):
+    """What the checkpoint makes of the test set, forward and back."""
+    options = ["--beam", 5, "--print-alignment", "hard"]
+    return [generate(tiny_data, trained[0], *options, *languages) for languages in ([], REVERSE)]
+
+
+@pytest.fixture(scope="module")
+def exported(trained, tmp_path_factory):
+    """The reverse direction as a checkpoint of its own."""
+    out = tmp_path_factory.mktemp("exported") / "new" / "yy-xx.pt"
+    done = export(trained[0], "yy-xx", out)
+    assert re.match(rf"{out}: yy-xx, [\d,]+ parameters\n", done.stdout)
+    return out
+
+
+def export(checkpoint, direction, out, *options, check=True):
+    script = REPO / "scripts" / "export_direction.py"
+    return run_cli("python", script, checkpoint, "--direction", direction, "--out", out, *options, check=check)
+
+
+def last_line(done):
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    line = done.stderr.strip().splitlines()[-1]
+    assert "error: " in line
+    return line
+
+
+def test_learns_both_directions_and_logs(trained):
+    first, last = trained[1][0], trained[1][-1]
+    assert last["valid_forward_ppl"] < 1.4 and last["valid_reverse_ppl"] < 1.4
+    assert last["valid_loss"] == last["valid_nll_loss"]
+    # as many words on both sides
+    assert 2 * last["valid_nll_loss"] == pytest.approx(
+        last["valid_forward_nll_loss"] + last["valid_reverse_nll_loss"], abs=2e-3
+    )
+    assert last["valid_ppl"] == pytest.approx(2 ** last["valid_nll_loss"], abs=0.01)
+    assert first["valid_agreement"] < 0.3 and last["valid_agreement"] > 0.6
+    assert {"valid_agreement_loss", "valid_best_loss"} <= set(last)
+
+
+def test_translates_in_both_directions(translations):
+    for lines in translations:
+        right = sum(lines["H"][i][1] == lines["T"][i][0] for i in lines["T"])
+        assert right >= 0.8 * len(lines["T"]), f"{right} of {len(lines['T'])} lines right"
+    forward, reverse = translations
+    assert {i: line[0] for i, line in forward["T"].items()} == {i: line[0] for i, line in reverse["S"].items()}
+    for lines in translations:
+        # target word j is source word n - 1 - j spelt backwards
+        right = total = 0
+        for i, line in lines["A"].items():
+            length = len(lines["S"][i][0].split())
+            links = [tuple(map(int, link.split("-"))) for link in line[0].split()]
+            right += sum(source + target == length - 1 for source, target in links)
+            total += len(links)
+        assert right > 0.8 * total
+
+
+def test_direction_by_its_name(trained, translations, tiny_data):
+    """With the languages of the data, or with other names for them."""
+    named = generate(tiny_data, trained[0], "--beam", 5, "--print-alignment", "hard", "--agreement-direction", "yy-xx")
+    assert named == translations[1]
+
+
+def test_other_names_of_the_languages(trained, translations, tiny_data, tmp_path):
+    """A test set that was prepared as src and tgt: auto cannot tell the direction, its name can."""
+    text, data = tiny_data.parent / "text", tmp_path / "bin"
+    (tmp_path / "test.src").write_text((text / "test.yy").read_text())
+    (tmp_path / "test.tgt").write_text((text / "test.xx").read_text())
+    run_cli(
+        ["fairseq-preprocess", "--source-lang", "src", "--target-lang", "tgt", "--testpref", tmp_path / "test"]
+        + ["--srcdict", tiny_data / "dict.yy.txt", "--tgtdict", tiny_data / "dict.xx.txt", "--destdir", data]
+    )
+    named = generate(data, trained[0], "--beam", 5, "--print-alignment", "hard", "--agreement-direction", "yy-xx")
+    assert named == translations[1]
+    done = run_cli(["fairseq-generate", data, "--user-dir", USER_DIR, "--path", trained[0], "--cpu"], check=False)
+    assert "--source-lang src --target-lang tgt: the model translates xx-yy and yy-xx" in last_line(done)
+
+
+def test_interactive_and_validate_in_reverse(trained, tiny_data):
+    options = [tiny_data, "--user-dir", USER_DIR, "--path", trained[0], "--cpu", *REVERSE]
+    done = run_cli(["fairseq-interactive", *options], stdin="nud roc leb ama\n")
+    assert re.search(r"H-0\t\S+\tama bel cor dun", done.stdout)
+    options += ["--task", "translation", "--valid-subset", "valid", "--batch-size", 16, "--log-format", "json"]
+    done = run_cli(["fairseq-validate", *options])
+    line = [text for text in (done.stdout + done.stderr).splitlines() if "reverse_ppl" in text][-1]
+    last = trained[1][-1]
+    for name, trained_as in (("forward_ppl", "reverse_ppl"), ("reverse_ppl", "forward_ppl"), ("agreement",) * 2):
+        value = float(re.search(rf'valid_{name}": "?([\d.]+)', line)[1])
+        assert value == pytest.approx(last[f"valid_{trained_as}"], abs=0.011)
+
+
+def test_exported_direction_translates_alike(exported, trained, translations, tiny_data):
+    alone = generate(tiny_data, exported, "--beam", 5, "--print-alignment", "hard", *REVERSE)
+    assert alone == translations[1]
+    both = generate(tiny_data, f"{trained[0]}:{exported}", "--beam", 5, *REVERSE)
+    words = [{i: line[1] for i, line in lines["H"].items()} for lines in (both, alone)]
+    assert words[0] == words[1]  # an ensemble of a model with itself
+
+
+def test_exported_checkpoint_is_an_ordinary_one(exported, trained, tiny_data):
+    _compat.allow_checkpoint_types()
+    state = torch.load(exported)
+    model, task = state["cfg"]["model"], state["cfg"]["task"]
+    assert model["_name"] == "attn_lstm" and model["encoder_bidirectional"] and model["decoder_hidden_size"] == 64
+    assert not [name for name in model if name.startswith("agreement")]
+    assert (task["source_lang"], task["target_lang"]) == ("yy", "xx")
+    assert state["cfg"]["criterion"]["label_smoothing"] == 0.01
+    assert not state["last_optimizer_state"] and not [name for name in state["model"] if "models." in name]
+    whole = torch.load(trained[0])["model"]
+    assert all(torch.equal(value, whole[f"models.yy-xx.{name}"]) for name, value in state["model"].items())
+    done = run_cli(
+        ["fairseq-validate", tiny_data, "--user-dir", USER_DIR, "--task", "translation", "--path", exported, "--cpu"]
+        + ["--batch-size", 16, "--log-format", "json"]
+    )
+    value = float(re.search(r'valid_nll_loss": "?([\d.]+)', done.stdout + done.stderr)[1])
+    assert value == pytest.approx(trained[1][-1]["valid_reverse_nll_loss"], abs=2e-3)
+
+
+def test_mistakes_of_export_are_one_line(exported, trained, tmp_path):
+    out = tmp_path / "out.pt"
+    assert "translates xx-yy and yy-xx" in last_line(export(trained[0], "yy-zz", out, check=False))
+    assert "attn_lstm, not lstm_agreement" in last_line(export(exported, "yy-xx", out, check=False))
+    assert "no such file" in last_line(export(tmp_path / "none.pt", "yy-xx", out, check=False))
+    assert not list(tmp_path.iterdir())
+    before = exported.read_bytes()
+    assert "add --force" in last_line(export(trained[0], "xx-yy", exported, check=False))
+    assert exported.read_bytes() == before
+    out.write_text("something else")
+    export(trained[0], "xx-yy", out, "--force")
+    assert torch.load(out)["cfg"]["task"]["source_lang"] == "xx"
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--agreement-direction", "yy-zz"], ["--agreement-direction yy-zz", "translates xx-yy and yy-xx"]),
+        (["--agreement-direction", "yy-xx", "-s", "xx", "-t", "yy"], ["yy-xx", "read as xx-yy", "--source-lang yy"]),
+    ],
+)
+def test_directions_that_it_lacks(options, words, trained, tiny_data):
+    base = ["fairseq-generate", tiny_data, "--user-dir", USER_DIR, "--path", trained[0], "--cpu"]
+    line = last_line(run_cli([*base, *options], check=False))
+    for word in words:
+        assert word in line
+
+
+def test_direction_of_an_ordinary_model(exported, tiny_data):
+    base = ["fairseq-generate", tiny_data, "--user-dir", USER_DIR, "--path", exported, "--cpu"]
+    line = last_line(run_cli([*base, "--agreement-direction", "yy-xx"], check=False))
+    assert "--agreement-direction yy-xx: none of the models of --path has two directions" in line
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--criterion", "label_smoothed_cross_entropy"], ["lstm_agreement", "--criterion agreement"]),
+        (["--arch", "lstm_soft"], ["--criterion agreement", "--arch lstm_agreement", "LstmSoft has one"]),
+        (["--agreement-loss", "mse"], ["--agreement-loss mse", "cross-entropy"]),
+    ],
+)
+def test_mistakes_in_training_are_one_line(options, words, tiny_data, tmp_path):
+    line = last_line(train(tiny_data, tmp_path, *options, updates=2, check=False))
+    for word in words:
+        assert word in line
+
+
+def test_resumes_in_the_other_direction(trained, tiny_data, tmp_path):
+    """Nothing in a checkpoint depends on which direction was called forward: not the optimizer's state either."""
+    options = [*REVERSE, "--label-smoothing", 0.01, "--restore-file", trained[0]]
+    log = validation(train(tiny_data, tmp_path, *options, updates=351))
+    assert log[-1]["valid_reverse_ppl"] < 1.6 and log[-1]["valid_forward_ppl"] < 1.6
+
+
+def test_two_processes_train_as_one(tiny_data, tmp_path):
+    """As ``tests/test_distributed.py`` has it for the other criterions."""
+    two, one = tmp_path / "two", tmp_path / "one"
+    train_on_two(command(tiny_data, "lstm_agreement", two, "--batch-size", 40))
+    run_cli(command(tiny_data, "lstm_agreement", one, "--batch-size", 40, "--update-freq", 2))
+    assert_equal_parameters(one / LAST, two / LAST, two / MIDDLE)

@@ -1,0 +1,461 @@
+"""On a GPU everything gives what it gives on the processor: kernels, blocks and the encoder's way are others there."""
+
+import copy
+import re
+from contextlib import nullcontext
+
+import pytest
+import test_attention_contract as contract
+import test_latent_model as latent_model
+import test_mixture_nll as likelihoods
+import test_model as models
+import torch
+from models_for_tests import build, pad_batch
+from test_attention_contract import mechanisms
+from test_deferred import recurrence
+from test_end_to_end import SIZES, TRAINING
+from test_latent_cli import LATENT
+from test_objectives import EXACT
+
+from fairseq_attn_plugin.criterions._objectives import OBJECTIVES
+from fairseq_attn_plugin.ops import deferred, mixture_nll, pair_pooling
+from fairseq_attn_plugin.ops.chain_crf import METHODS, chain_log_odds
+from fairseq_attn_plugin.ops.lstm_cell import lstm_cell
+from fairseq_attn_plugin.ops.tanh import tanh
+
+from cli import USER_DIR, run_cli
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="NO GPU: torch.cuda.is_available() is False")
+
+DEVICE = torch.device("cuda")
+CPU = torch.device("cpu")
+both_types = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["float32", "float64"])
+# Under autocast, and all in half precision as --fp16 has it.
+PRECISIONS = [("autocast", torch.float16), ("autocast", torch.bfloat16), ("whole", torch.float16)]
+low_precisions = pytest.mark.parametrize(
+    ("way", "half"), PRECISIONS, ids=[f"{way}-{str(half)[6:]}" for way, half in PRECISIONS]
+)
+# The two devices add up in different orders and round exp and tanh differently by a unit or two. Behind every number
+# compared here are up to some hundred such roundings one after the other, which mostly cancel: two hundred times the
+# type's precision, relative to the largest number of its tensor. A wrong formula is off by far more, in float64 at the
+# latest.
+ROUNDINGS = 200
+
+
+@pytest.fixture(autouse=True)
+def full_float32():
+    """No TensorFloat-32, whose ten bits torch allows cuDNN's LSTMs by default."""
+    libraries = (torch.backends.cuda.matmul, torch.backends.cudnn)
+    before = [library.allow_tf32 for library in libraries]
+    for library in libraries:
+        library.allow_tf32 = False
+    yield
+    for library, allowed in zip(libraries, before):
+        library.allow_tf32 = allowed
+
+
+def agree(ours, expected):
+    """Tensors by name, of the GPU and of the processor."""
+    assert list(ours) == list(expected)
+    # A gradient much smaller than the others is what is left of larger numbers, whose roundings it keeps.
+    least = 0.1 * max(float(value.abs().max()) for value in expected.values())
+    for name, value in expected.items():
+        assert ours[name].device.type == DEVICE.type and ours[name].dtype == value.dtype, name
+        allowed = ROUNDINGS * torch.finfo(value.dtype).eps * max(float(value.abs().max()), least)
+        difference = float((ours[name].cpu() - value).abs().max())
+        assert difference <= allowed, f"{name}: off by {difference:.2e}, allowed are {allowed:.2e}"
+
+
+def finite(values):
+    return all(value is not None and bool(value.isfinite().all()) for value in values)
+
+
+def move(value, device):
+    """Tensors of a dictionary or named tuple, the leaves of a graph among them, on another device."""
+    if isinstance(value, dict):
+        return {name: move(part, device) for name, part in value.items()}
+    if isinstance(value, tuple):
+        return type(value)(*(move(part, device) for part in value))
+    if isinstance(value, torch.Tensor):
+        return value.detach().to(device).requires_grad_(value.requires_grad)
+    return value
+
+
+def gradients_by_name(module):
+    return {f"d {name}": p.grad for name, p in module.named_parameters() if p.grad is not None}
+
+
+def low_precision(way, half):
+    return torch.autocast(DEVICE.type, dtype=half) if way == "autocast" else nullcontext()
+
+
+# ---- attention
+
+
+def attend(module, query, encodings, pad_mask, at_once=True):
+    """The contract's ``attend`` and ``stepwise``, with positions where the queries are."""
+    memory = module.precompute(encodings, pad_mask)
+    state = module.initial_state(memory)
+    where = torch.arange(query.size(1), device=query.device).expand(query.shape[:2])
+    size = query.size(1) if at_once and not module.recurrent else 1
+    contexts, weights = [], []
+    for part, part_where in zip(query.split(size, 1), where.split(size, 1)):
+        out = module.step(part, memory, state, part_where)
+        state = out.state
+        contexts.append(out.context)
+        weights.append(out.weights)
+    return torch.cat(contexts, 1), torch.cat(weights, 1)
+
+
+def attention_results(module, device, dtype, side, at_once):
+    """Context, weights and all gradients of a padded batch, wide enough for what is done for long sources only."""
+    module = copy.deepcopy(module).to(device)
+    encodings, pad_mask, _ = contract.sources(side, width=12, dtype=dtype)
+    encodings, query = (x.to(device).requires_grad_() for x in (encodings, contract.queries(dtype=dtype)))
+    context, weights = attend(module, query, encodings, pad_mask.to(device), at_once)
+    factor = torch.linspace(-1, 1, context.numel(), dtype=dtype).view_as(context).to(device)
+    (context * factor).sum().backward()
+    seen = {"context": context.detach(), "weights": weights.detach()}
+    return {**seen, "d encodings": encodings.grad, "d query": query.grad, **gradients_by_name(module)}
+
+
+@mechanisms
+@both_types
+@pytest.mark.parametrize("at_once", [True, False], ids=["at-once", "stepwise"])
+def test_attention(name, options, dtype, at_once):
+    module = contract.make(name, options, dtype)
+    for side in ("left", "right"):
+        ours, expected = (attention_results(module, device, dtype, side, at_once) for device in (DEVICE, CPU))
+        agree(ours, expected)
+
+
+@mechanisms
+@pytest.mark.parametrize("half", [torch.float16, torch.bfloat16])
+def test_attention_in_half_precision(name, options, half):
+    module = contract.make(name, options, torch.float32)
+    encodings, pad_mask, _ = contract.sources(dtype=torch.float32)
+    expected, _ = attend(module, contract.queries(dtype=torch.float32), encodings, pad_mask)
+    module = module.to(DEVICE, half)
+    encodings = encodings.to(DEVICE, half).requires_grad_()
+    context, weights = attend(module, contract.queries(dtype=half).to(DEVICE), encodings, pad_mask.to(DEVICE))
+    context.float().pow(2).sum().backward()
+    assert context.dtype == weights.dtype == half
+    assert finite([context, weights, encodings.grad, *gradients_by_name(module).values()])
+    # As the contract has it for the processor.
+    torch.testing.assert_close(context.float().cpu(), expected, rtol=0.1, atol=0.15)
+
+
+# ---- models
+
+
+def model_results(attention, feeding, device, dtype, lengths):
+    # In training, which cuDNN's LSTMs want of a backward pass; there is no dropout.
+    model = models.make(attention, feeding, dtype).to(device).train()
+    with torch.no_grad():  # larger than at initialisation, so that differences show
+        for parameter in model.parameters():
+            parameter.mul_(3)
+    source, target = pad_batch(lengths).to(device), models.targets(len(lengths)).to(device)
+    logits, extra = model(source, source.ne(1).sum(1), target)
+    factor = torch.linspace(-1, 1, logits.numel(), dtype=dtype).view_as(logits).to(device)
+    (logits * factor).sum().backward()
+    return {"logits": logits.detach(), "weights": extra["attn"][0].detach(), **gradients_by_name(model)}
+
+
+@models.systems
+@both_types
+def test_model(attention, feeding, dtype):
+    """Padded on the left, with and without a source that has no words at all, and not padded."""
+    for lengths in (models.LENGTHS, [*models.LENGTHS, 0], [4, 4]):
+        ours, expected = (model_results(attention, feeding, device, dtype, lengths) for device in (DEVICE, CPU))
+        agree(ours, expected)
+
+
+@models.systems
+@both_types
+def test_incremental_decoding_equals_the_whole_target(attention, feeding, dtype):
+    model = models.make(attention, feeding, dtype).to(DEVICE)
+    source, target = pad_batch(models.LENGTHS).to(DEVICE), models.targets().to(DEVICE)
+    with torch.no_grad():
+        logits, extra = model(source, source.ne(1).sum(1), target)
+        encoder_out, state = model.encoder(source), {}
+        steps = [model.decoder(target[:, : t + 1], encoder_out, state) for t in range(target.size(1))]
+    ours = {"logits": torch.cat([step for step, _ in steps], 1)}
+    ours["weights"] = torch.cat([own["attn"][0] for _, own in steps], 1)
+    agree(ours, {"logits": logits.cpu(), "weights": extra["attn"][0].cpu()})
+
+
+@models.systems
+def test_beam_search_reorders_on_the_gpu(attention, feeding):
+    """Hypotheses that change places, then a sentence that is finished."""
+    beam = 3
+    rows = torch.arange(len(models.LENGTHS)).repeat_interleave(beam)
+    orders = (torch.tensor([1, 0, 0, 5, 4, 3, 6, 6, 6, 11, 9, 10]), torch.tensor([8, 7, 6, 2, 1, 0]))
+    results = []
+    for device in (DEVICE, CPU):
+        model = models.make(attention, feeding).to(device)
+        source, prefixes = pad_batch(models.LENGTHS).to(device), pad_batch([3] * len(rows), symbols=15, seed=3)
+        prefixes, state, logits = prefixes.to(device), {}, []
+        with torch.no_grad():
+            encoder_out = model.encoder.reorder_encoder_out(model.encoder(source), rows.to(device))
+            logits.append(model.decoder(prefixes[:, :1], encoder_out, state)[0])
+            for t, order in enumerate(order.to(device) for order in orders):
+                model.decoder.reorder_incremental_state(state, order)
+                encoder_out = model.encoder.reorder_encoder_out(encoder_out, order)
+                prefixes = prefixes[order]
+                logits.append(model.decoder(prefixes[:, : t + 2], encoder_out, state)[0])
+        results.append({str(t): step for t, step in enumerate(logits)})
+    agree(*results)
+
+
+@models.systems
+@low_precisions
+def test_model_in_low_precision(attention, feeding, way, half):
+    model = models.make(attention, feeding, torch.float32).train()
+    source, target = pad_batch([*models.LENGTHS, 0]), models.targets(5)
+    expected, _ = model(source, None, target)
+    model = model.to(DEVICE, half if way == "whole" else torch.float32)
+    with low_precision(way, half):
+        logits, extra = model(source.to(DEVICE), None, target.to(DEVICE))
+    logits.float().pow(2).mean().backward()
+    assert finite([logits, extra["attn"][0], *(p.grad for p in model.parameters())])
+    # As the tests of autocast on the processor have it.
+    torch.testing.assert_close(logits.float().cpu(), expected, rtol=0.1, atol=0.1)
+
+
+# ---- objectives of latent alignment
+
+
+def objective_results(name, device, dtype):
+    model = latent_model.make(dtype).to(device).train()
+    crit = latent_model.criterion(objective=name).train()
+    loss, _, sums = crit(model, move(latent_model.sample(), device))
+    loss.backward()
+    values = {key: value for key, value in sums.items() if torch.is_tensor(value) and value.is_floating_point()}
+    return {"sum": loss.detach(), **values}, model
+
+
+@pytest.mark.parametrize("name", EXACT)
+@both_types
+def test_exact_objectives(name, dtype):
+    (ours, our_model), (expected, model) = (objective_results(name, device, dtype) for device in (DEVICE, CPU))
+    agree(ours, expected)
+    agree(gradients_by_name(our_model), gradients_by_name(model))
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.parametrize("options", [{}, {"soft_updates": 9}], ids=["from-the-start", "soft-first"])
+def test_every_objective_trains_and_validates(name, options):
+    """With dropout, whose masks cuDNN draws from a state of its own."""
+    model = latent_model.make(torch.float32, dropout=0.3).to(DEVICE).train()
+    crit, batch = latent_model.criterion(objective=name, **options).train(), move(latent_model.sample(), DEVICE)
+    loss, _, sums = crit(model, batch)
+    loss.backward()
+    assert loss.device.type == DEVICE.type and finite([loss, *map(torch.as_tensor, sums.values())])
+    trained = gradients_by_name(model)
+    assert finite(trained.values()) and any(bool(grad.any()) for grad in trained.values())
+    with torch.no_grad():
+        loss, _, sums = crit.eval()(model.eval(), batch)
+    assert finite([loss, *map(torch.as_tensor, sums.values())])
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+@low_precisions
+def test_every_objective_in_low_precision(name, way, half):
+    torch.manual_seed(7)
+    model = build("lstm_latent_small").train()
+    exact, _, _ = latent_model.criterion(objective=name).train()(model, latent_model.sample())
+    model = model.to(DEVICE, half if way == "whole" else torch.float32)
+    crit, batch = latent_model.criterion(objective=name).train(), move(latent_model.sample(), DEVICE)
+    with low_precision(way, half):
+        loss, _, sums = crit(model, batch)
+    loss.backward()
+    # Samples are others on the GPU; at initialisation no alignment is much better than another.
+    assert loss.dtype == torch.float32 and abs(loss.item() - exact.item()) < 0.05 * abs(exact.item())
+    assert finite([*map(torch.as_tensor, sums.values()), *gradients_by_name(model).values()])
+
+
+@pytest.mark.parametrize("options", [{}, {"latent_topk": 2}, {"latent_prediction": "soft"}], ids=str)
+def test_latent_prediction(options):
+    results = []
+    for device in (DEVICE, CPU):
+        model = latent_model.make(**options).to(device)
+        with torch.no_grad():
+            log_probs, extra = model(**move(latent_model.sample()["net_input"], device))
+        results.append({"log_probs": log_probs, "prior": extra["attn"][0]})
+    agree(*results)
+
+
+# ---- numerics
+
+
+def likelihood_results(kind, bias, mixture, dtype, device):
+    """Sums, terms, gradients and predictions of a batch."""
+    batch = likelihoods.alignments(kind, dtype=dtype)
+    logs = likelihoods.log_weights(batch)
+    mixtures = torch.stack([logs.exp(), likelihoods.log_weights(batch, seed=2).exp()]).to(device)
+    batch = move(batch if bias else batch._replace(bias=None), device)
+    weights = (logs if mixture else logs.exp()).to(device).requires_grad_()
+    function = likelihoods.mixture_nll if mixture else likelihoods.expected_nll
+    out = function(batch, weights, 0.1, mixtures)
+    grads = likelihoods.gradients(out.total, batch, weights)
+    log_probs = likelihoods.mixture_log_probs(batch, logs.to(device).requires_grad_())
+    with torch.no_grad():
+        fast_log_probs = likelihoods.mixture_log_probs(batch, logs.to(device))
+    values = {"total": out.total.detach(), "log_likelihood": out.log_likelihood, "score": out.score}
+    values.update({f"gradient {i}": grad for i, grad in enumerate(grads)})
+    return {**values, "log_probs": log_probs.detach(), "fast_log_probs": fast_log_probs}, out.correct
+
+
+@pytest.mark.parametrize("kind", likelihoods.KINDS)
+@pytest.mark.parametrize("bias", [True, False], ids=["bias", "no-bias"])
+@pytest.mark.parametrize("mixture", [True, False], ids=["mixture", "expected"])
+@both_types
+def test_likelihoods_under_all_alignments(kind, bias, mixture, dtype, monkeypatch):
+    expected, correct = likelihood_results(kind, bias, mixture, dtype, CPU)
+    for block in (mixture_nll.BLOCK_BYTES["cuda"], 1):
+        monkeypatch.setitem(mixture_nll.BLOCK_BYTES, "cuda", block)
+        ours, our_correct = likelihood_results(kind, bias, mixture, dtype, DEVICE)
+        agree(ours, expected)
+        assert torch.equal(our_correct.cpu(), correct)
+
+
+@pytest.mark.parametrize("kind", likelihoods.KINDS)
+@pytest.mark.parametrize("half", [torch.float16, torch.bfloat16])
+def test_likelihoods_under_autocast(kind, half):
+    batch = move(likelihoods.alignments(kind, dtype=torch.float32), DEVICE)
+    weights = likelihoods.log_weights(likelihoods.alignments(kind, dtype=torch.float32)).to(DEVICE).requires_grad_()
+    with torch.autocast(DEVICE.type, dtype=half):
+        result = likelihoods.mixture_nll(batch, weights)
+        with torch.no_grad():
+            log_probs = likelihoods.mixture_log_probs(batch, weights)
+    exact = likelihoods.mixture_nll(batch, weights)
+    torch.testing.assert_close(result.total, exact.total, rtol=2e-2, atol=1e-2)
+    for one, other in zip(*(likelihoods.gradients(out.total, batch, weights) for out in (result, exact))):
+        assert one.dtype == torch.float32
+        torch.testing.assert_close(one, other, rtol=0.1, atol=5e-2)
+    assert log_probs.dtype == torch.float32 and finite([log_probs])
+
+
+def test_gradients_of_chosen_alignments_are_the_same_in_every_run():
+    """A scatter would add them up in whatever order the GPU's threads come by."""
+    runs = []
+    for _ in range(3):
+        batch = likelihoods.alignments("index", dtype=torch.float32)
+        weights = likelihoods.log_weights(batch).to(DEVICE).requires_grad_()
+        batch = move(batch, DEVICE)
+        runs.append(likelihoods.gradients(likelihoods.mixture_nll(batch, weights).total, batch, weights))
+    for run in runs[1:]:
+        assert all(torch.equal(one, other) for one, other in zip(run, runs[0]))
+
+
+def differentiated(function, leaves, device):
+    """Outputs and gradients of a function of tensors."""
+    leaves = [leaf.detach().to(device).requires_grad_() for leaf in leaves]
+    outputs = function(*leaves)
+    outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+    total = sum(
+        (out * torch.linspace(-1, 1, out.numel(), dtype=out.dtype, device=device).view_as(out)).sum() for out in outputs
+    )
+    grads = torch.autograd.grad(total, leaves)
+    values = {f"output {i}": out.detach() for i, out in enumerate(outputs)}
+    return {**values, **{f"gradient {i}": grad for i, grad in enumerate(grads)}}
+
+
+def normal(*shape, dtype, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
+
+
+@both_types
+@pytest.mark.parametrize("scale", [1.0, 60.0], ids=["exponentials", "large-keys"])
+@pytest.mark.parametrize("elements", [1 << 25, 8], ids=["one-block", "small-blocks"])
+def test_pair_pooling(dtype, scale, elements, monkeypatch):
+    """The larger scale takes the way without e^{2k} in float32."""
+    monkeypatch.setitem(pair_pooling._BLOCK_ELEMENTS, "cuda", elements)
+    keys, pad_mask = scale * normal(4, 9, 3, dtype=dtype), torch.zeros(4, 9, dtype=torch.bool)
+    pad_mask[0, :3], pad_mask[1, -8:], pad_mask[2] = True, True, True
+    for chunk_size in (0, 2):
+        for pool in (
+            lambda keys, mask, size: pair_pooling.pooled_tanh(keys, mask, size),
+            lambda keys, mask, size: pair_pooling.pooled_basis(keys, 12, mask, size),
+        ):
+            for mask in (pad_mask, None):
+                ours, expected = (
+                    differentiated(
+                        lambda k, d=d, m=mask, p=pool, c=chunk_size: p(k, None if m is None else m.to(d), c), [keys], d
+                    )
+                    for d in (DEVICE, CPU)
+                )
+                agree(ours, expected)
+
+
+@both_types
+@pytest.mark.parametrize("method", METHODS)
+def test_chains(method, dtype):
+    for size in (1, 2, 9, 40):
+        pad_mask = torch.zeros(3, size, dtype=torch.bool)
+        if size > 1:
+            pad_mask[0, : size // 2], pad_mask[1] = True, True
+        leaves = [3 * normal(3, size, dtype=dtype), normal(2, 2, dtype=dtype, seed=1)]
+
+        def odds(potentials, transitions, pad_mask=pad_mask):
+            mask = pad_mask.to(potentials.device)
+            return chain_log_odds(potentials, transitions, mask, method).masked_fill(mask, 0.0)
+
+        ours, expected = (differentiated(odds, leaves, device) for device in (DEVICE, CPU))
+        agree(ours, expected)
+
+
+@both_types
+@pytest.mark.parametrize(
+    ("function", "shapes"),
+    [
+        (lstm_cell, [(3, 20), (3, 5)]),
+        (tanh, [(50,)]),
+        (lambda *x: recurrence(*x, deferred.share), [(2, 5, 3), (3, 3), (2, 4, 3)]),
+    ],
+    ids=["lstm_cell", "tanh", "deferred"],
+)
+def test_functions(function, shapes, dtype):
+    leaves = [2 * normal(*shape, dtype=dtype, seed=i) for i, shape in enumerate(shapes)]
+    ours, expected = (differentiated(function, leaves, device) for device in (DEVICE, CPU))
+    agree(ours, expected)
+
+
+# ---- the command-line tools
+
+SYSTEMS = {
+    "lstm_adm": ["--arch", "lstm_adm", *SIZES],
+    "structured": ["--arch", "attn_lstm", *SIZES, "--attention", "structured", "--attention-bias", "markov,fertility"],
+    "lstm_latent_small": [*LATENT, "--objective", "marginal"],
+}
+
+
+def translate(data, checkpoint, *options):
+    """Words and score of every hypothesis, by sentence, and the tool's messages."""
+    done = run_cli(
+        ["fairseq-generate", data, "--user-dir", USER_DIR, "--path", checkpoint, "--gen-subset", "test", *options]
+        + ["--beam", 5, "--batch-size", 16, "--no-progress-bar"],
+        env={"NVIDIA_TF32_OVERRIDE": "0"},
+    )
+    found = re.findall(r"^H-(\d+)\t(\S+)\t(.*)$", done.stdout, re.MULTILINE)
+    return {int(i): (words, float(score)) for i, score, words in found}
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_trains_in_half_precision_and_translates_as_the_processor_does(system, tiny_data, tmp_path):
+    training = [option for option in TRAINING if option != "--cpu"]
+    done = run_cli(
+        ["fairseq-train", tiny_data, "--user-dir", USER_DIR, "--save-dir", tmp_path, *SYSTEMS[system], *training]
+        + ["--max-update", 120, "--fp16", "--log-format", "json"]
+    )
+    messages = done.stdout + done.stderr
+    assert "loss_scale" in messages and "CUDA" in messages
+    losses = [float(value) for value in re.findall(r'"valid_loss": "([\d.]+)"', messages)]
+    assert losses[-1] < losses[0]
+    checkpoint = tmp_path / "checkpoint_last.pt"
+    ours, expected = translate(tiny_data, checkpoint), translate(tiny_data, checkpoint, "--cpu")
+    assert len(expected) == 40
+    assert {i: words for i, (words, _) in ours.items()} == {i: words for i, (words, _) in expected.items()}
+    # Four decimals of a mean of log-probabilities are printed.
+    assert [ours[i][1] for i in expected] == pytest.approx([score for _, score in expected.values()], abs=2e-3)
+    assert len(translate(tiny_data, checkpoint, "--fp16")) == 40
