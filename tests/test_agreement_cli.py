@@ -55,7 +55,7 @@ def exported(trained, tmp_path_factory):
 
 def export(checkpoint, direction, out, *options, check=True):
     script = REPO / "scripts" / "export_direction.py"
-    return run_cli("python", script, checkpoint, "--direction", direction, "--out", out, *options, check=check)
+    return run_cli(script, checkpoint, "--direction", direction, "--out", out, *options, check=check)
 
 
 def last_line(done):
