@@ -56,6 +56,17 @@ def sample_too_long(error: BaseException) -> Optional[str]:
     )
 
 
+def empty_alignments(error: BaseException) -> Optional[str]:
+    """fairseq-preprocess makes a file of no bytes of alignments without a link, which fairseq cannot map."""
+    path = local(error, "_do_init", "path")
+    if str(error) != "cannot mmap an empty file" or not path:
+        return None
+    return (
+        f"{path}.bin: is empty: not one link where it holds alignments; prepare the data with links, or train without "
+        "--load-alignments (alignments of the validation set may be left out)"
+    )
+
+
 def _numbers(text: str) -> List[int]:
     return [int(number) for number in re.findall(r"\d+", re.sub(r"np\.\w+\(", "(", text))]
 
@@ -134,6 +145,7 @@ def stock_check(error: BaseException) -> Optional[str]:
 RULES: List[Rule] = [
     from_worker,
     sample_too_long,
+    empty_alignments,
     dataset_not_found,
     data_folder,
     *_explain_checkpoints.RULES,

@@ -92,8 +92,8 @@ class _Merge(argparse._StoreAction):
     key = None
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
-        merged = _parse(getattr(namespace, self.dest, None) or "{}")
-        merged.update(_parse(values) if self.key is None else {self.key: values})
+        merged = parse_overrides(getattr(namespace, self.dest, None) or "{}")
+        merged.update(parse_overrides(values) if self.key is None else {self.key: values})
         setattr(namespace, self.dest, repr(merged))
 
 
@@ -101,16 +101,20 @@ def _read_in_direction(args: Any) -> None:
     """``--agreement-direction de-en`` chooses the languages of the data, too, where they are these and none were given.
 
     Otherwise it is left to the model, which knows its directions."""
-    direction = _parse(getattr(args, "model_overrides", None) or "{}").get("agreement_direction")
-    languages, data = str(direction).split("-"), getattr(args, "data", None)
+    direction = parse_overrides(getattr(args, "model_overrides", None) or "{}").get("agreement_direction")
+    parts, data = str(direction).split("-"), getattr(args, "data", None)
     given = any(getattr(args, name, None) for name in ("source_lang", "target_lang"))
-    if data and len(languages) == 2 and not given:
-        folder = data.split(os.pathsep)[0]
+    if not data or given:
+        return
+    folder = data.split(os.pathsep)[0]
+    for i in range(1, len(parts)):  # languages may have hyphens in their names
+        languages = "-".join(parts[:i]), "-".join(parts[i:])
         if all(os.path.exists(os.path.join(folder, f"dict.{language}.txt")) for language in languages):
             args.source_lang, args.target_lang = languages
 
 
-def _parse(text: str) -> Dict[str, Any]:
+def parse_overrides(text: str) -> Dict[str, Any]:
+    """The dictionary that ``--model-overrides`` is; raises OptionError for anything else."""
     try:
         value = ast.literal_eval(text)
     except (ValueError, SyntaxError):

@@ -333,6 +333,14 @@ def test_languages_of_other_names():
         agreement_model(agreement_direction="en-de")
     with pytest.raises(OptionError, match="--agreement-direction english: must be two languages"):
         agreement_model(agreement_direction="english")
+    with pytest.raises(OptionError, match="--agreement-direction zh-cn-en: must be .* none in their names"):
+        agreement_model(agreement_direction="zh-cn-en")
+    assert agreement_model(task_of("en", "zh-cn"), agreement_direction="en-zh-cn").direction == "en-zh-cn"
+    with pytest.raises(OptionError, match="choose one of these, as with --source-lang and --target-lang"):
+        agreement_model(task_of("src", "tgt")).load_state_dict(agreement_model(task_of("en", "zh-cn")).state_dict())
+    with pytest.raises(OptionError, match="--agreement-direction de-en: is for trained models"):
+        sample = sentences()
+        named.train()(**sample["net_input"], target=sample["target"])
     with pytest.raises(OptionError, match="two different languages"):
         agreement_model(task_of("de", "de"))
     assert agreement_model(task_of("zh-cn", "tok.de")).direction == "zh-cn-tok_de"

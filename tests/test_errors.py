@@ -149,6 +149,8 @@ def test_data_folder(tiny_data: Path, tmp_path: Path) -> None:
     from fairseq.tasks.translation import TranslationConfig, TranslationTask
     from omegaconf import OmegaConf
 
+    from fairseq_attn_plugin.analysis.teacher_alignments import binarize
+
     def load_split(folder: Path, split: str = "test", **options: Any) -> str:
         def attempt() -> None:
             # these three are interpolated from the sections of a whole configuration
@@ -165,6 +167,13 @@ def test_data_folder(tiny_data: Path, tmp_path: Path) -> None:
     assert "it has no dict.xx.txt" in load_split(tmp_path, source_lang="xx", target_lang="yy")
     line = load_split(tiny_data, "tset")
     assert "no split 'tset'" in line and "test (xx-yy), train (xx-yy), valid (xx-yy)" in line
+    for path in tiny_data.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    blank = tmp_path / "blank"
+    blank.write_text("\n" * 5)
+    binarize(str(blank), str(tmp_path / "valid.align.xx-yy"))
+    line = load_split(tmp_path, "valid", load_alignments=True)
+    assert "valid.align.xx-yy.bin: is empty: not one link" in line and "without --load-alignments" in line
 
 
 # --- the real tools

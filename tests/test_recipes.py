@@ -240,6 +240,12 @@ def test_attention_bias_teacher_and_agreement_have_options_and_folders(tmp_path)
     )
     out = recipe("multi30k", "train", "--dry-run", OUT=tmp_path, ARCH="lstm_agreement_small").stdout
     assert "--criterion agreement --label-smoothing 0.1" in out
+    for settings, criterion in (
+        ({"TEACHER": "/teacher.pt", "ARCH": "lstm_soft"}, "guided_alignment"),
+        ({"ARCH": "lstm_agreement"}, "agreement"),
+    ):
+        out = recipe("iwslt14_de_en", "train", "--dry-run", OUT=tmp_path, **settings).stdout
+        assert f"--criterion {criterion} " in out and "--objective" not in out
 
 
 def test_a_recipe_is_guided_by_the_teacher_that_another_one_trained(tmp_path):
@@ -255,6 +261,19 @@ def test_a_recipe_is_guided_by_the_teacher_that_another_one_trained(tmp_path):
     assert not list((teacher.parent.parent / "data").rglob("*.align*")), "the common data stay as they were"
     again = recipe("multi30k", "train", *budget, TEACHER=teacher, **settings)
     assert "done before" in again.stdout
+    # interrupted between the two splits
+    (done,) = (tmp_path / "out").rglob("*.guided.*/bin/done")
+    done.unlink()
+    for path in done.parent.glob("valid.align*"):
+        path.unlink()
+    (done.parents[1] / "train.done").unlink()
+    recipe("multi30k", "train", *budget, TEACHER=teacher, **settings)
+    assert done.exists() and list(done.parent.glob("valid.align*"))
+    # a teacher that was trained further is another one
+    with open(teacher, "ab") as stream:
+        stream.write(b" ")
+    refused = recipe("multi30k", "train", *budget, TEACHER=teacher, check=False, **settings)
+    assert refused.returncode and "other options" in refused.stderr and "teacher" in refused.stderr
 
 
 def test_papers_settings_of_latent_alignment(tmp_path):
@@ -309,7 +328,8 @@ def test_papers_settings_of_latent_alignment(tmp_path):
         ("multi30k", [], {"ATTENTION": "a b"}, ["ATTENTION='a b'", "ATTENTION=structured"]),
         ("multi30k", [], {"TEACHER": "/no/such.pt"}, ["TEACHER=/no/such.pt", "checkpoint"]),
         ("multi30k", [], {"TEACHER": "x.pt", "ARCH": "lstm_agreement"}, ["TEACHER=x.pt", "one direction"]),
-        ("iwslt14_de_en", [], {"TEACHER": "x.pt"}, ["OBJECTIVE=elbo-enum", "TEACHER=x.pt"]),
+        ("iwslt14_de_en", [], {"TEACHER": "x.pt", "OBJECTIVE": "soft"}, ["OBJECTIVE=soft", "TEACHER=x.pt"]),
+        ("multi30k", [], {"ARCH": "lstm_agreement", "OBJECTIVE": "soft"}, ["OBJECTIVE=soft", "one direction"]),
         ("multi30k", ["--", "--criterion", "x"], {"TEACHER": "/dev/null"}, ["--criterion", "guided_alignment"]),
         ("multi30k", [], {"ARCH": "lstm_latent_small"}, ["ARCH=lstm_latent_small needs an OBJECTIVE", "elbo-enum"]),
     ],

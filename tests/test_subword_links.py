@@ -111,6 +111,14 @@ def test_faults_name_file_and_line(corpus, words, message):
     assert not corpus[3].exists() and len(list(corpus[3].parent.iterdir())) == 3
 
 
+def test_a_file_without_links_is_refused(corpus):
+    """Binarised it would be empty, which fairseq cannot read."""
+    corpus[0].write_text("\n\n\n\n")
+    with pytest.raises(OptionError, match="words: links no word of any of its 4 sentences"):
+        convert_file(*corpus)
+    assert not corpus[3].exists() and len(list(corpus[3].parent.iterdir())) == 3
+
+
 def test_check_refuses_what_fairseq_would_pass_over(corpus):
     """With an index beyond the sentence fairseq trains it without links."""
     corpus[0].write_text(PIECES.replace("4-3", "5-3"))

@@ -158,6 +158,16 @@ def test_into_the_data_folder(guided, tiny_data, tmp_path, capsys):
     capsys.readouterr()
 
 
+def test_teacher_that_links_nothing(guided, tiny_data, tmp_path, monkeypatch):
+    """A file without links would be one of no bytes, which fairseq cannot read."""
+    module = "fairseq_attn_plugin.analysis.teacher_alignments.attention_links"
+    monkeypatch.setattr(module, lambda weights, *rest: [[] for _ in weights])
+    command = [str(tiny_data), "--path", str(guided[0] / "checkpoint_last.pt"), "--gen-subset", "valid", "--cpu"]
+    with pytest.raises(OptionError, match="links no word of the split valid: its attention is greatest on the end"):
+        main([*command, "--into-data"])
+    assert not list(tiny_data.glob("*align*"))
+
+
 def test_attention_links():
     """Left- and right-padded sides, the ends of both sentences, ties."""
     source = torch.tensor([[PAD, 7, 8, EOS], [5, 6, 7, EOS], [5, EOS, PAD, PAD]])

@@ -122,8 +122,8 @@ def convert_file(
         words: the other way round, from links between subwords to links between words
 
     Raises:
-        OptionError: a file cannot be read, has more or fewer lines than the others, or has a line that is no alignment
-            of its sentence; file and line are named
+        OptionError: a file cannot be read, has more or fewer lines than the others, has no link at all, or has a line
+            that is no alignment of its sentence; file and line are named
     """
     change = to_words if words else to_subwords
     written = unaligned = possible = number = 0
@@ -138,6 +138,11 @@ def convert_file(
                 written += len(changed)
                 unaligned += not changed
                 possible += skipped
+        if number and not written:
+            raise OptionError(
+                f"{alignments}: links no word of any of its {number} sentences"
+                + (f", but for {possible} links that are only possible; keep them" if possible else "")
+            )
         os.replace(partial, out)
     except OSError as error:
         raise OptionError(f"{out}: cannot write the alignments: {error.strerror or error}") from None

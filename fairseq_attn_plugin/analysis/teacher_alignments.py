@@ -14,7 +14,6 @@ With ``--reverse-path``, a teacher of the other direction of translation, both a
 from __future__ import annotations
 
 import argparse
-import ast
 import logging
 import os
 from pathlib import Path
@@ -26,6 +25,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 import fairseq_attn_plugin  # noqa: F401  (registers the architectures)
+from fairseq_attn_plugin._overrides import parse_overrides
 from fairseq_attn_plugin.errors import OptionError
 
 from .alignment import Link
@@ -176,17 +176,9 @@ def binarize(path: str, prefix: str) -> None:
     """Turns the file ``path`` of alignments into what ``--load-alignments`` reads, as fairseq-preprocess would."""
     from fairseq.binarizer import AlignmentDatasetBinarizer, FileBinarizer
 
+    for suffix in (".bin", ".idx"):
+        Path(prefix + suffix).unlink(missing_ok=True)  # a link to a file of other data must not be written through
     FileBinarizer.multiprocess_dataset(path, "mmap", AlignmentDatasetBinarizer(utils.parse_alignment), prefix)
-
-
-def _overrides(text: str) -> Dict[str, Any]:
-    try:
-        value = ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        value = None
-    if not isinstance(value, dict):
-        raise OptionError(f"--model-overrides {text}: must be a dictionary, as in \"{{'latent_alignment': 'bayes'}}\"")
-    return value
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -211,7 +203,11 @@ def main(argv: Optional[Sequence[str]] = None) -> None:
     parser.add_argument("--out", metavar="FILE", help="alignments as text, a line i-j i-j ... for each sentence")
     parser.add_argument("--into-data", action="store_true", help="put them into the data folder for --load-alignments")
     parser.add_argument("--overwrite", action="store_true", help="with --into-data: replace what is there")
-    parser.add_argument("--reverse-path", metavar="FILE", help="checkpoint of the other direction of translation")
+    parser.add_argument(
+        "--reverse-path",
+        metavar="FILE",
+        help="checkpoint of the other direction of translation (of an agreement model: its export_direction.py)",
+    )
     parser.add_argument(
         "--symmetrize", choices=SYMMETRIZATIONS, help="how both directions are joined (default: grow-diag-final-and)"
     )
@@ -222,7 +218,7 @@ def main(argv: Optional[Sequence[str]] = None) -> None:
     parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
     args = parser.parse_args(argv)
     _check(args)
-    overrides = _overrides(args.model_overrides)
+    overrides = parse_overrides(args.model_overrides)
     logging.getLogger("fairseq").setLevel(logging.WARNING)
 
     teacher = load_teacher(args.data, args.path, overrides, args.cpu)
@@ -241,6 +237,11 @@ def main(argv: Optional[Sequence[str]] = None) -> None:
     else:
         links = teacher_links(teacher, args.gen_subset, args.max_tokens)
 
+    if args.into_data and not any(links):
+        raise OptionError(
+            f"--path {args.path}: links no word of the split {args.gen_subset}: its attention is greatest on the end "
+            "of every source; train the teacher longer, or take another"
+        )
     out = args.out or prefix + ".txt"
     write_links(out, links)
     if args.into_data:

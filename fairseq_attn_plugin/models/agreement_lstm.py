@@ -33,8 +33,8 @@ class AgreementLSTMConfig(AttnLSTMConfig):  # type: ignore[misc, valid-type]
     )
     agreement_direction: str = _option(
         "auto",
-        "the model's direction from --source-lang to --target-lang, such as de-en, where the languages of the data "
-        "have other names than those of the training; auto: it has their names",
+        "of a trained model: its direction from --source-lang to --target-lang, such as de-en, where the languages of "
+        "the data have other names than those of the training; auto: it has their names",
     )
 
 
@@ -151,6 +151,12 @@ class AgreementLSTMModel(AttnLSTMModel):
             OptionError: training of the direction in use alone, by a criterion that knows of no other
         """
         if "target" in kwargs:
+            if self.training and self.named_by.startswith("--agreement-direction"):
+                # The checkpoint would take it for the name of whatever direction it is read in.
+                raise OptionError(
+                    f"{self.named_by}: is for trained models; train with a --source-lang and --target-lang of these "
+                    "names, which the directions will have"
+                )
             return self.both(src_tokens, src_lengths, prev_output_tokens, kwargs["target"])
         if self.training:
             raise OptionError(
@@ -185,9 +191,13 @@ class AgreementLSTMModel(AttnLSTMModel):
         """
         known = directions_of(state_dict)
         if known and self.direction not in known:
+            # Languages with hyphens in their names cannot be told apart in that option.
+            hint = (
+                f"--agreement-direction {known[0]}" if known[0].count("-") == 1 else "--source-lang and --target-lang"
+            )
             raise OptionError(
                 f"{self.named_by}: the model translates {' and '.join(known)}, not {self.direction}; choose one of "
-                f"these, as with --agreement-direction {known[0]}"
+                f"these, as with {hint}"
             )
         return super().load_state_dict(state_dict, *args, **kwargs)
 
@@ -206,17 +216,20 @@ def _names(asked: str, task_config: Any) -> Tuple[str, str, str]:
     pair = (source or "source", target or "target")
     named_by = f"--source-lang {pair[0]} --target-lang {pair[1]}"
     if asked != "auto":
+        if asked == "-".join(pair[::-1]):
+            raise OptionError(
+                f"--agreement-direction {asked}: the data are read as {'-'.join(pair)}; give --source-lang {pair[1]} "
+                f"--target-lang {pair[0]}, or --agreement-direction {'-'.join(pair)}"
+            )
         named = tuple(asked.split("-"))
-        if len(named) != 2 or not all(named):
-            raise OptionError(
-                f"--agreement-direction {asked}: must be two languages with a hyphen between them, as in de-en, or auto"
-            )
-        if named == pair[::-1]:
-            raise OptionError(
-                f"--agreement-direction {asked}: the data are read as {'-'.join(pair)}; give --source-lang {named[0]} "
-                f"--target-lang {named[1]}, or --agreement-direction {'-'.join(pair)}"
-            )
-        pair, named_by = (named[0], named[1]), f"--agreement-direction {asked}"
+        if asked != "-".join(pair):
+            if len(named) != 2 or not all(named):
+                raise OptionError(
+                    f"--agreement-direction {asked}: must be two languages with a hyphen between them and none in "
+                    "their names, as in de-en, or auto"
+                )
+            pair = (named[0], named[1])
+        named_by = f"--agreement-direction {asked}"
     if pair[0] == pair[1]:
         raise OptionError(f"{named_by}: an agreement model tells its directions apart by two different languages")
     source, target = (language.replace(".", "_") for language in pair)

@@ -232,6 +232,11 @@ class AttnLSTMModel(FairseqEncoderDecoderModel):
     def build_attention(cls, cfg: Any, query_dim: int, memory_dim: int) -> Optional[attentions.Attention]:
         mechanism = attentions.attention_class(cfg.attention)  # a wrong name is an error even where attention is off
         if not _boolean("--decoder-attention", cfg.decoder_attention):
+            if cfg.attention_bias:
+                raise OptionError(
+                    f"--attention-bias {cfg.attention_bias}: there are no scores to add it to with --decoder-attention "
+                    "False; leave one of the two out"
+                )
             return None
         options = {option.name: cfg[option.name] for option in attentions.options_of(mechanism.Config)}
         return attentions.build_attention(cfg.attention, query_dim, memory_dim, **options)

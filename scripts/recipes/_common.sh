@@ -141,6 +141,7 @@ choose_attention() {
   case $ARCH in
     lstm) [ -z "$ATTENTION$BIAS" ] || die "ATTENTION='$ATTENTION' BIAS='$BIAS': stock fairseq's lstm has neither; choose ARCH=lstm_soft or another" ;;
     lstm_agreement*)
+      [ -z "$OBJECTIVE" ] || die "OBJECTIVE=$OBJECTIVE is for models of one direction: leave it out with ARCH=$ARCH"
       CRITERION[1]=agreement # with the smoothing of the recipe's own
       [ -z "$TEACHER" ] || die "TEACHER=$TEACHER guides models of one direction: leave it out with ARCH=$ARCH"
       ;;
@@ -159,17 +160,23 @@ choose_attention() {
 
 # What a TEACHER's attention says of the training and validation data, in a data folder of the run's own.
 guide() {
-  local split name
+  local split
   DATA_BIN=$RUN/bin
-  if [ "$(cat "$DATA_BIN/done" 2>/dev/null)" = "$TEACHER" ] && [ "$DRY_RUN" != 1 ]; then return; fi
+  if [ "$DRY_RUN" != 1 ] && [ "$(cat "$DATA_BIN/done" 2>/dev/null)" = "$(teacher_stamp)" ]; then return; fi
   run mkdir -p "$DATA_BIN"
   run ln -sf "$WORK/data/bin"/* "$DATA_BIN"
   for split in train valid; do
     say "alignments of $split by $TEACHER"
     run python -m fairseq_attn_plugin.analysis.teacher_alignments "$DATA_BIN" --path "$TEACHER" --gen-subset "$split" \
-      --into-data "${CPU[@]}" || die "the teacher's alignments could not be made"
+      --into-data --overwrite "${CPU[@]}" || die "the teacher's alignments could not be made"
   done
-  if [ "$DRY_RUN" != 1 ]; then echo "$TEACHER" >"$DATA_BIN/done"; fi
+  if [ "$DRY_RUN" != 1 ]; then teacher_stamp >"$DATA_BIN/done"; fi
+}
+
+# Changes with the teacher's parameters and with the data.
+teacher_stamp() {
+  cksum <"$TEACHER"
+  cat "$WORK/data/done"
 }
 
 # With OBJECTIVE the training loss is --criterion latent_alignment instead of the recipe's CRITERION. What an objective
@@ -422,6 +429,7 @@ lasting_options() {
   done
   echo
   cksum "$WORK/data/bin/dict.$SRC.txt" "$WORK/data/bin/dict.$TGT.txt" | sed 's/ [^ ]*\// /'
+  if [ -n "$TEACHER" ]; then echo "teacher $(cksum <"$TEACHER")"; fi
 }
 
 stage_train() {

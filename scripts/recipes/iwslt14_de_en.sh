@@ -7,11 +7,11 @@
 #   SRC, TGT   de and en, in either order (de, en)
 #   ARCH       lstm_latent: the paper's sizes, lstm_latent_small, or, with OBJECTIVE=soft, any other (lstm_latent)
 #   OBJECTIVE  soft, marginal, hard-enum, hard-reinforce, elbo-enum, elbo-reinforce, elbo-gumbel, elbo-sum-and-sample,
-#              wake-sleep or dirichlet (elbo-enum)
+#              wake-sleep or dirichlet (elbo-enum; none with a TEACHER or ARCH=lstm_agreement)
 #   TOPK       translate from so many alignments a word instead of all; results in a folder topTOPK (all)
 #   ATTENTION  any --attention in the place of the architecture's own: structured, sigmoid, local-m, local-p, ... (its own)
 #   BIAS       --attention-bias: position, markov, fertility, or several with commas between them (none)
-#   TEACHER    checkpoint of a trained model whose alignments guide the attention (none)
+#   TEACHER    checkpoint of a trained model whose alignments guide the attention of ARCH=lstm_soft or another (none)
 #   OUT        folder for all that is written (out/iwslt14_de_en of the checkout)
 #   DATA       folder with the corpus, instead of a download (WIT3 terms): the unpacked archive, or plain files train,
 #              valid and test, each as .de and .en (or .gz), which are taken as they are: tokenised and lower-cased
@@ -34,7 +34,11 @@ set -euo pipefail
 RECIPE=iwslt14_de_en
 LANGUAGES="de en"
 AT_HOME="the unpacked archive de-en.tgz, or train, valid and test, each as .de.gz and .en.gz (or unzipped)"
-: "${SRC:=de}" "${TGT:=en}" "${ARCH:=lstm_latent}" "${OBJECTIVE:=elbo-enum}"
+: "${SRC:=de}" "${TGT:=en}" "${ARCH:=lstm_latent}"
+case ${TEACHER:-}:$ARCH in
+  :lstm_agreement*) ;; # these two have criterions of their own
+  :*) : "${OBJECTIVE:=elbo-enum}" ;;
+esac
 : "${BPE:=subword-nmt}" "${BPE_SIZE:=14000}" "${LONGEST:=125}"
 : "${CORPUS_URL:=http://dl.fbaipublicfiles.com/fairseq/data/iwslt14}" # a copy of WIT3's archive
 LOWERCASE=1
@@ -44,7 +48,7 @@ PREPROCESS=()
 BATCH=(--batch-size 6 --required-batch-size-multiple 1)
 OPTIMIZER=(--optimizer adam --lr 3e-4)
 SCHEDULE=(--lr-scheduler reduce_lr_on_plateau --lr-shrink 0.5)
-CRITERION=() # OBJECTIVE chooses it
+CRITERION=(--criterion label_smoothed_cross_entropy) # without smoothing, as the objectives; OBJECTIVE replaces it
 OTHER=(--sentence-avg --dropout 0.3 --clip-norm 5 --max-epoch 30)
 # an epoch is long: a checkpoint every 10,000 updates bounds what an interruption costs
 OTHER+=(--save-interval-updates 10000 --keep-interval-updates 1)
