@@ -6,8 +6,10 @@ puts in ``sys.excepthook``; every other exception keeps its full trace, and so d
 environment has ``FAIRSEQ_ATTN_TRACEBACK=1``.
 """
 
+import atexit
 import os
 import sys
+import threading
 from types import TracebackType
 from typing import TYPE_CHECKING, Optional, Type
 
@@ -68,6 +70,21 @@ def install_hook() -> None:
             program = os.path.basename(sys.argv[0]) if sys.argv and sys.argv[0] else "python"
             sys.stdout.flush()
             sys.stderr.write("%s: error: %s\n" % (program, line))
+        if trace is not None and not hasattr(sys, "ps1"):  # not called by hand, no interactive session
+            _leave_loading_threads()
 
     hook.shows_option_errors = True  # type: ignore[attr-defined]
     sys.excepthook = hook
+
+
+def _leave_loading_threads() -> None:
+    """Ends the process with status 1 if a thread of fairseq's is loading batches ahead.
+
+    The interpreter, when it ends, ends such a thread wherever it is. Inside torch that aborts the process now and then,
+    with status -6 and a message that hides the line above it.
+    """
+    if any(type(thread).__name__ == "BackgroundConsumer" for thread in threading.enumerate()):
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(1)

@@ -103,6 +103,33 @@ def test_hook(
     assert capsys.readouterr().err == expected
 
 
+LOADING = """
+import atexit, sys, time
+from fairseq.data.iterators import BackgroundConsumer
+from fairseq_attn_plugin.errors import OptionError, install_hook
+
+def run(thread):
+    time.sleep(5)
+    print("the interpreter waited")
+
+install_hook()
+atexit.register(lambda: print("files are closed"))
+BackgroundConsumer.run = run
+BackgroundConsumer(None, [], 1, None).start()
+sys.stdout.write("half a line, ")
+raise OptionError("--a 1: must be 2")
+"""
+
+
+def test_a_thread_that_loads_does_not_spoil_the_end(tmp_path: Path) -> None:
+    """The interpreter would end it wherever it is, which inside torch aborts the process now and then."""
+    script = tmp_path / "tool"
+    script.write_text(LOADING)
+    done = run_cli(script, check=False)
+    assert done.returncode == 1 and done.stderr.endswith("tool: error: --a 1: must be 2\n")
+    assert done.stdout == "half a line, files are closed\n"
+
+
 def test_fault_in_an_explanation_does_not_hide_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
     from fairseq_attn_plugin import _explain
 
