@@ -59,9 +59,12 @@ class Spec:
     @classmethod
     def parse(cls, text: str) -> Spec:
         arch, _, rest = text.partition(":")
-        pairs = []
+        pairs: list[tuple[str, str]] = []
         for item in filter(None, rest.split(",")):
             name, equals, value = item.partition("=")
+            if not equals and pairs:  # a value with commas, as in attention_bias=position,markov
+                pairs[-1] = (pairs[-1][0], f"{pairs[-1][1]},{item.strip()}")
+                continue
             if not (name and equals and value):
                 raise OptionError(f"system {text!r}: {item!r} is not option=value (lstm_soft:input_feeding=none)")
             pairs.append((name.strip().lstrip("-").replace("-", "_"), value.strip()))

@@ -159,6 +159,9 @@ def test_spec():
     spec = Spec.parse("lstm_soft:--input-feeding=none,dropout=0.3")
     assert (spec.arch, spec.options) == ("lstm_soft", (("input_feeding", "none"), ("dropout", "0.3")))
     assert str(spec) == "lstm_soft:input_feeding=none,dropout=0.3"
+    text = "lstm_soft:attention_bias=position,markov,dropout=0.3"
+    assert Spec.parse(text).options == (("attention_bias", "position,markov"), ("dropout", "0.3"))
+    assert str(Spec.parse(text)) == text
 
 
 def test_batch():
