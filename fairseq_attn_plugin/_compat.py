@@ -20,6 +20,8 @@ Several trainings in one process.  See :mod:`fairseq_attn_plugin._multirun`.
 
 Options of a trained model.  See :mod:`fairseq_attn_plugin._overrides`.
 
+Files of a trained model.  See :mod:`fairseq_attn_plugin._checkpoint_files`.
+
 Soft alignments of references.  See :mod:`fairseq_attn_plugin._scorer`.
 
 Coverage in the scores of beam search.  See :mod:`fairseq_attn_plugin._coverage`.
@@ -31,13 +33,24 @@ Errors under hydra.  fairseq-hydra-train catches every exception and prints its 
 """
 
 import argparse
+import functools
 import os
 import pickle
-from typing import Any, Optional
+from typing import Any, Dict, Optional
 
 import torch
 
-from fairseq_attn_plugin import _batches, _coverage, _multirun, _overrides, _penalties, _safe_arrays, _scorer, errors
+from fairseq_attn_plugin import (
+    _batches,
+    _checkpoint_files,
+    _coverage,
+    _multirun,
+    _overrides,
+    _penalties,
+    _safe_arrays,
+    _scorer,
+    errors,
+)
 
 
 def install() -> None:
@@ -48,6 +61,7 @@ def install() -> None:
     _batches.keep_last_batch()
     _multirun.install()
     _overrides.install()
+    _checkpoint_files.install()
     _scorer.install()
     _coverage.install()
     _penalties.install()
@@ -64,6 +78,32 @@ def allow_checkpoint_types() -> None:
     """Allow ``argparse.Namespace`` and the numpy stand-ins in files that ``torch.load`` reads."""
     if reads_weights_only():
         torch.serialization.add_safe_globals([argparse.Namespace, *_safe_arrays.stand_ins()])
+        prefer_what_others_allow()
+
+
+def prefer_what_others_allow() -> None:
+    """Let numpy's own win over a stand-in of the same name where somebody has allowed it himself.
+
+    torch takes the one that a set yields last, which is another in every process, and numpy's array does not take a
+    stand-in for its dtype.
+    """
+    from torch import _weights_only_unpickler as unpickler
+
+    original = getattr(unpickler, "_get_user_allowed_globals", None)
+    if original is None or getattr(original, "prefers_others", False):
+        return
+    own = [stand_in for stand_in, _ in _safe_arrays.stand_ins()]
+
+    @functools.wraps(original)
+    def by_name() -> Dict[str, Any]:
+        allowed: Dict[str, Any] = original()
+        for entry in torch.serialization.get_safe_globals():
+            if not isinstance(entry, tuple) and not any(entry is stand_in for stand_in in own):
+                allowed[f"{entry.__module__}.{entry.__qualname__}"] = entry
+        return allowed
+
+    by_name.prefers_others = True  # type: ignore[attr-defined]
+    unpickler._get_user_allowed_globals = by_name
 
 
 def mend_broadcast() -> None:

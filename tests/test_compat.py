@@ -119,11 +119,13 @@ def test_refused(payload: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_who_has_allowed_numpy_himself_still_reads_arrays(tmp_path: Path) -> None:
-    """Which of two entries for one name torch takes is left to chance: both orders have to work."""
+    """Which of two entries for one name torch takes is left to chance, and mixed they would not fit."""
     torch.save(np.arange(3.0), tmp_path / "file.pt")
     dtype = [np.dtype, type(np.dtype("f8"))]
     for chosen in ([np.ndarray], dtype, [np.ndarray, *dtype, RECONSTRUCT]):
         with torch.serialization.safe_globals(chosen):
+            allowed = torch._weights_only_unpickler._get_user_allowed_globals()
+            assert all(allowed[f"{one.__module__}.{one.__qualname__}"] is one for one in chosen)
             np.testing.assert_array_equal(torch.load(tmp_path / "file.pt"), np.arange(3.0))
 
 
