@@ -2,6 +2,7 @@
 masks, no batching."""
 
 import itertools
+import math
 
 import torch
 
@@ -99,6 +100,18 @@ def sequence(name, module, queries, encodings):
 
 def attention(name, module, query, encodings, step=0, history=()):
     """Weights of one query; ``history`` are those of the steps before."""
+    weights = own_weights(name, module, query, encodings, step, history)
+    if module.config.max_normalize:
+        weights = weights / max(weights)
+    if name == "election":
+        weights = weights + further_votes(module, query, encodings, step)
+    return weights
+
+
+def own_weights(name, module, query, encodings, step, history):
+    """Weights before anything that is common to all mechanisms is done to them."""
+    if name in ("gaussian", "election"):
+        return gaussian(module, len(encodings), step)
     normalize = {"softmax": softmax, "sparsemax": sparsemax, "entmax15": entmax15}[module.config.normalizer]
     score_name = module.config.score or module.default_score
     if name in ("mqt", "aqt"):
@@ -121,6 +134,40 @@ def attention(name, module, query, encodings, step=0, history=()):
     if name in ("local-m", "local-p"):
         return local(name, module, scores, normalize, query, step)
     raise NotImplementedError(f"a mechanism needs an oracle here: {name}")
+
+
+def words(vectors):
+    """A word for each vector ``[..., D]``: 4 to 11, from the signs of its first three numbers."""
+    bits = (vectors[..., :3] > 0).long()
+    return 4 + bits[..., 0] + 2 * bits[..., 1] + 4 * bits[..., 2]
+
+
+def centre(module, size, step):
+    """Where the Gaussian of a step stands in a sentence of ``size`` positions, and the middle of its window."""
+    ratio = torch.exp(module.log_ratio.double())
+    where = step / ratio if step / ratio < size - 1 else torch.tensor(size - 1.0, dtype=torch.float64)
+    return where, math.floor(float(where) + 0.501)
+
+
+def gaussian(module, size, step):
+    """The module text of attention/gaussian.py, position by position; the window is log2's or a number's."""
+    where, middle = centre(module, size, step)
+    rule, p = module.config.rule or "log2", size - 1
+    k = (int(math.log2(p)) if p else 0) if rule == "log2" else min(p, 1) * int(rule)
+    sigma = torch.exp(module.log_sigma)
+    weights = []
+    for j in range(size):
+        height = torch.exp(-((j - where - module.mean) ** 2) / (2 * sigma**2))
+        weights.append(height if abs(j - middle) <= k else 0 * height)
+    return torch.stack(weights) / sum(weights)
+
+
+def further_votes(module, query, encodings, step):
+    """The share d for every source word that the table has for the query's word; words are made of vectors."""
+    _, middle = centre(module, len(encodings), step)
+    named = module.table[words(query)].tolist() if module.table.numel() else []
+    votes = [j != middle and int(words(h)) in named for j, h in enumerate(encodings)]
+    return module.config.share * torch.tensor(votes, dtype=query.dtype)
 
 
 def bias(kind, biases, j, step, history, size):

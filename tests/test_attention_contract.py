@@ -11,15 +11,20 @@ import oracles
 
 DIM = 5
 LENGTHS = (6, 1, 4, 2)
+# Source words (see oracles.words) that further votes go to, by the decoder's input word; 1 is padding.
+TABLE = [[1, 1, 1]] * 4 + [[4, 6, 1], [5, 1, 1], [7, 9, 10], [1, 1, 1], [11, 8, 4], [6, 1, 1], [10, 7, 5], [9, 11, 8]]
 
 
 def cases():
     """Every mechanism with its defaults, and the combinations of options that take different paths through the code."""
     for name in names():
         yield name, {}
-        for score in ("dot", "scaled_dot", "general", "additive"):
-            yield name, {"score": score}
         mechanism = attention_class(name)
+        if mechanism.takes_max_normalize:
+            yield name, {"max_normalize": True}
+        if mechanism.takes_biases:  # as it is scores that biases are added to
+            for score in ("dot", "scaled_dot", "general", "additive"):
+                yield name, {"score": score}
         if not mechanism.own_normalizer:
             for normalizer in ("sparsemax", "entmax15"):
                 yield name, {"normalizer": normalizer}
@@ -28,7 +33,14 @@ def cases():
                 yield name, {"bias": bias}
             yield name, {"bias": "markov,fertility", "bias_window": 2, "bias_dim": 3}
     yield "soft", {"bias": "position,fertility", "normalizer": "sparsemax", "bias_window": 0}
+    yield "soft", {"bias": "markov,fertility", "max_normalize": True}
     yield "structured", {"scale": 1.0}
+    yield "gaussian", {"ratio": 1.5, "sigma": 0.7}
+    yield "gaussian", {"ratio": 0.4, "rule": "1", "mean": 0.3, "max_normalize": True}
+    yield "gaussian", {"trained": True}
+    yield "gaussian", {"trained": True, "rule": "9", "max_normalize": True}
+    yield "election", {"table": TABLE}
+    yield "election", {"table": TABLE, "ratio": 0.7, "share": 0.5, "trained": True, "max_normalize": True}
     for name in ("local-m", "local-p"):
         yield name, {"window": 1}
         yield name, {"window": 2, "normalizer": "entmax15", "bias": "markov"}
@@ -39,13 +51,20 @@ def cases():
 
 
 CASES = list(cases())
-IDS = ["-".join([name, *map(str, options.values())]) for name, options in CASES]
+IDS = [
+    "-".join([name, *(key if isinstance(value, (bool, list)) else str(value) for key, value in options.items())])
+    for name, options in CASES
+]
 mechanisms = pytest.mark.parametrize(("name", "options"), CASES, ids=IDS)
 
 
 def make(name, options, dtype=torch.float64):
     torch.manual_seed(11)
+    table = options.get("table")
+    options = {key: value for key, value in options.items() if key != "table"}
     module = build_attention(name, query_dim=DIM, memory_dim=DIM, **options)
+    if table is not None:
+        module.table = torch.tensor(table)
     for parameter in module.parameters():  # larger than at initialisation, so that differences show
         torch.nn.init.uniform_(parameter, -1.0, 1.0)
     return module.to(dtype)
@@ -73,12 +92,27 @@ def positions(batch, steps):
     return torch.arange(steps).expand(batch, steps)
 
 
+def precompute(module, encodings, pad_mask):
+    """As the model calls it; a word is told by its encoding, as the oracles do."""
+    if not module.needs_words:
+        return module.precompute(encodings, pad_mask)
+    tokens = oracles.words(encodings)
+    return module.precompute(
+        encodings, pad_mask, source_tokens=tokens if pad_mask is None else tokens.masked_fill(pad_mask, 1)
+    )
+
+
+def take_step(module, query, memory, state, where):
+    inputs = {"inputs": oracles.words(query)} if module.needs_words else {}
+    return module.step(query, memory, state, where, **inputs)
+
+
 def attend(module, query, encodings, pad_mask):
     """Whole sequence in one call where the mechanism allows it, else step by step."""
-    memory = module.precompute(encodings, pad_mask)
+    memory = precompute(module, encodings, pad_mask)
     where = positions(*query.shape[:2])
     if not module.recurrent:
-        out = module.step(query, memory, module.initial_state(memory), where)
+        out = take_step(module, query, memory, module.initial_state(memory), where)
         return out.context, out.weights
     return stepwise(module, query, memory)
 
@@ -86,7 +120,7 @@ def attend(module, query, encodings, pad_mask):
 def stepwise(module, query, memory):
     state, contexts, weights = module.initial_state(memory), [], []
     for t in range(query.size(1)):
-        out = module.step(query[:, t : t + 1], memory, state, torch.full((query.size(0), 1), t))
+        out = take_step(module, query[:, t : t + 1], memory, state, torch.full((query.size(0), 1), t))
         state = out.state
         contexts.append(out.context)
         weights.append(out.weights)
@@ -97,8 +131,8 @@ def stepwise(module, query, memory):
 def test_shapes_simplex_and_padding(name, options):
     module = make(name, options)
     encodings, pad_mask, _ = sources()
-    memory = module.precompute(encodings, pad_mask)
-    out = module.step(queries(1), memory, module.initial_state(memory), positions(len(LENGTHS), 1))
+    memory = precompute(module, encodings, pad_mask)
+    out = take_step(module, queries(1), memory, module.initial_state(memory), positions(len(LENGTHS), 1))
     assert out.context.shape == (len(LENGTHS), 1, DIM)
     assert out.weights.shape == out.scores.shape == (len(LENGTHS), 1, max(LENGTHS))
     assert (out.weights >= 0).all()
@@ -201,7 +235,7 @@ def test_memory_on_padding_is_never_read(name, options):
 def test_stepwise_equals_whole_sequence(name, options):
     module = make(name, options)
     encodings, pad_mask, _ = sources()
-    memory = module.precompute(encodings, pad_mask)
+    memory = precompute(module, encodings, pad_mask)
     context, weights = attend(module, queries(), encodings, pad_mask)
     other_context, other_weights = stepwise(module, queries(), memory)
     torch.testing.assert_close(other_context, context)
@@ -214,15 +248,14 @@ def test_reordered_rows(name, options):
     module = make(name, options)
     encodings, pad_mask, _ = sources()
     order = torch.tensor([2, 2, 0, 3, 1])
-    memory = module.precompute(encodings, pad_mask)
-    first = module.step(queries(1), memory, module.initial_state(memory), positions(len(LENGTHS), 1))
-    moved = module.step(
-        queries(1)[order], index_rows(memory, order), index_rows(first.state, order), torch.ones(len(order), 1).long()
-    )
+    memory = precompute(module, encodings, pad_mask)
+    first = take_step(module, queries(1), memory, module.initial_state(memory), positions(len(LENGTHS), 1))
+    ones = torch.ones(len(order), 1).long()
+    moved = take_step(module, queries(1)[order], index_rows(memory, order), index_rows(first.state, order), ones)
 
-    memory = module.precompute(encodings[order], pad_mask[order])
-    first = module.step(queries(1)[order], memory, module.initial_state(memory), positions(len(order), 1))
-    direct = module.step(queries(1)[order], memory, first.state, torch.ones(len(order), 1).long())
+    memory = precompute(module, encodings[order], pad_mask[order])
+    first = take_step(module, queries(1)[order], memory, module.initial_state(memory), positions(len(order), 1))
+    direct = take_step(module, queries(1)[order], memory, first.state, ones)
     torch.testing.assert_close(moved.context, direct.context)
 
 
@@ -283,7 +316,9 @@ def test_state_dict_round_trip(name, options):
 def test_nothing_of_a_batch_stays_on_the_module(name, options):
     module = make(name, options)
     before = {key: set(vars(part)) for key, part in module.named_modules()}
+    buffers = {key: buffer.clone() for key, buffer in module.named_buffers()}
     encodings, pad_mask, _ = sources()
     attend(module, queries(), encodings, pad_mask)
     assert {key: set(vars(part)) for key, part in module.named_modules()} == before
-    assert not list(module.buffers())
+    assert dict(module.named_buffers()).keys() == buffers.keys()
+    assert all(torch.equal(buffer, buffers[key]) for key, buffer in module.named_buffers())

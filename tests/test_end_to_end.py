@@ -1,11 +1,15 @@
 """The real command-line tools: every mechanism learns a small task, and its alignments are right in padded batches."""
 
+import json
 import re
 
 import pytest
+from conftest import WORDS, write_reversal
+from fairseq.data import Dictionary
 
 from fairseq_attn_plugin.attention import names
 from fairseq_attn_plugin.attention.biases import BIASES
+from fairseq_attn_plugin.vocabulary import describe_vocabulary
 
 from cli import USER_DIR, run_cli
 
@@ -41,7 +45,13 @@ def generate(data, checkpoint, *options):
     return result
 
 
-LEARNERS = [(name, ()) for name in names()] + [("soft", ("--attention-bias", bias)) for bias in BIASES]
+MAXIMUM = "--attention-max-normalize"
+POSITIONAL = ("gaussian", "election")  # which the reversed order of the tiny corpus is beyond
+LEARNERS = [
+    *((name, ()) for name in names() if name not in POSITIONAL),
+    *(("soft", ("--attention-bias", bias)) for bias in BIASES),
+    ("soft", ("--attention-score", "additive", MAXIMUM)),
+]
 
 
 @pytest.mark.parametrize(
@@ -50,14 +60,57 @@ LEARNERS = [(name, ()) for name in names()] + [("soft", ("--attention-bias", bia
     ids=lambda value: value if isinstance(value, str) else value[-1] if value else "plain",
 )
 def test_learns_and_aligns(attention, options, tiny_data, tmp_path):
-    # weights that do not come from a softmax take longer to become sharp
-    updates = {"sigmoid": 800, "local-p": 800, "structured": 1200}.get(attention, 400)
+    # weights that do not come from a softmax alone take longer to become sharp
+    updates = {"sigmoid": 800, "local-p": 800, "structured": 1200}.get(attention, 800 if MAXIMUM in options else 400)
     checkpoint = train(tiny_data, tmp_path, "attn_lstm", "--attention", attention, *options, updates=updates)
     one = generate(tiny_data, checkpoint, "--beam", 5, "--batch-size", 1, "--print-alignment", "hard")
     right = sum(one["H"][i][1] == one["T"][i][0] for i in one["T"])
     assert right >= 0.9 * len(one["T"]), f"{right} of {len(one['T'])} lines right"
 
     many = generate(tiny_data, checkpoint, "--beam", 5, "--batch-size", 32, "--print-alignment", "hard")
+    assert {i: h[1] for i, h in many["H"].items()} == {i: h[1] for i, h in one["H"].items()}
+    assert many["A"] == one["A"]
+
+
+@pytest.fixture(scope="module")
+def ordered_data(tmp_path_factory):
+    """As the tiny corpus, but the words of the target, spelt backwards, are in the order of the source."""
+    root = tmp_path_factory.mktemp("ordered")
+    for seed, (split, lines) in enumerate([("train", 400), ("valid", 40), ("test", 40)]):
+        write_reversal(root, split, lines, seed)
+        target = (root / f"{split}.yy").read_text().splitlines()
+        (root / f"{split}.yy").write_text("".join(" ".join(reversed(line.split())) + "\n" for line in target))
+    run_cli(
+        ["fairseq-preprocess", "--source-lang", "xx", "--target-lang", "yy", "--destdir", root / "bin"]
+        + ["--trainpref", root / "train", "--validpref", root / "valid", "--testpref", root / "test"]
+    )
+    return root / "bin"
+
+
+def table_of(data, path):
+    """A table for ``--election-table``: half of the target words vote for the source word that they translate."""
+    dictionaries = [Dictionary.load(str(data / f"dict.{side}.txt")) for side in ("xx", "yy")]
+    described = dict(zip(("source_vocabulary", "target_vocabulary"), map(describe_vocabulary, dictionaries)))
+    words = {word[::-1]: [word] for word in WORDS[:5]}
+    path.write_text(json.dumps({"format": "fairseq_attn_plugin words 1", **described, "words": words}))
+    return path
+
+
+@pytest.mark.parametrize("attention", POSITIONAL)
+@pytest.mark.parametrize("options", [(), (MAXIMUM, "--gaussian-trained")], ids=["plain", "trained"])
+def test_positions_learn_and_align(attention, options, ordered_data, tmp_path):
+    if attention == "election":
+        options = ("--election-table", table_of(ordered_data, tmp_path / "words.json"), *options)
+    checkpoint = train(ordered_data, tmp_path, "attn_lstm", "--attention", attention, *options, updates=800)
+    one, many = (
+        generate(ordered_data, checkpoint, "--beam", 5, "--batch-size", size, "--print-alignment", "hard")
+        for size in (1, 32)
+    )
+    right = [i for i in one["T"] if one["H"][i][1] == one["T"][i][0]]
+    assert len(right) >= 0.9 * len(one["T"]), f"{len(right)} of {len(one['T'])} lines right"
+    for i in right if attention == "gaussian" else ():  # a vote may outweigh the centre
+        words = len(one["T"][i][0].split())
+        assert one["A"][i][0].split()[:words] == [f"{j}-{j}" for j in range(words)]
     assert {i: h[1] for i, h in many["H"].items()} == {i: h[1] for i, h in one["H"].items()}
     assert many["A"] == one["A"]
 

@@ -94,13 +94,13 @@ def low_precision(way, half):
 
 def attend(module, query, encodings, pad_mask, at_once=True):
     """The contract's ``attend`` and ``stepwise``, with positions where the queries are."""
-    memory = module.precompute(encodings, pad_mask)
+    memory = contract.precompute(module, encodings, pad_mask)
     state = module.initial_state(memory)
     where = torch.arange(query.size(1), device=query.device).expand(query.shape[:2])
     size = query.size(1) if at_once and not module.recurrent else 1
     contexts, weights = [], []
     for part, part_where in zip(query.split(size, 1), where.split(size, 1)):
-        out = module.step(part, memory, state, part_where)
+        out = contract.take_step(module, part, memory, state, part_where)
         state = out.state
         contexts.append(out.context)
         weights.append(out.weights)
@@ -115,8 +115,10 @@ def attention_results(module, device, dtype, side, at_once):
     context, weights = attend(module, query, encodings, pad_mask.to(device), at_once)
     factor = torch.linspace(-1, 1, context.numel(), dtype=dtype).view_as(context).to(device)
     (context * factor).sum().backward()
-    seen = {"context": context.detach(), "weights": weights.detach()}
-    return {**seen, "d encodings": encodings.grad, "d query": query.grad, **gradients_by_name(module)}
+    seen = {"context": context.detach(), "weights": weights.detach(), "d encodings": encodings.grad}
+    if query.grad is not None:  # weights from positions alone have none
+        seen["d query"] = query.grad
+    return {**seen, **gradients_by_name(module)}
 
 
 @mechanisms

@@ -12,10 +12,11 @@ from fairseq_attn_plugin.errors import OptionError
 
 FEEDING = ("output", "context", "none")
 LENGTHS = [3, 6, 1, 4]
+UNNORMALIZED = ("sigmoid", "local-p", "election")  # no priors of an alignment
 # mechanisms, some with biases, and models with a latent alignment whose prior they are
 ALL_BIASES = "+position,markov,fertility"
 BIASED = ["soft" + ALL_BIASES, "mqt+position", "structured+markov", "local-p+fertility"]
-LATENT = [f"latent/{name}" for name in (*names(), "soft" + ALL_BIASES) if name not in ("sigmoid", "local-p")]
+LATENT = [f"latent/{name}" for name in (*names(), "soft" + ALL_BIASES) if name not in UNNORMALIZED]
 SYSTEMS = [*itertools.product([*names(), *BIASED], FEEDING), *itertools.product(LATENT, ("context", "none"))]
 systems = pytest.mark.parametrize(("attention", "feeding"), SYSTEMS)
 
@@ -285,6 +286,17 @@ def test_without_attention():
             {"attention": "structured", "attention_normalizer": "sparsemax"},
             ["--attention-normalizer sparsemax", "structured attention", "leave it out"],
         ),
+        ({"attention": "gaussian", "gaussian_sigma": 0.0}, ["--gaussian-sigma 0.0", "above 0"]),
+        ({"attention": "gaussian", "gaussian_ratio": -1.0}, ["--gaussian-ratio -1.0", "above 0"]),
+        ({"attention": "gaussian", "gaussian_mean": float("nan")}, ["--gaussian-mean nan", "number"]),
+        ({"attention": "gaussian", "gaussian_rule": "log5"}, ["--gaussian-rule log5", "log4, log3, log2, half"]),
+        ({"attention": "gaussian", "gaussian_rule": "0"}, ["--gaussian-rule 0", "at least 1"]),
+        ({"attention": "gaussian", "attention_bias": "markov"}, ["--attention-bias markov", "gaussian attention"]),
+        (
+            {"attention": "gaussian", "attention_normalizer": "sparsemax"},
+            ["--attention-normalizer sparsemax", "gaussian attention"],
+        ),
+        ({"attention": "election", "election_share": -0.25}, ["--election-share -0.25", "0 or more"]),
         ({"attention_bias": "position,length"}, ["--attention-bias position,length", "'length'", *BIASES]),
         ({"attention_bias": "markov", "attention_bias_window": -1}, ["--attention-bias-window -1", "0 or more"]),
         ({"attention_bias": "position", "attention_bias_dim": 0}, ["--attention-bias-dim 0", "at least 1"]),
@@ -308,7 +320,9 @@ def test_wrong_options_are_named_with_what_would_be_right(options, words):
 def test_architectures_have_the_papers_sizes():
     from fairseq.models import MODEL_DATACLASS_REGISTRY
 
-    for arch, attention in (("lstm_soft", "soft"), ("lstm_adm", "mqt"), ("lstm_adm_aqt", "aqt")):
+    kinds = {"lstm_soft": "soft", "lstm_adm": "mqt", "lstm_adm_aqt": "aqt"}
+    kinds.update(lstm_gaussian="gaussian", lstm_election="election")
+    for arch, attention in kinds.items():
         config = MODEL_DATACLASS_REGISTRY[arch]()
         assert config.attention == attention
         assert config.encoder_bidirectional and config.encoder_layers == config.decoder_layers == 2
@@ -336,11 +350,26 @@ def test_a_bias_needs_scores_to_add_it_to():
 
 
 @pytest.mark.parametrize(
-    ("attention", "hint"), [("sigmoid", ""), ("local-p", ""), ("structured", "--structured-scale 1")]
+    ("attention", "hint"),
+    [("sigmoid", ""), ("local-p", ""), ("structured", "--structured-scale 1"), ("election", "--attention gaussian")],
 )
 def test_only_distributions_are_priors(attention, hint):
     with pytest.raises(OptionError, match=f"--attention {attention}: .*no prior of an alignment.*{hint}"):
         build("lstm_latent_small", attention=attention)
+
+
+@pytest.mark.parametrize("attention", ["soft", "structured", "gaussian"])
+def test_weights_divided_by_their_maximum_are_no_priors(attention):
+    with pytest.raises(OptionError, match="^--attention-max-normalize: .*no prior of an alignment; leave it out$"):
+        build("lstm_latent_small", attention=attention, attention_max_normalize=True, structured_scale=1.0)
+
+
+def test_a_mechanism_without_weights_of_its_own_has_no_maximum():
+    class Other(Attention):
+        name = "other"
+
+    with pytest.raises(OptionError, match="^--attention-max-normalize: other attention"):
+        Other(4, 4, AttentionConfig(max_normalize=True))
 
 
 def test_duplicate_names_raise():

@@ -8,6 +8,9 @@ padding.
     state     = attention.initial_state(memory)                      # None, or a NamedTuple of tensors
     output    = attention.step(query, memory, state, positions)      # context, weights, scores, state
 
+A mechanism with ``needs_words`` also sees words: ``precompute(..., source_tokens=...)`` ``[B, N]`` and
+``step(..., inputs=...)`` ``[B, T]``, the decoder's input word of each query.
+
 T counts queries that do not depend on each other: all decoder steps at once for a mechanism without recurrence, or
 the hypotheses of one step in beam search. ``memory`` holds one entry per sentence, never one per hypothesis.
 """
@@ -64,6 +67,13 @@ class AttentionConfig:
     hidden_dim: Optional[int] = field(
         default=None, metadata={"help": "width of the additive score (default: the decoder's hidden size)"}
     )
+    max_normalize: bool = field(
+        default=False,
+        metadata={
+            "help": "divide the weights by the greatest of them, in training and in translation, instead of leaving "
+            "their sum at one"
+        },
+    )
     bias: str = field(
         default="",
         metadata={
@@ -90,6 +100,8 @@ class Attention(nn.Module):
         Config: dataclass of the mechanism's options
         name: what it is registered as
         takes_biases: whether it has scores for ``--attention-bias``
+        takes_max_normalize: whether it has ``--attention-max-normalize``
+        needs_words: whether it sees source and target words; see the module's text
         own_normalizer: whether its definition says how scores become weights, so that there is none to choose
         recurrent: whether a step needs the state that the step before it returned; then T is 1 in time
         normalized: whether the weights of a sentence with at least one word sum to one
@@ -101,6 +113,8 @@ class Attention(nn.Module):
     Config: ClassVar[Type[AttentionConfig]] = AttentionConfig
     name: ClassVar[str] = ""
     takes_biases: ClassVar[bool] = False
+    takes_max_normalize: ClassVar[bool] = False
+    needs_words: ClassVar[bool] = False
     own_normalizer: ClassVar[bool] = False
     recurrent: bool = False
     normalized: bool = True
@@ -119,6 +133,21 @@ class Attention(nn.Module):
                 f"--attention-normalizer {config.normalizer}: {self.name} attention says itself how scores become "
                 "weights; leave it out, or choose another --attention"
             )
+        if config.max_normalize:
+            if not self.takes_max_normalize:
+                raise OptionError(
+                    f"--attention-max-normalize: {self.name} attention has no weights that could be divided by their "
+                    "maximum; leave it out, or choose another --attention"
+                )
+            self.normalized = self.scores_are_logits = False
+
+    def read_files(self, source_dictionary: Any, target_dictionary: Any) -> None:
+        """Reads the files that options name, before training: what is taken from them becomes part of the state
+        dictionary. fairseq dictionaries serve to check and to look up words. By default there is nothing to read.
+
+        Raises:
+            OptionError: files that are missing, wrong, or made for other dictionaries
+        """
 
     def precompute(self, encodings: Tensor, pad_mask: Optional[Tensor] = None) -> Any:
         """All work that does not depend on the query.

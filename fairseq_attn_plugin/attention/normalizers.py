@@ -18,7 +18,15 @@ from torch import Tensor
 
 from ..errors import OptionError
 
-__all__ = ["LOG_ZERO", "build_normalizer", "in_full", "log_of_weights", "log_softmax", "normalizer_names"]
+__all__ = [
+    "LOG_ZERO",
+    "build_normalizer",
+    "divide_by_maximum",
+    "in_full",
+    "log_of_weights",
+    "log_softmax",
+    "normalizer_names",
+]
 
 Normalizer = Callable[[Tensor, Optional[Tensor]], Tensor]
 
@@ -59,6 +67,17 @@ def log_of_weights(weights: Tensor, pad_mask: Optional[Tensor]) -> Tensor:
     less than that (sparse normalisers give exact zeros)."""
     logs = in_full(weights).clamp(min=_SMALLEST).log()
     return logs if pad_mask is None else logs.masked_fill(pad_mask, LOG_ZERO)
+
+
+def divide_by_maximum(weights: Tensor) -> Tensor:
+    """Weights ``[..., N]`` divided by the greatest of each row; rows of zeros stay zeros.
+
+    A greatest weight below 1e-30 (in float16 below its smallest normal number) counts as that: its reciprocal, which
+    the gradient has, would not be finite.
+    """
+    x = in_full(weights)
+    smallest = max(_SMALLEST, torch.finfo(weights.dtype).tiny)
+    return (x / x.amax(-1, keepdim=True).clamp(min=smallest)).type_as(weights)
 
 
 def _softmax() -> Normalizer:

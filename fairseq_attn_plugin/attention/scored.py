@@ -14,7 +14,7 @@ from torch import Tensor
 from ..ops.deferred import matmul
 from .base import Attention, AttentionConfig, AttentionOutput, Penalty
 from .biases import BiasState, build_biases
-from .normalizers import build_normalizer
+from .normalizers import build_normalizer, divide_by_maximum
 from .scores import build_score
 
 __all__ = ["ScoredAttention", "position_mask"]
@@ -23,11 +23,15 @@ __all__ = ["ScoredAttention", "position_mask"]
 class ScoredAttention(Attention):
     """scores = score(s, h_j) + biases,   a = weigh(scores),   c = sum_j a_j h_j.
 
+    With ``--attention-max-normalize`` a = weigh(scores) / max_j weigh(scores)_j. Biases that look back at earlier steps
+    see the weights that were used, a.
+
     The memory of a derived class is a NamedTuple with at least the fields ``encodings``, ``pad_mask`` and ``bias``
     (default None).
     """
 
     takes_biases = True
+    takes_max_normalize = True
     default_score: ClassVar[str] = "general"
 
     def __init__(self, query_dim: int, memory_dim: int, config: AttentionConfig):
@@ -68,6 +72,8 @@ class ScoredAttention(Attention):
         if self.biases is not None:
             scores = scores + self.biases(memory.bias, state, positions)
         weights = self._weigh(scores, query, memory, positions)
+        if self.config.max_normalize:
+            weights = divide_by_maximum(weights)
         if self.biases is not None:
             state = self.biases.advance(state, weights)
         return AttentionOutput(matmul(weights, memory.encodings), weights, scores, state)

@@ -66,7 +66,7 @@ class StructuredAttention(SoftAttention):
                     f"--structured-{option} {value}: must be {'above 0' if option == 'scale' else '0 or more'}"
                 )
         self.transitions = nn.Parameter(torch.empty(2, 2).uniform_(-0.1, 0.1))
-        self.normalized = config.scale == 1.0
+        self.normalized = config.scale == 1.0 and not config.max_normalize
 
     def _weigh(self, scores: Tensor, query: Tensor, memory: SoftMemory, positions: Optional[Tensor]) -> Tensor:
         mask = position_mask(memory.pad_mask)

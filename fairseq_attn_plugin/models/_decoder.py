@@ -172,7 +172,10 @@ class LSTMDecoder(FairseqIncrementalDecoder):
             first = prev_output_tokens.size(1) - 1
             prev_output_tokens = prev_output_tokens[:, -1:]
         if self.attention is not None and encoder_out["memory"] is None:
-            encoder_out["memory"] = self.attention.precompute(encoder_out["encodings"], encoder_out["pad_mask"])
+            source = {"source_tokens": encoder_out["tokens"]} if self.attention.needs_words else {}
+            encoder_out["memory"] = self.attention.precompute(
+                encoder_out["encodings"], encoder_out["pad_mask"], **source
+            )
         if state is None:
             state = self._initial_state(encoder_out)
 
@@ -181,11 +184,12 @@ class LSTMDecoder(FairseqIncrementalDecoder):
             embeddings.shape[:2]
         )
         memory = encoder_out["memory"]
+        words = prev_output_tokens if self.attention is not None and self.attention.needs_words else None
         if self._loop_free:
-            decoded = self._decode_at_once(embeddings, memory, state, positions)
+            decoded = self._decode_at_once(embeddings, memory, state, positions, words)
         else:
             recurrent = self._recurrent_weights(incremental_state)
-            decoded = self._decode_stepwise(embeddings, memory, state, positions, recurrent)
+            decoded = self._decode_stepwise(embeddings, memory, state, positions, words, recurrent)
         if incremental_state is not None:
             self.set_incremental_state(incremental_state, "state", decoded.state)  # type: ignore[arg-type]
         elif self.attention is not None and decoded.weights is not None and len(decoded.weights) == len(memory[0]):
@@ -220,8 +224,11 @@ class LSTMDecoder(FairseqIncrementalDecoder):
             attention_state = index_rows(self.attention.initial_state(encoder_out["memory"]), rows)
         return DecoderState(hidden, cell, feed, attention_state)
 
-    def _attend(self, query: Tensor, memory: Any, state: Any, positions: Tensor) -> AttentionOutput:
-        """Attends from ``query`` ``[R, T, Ds]`` to the memory of B sentences, with R = B * beam rows.
+    def _attend(
+        self, query: Tensor, memory: Any, state: Any, positions: Tensor, words: Optional[Tensor]
+    ) -> AttentionOutput:
+        """Attends from ``query`` ``[R, T, Ds]`` to the memory of B sentences, with R = B * beam rows; ``words``
+        ``[R, T]`` are the decoder's inputs, for a mechanism that needs them.
 
         The hypotheses of a sentence become further queries of it, so that its memory is read once for all of them.
         """
@@ -235,22 +242,33 @@ class LSTMDecoder(FairseqIncrementalDecoder):
         def by_row(x: Tensor) -> Tensor:
             return x.reshape(rows, steps, *x.shape[2:])
 
-        out = self.attention.step(by_sentence(query), memory, map_tensors(by_sentence, state), by_sentence(positions))
+        inputs = {} if words is None else {"inputs": by_sentence(words)}
+        out = self.attention.step(
+            by_sentence(query), memory, map_tensors(by_sentence, state), by_sentence(positions), **inputs
+        )
         new_state = map_tensors(lambda x: x.reshape(rows, 1, *x.shape[2:]), out.state)
         return AttentionOutput(by_row(out.context), by_row(out.weights), by_row(out.scores), new_state)
 
-    def _decode_at_once(self, embeddings: Tensor, memory: Any, state: DecoderState, positions: Tensor) -> Decoded:
+    def _decode_at_once(
+        self, embeddings: Tensor, memory: Any, state: DecoderState, positions: Tensor, words: Optional[Tensor]
+    ) -> Decoded:
         hidden, (last_hidden, last_cell) = self.lstm(
             embeddings, (state.hidden.transpose(0, 1).contiguous(), state.cell.transpose(0, 1).contiguous())
         )
         state = DecoderState(last_hidden.transpose(0, 1), last_cell.transpose(0, 1), None, None)
         if self.attention is None:
             return Decoded(self.dropout_out_module(hidden), None, None, state)
-        attended = self._attend(hidden, memory, None, positions)
+        attended = self._attend(hidden, memory, None, positions, words)
         return Decoded(self.combine(attended.context, hidden), attended.weights, attended.scores, state)
 
     def _decode_stepwise(
-        self, embeddings: Tensor, memory: Any, state: DecoderState, positions: Tensor, recurrent: List[Tensor]
+        self,
+        embeddings: Tensor,
+        memory: Any,
+        state: DecoderState,
+        positions: Tensor,
+        words: Optional[Tensor],
+        recurrent: List[Tensor],
     ) -> Decoded:
         steps = embeddings.size(1)
         base = self._gates_from_embeddings(embeddings)
@@ -266,14 +284,15 @@ class LSTMDecoder(FairseqIncrementalDecoder):
         for t in range(steps):
             x = feed
             for layer in range(self.num_layers):
-                inputs = hidden[layer] if x is None else torch.cat([x, hidden[layer]], dim=1)
-                gates = linear(inputs, recurrent[layer], base[layer][t])
+                read = hidden[layer] if x is None else torch.cat([x, hidden[layer]], dim=1)
+                gates = linear(read, recurrent[layer], base[layer][t])
                 hidden[layer], cell[layer] = lstm_cell(gates, cell[layer])
                 if layer + 1 < self.num_layers:
                     x = dropout(hidden[layer], layer, t)
             output = query = hidden[-1]
             if self.attention is not None:
-                attended = self._attend(query.unsqueeze(1), memory, attention_state, positions[:, t : t + 1])
+                where, inputs = positions[:, t : t + 1], None if words is None else words[:, t : t + 1]
+                attended = self._attend(query.unsqueeze(1), memory, attention_state, where, inputs)
                 attention_state = attended.state
                 context = attended.context.squeeze(1)
                 all_weights.append(attended.weights)

@@ -85,9 +85,9 @@ class LSTMEncoder(FairseqEncoder):
 
         Returns:
             a dictionary with ``encodings`` ``[B, N, Dh]`` (zero on padding), ``hidden`` and ``cell`` ``[B, layers,
-            Dh]``, the states after the last word (of both directions, side by side), ``pad_mask`` ``[B, N]`` or
-            None without padding, ``rows`` ``[B]``, the sentence of each row of the decoder, and ``memory``, where
-            the decoder keeps what its attention precomputed
+            Dh]``, the states after the last word (of both directions, side by side), ``tokens`` ``[B, N]``, the words,
+            ``pad_mask`` ``[B, N]`` or None without padding, ``rows`` ``[B]``, the sentence of each row of the decoder,
+            and ``memory``, where the decoder keeps what its attention precomputed
         """
         pad_mask = src_tokens.eq(self.padding_idx)
         vectors = self.embed_tokens(src_tokens)
@@ -103,6 +103,7 @@ class LSTMEncoder(FairseqEncoder):
             "encodings": self.dropout_out_module(encodings),
             "hidden": self._join_directions(hidden),
             "cell": self._join_directions(cell),
+            "tokens": src_tokens,
             "pad_mask": padding,
             "rows": torch.arange(src_tokens.size(0), device=src_tokens.device),
             "memory": None,

@@ -117,6 +117,12 @@ class AgreementLSTMModel(AttnLSTMModel):
             )
         if not _boolean("--decoder-attention", cfg.decoder_attention):
             raise OptionError("--decoder-attention False: it is their attentions that the two directions agree in")
+        for name in ("gaussian_election", "election_table", "election_teacher"):
+            if cfg[name] is not None:
+                raise OptionError(
+                    f"--{name.replace('_', '-')} {cfg[name]}: was made for one direction, and an agreement model has "
+                    "two; leave it out, or choose another --arch"
+                )
         if cfg.agreement_share_embeddings and cfg.encoder_embed_dim != cfg.decoder_embed_dim:
             raise OptionError(
                 f"--agreement-share-embeddings requires --encoder-embed-dim ({cfg.encoder_embed_dim}) to match "
@@ -242,6 +248,12 @@ def _of_reverse(cfg: Any) -> Any:
     if not cfg.share_all_embeddings:
         for name in ("embed_path", "freeze_embed"):
             result[f"encoder_{name}"], result[f"decoder_{name}"] = cfg[f"decoder_{name}"], cfg[f"encoder_{name}"]
+    # The inverse of the line t / ratio + mean.
+    ratio = 1.0 if cfg.gaussian_ratio is None else cfg.gaussian_ratio
+    if cfg.gaussian_ratio is not None and ratio > 0:
+        result["gaussian_ratio"] = 1 / ratio
+    if cfg.gaussian_mean is not None:
+        result["gaussian_mean"] = -cfg.gaussian_mean * ratio
     return result
 
 

@@ -2,7 +2,8 @@
 
 ``attn_lstm`` has stock fairseq ``lstm``'s options and defaults plus ``--attention`` and its own; ``lstm_soft``,
 ``lstm_adm`` and ``lstm_adm_aqt`` are the same model with the sizes of the attention-density-matrix paper,
-``lstm_structured`` and ``lstm_sigmoid`` with those of the structured-attention paper. Each is a dataclass model, so
+``lstm_gaussian`` and ``lstm_election`` have the same sizes and no attention network; ``lstm_structured`` and
+``lstm_sigmoid`` have those of the structured-attention paper. Each is a dataclass model, so
 that ``fairseq-train --arch NAME`` and ``model: {_name: NAME}`` in YAML mean the same.
 """
 
@@ -19,6 +20,7 @@ from .. import attention as attentions
 from ..errors import OptionError
 from ._decoder import LSTMDecoder
 from ._encoder import LSTMEncoder, uniform_
+from ._teacher import take_parameters
 
 __all__ = ["AttnLSTMConfig", "AttnLSTMModel", "register_architecture"]
 
@@ -66,6 +68,9 @@ class _BaseConfig(FairseqDataclass):
     decoder_dropout_in: Optional[float] = _option(None, "dropout of decoder embeddings (default: --dropout)")
     decoder_dropout_out: Optional[float] = _option(
         None, "dropout of decoder outputs and between layers (default: --dropout)"
+    )
+    election_teacher: Optional[str] = _option(
+        None, "checkpoint of a model with attention: training starts from its parameters, all but the attention's"
     )
 
 
@@ -204,11 +209,14 @@ class AttnLSTMModel(FairseqEncoderDecoderModel):
             max_source_positions=getattr(limits, "max_source_positions", 1e5),
         )
         hidden_size = _default(cfg.decoder_hidden_size, cfg.decoder_embed_dim)
+        attention = cls.build_attention(cfg, hidden_size, encoder.output_units)
+        if attention is not None:
+            attention.read_files(source, target)
         cutoff = cfg.adaptive_softmax_cutoff
         decoder = cls.decoder_class(
             target,
             target_embedding,
-            cls.build_attention(cfg, hidden_size, encoder.output_units),
+            attention,
             memory_dim=encoder.output_units,
             hidden_size=hidden_size,
             num_layers=cfg.decoder_layers,
@@ -221,7 +229,10 @@ class AttnLSTMModel(FairseqEncoderDecoderModel):
             adaptive_softmax_cutoff=None if cutoff is None else _integers("--adaptive-softmax-cutoff", cutoff),
             max_target_positions=getattr(limits, "max_target_positions", 1e5),
         )
-        return cls(encoder, decoder)
+        model = cls(encoder, decoder)
+        if cfg.election_teacher is not None:
+            take_parameters(model, cfg.election_teacher)
+        return model
 
     @classmethod
     def check(cls, cfg: Any, task: Any) -> None:
@@ -288,6 +299,8 @@ PAPER_SIZES: Dict[str, Any] = {
 register_architecture("lstm_soft", attention="soft", **PAPER_SIZES)(AttnLSTMModel)
 register_architecture("lstm_adm", attention="mqt", **PAPER_SIZES)(AttnLSTMModel)
 register_architecture("lstm_adm_aqt", attention="aqt", **PAPER_SIZES)(AttnLSTMModel)
+register_architecture("lstm_gaussian", attention="gaussian", **PAPER_SIZES)(AttnLSTMModel)
+register_architecture("lstm_election", attention="election", **PAPER_SIZES)(AttnLSTMModel)
 
 # Kim et al. 2017, "Structured Attention Networks", section 4.2 and appendix: unidirectional LSTMs of 500 units, without
 # input feeding.

@@ -137,11 +137,14 @@ class LatentLSTMModel(AttnLSTMModel):
     def build_attention(cls, cfg: Any, query_dim: int, memory_dim: int) -> Optional[Attention]:
         attention = super().build_attention(cfg, query_dim, memory_dim)
         if attention is not None and not attention.normalized:
-            further = "; with --structured-scale 1 they do" if cfg.attention == "structured" else ""
-            raise OptionError(
-                f"--attention {cfg.attention}: its weights do not sum to one, so that they are no prior of an "
-                f"alignment{further}"
-            )
+            given, further = f"--attention {cfg.attention}: its weights", ""
+            if cfg.attention_max_normalize:
+                given, further = "--attention-max-normalize: weights divided by their maximum", "; leave it out"
+            elif cfg.attention == "structured":
+                further = "; with --structured-scale 1 they do"
+            elif cfg.attention == "election":
+                further = "; choose --attention gaussian"
+            raise OptionError(f"{given} do not sum to one, so that they are no prior of an alignment{further}")
         return attention
 
     @classmethod

@@ -1,0 +1,52 @@
+"""Reads the JSON files that mechanisms take values from."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any, Dict
+
+from ..errors import OptionError
+
+__all__ = ["number", "read_json"]
+
+
+def read_json(option: str, path: str, kind: str, maker: str) -> Dict[str, Any]:
+    """The content of a file of the format ``kind``.
+
+    Args:
+        option: the option that names the file, for messages
+        path: the file
+        kind: what its key ``format`` must say
+        maker: the command that writes such files, for messages
+
+    Raises:
+        OptionError: no such file, no JSON, or another format
+    """
+    try:
+        with open(path, encoding="utf-8") as stream:
+            content = json.load(stream)
+    except FileNotFoundError:
+        raise OptionError(f"{option} {path}: no such file; {maker} writes one") from None
+    except OSError as error:
+        raise OptionError(f"{option} {path}: cannot be read: {error.strerror or error}") from None
+    except (ValueError, RecursionError) as error:
+        raise OptionError(f"{option} {path}: is no JSON ({error}); {maker} writes such files") from None
+    found = content.get("format") if isinstance(content, dict) else None
+    if found != kind:
+        raise OptionError(f"{option} {path}: is of the format {found!r}, must be {kind!r}, as {maker} writes it")
+    return content
+
+
+def number(option: str, path: str, content: Dict[str, Any], *keys: str) -> float:
+    """A finite number of a file, ``content[keys[0]][keys[1]]...``.
+
+    Raises:
+        OptionError: it is missing or no number
+    """
+    value: Any = content
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise OptionError(f"{option} {path}: its {'.'.join(keys)} is {value!r}, must be a number")
+    return float(value)
