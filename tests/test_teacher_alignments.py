@@ -196,7 +196,7 @@ def test_sentences_that_are_too_long_have_no_links(guided, tiny_data, tmp_path, 
 
 
 def test_models_without_attention(tiny_data):
-    task = fake_task()
+    task = fake_task(data="data")
     model = build("lstm_soft", task, decoder_attention="False").eval()
     sample = {
         "id": torch.tensor([0]),

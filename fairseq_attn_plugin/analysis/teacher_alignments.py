@@ -17,7 +17,7 @@ import argparse
 import logging
 import os
 from pathlib import Path
-from typing import Any, Dict, FrozenSet, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, FrozenSet, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 from fairseq import checkpoint_utils, utils
@@ -31,7 +31,15 @@ from fairseq_attn_plugin.errors import OptionError
 from .alignment import Link
 from .symmetrize import SYMMETRIZATIONS, symmetrize
 
-__all__ = ["Teacher", "attention_links", "load_teacher", "teacher_links"]
+__all__ = [
+    "Attended",
+    "Teacher",
+    "attention_links",
+    "load_split",
+    "load_teacher",
+    "teacher_attention",
+    "teacher_links",
+]
 
 
 class Teacher(NamedTuple):
@@ -44,6 +52,15 @@ class Teacher(NamedTuple):
     @property
     def languages(self) -> Tuple[str, str]:
         return self.task.cfg.source_lang, self.task.cfg.target_lang
+
+
+class Attended(NamedTuple):
+    """A batch of sentences and what the teacher attends to when their translations are forced."""
+
+    sentences: List[int]  # their numbers in the split
+    source: Tensor  # [B, N], padded on either side
+    target: Tensor  # [B, T], padded on either side
+    weights: Tensor  # [B, T, N] in float32, summed over the models
 
 
 def load_teacher(
@@ -88,41 +105,68 @@ def attention_links(weights: Tensor, source: Tensor, target: Tensor, pad: int, e
     return [[(i, j) for i, j, linked in zip(*sentence) if linked] for sentence in zip(columns, rows, speaks.tolist())]
 
 
-@torch.no_grad()
-def teacher_links(teacher: Teacher, split: str, max_tokens: int = 4000) -> List[Optional[List[Link]]]:
-    """Links between the subwords of every sentence of a split, in the order of the corpus.
+def load_split(teacher: Teacher, split: str) -> Any:
+    """The dataset of a split, which has a target side and at least one sentence; raises ``OptionError`` else."""
+    source, target = teacher.languages
+    for pair in (f"{source}-{target}", f"{target}-{source}"):
+        binary = Path(teacher.task.cfg.data, f"{split}.{pair}.{source}.bin")
+        # fairseq cannot open it, and says nothing of which file or why
+        if binary.is_file() and binary.stat().st_size == 0:
+            raise _empty(split)
+    teacher.task.load_dataset(split)
+    dataset = teacher.task.dataset(split)
+    if getattr(dataset, "tgt", None) is None:
+        raise OptionError(f"--gen-subset {split}: has no target side; what the teacher attends to needs translations")
+    if len(dataset) == 0:
+        raise _empty(split)
+    return dataset
 
-    None for a sentence that is longer than the models or their task allow. Batches hold ``max_tokens`` subwords.
-    Raises ``OptionError`` if a model returns no attention ``[B, T, N]`` or the split has no target side.
+
+def _empty(split: str) -> OptionError:
+    what = "validation set empty" if split.startswith("valid") else "empty"
+    return OptionError(f"--gen-subset {split}: {what}; it has no sentence that a teacher could read")
+
+
+@torch.no_grad()
+def teacher_attention(teacher: Teacher, split: str, max_tokens: int = 4000) -> Iterator[Attended]:
+    """Forces the translations of a split, batch by batch, and shows how far it is.
+
+    Sentences that are longer than the models or their task allow are left out. Batches hold ``max_tokens`` subwords.
+    Raises ``OptionError`` if a model returns no attention ``[B, T, N]``, or as :func:`load_split`.
     """
     models, task = teacher.models, teacher.task
-    task.load_dataset(split)
-    dataset = task.dataset(split)
-    if getattr(dataset, "tgt", None) is None:
-        raise OptionError(f"--gen-subset {split}: has no target side to align with")
+    dataset = load_split(teacher, split)
     limits = utils.resolve_max_positions(task.max_positions(), *(model.max_positions() for model in models))
     batches = task.get_batch_iterator(
         dataset,
-        max_tokens=max(max_tokens, int(dataset.sizes.max()) if len(dataset) else 1),
+        max_tokens=max(max_tokens, int(dataset.sizes.max())),
         max_positions=limits,
         ignore_invalid_inputs=True,
     ).next_epoch_itr(shuffle=False)
     device = next(models[0].parameters()).device
-    result: List[Optional[List[Link]]] = [None] * len(dataset)
     with tqdm(total=len(dataset), desc="-".join(teacher.languages), unit=" sentences", disable=None) as bar:
         for sample in batches:
             if device.type == "cuda":
                 sample = utils.move_to_cuda(sample)
-            source, target = sample["net_input"]["src_tokens"], sample["target"]
             weights: Any = 0.0
             for model in models:
                 weights = weights + _attention(teacher, model, sample)
-            pad, eos = task.target_dictionary.pad(), task.target_dictionary.eos()
-            links = attention_links(weights, source, target, pad, eos)
-            for number, sentence in zip(sample["id"].tolist(), links):
-                result[number] = sentence
-            bar.update(len(links))
-    return result
+            numbers = sample["id"].tolist()
+            yield Attended(numbers, sample["net_input"]["src_tokens"], sample["target"], weights)
+            bar.update(len(numbers))
+
+
+def teacher_links(teacher: Teacher, split: str, max_tokens: int = 4000) -> List[Optional[List[Link]]]:
+    """Links between the subwords of every sentence of a split, in the order of the corpus.
+
+    None for a sentence that is longer than the models or their task allow. Raises as :func:`teacher_attention`.
+    """
+    dictionary = teacher.task.target_dictionary
+    found: Dict[int, List[Link]] = {}
+    for batch in teacher_attention(teacher, split, max_tokens):
+        links = attention_links(batch.weights, batch.source, batch.target, dictionary.pad(), dictionary.eos())
+        found.update(zip(batch.sentences, links))
+    return [found.get(number) for number in range(len(teacher.task.dataset(split)))]
 
 
 def _attention(teacher: Teacher, model: Any, sample: Dict[str, Any]) -> Tensor:
