@@ -36,8 +36,8 @@ setup(
         "tqdm",
     ],
     extras_require={
-        # tensorboardX: fairseq's --tensorboard-logdir
-        "analysis": ["matplotlib>=3.5", "tensorboardX"],
+        # tensorboardX: fairseq's --tensorboard-logdir; scikit-learn: word vectors made from sentence pairs
+        "analysis": ["matplotlib>=3.5", "tensorboardX", "scikit-learn"],
         "dev": [
             "pytest>=7",
             "pytest-xdist",
