@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Iterator, Optional
+from typing import Any, Iterator, Optional, Union
 
 from _bench_measure import grows_at_most_linearly
 
@@ -15,8 +15,8 @@ MIB = float(1 << 20)
 class Target:
     """``quantity`` of ``system`` against ``baseline`` in a section is ``at least`` or ``at most`` ``bound``.
 
-    ``throughput`` is the baseline's time over the system's, ``time`` the system's over the baseline's, ``memory`` the
-    system's peak over the baseline's.
+    ``throughput`` is the baseline's time over the system's, ``time`` the system's over the baseline's, ``step`` the
+    same of one step, ``memory`` the system's peak over the baseline's.
     ``length`` None asks for it at every measured length.
     """
 
@@ -35,6 +35,11 @@ class Target:
 STOCK = "lstm"
 SOFT = "lstm_soft"
 UNFED = "lstm_soft:input_feeding=none"
+TEACHER = "lstm_soft:attention_score=additive"
+# Bal and Sinha, "Modelling Bahdanau Attention using Election methods aided by Q-Learning", table 1: milliseconds, of
+# attention, mask, and mask and agent.
+PAPER_LATENCY = {"4-7": (1.46, 1.13, 1.33), "8-11": (2.32, 1.96, 2.12), "12-15": (2.86, 2.43, 2.61)}
+PAPER_SYSTEMS = (TEACHER, "lstm_gaussian", "lstm_election")
 TARGETS = (
     Target("train", SOFT, STOCK, "throughput", "at least", 1.10),
     Target("decode", SOFT, STOCK, "throughput", "at least", 1.10),
@@ -43,6 +48,12 @@ TARGETS = (
     Target("decode", "lstm_adm", SOFT, "time", "at most", 1.02, length=25),
     Target("train", "lstm_adm_aqt", SOFT, "time", "at most", 1.50, length=25),
     Target("decode", "lstm_adm_aqt", SOFT, "time", "at most", 1.15, length=25),
+    Target("latency", "lstm_gaussian", TEACHER, "time", "at most", 0.85),
+    Target("latency", "lstm_election", TEACHER, "time", "at most", 0.9),
+    Target("latency_attention", "lstm_gaussian", TEACHER, "step", "at most", 0.5),
+    Target("latency_attention", "lstm_election", TEACHER, "step", "at most", 0.6),
+    Target("latency_attention", "lstm_gaussian", TEACHER, "time", "at most", 0.5),
+    Target("latency_attention", "lstm_election", TEACHER, "time", "at most", 0.6),
     Target("latent", "marginal", "soft", "memory", "at most", 1.5),
     Target("latent", "elbo-enum", "soft", "memory", "at most", 1.5),
     Target("latent", "marginal", "marginal (all logits)", "time", "at most", 1.0),
@@ -72,7 +83,7 @@ def judge(sections: Mapping[str, Any], targets: Sequence[Target] = TARGETS) -> l
     return verdicts
 
 
-def _measured(target: Target, sections: Mapping[str, Any]) -> Iterator[tuple[Optional[int], float, bool]]:
+def _measured(target: Target, sections: Mapping[str, Any]) -> Iterator[tuple[Union[int, str, None], float, bool]]:
     section = sections.get(target.section)
     if section is None:
         return
@@ -92,17 +103,19 @@ def _measured(target: Target, sections: Mapping[str, Any]) -> Iterator[tuple[Opt
             linear = grows_at_most_linearly(section["positions"], mechanism["peak_memory_bytes"])
             yield None, mechanism["exponent"], linear
     else:
-        for length, measured in section.items():
+        for key, measured in section.items():
+            length = int(key) if key.isdigit() else key  # a class of lengths
             if target.quantity == "memory":
                 if not {target.system, target.baseline} <= set(measured["systems"]):
                     continue
                 peaks = [measured["systems"][name]["peak_memory_bytes"] for name in (target.system, target.baseline)]
-                yield int(length), peaks[0] / peaks[1], target.holds(peaks[0] / peaks[1])
+                yield length, peaks[0] / peaks[1], target.holds(peaks[0] / peaks[1])
                 continue
-            ratio = measured["systems"].get(target.system, {}).get("time_ratio", {}).get(target.baseline)
-            if ratio is not None and target.length in (None, int(length)):
+            kind = "step_ratio" if target.quantity == "step" else "time_ratio"
+            ratio = measured["systems"].get(target.system, {}).get(kind, {}).get(target.baseline)
+            if ratio is not None and target.length in (None, length):
                 value = _ratio(ratio["rounds"], target.quantity)
-                yield int(length), value, target.holds(value)
+                yield length, value, target.holds(value)
 
 
 def _ratio(time_ratios: Sequence[float], quantity: str) -> float:
@@ -133,6 +146,9 @@ def markdown(report: Mapping[str, Any]) -> str:
         if name in sections:
             baselines = next(iter(next(iter(sections[name].values()))["systems"].values()))["time_ratio"]
             parts += [f"## {title}", _compared(sections[name], list(baselines))]
+    if "latency" in sections:
+        parts += ["## Latency of one sentence", _latency(report)]
+        parts += ["## Attention of one sentence", _latency_attention(sections["latency_attention"])]
     if "aqt" in sections:
         parts += ["## aqt: pooled against direct pairing", _aqt(sections["aqt"])]
     if "chain" in sections:
@@ -191,6 +207,54 @@ def _compared(section: Mapping[str, Any], baselines: Sequence[str]) -> str:
 def _speed(time_ratios: Sequence[float]) -> str:
     speeds = [1 / r for r in time_ratios]
     return f"{_ratio(time_ratios, 'throughput'):.2f} ({min(speeds):.2f}–{max(speeds):.2f})"
+
+
+def _latency(report: Mapping[str, Any]) -> str:
+    how = report["settings"]
+    rows = []
+    for label, measured in report["sections"]["latency"].items():
+        for name, figures in measured["systems"].items():
+            seconds = figures["seconds"]
+            (ratio,) = figures["time_ratio"].values()
+            row = [label, f"`{name}`", f"{1e3 * seconds['median']:.2f}", f"{1e3 * seconds['p90']:.2f}"]
+            rows.append([*row, _time(ratio["rounds"]), _paper_latency(name, label)])
+    return (
+        f"{how['latency_sentences']} sentences of each length class, one at a time, {how['latency_threads']} "
+        f"thread(s), {how['latency_clock']} clock; beam 1 if not said. Here ratios are the system's time over the "
+        "first one's, for the same sentences: below 1 is faster. Paper: Bal and Sinha, table 1.\n\n"
+        + table(["source words", "system", "median ms", "p90 ms", "time ratio", "paper"], rows)
+    )
+
+
+def _paper_latency(name: str, label: str) -> str:
+    times = PAPER_LATENCY.get(label)
+    if times is None or name not in PAPER_SYSTEMS:
+        return ""
+    time = times[PAPER_SYSTEMS.index(name)]
+    return f"{time / times[0]:.2f} ({time:.2f}/{times[0]:.2f})"
+
+
+def _latency_attention(section: Mapping[str, Any]) -> str:
+    parts = ("precompute_", "step_", "")
+    rows = [
+        [
+            label,
+            f"`{name}`",
+            *(f"{1e6 * figures[part + 'seconds']['median']:.0f}" for part in parts),
+            *(_time(next(iter(figures[part + "ratio"].values()))["rounds"]) for part in ("step_", "time_")),
+        ]
+        for label, measured in section.items()
+        for name, figures in measured["systems"].items()
+    ]
+    header = ["source words", "system", "once, µs", "step, µs", "sentence, µs", "step ratio", "sentence ratio"]
+    return (
+        "The attention of the same models alone, in greedy search: what is computed once a sentence, one step, and the "
+        "whole sentence. Ratios as in the table above.\n\n" + table(header, rows)
+    )
+
+
+def _time(ratios: Sequence[float]) -> str:
+    return f"{_ratio(ratios, 'time'):.2f} ({min(ratios):.2f}–{max(ratios):.2f})"
 
 
 def _aqt(section: Mapping[str, Any]) -> str:

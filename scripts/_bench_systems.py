@@ -201,6 +201,13 @@ def make_batch(task: MemoryTask, length: int, tokens: int, seed: int, device: to
     return _to(collate(pairs, pad_idx=dictionary.pad(), eos_idx=dictionary.eos()), device)  # source left, target right
 
 
+def as_batch(sentence: torch.Tensor, task: MemoryTask, device: torch.device) -> dict[str, Any]:
+    """A batch of one sentence to translate."""
+    dictionary = task.source_dictionary
+    sample = [{"id": 0, "source": sentence, "target": None}]
+    return _to(collate(sample, pad_idx=dictionary.pad(), eos_idx=dictionary.eos()), device)
+
+
 def _to(value: Any, device: torch.device) -> Any:
     if torch.is_tensor(value):
         return value.to(device)

@@ -28,6 +28,8 @@ import torch
 from _bench_attention import aqt_section, memory_section
 from _bench_chain import chain_section
 from _bench_chain import systems as systems_of_chains
+from _bench_latency import CLASSES, LatencyRun
+from _bench_latency import SYSTEMS as LATENCY_ARCHS
 from _bench_latent import OBJECTIVES, PREDICTIONS, latent_sections
 from _bench_measure import environment
 from _bench_report import SOFT, STOCK, UNFED, judge, markdown
@@ -38,7 +40,7 @@ from tqdm import tqdm
 import fairseq_attn_plugin  # noqa: F401  (registers the architectures)
 from fairseq_attn_plugin.errors import OptionError
 
-SECTIONS = ("train", "decode", "latent", "aqt", "chain", "memory")
+SECTIONS = ("train", "decode", "latency", "latent", "aqt", "chain", "memory")
 FED_CONTEXT = "lstm_soft:input_feeding=context"
 MECHANISMS = ["soft", "mqt", "aqt", "mqt:chunk_size=8", "aqt:chunk_size=8"]
 DEFAULT_ARCHS = (STOCK, SOFT, FED_CONTEXT, UNFED, "lstm_adm", "lstm_adm_aqt")
@@ -59,6 +61,9 @@ QUICK = {
     "attention_width": 8,
     "memory_lengths": [16, 32],
     "memory_steps": 2,
+    "latency_classes": [(1, 2), (3, 5)],
+    "latency_sentences": 3,
+    "latency_repeats": 2,
     "latent_batch": 3,
     "latent_length": 5,
     "chain_rows": [3],
@@ -68,6 +73,16 @@ QUICK = {
 
 def number_list(text: str) -> list[int]:
     return [positive(item) for item in text.split(",")]
+
+
+def class_list(text: str) -> list[tuple[int, int]]:
+    classes = []
+    for item in text.split(","):
+        shortest, _, longest = item.partition("-")
+        if not (shortest.isdigit() and longest.isdigit() and 1 <= int(shortest) <= int(longest)):
+            raise argparse.ArgumentTypeError(f"{item!r} is no class of lengths: expected two numbers, as in 4-7,8-11")
+        classes.append((int(shortest), int(longest)))
+    return classes
 
 
 def positive(text: str) -> int:
@@ -116,6 +131,22 @@ def make_parser() -> argparse.ArgumentParser:
     )
     add("--latent-batch", type=positive, default=16, help="sentences of the latent section (16)")
     add("--latent-length", type=positive, default=25, help="source and target length of the latent section (25)")
+    add(
+        "--latency-archs",
+        nargs="+",
+        metavar="ARCH[:opt=value,...]",
+        default=list(LATENCY_ARCHS),
+        help=f"systems of the latency section; ratios are against the first ({' '.join(LATENCY_ARCHS)})",
+    )
+    add(
+        "--latency-classes",
+        type=class_list,
+        default=list(CLASSES),
+        help="classes of source words (4-7,8-11,12-15,16-25)",
+    )
+    add("--latency-sentences", type=positive, default=20, help="sentences of each class (20)")
+    add("--latency-beam", type=number_list, default=[1], help="beams of the latency section, as in 1,5 (1: greedy)")
+    add("--latency-repeats", type=positive, default=5, help="times that a sentence's attention is timed alone (5)")
     add("--aqt-positions", type=positive, default=200, help="N and T of the aqt section (200)")
     add("--aqt-batch", type=positive, default=4)
     add("--chain-rows", type=number_list, default=[80, 2000], help="chains of the chain section (80,2000)")
@@ -175,16 +206,23 @@ def settings_of(args: argparse.Namespace, device: torch.device) -> dict[str, Any
     for name in ("json", "profile", "profile_rows"):
         del settings[name]
     settings["sizes"] = {name: settings.pop(name) for name in ("vocab", "embed", "hidden", "layers", "dropout")}
-    if settings["clock"] == "auto":
-        settings["clock"] = "cpu" if device.type == "cpu" and torch.get_num_threads() == 1 else "wall"
+    # one sentence at a time has no work for more threads
+    settings["latency_threads"] = args.threads or 1
+    for clock, threads in (("latency_clock", settings["latency_threads"]), ("clock", torch.get_num_threads())):
+        settings[clock] = args.clock
+        if args.clock == "auto":
+            settings[clock] = "cpu" if device.type == "cpu" and threads == 1 else "wall"
     return settings
 
 
-def measure(settings: dict[str, Any], systems: dict[str, System], device: torch.device) -> dict[str, Any]:
+def measure(
+    settings: dict[str, Any], systems: dict[str, System], latency: Optional[LatencyRun], device: torch.device
+) -> dict[str, Any]:
     turns = (settings["rounds"] + settings["warmup"]) * len(systems) * len(settings["lengths"])
     ticks = {
         "train": turns,
         "decode": turns,
+        "latency": latency.ticks() if latency else 0,
         "latent": (settings["rounds"] + settings["warmup"]) * (len(settings["objectives"]) + len(PREDICTIONS)),
         "aqt": 2 * settings["aqt_rounds"],
         "chain": (settings["rounds"] + max(1, settings["warmup"]))
@@ -206,6 +244,8 @@ def measure(settings: dict[str, Any], systems: dict[str, System], device: torch.
         for name, run in (("train", train_section), ("decode", decode_section)):
             if name in settings["sections"]:
                 sections[name] = run(systems, settings, device, tick)
+        if latency:
+            sections.update(latency.sections(tick))
         if "latent" in settings["sections"]:
             sections.update(latent_sections(settings, device, tick))
         for name, alone in (("aqt", aqt_section), ("chain", chain_section), ("memory", memory_section)):
@@ -231,7 +271,8 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
             return 0
         wanted = args.archs if {"train", "decode"} & set(args.sections) else []
         systems = build_systems(wanted, args, device)
-        sections = measure(settings, systems, device)
+        latency = LatencyRun(settings, device) if "latency" in args.sections else None
+        sections = measure(settings, systems, latency, device)
     except OptionError as error:
         print(f"bench.py: error: {error}", file=sys.stderr)
         return 2

@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from argparse import ArgumentTypeError
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from cli import REPO, run_cli
 
 sys.path.insert(0, str(REPO / "scripts"))
 
+from _bench_latency import LatencyRun, percentiles, random_table, sentences
 from _bench_latent import LatentSystem
 from _bench_measure import (
     grows_at_most_linearly,
@@ -23,6 +25,7 @@ from _bench_measure import (
 )
 from _bench_report import Target, judge, markdown, table
 from _bench_systems import MemoryTask, Sizes, Spec, make_batch
+from bench import class_list
 
 CPU = torch.device("cpu")
 MIB = 1 << 20
@@ -129,6 +132,22 @@ def test_targets_are_judged():
     assert [v["met"] for v in judge({}, targets)] == [None] * 3
 
 
+def test_latency_targets_are_judged_in_every_class_of_lengths():
+    def at(time, step):
+        ratios = {"time_ratio": {"old": {"rounds": time}}, "step_ratio": {"old": {"rounds": step}}}
+        return {"systems": {"new": ratios}}
+
+    sections = {"latency_attention": {"4-7": at([0.7, 0.5, 0.6], [0.3]), "8-11": at([0.4], [0.55])}}
+    targets = [Target("latency_attention", "new", "old", kind, "at most", 0.5) for kind in ("time", "step")]
+    got = [(v["quantity"], v["length"], v["value"], v["met"]) for v in judge(sections, targets)]
+    assert got == [
+        ("time", "4-7", 0.6, False),
+        ("time", "8-11", 0.4, True),
+        ("step", "4-7", 0.3, True),
+        ("step", "8-11", 0.55, False),
+    ]
+
+
 def test_pairing_and_memory_targets_are_judged():
     sections = {
         "aqt": {"speedup": {"median": 29.0}, "max_relative_difference": 2e-6},
@@ -177,6 +196,31 @@ def test_batch():
     assert int(target.ne(pad).sum()) == batch["ntokens"]
     again = make_batch(task, length=10, tokens=120, seed=3, device=CPU)
     assert torch.equal(again["net_input"]["src_tokens"], source)
+
+
+def test_sentences_go_round_their_class_of_lengths():
+    task = MemoryTask(50)
+    drawn = sentences(task, (4, 7), 9, seed=3)
+    assert [len(sentence) - 1 for sentence in drawn] == [4, 5, 6, 7, 4, 5, 6, 7, 4]
+    assert all(sentence[-1] == task.source_dictionary.eos() for sentence in drawn)
+    assert min(int(sentence[:-1].min()) for sentence in drawn) >= task.source_dictionary.nspecial
+
+
+def test_a_third_of_the_words_name_source_words_half_of_them_of_the_sentences():
+    task = MemoryTask(3004)
+    spoken = sentences(task, (4, 7), 20, seed=3)
+    words = random_table(task, spoken, seed=1)["words"]
+    assert 0.3 < len(words) / 3000 < 0.37
+    assert {len(names) for names in words.values()} == {1, 2, 3}
+    occurring = {task.source_dictionary[int(word)] for sentence in spoken for word in sentence}
+    named = [name for names in words.values() for name in names]
+    assert 0.45 < sum(name in occurring for name in named) / len(named) < 0.6
+
+
+def test_percentiles():
+    assert percentiles([float(n) for n in range(1, 11)]) == {"median": 5.5, "p90": 9.0}
+    assert percentiles([float(n) for n in range(1, 12)]) == {"median": 6.0, "p90": 10.0}
+    assert percentiles([3.0]) == {"median": 3.0, "p90": 3.0}
 
 
 # the whole
@@ -231,6 +275,43 @@ def test_quick_run_measures_latent_alignment(report):
     assert "## Latent alignment: training step" in printed
 
 
+def test_quick_run_measures_latency(report):
+    figures, printed = report
+    names = ["lstm_soft:attention_score=additive", "lstm_gaussian", "lstm_election"]
+    assert figures["settings"]["latency_clock"] == "cpu" and figures["settings"]["latency_threads"] == 1
+    for section in ("latency", "latency_attention"):
+        assert list(figures["sections"][section]) == ["1-2", "3-5"]
+        for measured_at in figures["sections"][section].values():
+            assert list(measured_at["systems"]) == names and measured_at["sentences"] == 3
+            for name, system in measured_at["systems"].items():
+                assert len(measured_at["raw"][name]) == 2
+                assert 0 < system["seconds"]["median"] <= system["seconds"]["p90"]
+                rounds = system["time_ratio"][names[0]]["rounds"]
+                assert len(rounds) == 2 and (name != names[0] or rounds == [1.0, 1.0])
+    alone = figures["sections"]["latency_attention"]["3-5"]["systems"]["lstm_election"]
+    assert 0 < alone["step_seconds"]["median"] < alone["seconds"]["median"]
+    assert alone["precompute_seconds"]["median"] < alone["seconds"]["median"]
+    judged = [v for v in figures["targets"] if v["section"].startswith("latency")]
+    assert len(judged) == 12 and all(v["met"] is not None for v in judged)
+    assert "## Latency of one sentence" in printed and "## Attention of one sentence" in printed
+
+
+def test_election_is_timed_with_a_table_that_names_words_of_the_sentences():
+    settings = {
+        "sizes": {"vocab": 60, "embed": 8, "hidden": 8, "layers": 1, "dropout": 0.0},
+        "latency_archs": ["lstm_soft:attention_score=additive", "lstm_election"],
+        "latency_classes": [(4, 7)],
+        "latency_sentences": 4,
+        "seed": 1,
+    }
+    run = LatencyRun(settings, CPU)
+    for model in (run.systems["lstm_election"].model, run.systems["lstm_election"].decoding_model):
+        table = model.decoder.attention.table
+        assert table.shape == (60, 3)
+        occurring = torch.cat(run.classes["4-7"]).unique()
+        assert torch.isin(table, occurring).any()
+
+
 def test_the_direct_computation_is_the_same_function():
     """What the blocks are compared with: the losses and gradients of one step agree."""
     systems = [
@@ -257,6 +338,13 @@ def test_quick_run_says_where_and_how_it_was_measured(report):
         assert heading in printed
 
 
+@pytest.mark.parametrize("text", ["4", "7-4", "0-3", "a-b"])
+def test_a_class_of_lengths_has_two_numbers(text):
+    assert class_list("4-7,8-8") == [(4, 7), (8, 8)]
+    with pytest.raises(ArgumentTypeError, match=f"{text!r} is no class of lengths"):
+        class_list(f"4-7,{text}")
+
+
 def test_profile_prints_the_profilers_table():
     done = bench("--profile", "lstm", "--sections", "train", "--profile-rows", "5")
     assert "### lstm, train, N = 6" in done.stdout and "aten::" in done.stdout
@@ -270,6 +358,7 @@ def test_profile_prints_the_profilers_table():
         (["--archs", "lstm:encoder_layers=two"], "encoder_layers=two .* cannot be read"),
         (["--archs", "lstm:encoder_layers"], "'encoder_layers' is not option=value"),
         (["--archs", "lstm:encoder_bidirectional=perhaps"], "a flag is true or false"),
+        (["--latency-archs", "lstm_soft:width=3"], "lstm_soft has no option 'width'"),
         (["--device", "abacus"], "--device abacus: not a device; use cpu or cuda"),
     ],
 )

@@ -273,7 +273,7 @@ def test_a_recipe_is_guided_by_the_teacher_that_another_one_trained(tmp_path):
     with open(teacher, "ab") as stream:
         stream.write(b" ")
     refused = recipe("multi30k", "train", *budget, TEACHER=teacher, check=False, **settings)
-    assert refused.returncode and "other options" in refused.stderr and "teacher" in refused.stderr
+    assert refused.returncode and "other options" in refused.stderr and teacher.name in refused.stderr
 
 
 def test_papers_settings_of_latent_alignment(tmp_path):
@@ -332,6 +332,20 @@ def test_papers_settings_of_latent_alignment(tmp_path):
         ("multi30k", [], {"ARCH": "lstm_agreement", "OBJECTIVE": "soft"}, ["OBJECTIVE=soft", "one direction"]),
         ("multi30k", ["--", "--criterion", "x"], {"TEACHER": "/dev/null"}, ["--criterion", "guided_alignment"]),
         ("multi30k", [], {"ARCH": "lstm_latent_small"}, ["ARCH=lstm_latent_small needs an OBJECTIVE", "elbo-enum"]),
+        ("tatoeba_election", ["train"], {}, ["'train'", "teacher, election, agent, mask, mask-words, gaussian"]),
+        ("tatoeba_election", ["mask mask-words"], {}, ["'mask mask-words'"]),
+        ("tatoeba_election", [], {"PAIRS": "half"}, ["PAIRS=half", "equal or all"]),
+        ("tatoeba_election", [], {"ARCH": "lstm_soft"}, ["ARCH=lstm_soft", "leave ARCH out"]),
+        ("tatoeba_election", [], {"SYSTEMS": "teacher mak"}, ["SYSTEMS: mak", "election-model"]),
+        ("tatoeba_election", [], {"BEAM": "0"}, ["BEAM=0", "above 0"]),
+        ("tatoeba_election", [], {"MAX_NORMALIZE": "yes"}, ["MAX_NORMALIZE=yes", "0 nor 1"]),
+        ("tatoeba_election", [], {"EMBEDDINGS_SOURCE": "/dev/null"}, ["EMBEDDINGS_TARGET", "give both"]),
+        ("tatoeba_election", [], {"TEACHER": "/no/such.pt"}, ["TEACHER=/no/such.pt", "no file"]),
+        ("tatoeba_election", ["teacher"], {}, ["run the prepare stage first"]),
+        ("tatoeba_election", ["election"], {}, ["run the prepare stage first"]),
+        ("tatoeba_election", ["gaussian"], {}, ["run the teacher stage first"]),
+        ("tatoeba_election", ["score"], {}, ["run the generate stage first"]),
+        ("tatoeba_election", ["table"], {}, ["run the score stage first"]),
     ],
 )
 def test_mistakes_are_one_line(name, arguments, environment, names, tmp_path):
@@ -607,12 +621,184 @@ def test_tatoeba_split_ignores_the_order_of_lines(tmp_path):
         assert first == second
 
 
-def run_split(folder, to):
-    subprocess.run(
+def run_split(folder, to, *arguments):
+    done = subprocess.run(
         [sys.executable, str(RECIPES / "split_pairs.py"), "--folder", str(folder), "--file", "spa.txt",
-         "--languages", "en", "es", "--to", str(to)],
-        check=True, capture_output=True,
+         "--languages", "en", "es", "--to", str(to), *arguments],
+        check=True, capture_output=True, text=True,
     )  # fmt: skip
+    return done.stdout
+
+
+def lines_of(folder, split, language):
+    return (folder / ("%s.%s" % (split, language))).read_text(encoding="utf-8").split("\n")[:-1]
+
+
+def shared_sentences(folder):
+    """Sentences, up to case and punctuation, that occur on the same side of two splits."""
+    found = []
+    for language in ("en", "es"):
+        parts = [
+            {" ".join(re.findall(r"\w+", line.casefold())) for line in lines_of(folder, split, language)}
+            for split in ("train", "valid", "test")
+        ]
+        found += [sentence for a, b in itertools.combinations(parts, 2) for sentence in a & b]
+    return found
+
+
+def test_pairs_of_equally_many_words_keep_their_split(tmp_path):
+    tatoeba(tmp_path)
+    for name, arguments in (("all", []), ("equal", ["--equal-words"])):
+        (tmp_path / name).mkdir()
+        printed = run_split(tmp_path, tmp_path / name, *arguments)
+    assert "note: 330 of 630 pairs have equally many words on both sides" in printed
+    for split in ("train", "valid", "test"):
+        every, kept = (
+            list(zip(lines_of(tmp_path / name, split, "en"), lines_of(tmp_path / name, split, "es")))
+            for name in ("all", "equal")
+        )
+        assert kept == [(a, b) for a, b in every if len(a.split()) == len(b.split())]
+        assert len(kept) < len(every)
+    assert not shared_sentences(tmp_path / "equal")
+
+
+def test_bare_words_are_as_many_as_before(tmp_path):
+    text = ["\u00bfEs de Tom\u2019s, \u00abel\u00bb?", "Add 5 + 10 \u2014 it's \u20ac7.50!", "well-known ... U.S."]
+    for language in ("en", "es"):
+        write(tmp_path / ("x." + language), text)
+    subprocess.run(
+        [sys.executable, str(RECIPES / "parallel_text.py"), "import", "--folder", str(tmp_path), "--files", "x.en",
+         "x.es", "--languages", "en", "es", "--to", str(tmp_path / "y"), "--bare-words", "--lowercase"],
+        check=True,
+    )  # fmt: skip
+    bare = lines_of(tmp_path, "y", "es")
+    assert bare == ["es de tom's el", "add 5 + 10 \u2014 it's \u20ac7.50", "well-known ... u.s"]
+
+
+ELECTION_SYSTEMS = {
+    "teacher": "lstm_soft",
+    "mask": "lstm_gaussian",
+    "mask-words": "lstm_election",
+    "gaussian": "lstm_gaussian",
+    "election-model": "lstm_election",
+}
+
+
+@pytest.mark.parametrize(("pairs", "folder"), [("equal", "en-es.equal.none"), ("all", "en-es.all.subword-nmt8000")])
+def test_election_dry_run_shows_every_command(pairs, folder, tmp_path):
+    done = recipe("tatoeba_election", "--dry-run", "--", "--max-epoch", "2", OUT=tmp_path, PAIRS=pairs, BEAM=3,
+                  ARCH_OPTIONS="--encoder-layers 1", EMBEDDINGS_SOURCE="a.vec", EMBEDDINGS_TARGET="b.vec")  # fmt: skip
+    assert not list(tmp_path.iterdir()), "a dry run writes nothing"
+    commands = [shlex.split(line) for line in done.stdout.splitlines() if not line.startswith("[")]
+    work = tmp_path / folder
+
+    def value(command, option):
+        return command[len(command) - 1 - command[::-1].index(option) + 1] if option in command else None
+
+    trainings = [command for command in commands if command[0] == "fairseq-train"]
+    assert [value(command, "--arch") for command in trainings] == list(ELECTION_SYSTEMS.values())
+    teacher = work / "teacher.seed1"
+    for command, system in zip(trainings, ELECTION_SYSTEMS):
+        assert value(command, "--save-dir") == str(work / (system + ".seed1"))
+        assert value(command, "--encoder-layers") == "1" and value(command, "--max-epoch") == "2"
+        assert "--attention-max-normalize" in command
+        assert value(command, "--attention-score") == ("additive" if system == "teacher" else None)
+        student = system != "teacher"
+        assert value(command, "--election-teacher") == (str(teacher / "checkpoint_best.pt") if student else None)
+        assert value(command, "--gaussian-election") == (str(teacher / "election.json") if student else None)
+        words = str(work / "agent.seed1" / "words.json") if value(command, "--arch") == "lstm_election" else None
+        assert value(command, "--election-table") == words
+        untrained = system in ("mask", "mask-words")
+        assert (value(command, "--lr") == "0") == untrained
+        assert value(command, "--max-update") == ("1" if untrained else None)
+    tools = {command[2].rpartition(".")[2]: command for command in commands if command[1] == "-m"}
+    assert value(tools["election"], "--out") == str(teacher / "election.json")
+    assert value(tools["election"], "--path") == str(teacher / "checkpoint_best.pt")
+    assert value(tools["q_agent"], "--embeddings-source") == "a.vec"
+    assert value(tools["q_agent"], "--embeddings-target") == "b.vec"
+    generations = [command for command in commands if command[0] == "fairseq-generate"]
+    assert [Path(value(command, "--path")).parent.name for command in generations] == [
+        system + ".seed1" for system in ELECTION_SYSTEMS
+    ]
+    assert {value(command, "--beam") for command in generations} == {"3"}
+    split = next(command for command in commands if command[1].endswith("split_pairs.py"))
+    assert ("--equal-words" in split) == (pairs == "equal")
+    (table,) = (command for command in commands if command[1].endswith("election_table.py"))
+    assert sum(part.endswith("/beam3/test.tokenized.json") for part in table) == 5
+
+
+def test_election_recipe_runs_and_is_not_run_again(tmp_path):
+    import torch
+
+    data, out = tmp_path / "data", tmp_path / "out"
+    data.mkdir()
+    tatoeba(data)
+    settings = {
+        "DATA": data,
+        "OUT": out,
+        "SYSTEMS": "mask-words gaussian",
+        "AGENT_OPTIONS": "--updates 20 --min-count 1 --embedding-dim 8 --threshold 0.1",
+        "GENERATE_OPTIONS": "--max-len-b 12",
+    }
+    budget = ["--", *TINY, "--max-update", "2"]
+    recipe("tatoeba_election", *budget, **settings)
+    work = out / "en-es.equal.none"
+    assert not shared_sentences(work / "data" / "text")
+    train = [lines_of(work / "data" / "text", "train", language) for language in ("en", "es")]
+    assert [len(line.split()) for line in train[0]] == [len(line.split()) for line in train[1]]
+    assert all(re.fullmatch("the [a-z]+ [a-z]+ a [a-z]+( ;)? doesn't it", line) for line in train[0])
+    models = {
+        name: torch.load(work / (name + ".seed1") / "checkpoint_best.pt", weights_only=False)["model"]
+        for name in ("teacher", "mask-words", "gaussian")
+    }
+    shared = [name for name in models["teacher"] if name in models["gaussian"]]
+    assert "decoder.output_projection.weight" in shared
+
+    def as_the_teacher(system):
+        return all(torch.equal(models[system][name], models["teacher"][name]) for name in shared)
+
+    assert as_the_teacher("mask-words"), "nothing was trained"
+    assert not as_the_teacher("gaussian")
+    table = (work / "table.seed1.md").read_text(encoding="utf-8")
+    assert "| 23.65 |" in table and "trained further" in table and "tok:none" in table
+    assert re.search(r"\| log2 \| [0-9. |]+ \| 93.22 \|", table)
+    assert "teacher: additive" not in table, "it is none of SYSTEMS"
+    hypotheses = lines_of(work / "gaussian.seed1" / "beam5", "test", "hyp")
+    assert len(hypotheses) == len(lines_of(work / "data" / "text", "test", "es"))
+    before = files_of(out)
+    again = recipe("tatoeba_election", *budget, **settings)
+    changed = {path for path, time in files_of(out).items() if before.get(path) != time}
+    assert {path.name for path in changed} == {"table.seed1.md"}
+    assert len(re.findall(r"^\[.*done before", again.stdout, re.MULTILINE)) == 10
+    # another election makes another model
+    election = work / "teacher.seed1" / "election.json"
+    election.write_text(election.read_text() + " ")
+    line = complaint(recipe("tatoeba_election", "gaussian", *budget, check=False, **settings))
+    assert "gaussian.seed1 holds a training with other options" in line and "election.json" in line
+
+
+def test_election_table_reports_what_is_missing(tmp_path):
+    (tmp_path / "score").write_text('{"score": 24.5, "signature": "nrefs:1"}')
+    (tmp_path / "election").write_text('{"rules": [{"rule": "log2", "mean_k": 2.5}]}')
+    command = [sys.executable, str(RECIPES / "election_table.py"), "--title", "x", "--to", str(tmp_path / "table")]
+    command += ["--scores", "teacher=%s" % (tmp_path / "score")]
+    done = subprocess.run(command, text=True, capture_output=True, check=True)
+    assert "| teacher: additive attention | 24.50 | 24.22 |" in done.stdout
+    done = subprocess.run([*command, "--election", str(tmp_path / "election")], text=True, capture_output=True)
+    assert "has no satisfaction.k-borda: run its stage again" in complaint(done)
+    (tmp_path / "score").write_text("{")
+    assert "is no JSON" in complaint(subprocess.run(command, text=True, capture_output=True))
+
+
+def test_real_tatoeba_has_39115_pairs_of_equally_many_words(real_data, tmp_path):
+    source = real_data / "tatoeba-spa-eng"
+    if not source.is_dir():
+        pytest.skip("NO REAL DATA: %s is no folder" % source)
+    printed = run_split(source, tmp_path, "--equal-words")
+    assert "note: 39115 of 118964 pairs have equally many words on both sides" in printed
+    sizes = {split: len(lines_of(tmp_path, split, "en")) for split in ("train", "valid", "test")}
+    assert sizes == {"train": 35246, "valid": 1947, "test": 1922}
+    assert not shared_sentences(tmp_path)
 
 
 def test_hypotheses_are_put_in_order_and_a_missing_one_is_found(tmp_path):

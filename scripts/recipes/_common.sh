@@ -2,10 +2,12 @@
 # What all recipes share: options, stages, stamps, downloads. Sourced, never run.
 #
 # A recipe sets RECIPE, LANGUAGES, AT_HOME (what a folder must hold) and its defaults, defines read_corpus, and
-# calls recipe_main "$@". Layout under OUT, so that settings that do not go together never share a folder:
+# calls recipe_main "$@"; what it checks of its own stands in check_recipe. Layout under OUT, so that settings that do
+# not go together never share a folder:
 #
 #   raw/                               what was downloaded
 #   SRC-TGT.BPE/data/                  text/ (as read), segmented/, bin/ (fairseq's), done (the stamp)
+#                                      (SRC-TGT.CORPUS_TAG.BPE where a recipe has several corpora)
 #   SRC-TGT.BPE/ARCH.seedSEED/         checkpoints, train.log, test.hyp, test.tokenized.json, stamps
 #                                      (ARCH.OBJECTIVE.seedSEED where OBJECTIVE is set; top5/ holds what TOPK=5 translated;
 #                                      ATTENTION, BIAS and guided, of TEACHER, stand in the name likewise)
@@ -15,7 +17,9 @@
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 ROOT=$(cd "$HERE/../.." && pwd)
 USER_DIR=$ROOT/fairseq_attn_plugin
-STAGES_KNOWN="prepare train generate score"
+STAGES_KNOWN="prepare train generate score" # a recipe may have others
+TRAIN_STAGE=train                           # the one that makes RUN/checkpoint_best.pt
+LASTING_FILES=()                            # besides the data, what must not change when a training is continued
 
 die() {
   echo "$RECIPE: $*" >&2
@@ -75,6 +79,8 @@ usage() {
 }
 
 parse_arguments() {
+  local every
+  read -ra every <<<"$STAGES_KNOWN"
   STAGES=()
   EXTRA=()
   while [ $# -gt 0 ]; do
@@ -89,16 +95,22 @@ parse_arguments() {
         EXTRA=("$@")
         break
         ;;
-      all) STAGES+=(prepare train generate score) ;;
-      prepare | train | generate | score) STAGES+=("$1") ;;
-      *) die "unknown stage or option '$1': expected ${STAGES_KNOWN// /, }, all, --dry-run, or -- followed by fairseq-train options" ;;
+      all) STAGES+=("${every[@]}") ;;
+      *)
+        case " $STAGES_KNOWN " in
+          *" ${1// /,} "*) STAGES+=("$1") ;;
+          *) die "unknown stage or option '$1': expected ${STAGES_KNOWN// /, }, all, --dry-run, or -- followed by fairseq-train options" ;;
+        esac
+        ;;
     esac
     shift
   done
-  if [ ${#STAGES[@]} = 0 ]; then STAGES=(prepare train generate score); fi
+  if [ ${#STAGES[@]} = 0 ]; then STAGES=("${every[@]}"); fi
 }
 
 is_number() { [[ $1 =~ ^[0-9]+$ ]]; }
+
+check_recipe() { :; }
 
 check_settings() {
   local other option
@@ -154,6 +166,7 @@ choose_attention() {
     [ -f "$TEACHER" ] || [ "$DRY_RUN" = 1 ] || die "TEACHER=$TEACHER is no file: expected a checkpoint of a trained model"
     case $TEACHER in /*) ;; *) TEACHER=$PWD/$TEACHER ;; esac
     CRITERION[1]=guided_alignment # with the smoothing of the recipe's own
+    LASTING_FILES+=("$TEACHER")
     OTHER+=(--load-alignments)
   fi
 }
@@ -428,8 +441,7 @@ lasting_options() {
     esac
   done
   echo
-  cksum "$WORK/data/bin/dict.$SRC.txt" "$WORK/data/bin/dict.$TGT.txt" | sed 's/ [^ ]*\// /'
-  if [ -n "$TEACHER" ]; then echo "teacher $(cksum <"$TEACHER")"; fi
+  cksum "$WORK/data/bin/dict.$SRC.txt" "$WORK/data/bin/dict.$TGT.txt" "${LASTING_FILES[@]}" | sed 's/ [^ ]*\// /'
 }
 
 stage_train() {
@@ -465,7 +477,10 @@ stage_train() {
   fi
 }
 
-stage_generate() {
+stage_generate() { translate; }
+
+# SPLIT with the model of RUN, into RESULTS.
+translate() {
   local checkpoint=$RUN/checkpoint_best.pt stamp="" post=() detokenize=()
   case $BPE in
     subword-nmt) post=(--remove-bpe) ;;
@@ -475,7 +490,7 @@ stage_generate() {
   local options=(--beam 10 --batch-size 64 "${GENERATE[@]}" ${TOPK:+--latent-topk "$TOPK"} "${post[@]}" $GENERATE_OPTIONS)
   if [ "$DRY_RUN" != 1 ]; then
     [ -f "$WORK/data/done" ] || die "$WORK/data is not prepared: run the prepare stage first"
-    [ -f "$checkpoint" ] || die "$checkpoint is missing: run the train stage first"
+    [ -f "$checkpoint" ] || die "$checkpoint is missing: run the $TRAIN_STAGE stage first"
     stamp="${options[*]} $(cksum <"$checkpoint")"
     if [ "$(cat "$RESULTS/$SPLIT.generate.done" 2>/dev/null)" = "$stamp" ]; then
       say "generate: done before ($RESULTS/$SPLIT.hyp)"
@@ -507,7 +522,9 @@ score() { # score NAME REFERENCE HYPOTHESES [sacrebleu options]
   fi
 }
 
-stage_score() {
+stage_score() { score_translations; }
+
+score_translations() {
   local text=$WORK/data/text stamp="" file folding=()
   if [ "$LOWERCASE" = 1 ]; then folding=(--lowercase); fi
   if [ "$DRY_RUN" != 1 ]; then
@@ -532,18 +549,19 @@ recipe_main() {
   : "${DRY_RUN:=0}" "${ARCH:=lstm_adm}" "${SEED:=1}" "${DATA:=}" "${SPLIT:=test}" "${DEVICE:=auto}" "${CUT:=0}"
   : "${LOWERCASE:=0}" "${GENERATE_OPTIONS:=}" "${OUT:=$ROOT/out/$RECIPE}"
   : "${LONGEST:=0}" "${OBJECTIVE:=}" "${TOPK:=}" "${EPOCH_UPDATES:=1000}"
-  : "${ATTENTION:=}" "${BIAS:=}" "${TEACHER:=}"
+  : "${ATTENTION:=}" "${BIAS:=}" "${TEACHER:=}" "${CORPUS_TAG:=}"
   : "${JOBS:=$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)}"
   parse_arguments "$@"
   check_settings
+  check_recipe
   choose_objective
   choose_attention
   case $OUT in /*) ;; *) OUT=$PWD/$OUT ;; esac
   BPE_TAG=$BPE
   if [ "$BPE" != none ]; then BPE_TAG=$BPE$BPE_SIZE; fi
-  WORK=$OUT/$SRC-$TGT.$BPE_TAG
+  WORK=$OUT/$SRC-$TGT.${CORPUS_TAG:+$CORPUS_TAG.}$BPE_TAG
   RUN=$WORK/$ARCH${ATTENTION:+.$ATTENTION}${BIAS:+.$BIAS}${OBJECTIVE:+.$OBJECTIVE}${TEACHER:+.guided}.seed$SEED
   RESULTS=$RUN${TOPK:+/top$TOPK} # of translating
   locate_tools
-  for stage in "${STAGES[@]}"; do "stage_$stage"; done
+  for stage in "${STAGES[@]}"; do "stage_${stage//-/_}"; done
 }

@@ -2,7 +2,7 @@
 """Reads a corpus in the form its makers publish it and writes it as plain text, one sentence a line.
 
 ``import`` takes one split: two files (plain, gzip, or the SGML of the WMT test sets), checks that they are
-whole and parallel, normalises white space and, on request, tokenises (Moses rules) and lower-cases.
+whole and parallel, normalises white space and, on request, tokenises (Moses rules, or bare words) and lower-cases.
 ``cut`` shortens both sides of a split to a number of tokens; ``drop`` leaves out the pairs that are longer.
 
 A mistake of the user or a damaged file ends in one line on stderr and exit status 1; what is written appears
@@ -15,6 +15,7 @@ import html
 import os
 import re
 import sys
+import unicodedata
 import zlib
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -127,6 +128,19 @@ def tokenize(lines: List[str], language: str, jobs: int, normalize: bool = True)
     return done
 
 
+def bare_words(line: str) -> str:
+    """Words as white space separates them, without the punctuation at their ends: as many as before.
+
+    A word of nothing but punctuation stays as it is.
+    """
+    return " ".join(map(_bare, line.replace("\u2019", "'").split()))
+
+
+def _bare(word: str) -> str:
+    inner = [number for number, c in enumerate(word) if unicodedata.category(c)[0] != "P"]
+    return word[inner[0] : inner[-1] + 1] if inner else word
+
+
 def write_lines(path: Path, lines: Iterable[str]) -> None:
     partial = path.with_name(path.name + ".partial")
     with open(partial, "w", encoding="utf-8", newline="\n") as stream:
@@ -166,6 +180,8 @@ def import_split(args: argparse.Namespace) -> None:
     for language, lines in zip(args.languages, sides):
         if args.tokenize and not tokenized:
             lines = tokenize(lines, language, args.jobs, not args.keep_punctuation)
+        if args.bare_words:
+            lines = list(map(bare_words, lines))
         if args.lowercase:
             lines = [line.lower() for line in lines]
         write_lines(Path("%s.%s" % (args.to, language)), lines)
@@ -213,6 +229,7 @@ def main() -> None:
     take.add_argument("--to", required=True, help="prefix of what is written")
     take.add_argument("--tokenize", action="store_true")
     take.add_argument("--keep-punctuation", action="store_true", help="tokenise without normalising punctuation")
+    take.add_argument("--bare-words", action="store_true", help="words between white space, outer punctuation off")
     take.add_argument("--lowercase", action="store_true")
     take.add_argument("--drop-empty", action="store_true", help="drop pairs with an empty side")
     take.add_argument("--raw", action="store_true", help="also keep the text as it was, as TO.raw.LANGUAGE")

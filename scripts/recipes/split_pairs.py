@@ -10,6 +10,9 @@ The split of a group follows from the SHA-1 of its alphabetically first sentence
 neither the order of the lines nor a random seed matters, and most groups keep their split in a later,
 longer version of the file. A group larger than 1 % of the pairs always goes to train, for it would decide
 the size of a test set.
+
+``--equal-words`` keeps, of every split, the pairs whose sides have equally many words, a word being what white space
+separates. They are chosen after the split, so that a pair is in the same split with and without it.
 """
 
 import argparse
@@ -85,6 +88,10 @@ def assign(pairs: List[Tuple[str, str]]) -> Dict[str, List[Tuple[str, str]]]:
     return splits
 
 
+def equal_words(pair: Tuple[str, str]) -> bool:
+    return len(pair[0].split()) == len(pair[1].split())
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--folder", required=True, help="where the file lies")
@@ -93,6 +100,7 @@ def main() -> None:
     parser.add_argument("--to", required=True, help="folder for train, valid and test")
     parser.add_argument("--at-least", type=int, default=1, help="pairs that the published file has at least")
     parser.add_argument("--strict", action="store_true", help="fewer pairs are an error")
+    parser.add_argument("--equal-words", action="store_true", help="keep pairs whose sides have equally many words")
     args = parser.parse_args()
     folder = Path(args.folder)
     if not folder.is_dir():
@@ -107,9 +115,14 @@ def main() -> None:
             raise CorpusError(report + ": the download is truncated, remove it and fetch it again")
         print("note: " + report, file=sys.stderr)
     splits = assign(pairs)
+    kept = len(pairs)
+    if args.equal_words:
+        splits = {split: list(filter(equal_words, part)) for split, part in splits.items()}
+        kept = sum(map(len, splits.values()))
+        print("note: %d of %d pairs have equally many words on both sides" % (kept, len(pairs)))
     for split in ("train", "valid", "test"):
-        if not splits[split]:
-            raise CorpusError("%s: %d pairs are too few, the %s split is empty" % (path, len(pairs), split))
+        if not splits.get(split):
+            raise CorpusError("%s: %d pairs are too few, the %s split is empty" % (path, kept, split))
         for side, language in enumerate(args.languages):
             target = Path(args.to) / ("%s.%s" % (split, language))
             write_lines(target, (pair[side] for pair in splits[split]))
