@@ -479,9 +479,25 @@ def test_teachers_that_are_none(tmp_path):
     linear = checkpoint(tmp_path / "linear.pt", torch.nn.Linear(2, 2), {"model": {"_name": "transformer"}})
     with pytest.raises(OptionError, match="is of the architecture transformer, whose parameters are others"):
         build("lstm_gaussian", election_teacher=linear)
+    deeper = checkpoint(tmp_path / "deeper.pt", build("lstm_soft", decoder_layers=3), {"model": {"_name": "lstm_soft"}})
+    with pytest.raises(OptionError, match="has decoder.lstm.weight_ih_l2 and others, which the model lacks"):
+        build("lstm_gaussian", election_teacher=deeper)
     torch.save({"weight": torch.zeros(3)}, tmp_path / "other.pt")
     with pytest.raises(OptionError, match="is no checkpoint of fairseq-train"):
         build("lstm_gaussian", election_teacher=str(tmp_path / "other.pt"))
+
+
+def test_files_that_no_mechanism_reads():
+    with pytest.raises(
+        OptionError, match="^--election-table x.json: --attention gaussian does not read it; .*election"
+    ):
+        build("lstm_gaussian", election_table="x.json")
+    with pytest.raises(OptionError, match="^--gaussian-election x.json: --attention soft does not read it"):
+        build("lstm_soft", gaussian_election="x.json")
+    with pytest.raises(OptionError, match="^--gaussian-election x.json: a model with --decoder-attention False"):
+        build("lstm_gaussian", gaussian_election="x.json", decoder_attention="False")
+    with pytest.raises(OptionError, match="^--gaussian-rule 1000001: must be at most a million"):
+        build("lstm_gaussian", gaussian_rule="1000001")
 
 
 # ---- the command-line tools

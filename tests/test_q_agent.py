@@ -328,6 +328,7 @@ def test_teachers_embeddings(tiny_data, tmp_path, capsys):
         (["--horizon", "0"], "--horizon 0: must be at least 1"),
         (["--threshold", "-1"], "--threshold -1: must be a cosine above -1 and at most 1"),
         (["--threshold", "1.01"], "--threshold 1.01: must be a cosine above -1 and at most 1"),
+        (["--seed", "-1"], "--seed -1: must be from 0 to 4294967295"),
         (["--threshold", "nan"], "--threshold nan: must be a cosine"),
         (["--hop-cost", "-0.1"], "--hop-cost -0.1: must be 0 or more"),
         (["--lr", "0"], "--lr 0: must be above 0"),

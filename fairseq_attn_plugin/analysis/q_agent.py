@@ -252,6 +252,8 @@ def _check(args: argparse.Namespace) -> None:
         raise OptionError(f"--hop-cost {args.hop_cost:g}: must be 0 or more")
     if not 0 < args.lr < math.inf:
         raise OptionError(f"--lr {args.lr:g}: must be above 0")
+    if not 0 <= args.seed < 2**32:
+        raise OptionError(f"--seed {args.seed}: must be from 0 to {2**32 - 1}")
     for name in ("horizon", "updates", "embedding_dim", "min_count"):
         if getattr(args, name) < 1:
             raise OptionError(f"--{name.replace('_', '-')} {getattr(args, name)}: must be at least 1")
@@ -330,6 +332,11 @@ def main(argv: Optional[Sequence[str]] = None) -> None:
 
     frequencies = torch.from_numpy(np.bincount(pairs.target_words, minlength=len(target_words)))
     path, states = _world(args, vectors, source_words, target_words)
+    if not (path.words[:, 0].ge(0) & frequencies.gt(0)).any():
+        raise OptionError(
+            f"--threshold {args.threshold:g}: no target word of the training split has a source word of that cosine; "
+            "give a lower threshold, or other embeddings"
+        )
     settings = Settings(hop_cost=args.hop_cost, updates=args.updates, lr=args.lr, seed=args.seed)
     agent = learn(path, states, frequencies, settings)
     hops = greedy_hops(agent.network, path, states)

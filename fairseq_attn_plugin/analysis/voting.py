@@ -7,7 +7,7 @@ source words by its attention weights; the end of the sentence is neither voter 
     W_t = { j : |j - round(c_t)| <= k, 0 <= j < p },    c_t = min(t / rho, p - 1),
 
 words counted from 0, rho the target words per source word. Halves are rounded up, in float64 and as the attention
-``gaussian`` does it: floor(c_t + 0.5 + 1e-4). That attention knows the end of the sentence, p, as a last position,
+``gaussian`` does it: floor(c_t + 0.5 + 1e-3). That attention knows the end of the sentence, p, as a last position,
 where its centre stays when t / rho has gone beyond the words; here it stays at the last word.
 
 How satisfied a voter is with a committee is the value that the committee scoring function of an election rule gives
@@ -40,7 +40,7 @@ from typing import Dict, List, NamedTuple, Optional, Sequence
 import torch
 from torch import Tensor
 
-from ..attention._windows import window, windows
+from ..attention._windows import HALF, window, windows
 from ..errors import OptionError
 
 __all__ = [
@@ -62,8 +62,6 @@ __all__ = [
     "satisfaction",
 ]
 
-# halves are rounded up also where t / rho comes out a little below one
-_HALF = 0.5 + 1e-4
 SIGMA_FLOOR = 0.1  # a neighbour then has exp(-50) of the centre's weight: as good as none
 
 
@@ -77,7 +75,7 @@ class Ballots(NamedTuple):
 
 def centres(steps: Tensor, words: Tensor, ratio: float) -> Tensor:
     """round(c_t) of target words number ``steps`` in sentences of ``words`` source words, any shape, integers."""
-    return ((steps.double() / ratio).minimum(words.double() - 1) + _HALF).floor().long()
+    return ((steps.double() / ratio).minimum(words.double() - 1) + HALF).floor().long()
 
 
 def ballots(weights: Tensor, source_words: Tensor, target_words: Tensor, ratio: float) -> Ballots:

@@ -6,7 +6,10 @@ from typing import List
 
 from ..errors import OptionError
 
-__all__ = ["RULES", "window", "windows"]
+__all__ = ["HALF", "RULES", "window", "windows"]
+
+# round(c_t) is floor(c_t + HALF): halves are rounded up, also where t / ratio comes out a little below one.
+HALF = 0.5 + 1e-3
 
 RULES = ("log4", "log3", "log2", "half")
 
@@ -33,6 +36,8 @@ def window(rule: str, words: int, option: str = "--gaussian-rule") -> int:
         raise OptionError(f"{option} {rule}: must be one of {', '.join(RULES)}, or a number of positions") from None
     if fixed < 1:
         raise OptionError(f"{option} {rule}: must be at least 1 position on either side")
+    if fixed > 10**6:
+        raise OptionError(f"{option} {rule}: must be at most a million positions on either side")
     return fixed if words > 0 else 0
 
 

@@ -36,7 +36,7 @@ from ..ops.deferred import matmul, share
 from ..vocabulary import check_vocabulary
 from . import register_attention
 from ._files import number, read_json
-from ._windows import RULES, window, windows
+from ._windows import HALF, RULES, window, windows
 from .base import Attention, AttentionConfig, AttentionOutput
 from .biases import word_positions
 from .normalizers import LOG_ZERO, build_normalizer, divide_by_maximum
@@ -51,8 +51,6 @@ ELECTION_COMMAND = "python -m fairseq_attn_plugin.analysis.election"
 MOST_WORDS = 1000
 # Narrower than this all is at one position; its square is a normal number.
 _NARROWEST = 1e-6
-# Halves are rounded up also where t / rho comes out a little below one.
-_HALF = 0.5 + 1e-3
 # Rows of longer sentences, of which there are few alike, are not kept.
 _LONGEST_KEPT = 128
 _softmax = build_normalizer("softmax")
@@ -297,13 +295,13 @@ def _rows(
     # 1e-6: rounding must not take away the row in which the centre has arrived
     steps = torch.arange(math.ceil(reached * (1 + 1e-6)) + 1, dtype=words.dtype, device=words.device)
     centre = torch.minimum(steps / ratio, last)
-    nearest = torch.floor(centre.detach() + _HALF)
+    nearest = torch.floor(centre.detach() + HALF)
     reach = torch.tensor(windows(_rule(rule), width), dtype=words.dtype, device=words.device)[last.long()]
     position = words.unsqueeze(1)
     outside = (position - nearest.unsqueeze(-1)).abs() > reach.unsqueeze(-1)
     if pad_mask is not None:
         outside = outside | pad_mask.unsqueeze(1)
-    scores = (position - (centre + mean).unsqueeze(-1)).square() * (-0.5 / sigma**2)
+    scores = (position - (centre + mean).unsqueeze(-1)).square() * (-0.5 / sigma / sigma)
     weights = _softmax(scores, outside)
     if divided:
         weights = divide_by_maximum(weights)

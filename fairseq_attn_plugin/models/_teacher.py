@@ -49,6 +49,14 @@ def take_parameters(model: nn.Module, path: str) -> None:
                 f"{OPTION} {path}: {name} is {_shape(teacher[name])} in the teacher and {_shape(value)} in the model; "
                 "give the model the teacher's sizes"
             )
+    known = model.state_dict().keys()
+    # Without a layer or a direction the rest is no model; what else the model does not have, it has chosen not to.
+    surplus = [name for name in teacher if name.startswith(("encoder.lstm.", "decoder.lstm.")) and name not in known]
+    if surplus:
+        raise OptionError(
+            f"{OPTION} {path}: has {surplus[0]}{' and others' if len(surplus) > 1 else ''}, which the model lacks; "
+            "give the model the teacher's sizes and options"
+        )
     for name, value in own.items():
         if name in teacher:
             value.copy_(teacher[name])

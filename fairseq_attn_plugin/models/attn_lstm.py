@@ -242,7 +242,16 @@ class AttnLSTMModel(FairseqEncoderDecoderModel):
     @classmethod
     def build_attention(cls, cfg: Any, query_dim: int, memory_dim: int) -> Optional[attentions.Attention]:
         mechanism = attentions.attention_class(cfg.attention)  # a wrong name is an error even where attention is off
-        if not _boolean("--decoder-attention", cfg.decoder_attention):
+        off = not _boolean("--decoder-attention", cfg.decoder_attention)
+        taken = set() if off else {option.name for option in attentions.options_of(mechanism.Config)}
+        for name, reader in (("gaussian_election", "gaussian or election"), ("election_table", "election")):
+            if cfg[name] is not None and name not in taken:
+                what = "a model with --decoder-attention False" if off else f"--attention {cfg.attention}"
+                raise OptionError(
+                    f"--{name.replace('_', '-')} {cfg[name]}: {what} does not read it; leave it out, or choose "
+                    f"--attention {reader}"
+                )
+        if off:
             if cfg.attention_bias:
                 raise OptionError(
                     f"--attention-bias {cfg.attention_bias}: there are no scores to add it to with --decoder-attention "
