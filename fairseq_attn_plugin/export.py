@@ -16,6 +16,7 @@ from typing import Any, Dict, Optional, Sequence, Tuple
 import torch
 
 from fairseq_attn_plugin._explain_checkpoints import architecture
+from fairseq_attn_plugin._writing import whole_file
 from fairseq_attn_plugin.errors import OptionError
 
 __all__ = ["export_direction", "main"]
@@ -51,17 +52,12 @@ def export_direction(checkpoint: str, direction: str, out: str, force: bool = Fa
 
 def _write(state: Dict[str, Any], out: str) -> None:
     """All of the file or none of it, so that an interrupted export leaves nothing that looks like a checkpoint."""
-    unfinished = out + ".tmp"
-    try:
+    with whole_file(out, f"--out {out}: cannot be written") as unfinished:
         os.makedirs(os.path.dirname(out) or ".", exist_ok=True)
         try:
             torch.save(state, unfinished)
-            os.replace(unfinished, out)
-        finally:
-            if os.path.exists(unfinished):
-                os.remove(unfinished)
-    except (OSError, RuntimeError) as error:  # the latter is torch's word for a folder that cannot be written
-        raise OptionError(f"--out {out}: cannot be written: {getattr(error, 'strerror', None) or error}") from None
+        except RuntimeError as error:  # torch's word for a folder that cannot be written
+            raise OSError(str(error)) from None
 
 
 def one_direction(state: Dict[str, Any], name: str, direction: str) -> Dict[str, Any]:

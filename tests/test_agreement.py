@@ -253,9 +253,8 @@ def test_loss_is_two_likelihoods_and_the_term():
 def test_weight_rises_in_the_warm_up():
     judge = criterion(agreement_weight=2.0, agreement_warmup_updates=10)
     assert [judge.agreement_weight(updates) for updates in (0, 5, 10, 99)] == [0, 1, 2, 2]
-    model = agreement_model()
-    model.set_num_updates(5)
-    logged = judge.train()(model.train(), sentences())[2]
+    judge.updates.number = 5
+    logged = judge.train()(agreement_model().train(), sentences())[2]
     assert logged["agreement_weight"] == 1.0 * len(LENGTHS)
 
 

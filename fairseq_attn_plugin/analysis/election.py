@@ -27,18 +27,18 @@ import json
 import logging
 import math
 import os
-from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
 from fairseq_attn_plugin._overrides import parse_overrides
+from fairseq_attn_plugin._writing import whole_text
 from fairseq_attn_plugin.attention._windows import RULES
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.vocabulary import describe_vocabulary
 
 from .plot import check_drawing, offset_histogram
-from .teacher_alignments import Teacher, load_split, load_teacher, teacher_attention
+from .teacher_alignments import Teacher, add_teacher_options, load_split, load_teacher, teacher_attention
 from .voting import Gaussian, Offsets, RuleResult, Tally, ballots, elected, fit_gaussian, qualifies, recommended
 
 __all__ = ["FORMAT", "Outcome", "hold_election", "length_ratio", "table"]
@@ -217,16 +217,6 @@ def describe(outcome: Outcome, teacher: Teacher, split: str, ratio: float) -> Di
     }
 
 
-def _write(path: str, text: str) -> None:
-    """The file appears when it is complete; raises ``OptionError`` if it cannot be written."""
-    partial = f"{path}.partial"
-    try:
-        Path(partial).write_text(text, encoding="utf-8")
-        os.replace(partial, path)
-    except OSError as error:
-        raise OptionError(f"--out {path}: cannot be written: {error.strerror or error}") from None
-
-
 def _check_writable(option: str, path: str) -> None:
     """Before hours of work, not after them."""
     folder = os.path.dirname(path) or "."
@@ -274,7 +264,7 @@ def main(argv: Optional[Sequence[str]] = None) -> None:
         description=(__doc__ or "").split("\n")[0],
     )
     parser.add_argument("data", help="folder that fairseq-preprocess wrote")
-    parser.add_argument("--path", required=True, metavar="FILE", help="checkpoint; several, with colons: their mean")
+    add_teacher_options(parser)
     parser.add_argument("--gen-subset", default="valid", metavar="SPLIT", help="which sentences vote (default: valid)")
     parser.add_argument(
         "--rules",
@@ -305,10 +295,6 @@ def main(argv: Optional[Sequence[str]] = None) -> None:
         help="greatest share of a sentence, on average, that a recommended window holds (default: 0.72)",
     )
     parser.add_argument("--max-tokens", type=int, default=4000, metavar="N", help="words in a batch (default: 4000)")
-    parser.add_argument(
-        "--model-overrides", default="{}", metavar="DICT", help="options of the models, as in fairseq-generate"
-    )
-    parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
     args = parser.parse_args(argv)
     _check(args)
     ratio, measured = _ratio(args.length_ratio), "as given"
@@ -332,7 +318,9 @@ def main(argv: Optional[Sequence[str]] = None) -> None:
     )
     print(_report(outcome, args))
     if args.out:
-        _write(args.out, json.dumps(describe(outcome, teacher, args.gen_subset, ratio), indent=1) + "\n")
+        text = json.dumps(describe(outcome, teacher, args.gen_subset, ratio), indent=1)
+        with whole_text(args.out, f"--out {args.out}: cannot be written") as stream:
+            stream.write(text + "\n")
     if args.plot:
         offset_histogram(
             outcome.offsets.offset.numpy(),

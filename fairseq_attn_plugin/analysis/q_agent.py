@@ -46,7 +46,6 @@ import json
 import logging
 import math
 import os
-from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
@@ -54,6 +53,7 @@ import torch
 from torch import Tensor
 
 import fairseq_attn_plugin  # noqa: F401  (registers the architectures)
+from fairseq_attn_plugin._writing import whole_text
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.vocabulary import describe_vocabulary
 
@@ -181,14 +181,9 @@ def table(path: Paths, hops: Tensor, source: Any, target: Any) -> Dict[str, List
 
 def write_table(path: str, content: Dict[str, Any]) -> None:
     """Writes the JSON file, which appears when it is complete. Raises ``OptionError`` if it cannot be written."""
-    partial = Path(f"{path}.partial")
-    try:
-        with open(partial, "w", encoding="utf-8", newline="\n") as stream:
-            json.dump(content, stream, ensure_ascii=False, indent=1)
-            stream.write("\n")
-        os.replace(partial, path)
-    except OSError as error:
-        raise OptionError(f"--out {path}: cannot be written: {error.strerror or error}") from None
+    with whole_text(path, f"--out {path}: cannot be written") as stream:
+        json.dump(content, stream, ensure_ascii=False, indent=1)
+        stream.write("\n")
 
 
 def plot_rewards(history: History, best: float, path: str) -> None:

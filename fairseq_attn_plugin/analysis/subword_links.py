@@ -8,18 +8,17 @@ links, so that everything is checked here, where the line can still be named.
 
 from __future__ import annotations
 
-import os
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Callable, Dict, Iterable, Iterator, List, NamedTuple, Sequence, Set, Tuple
 
 from tqdm import tqdm
 
+from fairseq_attn_plugin._writing import whole_text
 from fairseq_attn_plugin.errors import OptionError
 
-from .alignment import Link, PathLike, parse_alignment, word_of_subword
+from .alignment import Link, PathLike, merge_subwords, parse_alignment, word_of_subword
 
-__all__ = ["SUBWORDS", "Counts", "check_file", "convert_file", "to_subwords", "to_words", "words_of"]
+__all__ = ["SUBWORDS", "Counts", "check_file", "convert_file", "spell", "to_subwords", "to_words", "words_of"]
 
 PIECE_MARK = "\u2581"  # a piece of SentencePiece that begins with this begins a word
 
@@ -56,6 +55,16 @@ def words_of(tokens: Sequence[str], subwords: str = "bpe") -> List[int]:
     piece of a word begins with U+2581) or ``none``.
     """
     return _WORDS[subwords](tokens)
+
+
+def spell(tokens: Sequence[str], subwords: str = "bpe") -> List[str]:
+    """The words that the pieces spell: ``['a@@', 'b', 'c']`` gives ``['ab', 'c']``."""
+    if subwords == "bpe":
+        return merge_subwords(tokens)
+    words = [""] * _length(words_of(tokens, subwords))
+    for token, word in zip(tokens, words_of(tokens, subwords)):
+        words[word] += token.replace(PIECE_MARK, "") if subwords == "sentencepiece" else token
+    return words
 
 
 def to_subwords(links: Iterable[Link], source_words: Sequence[int], target_words: Sequence[int]) -> List[Link]:
@@ -127,27 +136,20 @@ def convert_file(
     """
     change = to_words if words else to_subwords
     written = unaligned = possible = number = 0
-    partial = Path(f"{out}.partial")
-    try:
-        with open(partial, "w", encoding="utf-8", newline="\n") as stream:
-            for number, links, skipped, tokens in _read(alignments, source, target, reverse, keep_possible):
-                sides = [words_of(side, subwords) for side in tokens]
-                with _named(alignments, number):
-                    changed = change(links, *sides)
-                stream.write(" ".join(f"{i}-{j}" for i, j in changed) + "\n")
-                written += len(changed)
-                unaligned += not changed
-                possible += skipped
+    with whole_text(out, f"{out}: cannot write the alignments") as stream:
+        for number, links, skipped, tokens in _read(alignments, source, target, reverse, keep_possible):
+            sides = [words_of(side, subwords) for side in tokens]
+            with _named(alignments, number):
+                changed = change(links, *sides)
+            stream.write(" ".join(f"{i}-{j}" for i, j in changed) + "\n")
+            written += len(changed)
+            unaligned += not changed
+            possible += skipped
         if number and not written:
             raise OptionError(
                 f"{alignments}: links no word of any of its {number} sentences"
                 + (f", but for {possible} links that are only possible; keep them" if possible else "")
             )
-        os.replace(partial, out)
-    except OSError as error:
-        raise OptionError(f"{out}: cannot write the alignments: {error.strerror or error}") from None
-    finally:
-        partial.unlink(missing_ok=True)
     return Counts(number, written, unaligned, possible)
 
 

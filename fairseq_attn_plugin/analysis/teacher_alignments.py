@@ -26,6 +26,7 @@ from tqdm import tqdm
 
 import fairseq_attn_plugin  # noqa: F401  (registers the architectures)
 from fairseq_attn_plugin._overrides import parse_overrides
+from fairseq_attn_plugin._writing import whole_text
 from fairseq_attn_plugin.errors import OptionError
 
 from .alignment import Link
@@ -34,6 +35,7 @@ from .symmetrize import SYMMETRIZATIONS, symmetrize
 __all__ = [
     "Attended",
     "Teacher",
+    "add_teacher_options",
     "attention_links",
     "load_split",
     "load_teacher",
@@ -80,6 +82,15 @@ def load_teacher(
         if torch.cuda.is_available() and not cpu:
             model.cuda()
     return Teacher(models, task, path)
+
+
+def add_teacher_options(parser: argparse.ArgumentParser) -> None:
+    """``--path``, ``--model-overrides`` and ``--cpu``: what :func:`load_teacher` wants to know."""
+    parser.add_argument("--path", required=True, metavar="FILE", help="checkpoint; several, with colons: their mean")
+    parser.add_argument(
+        "--model-overrides", default="{}", metavar="DICT", help="options of the models, as in fairseq-generate"
+    )
+    parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
 
 
 def attention_links(weights: Tensor, source: Tensor, target: Tensor, pad: int, eos: int) -> List[List[Link]]:
@@ -201,14 +212,9 @@ def write_links(path: str, links: Sequence[Optional[List[Link]]]) -> None:
 
     Raises ``OptionError`` if it cannot be written.
     """
-    partial = Path(f"{path}.partial")
-    try:
-        with open(partial, "w", encoding="utf-8", newline="\n") as stream:
-            for sentence in links:
-                stream.write(" ".join(f"{i}-{j}" for i, j in sentence or ()) + "\n")
-        os.replace(partial, path)
-    except OSError as error:
-        raise OptionError(f"--out {path}: cannot be written: {error.strerror or error}") from None
+    with whole_text(path, f"--out {path}: cannot be written") as stream:
+        for sentence in links:
+            stream.write(" ".join(f"{i}-{j}" for i, j in sentence or ()) + "\n")
 
 
 def data_prefix(data: str, split: str, languages: Tuple[str, str]) -> str:
@@ -242,7 +248,7 @@ def main(argv: Optional[Sequence[str]] = None) -> None:
         description=(__doc__ or "").split("\n")[0],
     )
     parser.add_argument("data", help="folder that fairseq-preprocess wrote")
-    parser.add_argument("--path", required=True, metavar="FILE", help="checkpoint; several, with colons: their mean")
+    add_teacher_options(parser)
     parser.add_argument("--gen-subset", default="train", metavar="SPLIT", help="what to align (default: train)")
     parser.add_argument("--out", metavar="FILE", help="alignments as text, a line i-j i-j ... for each sentence")
     parser.add_argument("--into-data", action="store_true", help="put them into the data folder for --load-alignments")
@@ -256,10 +262,6 @@ def main(argv: Optional[Sequence[str]] = None) -> None:
         "--symmetrize", choices=SYMMETRIZATIONS, help="how both directions are joined (default: grow-diag-final-and)"
     )
     parser.add_argument("--max-tokens", type=int, default=4000, metavar="N", help="subwords in a batch (default: 4000)")
-    parser.add_argument(
-        "--model-overrides", default="{}", metavar="DICT", help="options of the models, as in fairseq-generate"
-    )
-    parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
     args = parser.parse_args(argv)
     _check(args)
     overrides = parse_overrides(args.model_overrides)

@@ -7,21 +7,25 @@ import math
 from typing import Any, Dict
 
 from ..errors import OptionError
+from ..vocabulary import check_vocabulary
 
 __all__ = ["number", "read_json"]
 
 
-def read_json(option: str, path: str, kind: str, maker: str) -> Dict[str, Any]:
-    """The content of a file of the format ``kind``.
+def read_json(
+    option: str, path: str, kind: str, maker: str, source_dictionary: Any, target_dictionary: Any
+) -> Dict[str, Any]:
+    """The content of a file of the format ``kind`` that was made for these dictionaries.
 
     Args:
         option: the option that names the file, for messages
         path: the file
         kind: what its key ``format`` must say
         maker: the command that writes such files, for messages
+        source_dictionary, target_dictionary: the task's
 
     Raises:
-        OptionError: no such file, no JSON, or another format
+        OptionError: no such file, no JSON, another format or vocabulary
     """
     try:
         with open(path, encoding="utf-8") as stream:
@@ -35,6 +39,8 @@ def read_json(option: str, path: str, kind: str, maker: str) -> Dict[str, Any]:
     found = content.get("format") if isinstance(content, dict) else None
     if found != kind:
         raise OptionError(f"{option} {path}: is of the format {found!r}, must be {kind!r}, as {maker} writes it")
+    for side, dictionary in (("source", source_dictionary), ("target", target_dictionary)):
+        check_vocabulary(content.get(f"{side}_vocabulary"), dictionary, option, path, side)
     return content
 
 

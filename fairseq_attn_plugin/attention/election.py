@@ -21,7 +21,6 @@ import torch
 from torch import Tensor
 
 from ..errors import OptionError
-from ..vocabulary import check_vocabulary
 from . import register_attention
 from ._files import read_json
 from .gaussian import GaussianAttention, GaussianConfig, logger
@@ -73,9 +72,7 @@ class ElectionAttention(GaussianAttention):
         if path is None:
             return
         option = "--election-table"
-        content = read_json(option, path, TABLE_FORMAT, TABLE_COMMAND)
-        check_vocabulary(content.get("source_vocabulary"), source_dictionary, option, path, "source")
-        check_vocabulary(content.get("target_vocabulary"), target_dictionary, option, path, "target")
+        content = read_json(option, path, TABLE_FORMAT, TABLE_COMMAND, source_dictionary, target_dictionary)
         rows = _rows(option, path, content.get("words"), source_dictionary, target_dictionary)
         table = torch.full((len(target_dictionary), max(map(len, rows.values()))), source_dictionary.pad())
         for target, sources in rows.items():

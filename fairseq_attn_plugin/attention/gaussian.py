@@ -33,7 +33,6 @@ from torch import Tensor, nn
 
 from ..errors import OptionError
 from ..ops.deferred import matmul, share
-from ..vocabulary import check_vocabulary
 from . import register_attention
 from ._files import number, read_json
 from ._windows import HALF, RULES, window, windows
@@ -149,9 +148,8 @@ class GaussianAttention(Attention):
         if path is None:
             return
         option = "--gaussian-election"
-        content = read_json(option, path, ELECTION_FORMAT, ELECTION_COMMAND)
-        check_vocabulary(content.get("source_vocabulary"), source_dictionary, option, path, "source")
-        check_vocabulary(content.get("target_vocabulary"), target_dictionary, option, path, "target")
+        dictionaries = source_dictionary, target_dictionary
+        content = read_json(option, path, ELECTION_FORMAT, ELECTION_COMMAND, *dictionaries)
         recommended = content.get("recommended")
         rule = str(recommended.get("rule")) if isinstance(recommended, dict) else "None"
         window(rule, 1, f"{option} {path}: the rule")

@@ -12,7 +12,7 @@ from typing import Any, Dict, List
 from fairseq import utils
 from fairseq.logging import metrics
 
-__all__ = ["PERPLEXITIES", "log_sums"]
+__all__ = ["PERPLEXITIES", "log_sums", "perplexity", "total"]
 
 # sums of negative log-likelihoods in nats, and the perplexity of each
 PERPLEXITIES = {
@@ -27,32 +27,35 @@ ACCURACIES = {"prior_correct": "prior_accuracy", "posterior_correct": "posterior
 DIGITS = 4
 
 
+def total(logs: List[Dict[str, Any]], name: str) -> float:
+    """The sum of what the workers report under a name."""
+    return float(utils.item(sum(log.get(name, 0) for log in logs)))
+
+
 def log_sums(logs: List[Dict[str, Any]]) -> None:
     """Logs the means over words of all sums that the workers report."""
-
-    def total(name: str) -> float:
-        return float(utils.item(sum(log.get(name, 0) for log in logs)))
-
     present = {name for log in logs for name in log}
-    words, sample_size = total("ntokens"), total("sample_size")
+    words, sample_size = total(logs, "ntokens"), total(logs, "sample_size")
     if not words or not sample_size:
         return
-    metrics.log_scalar("loss", total("loss") / sample_size / math.log(2), sample_size, round=3)
+    metrics.log_scalar("loss", total(logs, "loss") / sample_size / math.log(2), sample_size, round=3)
     for name in NATS:
         if name in present:
-            metrics.log_scalar(name, total(name) / words, words, round=DIGITS)
-    for name, perplexity in PERPLEXITIES.items():
+            metrics.log_scalar(name, total(logs, name) / words, words, round=DIGITS)
+    for name, derived in PERPLEXITIES.items():
         if name in present:
-            bits = total(name) / words / math.log(2)
-            metrics.log_scalar(name, bits if name == "nll_loss" else total(name) / words, words, round=DIGITS)
+            bits = total(logs, name) / words / math.log(2)
+            metrics.log_scalar(name, bits if name == "nll_loss" else total(logs, name) / words, words, round=DIGITS)
             base = 2.0 if name == "nll_loss" else math.e
-            metrics.log_derived(perplexity, _perplexity(name, base))
+            metrics.log_derived(derived, perplexity(name, base))
     for name, accuracy in ACCURACIES.items():
         if name in present:
-            metrics.log_scalar(accuracy, 100.0 * total(name) / words, words, round=2)
+            metrics.log_scalar(accuracy, 100.0 * total(logs, name) / words, words, round=2)
 
 
-def _perplexity(name: str, base: float) -> Any:
+def perplexity(name: str, base: float = 2.0) -> Any:
+    """For ``metrics.log_derived``: ``base`` to the power of the mean that was logged under ``name``."""
+
     def value(meters: Any) -> float:
         try:
             return round(base ** float(meters[name].avg), 2)

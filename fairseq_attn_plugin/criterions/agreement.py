@@ -20,11 +20,10 @@ attentions that have learnt nothing have nothing to agree in. What is logged, su
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Dict, List, Tuple
 
 import torch
-from fairseq import utils
 from fairseq.criterions import FairseqCriterion, register_criterion
 from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
 from fairseq.dataclass import FairseqDataclass
@@ -32,38 +31,33 @@ from fairseq.logging import metrics
 from omegaconf import II
 from torch import Tensor
 
+from .._options import need, option
 from ..errors import OptionError
 from ..models.agreement_lstm import AgreementLSTMModel, BothDirections
 from ._agreement_terms import LOSSES, attentions, trace, trace_bound
+from ._logging import perplexity, total
+from ._updates import Updates
 
 __all__ = ["AgreementConfig", "AgreementCriterion"]
 
 
-def _option(default: Any, text: str) -> Any:
-    return field(default=default, metadata={"help": text})
-
-
 @dataclass
 class AgreementConfig(FairseqDataclass):
-    agreement_loss: str = _option("trace", f"one of {', '.join(LOSSES)}")
-    agreement_weight: float = _option(
+    agreement_loss: str = option("trace", f"one of {', '.join(LOSSES)}")
+    agreement_weight: float = option(
         1.0, "weight of the agreement term; 0 trains two directions that have nothing to do with each other"
     )
-    agreement_warmup_updates: int = _option(0, "updates in which the weight rises linearly from 0")
-    label_smoothing: float = _option(0.0, "epsilon for label smoothing, 0 means no label smoothing")
+    agreement_warmup_updates: int = option(0, "updates in which the weight rises linearly from 0")
+    label_smoothing: float = option(0.0, "epsilon for label smoothing, 0 means no label smoothing")
     sentence_avg: bool = II("optimization.sentence_avg")
 
 
 def _check(cfg: Any) -> None:
-    def need(right: bool, option: str, what: str) -> None:
-        if not right:
-            raise OptionError(f"--{option.replace('_', '-')} {getattr(cfg, option)}: must be {what}")
-
     if cfg.agreement_loss not in LOSSES:
         raise OptionError(f"--agreement-loss {cfg.agreement_loss}: unknown; choose from {', '.join(LOSSES)}")
-    need(cfg.agreement_weight >= 0, "agreement_weight", "0 or more")
-    need(cfg.agreement_warmup_updates >= 0, "agreement_warmup_updates", "0 or more")
-    need(0 <= cfg.label_smoothing < 1, "label_smoothing", "at least 0 and less than 1")
+    need(cfg.agreement_weight >= 0, cfg, "agreement_weight", "0 or more")
+    need(cfg.agreement_warmup_updates >= 0, cfg, "agreement_warmup_updates", "0 or more")
+    need(0 <= cfg.label_smoothing < 1, cfg, "label_smoothing", "at least 0 and less than 1")
 
 
 @register_criterion("agreement", dataclass=AgreementConfig)
@@ -78,6 +72,7 @@ class AgreementCriterion(FairseqCriterion):
         super().__init__(task)
         _check(cfg)
         self.cfg = cfg
+        self.updates = Updates(task)
 
     def agreement_weight(self, updates: int) -> float:
         """The weight of the agreement term after so many updates."""
@@ -93,7 +88,7 @@ class AgreementCriterion(FairseqCriterion):
             self._likelihood(both_models.of(both_models.direction), out.forward, target),
             self._likelihood(both_models.of(both_models.reverse), out.reverse, out.reverse_target),
         )
-        weight = self.agreement_weight(both_models.num_updates) if self.training else 0.0
+        weight = self.agreement_weight(self.updates.number) if self.training else 0.0
         with torch.set_grad_enabled(torch.is_grad_enabled() and weight != 0):
             both = attentions(
                 out.forward_weights,
@@ -138,34 +133,26 @@ class AgreementCriterion(FairseqCriterion):
     @classmethod
     def reduce_metrics(cls, logging_outputs: List[Dict[str, Any]]) -> None:
         """Logs what the module's text lists."""
-
-        def total(name: str) -> float:
-            return float(utils.item(sum(log.get(name, 0) for log in logging_outputs)))
-
-        words = {"forward_": total("ntokens"), "reverse_": total("reverse_words")}
-        pairs, sample_size = total("nsentences"), total("sample_size")
+        words = {"forward_": total(logging_outputs, "ntokens"), "reverse_": total(logging_outputs, "reverse_words")}
+        pairs, sample_size = total(logging_outputs, "nsentences"), total(logging_outputs, "sample_size")
         if not pairs or not sample_size:
             return
-        metrics.log_scalar("loss", total("loss") / sample_size / math.log(2), sample_size, round=3)
-        nll = {direction: total(f"{direction}nll_loss") for direction in words}
+        metrics.log_scalar("loss", total(logging_outputs, "loss") / sample_size / math.log(2), sample_size, round=3)
+        nll = {direction: total(logging_outputs, f"{direction}nll_loss") for direction in words}
         words[""], nll[""] = sum(words.values()), sum(nll.values())
         for direction in ("", "forward_", "reverse_"):
             bits, count = nll[direction] / words[direction] / math.log(2), words[direction]
             metrics.log_scalar(f"{direction}nll_loss", bits, count, round=3)
-            metrics.log_derived(f"{direction}ppl", _perplexity(f"{direction}nll_loss"))
-        bound = total("agreement_bound")
-        metrics.log_scalar("agreement", total("agreement") / bound, bound, round=4)
-        metrics.log_scalar("agreement_loss", total("agreement_loss") / pairs, pairs, round=4)
+            metrics.log_derived(f"{direction}ppl", perplexity(f"{direction}nll_loss"))
+        bound = total(logging_outputs, "agreement_bound")
+        metrics.log_scalar("agreement", total(logging_outputs, "agreement") / bound, bound, round=4)
+        metrics.log_scalar("agreement_loss", total(logging_outputs, "agreement_loss") / pairs, pairs, round=4)
         if any("agreement_weight" in log for log in logging_outputs):
-            metrics.log_scalar("agreement_weight", total("agreement_weight") / pairs, pairs, round=4)
+            metrics.log_scalar("agreement_weight", total(logging_outputs, "agreement_weight") / pairs, pairs, round=4)
 
     @staticmethod
     def logging_outputs_can_be_summed() -> bool:
         return True
-
-
-def _perplexity(name: str) -> Any:
-    return lambda meters: utils.get_perplexity(meters[name].avg)
 
 
 def _of_two_directions(model: Any) -> AgreementLSTMModel:

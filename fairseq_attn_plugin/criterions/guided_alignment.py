@@ -31,11 +31,10 @@ What is logged beside nll_loss and ppl:
     alignment_weight    training: the weight in force, mean over the sentences
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 import torch
-from fairseq import utils
 from fairseq.criterions import register_criterion
 from fairseq.criterions.label_smoothed_cross_entropy import (
     LabelSmoothedCrossEntropyCriterion,
@@ -44,7 +43,9 @@ from fairseq.criterions.label_smoothed_cross_entropy import (
 from fairseq.logging import metrics
 from torch import Tensor
 
+from .._options import need, option
 from ..errors import OptionError
+from ._logging import total
 from ._updates import Updates, call_before
 
 __all__ = ["Alignment", "GuidedAlignmentConfig", "GuidedAlignmentCriterion", "alignment_terms", "links_matrix"]
@@ -56,20 +57,16 @@ _STRAIGHT = 1e-6
 _STRAIGHT_HALF = 2.0**-8
 
 
-def _option(default: Any, text: str) -> Any:
-    return field(default=default, metadata={"help": text})
-
-
 @dataclass
 class GuidedAlignmentConfig(LabelSmoothedCrossEntropyCriterionConfig):
-    alignment_weight: float = _option(
+    alignment_weight: float = option(
         0.5, "weight of the alignment term; 0 measures the attention against the alignments without teaching it"
     )
-    alignment_loss: str = _option("cross-entropy", f"one of {', '.join(LOSSES)}; squared suits sparse normalisers")
-    alignment_anneal_updates: int = _option(
+    alignment_loss: str = option("cross-entropy", f"one of {', '.join(LOSSES)}; squared suits sparse normalisers")
+    alignment_anneal_updates: int = option(
         0, "updates in which the weight goes linearly to --alignment-weight-end (0: it stays)"
     )
-    alignment_weight_end: Optional[float] = _option(None, "weight after --alignment-anneal-updates (default: 0)")
+    alignment_weight_end: Optional[float] = option(None, "weight after --alignment-anneal-updates (default: 0)")
 
 
 class Alignment(NamedTuple):
@@ -236,29 +233,25 @@ class GuidedAlignmentCriterion(LabelSmoothedCrossEntropyCriterion):
     def reduce_metrics(cls, logging_outputs: List[Dict[str, Any]]) -> None:
         """Logs what the module's text lists."""
         super().reduce_metrics(logging_outputs)
-
-        def total(name: str) -> float:
-            return float(utils.item(sum(log.get(name, 0) for log in logging_outputs)))
-
-        words, sentences = total("aligned_words"), total("nsentences")
+        words, sentences = total(logging_outputs, "aligned_words"), total(logging_outputs, "nsentences")
         if words:
-            metrics.log_scalar("alignment_loss", total("alignment_loss") / words, words, round=4)
-            metrics.log_scalar("alignment_accuracy", 100.0 * total("aligned_correct") / words, words, round=2)
+            metrics.log_scalar("alignment_loss", total(logging_outputs, "alignment_loss") / words, words, round=4)
+            metrics.log_scalar(
+                "alignment_accuracy", 100.0 * total(logging_outputs, "aligned_correct") / words, words, round=2
+            )
         if sentences and any("alignment_weight" in log for log in logging_outputs):
-            metrics.log_scalar("alignment_weight", total("alignment_weight") / sentences, sentences, round=4)
+            metrics.log_scalar(
+                "alignment_weight", total(logging_outputs, "alignment_weight") / sentences, sentences, round=4
+            )
 
 
 def _check(cfg: Any, task: Any) -> None:
-    def need(right: bool, option: str, what: str) -> None:
-        if not right:
-            raise OptionError(f"--{option.replace('_', '-')} {getattr(cfg, option)}: must be {what}")
-
     if cfg.alignment_loss not in LOSSES:
         raise OptionError(f"--alignment-loss {cfg.alignment_loss}: unknown; choose from {', '.join(LOSSES)}")
-    need(cfg.alignment_weight >= 0, "alignment_weight", "0 or more")
-    need(cfg.alignment_anneal_updates >= 0, "alignment_anneal_updates", "0 or more")
-    need(cfg.alignment_weight_end is None or cfg.alignment_weight_end >= 0, "alignment_weight_end", "0 or more")
-    need(0 <= cfg.label_smoothing < 1, "label_smoothing", "at least 0 and less than 1")
+    need(cfg.alignment_weight >= 0, cfg, "alignment_weight", "0 or more")
+    need(cfg.alignment_anneal_updates >= 0, cfg, "alignment_anneal_updates", "0 or more")
+    need(cfg.alignment_weight_end is None or cfg.alignment_weight_end >= 0, cfg, "alignment_weight_end", "0 or more")
+    need(0 <= cfg.label_smoothing < 1, cfg, "label_smoothing", "at least 0 and less than 1")
     if cfg.alignment_weight_end is not None and not cfg.alignment_anneal_updates:
         raise OptionError(
             f"--alignment-weight-end {cfg.alignment_weight_end}: needs --alignment-anneal-updates, the number of "

@@ -20,7 +20,7 @@ The formulas are in :mod:`fairseq_attn_plugin.criterions._objectives`. What is l
     posterior_accuracy   the same under q's mixture (in training of sampling objectives: of its samples)
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Tuple
 
 import torch
@@ -29,6 +29,7 @@ from fairseq.dataclass import FairseqDataclass
 from omegaconf import II
 from torch import Tensor
 
+from .._options import need, option
 from ..errors import OptionError
 from ..models._latent_decoder import LatentAlignments
 from ._logging import log_sums
@@ -47,62 +48,53 @@ from ._objectives import (
 __all__ = ["LatentAlignmentConfig", "LatentAlignmentCriterion"]
 
 
-def _option(default: Any, text: str) -> Any:
-    return field(default=default, metadata={"help": text})
-
-
 @dataclass
 class LatentAlignmentConfig(FairseqDataclass):
-    objective: str = _option("elbo-enum", f"one of {', '.join(OBJECTIVES)}")
-    num_samples: Optional[int] = _option(
+    objective: str = option("elbo-enum", f"one of {', '.join(OBJECTIVES)}")
+    num_samples: Optional[int] = option(
         None, "samples per word of hard-reinforce, elbo-reinforce, elbo-gumbel, dirichlet (1) and wake-sleep (5)"
     )
-    baseline: str = _option(
+    baseline: str = option(
         "soft",
         "subtracted from the reward of the reinforce objectives: soft (attention), none, or average (moving; it starts "
         "anew when a training is resumed)",
     )
-    kl_weight: float = _option(1.0, "factor of KL(q || p)")
-    kl_warmup_updates: int = _option(0, "updates in which the factor of the KL rises from 0 to --kl-weight")
-    exact_positions: int = _option(
+    kl_weight: float = option(1.0, "factor of KL(q || p)")
+    kl_warmup_updates: int = option(0, "updates in which the factor of the KL rises from 0 to --kl-weight")
+    exact_positions: int = option(
         4, "elbo-sum-and-sample: positions summed exactly, the most probable under q; one sample stands for the rest"
     )
-    gumbel_tau: float = _option(0.1, "elbo-gumbel: temperature of the relaxed samples")
-    gumbel_tau_start: Optional[float] = _option(
+    gumbel_tau: float = option(0.1, "elbo-gumbel: temperature of the relaxed samples")
+    gumbel_tau_start: Optional[float] = option(
         None, "elbo-gumbel: temperature at first, annealed exponentially to --gumbel-tau in --gumbel-anneal-updates"
     )
-    gumbel_anneal_updates: int = _option(10000, "elbo-gumbel: updates of the annealing")
-    gumbel_straight_through: bool = _option(
+    gumbel_anneal_updates: int = option(10000, "elbo-gumbel: updates of the annealing")
+    gumbel_straight_through: bool = option(
         False, "elbo-gumbel: one-hot samples forward, the relaxed ones' gradient backward"
     )
-    soft_updates: int = _option(
+    soft_updates: int = option(
         0,
         "first train with objective soft for so many updates (the posterior by its KL to the prior); dirichlet does "
         "not get off the ground without it",
     )
-    label_smoothing: float = _option(0.0, "epsilon of label smoothing, applied to every log p(y|z)")
+    label_smoothing: float = option(0.0, "epsilon of label smoothing, applied to every log p(y|z)")
     sentence_avg: bool = II("optimization.sentence_avg")
 
 
 def _check(cfg: Any) -> None:
-    def need(right: bool, option: str, what: str) -> None:
-        if not right:
-            value = getattr(cfg, option)
-            raise OptionError(f"--{option.replace('_', '-')} {value}: must be {what}")
-
     if cfg.objective not in OBJECTIVES:
         raise OptionError(f"--objective {cfg.objective}: unknown; choose from {', '.join(OBJECTIVES)}")
     if cfg.baseline not in BASELINES:
         raise OptionError(f"--baseline {cfg.baseline}: unknown; choose from {', '.join(BASELINES)}")
-    need(cfg.num_samples is None or cfg.num_samples >= 1, "num_samples", "at least 1")
-    need(cfg.exact_positions >= 1, "exact_positions", "at least 1")
-    need(cfg.gumbel_tau > 0, "gumbel_tau", "above 0")
-    need(cfg.gumbel_tau_start is None or cfg.gumbel_tau_start > 0, "gumbel_tau_start", "above 0")
-    need(cfg.gumbel_anneal_updates >= 1, "gumbel_anneal_updates", "at least 1")
-    need(cfg.kl_weight >= 0, "kl_weight", "0 or more")
-    need(cfg.kl_warmup_updates >= 0, "kl_warmup_updates", "0 or more")
-    need(cfg.soft_updates >= 0, "soft_updates", "0 or more")
-    need(0 <= cfg.label_smoothing < 1, "label_smoothing", "at least 0 and less than 1")
+    need(cfg.num_samples is None or cfg.num_samples >= 1, cfg, "num_samples", "at least 1")
+    need(cfg.exact_positions >= 1, cfg, "exact_positions", "at least 1")
+    need(cfg.gumbel_tau > 0, cfg, "gumbel_tau", "above 0")
+    need(cfg.gumbel_tau_start is None or cfg.gumbel_tau_start > 0, cfg, "gumbel_tau_start", "above 0")
+    need(cfg.gumbel_anneal_updates >= 1, cfg, "gumbel_anneal_updates", "at least 1")
+    need(cfg.kl_weight >= 0, cfg, "kl_weight", "0 or more")
+    need(cfg.kl_warmup_updates >= 0, cfg, "kl_warmup_updates", "0 or more")
+    need(cfg.soft_updates >= 0, cfg, "soft_updates", "0 or more")
+    need(0 <= cfg.label_smoothing < 1, cfg, "label_smoothing", "at least 0 and less than 1")
 
 
 @register_criterion("latent_alignment", dataclass=LatentAlignmentConfig)

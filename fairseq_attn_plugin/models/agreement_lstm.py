@@ -16,22 +16,23 @@ import torch
 from fairseq.models import BaseFairseqModel
 from torch import Tensor, nn
 
+from .._options import option
 from ..errors import OptionError
 from ._decoder import LSTMDecoder
 from ._encoder import LSTMEncoder
-from .attn_lstm import PAPER_SIZES, SMALL_SIZES, AttnLSTMConfig, AttnLSTMModel, _boolean, _option, register_architecture
+from .attn_lstm import PAPER_SIZES, SMALL_SIZES, AttnLSTMConfig, AttnLSTMModel, _boolean, register_architecture
 
 __all__ = ["AgreementLSTMConfig", "AgreementLSTMModel", "BothDirections", "ReverseBatch", "reverse_batch"]
 
 
 @dataclass
 class AgreementLSTMConfig(AttnLSTMConfig):  # type: ignore[misc, valid-type]
-    agreement_share_embeddings: bool = _option(
+    agreement_share_embeddings: bool = option(
         False,
         "one matrix per language: a direction's source embeddings are the other one's target embeddings (requires "
         "equal embed dims)",
     )
-    agreement_direction: str = _option(
+    agreement_direction: str = option(
         "auto",
         "of a trained model: its direction from --source-lang to --target-lang, such as de-en, where the languages of "
         "the data have other names than those of the training; auto: it has their names",
@@ -93,7 +94,6 @@ class AgreementLSTMModel(AttnLSTMModel):
         # In the order of their names, so that an optimizer's state fits whichever of them is in use.
         self.models = nn.ModuleDict({name: models[name] for name in sorted(models)})
         self.direction, self.reverse, self.named_by = direction, reverse, named_by
-        self.num_updates = 0
 
     def of(self, direction: str) -> AttnLSTMModel:
         """The model of one direction, by its name."""
@@ -183,11 +183,6 @@ class AgreementLSTMModel(AttnLSTMModel):
         return BothDirections(
             forward, reverse, other.target, forward[1]["attn"][0], reverse[1]["attn"][0].gather(1, rows)
         )
-
-    def set_num_updates(self, num_updates: int) -> None:
-        """fairseq's word how far training is; the criterion's warm-up looks it up."""
-        self.num_updates = num_updates
-        super().set_num_updates(num_updates)
 
     def load_state_dict(self, state_dict: Dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         """As fairseq's.

@@ -17,6 +17,7 @@ from fairseq.models import MODEL_REGISTRY, FairseqEncoderDecoderModel, register_
 from torch import Tensor, nn
 
 from .. import attention as attentions
+from .._options import option
 from ..errors import OptionError
 from ._decoder import LSTMDecoder
 from ._encoder import LSTMEncoder, uniform_
@@ -27,49 +28,43 @@ __all__ = ["AttnLSTMConfig", "AttnLSTMModel", "register_architecture"]
 INPUT_FEEDING = ("output", "context", "none")
 
 
-def _option(default: Any, text: str) -> Any:
-    return field(default=default, metadata={"help": text})
-
-
 @dataclass
 class _BaseConfig(FairseqDataclass):
-    attention: str = _option("soft", "attention mechanism")
-    input_feeding: str = _option(
-        "output", "what is fed to the next step: output (attentional output), context, or none"
-    )
-    dropout: float = _option(0.1, "dropout probability")
-    encoder_embed_dim: int = _option(512, "encoder embedding dimension")
-    encoder_embed_path: Optional[str] = _option(None, "path to pre-trained encoder embedding")
-    encoder_freeze_embed: bool = _option(False, "freeze encoder embeddings")
-    encoder_hidden_size: Optional[int] = _option(
+    attention: str = option("soft", "attention mechanism")
+    input_feeding: str = option("output", "what is fed to the next step: output (attentional output), context, or none")
+    dropout: float = option(0.1, "dropout probability")
+    encoder_embed_dim: int = option(512, "encoder embedding dimension")
+    encoder_embed_path: Optional[str] = option(None, "path to pre-trained encoder embedding")
+    encoder_freeze_embed: bool = option(False, "freeze encoder embeddings")
+    encoder_hidden_size: Optional[int] = option(
         None, "encoder hidden size, per direction (default: --encoder-embed-dim)"
     )
-    encoder_layers: int = _option(1, "number of encoder layers")
-    encoder_bidirectional: bool = _option(False, "make all layers of encoder bidirectional")
-    decoder_embed_dim: int = _option(512, "decoder embedding dimension")
-    decoder_embed_path: Optional[str] = _option(None, "path to pre-trained decoder embedding")
-    decoder_freeze_embed: bool = _option(False, "freeze decoder embeddings")
-    decoder_hidden_size: Optional[int] = _option(None, "decoder hidden size (default: --decoder-embed-dim)")
-    decoder_layers: int = _option(1, "number of decoder layers, free of the encoder's")
-    decoder_out_embed_dim: int = _option(512, "decoder output embedding dimension")
-    decoder_attention: str = _option("True", "decoder attention; False decodes from the encoder's last state alone")
-    decoder_zero_init: bool = _option(False, "start the decoder from zeros instead of the encoder's last states")
-    adaptive_softmax_cutoff: Optional[str] = _option(
+    encoder_layers: int = option(1, "number of encoder layers")
+    encoder_bidirectional: bool = option(False, "make all layers of encoder bidirectional")
+    decoder_embed_dim: int = option(512, "decoder embedding dimension")
+    decoder_embed_path: Optional[str] = option(None, "path to pre-trained decoder embedding")
+    decoder_freeze_embed: bool = option(False, "freeze decoder embeddings")
+    decoder_hidden_size: Optional[int] = option(None, "decoder hidden size (default: --decoder-embed-dim)")
+    decoder_layers: int = option(1, "number of decoder layers, free of the encoder's")
+    decoder_out_embed_dim: int = option(512, "decoder output embedding dimension")
+    decoder_attention: str = option("True", "decoder attention; False decodes from the encoder's last state alone")
+    decoder_zero_init: bool = option(False, "start the decoder from zeros instead of the encoder's last states")
+    adaptive_softmax_cutoff: Optional[str] = option(
         None, "comma-separated cut-offs of an adaptive softmax; must be used with the adaptive_loss criterion"
     )
-    share_decoder_input_output_embed: bool = _option(False, "share decoder input and output embeddings")
-    share_all_embeddings: bool = _option(
+    share_decoder_input_output_embed: bool = option(False, "share decoder input and output embeddings")
+    share_all_embeddings: bool = option(
         False, "share encoder, decoder and output embeddings (requires shared dictionary and embed dim)"
     )
-    encoder_dropout_in: Optional[float] = _option(None, "dropout of encoder embeddings (default: --dropout)")
-    encoder_dropout_out: Optional[float] = _option(
+    encoder_dropout_in: Optional[float] = option(None, "dropout of encoder embeddings (default: --dropout)")
+    encoder_dropout_out: Optional[float] = option(
         None, "dropout of encoder outputs and between layers (default: --dropout)"
     )
-    decoder_dropout_in: Optional[float] = _option(None, "dropout of decoder embeddings (default: --dropout)")
-    decoder_dropout_out: Optional[float] = _option(
+    decoder_dropout_in: Optional[float] = option(None, "dropout of decoder embeddings (default: --dropout)")
+    decoder_dropout_out: Optional[float] = option(
         None, "dropout of decoder outputs and between layers (default: --dropout)"
     )
-    election_teacher: Optional[str] = _option(
+    election_teacher: Optional[str] = option(
         None, "checkpoint of a model with attention: training starts from its parameters, all but the attention's"
     )
 
@@ -77,10 +72,10 @@ class _BaseConfig(FairseqDataclass):
 def _with_attention_options(name: str, base: type) -> type:
     """``base`` with the options of every registered mechanism as further fields."""
     extra: List[Any] = []
-    for option in attentions.options().values():
-        if option.name in base.__dataclass_fields__:  # type: ignore[attr-defined]
-            raise ValueError(f"an attention's option {option.name!r} has the name of an option of the model")
-        extra.append((option.name, option.type, _option(option.field.default, option.field.metadata["help"])))
+    for own in attentions.options().values():
+        if own.name in base.__dataclass_fields__:  # type: ignore[attr-defined]
+            raise ValueError(f"an attention's option {own.name!r} has the name of an option of the model")
+        extra.append((own.name, own.type, option(own.field.default, own.field.metadata["help"])))
     return make_dataclass(name, extra, bases=(base,), namespace={"__module__": __name__})
 
 
@@ -243,7 +238,7 @@ class AttnLSTMModel(FairseqEncoderDecoderModel):
     def build_attention(cls, cfg: Any, query_dim: int, memory_dim: int) -> Optional[attentions.Attention]:
         mechanism = attentions.attention_class(cfg.attention)  # a wrong name is an error even where attention is off
         off = not _boolean("--decoder-attention", cfg.decoder_attention)
-        taken = set() if off else {option.name for option in attentions.options_of(mechanism.Config)}
+        taken = set() if off else {own.name for own in attentions.options_of(mechanism.Config)}
         for name, reader in (("gaussian_election", "gaussian or election"), ("election_table", "election")):
             if cfg[name] is not None and name not in taken:
                 what = "a model with --decoder-attention False" if off else f"--attention {cfg.attention}"
@@ -258,7 +253,7 @@ class AttnLSTMModel(FairseqEncoderDecoderModel):
                     "False; leave one of the two out"
                 )
             return None
-        options = {option.name: cfg[option.name] for option in attentions.options_of(mechanism.Config)}
+        options = {own.name: cfg[own.name] for own in attentions.options_of(mechanism.Config)}
         return attentions.build_attention(cfg.attention, query_dim, memory_dim, **options)
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor, prev_output_tokens: Tensor, **kwargs: Any) -> Any:

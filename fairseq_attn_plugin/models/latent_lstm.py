@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from .._options import option
 from ..attention import Attention
 from ..attention.normalizers import log_softmax
 from ..errors import OptionError
@@ -24,7 +25,6 @@ from .attn_lstm import (
     AttnLSTMModel,
     _boolean,
     _default,
-    _option,
     register_architecture,
 )
 
@@ -36,22 +36,22 @@ PREDICTIONS = ("auto", "marginal", "soft")
 
 @dataclass
 class LatentLSTMConfig(AttnLSTMConfig):  # type: ignore[misc, valid-type]
-    input_feeding: str = _option(
+    input_feeding: str = option(
         "context", "what is fed to the next step: context (the prior's mean), or none (no loop over time)"
     )
-    decoder_zero_init: bool = _option(True, "start the decoder from zeros instead of the encoder's last states")
-    latent_posterior: str = _option("True", "posterior network; False for objectives that need none")
-    posterior_hidden_size: Optional[int] = _option(
+    decoder_zero_init: bool = option(True, "start the decoder from zeros instead of the encoder's last states")
+    latent_posterior: str = option("True", "posterior network; False for objectives that need none")
+    posterior_hidden_size: Optional[int] = option(
         None, "units per direction of the posterior's LSTMs (default: --encoder-hidden-size)"
     )
-    posterior_layers: Optional[int] = _option(None, "layers of the posterior's LSTMs (default: --encoder-layers)")
-    latent_topk: Optional[int] = _option(
+    posterior_layers: Optional[int] = option(None, "layers of the posterior's LSTMs (default: --encoder-layers)")
+    latent_topk: Optional[int] = option(
         None, "predict from the K most probable alignments, renormalised (default: all, the exact marginal)"
     )
-    latent_prediction: str = _option(
+    latent_prediction: str = option(
         "auto", "marginal, soft (from the mean context), or auto: as the objective that trained the model has it"
     )
-    latent_alignment: str = _option(
+    latent_alignment: str = option(
         "prior",
         "attention weights to return: prior; or, where the whole target is given (--score-reference), posterior (the "
         "network's q) or bayes (the exact p(z | x, y))",

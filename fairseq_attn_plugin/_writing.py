@@ -1,0 +1,41 @@
+"""Files that are there whole or not at all, so that nothing takes an interrupted one for a result."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+from typing import Any, Iterator, TextIO
+
+from .errors import OptionError
+
+__all__ = ["whole_file", "whole_text"]
+
+
+@contextlib.contextmanager
+def whole_file(path: Any, failure: str) -> Iterator[Path]:
+    """The path to write to; what is there becomes ``path`` when the block ends, and is removed if it fails.
+
+    Args:
+        path: the file
+        failure: begins the message where it cannot be written; the reason is added
+
+    Raises:
+        OptionError: the file cannot be written
+    """
+    partial = Path(f"{path}.partial")
+    try:
+        yield partial
+        os.replace(partial, path)
+    except OSError as error:
+        raise OptionError(f"{failure}: {error.strerror or error}") from None
+    finally:
+        with contextlib.suppress(OSError):
+            partial.unlink()
+
+
+@contextlib.contextmanager
+def whole_text(path: Any, failure: str) -> Iterator[TextIO]:
+    """As :func:`whole_file`, a stream to write UTF-8 text to."""
+    with whole_file(path, failure) as partial, open(partial, "w", encoding="utf-8", newline="\n") as stream:
+        yield stream
