@@ -20,6 +20,7 @@ setup(
     long_description=README.read_text(encoding="utf-8") if README.exists() else "",
     long_description_content_type="text/markdown",
     packages=find_packages(include=["fairseq_attn_plugin", "fairseq_attn_plugin.*"]),
+    entry_points={"console_scripts": ["attn-analysis = fairseq_attn_plugin.analysis.cli:main"]},
     package_data={"fairseq_attn_plugin": ["py.typed"]},
     python_requires=">=3.8",
     install_requires=[
@@ -38,11 +39,15 @@ setup(
     extras_require={
         # tensorboardX: fairseq's --tensorboard-logdir; scikit-learn: word vectors made from sentence pairs
         "analysis": ["matplotlib>=3.5", "tensorboardX", "scikit-learn"],
+        # attn-analysis serve
+        "serve": ["fastapi>=0.100", "uvicorn"],
         "dev": [
             "pytest>=7",
             "pytest-xdist",
             "ruff",
             "mypy",
+            "httpx",  # asks the server of attn-analysis serve
+            "selenium>=4.11",  # opens the pages of attn-analysis in Chromium, where there is one
             "torch-struct==0.5",  # a second oracle of structured attention
             # configs/ launches grids on a SLURM cluster through it; the launchers before 1.2 need hydra 1.0
             "hydra-submitit-launcher>=1.2; python_version >= '3.11'",

@@ -1,0 +1,75 @@
+"""``attn-analysis``: one command for everything that is done with attention after training.
+
+A subcommand is a module of this package with ``configure(parser)``, which adds its options, and ``run(args)``. It is
+imported only when it is called, or its help is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from typing import Dict, NamedTuple, Optional, Sequence
+
+from fairseq_attn_plugin.errors import install_hook
+
+__all__ = ["COMMANDS", "main"]
+
+
+class Command(NamedTuple):
+    module: str  # in this package
+    help: str
+
+
+COMMANDS: Dict[str, Command] = {
+    "extract": Command("extract", "attention of a model for every sentence of a split or a text, as JSONL or NPZ"),
+    "plot": Command("heatmaps", "heatmaps of sentences, one or several models side by side"),
+    "curves": Command("curves", "learning curves from the logs or TensorBoard files of fairseq-train"),
+    "align": Command("align", "hard word alignments in Pharaoh format, of one direction or symmetrised"),
+    "aer": Command("aer", "alignment error rate, precision, recall and F1 against gold alignments"),
+    "frequency": Command("frequency", "rare and frequent words in the outputs of systems against the reference"),
+    "lexicon": Command("lexicon", "word translation probabilities from extracted attention"),
+    "replace-unk": Command("replace_unk", "unknown words in the output of fairseq-generate, by lexicon and attention"),
+    "compare": Command("compare", "outputs of several systems side by side, the words that differ marked"),
+    "explore": Command("explore", "one HTML page to see where each model looked, for every sentence"),
+    "serve": Command("serve", "type a sentence, see translation and attention, in a browser on this machine"),
+    "report": Command("report", "all of it for a folder of trained systems, as Markdown and HTML"),
+}
+
+
+class _Lazy(argparse.ArgumentParser):
+    """A subcommand's parser, which gets its options when it is needed."""
+
+    def __init__(self, *args: object, module: str = "", **kwargs: object):
+        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
+        self.module = module
+
+    def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def, override]
+        module = importlib.import_module(f"fairseq_attn_plugin.analysis.{self.module}")
+        module.configure(self)
+        self.set_defaults(run=module.run)
+        return super().parse_known_args(args, namespace)
+
+
+def main(argv: Optional[Sequence[str]] = None) -> None:
+    install_hook()
+    parser = argparse.ArgumentParser(prog="attn-analysis", description=(__doc__ or "").split("\n")[0])
+    subparsers = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=_Lazy)
+    for name, (module, text) in COMMANDS.items():
+        subparsers.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".", module=module)
+    args = parser.parse_args(argv)
+    try:
+        args.run(args)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        sys.stderr.write("attn-analysis: interrupted\n")
+        sys.exit(130)
+    except BrokenPipeError:
+        # the reader, such as head, has seen enough: no trace, and none from the interpreter's own last flush
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,358 @@
+"""Attention as objects: what a model attended to, sentence by sentence, in a file that is read as a stream.
+
+    from fairseq_attn_plugin.analysis.records import open_records
+
+    records = open_records("soft.jsonl")        # or soft.npz
+    for record in records:                      # one sentence at a time, as often as one likes
+        record.source_words, record.target_words, record.word_attention()
+
+``attn-analysis extract`` writes such files. A JSONL file has a header in its first line and a sentence in each of the
+others; an NPZ file has the same under the names ``header``, ``17/attention``, ``17/source`` and so on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
+
+import numpy as np
+
+from fairseq_attn_plugin._writing import whole_file
+from fairseq_attn_plugin.errors import OptionError
+
+from .alignment import merge_weights
+from .subword_links import SUBWORDS, spell, words_of
+
+__all__ = ["FORMAT", "Header", "Record", "RecordWriter", "Records", "open_records", "open_systems"]
+
+FORMAT = "fairseq_attn_plugin attention 1"
+SUFFIXES = (".jsonl", ".npz")
+DIGITS = 5  # of a weight in a file: what a picture or an argmax can tell apart, and more
+PathLike = Union[str, "os.PathLike[str]"]
+
+
+@dataclass(frozen=True)
+class Header:
+    """What the sentences of a file have in common; files with equal headers are of the same run."""
+
+    name: str  # of the system, for legends and tables
+    architecture: str
+    checkpoint: str  # file names, with colons between those of an ensemble
+    source_lang: str
+    target_lang: str
+    split: str  # of the data, or the name of the text file
+    target: str  # "reference", or "beam 5"
+    subwords: str  # one of SUBWORDS
+    sentences: int  # in the corpus
+    weights: Tuple[str, ...] = ("attention",)  # names of the matrices: "prior" and "posterior" of latent models too
+    options: Dict[str, Any] = field(default_factory=dict)  # everything else that changes what is extracted
+
+
+@dataclass(frozen=True)
+class Record:
+    """One sentence and what a model attended to.
+
+    ``source`` and ``target`` are subwords without the end of the sentence, of lengths N and T. The matrices in
+    ``weights`` are ``[T + 1, N + 1]``: a row for each target subword and the end, a column for each source subword and
+    the end, in this order. ``scores`` are the T + 1 natural log probabilities of the target's subwords and its end.
+    """
+
+    id: int  # number of the sentence in the corpus, from 0
+    source: List[str]
+    target: List[str]
+    weights: Dict[str, np.ndarray]
+    scores: List[float]
+    subwords: str = "bpe"
+    reference: Optional[str] = None  # words, where the target is a hypothesis and the corpus has a translation
+
+    @property
+    def attention(self) -> np.ndarray:
+        return self.weights["attention"]
+
+    @property
+    def score(self) -> float:
+        """Mean natural log probability of the target's subwords, its end included."""
+        return sum(self.scores) / len(self.scores) if self.scores else 0.0
+
+    @property
+    def source_words(self) -> List[str]:
+        return spell(self.source, self.subwords)
+
+    @property
+    def target_words(self) -> List[str]:
+        return spell(self.target, self.subwords)
+
+    def word_attention(self, name: str = "attention", end: bool = False) -> np.ndarray:
+        """Weights over words: sums over the pieces of a source word, means over those of a target word.
+
+        ``[target words, source words]``; with ``end`` a last row and a last column for the ends of the sentences.
+        Rows with the end sum to what the model's do; without it the weight that went to the source's end is missing.
+        """
+        sides = [words_of(tokens, self.subwords) for tokens in (self.source, self.target)]
+        if end:
+            sides = [words + [words[-1] + 1 if words else 0] for words in sides]
+        return merge_weights(self.weights[name], *sides)
+
+
+class Records:
+    """The sentences of a file, read anew by every iteration, one at a time."""
+
+    def __init__(self, path: PathLike, header: Header, label: Optional[str] = None):
+        self.path, self.header = Path(path), header
+        self.label = label or header.name
+
+    def __iter__(self) -> Iterator[Record]:
+        """Raises ``OptionError``, naming the sentence, if the file is damaged."""
+        read = _read_npz if self.path.suffix == ".npz" else _read_jsonl
+        return read(self.path, self.header)
+
+    def find(self, numbers: Iterable[int]) -> Dict[int, Record]:
+        """The records with these ids, {id: record}; those that the file does not have are not in it."""
+        wanted = set(numbers)
+        found: Dict[int, Record] = {}
+        for record in self:
+            if record.id in wanted:
+                found[record.id] = record
+                if len(found) == len(wanted):
+                    break
+        return found
+
+
+def open_records(path: PathLike, label: Optional[str] = None) -> Records:
+    """The sentences of a file that ``attn-analysis extract`` wrote.
+
+    Raises ``OptionError`` if it cannot be read, is no such file, or is one of an interrupted extraction.
+    """
+    path = Path(path)
+    if path.suffix not in SUFFIXES:
+        raise OptionError(f"{path}: is no file of attn-analysis extract, whose names end in {' or '.join(SUFFIXES)}")
+    if not path.exists() and partial_path(path).exists():
+        raise OptionError(f"{path}: its extraction was interrupted; run the same attn-analysis extract again")
+    try:
+        if path.suffix == ".npz":
+            with zipfile.ZipFile(path) as archive:
+                line = str(_array(archive, "header"))
+        else:
+            with open(path, encoding="utf-8") as stream:
+                line = stream.readline()
+    except (OSError, UnicodeDecodeError) as error:
+        raise OptionError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    except (zipfile.BadZipFile, KeyError, ValueError):
+        line = ""
+    return Records(path, _parse_header(line, path), label)
+
+
+def open_systems(paths: Sequence[str]) -> List[Records]:
+    """Several files, each ``FILE`` or ``LABEL=FILE``; raises ``OptionError`` also where two have the same label."""
+    systems = []
+    for text in paths:
+        label, equals, path = text.partition("=")
+        if not equals or Path(text).exists():
+            label, path = "", text
+        systems.append(open_records(path, label or None))
+    labels = [system.label for system in systems]
+    for label in labels:
+        if labels.count(label) > 1:
+            raise OptionError(
+                f"{label}: {labels.count(label)} files have this name; give each one of its own, NAME=FILE"
+            )
+    return systems
+
+
+def partial_path(path: PathLike) -> Path:
+    """Where the sentences of an unfinished extraction lie, as JSONL."""
+    return Path(f"{path}.unfinished")
+
+
+def _parse_header(line: str, path: Path) -> Header:
+    try:
+        values = json.loads(line)
+        if values.pop("format") != FORMAT:
+            raise ValueError
+        header = Header(**{**values, "weights": tuple(values["weights"])})
+        if header.subwords not in SUBWORDS:
+            raise ValueError
+        return header
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise OptionError(f"{path}: is no file of attn-analysis extract (its header is not of {FORMAT!r})") from None
+
+
+def _header_line(header: Header) -> str:
+    return json.dumps({"format": FORMAT, **asdict(header)}, ensure_ascii=False)
+
+
+def _to_line(record: Record) -> str:
+    values: Dict[str, Any] = {"id": record.id, "source": record.source, "target": record.target}
+    if record.reference is not None:
+        values["reference"] = record.reference
+    values["score"] = round(record.score, DIGITS)
+    values["scores"] = [round(score, DIGITS) for score in record.scores]
+    words: Dict[str, Any] = {"source": record.source_words, "target": record.target_words}
+    for name, matrix in record.weights.items():
+        values[name] = _rounded(matrix)
+        words[name] = _rounded(record.word_attention(name))
+    values["words"] = words
+    return json.dumps(values, ensure_ascii=False)
+
+
+def _rounded(matrix: np.ndarray) -> List[List[float]]:
+    return [[round(weight, DIGITS) for weight in row] for row in matrix.tolist()]
+
+
+def _from_values(values: Dict[str, Any], header: Header) -> Record:
+    """Raises ``ValueError`` for anything that is no record."""
+    try:
+        shape = (len(values["target"]) + 1, len(values["source"]) + 1)
+        weights = {name: np.array(values[name], dtype=np.float32) for name in header.weights}
+        if any(matrix.shape != shape for matrix in weights.values()) or len(values["scores"]) != shape[0]:
+            raise ValueError
+        scores = [float(score) for score in values["scores"]]
+        return Record(
+            int(values["id"]),
+            [str(token) for token in values["source"]],
+            [str(token) for token in values["target"]],
+            weights,
+            scores,
+            header.subwords,
+            values.get("reference"),
+        )
+    except (KeyError, TypeError, AttributeError):
+        raise ValueError from None
+
+
+def _read_jsonl(path: Path, header: Header) -> Iterator[Record]:
+    try:
+        with open(path, encoding="utf-8") as stream:
+            stream.readline()
+            for number, line in enumerate(stream, 2):
+                try:
+                    record = _from_values(json.loads(line), header)
+                except ValueError:
+                    raise OptionError(f"{path}, line {number}: is no sentence with attention") from None
+                yield record
+    except (OSError, UnicodeDecodeError) as error:
+        raise OptionError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+
+
+def _array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
+    with archive.open(name + ".npy") as stream:
+        return np.lib.format.read_array(stream, allow_pickle=False)
+
+
+def _read_npz(path: Path, header: Header) -> Iterator[Record]:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            for number in _array(archive, "ids").tolist():
+                try:
+                    values: Dict[str, Any] = {"id": number}
+                    for name in ("source", "target", "scores", *header.weights):
+                        values[name] = _array(archive, f"{number}/{name}").tolist()
+                    if f"{number}/reference.npy" in archive.NameToInfo:
+                        values["reference"] = str(_array(archive, f"{number}/reference"))
+                    record = _from_values(values, header)
+                except (KeyError, ValueError, zipfile.BadZipFile):
+                    raise OptionError(f"{path}: sentence {number} is damaged") from None
+                yield record
+    except (OSError, zipfile.BadZipFile, KeyError, ValueError) as error:
+        if isinstance(error, OptionError):
+            raise
+        raise OptionError(f"{path}: cannot be read: {error}") from None
+
+
+class RecordWriter:
+    """Writes sentences one by one, and goes on where an interrupted run with the same header stopped.
+
+    Until :meth:`finish` they lie in ``PATH.unfinished``; ``done`` is the number of sentences that lie there already.
+    Raises ``OptionError`` for another suffix than those of JSONL and NPZ, if the file cannot be written, or if
+    another run's sentences lie there.
+    """
+
+    def __init__(self, path: PathLike, header: Header):
+        self.path, self.header = Path(path), header
+        if self.path.suffix not in SUFFIXES:
+            raise OptionError(f"--out {path}: must end in {' or '.join(SUFFIXES)}")
+        self.partial = partial_path(path)
+        try:
+            self.done = self._recover() if self.partial.exists() else 0
+            self._stream = open(self.partial, "a", encoding="utf-8", newline="\n")  # noqa: SIM115
+            if not self._stream.tell():
+                self._stream.write(_header_line(header) + "\n")
+        except (OSError, UnicodeDecodeError) as error:
+            raise self._failed(error) from None
+
+    def _recover(self) -> int:
+        """Cuts off a line that was not written to its end; returns the number of sentences before it."""
+        whole, lines = 0, 0
+        with open(self.partial, "rb") as stream:
+            for line in stream:
+                if not line.endswith(b"\n"):
+                    break
+                if not lines and _parse_header(line.decode(), self.partial) != self.header:
+                    raise OptionError(
+                        f"--out {self.path}: {self.partial} holds an interrupted extraction with other options; give "
+                        "them again, or --overwrite, or another file"
+                    )
+                whole, lines = whole + len(line), lines + 1
+        os.truncate(self.partial, whole)
+        return max(lines - 1, 0)
+
+    def write(self, record: Record) -> None:
+        try:
+            self._stream.write(_to_line(record) + "\n")
+        except OSError as error:
+            raise self._failed(error) from None
+
+    def flush(self) -> None:
+        try:
+            self._stream.flush()
+        except OSError as error:
+            raise self._failed(error) from None
+
+    def close(self) -> None:
+        """What was written stays; the next writer goes on after it."""
+        self._stream.close()
+
+    def finish(self) -> None:
+        """Puts everything under the file's name."""
+        self.flush()
+        self.close()
+        if self.path.suffix == ".npz":
+            with whole_file(self.path, f"--out {self.path}: cannot be written") as whole:
+                _write_npz(whole, self.header, _read_jsonl(self.partial, self.header))
+            self.partial.unlink()
+        else:
+            try:
+                os.replace(self.partial, self.path)
+            except OSError as error:
+                raise self._failed(error) from None
+
+    def _failed(self, error: Exception) -> OptionError:
+        return OptionError(f"--out {self.path}: cannot be written: {getattr(error, 'strerror', None) or error}")
+
+
+def _write_npz(path: Path, header: Header, records: Iterable[Record]) -> None:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+
+        def put(name: str, value: Any) -> None:
+            with archive.open(name + ".npy", "w") as stream:
+                np.lib.format.write_array(stream, np.asanyarray(value), allow_pickle=False)
+
+        ids = []
+        put("header", _header_line(header))
+        for record in records:
+            ids.append(record.id)
+            texts = {"source": record.source, "target": record.target}
+            words = {"words/source": record.source_words, "words/target": record.target_words}
+            for name, tokens in {**texts, **words}.items():
+                put(f"{record.id}/{name}", np.array(tokens, dtype=str))
+            if record.reference is not None:
+                put(f"{record.id}/reference", np.array(record.reference))
+            put(f"{record.id}/scores", np.array(record.scores, dtype=np.float32))
+            for name, matrix in record.weights.items():
+                put(f"{record.id}/{name}", matrix.astype(np.float32))
+                put(f"{record.id}/words/{name}", record.word_attention(name).astype(np.float32))
+        put("ids", np.array(ids, dtype=np.int64))

@@ -1,0 +1,58 @@
+"""Files as ``attn-analysis extract`` writes them, made by hand: no model is needed to test what is done with them."""
+
+from pathlib import Path
+from typing import Optional, Sequence, Tuple
+
+import numpy as np
+
+from fairseq_attn_plugin.analysis.records import Header, Record, RecordWriter
+
+PAIRS = (
+    ("ein klei@@ nes haus", "a small house"),
+    ("der hund schläft", "the dog is slee@@ ping"),
+    ("guten tag", "good day"),
+)
+
+
+def diagonal(rows: int, columns: int, peak: float = 0.7) -> np.ndarray:
+    """Attention ``[rows + 1, columns + 1]`` with most weight near the diagonal, end to end; rows sum to one."""
+    weights = np.full((rows + 1, columns + 1), (1 - peak) / max(columns, 1))
+    for row in range(rows):
+        weights[row, min(round(row * columns / max(rows, 1)), columns - 1) if columns else 0] = peak
+    weights[rows, columns] = peak
+    return weights / weights.sum(axis=1, keepdims=True)
+
+
+def record(number: int, source: str, target: str, weights: Optional[np.ndarray] = None, **others: object) -> Record:
+    """Tokens are separated by blanks; ``weights`` are diagonal if they are not given."""
+    left, right = source.split(), target.split()
+    attention = diagonal(len(right), len(left)) if weights is None else np.asarray(weights, dtype=float)
+    values = {"scores": [-0.5 - 0.01 * number] * (len(right) + 1), **others}
+    return Record(number, left, right, {"attention": attention}, **values)  # type: ignore[arg-type]
+
+
+def write_records(
+    path: Path,
+    name: str = "soft",
+    pairs: Sequence[Tuple[str, str]] = PAIRS,
+    records: Optional[Sequence[Record]] = None,
+    **header: object,
+) -> Path:
+    """A file with a record for each pair, or with those given."""
+    given = [record(number, *pair) for number, pair in enumerate(pairs)] if records is None else list(records)
+    values = {
+        "architecture": "lstm_soft",
+        "checkpoint": "checkpoint_best.pt",
+        "source_lang": "de",
+        "target_lang": "en",
+        "split": "test",
+        "target": "reference",
+        "subwords": "bpe",
+        "sentences": len(given),
+        **header,
+    }
+    writer = RecordWriter(path, Header(name=name, **values))  # type: ignore[arg-type]
+    for one in given:
+        writer.write(one)
+    writer.finish()
+    return path
