@@ -266,7 +266,8 @@ def _read_npz(path: Path, header: Header) -> Iterator[Record]:
 class RecordWriter:
     """Writes sentences one by one, and goes on where an interrupted run with the same header stopped.
 
-    Until :meth:`finish` they lie in ``PATH.unfinished``; ``done`` is the number of sentences that lie there already.
+    Until :meth:`finish` they lie in ``PATH.unfinished``. ``done`` is how many of them lie there already, ``next`` the
+    number in the corpus of the first that does not.
     Raises ``OptionError`` for another suffix than those of JSONL and NPZ, if the file cannot be written, or if
     another run's sentences lie there.
     """
@@ -277,28 +278,33 @@ class RecordWriter:
             raise OptionError(f"--out {path}: must end in {' or '.join(SUFFIXES)}")
         self.partial = partial_path(path)
         try:
-            self.done = self._recover() if self.partial.exists() else 0
+            self.done = self.next = 0
+            if self.partial.exists():
+                self._recover()
             self._stream = open(self.partial, "a", encoding="utf-8", newline="\n")  # noqa: SIM115
             if not self._stream.tell():
                 self._stream.write(_header_line(header) + "\n")
         except (OSError, UnicodeDecodeError) as error:
             raise self._failed(error) from None
 
-    def _recover(self) -> int:
-        """Cuts off a line that was not written to its end; returns the number of sentences before it."""
-        whole, lines = 0, 0
+    def _recover(self) -> None:
+        """Cuts off what was not written to its end, and counts what was."""
+        whole, last = 0, b""
         with open(self.partial, "rb") as stream:
             for line in stream:
                 if not line.endswith(b"\n"):
                     break
-                if not lines and _parse_header(line.decode(), self.partial) != self.header:
+                if whole:
+                    self.done, last = self.done + 1, line
+                elif _parse_header(line.decode(), self.partial) != self.header:
                     raise OptionError(
                         f"--out {self.path}: {self.partial} holds an interrupted extraction with other options; give "
                         "them again, or --overwrite, or another file"
                     )
-                whole, lines = whole + len(line), lines + 1
+                whole += len(line)
+        if last:
+            self.next = int(json.loads(last)["id"]) + 1
         os.truncate(self.partial, whole)
-        return max(lines - 1, 0)
 
     def write(self, record: Record) -> None:
         try:
@@ -313,12 +319,14 @@ class RecordWriter:
             raise self._failed(error) from None
 
     def close(self) -> None:
-        """What was written stays; the next writer goes on after it."""
-        self._stream.close()
+        """What was written stays; the next writer goes on after it. Closing again does nothing."""
+        try:
+            self._stream.close()
+        except OSError as error:
+            raise self._failed(error) from None
 
     def finish(self) -> None:
-        """Puts everything under the file's name."""
-        self.flush()
+        """Closes it and puts everything under the file's name."""
         self.close()
         if self.path.suffix == ".npz":
             with whole_file(self.path, f"--out {self.path}: cannot be written") as whole:

@@ -29,6 +29,7 @@ from fairseq_attn_plugin._overrides import parse_overrides
 from fairseq_attn_plugin._writing import whole_text
 from fairseq_attn_plugin.errors import OptionError
 
+from ._forced import attention
 from .alignment import Link
 from .symmetrize import SYMMETRIZATIONS, symmetrize
 
@@ -50,6 +51,7 @@ class Teacher(NamedTuple):
     models: List[Any]
     task: Any
     path: str
+    config: Any = None  # fairseq's, with which the first of them was trained
 
     @property
     def languages(self) -> Tuple[str, str]:
@@ -74,14 +76,14 @@ def load_teacher(
     """
     # What is aligned is the corpus as it is: neither cut nor with the alignments that a teacher was itself taught by.
     settings = {"load_alignments": False, "truncate_source": False, **(overrides or {}), "data": data}
-    models, _, task = checkpoint_utils.load_model_ensemble_and_task(utils.split_paths(path), arg_overrides=settings)
+    models, saved, task = checkpoint_utils.load_model_ensemble_and_task(utils.split_paths(path), arg_overrides=settings)
     if not getattr(task.cfg, "source_lang", None) or not getattr(task.cfg, "target_lang", None):
         raise OptionError(f"{option} {path}: is no translation model; its task has no source and target language")
     for model in models:
         model.eval()
         if torch.cuda.is_available() and not cpu:
             model.cuda()
-    return Teacher(models, task, path)
+    return Teacher(models, task, path, saved)
 
 
 def add_teacher_options(parser: argparse.ArgumentParser) -> None:
@@ -116,8 +118,11 @@ def attention_links(weights: Tensor, source: Tensor, target: Tensor, pad: int, e
     return [[(i, j) for i, j, linked in zip(*sentence) if linked] for sentence in zip(columns, rows, speaks.tolist())]
 
 
-def load_split(teacher: Teacher, split: str) -> Any:
-    """The dataset of a split, which has a target side and at least one sentence; raises ``OptionError`` else."""
+def load_split(teacher: Teacher, split: str, translations: bool = True) -> Any:
+    """The dataset of a split, which has at least one sentence and, unless ``translations`` is False, a target side.
+
+    Raises ``OptionError`` else.
+    """
     source, target = teacher.languages
     for pair in (f"{source}-{target}", f"{target}-{source}"):
         binary = Path(teacher.task.cfg.data, f"{split}.{pair}.{source}.bin")
@@ -126,7 +131,7 @@ def load_split(teacher: Teacher, split: str) -> Any:
             raise _empty(split)
     teacher.task.load_dataset(split)
     dataset = teacher.task.dataset(split)
-    if getattr(dataset, "tgt", None) is None:
+    if translations and getattr(dataset, "tgt", None) is None:
         raise OptionError(f"--gen-subset {split}: has no target side; what the teacher attends to needs translations")
     if len(dataset) == 0:
         raise _empty(split)
@@ -161,7 +166,8 @@ def teacher_attention(teacher: Teacher, split: str, max_tokens: int = 4000) -> I
                 sample = utils.move_to_cuda(sample)
             weights: Any = 0.0
             for model in models:
-                weights = weights + _attention(teacher, model, sample)
+                output = model(**{name: value for name, value in sample["net_input"].items() if value is not None})
+                weights = weights + attention(model, output, sample, f"--path {teacher.path}")
             numbers = sample["id"].tolist()
             yield Attended(numbers, sample["net_input"]["src_tokens"], sample["target"], weights)
             bar.update(len(numbers))
@@ -178,20 +184,6 @@ def teacher_links(teacher: Teacher, split: str, max_tokens: int = 4000) -> List[
         links = attention_links(batch.weights, batch.source, batch.target, dictionary.pad(), dictionary.eos())
         found.update(zip(batch.sentences, links))
     return [found.get(number) for number in range(len(teacher.task.dataset(split)))]
-
-
-def _attention(teacher: Teacher, model: Any, sample: Dict[str, Any]) -> Tensor:
-    output = model(**{name: value for name, value in sample["net_input"].items() if value is not None})
-    weights = output[1].get("attn") if isinstance(output[1], dict) else output[1]
-    if isinstance(weights, (list, tuple)):
-        weights = weights[0] if len(weights) else None
-    shape = (*sample["target"].shape, sample["net_input"]["src_tokens"].size(1))
-    if not isinstance(weights, Tensor) or weights.shape != shape:
-        raise OptionError(
-            f"--path {teacher.path}: a {type(model).__name__} returns no attention of source words for target words; "
-            "take a model with attention, such as lstm_soft"
-        )
-    return weights.float()
 
 
 def joined(forward: Teacher, backward: Teacher, split: str, max_tokens: int, method: str) -> List[Optional[List[Link]]]:

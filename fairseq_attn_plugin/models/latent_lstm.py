@@ -6,7 +6,7 @@ being predicted, serves the variational objectives and is not used to translate.
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Dict, Optional, Type
+from typing import Any, ClassVar, Dict, Optional, Tuple, Type
 
 import torch
 from torch import Tensor, nn
@@ -224,6 +224,23 @@ class LatentLSTMModel(AttnLSTMModel):
         mask = None if latent.pad_mask is None else latent.pad_mask.unsqueeze(1)
         return latent._replace(log_posterior=log_softmax(scores, mask), posterior_scores=scores)
 
+    @property
+    def posteriors(self) -> Tuple[str, ...]:
+        """What :meth:`forced` returns besides the attention: ``bayes``, and ``posterior`` where it has its network."""
+        return ("bayes",) if self.posterior is None else ("posterior", "bayes")
+
+    def forced(self, src_tokens: Tensor, prev_output_tokens: Tensor, target: Tensor) -> Tuple[Any, Dict[str, Tensor]]:
+        """The output of the forward pass, and all alignments ``[B, T, N]`` at once, by name.
+
+        ``attention`` is the prior p(z_t), ``posterior`` the network's q(z_t | x, y), ``bayes`` the exact
+        p(z_t | x, y_<=t), proportional to p(z_t) p(y_t | z_t).
+        """
+        latent = self.alignments(src_tokens, prev_output_tokens, target)
+        weights = {"attention": latent.prior, "bayes": self._bayes(latent, target)}
+        if latent.log_posterior is not None:
+            weights["posterior"] = latent.log_posterior.exp()
+        return (self.decoder.predict(latent), {"attn": [latent.prior]}), weights
+
     def _complete(self, prev_output_tokens: Tensor) -> Tensor:
         """The target of a decoder input: shifted by one, with the end of the sentence."""
         pad, eos = self.decoder.dictionary.pad(), self.decoder.dictionary.eos()
@@ -238,6 +255,9 @@ class LatentLSTMModel(AttnLSTMModel):
         if self.decoder.alignment == "posterior":
             assert latent.log_posterior is not None
             return latent.log_posterior.exp()
+        return self._bayes(latent, target)
+
+    def _bayes(self, latent: LatentAlignments, target: Tensor) -> Tensor:
         words = latent.words(target, self.decoder.dictionary.pad())
         return (latent.log_prior + log_likelihoods(words).log_likelihood).softmax(-1)
 

@@ -1,0 +1,105 @@
+"""What a model attends to when a translation is forced, whatever model of fairseq it is."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+import torch
+from torch import Tensor
+
+from fairseq_attn_plugin.errors import OptionError
+
+__all__ = ["Forced", "attention", "force", "weight_names"]
+
+
+class Forced(NamedTuple):
+    """A batch of forced translations."""
+
+    scores: Tensor  # [B, T], natural log p(y_t | y_<t, x), of several models the log of their mean probability
+    weights: Dict[str, Tensor]  # [B, T, N] in float32, of several models the mean
+
+
+def weight_names(models: Sequence[Any]) -> Tuple[str, ...]:
+    """``attention``, and for latent alignment models the posteriors as well (see ``LatentLSTMModel.forced``)."""
+    names = [("attention", *getattr(model, "posteriors", ())) for model in models]
+    return tuple(name for name in names[0] if all(name in others for others in names))
+
+
+def attention(model: Any, output: Any, sample: Dict[str, Any], where: str) -> Tensor:
+    """The weights ``[B, T, N]`` in the coordinates of the sample's ``src_tokens``, from the output of a forward pass.
+
+    Raises ``OptionError``, which begins with ``where``, if there are none.
+    """
+    weights = output[1].get("attn") if isinstance(output[1], dict) else output[1]
+    if isinstance(weights, (list, tuple)):
+        weights = weights[0] if len(weights) else None
+    source = sample["net_input"]["src_tokens"]
+    shape = (*sample["target"].shape, source.size(1))
+    if not isinstance(weights, Tensor) or weights.shape != shape:
+        raise OptionError(
+            f"{where}: a {type(model).__name__} returns no attention of source words for target words; take a model "
+            "with attention, such as lstm_soft"
+        )
+    return _unmoved(model, weights.float(), source)
+
+
+def _unmoved(model: Any, weights: Tensor, source: Tensor) -> Tensor:
+    """Stock ``lstm`` moves its sources to the left and returns weights for them as they are there."""
+    from fairseq.models.lstm import LSTMEncoder
+
+    encoder = getattr(model, "encoder", None)
+    if not isinstance(encoder, LSTMEncoder) or not encoder.left_pad:
+        return weights
+    # as fairseq.utils.convert_padding_direction: a source that has its padding on the right already is left alone
+    pads = source.eq(encoder.padding_idx)
+    shift = (pads.sum(1, keepdim=True) * pads[:, 0].any()).unsqueeze(1)
+    columns = (torch.arange(source.size(1), device=source.device) - shift) % source.size(1)
+    return weights.gather(2, columns.expand_as(weights))
+
+
+@torch.no_grad()
+def force(
+    models: Sequence[Any], sample: Dict[str, Any], names: Sequence[str], where: str, layer: Optional[int] = None
+) -> Forced:
+    """One forward pass of every model over a batch with its ``target``.
+
+    Args:
+        models: trained models, in evaluation mode
+        sample: as a translation data set of fairseq collates it
+        names: what is wanted, some of :func:`weight_names`
+        where: begins the message where something is wrong
+        layer: of a transformer's decoder, from 1 (default: the last)
+
+    Raises:
+        OptionError: a model returns no attention ``[B, T, N]``, or has no such layer
+    """
+    scores: List[Tensor] = []
+    sums: Dict[str, Tensor] = {}
+    target = sample["target"]
+    net_input = {name: value for name, value in sample["net_input"].items() if value is not None}
+    for model in models:
+        if len(names) > 1:
+            output, found = model.forced(net_input["src_tokens"], net_input["prev_output_tokens"], target)
+        else:
+            output = model(**net_input, **_layer(model, layer, where))
+            found = {names[0]: attention(model, output, sample, where)}
+        log_probs = model.get_normalized_probs(output, log_probs=True, sample=sample)
+        scores.append(log_probs.float().gather(2, target.unsqueeze(2)).squeeze(2))
+        for name in names:
+            sums[name] = sums[name] + found[name].float() if name in sums else found[name].float()
+    score = torch.stack(scores).logsumexp(0) - math.log(len(models))
+    return Forced(score, {name: total / len(models) for name, total in sums.items()})
+
+
+def _layer(model: Any, layer: Optional[int], where: str) -> Dict[str, int]:
+    if layer is None:
+        return {}
+    from fairseq.models.transformer import TransformerDecoderBase
+
+    decoder = getattr(model, "decoder", None)
+    if not isinstance(decoder, TransformerDecoderBase):
+        raise OptionError(f"--layer {layer}: {where}: a {type(model).__name__} is no transformer; leave it out")
+    if not 1 <= layer <= len(decoder.layers):
+        raise OptionError(f"--layer {layer}: the decoder of {where} has layers 1 to {len(decoder.layers)}")
+    return {"alignment_layer": layer - 1}
