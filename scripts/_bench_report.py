@@ -65,6 +65,7 @@ TARGETS = (
     Target("aqt", "pooled", "direct", "difference", "at most", 1e-5),
     Target("chain", "chain_log_odds", "loop", "throughput", "at least", 1.0),
     Target("chain", "chain_log_odds", "torch-struct", "throughput", "at least", 1.0),
+    Target("extract", "attn-analysis extract", "fewest sentences", "memory", "at most", 1.05),
     Target("memory", "soft", "N", "growth", "at most", 1.0),
     Target("memory", "mqt", "N", "growth", "at most", 1.0),
     Target("memory", "aqt", "N", "growth", "at most", 1.0),
@@ -102,6 +103,10 @@ def _measured(target: Target, sections: Mapping[str, Any]) -> Iterator[tuple[Uni
         if mechanism is not None:
             linear = grows_at_most_linearly(section["positions"], mechanism["peak_memory_bytes"])
             yield None, mechanism["exponent"], linear
+    elif target.section == "extract":
+        peaks = [run["peak_memory_bytes"] for run in section["systems"][target.system]]
+        for count, peak in list(zip(section["sentences"], peaks))[1:]:
+            yield count, peak / peaks[0], target.holds(peak / peaks[0])
     else:
         for key, measured in section.items():
             length = int(key) if key.isdigit() else key  # a class of lengths
@@ -155,6 +160,8 @@ def markdown(report: Mapping[str, Any]) -> str:
         parts += ["## Marginals of two-state chains, forward and backward", _chain(sections["chain"])]
     if "memory" in sections:
         parts += ["## Peak memory of attention, forward and backward", _memory(sections["memory"])]
+    if "extract" in sections:
+        parts += ["## Extraction of attention", _extract(sections["extract"])]
     parts += ["## Targets", _verdicts(report["targets"])]
     return "\n\n".join(parts) + "\n"
 
@@ -290,6 +297,22 @@ def _memory(section: Mapping[str, Any]) -> str:
     ]
     header = ["mechanism", *(f"N={n}, MiB" for n in section["positions"]), "growth ~ N^"]
     return f"B = 1, T = {section['steps']}, D = {section['width']}.\n\n" + table(header, rows)
+
+
+def _extract(section: Mapping[str, Any]) -> str:
+    ours, stock = section["systems"].values()
+    rows = [
+        [
+            f"{count:,}",
+            f"{one['peak_memory_bytes'] / MIB:.0f} / {other['peak_memory_bytes'] / MIB:.0f}",
+            *(f"{one[clock]:.1f} / {other[clock]:.1f}" for clock in ("cpu", "wall")),
+            f"{other['cpu'] / one['cpu']:.2f}",
+        ]
+        for count, one, other in zip(section["sentences"], ours, stock)
+    ]
+    names = " / ".join(f"`{name}`" for name in section["systems"])
+    header = ["sentences", "peak, MiB", "processor time, s", "wall, s", "time, times faster"]
+    return f"Whole processes, start included: {names}.\n\n" + table(header, rows)
 
 
 def _verdicts(verdicts: Sequence[Mapping[str, Any]]) -> str:

@@ -28,6 +28,8 @@ import torch
 from _bench_attention import aqt_section, memory_section
 from _bench_chain import chain_section
 from _bench_chain import systems as systems_of_chains
+from _bench_extract import SYSTEMS as EXTRACTORS
+from _bench_extract import extract_section
 from _bench_latency import CLASSES, LatencyRun
 from _bench_latency import SYSTEMS as LATENCY_ARCHS
 from _bench_latent import OBJECTIVES, PREDICTIONS, latent_sections
@@ -40,7 +42,7 @@ from tqdm import tqdm
 import fairseq_attn_plugin  # noqa: F401  (registers the architectures)
 from fairseq_attn_plugin.errors import OptionError
 
-SECTIONS = ("train", "decode", "latency", "latent", "aqt", "chain", "memory")
+SECTIONS = ("train", "decode", "latency", "latent", "aqt", "chain", "memory", "extract")
 FED_CONTEXT = "lstm_soft:input_feeding=context"
 MECHANISMS = ["soft", "mqt", "aqt", "mqt:chunk_size=8", "aqt:chunk_size=8"]
 DEFAULT_ARCHS = (STOCK, SOFT, FED_CONTEXT, UNFED, "lstm_adm", "lstm_adm_aqt")
@@ -68,6 +70,7 @@ QUICK = {
     "latent_length": 5,
     "chain_rows": [3],
     "chain_lengths": [1, 5],
+    "extract_sentences": [20, 40],
 }
 
 
@@ -156,6 +159,12 @@ def make_parser() -> argparse.ArgumentParser:
     add("--mechanisms", nargs="+", default=MECHANISMS, help="of the memory section")
     add("--memory-lengths", type=number_list, default=[250, 500, 1000, 2000])
     add("--memory-steps", type=positive, default=10, help="decoder steps in the memory section (10)")
+    add(
+        "--extract-sentences",
+        type=number_list,
+        default=[1000, 10000],
+        help="numbers of sentences of the extract section (1000,10000)",
+    )
     add("--rounds", type=positive, default=7)
     add("--warmup", type=int, default=1, help="rounds that are run first and not counted (1)")
     add(
@@ -230,6 +239,7 @@ def measure(
         * len(settings["chain_rows"])
         * len(settings["chain_lengths"]),
         "memory": len(settings["mechanisms"]) * len(settings["memory_lengths"]),
+        "extract": len(EXTRACTORS) * len(settings["extract_sentences"]),
     }
     sections: dict[str, Any] = {}
     with tqdm(total=sum(ticks[name] for name in settings["sections"]), unit="run", file=sys.stderr) as bar:
@@ -248,7 +258,8 @@ def measure(
             sections.update(latency.sections(tick))
         if "latent" in settings["sections"]:
             sections.update(latent_sections(settings, device, tick))
-        for name, alone in (("aqt", aqt_section), ("chain", chain_section), ("memory", memory_section)):
+        others = {"aqt": aqt_section, "chain": chain_section, "memory": memory_section, "extract": extract_section}
+        for name, alone in others.items():
             if name in settings["sections"]:
                 sections[name] = alone(settings, device, tick)
         bar.update(int(started))

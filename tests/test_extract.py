@@ -221,7 +221,7 @@ def test_goes_on_where_it_stopped_and_names_what_differs(tiny_data, checkpoint, 
     with pytest.raises(OptionError, match="interrupted extraction with other options"):
         cli.main([*command, "--beam", "2"])
     cli.main(command)
-    assert "goes on after 17 sentences" in capsys.readouterr().out
+    assert "40 sentences, 17 of them of an interrupted run" in capsys.readouterr().out
     resumed = [json.loads(line) for line in out.read_text().splitlines()]
     assert [values.get("id") for values in resumed[1:]] == list(range(40))
     for one, line in zip(resumed[1:], lines[1:]):

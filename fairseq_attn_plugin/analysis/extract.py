@@ -33,11 +33,20 @@ from fairseq_attn_plugin.errors import OptionError
 
 from ._forced import force, weight_names
 from ._segment import Segmenter, add_text_options, segmenter_of
-from .records import Header, Record, RecordWriter, open_records, partial_path
+from .records import Header, PathLike, Record, RecordWriter, open_records, partial_path
 from .subword_links import PIECE_MARK, SUBWORDS, spell
 from .teacher_alignments import Teacher, add_teacher_options, load_split, load_teacher
 
-__all__ = ["Sentence", "SplitSentences", "TextSentences", "describe", "extract", "subwords_of"]
+__all__ = [
+    "Extracted",
+    "Sentence",
+    "SplitSentences",
+    "TextSentences",
+    "describe",
+    "extract",
+    "extract_file",
+    "subwords_of",
+]
 
 BLOCK = 1000  # sentences that are sorted by length together, and in memory at a time
 
@@ -321,6 +330,76 @@ def default_name(path: str) -> str:
     return folder.name or Path(path).stem
 
 
+class Extracted(NamedTuple):
+    """What became of an extraction."""
+
+    written: int  # sentences in the file
+    left_out: int  # those that are longer than the model takes
+    resumed: int  # how many of them an interrupted run had written
+    complete: bool  # the file was there already
+
+
+def extract_file(
+    teacher: Teacher,
+    sentences: Any,
+    out: PathLike,
+    header: Header,
+    beam: Optional[int] = None,
+    max_tokens: int = 4000,
+    generation: Optional[Dict[str, Any]] = None,
+    layer: Optional[int] = None,
+    existing: str = "keep",
+) -> Extracted:
+    """Writes what :func:`extract` yields, and goes on where an interrupted run stopped.
+
+    Args:
+        out: file to write, ``.jsonl`` or ``.npz``
+        header: of :func:`describe`
+        existing: what happens to a file that is there: ``keep``, and an ``OptionError`` where it is of other options;
+            ``renew``, which replaces it in that case; ``replace``
+
+    Raises:
+        OptionError: as :func:`extract`, or the file cannot be written
+    """
+    path = Path(out)
+    if existing == "replace" or (existing == "renew" and not _same(path, header)):
+        for file in (path, partial_path(path)):
+            file.unlink(missing_ok=True)
+    if path.exists():
+        if open_records(path).header != header:
+            raise OptionError(f"--out {out}: is there already, of other options; give --overwrite to replace it")
+        written = sum(1 for _ in open_records(path))
+        return Extracted(written, len(sentences) - written, 0, True)
+    writer = RecordWriter(path, header)
+    resumed = written = writer.done
+    with tqdm(total=len(sentences), initial=writer.next, desc=header.name, unit=" sentences", disable=None) as bar:
+        try:
+            for record in extract(
+                teacher, sentences, beam, max_tokens, generation, layer, header.subwords, writer.next
+            ):
+                writer.write(record)
+                written += 1
+                bar.update(record.id + 1 - bar.n)
+                if written % BLOCK == 0:
+                    writer.flush()
+        finally:
+            writer.close()
+    writer.finish()
+    return Extracted(written, len(sentences) - written, resumed, False)
+
+
+def _same(path: Path, header: Header) -> bool:
+    """Whether a file, or what an interrupted run left of it, is of this extraction; where there is none, it is."""
+    try:
+        if path.exists():
+            return open_records(path).header == header
+        if partial_path(path).exists():
+            RecordWriter(path, header).close()
+    except OptionError:
+        return False
+    return True
+
+
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("data", help="folder that fairseq-preprocess wrote")
     add_teacher_options(parser)
@@ -397,34 +476,22 @@ def run(args: argparse.Namespace) -> None:
         overrides={key: str(value) for key, value in overrides.items()},
         **{key: value for key, value in texts.items() if value},
     )
-    if args.overwrite:
-        for path in (Path(args.out), partial_path(args.out)):
-            path.unlink(missing_ok=True)
-    elif Path(args.out).exists():
-        if open_records(args.out).header != header:
-            raise OptionError(f"--out {args.out}: is there already, of other options; give --overwrite to replace it")
+    done = extract_file(
+        teacher,
+        sentences,
+        args.out,
+        header,
+        args.beam,
+        args.max_tokens,
+        generation,
+        args.layer,
+        "replace" if args.overwrite else "keep",
+    )
+    if done.complete:
         print(f"{args.out}: is complete already; --overwrite extracts it anew")
         return
-    writer = RecordWriter(args.out, header)
-    if writer.done:
-        print(f"{args.out}: goes on after {writer.done} sentences")
-    written = writer.done
-    with tqdm(total=len(sentences), initial=writer.next, desc=header.name, unit=" sentences", disable=None) as bar:
-        try:
-            records = extract(
-                teacher, sentences, args.beam, args.max_tokens, generation, args.layer, header.subwords, writer.next
-            )
-            for record in records:
-                writer.write(record)
-                written += 1
-                bar.update(record.id + 1 - bar.n)
-                if written % BLOCK == 0:
-                    writer.flush()
-        finally:
-            writer.close()
-    writer.finish()
-    left_out = len(sentences) - written
     print(
-        f"{args.out}: attention of {header.name} ({', '.join(header.weights)}) for {written} sentences"
-        + (f"; {left_out} are longer than the model takes and were left out" if left_out else "")
+        f"{args.out}: attention of {header.name} ({', '.join(header.weights)}) for {done.written} sentences"
+        + (f", {done.resumed} of them of an interrupted run" if done.resumed else "")
+        + (f"; {done.left_out} are longer than the model takes and were left out" if done.left_out else "")
     )

@@ -200,7 +200,7 @@ def _to_line(record: Record) -> str:
 
 
 def _rounded(matrix: np.ndarray) -> List[List[float]]:
-    return [[round(weight, DIGITS) for weight in row] for row in matrix.tolist()]
+    return np.round(np.asarray(matrix, dtype=float), DIGITS).tolist()
 
 
 def _from_values(values: Dict[str, Any], header: Header) -> Record:
