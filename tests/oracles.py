@@ -261,3 +261,17 @@ def alignment_nll(alignments, weights, mixture, smoothing=0.0):
             else:
                 total = total - (own * scores).sum()
     return total
+
+
+def alignment_quality(predicted, gold, lengths):
+    """AER, precision, recall and F1 by a loop over all cells (i, j) of all sentences of lengths [(source, target)]."""
+    answered = sure = both_sure = both_possible = 0
+    for links, reference, (source, target) in zip(predicted, gold, lengths):
+        for i in range(source):
+            for j in range(target):
+                a, s, p = ((i, j) in kind for kind in (links, reference.sure, reference.possible))
+                answered, sure = answered + a, sure + s
+                both_sure, both_possible = both_sure + (a and s), both_possible + (a and (s or p))
+    precision, recall = both_possible / answered, both_sure / sure
+    aer = (answered - both_possible + sure - both_sure) / (answered + sure)
+    return aer, precision, recall, 2 / (1 / precision + 1 / recall)

@@ -12,6 +12,7 @@ from fairseq_attn_plugin.analysis.alignment import (
     merge_subwords,
     parse_alignment,
     read_alignments,
+    read_gold,
     word_of_subword,
     write_alignments,
 )
@@ -126,6 +127,83 @@ def test_error_rate_at_its_ends():
     assert alignment_error_rate([set()], [gold([])]) == (0, 1, 1)
     with pytest.raises(ValueError, match="1 predicted alignments, but 0 gold ones"):
         alignment_error_rate([set()], [])
+
+
+def test_f1_by_hand():
+    # precision 3/4 and recall 2/3, as above: 2 / (4/3 + 3/2) = 12/17
+    predicted = [{(0, 0), (1, 1), (2, 2), (3, 1)}]
+    reference = [gold([(0, 0), (1, 2), (2, 2)], [(1, 1), (1, 3)])]
+    assert alignment_error_rate(predicted, reference).f1 == pytest.approx(12 / 17)
+    assert alignment_error_rate([{(0, 1)}], [gold([(0, 0)])]).f1 == 0
+    # with sure links alone it is 1 - AER
+    score = alignment_error_rate(predicted, [gold([(0, 0), (1, 2), (2, 2), (2, 3), (0, 1)])])
+    assert score.f1 == pytest.approx(1 - score.aer) and 0 < score.f1 < 1
+
+
+WPT = """\
+0001 1 1 S
+0001 2 3 P
+0003 1 2
+
+0003 2 1 P 0.75
+0003 0 2 P
+3 2 2 S
+"""
+
+
+@pytest.mark.parametrize(
+    ("content", "options"),
+    [
+        ("0-0 1p2\n\n0-1 1p0 1-1\n", {}),
+        ("0-0 1p2\r\n\r\n0-1 1p0 1-1", {"form": "pharaoh"}),
+        ("1-1 2p3\n\n1-2 2p1 2-2\n", {"one_based": True}),
+        (WPT, {}),
+        (WPT, {"form": "wpt", "one_based": True}),
+        ("\n" + WPT, {}),
+    ],
+)
+def test_gold_in_either_format(tmp_path, content, options):
+    path = tmp_path / "gold"
+    path.write_bytes(content.encode())
+    expected = [gold([(0, 0)], [(1, 2)]), gold([]), gold([(0, 1), (1, 1)], [(1, 0)])]
+    assert read_gold(path, **options) == expected
+    assert read_gold(path, **options, lengths=[(2, 3), None, (2, 2)]) == expected
+    if content.endswith(WPT):  # a last sentence without a link is not in the file
+        assert read_gold(path, **options, lengths=[None] * 4) == [*expected, gold([])]
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "message"),
+    [
+        ("0-0\n1-2 0-x\n", {}, "gold, line 2: '0-x' is not a link; write i-j .* counted from 0$"),
+        ("1-1\n1-2 0-1\n", {"one_based": True}, "gold, line 2: '0-1' counts from 0, all should count from 1$"),
+        ("0001 1 1 S\n0001 1-1\n", {}, "gold, line 2: '0001 1-1' is no link of WPT's format; write: sentence, source"),
+        ("0001 1 1 X\n", {"form": "wpt"}, "gold, line 1: '0001 1 1 X' is no link of WPT's format"),
+        ("0001 1 1 S\n", {"form": "pharaoh"}, "gold, line 1: '0001' is not a link"),
+        ("0000 1 1 S\n", {}, "gold, line 1: sentence 0: is not one of 1$"),
+        ("0001 1 1\n0003 1 1\n", {"lengths": [None] * 2}, "line 2: sentence 3: is not one of 1 to 2, the sentences"),
+        (
+            "0001 1 1\n0002 1 4 P\n",
+            {"lengths": [(3, 3)] * 2},
+            "link 1-4: the target has 3 words, counted from 1$",
+        ),
+        (
+            "0-0\n3-0\n",
+            {"lengths": [(3, 3)] * 2},
+            "line 2: link 3-0: the source has 3 words, .* 0; .* --one-based",
+        ),
+        ("1-1\n2-4\n", {"lengths": [(3, 3)] * 2, "one_based": True}, "line 2: link 2-4: the target has 3 words, .* 1$"),
+        ("0-0\n1-1\n", {"lengths": [None] * 3}, "gold: has 2 lines, the corpus has 3 sentences$"),
+        ("0-0\n1-1\n", {"lengths": [None]}, "gold: has 2 lines, the corpus has 1 sentences$"),
+    ],
+)
+def test_gold_that_does_not_serve(tmp_path, content, options, message):
+    path = tmp_path / "gold"
+    path.write_text(content)
+    with pytest.raises(OptionError, match=message):
+        read_gold(path, **options)
+    with pytest.raises(OptionError, match="none: cannot read alignments"):
+        read_gold(tmp_path / "none")
 
 
 OUTPUT = """some logging - before

@@ -8,6 +8,7 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
+from fairseq_attn_plugin.analysis import cli
 from fairseq_attn_plugin.analysis.curves import Curves, choose, main, plot_curves, read_log
 from fairseq_attn_plugin.errors import OptionError
 
@@ -62,6 +63,20 @@ def logs(tmp_path):
                 )
             )
     return {"soft": write(tmp_path / "soft.log", *soft), "elbo": write(tmp_path / "elbo.log", *elbo)}
+
+
+def kept_figures(monkeypatch):
+    """The figures that are drawn from now on; nothing is written."""
+    from matplotlib.figure import Figure
+
+    figures = []
+
+    def savefig(self, path, **_):
+        figures.append(self)
+        path.touch()
+
+    monkeypatch.setattr(Figure, "savefig", savefig)
+    return figures
 
 
 def words(path):
@@ -174,10 +189,7 @@ def test_the_picture(logs, tmp_path):
 
 def test_solid_is_validation_dashed_training_and_a_colour_per_run(logs, tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
-    from matplotlib.figure import Figure
-
-    figures = []
-    monkeypatch.setattr(Figure, "savefig", lambda self, *_, **__: figures.append(self))
+    figures = kept_figures(monkeypatch)
     plot_curves(logs, ["bound", "ppl"], tmp_path / "a.png")
     bound, ppl = figures[0].axes
     for axes in (bound, ppl):
@@ -193,10 +205,7 @@ def test_solid_is_validation_dashed_training_and_a_colour_per_run(logs, tmp_path
 @pytest.mark.parametrize(("first", "scale"), [(100, "linear"), (101, "log"), ("inf", "linear"), ("nan", "linear")])
 def test_scale_of_perplexities(tmp_path, monkeypatch, first, scale):
     pytest.importorskip("matplotlib")
-    from matplotlib.figure import Figure
-
-    figures = []
-    monkeypatch.setattr(Figure, "savefig", lambda self, *_, **__: figures.append(self))
+    figures = kept_figures(monkeypatch)
     path = write(tmp_path / "a.log", json_line("valid", 1, ppl=first, loss=100), json_line("valid", 2, ppl=10, loss=1))
     plot_curves({"a": path}, ["ppl", "loss"], tmp_path / "a.png")
     assert [axes.get_yscale() for axes in figures[0].axes] == [scale, "linear"]
@@ -241,6 +250,7 @@ def test_command_line(logs, tmp_path, capsys):
     assert content["accuracy"]["soft"]["metric"] == "prior_accuracy"
     assert content["bound"]["elbo"] == {
         "metric": "bound",
+        "x": "epochs",
         "train": {"1": 3.5, "2": 2.5, "3": 1.5},
         "valid": {"1": 3.5, "2": 2.5, "3": 1.5, "4": None},
     }
@@ -269,3 +279,18 @@ def test_a_mistake_is_one_line(tmp_path):
     assert (
         done.stderr == "curves.py: error: none.log: cannot read the log of fairseq-train: No such file or directory\n"
     )
+
+
+def test_the_subcommand_is_the_same_and_its_x_is_what_all_runs_know(tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    log = write(
+        tmp_path / "a.log", *(json_line("valid", epoch, loss=9 - epoch, num_updates=50 * epoch) for epoch in (1, 2))
+    )
+    for options, label, points in (([], "epoch", [1, 2]), (["--x", "updates"], "updates", [50, 100])):
+        picture, values = tmp_path / "a.svg", tmp_path / "a.json"
+        command = ["curves", f"a={log}", "--metrics", "loss", "--out", str(picture), "--json", str(values), *options]
+        cli.main(command)
+        assert capsys.readouterr().out == f"{picture}: loss of a\n"
+        assert label in words(picture)
+        content = json.loads(values.read_text(encoding="utf-8"))["loss"]["a"]
+        assert content["valid"] == {str(points[0]): 8.0, str(points[1]): 7.0}

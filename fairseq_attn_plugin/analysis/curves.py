@@ -1,11 +1,11 @@
-"""Learning curves from the logs of fairseq-train.
+"""Learning curves from the logs or TensorBoard files of fairseq-train.
 
-    python -m fairseq_attn_plugin.analysis.curves soft=soft.log marginal=marginal.log --out curves.png
-        [--metrics accuracy bound ppl] [--json curves.json]
+    attn-analysis curves soft=soft.log marginal=marginal.log elbo=runs/elbo --out curves.png
+        [--metrics accuracy bound ppl] [--x updates] [--json curves.json]
 
-A log is what fairseq-train printed, with ``--log-format json`` or ``simple``, or its ``--log-file``.  There is one
-panel per metric: the name of a metric in the logs, or one of the groups that compare latent alignment models (Deng et
-al., "Latent Alignment and Variational Attention", 2018):
+A log is what fairseq-train printed, with ``--log-format json`` or ``simple``, or its ``--log-file``; a folder is that
+of its ``--tensorboard-logdir``.  There is one panel per metric: the name of a metric in the logs, or one of the groups
+that compare latent alignment models (Deng et al., "Latent Alignment and Variational Attention", 2018):
 
     accuracy   posterior_accuracy, else prior_accuracy, else accuracy; per cent of words
     bound      bound; nats per word
@@ -13,7 +13,8 @@ al., "Latent Alignment and Variational Attention", 2018):
 
 A run shows the first of these that it logs in training and in validation: soft attention logs marginal_ppl at
 validation alone, and shows ppl, its own prediction's.
-What they mean is written in :mod:`fairseq_attn_plugin.criterions.latent_alignment`.
+What they mean is written in :mod:`fairseq_attn_plugin.criterions.latent_alignment`.  Curves are over epochs if all runs
+know them, else, since TensorBoard's files do not, over updates.
 """
 
 from __future__ import annotations
@@ -22,21 +23,21 @@ import argparse
 import colorsys
 import json
 import math
-import os
-import re
-from pathlib import Path
-from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple, Union
+from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Set
 
-from fairseq_attn_plugin.analysis.plot import SUFFIXES, check_drawing
+from fairseq_attn_plugin._writing import whole_text
 from fairseq_attn_plugin.errors import OptionError
 
-PathLike = Union[str, "os.PathLike[str]"]
+from .plot import SUFFIXES, check_drawing, literal, save
+from .training_logs import AXES, Curves, PathLike, knows_epochs, read_log, read_run
+
+__all__ = ["Curve", "Curves", "choose", "plot_curves", "read_log", "read_run", "write_json"]
+
 GROUPS = {
     "accuracy": ("posterior_accuracy", "prior_accuracy", "accuracy"),
     "bound": ("bound",),
     "ppl": ("marginal_ppl", "ppl"),
 }
-_SIMPLE = re.compile(r"\bepoch (\d+) \| (?:valid on '([^']*)' subset \| )?(.*)")
 _NATS = ("bound", "kl", "marginal", "soft", "topk", "reconstruction", "prior_entropy", "posterior_entropy")
 _UNITS = {
     **dict.fromkeys(_NATS, "nats per word"),
@@ -50,75 +51,13 @@ _GREY = "#495057"
 _COLOURS = ("#1c7ed6", "#d9480f", "#2b8a3e", "#862e9c", "#b08900", "#0b7285", "#c2255c", "#343a40")
 
 
-class Curves(NamedTuple):
-    """The curves of one training: from the name of a metric to {epoch: value}, without ``train_`` or ``valid_``."""
-
-    train: Dict[str, Dict[int, float]]
-    valid: Dict[str, Dict[int, float]]
-
-
 class Curve(NamedTuple):
-    """One metric of one training, {epoch: value} each; ``metric`` is its name in the log."""
+    """One metric of one training, {epoch or update: value} each; ``metric`` is its name in the log."""
 
     metric: str
     train: Dict[int, float]
     valid: Dict[int, float]
-
-
-def read_log(path: PathLike) -> Curves:
-    """The values that fairseq-train logged at the end of every epoch, for training and the subset ``valid``.
-
-    A line is ``... | INFO | valid | {"epoch": 1, "valid_loss": "6.5", ...}`` (``--log-format json``) or ``... | INFO |
-    valid | epoch 001 | valid on 'valid' subset | loss 6.5 | ...`` (``simple``).  Where an epoch has several values, of
-    validations during the epoch or of a training that was resumed, the last one counts; epochs that a resumed training
-    has not come to again keep what they had.  Values that are no numbers are left out; ``nan`` and ``inf`` stay.
-    Raises ``OptionError`` if the file cannot be read or has no such line.
-    """
-    curves = Curves({}, {})
-    try:
-        with open(path, encoding="utf-8", errors="replace") as stream:
-            for line in stream:
-                for subset, epoch, name, value in _values(line):
-                    getattr(curves, subset).setdefault(name, {})[epoch] = value
-    except OSError as error:
-        raise OptionError(f"{path}: cannot read the log of fairseq-train: {error.strerror or error}") from None
-    if not curves.train and not curves.valid:
-        raise OptionError(
-            f"{path}: no curves; either no epoch has ended yet, or this is not what fairseq-train --log-format json "
-            "(or simple) printed"
-        )
-    return curves
-
-
-def _values(line: str) -> Iterable[Tuple[str, int, str, float]]:
-    """(``train`` or ``valid``, epoch, metric, value) for every number of a line that sums up an epoch."""
-    items: List[Tuple[str, str, object]] = []
-    epoch: object = None
-    if '{"epoch":' in line:
-        try:
-            logged = json.loads(line[line.index('{"epoch":') :])
-        except ValueError:  # cut off: the training is writing it, or was killed while it did
-            return
-        epoch = logged.pop("epoch")
-        if "update" in logged:  # a line within the epoch
-            return
-        for key, value in logged.items():
-            subset, _, name = key.partition("_")
-            items.append((subset, name, value))
-    else:
-        match = _SIMPLE.search(line)
-        if match is None:
-            return
-        epoch, subset = int(match[1]), match[2] or "train"
-        for item in match[3].split(" | "):
-            name, _, value = item.strip().partition(" ")
-            items.append((subset, name, value))
-    for subset, name, value in items:
-        if isinstance(epoch, int) and subset in Curves._fields and name and isinstance(value, (str, int, float)):
-            try:
-                yield subset, epoch, name, float(value)
-            except ValueError:
-                continue
+    x: str = "epochs"
 
 
 def choose(curves: Mapping[str, Curves], metric: str) -> Dict[str, Curve]:
@@ -133,19 +72,34 @@ def choose(curves: Mapping[str, Curves], metric: str) -> Dict[str, Curve]:
         names = [name for name in GROUPS.get(metric, (metric,)) if name in run.train or name in run.valid]
         names.sort(key=lambda name: not (name in run.train and name in run.valid))
         if names:
-            chosen[label] = Curve(names[0], run.train.get(names[0], {}), run.valid.get(names[0], {}))
+            chosen[label] = Curve(names[0], run.train.get(names[0], {}), run.valid.get(names[0], {}), run.x)
     if not chosen:
-        known = sorted({name for run in curves.values() for subset in run for name in subset})
+        known = sorted({name for run in curves.values() for subset in (run.train, run.valid) for name in subset})
         names = list(GROUPS.get(metric, ()))
         which = f" ({', '.join(names)})" if len(names) > 1 else ""
         raise OptionError(f"--metrics {metric}: not in the logs{which}; they have {', '.join(known)}")
     return chosen
 
 
-def plot_curves(runs: Mapping[str, PathLike], metrics: Sequence[str], path: PathLike) -> Dict[str, Dict[str, Curve]]:
-    """Draw the logs ``runs`` {label: file} to ``path``, a panel per metric; returns {metric: {label: what was drawn}}.
+def read_runs(runs: Mapping[str, PathLike], x: Optional[str] = None) -> Dict[str, Curves]:
+    """The curves of ``runs`` {label: log or folder}, all over the same ``x``, one of ``AXES``; None: what all know.
 
-    Over the epochs: solid is validation, dashed training, and a run has one colour throughout.  Beneath the title of
+    Raises ``OptionError`` for one that cannot be read, or does not know what ``x`` asks for.
+    """
+    without = next((label for label, path in runs.items() if not knows_epochs(path)), None)
+    if x == "epochs" and without is not None:
+        raise OptionError(f"--x epochs: {runs[without]} is of TensorBoard, which knows updates alone; give the log")
+    over = x or ("epochs" if without is None else "updates")
+    return {label: read_run(path, over) for label, path in runs.items()}
+
+
+def plot_curves(
+    runs: Mapping[str, PathLike], metrics: Sequence[str], path: PathLike, x: Optional[str] = None
+) -> Dict[str, Dict[str, Curve]]:
+    """Draw the logs ``runs`` {label: log or folder} to ``path``, a panel per metric.
+
+    Over the epochs (or updates, see :func:`read_runs`): solid is validation, dashed training, and a run has one colour
+    throughout.  Returns {metric: {label: what was drawn}}.  Beneath the title of
     a group stands which of its metrics each run has, and which runs lack the panel's metric.  Perplexities whose
     largest value exceeds ten times the smallest are drawn on a logarithmic scale.  Values that are not finite are left
     out.  The suffix of ``path`` is the format (PNG, SVG or PDF).
@@ -156,7 +110,7 @@ def plot_curves(runs: Mapping[str, PathLike], metrics: Sequence[str], path: Path
     if not runs or not metrics:
         raise ValueError("no runs or no metrics to draw")
     path = check_drawing(path)
-    curves = {label: read_log(log) for label, log in runs.items()}
+    curves = read_runs(runs, x)
     panels = {metric: choose(curves, metric) for metric in metrics}
     from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -178,7 +132,7 @@ def plot_curves(runs: Mapping[str, PathLike], metrics: Sequence[str], path: Path
             box = (left / width, bottom / height, _PANEL[0] / width, _PANEL[1] / height)
             _draw(figure.add_axes(box), metric, drawn, colours)
         handles = [Line2D([], [], color=colour, linewidth=2) for colour in colours.values()]
-        texts = [_literal(label) for label in runs]
+        texts = [literal(label) for label in runs]
         if any(curve.valid for drawn in panels.values() for curve in drawn.values()):
             handles.append(Line2D([], [], color=_GREY, linestyle="-", linewidth=1.4))
             texts.append("validation")
@@ -189,11 +143,7 @@ def plot_curves(runs: Mapping[str, PathLike], metrics: Sequence[str], path: Path
         anchor.legend(
             handles, texts, loc="upper left", bbox_to_anchor=(1.03, 1), borderaxespad=0, frameon=False, fontsize=9
         )
-        metadata = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(path.suffix.lower())
-        try:
-            figure.savefig(path, dpi=150, metadata=metadata, bbox_inches="tight", pad_inches=0.12)
-        except OSError as error:
-            raise OptionError(f"{path}: cannot write the picture: {error.strerror or error}") from None
+        save(figure, path)
     return panels
 
 
@@ -231,7 +181,7 @@ def _draw(axes: Any, metric: str, drawn: Mapping[str, Curve], colours: Mapping[s
     if len(epochs) == 1:
         axes.set_xlim(min(epochs) - 0.5, max(epochs) + 0.5)
     axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True, min_n_ticks=1))
-    axes.set_xlabel("epoch", fontsize=9)
+    axes.set_xlabel({"epochs": "epoch"}.get(next(iter(drawn.values())).x, "updates"), fontsize=9)
     axes.set_ylabel(_axis_label(metric, sorted(names)[0]), fontsize=9)
     axes.tick_params(labelsize=8, length=2.5, color="#b8c2cc")
     axes.grid(color="#e3e8ee", linewidth=0.6)
@@ -261,17 +211,11 @@ def _notes(metric: str, drawn: Mapping[str, Curve], labels: Iterable[str]) -> Li
     missing = [label for label in labels if label not in drawn]
     if missing:
         lines.append(_clip(f"not logged: {', '.join(missing)}"))
-    return [_literal(line) for line in lines]
+    return [literal(line) for line in lines]
 
 
 def _clip(text: str, width: int = 58) -> str:
     return text if len(text) <= width else text[: width - 3] + "..."
-
-
-def _literal(text: str) -> str:
-    """Shown by matplotlib as it is: ``$`` would begin a formula, and a legend leaves out what begins with ``_``."""
-    text = text.replace("$", r"\$")
-    return f" {text}" if text.startswith("_") else text
 
 
 def _colours(count: int) -> List[str]:
@@ -288,20 +232,15 @@ def write_json(path: PathLike, panels: Mapping[str, Mapping[str, Curve]]) -> Non
     def plain(values: Mapping[int, float]) -> Dict[int, Optional[float]]:
         return {epoch: value if math.isfinite(value) else None for epoch, value in sorted(values.items())}
 
-    text = json.dumps(
-        {
-            metric: {
-                label: {"metric": curve.metric, "train": plain(curve.train), "valid": plain(curve.valid)}
-                for label, curve in drawn.items()
-            }
-            for metric, drawn in panels.items()
-        },
-        indent=1,
-    )
-    try:
-        Path(path).write_text(text + "\n", encoding="utf-8")
-    except OSError as error:
-        raise OptionError(f"{path}: cannot write the curves: {error.strerror or error}") from None
+    content = {
+        metric: {
+            label: {"metric": curve.metric, "x": curve.x, "train": plain(curve.train), "valid": plain(curve.valid)}
+            for label, curve in drawn.items()
+        }
+        for metric, drawn in panels.items()
+    }
+    with whole_text(path, f"{path}: cannot write the curves") as stream:
+        stream.write(json.dumps(content, indent=1) + "\n")
 
 
 def _runs(arguments: Sequence[str]) -> Dict[str, str]:
@@ -316,12 +255,8 @@ def _runs(arguments: Sequence[str]) -> Dict[str, str]:
     return runs
 
 
-def main(argv: Optional[Sequence[str]] = None) -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m fairseq_attn_plugin.analysis.curves",
-        description=(__doc__ or "").split("\n")[0],
-    )
-    parser.add_argument("runs", nargs="+", metavar="LABEL=PATH", help="a name for the run, and its log")
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("runs", nargs="+", metavar="LABEL=PATH", help="a name for the run, and its log or folder")
     parser.add_argument(
         "--metrics",
         nargs="+",
@@ -329,13 +264,25 @@ def main(argv: Optional[Sequence[str]] = None) -> None:
         metavar="NAME",
         help=f"a panel each: {', '.join(GROUPS)} (the default), or any metric of the logs",
     )
+    parser.add_argument("--x", choices=AXES, help="what curves are over (default: epochs, if all runs know them)")
     parser.add_argument("--out", required=True, metavar="FILE", help=f"picture to write: {', '.join(SUFFIXES)}")
     parser.add_argument("--json", metavar="FILE", help="write the values of the picture as well")
-    args = parser.parse_args(argv)
-    panels = plot_curves(_runs(args.runs), args.metrics, args.out)
+
+
+def run(args: argparse.Namespace) -> None:
+    runs = _runs(args.runs)
+    panels = plot_curves(runs, args.metrics, args.out, args.x)
     if args.json:
         write_json(args.json, panels)
-    print(f"{args.out}: {', '.join(panels)} of {', '.join(_runs(args.runs))}")
+    print(f"{args.out}: {', '.join(panels)} of {', '.join(runs)}")
+
+
+def main(argv: Optional[Sequence[str]] = None) -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m fairseq_attn_plugin.analysis.curves", description=(__doc__ or "").split("\n")[0]
+    )
+    configure(parser)
+    run(parser.parse_args(argv))
 
 
 if __name__ == "__main__":

@@ -148,19 +148,26 @@ def open_records(path: PathLike, label: Optional[str] = None) -> Records:
 
 def open_systems(paths: Sequence[str]) -> List[Records]:
     """Several files, each ``FILE`` or ``LABEL=FILE``; raises ``OptionError`` also where two have the same label."""
-    systems = []
-    for text in paths:
-        label, equals, path = text.partition("=")
-        if not equals or Path(text).exists():
-            label, path = "", text
-        systems.append(open_records(path, label or None))
-    labels = [system.label for system in systems]
+    systems = [open_records(path, label) for label, path in map(label_and_path, paths)]
+    check_labels([system.label for system in systems])
+    return systems
+
+
+def label_and_path(text: str) -> Tuple[Optional[str], str]:
+    """What ``FILE`` or ``LABEL=FILE`` says, None for no label; a file that is there may have an equals sign itself."""
+    label, equals, path = text.partition("=")
+    if not equals or Path(text).exists():
+        return None, text
+    return label or None, path
+
+
+def check_labels(labels: Sequence[str]) -> None:
+    """Raises ``OptionError`` where two systems have the same."""
     for label in labels:
         if labels.count(label) > 1:
             raise OptionError(
                 f"{label}: {labels.count(label)} files have this name; give each one of its own, NAME=FILE"
             )
-    return systems
 
 
 def partial_path(path: PathLike) -> Path:

@@ -1,0 +1,304 @@
+"""Heatmaps of sentences from extracted attention, one or several models side by side.
+
+    attn-analysis plot soft.jsonl lstm_adm.jsonl --sentences 3 17 --out pictures
+    attn-analysis plot lstm_soft=soft.npz lstm_adm=adm.npz --sentences 5 --gold test.align --out figure.pdf
+
+Of a latent alignment model the prior and the posterior stand side by side. In Python::
+
+    panels = [panel_of(system.find([5])[5], label=system.label) for system in open_systems(["soft.jsonl", "adm.jsonl"])]
+    heatmaps(panels, "figure.pdf")      # of fairseq_attn_plugin.analysis.plot
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from itertools import islice
+from pathlib import Path
+from typing import Iterable, Iterator, List, NamedTuple, Optional, Sequence, Set
+
+from tqdm import tqdm
+
+from fairseq_attn_plugin.errors import OptionError
+
+from .align import check_number, units, weights_name
+from .alignment import GOLD_FORMATS, GoldAlignment, Link, check_links, read_gold
+from .pairing import check_same
+from .plot import SUFFIXES, Panel, check_drawing, heatmaps
+from .records import Record, Records, open_systems
+from .subword_links import to_subwords, words_of
+
+__all__ = ["Chosen", "Length", "choose_sentences", "panel_of", "panels_of", "weights_of"]
+
+END = "</s>"
+FIRST = 10
+_BLOCK = 200  # sentences in memory at a time
+# what the matrices of a latent alignment model are
+_LATENT = {"attention": "prior", "bayes": "exact posterior"}
+
+
+class Length(NamedTuple):
+    """How many words a source has, at least and at most."""
+
+    least: int = 0
+    most: float = float("inf")
+
+
+class Chosen(NamedTuple):
+    """A sentence, and its record in each of the files."""
+
+    number: int
+    records: List[Record]
+
+
+def choose_sentences(
+    systems: Sequence[Records],
+    numbers: Optional[Sequence[int]] = None,
+    first: int = FIRST,
+    length: Optional[Length] = None,
+) -> Iterator[Chosen]:
+    """Sentences that are in all files, a few hundred in memory at a time.
+
+    Args:
+        systems: the files
+        numbers: which ones, in this order; without them the ``first`` ones
+        first: how many
+        length: of their sources, in words
+
+    Raises:
+        OptionError: a file does not have one of ``numbers``, or the files differ in the words of a source
+    """
+    if numbers is not None:
+        yield from _join(systems, list(dict.fromkeys(numbers)), needed=True)
+        return
+    lengths = length or Length()
+    wanted = (one.id for one in systems[0] if lengths.least <= len(one.source_words) <= lengths.most)
+    missing = first
+    while missing > 0:
+        block = list(islice(wanted, min(missing, _BLOCK)))
+        if not block:
+            return
+        for chosen in _join(systems, block, needed=False):
+            missing -= 1
+            yield chosen
+
+
+def _join(systems: Sequence[Records], numbers: Sequence[int], needed: bool) -> Iterator[Chosen]:
+    for start in range(0, len(numbers), _BLOCK):
+        block = numbers[start : start + _BLOCK]
+        found = [system.find(block) for system in systems]
+        for number in block:
+            for system, records in zip(systems, found):
+                if needed and number not in records:
+                    raise OptionError(
+                        f"--sentences {number}: is not in {system.path}, of a corpus of {system.header.sentences} "
+                        "sentences, counted from 0; those that a model found too long are left out"
+                    )
+            if all(number in records for records in found):
+                chosen = Chosen(number, [records[number] for records in found])
+                _check_sources(systems, chosen)
+                yield chosen
+
+
+def _check_sources(systems: Sequence[Records], chosen: Chosen) -> None:
+    first = (str(systems[0].path), chosen.records[0].source_words)
+    for system, record in zip(systems[1:], chosen.records[1:]):
+        check_same(chosen.number, "source", first, (str(system.path), record.source_words))
+
+
+def weights_of(systems: Sequence[Records], names: Optional[Sequence[str]] = None) -> List[List[str]]:
+    """Which matrices of every file to draw: those of ``names`` that it has, or what is usual.
+
+    Usual is ``attention``, and of a latent alignment model its posterior too: that of the network where there is one,
+    else the exact one. Raises ``OptionError`` for a name that no file has, and for a file that has none.
+    """
+    chosen = []
+    for system in systems:
+        known = system.header.weights
+        if names is None:
+            posterior = [name for name in ("posterior", "bayes") if name in known][:1]
+            chosen.append([weights_name(system), *posterior])
+        else:
+            chosen.append([name for name in names if name in known] or [weights_name(system, names[0])])
+    for name in names or ():
+        if not any(name in some for some in chosen):
+            raise OptionError(f"--weights {name}: none of the files has it")
+    return chosen
+
+
+def panel_of(
+    record: Record,
+    name: str = "attention",
+    label: str = "",
+    subwords: bool = False,
+    end: bool = False,
+    gold: Optional[GoldAlignment] = None,
+) -> Panel:
+    """A panel of :func:`plot.heatmaps` for one matrix of a record.
+
+    Args:
+        record: the sentence
+        name: of the matrix
+        label: stands above it
+        subwords: rows and columns are pieces of words
+        end: the ends of both sentences are there as well
+        gold: links between words
+    """
+    source, target = units(record, "subwords" if subwords else "words")
+    if subwords:
+        weights = record.weights[name]
+        weights = weights if end else weights[:-1, :-1]
+    else:
+        weights = record.word_attention(name, end)
+    ends = [END] if end else []
+    sure: Iterable[Link] = gold.sure if gold else ()
+    possible: Iterable[Link] = gold.possible if gold else ()
+    if subwords:
+        words = (words_of(record.source, record.subwords), words_of(record.target, record.subwords))
+        sure, possible = (to_subwords(links, *words) for links in (sure, possible))
+    return Panel(weights, source + ends, target + ends, label, set(sure), set(possible))
+
+
+def panels_of(
+    systems: Sequence[Records],
+    chosen: Chosen,
+    weights: Sequence[Sequence[str]],
+    subwords: bool = False,
+    end: bool = False,
+    gold: Optional[GoldAlignment] = None,
+) -> List[Panel]:
+    """The panels of one sentence, for every file those of its ``weights``; see :func:`panel_of`.
+
+    Gold links are between a source and its reference: they are drawn for a model's own translation only if it is the
+    reference. Raises ``ValueError`` for a link to a word that the sentence does not have.
+    """
+    panels = []
+    for system, record, names in zip(systems, chosen.records, weights):
+        forced = system.header.target == "reference"
+        links = gold if forced or (record.reference or "").split() == record.target_words else None
+        if links is not None:
+            check_links(links.possible, (len(record.source_words), len(record.target_words)))
+        latent = not {"posterior", "bayes"}.isdisjoint(record.weights)
+        for name in names:
+            shown = _LATENT.get(name, name) if latent else name
+            label = f"{system.label}: {shown}" if len(names) > 1 or shown != "attention" else system.label
+            panels.append(panel_of(record, name, label, subwords, end, links))
+    return panels
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("files", nargs="+", metavar="[LABEL=]FILE", help="records of attn-analysis extract")
+    parser.add_argument(
+        "--out", required=True, metavar="PATH", help="a folder for sentence-0017.png and so on, or one picture's file"
+    )
+    parser.add_argument("--sentences", nargs="+", type=int, metavar="I", help="their numbers in the corpus, from 0")
+    parser.add_argument("--first", type=int, metavar="N", help=f"the first N (default: {FIRST})")
+    parser.add_argument("--words", metavar="A-B", help="of those with A to B source words")
+    parser.add_argument("--format", metavar="NAMES", help="of pictures in a folder: png,svg,pdf (default: png)")
+    parser.add_argument("--subwords", action="store_true", help="rows and columns are pieces of words")
+    parser.add_argument("--end", action="store_true", help=f"the ends of the sentences too, {END}")
+    parser.add_argument(
+        "--weights",
+        metavar="NAMES",
+        help="attention, of latent models also posterior, bayes (default: attention, and of latent models a posterior)",
+    )
+    parser.add_argument("--gold", metavar="FILE", help="gold alignments of the corpus's words, drawn as boxes")
+    parser.add_argument("--gold-format", choices=GOLD_FORMATS, default="auto", help="as in attn-analysis aer")
+    parser.add_argument("--one-based", action="store_true", help="words in a Pharaoh gold file are counted from 1")
+    parser.add_argument(
+        "--title",
+        nargs="?",
+        const="{split}, sentence {id}",
+        metavar="TEXT",
+        help="above each picture; {id} and {split} are filled in (default: '{split}, sentence {id}')",
+    )
+
+
+def _length(text: Optional[str]) -> Optional[Length]:
+    if text is None:
+        return None
+    match = re.fullmatch(r"([0-9]+)-([0-9]+)", text)
+    if match is None or int(match[1]) > int(match[2]):
+        raise OptionError(f"--words {text}: is no range of lengths such as 6-12")
+    return Length(int(match[1]), int(match[2]))
+
+
+class _Output(NamedTuple):
+    """Where pictures go: one file, or files of a folder."""
+
+    path: Path
+    suffixes: List[str]
+    digits: int = 0  # of a sentence's number in a folder; 0: one file
+
+    def paths(self, number: int) -> List[Path]:
+        if not self.digits:
+            return [self.path]
+        return [self.path / f"sentence-{number:0{self.digits}d}{suffix}" for suffix in self.suffixes]
+
+
+def _output(args: argparse.Namespace, pictures: int, sentences: int) -> _Output:
+    out = Path(args.out)
+    if out.suffix.lower() in SUFFIXES and not out.is_dir():
+        if args.format:
+            raise OptionError(f"--format {args.format}: --out {out} names a file, whose suffix is the format")
+        if pictures > 1:
+            raise OptionError(f"--out {out}: is one picture, not {pictures}; name a folder, or one of --sentences")
+        return _Output(check_drawing(out), [out.suffix])
+    suffixes = [f".{name.strip().lower()}" for name in (args.format or "png").split(",")]
+    for suffix in suffixes:
+        if suffix not in SUFFIXES:
+            known = ", ".join(name[1:] for name in SUFFIXES)
+            raise OptionError(f"--format {args.format}: {suffix[1:]!r} is none of {known}")
+        check_drawing(out / f"sentence{suffix}")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OptionError(f"--out {out}: cannot be made a folder: {error.strerror or error}") from None
+    return _Output(out, suffixes, max(4, len(str(sentences - 1))))
+
+
+def run(args: argparse.Namespace) -> None:
+    if args.sentences is not None and (args.first is not None or args.words is not None):
+        raise OptionError("--sentences: names them all; it goes neither with --first nor with --words")
+    first = FIRST if args.first is None else args.first
+    if first < 1:
+        raise OptionError(f"--first {first}: must be at least 1")
+    length = _length(args.words)
+    systems = open_systems(args.files)
+    weights = weights_of(systems, args.weights.split(",") if args.weights else None)
+    header = systems[0].header
+    count = first if args.sentences is None else len(set(args.sentences))
+    gold: Optional[List[GoldAlignment]] = None
+    if args.gold:
+        gold = read_gold(args.gold, args.gold_format, args.one_based, [None] * header.sentences)
+    output = _output(args, count, header.sentences)
+
+    written: List[Path] = []
+    missing: Set[str] = set()
+    chosen_sentences = choose_sentences(systems, args.sentences, first, length)
+    for chosen in tqdm(chosen_sentences, total=count, unit=" sentences", disable=None):
+        links = None if gold is None else gold[check_number(chosen.records[0], systems[0])]
+        try:
+            panels = panels_of(systems, chosen, weights, args.subwords, args.end, links)
+        except ValueError as error:
+            raise OptionError(f"--gold {args.gold}: sentence {chosen.number}: {error}") from None
+        title = args.title and args.title.replace("{id}", str(chosen.number)).replace("{split}", header.split)
+        for path in output.paths(chosen.number):
+            missing.update(heatmaps(panels, path, title))
+            written.append(path)
+    _report(args, systems, written, missing)
+
+
+def _report(args: argparse.Namespace, systems: Sequence[Records], written: Sequence[Path], missing: Set[str]) -> None:
+    if not written:
+        which = f"--words {args.words}: " if args.words else ""
+        raise OptionError(f"{which}no sentence to draw that is in {' and '.join(str(one.path) for one in systems)}")
+    if len(written) == 1:
+        print(written[0])
+    else:
+        print(f"{args.out}: {len(written)} pictures, {written[0].name} to {written[-1].name}")
+    if args.gold and any(system.header.target != "reference" for system in systems):
+        print("gold links are of the references, and not drawn for other translations", file=sys.stderr)
+    if missing:
+        print(f"no installed font has {' '.join(sorted(missing))}: they are boxes; SVG keeps them", file=sys.stderr)

@@ -1,0 +1,146 @@
+"""TensorBoard's files: values, resumed trainings, files that are cut off or damaged; logs over updates."""
+
+import struct
+import sys
+
+import pytest
+
+from fairseq_attn_plugin.analysis.cli import main
+from fairseq_attn_plugin.analysis.training_logs import Curves, read_log, read_run, read_scalars, read_tensorboard
+from fairseq_attn_plugin.errors import OptionError
+
+from cli import TINY, USER_DIR, run_cli
+
+tensorboardX = pytest.importorskip("tensorboardX")
+
+
+def write_events(folder, *values, name="a"):
+    """(tag, value, step) each, into a file whose name sorts by ``name``."""
+    from tensorboardX.event_file_writer import EventsWriter
+    from tensorboardX.proto.event_pb2 import Event
+    from tensorboardX.proto.summary_pb2 import Summary
+
+    folder.mkdir(parents=True, exist_ok=True)
+    writer = EventsWriter(str(folder / f"events.out.tfevents.{name}"))
+    for tag, value, step in values:
+        summary = Summary(value=[Summary.Value(tag=tag, simple_value=value)])
+        writer.write_event(Event(wall_time=0.0, step=step, summary=summary))
+    writer.close()
+    return next(folder.glob(f"*tfevents.{name}*"))
+
+
+def test_folders_of_fairseq(tmp_path):
+    write_events(tmp_path / "train", ("loss", 7.67, 100), ("loss", 5, 200))
+    write_events(tmp_path / "train_inner", ("loss", 99, 50))
+    file = write_events(tmp_path / "valid", ("loss", 6.5, 100), ("ppl", 91.1, 100), ("loss", float("nan"), 200))
+    curves = read_tensorboard(tmp_path)
+    assert curves.x == "updates"
+    assert curves.train == {"loss": {100: 7.67, 200: 5.0}}  # 7.67 is no float32, and still what one reads
+    assert curves.valid["ppl"] == {100: 91.1} and list(curves.valid["loss"]) == [100, 200]
+    assert read_run(file).valid["ppl"] == read_run(tmp_path / "valid").valid["ppl"] == {100: 91.1}
+    assert read_run(tmp_path / "train_inner") == Curves({"loss": {50: 99.0}}, {}, "updates")
+
+
+def test_within_the_first_epoch_training_is_that_of_the_latest_updates(tmp_path):
+    write_events(tmp_path / "train_inner", ("loss", 9, 50))
+    write_events(tmp_path / "train")  # it is there, and empty but for the version
+    assert read_tensorboard(tmp_path).train == {"loss": {50: 9.0}}
+
+
+def test_a_resumed_training_replaces_what_came_after(tmp_path):
+    folder = tmp_path / "valid"
+    write_events(folder, ("loss", 5, 100), ("loss", 4, 200), ("loss", 3, 250), ("ppl", 8, 300), name="1")
+    write_events(folder, ("loss", 3.5, 200), ("loss", 2, 400), name="2")
+    assert read_tensorboard(tmp_path).valid == {"loss": {100: 5.0, 200: 3.5, 400: 2.0}, "ppl": {300: 8.0}}
+
+
+def test_numbers_in_tensors_and_other_summaries(tmp_path):
+    from tensorboardX import SummaryWriter
+    from tensorboardX.proto.event_pb2 import Event
+    from tensorboardX.proto.summary_pb2 import Summary
+    from tensorboardX.proto.tensor_pb2 import TensorProto
+    from tensorboardX.record_writer import RecordWriter
+
+    with SummaryWriter(str(tmp_path / "valid")) as writer:
+        writer.add_text("sys.argv", "fairseq-train data")
+        writer.add_scalar("loss", 0.5, 10)
+    writer = RecordWriter(str(tmp_path / "valid" / "x.tfevents.new"))
+    value = Summary.Value(tag="ppl", tensor=TensorProto(dtype=1, float_val=[2.25]))
+    writer.write(Event(step=10, summary=Summary(value=[value])).SerializeToString())
+    writer.close()
+    assert read_tensorboard(tmp_path).valid == {"loss": {10: 0.5}, "ppl": {10: 2.25}}
+
+
+def test_the_record_being_written_is_left_out_and_damage_is_named(tmp_path):
+    file = write_events(tmp_path / "valid", ("loss", 6, 100), ("loss", 5, 200))
+    content = file.read_bytes()
+    for cut in (1, 5, 20):
+        file.write_bytes(content[:-cut])
+        assert read_scalars([file]) == {"loss": {100: 6.0}}
+    # the last record's content is 4 bytes of checksum before the end
+    for place in (-6, -4):
+        damaged = bytearray(content)
+        damaged[place] ^= 1
+        file.write_bytes(damaged)
+        with pytest.raises(OptionError, match=r"tfevents\.a\S*: is none of TensorBoard's files, or damaged$"):
+            read_scalars([file])
+    file.write_bytes(b"2026-11-20 | INFO | fairseq.trainer | begin training epoch 1\n")
+    with pytest.raises(OptionError, match="is none of TensorBoard's files, or damaged"):
+        read_scalars([file])
+    with pytest.raises(OptionError, match=r"none: cannot be read: No such file"):
+        read_scalars([tmp_path / "none"])
+
+
+def test_contents_that_are_no_events(tmp_path):
+    from tensorboardX.record_writer import masked_crc32c
+
+    content = b"\xff\xff\xff"
+    head = struct.pack("<Q", len(content))
+    checksums = [struct.pack("<I", masked_crc32c(part)) for part in (head, content)]
+    file = tmp_path / "a.tfevents"
+    file.write_bytes(head + checksums[0] + content + checksums[1])
+    with pytest.raises(OptionError, match=r"a\.tfevents: is none of TensorBoard's files, or damaged"):
+        read_scalars([file])
+
+
+def test_folders_that_are_none(tmp_path, monkeypatch):
+    with pytest.raises(OptionError, match=r"has none of TensorBoard's files .*train, train_inner, valid; name"):
+        read_run(tmp_path)
+    file = write_events(tmp_path / "mine", ("loss", 1, 1))
+    with pytest.raises(OptionError, match="name the folder of fairseq-train --tensorboard-logdir"):
+        read_run(file)
+    write_events(tmp_path / "valid")
+    with pytest.raises(OptionError, match="TensorBoard's files have no values yet"):
+        read_run(tmp_path)
+    monkeypatch.setitem(sys.modules, "tensorboardX.proto.event_pb2", None)
+    with pytest.raises(OptionError, match=r"needs tensorboardX: pip install 'fairseq_attn_plugin\[analysis\]'"):
+        read_run(tmp_path)
+
+
+def test_logs_over_updates(tmp_path):
+    log = tmp_path / "train.log"
+    line = 'x | INFO | valid | {"epoch": %d, "valid_loss": "%s", "valid_num_updates": "%d"}\n'
+    # two validations in epoch 1; then resumed from update 100
+    log.write_text("".join(line % values for values in ((1, 9, 50), (1, 8, 100), (2, 7, 200), (2, 6, 190))))
+    assert read_log(log, "updates") == Curves({}, {"loss": {50: 9.0, 100: 8.0, 190: 6.0}}, "updates")
+    assert read_log(log).valid["loss"] == {1: 8.0, 2: 6.0}
+    log.write_text('x | INFO | valid | {"epoch": 1, "valid_loss": "9"}\n')
+    with pytest.raises(OptionError, match=r"train\.log: does not say num_updates; .* over epochs alone"):
+        read_log(log, "updates")
+
+
+def test_a_training_of_fairseq_logs_the_same_both_ways(tiny_data, tmp_path):
+    pytest.importorskip("matplotlib")
+    options = ["fairseq-train", tiny_data, "--user-dir", USER_DIR, *TINY["lstm_soft"], "--optimizer", "adam", "--cpu"]
+    options += ["--max-tokens", 800, "--log-format", "json", "--log-file", tmp_path / "log", "--save-dir", tmp_path]
+    run_cli(*options, "--tensorboard-logdir", tmp_path / "board", "--max-epoch", 2)
+    log, board = read_log(tmp_path / "log", "updates"), read_tensorboard(tmp_path / "board")
+    assert len(board.valid["loss"]) == 2
+    for name in ("loss", "ppl", "lr"):
+        assert board.train[name] == pytest.approx(log.train[name])
+    assert board.valid["loss"] == pytest.approx(log.valid["loss"])
+    runs = [f"log={tmp_path / 'log'}", f"board={tmp_path / 'board'}"]
+    main(["curves", *runs, "--metrics", "ppl", "--out", str(tmp_path / "a.svg")])
+    assert ">updates</text>" in (tmp_path / "a.svg").read_text(encoding="utf-8")
+    with pytest.raises(OptionError, match=r"^--x epochs: \S*board is of TensorBoard, which knows updates alone"):
+        main(["curves", *runs, "--x", "epochs", "--out", str(tmp_path / "a.svg")])
