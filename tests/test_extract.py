@@ -272,6 +272,7 @@ def test_mistakes_are_one_line(tiny_data, checkpoint, tmp_path):
         ([*source, "--target-text", str(tmp_path / "out")], "has 1 lines, .*in has 2"),
         (["--source-text", str(tmp_path / "empty"), "--beam", "1"], "has no sentence"),
         (["--source-text", str(tmp_path / "none"), "--beam", "1"], "none: cannot be read: No such file"),
+        (["--source-text", str(tmp_path), "--beam", "1"], "must be a file; it is read twice"),
         ([*source, "--beam", "1", "--bpe-codes", str(tmp_path / "none")], "--bpe-codes .*none: cannot be read"),
         ([*source, "--beam", "1", "--sentencepiece", str(tmp_path / "in")], "is no SentencePiece model"),
         ([*source, "--beam", "1", "--bpe-codes", "a", "--sentencepiece", "b"], "choose one of the two"),

@@ -127,6 +127,8 @@ class TextSentences:
 
 
 def _lines(path: str, option: str) -> int:
+    if Path(path).exists() and not Path(path).is_file():
+        raise OptionError(f"{option} {path}: must be a file; it is read twice, which a pipe or a folder cannot be")
     try:
         with open(path, encoding="utf-8") as stream:
             return sum(1 for _ in stream)
