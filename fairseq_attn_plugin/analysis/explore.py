@@ -1,0 +1,246 @@
+"""One page on which the attention of sentences is looked at, in any browser and without a network.
+
+    attn-analysis explore soft.jsonl structured=structured.jsonl --out attention.html
+
+All of it is in the one file: sentences, weights, style and script. Weights are stored in 4095ths of the greatest weight
+of their sentence, two characters each; words are made of subwords in the page, as :meth:`.Record.word_attention` does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+from tqdm import tqdm
+
+from fairseq_attn_plugin._writing import whole_text
+from fairseq_attn_plugin.errors import OptionError
+
+from . import _html
+from ._sentences import add_sentence_options, sentence_numbers
+from .records import Header, PathLike, Record, Records, open_systems
+from .subword_links import spell, words_of
+
+__all__ = ["FIRST", "Explored", "collect", "configure", "explore", "run", "side", "write_page"]
+
+FIRST = 200  # sentences on a page, unless it is said: one that opens at once
+_UNSAID = ("checkpoint version",)  # options that say nothing to a reader
+_LEVELS = 4095  # two digits of base 64
+_DIGITS = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", dtype=np.uint8)
+
+
+class Explored(NamedTuple):
+    """What a page shows, as its script reads it, and what it does not."""
+
+    data: Dict[str, Any]
+    cut: bool  # there are more sentences, left out because of ``first``
+    missing: List[int]  # sentences that were asked for and are in no file
+
+
+def side(tokens: Sequence[str], subwords: str) -> Dict[str, Any]:
+    """The tokens of one side of a sentence, with its words and their numbers of tokens where these differ."""
+    words = spell(tokens, subwords)
+    result: Dict[str, Any] = {"tokens": list(tokens)}
+    if words != result["tokens"]:
+        result.update(words=words, pieces=[len(list(same)) for _, same in groupby(words_of(tokens, subwords))])
+    return result
+
+
+def encode(weights: np.ndarray) -> Tuple[float, str]:
+    """The greatest of ``weights``, and all of them in 4095ths of it, row by row, two digits of base 64 each.
+
+    A weight is off by at most 1/8190 of the greatest. What is no number counts as 0.
+    """
+    values = np.nan_to_num(np.asarray(weights, dtype=float), nan=0.0, posinf=0.0, neginf=0.0).clip(min=0.0)
+    greatest = float(f"{values.max(initial=0.0):.6g}")
+    levels = np.rint(values.ravel() / greatest * _LEVELS).clip(0, _LEVELS) if greatest else np.zeros(values.size)
+    codes = levels.astype(np.int64)
+    return greatest, _DIGITS[np.stack([codes >> 6, codes & 63], axis=-1)].tobytes().decode("ascii")
+
+
+def collect(
+    systems: Sequence[Records],
+    sentences: Optional[Sequence[int]] = None,
+    first: int = FIRST,
+    title: Optional[str] = None,
+) -> Explored:
+    """What the page of some systems shows, one sentence in memory at a time but for what is shown of it.
+
+    Args:
+        systems: extracted from the same corpus; the first one says which sentences are there
+        sentences: their numbers; or else
+        first: as many as these, from the start of the first system's file; 0 for all
+        title: of the page
+
+    Raises:
+        OptionError: systems translate between different languages, or the source of a sentence is not the same
+    """
+    languages = [(system.header.source_lang, system.header.target_lang) for system in systems]
+    for system, pair in zip(systems, languages):
+        if pair != languages[0]:
+            raise OptionError(
+                f"{system.path}: is of {'-'.join(pair)}, {systems[0].path} of {'-'.join(languages[0])}; a page is of "
+                "one direction"
+            )
+    found: Dict[int, Dict[str, Any]] = {}
+    cut = False
+    for number, system in enumerate(systems):
+        chosen = None if sentences is None and number == 0 else set(found if sentences is None else sentences)
+        left = None if chosen is None else len(chosen)
+        for record in _shown(system):
+            if chosen is None:
+                if first and len(found) == first:
+                    cut = True
+                    break
+            elif record.id not in chosen:
+                continue
+            _join(found, record, number, systems)
+            if left is not None:
+                left -= 1
+                if not left:
+                    break
+    order = sorted(found) if sentences is None else [number for number in sentences if number in found]
+    headers = [system.header for system in systems]
+    total = max(header.sentences for header in headers)
+    shown = f"{len(order)} of {total}" if len(order) < total else f"{len(order)}"
+    direction = "\u2009\u2192\u2009".join(languages[0])
+    data = {
+        "title": title or f"Attention, {direction}",
+        "subtitle": ", ".join(dict.fromkeys(header.split for header in headers)) + f": {shown} sentences",
+        "languages": list(languages[0]),
+        "subwords": any("words" in one for row in found.values() for one in (row["source"], *row["targets"])),
+        "models": [_model(system) for system in systems],
+        "sentences": [found[number] for number in order],
+    }
+    missing = [] if sentences is None else [number for number in sentences if number not in found]
+    return Explored(data, cut, missing)
+
+
+def _shown(system: Records) -> Iterator[Record]:
+    with tqdm(desc=system.label, unit=" sentences", disable=None) as bar:
+        for record in system:
+            yield record
+            bar.update()
+
+
+def _model(system: Records) -> Dict[str, Any]:
+    header: Header = system.header
+    options = ", ".join(f"{name} {_said(value)}" for name, value in header.options.items() if name not in _UNSAID)
+    return {
+        "label": system.label,
+        "architecture": header.architecture,
+        "checkpoint": header.checkpoint,
+        "split": header.split,
+        "target": header.target,
+        "options": options,
+        "weights": list(header.weights),
+    }
+
+
+def _said(value: Any) -> str:
+    if isinstance(value, dict):
+        return " ".join(f"{name}={_said(one)}" for name, one in value.items())
+    return " ".join(map(_said, value)) if isinstance(value, (list, tuple)) else str(value)
+
+
+def _join(found: Dict[int, Dict[str, Any]], record: Record, number: int, systems: Sequence[Records]) -> None:
+    """Puts what a system looked at beside what the others looked at in the same sentence."""
+    source = side(record.source, record.subwords)
+    row = found.setdefault(
+        record.id, {"id": record.id, "source": source, "targets": [], "views": [None] * len(systems)}
+    )
+    if row["source"] != source:
+        first = next(place for place, view in enumerate(row["views"]) if view is not None)
+        _differ(record.id, systems[first], row["source"], systems[number], source)
+    if record.reference is not None:
+        row.setdefault("reference", record.reference)
+    target = side(record.target, record.subwords)
+    if target not in row["targets"]:
+        row["targets"].append(target)
+    row["views"][number] = {
+        "target": row["targets"].index(target),
+        "score": round(record.score, 4),
+        "scores": [round(score, 3) for score in record.scores],
+        "weights": {name: encode(matrix) for name, matrix in record.weights.items()},
+    }
+
+
+def _differ(number: int, one: Records, left: Dict[str, Any], other: Records, right: Dict[str, Any]) -> None:
+    """Raises the OptionError that says how the sources of a sentence differ."""
+    texts = [" ".join(source["tokens"]) for source in (left, right)]
+    same = left.get("words", left["tokens"]) == right.get("words", right["tokens"])
+    if same:
+        reason = "its words are split in different ways; extract both with the same subwords"
+    else:
+        reason = "the files are of different corpora or splits"
+    raise OptionError(
+        f"{other.path}: the source of sentence {number} is {_short(texts[1])!r}, in {one.path} it is "
+        f"{_short(texts[0])!r}: {reason}"
+    )
+
+
+def _short(text: str, most: int = 80) -> str:
+    return text if len(text) <= most else text[: most - 1] + "\u2026"
+
+
+def write_page(explored: Explored, out: PathLike) -> None:
+    """Writes the page, whole or not at all; raises ``OptionError`` if it cannot be written."""
+    text = _html.page(
+        explored.data["title"],
+        _html.read_asset("explore.html"),
+        style=_html.read_asset("view.css") + _html.read_asset("explore.css"),
+        script=_html.read_asset("view.js") + _html.read_asset("explore.js"),
+        data=explored.data,
+    )
+    with whole_text(out, f"--out {out}: cannot be written") as stream:
+        stream.write(text)
+
+
+def explore(
+    files: Sequence[str],
+    out: PathLike,
+    sentences: Optional[Sequence[int]] = None,
+    first: int = FIRST,
+    title: Optional[str] = None,
+) -> Explored:
+    """Writes the page ``out`` for files of ``attn-analysis extract``, each ``FILE`` or ``LABEL=FILE``.
+
+    The other arguments and what is raised are those of :func:`collect`; ``OptionError`` also if there is nothing to
+    show.
+    """
+    explored = collect(open_systems(files), sentences, first, title)
+    if not explored.data["sentences"]:
+        where = f"--sentences {' '.join(map(str, sentences))}" if sentences else files[0]
+        raise OptionError(f"{where}: there is no such sentence" if sentences else f"{where}: has no sentences")
+    write_page(explored, out)
+    return explored
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "records", nargs="+", metavar="[LABEL=]FILE", help="of attn-analysis extract, one for each model"
+    )
+    parser.add_argument("--out", required=True, metavar="FILE.html", help="the page")
+    add_sentence_options(parser, f"{FIRST}")
+    parser.add_argument("--title", help="of the page (default: the languages)")
+
+
+def run(args: argparse.Namespace) -> None:
+    if Path(args.out).suffix.lower() not in (".html", ".htm"):
+        raise OptionError(f"--out {args.out}: must end in .html")
+    if args.first is not None and args.first < 0:
+        raise OptionError(f"--first {args.first}: must be at least 1, or 0 for all sentences")
+    numbers = sentence_numbers(args.sentences)
+    explored = explore(args.records, args.out, numbers, FIRST if args.first is None else args.first, args.title)
+    count = len(explored.data["sentences"])
+    size = Path(args.out).stat().st_size / 1e6
+    print(f"{args.out}: {count} sentence{'s' if count != 1 else ''}, {size:.1f} MB; open it in a browser")
+    if explored.cut:
+        sys.stderr.write(f"the first {count} sentences only; --first 0 is all of them, --sentences 3 17 20-25 some\n")
+    if explored.missing:
+        names = " ".join(map(str, explored.missing[:10])) + (" ..." if len(explored.missing) > 10 else "")
+        sys.stderr.write(f"--sentences {names}: not in the files\n")

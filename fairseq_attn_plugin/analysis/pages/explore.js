@@ -1,0 +1,323 @@
+(() => {
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const byId = (id) => document.getElementById(id);
+  const ALL = "*";
+  const board = new Board(byId("board"));
+  const state = { sentence: 0, model: data.models.length > 1 ? ALL : "0", words: true, weights: data.models[0].weights[0] };
+  const kinds = [...new Set(data.models.flatMap((model) => model.weights))];
+
+  // --- sentences ------------------------------------------------------------------------------------------------------
+  const DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  const VALUE = new Uint8Array(128);
+  for (let digit = 0; digit < 64; digit++) VALUE[DIGITS.charCodeAt(digit)] = digit;
+
+  /** Weights are two digits of base 64 each, in 4095ths of the greatest. */
+  function decode([greatest, text]) {
+    const weights = new Float64Array(text.length / 2);
+    for (let at = 0; at < weights.length; at++) {
+      weights[at] = ((VALUE[text.charCodeAt(2 * at)] * 64 + VALUE[text.charCodeAt(2 * at + 1)]) * greatest) / 4095;
+    }
+    return weights;
+  }
+
+  const wordsOf = (side) => side.words || side.tokens;
+  const sentences = data.sentences.map((one, place) => {
+    const targets = one.targets.map((side) => wordsOf(side).join(" "));
+    const source = wordsOf(one.source).join(" ");
+    return { ...one, place, text: source, length: wordsOf(one.source).length,
+      found: [one.id, source, ...targets, one.reference || ""].join("\n").toLowerCase() };
+  });
+  const places = new Map(sentences.map((one) => [one.id, one.place]));
+
+  function score(sentence) {
+    const shown = state.model === ALL ? sentence.views : [sentence.views[Number(state.model)]];
+    const known = shown.filter(Boolean).map((view) => view.score);
+    return known.length ? known.reduce((sum, one) => sum + one, 0) / known.length : NaN;
+  }
+
+  /** Greatest less smallest score of the models. */
+  function spread(sentence) {
+    const known = sentence.views.filter(Boolean).map((view) => view.score);
+    return known.length > 1 ? Math.max(...known) - Math.min(...known) : -1;
+  }
+
+  /**
+   * How differently the models look, 0 to 1: half the sum of |a - b| over the source, the weights of each target word
+   * divided by their sum; the mean over words and pairs of models. -1 where no two models have the same target.
+   */
+  function disagreement(sentence) {
+    if (sentence.disagreement !== undefined) return sentence.disagreement;
+    const shown = sentence.views.map((view, model) => ({ view, kind: kindOf(model) })).filter((one) => one.view);
+    let [sum, count] = [0, 0];
+    for (let a = 0; a < shown.length; a++) {
+      for (let b = a + 1; b < shown.length; b++) {
+        if (shown[a].view.target !== shown[b].view.target) continue;
+        const source = unitsOf(sentence.source, true);
+        const target = unitsOf(sentence.targets[shown[a].view.target], true);
+        const [one, two] = [shown[a], shown[b]].map(({ view, kind }) => mergeWeights(decode(view.weights[kind]), source, target));
+        one.forEach((row, t) => {
+          const [left, right] = [row, two[t]].map((some) => some.reduce((total, weight) => total + weight, 0) || 1);
+          row.forEach((weight, j) => { sum += Math.abs(weight / left - two[t][j] / right) / 2; });
+          count += 1;
+        });
+      }
+    }
+    sentence.disagreement = count ? sum / count : -1;
+    return sentence.disagreement;
+  }
+
+  function kindOf(model) {
+    const known = data.models[model].weights;
+    return known.includes(state.weights) ? state.weights : known[0];
+  }
+
+  // --- list -----------------------------------------------------------------------------------------------------------
+  const several = data.models.length > 1;
+  const shares = sentences.some((one) => {
+    const targets = one.views.filter(Boolean).map((view) => view.target);
+    return new Set(targets).size < targets.length;
+  });
+  const nan = (value) => (Number.isNaN(value) ? Infinity : value);
+  const ORDERS = {
+    corpus: ["Order of the corpus", (one) => one.place],
+    short: ["Shortest first", (one) => one.length],
+    long: ["Longest first", (one) => -one.length],
+    worst: ["Lowest probability first", (one) => nan(score(one))],
+    best: ["Highest probability first", (one) => nan(-score(one))],
+    ...(several ? { spread: ["Scores differ most", (one) => -spread(one)] } : {}),
+    ...(several && shares ? { disagreement: ["Attention differs most", (one) => -disagreement(one)] } : {}),
+  };
+  for (const [value, [text]] of Object.entries(ORDERS)) byId("sort").append(element("option", { value }, text));
+
+  const items = sentences.map((one) => {
+    const item = element("li", { role: "option", id: `sentence-${one.id}`, "aria-selected": "false" },
+      element("span", { class: "number" }, String(one.id)),
+      element("div", {}, element("div", { class: "words-of", dir: "auto" }, one.text || "(empty)"),
+        element("div", { class: "scores" })));
+    item.addEventListener("click", () => {
+      choose(one.place);
+      toggleList(false);
+    });
+    return item;
+  });
+  let order = [];
+
+  const limit = (id, none) => (byId(id).value === "" ? none : Number(byId(id).value));
+
+  function fill() {
+    const wanted = byId("search").value.toLowerCase().split(/\s+/).filter(Boolean);
+    const [fewest, most] = [limit("least-words", 0), limit("most-words", Infinity)];
+    const [lowest, highest] = [limit("least-score", -Infinity), limit("most-score", Infinity)];
+    const scored = lowest > -Infinity || highest < Infinity;
+    const key = ORDERS[byId("sort").value][1];
+    order = sentences.filter((one) => {
+      const fits = one.length >= fewest && one.length <= most && wanted.every((word) => one.found.includes(word));
+      return fits && (!scored || (score(one) >= lowest && score(one) <= highest));
+    });
+    const keys = new Map(order.map((one) => [one, key(one)]));
+    order.sort((a, b) => keys.get(a) - keys.get(b) || a.place - b.place);
+    const kind = byId("sort").value;
+    for (const one of order) {
+      const mean = score(one);
+      let text = Number.isNaN(mean) ? "" : signed(mean);
+      if (kind === "spread" && spread(one) >= 0) text += `  \u00b7  scores differ ${spread(one).toFixed(2)}`;
+      if (kind === "disagreement" && disagreement(one) >= 0) text += `  \u00b7  differs ${disagreement(one).toFixed(2)}`;
+      items[one.place].querySelector(".scores").textContent = `${one.length} word${one.length === 1 ? "" : "s"}${text && "  \u00b7  "}${text}`;
+    }
+    byId("list").replaceChildren(...order.map((one) => items[one.place]));
+    byId("count").textContent = order.length === sentences.length
+      ? `${sentences.length} sentence${sentences.length === 1 ? "" : "s"}`
+      : `${order.length} of ${sentences.length} sentences`;
+    const filtering = ["least-words", "most-words", "least-score", "most-score"].some((id) => byId(id).value !== "");
+    byId("open-filters").textContent = filtering ? "Filter \u2022" : "Filter";
+    mark();
+  }
+
+  function mark() {
+    for (const item of byId("list").querySelectorAll("[aria-selected=true]")) item.setAttribute("aria-selected", "false");
+    const at = order.findIndex((one) => one.place === state.sentence);
+    const item = items[state.sentence];
+    if (item && at >= 0) {
+      item.setAttribute("aria-selected", "true");
+      byId("list").setAttribute("aria-activedescendant", item.id);
+      const [list, box] = [byId("list").getBoundingClientRect(), item.getBoundingClientRect()];
+      if (list.height && (box.top < list.top || box.bottom > list.bottom)) item.scrollIntoView({ block: "nearest" });
+    } else byId("list").removeAttribute("aria-activedescendant");
+    byId("previous").disabled = order.length === 0 || at === 0;
+    byId("next").disabled = order.length === 0 || at === order.length - 1;
+    const number = sentences.length ? `Sentence ${sentences[state.sentence].id}` : "No sentences";
+    byId("position").replaceChildren(element("b", {}, number),
+      element("span", { class: "muted" }, at >= 0 ? `  ${at + 1} of ${order.length}` : ""));
+  }
+
+  function step(by) {
+    if (!order.length) return;
+    const at = order.findIndex((one) => one.place === state.sentence);
+    const next = at < 0 ? 0 : Math.min(Math.max(at + by, 0), order.length - 1);
+    choose(order[next].place);
+  }
+
+  // --- the sentence ---------------------------------------------------------------------------------------------------
+  function view(sentence, model) {
+    const { label, architecture, target } = data.models[model];
+    const shown = { label, languages: data.languages };
+    const given = sentence.views[model];
+    if (!given) return { ...shown, note: "This sentence is not in the file of this model; it may have been left out as too long." };
+    const source = unitsOf(sentence.source, state.words);
+    const side = unitsOf(sentence.targets[given.target], state.words);
+    const kind = kindOf(model);
+    const forced = target === "reference";
+    return {
+      ...shown, source, target: side, targetKey: given.target, score: given.score,
+      detail: [architecture, kinds.length > 1 ? kind : null].filter(Boolean).join(", "),
+      weights: mergeWeights(decode(given.weights[kind]), source, side),
+      scores: given.scores ? mergeScores(given.scores, side) : null,
+      targetKind: forced ? "reference" : `translation, ${target}`,
+      reference: forced ? null : sentence.reference,
+    };
+  }
+
+  function render(keep) {
+    if (!sentences.length) return;
+    const sentence = sentences[state.sentence];
+    const shown = data.models.map((_, number) => number).filter((number) => state.model === ALL || state.model === String(number));
+    board.show(shown.map((number) => view(sentence, number)), keep);
+  }
+
+  function choose(place) {
+    const other = place !== state.sentence;
+    state.sentence = place;
+    render(!other);
+    mark();
+    link();
+  }
+
+  // --- switches -------------------------------------------------------------------------------------------------------
+  const models = [...data.models.map((model, number) => [String(number), model.label]), [ALL, "all"]];
+
+  function switches() {
+    const made = [];
+    if (several) made.push(choice("Model", "model", models, state.model, (value) => set({ model: value })));
+    if (data.subwords) {
+      made.push(choice("Show", "units", [["words", "words"], ["subwords", "subwords"]],
+        state.words ? "words" : "subwords", (value) => set({ words: value === "words" })));
+    }
+    if (kinds.length > 1) {
+      made.push(choice("Weights", "weights", kinds.map((kind) => [kind, kind]), state.weights, (value) => set({ weights: value })));
+    }
+    const focused = document.activeElement && document.activeElement.name;
+    byId("switches").replaceChildren(...made);
+    if (focused) {
+      const again = byId("switches").querySelector(`input[name="${CSS.escape(focused)}"]:checked`);
+      if (again) again.focus();
+    }
+  }
+
+  function set(changes) {
+    const scored = "model" in changes;
+    if ("weights" in changes) sentences.forEach((one) => { delete one.disagreement; });
+    Object.assign(state, changes);
+    switches();
+    if (scored || ("weights" in changes && byId("sort").value === "disagreement")) fill();
+    render(!("words" in changes));
+    link();
+  }
+
+  const after = (values, value) => values[(values.indexOf(value) + 1) % values.length];
+
+  // --- address: #sentence=17&model=adm&show=subwords&weights=posterior -------------------------------------------------
+  function link() {
+    if (!sentences.length) return;
+    byId("message").hidden = true;
+    const parts = new URLSearchParams({ sentence: sentences[state.sentence].id });
+    if (several) parts.set("model", state.model === ALL ? "all" : data.models[Number(state.model)].label);
+    if (!state.words) parts.set("show", "subwords");
+    if (kinds.length > 1) parts.set("weights", state.weights);
+    try {
+      history.replaceState(null, "", `#${parts}`);
+    } catch (error) {
+      // some browsers do not let a file's address change; the page works without
+    }
+  }
+
+  function follow() {
+    const parts = new URLSearchParams(location.hash.slice(1));
+    const problems = [];
+    if (parts.has("sentence")) {
+      const place = places.get(Number(parts.get("sentence")));
+      if (place === undefined) problems.push(`Sentence ${parts.get("sentence")} is not on this page.`);
+      else state.sentence = place;
+    }
+    if (parts.has("model") && several) {
+      const number = data.models.findIndex((model) => model.label === parts.get("model"));
+      if (number >= 0) state.model = String(number);
+      else if (parts.get("model") === "all") state.model = ALL;
+      else problems.push(`There is no model ${parts.get("model")} on this page.`);
+    }
+    if (parts.has("show")) state.words = !(data.subwords && parts.get("show") === "subwords");
+    if (kinds.includes(parts.get("weights"))) state.weights = parts.get("weights");
+    switches();
+    fill();
+    render(false);
+    byId("message").textContent = problems.join(" ");
+    byId("message").hidden = !problems.length;
+  }
+
+  // --- what the reader does -------------------------------------------------------------------------------------------
+  function toggleList(open) {
+    document.querySelector("aside").classList.toggle("open", open);
+    byId("open-list").setAttribute("aria-expanded", String(open));
+    if (open) mark();
+  }
+  byId("open-list").addEventListener("click", () => toggleList(!document.querySelector("aside").classList.contains("open")));
+  byId("open-filters").addEventListener("click", () => {
+    byId("filters").hidden = !byId("filters").hidden;
+    byId("open-filters").setAttribute("aria-expanded", String(!byId("filters").hidden));
+  });
+  for (const id of ["search", "least-words", "most-words", "least-score", "most-score"]) byId(id).addEventListener("input", fill);
+  byId("sort").addEventListener("change", fill);
+  byId("previous").addEventListener("click", () => step(-1));
+  byId("next").addEventListener("click", () => step(1));
+  byId("open-help").addEventListener("click", () => byId("help").showModal());
+  byId("list").addEventListener("keydown", (event) => {
+    const by = { ArrowDown: 1, ArrowUp: -1, PageDown: 10, PageUp: -10, Home: -Infinity, End: Infinity }[event.key];
+    if (by === undefined) return;
+    event.preventDefault();
+    step(by);
+  });
+  const KEYS = {
+    j: () => step(1),
+    k: () => step(-1),
+    ArrowRight: () => board.move(1),
+    ArrowLeft: () => board.move(-1),
+    x: () => board.cross(),
+    m: () => { if (several) set({ model: after(models.map(([value]) => value), state.model) }); },
+    w: () => { if (data.subwords) set({ words: !state.words }); },
+    p: () => { if (kinds.length > 1) set({ weights: after(kinds, state.weights) }); },
+    "/": () => { toggleList(true); byId("search").focus(); },
+    "?": () => byId("help").showModal(),
+    Escape: () => board.release(),
+  };
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || byId("help").open) return;
+    const typing = event.target.closest("input:not([type=radio]), select, textarea");
+    if (typing) {
+      if (event.key === "Escape") typing.blur();
+      return;
+    }
+    if (!(event.key in KEYS) || (event.target.type === "radio" && event.key.startsWith("Arrow"))) return;
+    event.preventDefault();
+    KEYS[event.key]();
+  });
+  window.addEventListener("hashchange", follow);
+
+  byId("title").textContent = data.title;
+  byId("subtitle").textContent = data.subtitle;
+  const columns = [["Model", "label"], ["Architecture", "architecture"], ["Checkpoint", "checkpoint"], ["Split", "split"],
+    ["Target", "target"], ["Options", "options"]].filter(([, key]) => data.models.some((model) => model[key]));
+  byId("about").append(element("table", {},
+    element("thead", {}, element("tr", {}, ...columns.map(([text]) => element("th", { scope: "col" }, text)))),
+    element("tbody", {}, ...data.models.map((model) =>
+      element("tr", {}, ...columns.map(([, key]) => element("td", {}, String(model[key] || ""))))))));
+  follow();
+})();

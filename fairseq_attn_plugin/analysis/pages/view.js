@@ -1,0 +1,429 @@
+"use strict";
+// Draws translations and their attention. What comes from the data is put into the page as text, never as markup.
+
+/** An element with attributes and children; strings become text. */
+function element(tag, attributes = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value !== null && value !== undefined && value !== false) made.setAttribute(name, value === true ? "" : value);
+  }
+  made.append(...children.filter((child) => child !== null));
+  return made;
+}
+
+function drawn(tag, attributes = {}, text = "") {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  if (text) made.textContent = text;
+  return made;
+}
+
+const signed = (number) => number.toFixed(2).replace("-", "\u2212");
+
+/** Whether the first letter is of a script that is written from right to left. */
+function rightToLeft(texts) {
+  const letter = texts.join(" ").match(/\p{L}/u);
+  return Boolean(letter && /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff]/.test(letter[0]));
+}
+
+/** "German" for "de", where the browser knows such a language. */
+function languageName(code) {
+  try {
+    return new Intl.DisplayNames(["en"], { type: "language" }).of(code);
+  } catch (error) {
+    return code;
+  }
+}
+
+/**
+ * What is shown of one side of a sentence: {texts, unit, unknown}. `unit` says for each token, and last for the end of
+ * the sentence, which text it belongs to. A side is {tokens, words, pieces, unknown}: `pieces` are the numbers of tokens
+ * in the words; both are left out where every token is a word.
+ */
+function unitsOf(side, asWords) {
+  const spelt = asWords && side.words ? side.words : side.tokens;
+  const sizes = asWords && side.pieces ? side.pieces : side.tokens.map(() => 1);
+  const unit = [];
+  sizes.forEach((size, number) => { for (let piece = 0; piece < size; piece++) unit.push(number); });
+  const unknown = new Set((side.unknown || []).map((token) => unit[token]));
+  unit.push(spelt.length);
+  return { texts: [...spelt, "end"], unit, unknown };
+}
+
+/** Weights between units, an array of rows: sums over the tokens of a source word, means over those of a target word. */
+function mergeWeights(weights, source, target) {
+  const columns = source.unit.length;
+  const rows = target.texts.map(() => new Float64Array(source.texts.length));
+  const counts = new Array(rows.length).fill(0);
+  target.unit.forEach((row, token) => {
+    counts[row] += 1;
+    for (let column = 0; column < columns; column++) rows[row][source.unit[column]] += weights[token * columns + column];
+  });
+  rows.forEach((row, number) => row.forEach((sum, column) => { row[column] = sum / counts[number]; }));
+  return rows;
+}
+
+/** Log probabilities of units: sums over their tokens. */
+function mergeScores(scores, target) {
+  const sums = new Array(target.texts.length).fill(0);
+  target.unit.forEach((row, token) => { sums[row] += scores[token]; });
+  return sums;
+}
+
+/** How dark a weight is, 0 to 1: small weights are to be seen, too. */
+const shadeOf = (weight, greatest) => Math.pow(Math.min(Math.max(weight / greatest, 0), 1), 0.65);
+
+const LEAST = 0.005; // what is written as 0.01 or more
+
+/** One translation: two rows of words, a line that says what they show, a heatmap. */
+class Card {
+  /**
+   * shown: {label, detail, source, target, weights, scores, languages, targetKind, reference, note};
+   * source and target are of unitsOf, weights of mergeWeights; with a note there is nothing but the note.
+   */
+  constructor(shown, board, number) {
+    this.shown = shown;
+    this.board = board;
+    this.number = number;
+    this.root = element("article", { class: "card", "data-model": shown.label });
+    const header = element("header", {}, element("h2", { dir: "auto" }, shown.label));
+    if (shown.detail) header.append(element("span", { class: "detail" }, shown.detail));
+    this.root.append(header);
+    if (shown.note) {
+      this.root.append(element("p", { class: "nothing" }, shown.note));
+      return;
+    }
+    if (shown.score !== undefined) {
+      const title = "mean natural log probability of the translation\u2019s tokens: nearer to 0 is surer";
+      header.append(element("span", { class: "score", title }, `mean log p ${signed(shown.score)}`));
+    }
+    this.greatest = Math.max(1, ...shown.weights.map((row) => Math.max(...row)));
+    this.links = drawn("svg", { class: "links", "aria-hidden": "true" });
+    this.words = { source: this.row("source"), target: this.row("target") };
+    this.pair = element("div", { class: "pair" }, this.links, this.words.source.row, this.words.target.row);
+    this.readout = element("p", { class: "readout", "aria-live": "polite" });
+    const text = element("div", { class: "text" }, this.pair, this.readout);
+    if (shown.reference) {
+      text.append(element("p", { class: "reference" }, element("span", { class: "row-label" }, "Reference"),
+        element("bdi", {}, shown.reference)));
+    }
+    this.map = element("div", { class: "map" });
+    this.body = element("div", { class: "card-body" }, text, this.map);
+    this.root.append(this.body);
+  }
+
+  row(side) {
+    const { shown } = this;
+    const { texts, unknown } = shown[side];
+    const buttons = texts.map((text, index) => {
+      const end = index === texts.length - 1;
+      const button = element("button", {
+        type: "button", class: "word" + (end ? " end" : "") + (unknown.has(index) ? " unknown" : ""),
+        tabindex: index ? -1 : 0, "data-side": side, "data-index": index,
+        title: end ? "end of the sentence" : unknown.has(index) ? "not in the vocabulary" : null,
+      }, element("bdi", {}, text), element("span", { class: "value", "aria-hidden": "true" }));
+      return button;
+    });
+    const language = languageName(shown.languages[side === "source" ? 0 : 1]);
+    const label = side === "target" && shown.targetKind ? `${language}, ${shown.targetKind}` : language;
+    const words = element("div", { class: "words", role: "group", dir: rightToLeft(texts) ? "rtl" : "ltr",
+      "aria-label": `${side} words` }, ...buttons);
+    const name = element("span", { class: "row-label" }, label);
+    return { buttons, row: element("div", { class: `row ${side}` }, name, words) };
+  }
+
+  /** Sizes depend on the window: called when the card is in the page and when its width changes. */
+  layout() {
+    if (this.shown.note) return;
+    const { source, target } = this.shown;
+    const width = this.root.clientWidth - 42;
+    const beside = width >= 700 && source.texts.length <= 26;
+    this.body.classList.toggle("stacked", !beside);
+    this.drawMap(beside ? width * 0.46 : width);
+    this.paint(this.side, this.index, this.other);
+  }
+
+  drawMap(available) {
+    const { source, target, weights, label } = this.shown;
+    const [rows, columns] = [target.texts.length, source.texts.length];
+    const fit = labels(target.texts, 120), top = labels(source.texts, 110);
+    const cell = Math.max(12, Math.min(24, Math.floor((available - fit.size - 14) / columns)));
+    const [left, above] = [fit.size + 8, top.size + 8];
+    const [width, height] = [left + Math.max(columns * cell + 2, 128), above + rows * cell + 30];
+    const svg = drawn("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", class: cell < 15 ? "dense" : "",
+      "aria-label": `Heatmap of ${label}: a row for each target word, a column for each source word` });
+    svg.append(drawn("rect", { class: "back", x: left, y: above, width: columns * cell, height: rows * cell }));
+    weights.forEach((row, t) => row.forEach((weight, j) => {
+      if (weight < LEAST / 2) return;
+      const opacity = shadeOf(weight, this.greatest).toFixed(3);
+      svg.append(drawn("rect", { class: "cell", x: left + j * cell, y: above + t * cell, width: cell, height: cell,
+        "fill-opacity": opacity, "data-row": t, "data-column": j }));
+    }));
+    let lines = "";
+    for (let j = 0; j <= columns; j++) lines += `M${left + j * cell} ${above}v${rows * cell}`;
+    for (let t = 0; t <= rows; t++) lines += `M${left} ${above + t * cell}h${columns * cell}`;
+    svg.append(drawn("path", { class: "grid", d: lines }));
+    this.labels = { source: [], target: [] };
+    top.texts.forEach((text, j) => {
+      const [x, y] = [left + (j + 0.5) * cell + 4, above - 6];
+      const end = j === columns - 1 ? "end" : "";
+      this.labels.source.push(drawn("text", { x, y, transform: `rotate(-90 ${x} ${y})`, class: end }, text));
+    });
+    fit.texts.forEach((text, t) => {
+      const [x, y] = [left - 7, above + (t + 0.5) * cell + 4];
+      this.labels.target.push(drawn("text", { x, y, "text-anchor": "end", class: t === rows - 1 ? "end" : "" }, text));
+    });
+    this.band = drawn("rect", { class: "band", visibility: "hidden" });
+    svg.append(...this.labels.source, ...this.labels.target, this.band, this.legend(left, above + rows * cell + 12));
+    this.geometry = { cell, left, above, rows, columns };
+    const at = (event) => {
+      const box = svg.getBoundingClientRect();
+      const j = Math.floor((event.clientX - box.left - left) / cell), t = Math.floor((event.clientY - box.top - above) / cell);
+      if (j < 0 || t < 0 || j >= columns || t >= rows) return this.board.hideTip();
+      this.board.point(this, "target", t, j);
+      this.board.showTip(event, `${target.texts[t]} \u2190 ${source.texts[j]}`, weights[t][j]);
+    };
+    svg.addEventListener("pointermove", at);
+    svg.addEventListener("pointerdown", at);
+    svg.addEventListener("pointerleave", () => this.board.hideTip());
+    this.map.replaceChildren(svg);
+  }
+
+  /** The scale of the shades, with its ends. */
+  legend(x, y) {
+    const group = drawn("g", { class: "legend" });
+    const steps = 24, width = 72;
+    group.append(drawn("text", { x, y: y + 9 }, "0"));
+    for (let step = 0; step < steps; step++) {
+      group.append(drawn("rect", { class: "cell", x: x + 14 + (step * width) / steps, y: y + 1, width: width / steps,
+        height: 9, "fill-opacity": shadeOf((step + 1) / steps, 1).toFixed(3) }));
+    }
+    const greatest = this.greatest > 1.0005 ? this.greatest.toFixed(2) : "1";
+    group.append(drawn("text", { x: x + width + 20, y: y + 9 }, greatest));
+    return group;
+  }
+
+  /** Shades the other side's words by what passed between them and this one; null: nothing is active. */
+  paint(side, index, other = null) {
+    if (this.shown.note) return;
+    Object.assign(this, { side, index, other });
+    const { weights, source, target, scores } = this.shown;
+    const pinned = this.board.pinned;
+    const valid = side && index < this.shown[side].texts.length;
+    for (const name of ["source", "target"]) {
+      this.words[name].buttons.forEach((button, number) => {
+        const active = valid && name === side && number === index;
+        const weight = valid && name !== side ? (side === "target" ? weights[index][number] : weights[number][index]) : 0;
+        button.classList.toggle("active", Boolean(active));
+        button.classList.toggle("pinned", Boolean(active && pinned));
+        button.setAttribute("aria-pressed", String(Boolean(active)));
+        button.style.setProperty("--shade", shadeOf(weight, this.greatest).toFixed(3));
+        button.dataset.weight = weight.toFixed(4);
+        button.lastChild.textContent = weight >= LEAST ? weight.toFixed(2) : "";
+        this.labels[name][number].classList.toggle("on", Boolean(active) || (name === "source" && number === other));
+      });
+    }
+    this.drawBand(valid ? side : null, index);
+    this.drawLinks(valid ? side : null, index);
+    this.readout.replaceChildren();
+    if (!valid) {
+      this.readout.append("Here is another translation; point at one of its words.");
+      return;
+    }
+    const others = (side === "target" ? source : target).texts;
+    const given = others.map((text, number) => ({ text, end: number === others.length - 1,
+      weight: side === "target" ? weights[index][number] : weights[number][index] }));
+    const named = (text, end) => (end ? element("i", {}, "the end") : element("b", {}, element("bdi", {}, text)));
+    const seen = given.filter((one) => one.weight >= LEAST).sort((a, b) => b.weight - a.weight);
+    const text = this.shown[side].texts[index];
+    this.readout.append(named(text, index === this.shown[side].texts.length - 1));
+    if (side === "target" && scores) {
+      this.readout.append(` (probability ${Math.exp(Math.min(0, scores[index])).toFixed(2)})`);
+    }
+    if (!seen.length) {
+      this.readout.append(side === "target" ? " looked at nothing" : " was looked at by nothing");
+      return;
+    }
+    this.readout.append(side === "target" ? " looked at " : " was looked at by ");
+    seen.slice(0, 5).forEach((one, number) => {
+      this.readout.append(number ? ", " : "", named(one.text, one.end), " ",
+        element("span", { class: "amount" }, one.weight.toFixed(2)));
+    });
+    if (seen.length > 5) this.readout.append(`, and ${seen.length - 5} more`);
+  }
+
+  drawBand(side, index) {
+    const { cell, left, above, rows, columns } = this.geometry;
+    this.band.setAttribute("visibility", side ? "visible" : "hidden");
+    if (!side) return;
+    const box = side === "target"
+      ? { x: left, y: above + index * cell, width: columns * cell, height: cell }
+      : { x: left + index * cell, y: above, width: cell, height: rows * cell };
+    for (const [name, value] of Object.entries(box)) this.band.setAttribute(name, value);
+  }
+
+  drawLinks(side, index) {
+    this.links.replaceChildren();
+    if (!side) return;
+    const frame = this.pair.getBoundingClientRect();
+    const { weights } = this.shown;
+    const count = this.words[side === "target" ? "source" : "target"].buttons.length;
+    for (let number = 0; number < count; number++) {
+      const [t, j] = side === "target" ? [index, number] : [number, index];
+      const weight = weights[t][j];
+      if (weight / this.greatest < 0.02) continue;
+      const from = this.words.source.buttons[j].getBoundingClientRect();
+      const to = this.words.target.buttons[t].getBoundingClientRect();
+      const [x, y] = [(from.left + from.right) / 2 - frame.left, from.bottom - frame.top];
+      const [u, v] = [(to.left + to.right) / 2 - frame.left, to.top - frame.top];
+      const bend = Math.max(18, (v - y) * 0.5);
+      const shade = shadeOf(weight, this.greatest);
+      this.links.append(drawn("path", { d: `M${x} ${y}C${x} ${y + bend} ${u} ${v - bend} ${u} ${v}`,
+        "stroke-width": (1 + 5 * shade).toFixed(2), "stroke-opacity": (0.12 + 0.4 * shade).toFixed(3) }));
+    }
+  }
+}
+
+const ruler = document.createElement("canvas").getContext("2d");
+
+/** Texts cut to a width in pixels, and the width of the longest. */
+function labels(texts, most) {
+  // bold, as the label of the active word is
+  ruler.font = `700 12px ${getComputedStyle(document.body).fontFamily}`;
+  const cut = texts.map((text) => {
+    const letters = Array.from(text);
+    if (ruler.measureText(text).width <= most) return text;
+    while (letters.length > 1 && ruler.measureText(letters.join("") + "\u2026").width > most) letters.pop();
+    return letters.join("") + "\u2026";
+  });
+  return { texts: cut, size: Math.ceil(Math.max(...cut.map((text) => ruler.measureText(text).width))) };
+}
+
+/** Cards that are looked at together: a source word is active in all of them, a target word where targets are equal. */
+class Board {
+  constructor(root) {
+    this.root = root;
+    this.cards = [];
+    this.active = null;
+    this.pinned = false;
+    this.tip = element("div", { class: "tip", hidden: true, role: "status" });
+    document.body.append(this.tip);
+    root.addEventListener("pointerover", (event) => {
+      const word = event.target.closest(".word");
+      if (word && event.pointerType !== "touch") this.pointWord(word);
+    });
+    root.addEventListener("focusin", (event) => {
+      const word = event.target.closest(".word");
+      if (word && word.matches(":focus-visible")) this.pointWord(word, true);
+    });
+    root.addEventListener("click", (event) => {
+      const word = event.target.closest(".word");
+      if (!word) return;
+      const again = this.pinned && word.classList.contains("active");
+      this.pinned = !again;
+      this.pointWord(word, true);
+    });
+    new ResizeObserver(() => {
+      if (this.width !== root.clientWidth) this.layout();
+    }).observe(root);
+  }
+
+  layout() {
+    this.width = this.root.clientWidth;
+    this.cards.forEach((card) => card.layout());
+  }
+
+  /** Shows cards; `keep`: the active word stays if the first card has one there. */
+  show(list, keep = false) {
+    this.hideTip();
+    this.pinned = this.pinned && keep;
+    this.cards = list.map((shown, number) => new Card(shown, this, number));
+    this.root.replaceChildren(...this.cards.map((card) => card.root));
+    const drawnCards = this.cards.filter((card) => !card.shown.note);
+    this.layout();
+    if (!drawnCards.length) return;
+    const { side = "target", index = 0, number = 0 } = (keep && this.active) || {};
+    const card = drawnCards.find((one) => one.number === number) || drawnCards[0];
+    this.activate(card, side, index < card.shown[side].texts.length ? index : 0);
+  }
+
+  pointWord(word, force = false) {
+    const card = this.cards.find((one) => one.root.contains(word));
+    this.point(card, word.dataset.side, Number(word.dataset.index), null, force);
+  }
+
+  point(card, side, index, other = null, force = false) {
+    if (this.pinned && !force) return;
+    this.activate(card, side, index, other);
+  }
+
+  activate(card, side, index, other = null) {
+    this.active = { side, index, number: card.number };
+    const same = (one) => one === card || side === "source" || one.shown.targetKey === card.shown.targetKey;
+    for (const one of this.cards) {
+      if (one.shown.note) continue;
+      if (same(one)) one.paint(side, index, other);
+      else one.paint(null, 0);
+    }
+    for (const name of ["source", "target"]) {
+      card.words[name].buttons.forEach((button, number) => {
+        button.tabIndex = (name === side ? number === index : number === 0) ? 0 : -1;
+      });
+    }
+  }
+
+  /** The next word on the active side, and the keyboard's focus on it. */
+  move(step) {
+    const { side, index, number } = this.active || { side: "target", index: -1, number: 0 };
+    const card = this.cards[number];
+    if (!card || card.shown.note) return;
+    const buttons = card.words[side].buttons;
+    const next = Math.min(Math.max(index + step, 0), buttons.length - 1);
+    this.activate(card, side, next);
+    buttons[next].focus({ focusVisible: true });
+  }
+
+  /** From the source to the target, or back, to the word of greatest weight. */
+  cross() {
+    if (!this.active) return;
+    const { side, index, number } = this.active;
+    const card = this.cards[number];
+    const { weights } = card.shown;
+    const given = side === "target" ? Array.from(weights[index]) : weights.map((row) => row[index]);
+    const to = side === "target" ? "source" : "target";
+    const best = given.indexOf(Math.max(...given));
+    this.activate(card, to, best);
+    card.words[to].buttons[best].focus({ focusVisible: true });
+  }
+
+  release() {
+    this.pinned = false;
+    if (this.active) this.activate(this.cards[this.active.number], this.active.side, this.active.index);
+  }
+
+  showTip(event, text, weight) {
+    this.tip.replaceChildren(element("bdi", {}, text), element("span", { class: "amount" }, weight.toFixed(3)));
+    this.tip.hidden = false;
+    const box = this.tip.getBoundingClientRect();
+    const left = Math.min(event.clientX + 14, window.innerWidth - box.width - 8);
+    const top = event.clientY - box.height - 12 < 4 ? event.clientY + 18 : event.clientY - box.height - 12;
+    this.tip.style.left = `${Math.max(4, left)}px`;
+    this.tip.style.top = `${top}px`;
+  }
+
+  hideTip() {
+    this.tip.hidden = true;
+  }
+}
+
+/** Radio buttons in a row; `change` gets the value. */
+function choice(legend, name, values, current, change) {
+  const choices = values.map(([value, text]) => {
+    const input = element("input", { type: "radio", name, value });
+    input.checked = value === current;
+    input.addEventListener("change", () => change(value));
+    return element("label", {}, input, text);
+  });
+  return element("fieldset", { class: "switch" }, element("legend", {}, legend),
+    element("div", { class: "choices" }, ...choices));
+}

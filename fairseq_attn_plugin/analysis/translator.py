@@ -1,0 +1,209 @@
+"""A trained model as a function from a sentence to its translations, with the attention of each.
+
+    from fairseq_attn_plugin.analysis.translator import Translator
+
+    translate = Translator("data", "checkpoint_best.pt", bpe_codes="codes", tokenizer="moses")
+    best = translate("Ein Hund schläft.")[0]
+    best.text, best.record.target_words, best.record.word_attention()
+
+A text goes the way that it goes in fairseq-interactive: tokeniser, subwords, dictionary, beam search, and back.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from argparse import Namespace
+from pathlib import Path
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+
+import numpy as np
+import torch
+from fairseq import utils
+from torch import Tensor
+
+from fairseq_attn_plugin.errors import OptionError
+
+from .alignment import BPE_MARK
+from .records import Record
+from .subword_links import PIECE_MARK, spell
+from .teacher_alignments import load_teacher
+
+__all__ = ["CASES", "TOKENIZERS", "Translation", "Translator"]
+
+TOKENIZERS = ("moses", "nltk", "space")  # that fairseq has
+CASES = ("auto", "lower", "keep")
+
+
+class Translation(NamedTuple):
+    """One hypothesis of the beam."""
+
+    text: str  # as one would write it: words, detokenised if there is a tokeniser
+    score: float  # the beam's: mean natural log probability, times penalties
+    record: Record  # tokens, attention, log probabilities
+    unknown: List[int]  # places of the source tokens that are not in the vocabulary
+
+
+class Translator:
+    """Callable: see :meth:`translate`. One sentence is translated at a time, whatever threads ask.
+
+    Args:
+        data: folder of fairseq-preprocess; its dictionaries are read
+        path: checkpoint, or several with colons between them
+        beam: width of the search
+        lenpen, coverage_penalty: as in fairseq-interactive
+        bpe_codes: file of subword-nmt, by which words are split
+        sentencepiece_model: or a model of SentencePiece
+        tokenizer: one of ``TOKENIZERS``, before that
+        moses_options: ``no_dash_splits`` and ``no_escape``, as in fairseq-interactive
+        case: ``lower``: what is typed is lower-cased; ``keep``; ``auto``: lower-cased if no word of the source's
+            dictionary has a capital letter
+        overrides: options of the models, as in fairseq-generate
+        cpu: do not use a GPU
+
+    Raises:
+        OptionError: a file is missing or damaged, or the model returns no attention
+    """
+
+    def __init__(
+        self,
+        data: str,
+        path: str,
+        beam: int = 5,
+        lenpen: float = 1.0,
+        coverage_penalty: float = 0.0,
+        bpe_codes: Optional[str] = None,
+        sentencepiece_model: Optional[str] = None,
+        tokenizer: Optional[str] = None,
+        moses_options: Optional[Dict[str, bool]] = None,
+        case: str = "auto",
+        overrides: Optional[Dict[str, Any]] = None,
+        cpu: bool = False,
+    ):
+        if bpe_codes and sentencepiece_model:
+            raise OptionError("--bpe-codes, --sentencepiece-model: give one of them, not both")
+        for option, file in (("--bpe-codes", bpe_codes), ("--sentencepiece-model", sentencepiece_model)):
+            if file and not Path(file).is_file():
+                raise OptionError(f"{option} {file}: there is no such file")
+        if beam < 1:
+            raise OptionError(f"--beam {beam}: must be at least 1")
+        logging.getLogger("fairseq").setLevel(logging.WARNING)
+        teacher = load_teacher(data, path, overrides, cpu)
+        self.models, self.task, self.path, self.beam = teacher.models, teacher.task, path, beam
+        self.languages: Tuple[str, str] = teacher.languages
+        settings = Namespace(beam=beam, lenpen=lenpen, coverage_penalty=coverage_penalty, print_alignment=None)
+        for model in self.models:
+            # attention is wanted whether or not alignments are printed
+            model.prepare_for_inference_(Namespace(generation=Namespace(beam=beam, print_alignment="soft")))
+        self._generator = self.task.build_generator(self.models, settings)
+        self._tokenizer = self._build_tokenizer(tokenizer, moses_options or {})
+        self._bpe = self._build_bpe(bpe_codes, sentencepiece_model)
+        symbols = self.task.source_dictionary.symbols[self.task.source_dictionary.nspecial :]
+        self.subwords = _subwords(symbols)
+        self.lowercase = case == "lower" or (case == "auto" and not any(map(_has_capital, symbols)))
+        self.segments = self._bpe is not None or self.subwords == "none"  # words are what a user types
+        limits = utils.resolve_max_positions(
+            self.task.max_positions(), *(model.max_positions() for model in self.models)
+        )
+        self._longest = limits[0] if isinstance(limits, tuple) else limits
+        self._lock = threading.Lock()
+        # a model that returns no attention is better known now than at the first sentence
+        self._search([torch.tensor([self.task.source_dictionary.nspecial, self.task.source_dictionary.eos()])])
+
+    def __call__(self, text: str, nbest: int = 1) -> List[Translation]:
+        return self.translate(text, nbest)
+
+    def translate(self, text: str, nbest: int = 1) -> List[Translation]:
+        """The ``nbest`` best translations of a sentence, best first; fewer if the beam has no more.
+
+        Raises ``OptionError`` if there is no word in ``text``, if it is too long for the model, or if ``nbest`` is less
+        than 1 or more than the beam is wide.
+        """
+        if not 1 <= nbest <= self.beam:
+            raise OptionError(f"--nbest {nbest}: must be from 1 to {self.beam}, the width of the beam")
+        tokens, ids = self.encode(text)
+        if not tokens:
+            raise OptionError("there is no word to translate")
+        if self._longest is not None and len(ids) > self._longest:
+            raise OptionError(
+                f"the sentence is too long: {len(ids) - 1} subwords, the model takes at most {self._longest - 1}"
+            )
+        with self._lock:
+            source, hypotheses = self._search([ids])
+        unknown_index = self.task.source_dictionary.unk()
+        if len(source) != len(tokens) + 1:  # the task has added tokens of its own
+            tokens = [self.task.source_dictionary[index] for index in source[:-1]]
+        unknown = [place for place, index in enumerate(source[:-1]) if index == unknown_index]
+        return [self._translation(tokens, unknown, one) for one in hypotheses[:nbest]]
+
+    def encode(self, text: str) -> Tuple[List[str], Tensor]:
+        """The tokens of a text as it is given to the model, and their numbers, with the end of the sentence."""
+        # a line end is no more than a blank, and no other character of control is a word
+        line = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
+        if self.lowercase:
+            line = line.lower()
+        ids, _ = self.task.get_interactive_tokens_and_lengths([line], self._encode)
+        return self._encode(line).split(), ids[0]
+
+    def _encode(self, line: str) -> str:
+        if self._tokenizer is not None:
+            line = self._tokenizer.encode(line)
+        return line if self._bpe is None else self._bpe.encode(line)
+
+    @torch.no_grad()
+    def _search(self, ids: List[Tensor]) -> Tuple[List[int], List[Dict[str, Any]]]:
+        """The tokens that the model read and its hypotheses, best first."""
+        dataset = self.task.build_dataset_for_inference(ids, [len(one) for one in ids])
+        sample = dataset.collater([dataset[0]])
+        if next(self.models[0].parameters()).is_cuda:
+            sample = utils.move_to_cuda(sample)
+        (hypotheses,) = self.task.inference_step(self._generator, self.models, sample)
+        source = sample["net_input"]["src_tokens"][0].tolist()
+        for one in hypotheses:
+            shape = (len(source), len(one["tokens"]))
+            if one["attention"] is None or tuple(one["attention"].shape) != shape:
+                raise OptionError(
+                    f"--path {self.path}: a {type(self.models[0]).__name__} returns no attention of source words for "
+                    "target words; take a model with attention, such as lstm_soft"
+                )
+        return source, hypotheses
+
+    def _translation(self, source: List[str], unknown: List[int], hypothesis: Dict[str, Any]) -> Translation:
+        target = [self.task.target_dictionary[index] for index in hypothesis["tokens"].tolist()[:-1]]
+        weights = hypothesis["attention"].t().float().cpu().numpy().astype(np.float64)
+        scores = hypothesis["positional_scores"].tolist()
+        record = Record(0, source, target, {"attention": weights}, scores, self.subwords)
+        text = " ".join(spell(target, self.subwords))
+        if self._tokenizer is not None:
+            text = self._tokenizer.decode(text)
+        return Translation(text, float(hypothesis["score"]), record, unknown)
+
+    def _build_tokenizer(self, name: Optional[str], options: Dict[str, bool]) -> Any:
+        if name is not None and name not in TOKENIZERS:
+            raise OptionError(f"--tokenizer {name}: must be one of {', '.join(TOKENIZERS)}")
+        values = {f"moses_{option}": value for option, value in options.items()}
+        source, target = self.languages
+        return self.task.build_tokenizer(Namespace(tokenizer=name, source_lang=source, target_lang=target, **values))
+
+    def _build_bpe(self, codes: Optional[str], model: Optional[str]) -> Any:
+        name = "subword_nmt" if codes else "sentencepiece" if model else None
+        option = f"--bpe-codes {codes}" if codes else f"--sentencepiece-model {model}"
+        try:
+            bpe = self.task.build_bpe(Namespace(bpe=name, bpe_codes=codes, sentencepiece_model=model))
+        except (OSError, RuntimeError, ValueError, SystemExit) as error:  # subword-nmt ends the process
+            kind = "subword-nmt" if codes else "SentencePiece"
+            raise OptionError(f"{option}: is no file of {kind}: {error}") from None
+        if codes:
+            # a piece that the model does not know is split further, as with subword-nmt's --vocabulary
+            bpe.bpe.vocab = set(self.task.source_dictionary.symbols)
+        return bpe
+
+
+def _has_capital(symbol: str) -> bool:
+    return symbol != symbol.lower() and not symbol.startswith("madeupword")
+
+
+def _subwords(symbols: List[str]) -> str:
+    if any(symbol.startswith(PIECE_MARK) for symbol in symbols):
+        return "sentencepiece"
+    return "bpe" if any(symbol.endswith(BPE_MARK) for symbol in symbols) else "none"

@@ -1,0 +1,107 @@
+"""Pages in a headless Chromium, driven through selenium; a test that needs one says so loudly where there is none."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any, Iterator, List
+
+import pytest
+
+FLAGS = (
+    "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync --window-size=1280,900"
+).split()
+
+
+def start(folder: Path) -> Any:
+    """A driver with a profile of its own in ``folder``; skips the test if there is no browser to drive."""
+    try:
+        from selenium import webdriver
+        from selenium.webdriver.chrome.service import Service
+    except ImportError:
+        pytest.skip("NO BROWSER TEST: selenium is missing; pip install 'fairseq_attn_plugin[dev]'")
+    browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    driver = shutil.which("chromedriver")
+    if browser is None or driver is None:
+        pytest.skip("NO BROWSER TEST: Chromium and chromedriver are missing")
+    options = webdriver.ChromeOptions()
+    options.binary_location = browser
+    for flag in [*FLAGS, f"--user-data-dir={folder}"]:
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    return webdriver.Chrome(options=options, service=Service(driver))
+
+
+class Page:
+    """A page that is open, and short ways to ask it."""
+
+    def __init__(self, driver: Any):
+        self.driver = driver
+
+    def open(self, address: str) -> None:
+        self.driver.get("about:blank")
+        self.problems()  # what was there before is no problem of this page
+        self.requests()
+        self.driver.get(address)
+
+    def all(self, selector: str) -> List[Any]:
+        return self.driver.find_elements("css selector", selector)
+
+    def one(self, selector: str) -> Any:
+        return self.driver.find_element("css selector", selector)
+
+    def texts(self, selector: str) -> List[str]:
+        return self.script(
+            "return [...document.querySelectorAll(arguments[0])].map((one) => one.textContent)", selector
+        )
+
+    def shown(self, selector: str) -> List[Any]:
+        return [one for one in self.all(selector) if one.is_displayed()]
+
+    def script(self, text: str, *arguments: Any) -> Any:
+        return self.driver.execute_script(text, *arguments)
+
+    def wait(self, text: str, seconds: float = 30) -> None:
+        """Until a script gives true; fails if it does not."""
+        from selenium.webdriver.support.ui import WebDriverWait
+
+        WebDriverWait(self.driver, seconds, poll_frequency=0.05).until(lambda driver: driver.execute_script(text))
+
+    def hover(self, target: Any) -> None:
+        self.script("arguments[0].scrollIntoView({block: 'center'})", target)
+        self._chain().move_to_element(target).perform()
+
+    def press(self, *keys: str) -> None:
+        chain = self._chain()
+        for key in keys:
+            chain = chain.send_keys(key)
+        chain.perform()
+
+    def _chain(self) -> Any:
+        from selenium.webdriver import ActionChains
+
+        return ActionChains(self.driver, duration=0)
+
+    def resize(self, width: int, height: int) -> None:
+        """The size of the page itself, narrower than any window if need be."""
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+
+    def problems(self) -> List[str]:
+        """What was written to the console as a warning or an error since the last call."""
+        return [entry["message"] for entry in self.driver.get_log("browser") if entry["level"] in ("WARNING", "SEVERE")]
+
+    def requests(self) -> List[str]:
+        """The addresses that were asked for since the last call, data in the page itself left out."""
+        messages = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
+        sent = [one["params"]["request"]["url"] for one in messages if one["method"] == "Network.requestWillBeSent"]
+        return [address for address in sent if not address.startswith(("data:", "about:"))]
+
+
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    """What a fixture yields: one browser for all tests of a file."""
+    driver = start(tmp_path_factory.mktemp("browser"))
+    try:
+        yield Page(driver)
+    finally:
+        driver.quit()
