@@ -232,7 +232,7 @@ def test_goes_on_where_it_stopped_and_names_what_differs(tiny_data, checkpoint, 
     assert open_records(out).label == "other"
 
 
-def test_text_gives_what_the_split_gives(tiny_data, checkpoint, tmp_path):
+def test_text_gives_what_the_split_gives(tiny_data, checkpoint, tmp_path, capsys):
     """With BPE merges that join everything again, text comes to the same tokens as the binarised split."""
     teacher = load_teacher(str(tiny_data), str(checkpoint), cpu=True)
     text = tiny_data.parent / "text"
@@ -247,9 +247,10 @@ def test_text_gives_what_the_split_gives(tiny_data, checkpoint, tmp_path):
         np.testing.assert_allclose(one.attention, other.attention, atol=1e-5)  # five digits are written
     cli.main(
         ["extract", str(tiny_data), "--path", str(checkpoint), "--cpu", "--out", str(tmp_path / "bpe.jsonl")]
-        + ["--source-text", str(text / "test.xx"), "--bpe-codes", str(tmp_path / "codes"), "--lowercase", "--moses"]
-        + ["--subwords", "bpe", "--beam", "1"]
+        + ["--source-text", str(text / "test.xx"), "--bpe-codes", str(tmp_path / "codes"), "--case", "lower"]
+        + ["--tokenizer", "moses", "--subwords", "bpe", "--beam", "1"]
     )
+    assert "source tokens are not in the vocabulary: was the text" in capsys.readouterr().out
     records = list(open_records(tmp_path / "bpe.jsonl"))
     lines = (text / "test.xx").read_text().splitlines()
     assert [" ".join(record.source_words) for record in records] == lines
@@ -273,9 +274,9 @@ def test_mistakes_are_one_line(tiny_data, checkpoint, tmp_path):
         (["--source-text", str(tmp_path / "empty"), "--beam", "1"], "has no sentence"),
         (["--source-text", str(tmp_path / "none"), "--beam", "1"], "none: cannot be read: No such file"),
         (["--source-text", str(tmp_path), "--beam", "1"], "must be a file; it is read twice"),
-        ([*source, "--beam", "1", "--bpe-codes", str(tmp_path / "none")], "--bpe-codes .*none: cannot be read"),
-        ([*source, "--beam", "1", "--sentencepiece", str(tmp_path / "in")], "is no SentencePiece model"),
-        ([*source, "--beam", "1", "--bpe-codes", "a", "--sentencepiece", "b"], "choose one of the two"),
+        ([*source, "--beam", "1", "--bpe-codes", str(tmp_path / "none")], "--bpe-codes .*none: there is no such file"),
+        ([*source, "--beam", "1", "--sentencepiece-model", str(tmp_path / "in")], "is no file of SentencePiece"),
+        ([*source, "--beam", "1", "--bpe-codes", "a", "--sentencepiece-model", "b"], "give one of them, not both"),
     ]:
         with pytest.raises(OptionError, match=message) as caught:
             cli.main(

@@ -1,95 +1,139 @@
-"""From a line of text to the tokens that a model was trained on."""
+"""From a line of text to the tokens that a model was trained on, as fairseq-interactive goes, and back."""
 
 from __future__ import annotations
 
 import argparse
-from typing import Any, Callable, List, Optional
+from argparse import Namespace
+from pathlib import Path
+from typing import Any, Dict, List, Optional
 
 from fairseq_attn_plugin.errors import OptionError
 
-__all__ = ["Segmenter", "add_text_options", "segmenter_of"]
+from .alignment import BPE_MARK
+from .subword_links import PIECE_MARK
+
+__all__ = ["CASES", "TOKENIZERS", "Segmenter", "add_text_options", "subwords_of", "text_options"]
+
+TOKENIZERS = ("moses", "nltk", "space")  # that fairseq has
+CASES = ("auto", "lower", "keep")
 
 
-def add_text_options(parser: argparse.ArgumentParser) -> None:
-    """How text was prepared before training; nothing of it is needed for text that is prepared already."""
-    group = parser.add_argument_group("how text becomes tokens")
-    group.add_argument("--moses", action="store_true", help="tokenise as Moses does (sacremoses)")
-    group.add_argument("--lowercase", action="store_true", help="lower-case")
-    group.add_argument("--bpe-codes", metavar="FILE", help="merges of subword-nmt, of both languages or the source's")
-    group.add_argument("--target-bpe-codes", metavar="FILE", help="those of the target's (default: --bpe-codes)")
-    group.add_argument("--sentencepiece", metavar="FILE", help="SentencePiece model, of both languages or the source's")
-    group.add_argument("--target-sentencepiece", metavar="FILE", help="that of the target (default: --sentencepiece)")
+def add_text_options(parser: argparse.ArgumentParser) -> Any:
+    """How text is prepared before a model reads it; returns the group of options."""
+    text = parser.add_argument_group("what is done to text; nothing of it is needed where it was done already")
+    text.add_argument("--tokenizer", choices=TOKENIZERS, help="(default: words are there with blanks between them)")
+    text.add_argument("--moses-no-dash-splits", action="store_true", help="moses: leave words with dashes whole")
+    text.add_argument("--moses-no-escape", action="store_true", help="moses: leave quotes and & as they are")
+    text.add_argument("--bpe-codes", metavar="FILE", help="subword-nmt: its codes")
+    text.add_argument("--sentencepiece-model", metavar="FILE", help="SentencePiece: its model")
+    text.add_argument(
+        "--case",
+        choices=CASES,
+        default="auto",
+        help="auto: lower-case if no word of the vocabulary has a capital letter (default)",
+    )
+    return text
 
 
-def segmenter_of(args: argparse.Namespace, language: str, dictionary: Any, target: bool = False) -> Segmenter:
-    """The segmenter that the options of :func:`add_text_options` ask for."""
-    codes, option = args.bpe_codes, "--bpe-codes"
-    pieces, piece_option = args.sentencepiece, "--sentencepiece"
-    if target and args.target_bpe_codes:
-        codes, option = args.target_bpe_codes, "--target-bpe-codes"
-    if target and args.target_sentencepiece:
-        pieces, piece_option = args.target_sentencepiece, "--target-sentencepiece"
-    if codes and pieces:
-        raise OptionError(f"{option} {codes} and {piece_option} {pieces}: choose one of the two")
-    merge: Optional[Callable[[str], List[str]]] = None
-    if codes:
-        merge = _bpe(codes, option, dictionary)
-    elif pieces:
-        merge = _sentencepiece(pieces, piece_option)
-    return Segmenter(language if args.moses else None, args.lowercase, merge)
+def text_options(args: Namespace) -> Dict[str, Any]:
+    """What :class:`Segmenter` is told by the options of :func:`add_text_options`."""
+    return {
+        "bpe_codes": args.bpe_codes,
+        "sentencepiece_model": args.sentencepiece_model,
+        "tokenizer": args.tokenizer,
+        "moses_options": {"no_dash_splits": args.moses_no_dash_splits, "no_escape": args.moses_no_escape},
+        "case": args.case,
+    }
+
+
+def subwords_of(dictionary: Any) -> str:
+    """How the words of a vocabulary were split: ``bpe``, ``sentencepiece`` or ``none``, by its marks."""
+    symbols = dictionary.symbols[dictionary.nspecial :]
+    if any(symbol.startswith(PIECE_MARK) for symbol in symbols):
+        return "sentencepiece"
+    return "bpe" if any(symbol.endswith(BPE_MARK) for symbol in symbols) else "none"
 
 
 class Segmenter:
-    """Text to tokens: Moses' tokeniser, lower-casing, subwords, each where it is wanted.
+    """Case, tokeniser and subwords of one language.
 
     Args:
-        moses: language of the tokeniser, or None for text that is tokenised already
-        lowercase: whether to lower-case
-        subwords: a tokenised line to its pieces, or None for words
+        dictionary: of the model; BPE pieces that it does not have are split further, as with subword-nmt's
+            ``--vocabulary``
+        language: of the text, for the tokeniser
+        detokenize: language that :meth:`decode` writes (default: the same)
+        bpe_codes: file of subword-nmt, by which words are split
+        sentencepiece_model: or a model of SentencePiece
+        tokenizer: one of ``TOKENIZERS``, before that
+        moses_options: ``no_dash_splits`` and ``no_escape``, as in fairseq-interactive
+        case: ``lower``; ``keep``; ``auto``: lower-cased if no word of the dictionary has a capital letter
+        prefix: of the names of the options in messages, such as ``target-``
+
+    Raises:
+        OptionError: a file is missing or is not what it should be
     """
 
     def __init__(
         self,
-        moses: Optional[str] = None,
-        lowercase: bool = False,
-        subwords: Optional[Callable[[str], List[str]]] = None,
+        dictionary: Any,
+        language: str,
+        detokenize: Optional[str] = None,
+        bpe_codes: Optional[str] = None,
+        sentencepiece_model: Optional[str] = None,
+        tokenizer: Optional[str] = None,
+        moses_options: Optional[Dict[str, bool]] = None,
+        case: str = "auto",
+        prefix: str = "",
     ):
-        self.lowercase, self.subwords = lowercase, subwords
-        self.tokenize: Optional[Callable[[str], str]] = None
-        if moses is not None:
-            from sacremoses import MosesTokenizer
+        options = f"--{prefix}bpe-codes", f"--{prefix}sentencepiece-model"
+        if bpe_codes and sentencepiece_model:
+            raise OptionError(f"{options[0]}, {options[1]}: give one of them, not both")
+        for option, file in zip(options, (bpe_codes, sentencepiece_model)):
+            if file and not Path(file).is_file():
+                raise OptionError(f"{option} {file}: there is no such file")
+        if tokenizer is not None and tokenizer not in TOKENIZERS:
+            raise OptionError(f"--tokenizer {tokenizer}: must be one of {', '.join(TOKENIZERS)}")
+        from fairseq.data import encoders
 
-            tokenizer = MosesTokenizer(lang=moses)
-            self.tokenize = lambda line: str(tokenizer.tokenize(line, return_str=True, escape=False))
+        values = {f"moses_{option}": value for option, value in (moses_options or {}).items()}
+        languages = {"source_lang": language, "target_lang": detokenize or language}
+        self._tokenizer = encoders.build_tokenizer(Namespace(tokenizer=tokenizer, **languages, **values))
+        self._bpe: Any = None
+        if bpe_codes:
+            self._bpe = _build("subword_nmt", f"{options[0]} {bpe_codes}: is no file of subword-nmt", bpe_codes)
+            self._bpe.bpe.vocab = set(dictionary.symbols)
+        elif sentencepiece_model:
+            about = f"{options[1]} {sentencepiece_model}: is no file of SentencePiece"
+            self._bpe = _build("sentencepiece", about, sentencepiece_model)
+        symbols = dictionary.symbols[dictionary.nspecial :]
+        self.lowercase = case == "lower" or (case == "auto" and not any(map(_has_capital, symbols)))
+        # words, as they are typed, become what the model reads
+        self.segments = self._bpe is not None or subwords_of(dictionary) == "none"
 
     def __call__(self, line: str) -> List[str]:
-        line = line.strip()
-        if self.tokenize is not None:
-            line = self.tokenize(line)
+        return self.encode(line).split()
+
+    def encode(self, line: str) -> str:
+        """The tokens of a line, with blanks between them."""
         if self.lowercase:
             line = line.lower()
-        return line.split() if self.subwords is None else self.subwords(line)
+        if self._tokenizer is not None:
+            line = self._tokenizer.encode(line)
+        return line.strip() if self._bpe is None else self._bpe.encode(line)
+
+    def decode(self, words: str) -> str:
+        """Words with blanks between them as one would write them."""
+        return words if self._tokenizer is None else self._tokenizer.decode(words)
 
 
-def _bpe(path: str, option: str, dictionary: Any) -> Callable[[str], List[str]]:
-    """Pieces that the model does not know are split further, as with subword-nmt's ``--vocabulary``."""
-    from subword_nmt.apply_bpe import BPE
-
-    try:
-        with open(path, encoding="utf-8") as stream:
-            merges = BPE(stream, vocab=set(dictionary.symbols))
-    except (OSError, UnicodeDecodeError) as error:
-        raise OptionError(f"{option} {path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    except (SystemExit, ValueError, IndexError):
-        raise OptionError(f"{option} {path}: is no file of subword-nmt learn-bpe") from None
-    return lambda line: merges.process_line(line).split()
-
-
-def _sentencepiece(path: str, option: str) -> Callable[[str], List[str]]:
-    from sentencepiece import SentencePieceProcessor
+def _build(name: str, about: str, file: str) -> Any:
+    from fairseq.data import encoders
 
     try:
-        pieces = SentencePieceProcessor(model_file=path)
-    except (OSError, RuntimeError) as error:
-        raise OptionError(f"{option} {path}: is no SentencePiece model: {' '.join(str(error).split())}") from None
-    return lambda line: list(pieces.encode(line, out_type=str))
+        return encoders.build_bpe(Namespace(bpe=name, bpe_codes=file, sentencepiece_model=file))
+    except (OSError, RuntimeError, ValueError, SystemExit) as error:  # subword-nmt ends the process
+        raise OptionError(f"{about}: {' '.join(str(error).split())}") from None
+
+
+def _has_capital(symbol: str) -> bool:
+    return symbol != symbol.lower() and not symbol.startswith("madeupword")

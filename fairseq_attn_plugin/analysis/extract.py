@@ -21,7 +21,7 @@ import logging
 import os
 from itertools import islice
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 from fairseq import utils
@@ -32,9 +32,9 @@ from fairseq_attn_plugin._overrides import parse_overrides
 from fairseq_attn_plugin.errors import OptionError
 
 from ._forced import force, weight_names
-from ._segment import Segmenter, add_text_options, segmenter_of
+from ._segment import Segmenter, add_text_options, subwords_of, text_options
 from .records import Header, PathLike, Record, RecordWriter, open_records, partial_path
-from .subword_links import PIECE_MARK, SUBWORDS, spell
+from .subword_links import SUBWORDS, spell
 from .teacher_alignments import Teacher, add_teacher_options, load_split, load_teacher
 
 __all__ = [
@@ -48,6 +48,7 @@ __all__ = [
     "subwords_of",
 ]
 
+MANY = 0.1  # more unknown words than this share are no accident
 BLOCK = 1000  # sentences that are sorted by length together, and in memory at a time
 
 
@@ -93,12 +94,15 @@ class TextSentences:
         teacher: Teacher,
         source: str,
         target: Optional[str] = None,
-        segment_source: Optional[Segmenter] = None,
-        segment_target: Optional[Segmenter] = None,
+        segment_source: Callable[[str], List[str]] = str.split,
+        segment_target: Callable[[str], List[str]] = str.split,
     ):
-        """Raises ``OptionError`` if a file cannot be read or the two have different numbers of lines."""
+        """Lines become tokens by ``segment_source`` and ``segment_target``, such as a :class:`.Segmenter`.
+
+        Raises ``OptionError`` if a file cannot be read or the two have different numbers of lines."""
         self.teacher, self.paths, self.name = teacher, (source, target), Path(source).name
-        self.segmenters = (segment_source or Segmenter(), segment_target or Segmenter())
+        self.segmenters = (segment_source, segment_target)
+        self.tokens = self.unknown = 0  # of the source, as far as it was read
         self.length = _lines(source, "--source-text")
         if target is not None:
             other = _lines(target, "--target-text")
@@ -119,6 +123,8 @@ class TextSentences:
                     next(islice(other, start, start), None)
                 words = self.segmenters[0](line)
                 ids = _encode(self.teacher.task.source_dictionary, words)
+                self.tokens += len(words)
+                self.unknown += int(ids.eq(self.teacher.task.source_dictionary.unk()).sum())
                 if target is None:
                     yield Sentence(number, ids, None, words, None)
                 else:
@@ -142,14 +148,6 @@ def _encode(dictionary: Any, tokens: List[str]) -> Tensor:
 
 def _symbols(ids: Tensor, dictionary: Any) -> List[str]:
     return [dictionary[index] for index in ids.tolist() if index != dictionary.eos()]
-
-
-def subwords_of(dictionary: Any) -> str:
-    """How the words of a vocabulary were split: ``bpe``, ``sentencepiece`` or ``none``, by its marks."""
-    symbols = dictionary.symbols[dictionary.nspecial :]
-    if any(symbol.endswith("@@") for symbol in symbols):
-        return "bpe"
-    return "sentencepiece" if any(symbol.startswith(PIECE_MARK) for symbol in symbols) else "none"
 
 
 def extract(
@@ -420,7 +418,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--subwords", choices=SUBWORDS, help="how words were split (default: seen from the vocabulary)")
     parser.add_argument("--max-tokens", type=int, default=4000, metavar="N", help="subwords in a batch (default: 4000)")
     parser.add_argument("--overwrite", action="store_true", help="replace FILE, and what an interrupted run left of it")
-    add_text_options(parser)
+    text = add_text_options(parser)
+    text.add_argument("--target-bpe-codes", metavar="FILE", help="of --target-text (default: --bpe-codes)")
+    text.add_argument("--target-sentencepiece-model", metavar="FILE", help="(default: --sentencepiece-model)")
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -445,26 +445,28 @@ def _check(args: argparse.Namespace) -> None:
         raise OptionError(f"--out {args.out}: there is no folder {folder}")
 
 
+def _segmenters(args: argparse.Namespace, teacher: Teacher) -> List[Segmenter]:
+    options, (source, target) = text_options(args), teacher.languages
+    segmenters = [Segmenter(teacher.task.source_dictionary, source, **options)]
+    theirs = {"bpe_codes": args.target_bpe_codes, "sentencepiece_model": args.target_sentencepiece_model}
+    if any(theirs.values()):
+        options.update(theirs, prefix="target-")
+    return [*segmenters, Segmenter(teacher.task.target_dictionary, target, **options)]
+
+
 def run(args: argparse.Namespace) -> None:
     _check(args)
     logging.getLogger("fairseq").setLevel(logging.WARNING)
     teacher = load_teacher(args.data, args.path, parse_overrides(args.model_overrides), args.cpu)
     sentences: Any
     if args.source_text:
-        languages, task = teacher.languages, teacher.task
-        sentences = TextSentences(
-            teacher,
-            args.source_text,
-            args.target_text,
-            segmenter_of(args, languages[0], task.source_dictionary),
-            segmenter_of(args, languages[1], task.target_dictionary, target=True),
-        )
+        sentences = TextSentences(teacher, args.source_text, args.target_text, *_segmenters(args, teacher))
     else:
         sentences = SplitSentences(teacher, args.gen_subset or "test", references=args.beam is None)
     generation = {}
     if args.beam is not None:
         generation = {"lenpen": args.lenpen, "max_len_a": args.max_len_a, "max_len_b": args.max_len_b}
-    texts = {"moses": args.moses, "lowercase": args.lowercase} if args.source_text else {}
+    texts = text_options(args) if args.source_text else {}
     overrides = parse_overrides(args.model_overrides)
     header = describe(
         teacher,
@@ -497,3 +499,8 @@ def run(args: argparse.Namespace) -> None:
         + (f", {done.resumed} of them of an interrupted run" if done.resumed else "")
         + (f"; {done.left_out} are longer than the model takes and were left out" if done.left_out else "")
     )
+    if args.source_text and sentences.unknown > MANY * sentences.tokens:
+        print(
+            f"{sentences.unknown} of {sentences.tokens} source tokens are not in the vocabulary: was the text of the "
+            "training prepared in another way (--tokenizer, --bpe-codes, --sentencepiece-model, --case)?"
+        )

@@ -21,6 +21,8 @@ from typing import List
 from fairseq_attn_plugin._overrides import parse_overrides
 from fairseq_attn_plugin.errors import OptionError
 
+from ._segment import add_text_options, text_options
+
 __all__ = ["bind", "configure", "is_local", "run"]
 
 
@@ -62,19 +64,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     search.add_argument("--nbest", type=int, metavar="N", help="translations to show (default: 3, or the beam's width)")
     search.add_argument("--lenpen", type=float, default=1.0, metavar="X", help="length penalty (default: 1)")
     search.add_argument("--coverage-penalty", type=float, default=0.0, metavar="X", help="(default: 0)")
-    text = parser.add_argument_group("what is done to the text before and after")
-    text.add_argument("--tokenizer", choices=("moses", "nltk", "space"), help="(default: words are typed as tokens)")
-    text.add_argument("--moses-no-dash-splits", action="store_true", help="moses: leave words with dashes whole")
-    text.add_argument("--moses-no-escape", action="store_true", help="moses: leave quotes and & as they are")
-    text.add_argument("--bpe", choices=("subword_nmt", "sentencepiece"), help="not needed: the next two say it, too")
-    text.add_argument("--bpe-codes", metavar="FILE", help="subword-nmt: its codes")
-    text.add_argument("--sentencepiece-model", metavar="FILE", help="SentencePiece: its model")
-    text.add_argument(
-        "--case",
-        choices=("auto", "lower", "keep"),
-        default="auto",
-        help="auto: lower-case if no word of the vocabulary has a capital letter (default)",
-    )
+    text = add_text_options(parser)
+    text.add_argument("--bpe", choices=("subword_nmt", "sentencepiece"), help="not needed: the files say it, too")
     model = parser.add_argument_group("the model")
     model.add_argument("--source-lang", "-s", metavar="LANG", help="(default: the model's)")
     model.add_argument("--target-lang", "-t", metavar="LANG")
@@ -118,13 +109,9 @@ def run(args: argparse.Namespace) -> None:
             args.beam,
             args.lenpen,
             args.coverage_penalty,
-            args.bpe_codes,
-            args.sentencepiece_model,
-            args.tokenizer,
-            {"no_dash_splits": args.moses_no_dash_splits, "no_escape": args.moses_no_escape},
-            args.case,
-            overrides,
-            args.cpu,
+            overrides=overrides,
+            cpu=args.cpu,
+            **text_options(args),
         )
         notes: List[str] = []
         if not translator.segments:

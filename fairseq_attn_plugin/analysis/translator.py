@@ -14,7 +14,6 @@ from __future__ import annotations
 import logging
 import threading
 from argparse import Namespace
-from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 import numpy as np
@@ -24,15 +23,12 @@ from torch import Tensor
 
 from fairseq_attn_plugin.errors import OptionError
 
-from .alignment import BPE_MARK
+from ._segment import CASES, TOKENIZERS, Segmenter, subwords_of
 from .records import Record
-from .subword_links import PIECE_MARK, spell
+from .subword_links import spell
 from .teacher_alignments import load_teacher
 
 __all__ = ["CASES", "TOKENIZERS", "Translation", "Translator"]
-
-TOKENIZERS = ("moses", "nltk", "space")  # that fairseq has
-CASES = ("auto", "lower", "keep")
 
 
 class Translation(NamedTuple):
@@ -80,11 +76,6 @@ class Translator:
         overrides: Optional[Dict[str, Any]] = None,
         cpu: bool = False,
     ):
-        if bpe_codes and sentencepiece_model:
-            raise OptionError("--bpe-codes, --sentencepiece-model: give one of them, not both")
-        for option, file in (("--bpe-codes", bpe_codes), ("--sentencepiece-model", sentencepiece_model)):
-            if file and not Path(file).is_file():
-                raise OptionError(f"{option} {file}: there is no such file")
         if beam < 1:
             raise OptionError(f"--beam {beam}: must be at least 1")
         logging.getLogger("fairseq").setLevel(logging.WARNING)
@@ -96,12 +87,17 @@ class Translator:
             # attention is wanted whether or not alignments are printed
             model.prepare_for_inference_(Namespace(generation=Namespace(beam=beam, print_alignment="soft")))
         self._generator = self.task.build_generator(self.models, settings)
-        self._tokenizer = self._build_tokenizer(tokenizer, moses_options or {})
-        self._bpe = self._build_bpe(bpe_codes, sentencepiece_model)
-        symbols = self.task.source_dictionary.symbols[self.task.source_dictionary.nspecial :]
-        self.subwords = _subwords(symbols)
-        self.lowercase = case == "lower" or (case == "auto" and not any(map(_has_capital, symbols)))
-        self.segments = self._bpe is not None or self.subwords == "none"  # words are what a user types
+        self._segmenter = Segmenter(
+            self.task.source_dictionary,
+            *self.languages,
+            bpe_codes=bpe_codes,
+            sentencepiece_model=sentencepiece_model,
+            tokenizer=tokenizer,
+            moses_options=moses_options,
+            case=case,
+        )
+        self.lowercase, self.segments = self._segmenter.lowercase, self._segmenter.segments
+        self.subwords = subwords_of(self.task.source_dictionary)
         limits = utils.resolve_max_positions(
             self.task.max_positions(), *(model.max_positions() for model in self.models)
         )
@@ -140,15 +136,8 @@ class Translator:
         """The tokens of a text as it is given to the model, and their numbers, with the end of the sentence."""
         # a line end is no more than a blank, and no other character of control is a word
         line = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
-        if self.lowercase:
-            line = line.lower()
-        ids, _ = self.task.get_interactive_tokens_and_lengths([line], self._encode)
-        return self._encode(line).split(), ids[0]
-
-    def _encode(self, line: str) -> str:
-        if self._tokenizer is not None:
-            line = self._tokenizer.encode(line)
-        return line if self._bpe is None else self._bpe.encode(line)
+        ids, _ = self.task.get_interactive_tokens_and_lengths([line], self._segmenter.encode)
+        return self._segmenter(line), ids[0]
 
     @torch.no_grad()
     def _search(self, ids: List[Tensor]) -> Tuple[List[int], List[Dict[str, Any]]]:
@@ -173,37 +162,5 @@ class Translator:
         weights = hypothesis["attention"].t().float().cpu().numpy().astype(np.float64)
         scores = hypothesis["positional_scores"].tolist()
         record = Record(0, source, target, {"attention": weights}, scores, self.subwords)
-        text = " ".join(spell(target, self.subwords))
-        if self._tokenizer is not None:
-            text = self._tokenizer.decode(text)
+        text = self._segmenter.decode(" ".join(spell(target, self.subwords)))
         return Translation(text, float(hypothesis["score"]), record, unknown)
-
-    def _build_tokenizer(self, name: Optional[str], options: Dict[str, bool]) -> Any:
-        if name is not None and name not in TOKENIZERS:
-            raise OptionError(f"--tokenizer {name}: must be one of {', '.join(TOKENIZERS)}")
-        values = {f"moses_{option}": value for option, value in options.items()}
-        source, target = self.languages
-        return self.task.build_tokenizer(Namespace(tokenizer=name, source_lang=source, target_lang=target, **values))
-
-    def _build_bpe(self, codes: Optional[str], model: Optional[str]) -> Any:
-        name = "subword_nmt" if codes else "sentencepiece" if model else None
-        option = f"--bpe-codes {codes}" if codes else f"--sentencepiece-model {model}"
-        try:
-            bpe = self.task.build_bpe(Namespace(bpe=name, bpe_codes=codes, sentencepiece_model=model))
-        except (OSError, RuntimeError, ValueError, SystemExit) as error:  # subword-nmt ends the process
-            kind = "subword-nmt" if codes else "SentencePiece"
-            raise OptionError(f"{option}: is no file of {kind}: {error}") from None
-        if codes:
-            # a piece that the model does not know is split further, as with subword-nmt's --vocabulary
-            bpe.bpe.vocab = set(self.task.source_dictionary.symbols)
-        return bpe
-
-
-def _has_capital(symbol: str) -> bool:
-    return symbol != symbol.lower() and not symbol.startswith("madeupword")
-
-
-def _subwords(symbols: List[str]) -> str:
-    if any(symbol.startswith(PIECE_MARK) for symbol in symbols):
-        return "sentencepiece"
-    return "bpe" if any(symbol.endswith(BPE_MARK) for symbol in symbols) else "none"
