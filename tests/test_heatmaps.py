@@ -91,6 +91,16 @@ def test_words_subwords_and_ends():
     np.testing.assert_allclose(ends.weights[-1], [0.1, 0.2, 0.7])
 
 
+def test_normalize_divides_rows_by_their_sums(tmp_path, drawn):
+    weights = np.array([[0.5, 1.5, 0], [0, 0, 0], [0, 0, 1]])
+    one = record(0, "a b", "x y", weights)
+    np.testing.assert_allclose(panel_of(one, normalize=True).weights, [[0.25, 0.75], [0, 0]])
+    path = write_records(tmp_path / "a.jsonl", records=[one])
+    plot(path, "--normalize", "--out", tmp_path / "one.png")
+    ((panels, _),) = drawn.values()
+    np.testing.assert_allclose(panels[0].weights, [[0.25, 0.75], [0, 0]])
+
+
 def test_gold_links_of_words_and_of_their_pieces():
     one, gold = record(0, "ein klei@@ nes", "a sma@@ ll"), parse_alignment("0-0 1p1")
     panel = panel_of(one, gold=gold)

@@ -18,6 +18,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Iterable, Iterator, List, NamedTuple, Optional, Sequence, Set
 
+import numpy as np
 from tqdm import tqdm
 
 from fairseq_attn_plugin.errors import OptionError
@@ -134,6 +135,7 @@ def panel_of(
     subwords: bool = False,
     end: bool = False,
     gold: Optional[GoldAlignment] = None,
+    normalize: bool = False,
 ) -> Panel:
     """A panel of :func:`plot.heatmaps` for one matrix of a record.
 
@@ -144,6 +146,7 @@ def panel_of(
         subwords: rows and columns are pieces of words
         end: the ends of both sentences are there as well
         gold: links between words
+        normalize: every row is divided by its sum
     """
     source, target = units(record, "subwords" if subwords else "words")
     if subwords:
@@ -151,6 +154,9 @@ def panel_of(
         weights = weights if end else weights[:-1, :-1]
     else:
         weights = record.word_attention(name, end)
+    if normalize:
+        total = weights.sum(axis=1, keepdims=True)
+        weights = weights / np.where(total > 0, total, 1)
     ends = [END] if end else []
     sure: Iterable[Link] = gold.sure if gold else ()
     possible: Iterable[Link] = gold.possible if gold else ()
@@ -167,6 +173,7 @@ def panels_of(
     subwords: bool = False,
     end: bool = False,
     gold: Optional[GoldAlignment] = None,
+    normalize: bool = False,
 ) -> List[Panel]:
     """The panels of one sentence, for every file those of its ``weights``; see :func:`panel_of`.
 
@@ -183,7 +190,7 @@ def panels_of(
         for name in names:
             shown = _LATENT.get(name, name) if latent else name
             label = f"{system.label}: {shown}" if len(names) > 1 or shown != "attention" else system.label
-            panels.append(panel_of(record, name, label, subwords, end, links))
+            panels.append(panel_of(record, name, label, subwords, end, links, normalize))
     return panels
 
 
@@ -198,6 +205,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", metavar="NAMES", help="of pictures in a folder: png,svg,pdf (default: png)")
     parser.add_argument("--subwords", action="store_true", help="rows and columns are pieces of words")
     parser.add_argument("--end", action="store_true", help=f"the ends of the sentences too, {END}")
+    parser.add_argument(
+        "--normalize", action="store_true", help="divide every row by its sum, for mechanisms whose weights sum to more"
+    )
     parser.add_argument(
         "--weights",
         metavar="NAMES",
@@ -280,7 +290,7 @@ def run(args: argparse.Namespace) -> None:
     for chosen in tqdm(chosen_sentences, total=count, unit=" sentences", disable=None):
         links = None if gold is None else gold[check_number(chosen.records[0], systems[0])]
         try:
-            panels = panels_of(systems, chosen, weights, args.subwords, args.end, links)
+            panels = panels_of(systems, chosen, weights, args.subwords, args.end, links, args.normalize)
         except ValueError as error:
             raise OptionError(f"--gold {args.gold}: sentence {chosen.number}: {error}") from None
         title = args.title and args.title.replace("{id}", str(chosen.number)).replace("{split}", header.split)

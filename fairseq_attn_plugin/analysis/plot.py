@@ -260,7 +260,7 @@ def _arrange(figure: Any, boxes: Sequence[_Box], title: Optional[str], greatest:
         ((widest + 0.15) / width, 1 - (heights[0][0] + bar_height) / height, 0.11 / width, bar_height / height)
     )
     figure.colorbar(ScalarMappable(Normalize(0, greatest), _COLOURS), cax=bar)
-    bar.set_yticks([0, greatest / 2, greatest], labels=[f"{value:.2g}" for value in (0, greatest / 2, greatest)])
+    bar.set_yticks([0, greatest / 2, greatest], labels=[f"{value:.3g}" for value in (0, greatest / 2, greatest)])
     bar.tick_params(labelsize=8, length=2)
     bar.spines[:].set_color("#b8c2cc")
     if title:
