@@ -1,8 +1,8 @@
 """Files that a trained model does not need any more.
 
 Some options name files whose contents become parameters or buffers when training starts: an election, a table of words,
-a teacher, word vectors. The checkpoint has the contents, and the options, too. When fairseq builds a model in order to
-load a checkpoint into it, these options are left out, so that the files may be gone by then.
+a teacher, a lexicon, word vectors. The checkpoint has the contents, and the options, too. When fairseq builds a model
+in order to load a checkpoint into it, these options are left out, so that the files may be gone by then.
 
 A training that is continued builds its model as it did at first: its command either still finds the files, or leaves
 the options out. The checkpoint's values win in any case.
@@ -12,7 +12,14 @@ import copy
 import functools
 from typing import Any
 
-OPTIONS = ("gaussian_election", "election_table", "election_teacher", "encoder_embed_path", "decoder_embed_path")
+OPTIONS = (
+    "gaussian_election",
+    "election_table",
+    "election_teacher",
+    "lexicon",
+    "encoder_embed_path",
+    "decoder_embed_path",
+)
 
 
 def install() -> None:

@@ -26,6 +26,8 @@ Soft alignments of references.  See :mod:`fairseq_attn_plugin._scorer`.
 
 Coverage in the scores of beam search.  See :mod:`fairseq_attn_plugin._coverage`.
 
+Unknown words replaced by what they are aligned to.  See :mod:`fairseq_attn_plugin._replace_unk`.
+
 Penalties of attention mechanisms in the loss of any criterion.  See :mod:`fairseq_attn_plugin._penalties`.
 
 Errors under hydra.  fairseq-hydra-train catches every exception and prints its own report with a trace.
@@ -47,6 +49,7 @@ from fairseq_attn_plugin import (
     _multirun,
     _overrides,
     _penalties,
+    _replace_unk,
     _safe_arrays,
     _scorer,
     errors,
@@ -64,6 +67,7 @@ def install() -> None:
     _checkpoint_files.install()
     _scorer.install()
     _coverage.install()
+    _replace_unk.install()
     _penalties.install()
     errors.install_hook()
 

@@ -9,7 +9,7 @@ import argparse
 import ast
 import functools
 import os
-from typing import Any, Dict
+from typing import Any, Callable, Dict, Tuple
 
 from fairseq_attn_plugin.errors import OptionError
 
@@ -29,6 +29,15 @@ OPTIONS: Dict[str, Dict[str, Any]] = {
         "metavar": "SRC-TGT",
         "help": "agreement models: the direction to translate in, such as de-en (default: that of the data, which are "
         "read in this one unless --source-lang or --target-lang is given or their languages have other names)",
+    },
+    "lexicon": {
+        "metavar": "FILE",
+        "help": "models of this package, also such as were trained without it: translation lexicon that biases them",
+    },
+    "lexicon_epsilon": {
+        "type": float,
+        "metavar": "X",
+        "help": "what is added to the lexicon's probability (default: what the model was trained with, or 0.001)",
     },
 }
 
@@ -71,6 +80,7 @@ def install() -> None:
     def checked(filenames: Any, arg_overrides: Any = None, *args: Any, **kwargs: Any) -> Any:
         result = load(filenames, arg_overrides, *args, **kwargs)
         check(result[0], arg_overrides or {})
+        take_lexicon(result[0], arg_overrides or {}, result[2])
         return result
 
     checkpoint_utils.load_model_ensemble_and_task = checked
@@ -129,11 +139,38 @@ def check(models: Any, overrides: Dict[str, Any]) -> None:
     from fairseq_attn_plugin.models.agreement_lstm import AgreementLSTMModel
     from fairseq_attn_plugin.models.latent_lstm import LatentLSTMModel
 
-    kinds = {
-        "latent": (LatentLSTMModel, "has latent alignments"),
-        "agreement": (AgreementLSTMModel, "has two directions"),
+    kinds: Dict[str, Tuple[Callable[[Any], bool], str]] = {
+        "latent": (lambda model: isinstance(model, LatentLSTMModel), "has latent alignments"),
+        "agreement": (lambda model: isinstance(model, AgreementLSTMModel), "has two directions"),
+        "lexicon": (takes_lexicon, "takes a lexicon, which needs attention and an ordinary softmax"),
     }
     for name in OPTIONS:
-        kind, what = kinds[name.split("_")[0]]
-        if name in overrides and not any(isinstance(model, kind) for model in models):
+        has, what = kinds[name.split("_")[0]]
+        if name in overrides and not any(map(has, models)):
             raise OptionError(f"{flag(name)} {overrides[name]}: none of the models of --path {what}; leave it out")
+
+
+def takes_lexicon(model: Any) -> bool:
+    """Whether a lexicon may bias the model: one of this package, without latent alignment."""
+    from fairseq_attn_plugin.models.attn_lstm import AttnLSTMModel
+    from fairseq_attn_plugin.models.latent_lstm import LatentLSTMModel
+
+    if not isinstance(model, AttnLSTMModel) or isinstance(model, LatentLSTMModel):
+        return False
+    return model.decoder.attention is not None and model.decoder.adaptive_softmax is None
+
+
+def take_lexicon(models: Any, overrides: Dict[str, Any], task: Any) -> None:
+    """Gives the models the lexicon of the overrides, in the place of one that they were trained with, and its epsilon.
+
+    It cannot be read when a model is built: for checkpoints that is done without files (``_checkpoint_files``), and
+    with the options that it was saved with, of which an old checkpoint has no epsilon.
+    """
+    path, epsilon = overrides.get("lexicon"), overrides.get("lexicon_epsilon")
+    if epsilon is not None and not epsilon > 0:
+        raise OptionError(f"--lexicon-epsilon {epsilon}: must be more than 0")
+    for model in filter(takes_lexicon, models):
+        if path is not None:
+            model.decoder.lexicon.read(path, task.source_dictionary, task.target_dictionary)
+        if epsilon is not None:
+            model.decoder.lexicon.epsilon = float(epsilon)

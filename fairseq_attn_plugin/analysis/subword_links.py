@@ -18,7 +18,17 @@ from fairseq_attn_plugin.errors import OptionError
 
 from .alignment import Link, PathLike, merge_subwords, parse_alignment, word_of_subword
 
-__all__ = ["SUBWORDS", "Counts", "check_file", "convert_file", "spell", "to_subwords", "to_words", "words_of"]
+__all__ = [
+    "SUBWORDS",
+    "Counts",
+    "check_file",
+    "convert_file",
+    "read_links",
+    "spell",
+    "to_subwords",
+    "to_words",
+    "words_of",
+]
 
 PIECE_MARK = "\u2581"  # a piece of SentencePiece that begins with this begins a word
 
@@ -167,6 +177,19 @@ def check_file(alignments: PathLike, source: PathLike, target: PathLike) -> Coun
         links += len(found)
         unaligned += not found
     return Counts(number, links, unaligned, 0)
+
+
+def read_links(
+    alignments: PathLike, source: PathLike, target: PathLike, keep_possible: bool = False
+) -> Iterator[Tuple[List[Link], List[str], List[str]]]:
+    """Links, source tokens and target tokens of every sentence pair, line by line; the links are of these tokens.
+
+    Raises ``OptionError`` as :func:`convert_file` does, but for a file without links.
+    """
+    for number, links, _, (left, right) in _read(alignments, source, target, False, keep_possible):
+        with _named(alignments, number):
+            _check_range(links, len(left), len(right), "tokens")
+        yield sorted(links), left, right
 
 
 class _named:

@@ -5,7 +5,8 @@ One step, with top state s_t, context c_t of the attention and attentional outpu
     s_t = LSTM(s_{t-1}, [y_{t-1}; feed_{t-1}]),   c_t = attention(s_t),
     o_t = tanh(W_o [c_t; s_t]),                   logits_t = W_v o_t
 
-``feed`` is o (``--input-feeding output``), c (``context``) or absent (``none``). What does not depend on the recurrence
+``feed`` is o (``--input-feeding output``), c (``context``) or absent (``none``). A lexicon adds to the logits what
+:mod:`fairseq_attn_plugin.models._lexicon` says. What does not depend on the recurrence
 is outside the loop over time: the embeddings' share of the first layer's gates, the vocabulary projection, with
 ``context`` also o, and with ``none`` everything (one LSTM call, one attention call, no loop).
 """
@@ -25,6 +26,7 @@ from ..ops.deferred import linear, share
 from ..ops.lstm_cell import lstm_cell
 from ..ops.tanh import tanh
 from ._encoder import EncoderOut, uniform_
+from ._lexicon import LexiconBias
 
 __all__ = ["Decoded", "DecoderState", "LSTMDecoder"]
 
@@ -67,6 +69,9 @@ class LSTMDecoder(FairseqIncrementalDecoder):
         share_input_output_embed: use the embeddings as vocabulary projection
         adaptive_softmax_cutoff: cut-offs of an adaptive softmax instead of the vocabulary projection
         max_target_positions: longest target accepted
+
+    Attributes:
+        lexicon: biases the logits once it has been read; needs attention and an ordinary softmax
     """
 
     def __init__(
@@ -124,6 +129,7 @@ class LSTMDecoder(FairseqIncrementalDecoder):
             )
         elif not share_input_output_embed:
             self.fc_out = uniform_(nn.Linear(out_embed_dim, len(dictionary)))
+        self.lexicon = LexiconBias()
 
     def forward(
         self,
@@ -137,8 +143,12 @@ class LSTMDecoder(FairseqIncrementalDecoder):
 
         With ``incremental_state`` only what follows its last step is decoded: one token, or at first the whole prefix.
         """
-        features, extra = self.extract_features(prev_output_tokens, encoder_out, incremental_state)
-        return self.output_layer(features), extra
+        decoded = self.decode(prev_output_tokens, encoder_out, incremental_state)
+        logits = self.output_layer(self._output_features(decoded))
+        if self.lexicon.active:
+            assert self.attention is not None and decoded.weights is not None
+            logits = self.lexicon(logits, decoded.weights, encoder_out["tokens"], self.attention.normalized)
+        return logits, self._extra(decoded)
 
     def extract_features(
         self,
@@ -147,15 +157,22 @@ class LSTMDecoder(FairseqIncrementalDecoder):
         incremental_state: Optional[Dict[str, Any]] = None,
         **unused: Any,
     ) -> Tuple[Tensor, Dict[str, Any]]:
-        """As :meth:`forward`, without the vocabulary projection: ``[B, T, out_embed_dim]``."""
+        """As :meth:`forward`, without the vocabulary projection: ``[B, T, out_embed_dim]``.
+
+        :meth:`output_layer` makes the logits of it, but for what a lexicon adds to them."""
         decoded = self.decode(prev_output_tokens, encoder_out, incremental_state)
-        outputs = decoded.features
-        if self.additional_fc is not None:
-            outputs = self.dropout_out_module(self.additional_fc(outputs))
+        return self._output_features(decoded), self._extra(decoded)
+
+    def _output_features(self, decoded: Decoded) -> Tensor:
+        if self.additional_fc is None:
+            return decoded.features
+        return self.dropout_out_module(self.additional_fc(decoded.features))
+
+    def _extra(self, decoded: Decoded) -> Dict[str, Any]:
         extra: Dict[str, Any] = {"attn": [decoded.weights if self.training or self.need_attn else None]}
         if decoded.penalties:
             extra["penalties"] = decoded.penalties
-        return outputs, extra
+        return extra
 
     def decode(
         self,

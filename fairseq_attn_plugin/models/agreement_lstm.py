@@ -117,7 +117,7 @@ class AgreementLSTMModel(AttnLSTMModel):
             )
         if not _boolean("--decoder-attention", cfg.decoder_attention):
             raise OptionError("--decoder-attention False: it is their attentions that the two directions agree in")
-        for name in ("gaussian_election", "election_table", "election_teacher"):
+        for name in ("gaussian_election", "election_table", "election_teacher", "lexicon"):
             if cfg[name] is not None:
                 raise OptionError(
                     f"--{name.replace('_', '-')} {cfg[name]}: was made for one direction, and an agreement model has "

@@ -17,7 +17,7 @@ from fairseq.models import MODEL_REGISTRY, FairseqEncoderDecoderModel, register_
 from torch import Tensor, nn
 
 from .. import attention as attentions
-from .._options import option
+from .._options import need, option
 from ..errors import OptionError
 from ._decoder import LSTMDecoder
 from ._encoder import LSTMEncoder, uniform_
@@ -67,6 +67,12 @@ class _BaseConfig(FairseqDataclass):
     election_teacher: Optional[str] = option(
         None, "checkpoint of a model with attention: training starts from its parameters, all but the attention's"
     )
+    lexicon: Optional[str] = option(
+        None,
+        "translation lexicon P(e | f): log(its probability by the attention + epsilon) is added to the logits; tabs "
+        "between source, target and probability, as attn-analysis lexicon writes it",
+    )
+    lexicon_epsilon: float = option(1e-3, "what is added to the lexicon's probability: the smaller, the stronger it is")
 
 
 def _with_attention_options(name: str, base: type) -> type:
@@ -137,6 +143,18 @@ def _check(config: Any, task: Any) -> None:
             "--share-decoder-input-output-embed (and --share-all-embeddings) requires --decoder-embed-dim "
             f"({config.decoder_embed_dim}) to match --decoder-out-embed-dim ({config.decoder_out_embed_dim})"
         )
+    need(config.lexicon_epsilon > 0, config, "lexicon_epsilon", "more than 0")
+    if config.lexicon is not None:
+        if config.adaptive_softmax_cutoff is not None:
+            raise OptionError(
+                f"--lexicon {config.lexicon}: adds to the logits of an ordinary softmax; leave it or "
+                f"--adaptive-softmax-cutoff {config.adaptive_softmax_cutoff} out"
+            )
+        if not _boolean("--decoder-attention", config.decoder_attention):
+            raise OptionError(
+                f"--lexicon {config.lexicon}: is looked up for the words attended to, and there is no attention with "
+                "--decoder-attention False; leave one of the two out"
+            )
 
 
 def _embedding(dictionary: Any, dim: int, path: Optional[str], freeze: bool, option: str) -> nn.Embedding:
@@ -224,6 +242,9 @@ class AttnLSTMModel(FairseqEncoderDecoderModel):
             adaptive_softmax_cutoff=None if cutoff is None else _integers("--adaptive-softmax-cutoff", cutoff),
             max_target_positions=getattr(limits, "max_target_positions", 1e5),
         )
+        decoder.lexicon.epsilon = cfg.lexicon_epsilon
+        if cfg.lexicon is not None:
+            decoder.lexicon.read(cfg.lexicon, source, target)
         model = cls(encoder, decoder)
         if cfg.election_teacher is not None:
             take_parameters(model, cfg.election_teacher)

@@ -119,6 +119,11 @@ class LatentLSTMModel(AttnLSTMModel):
             )
         if not _boolean("--decoder-attention", cfg.decoder_attention):
             raise OptionError("--decoder-attention False: a latent alignment model's prior is its attention")
+        if cfg.lexicon is not None:
+            raise OptionError(
+                f"--lexicon {cfg.lexicon}: biases one distribution per word, and a latent alignment has one per source "
+                "position; leave it out, or choose an --arch without latent alignment, such as lstm_soft"
+            )
         for name, known in (("prediction", PREDICTIONS), ("alignment", ALIGNMENTS)):
             value = cfg[f"latent_{name}"]
             if value not in known:

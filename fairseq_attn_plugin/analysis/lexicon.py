@@ -1,0 +1,259 @@
+"""A translation lexicon P(e | f) from attention, or from word alignments.
+
+    attn-analysis lexicon train.jsonl --out lexicon.tsv                      # for fairseq-train --lexicon
+    attn-analysis lexicon train.jsonl --out lexicon.txt --format replace-unk # for fairseq-generate --replace-unk
+    attn-analysis lexicon --links train.align --source train.de --target train.en --out lexicon.tsv
+
+Counts c(f, e) of source word f and target word e come from extracted attention a_tj, each row divided by its sum,
+
+    hard   the number of times that f = f_j and e = e_t, j being the position of e_t's greatest weight
+    soft   the sum of a_tj over all t and j with e_t = e and f_j = f
+
+or are the number of links between the two. Weight on the end of the source belongs to no word; the ends translate each
+other, once in a sentence, whatever a model attended to when it ended, so that a decoder can look that up, too.
+``<unk>`` is no word. With c(f) = sum_e c(f, e) and V the number of target words,
+
+    none       P(e | f) = c(f, e) / c(f)
+    add        P(e | f) = (c(f, e) + k) / (c(f) + k V)          listed for pairs that were counted
+    discount   P(e | f) = max(c(f, e) - d, 0) / c(f)            absolute discounting; what is left is listed nowhere
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import Dict, Iterable, List, Optional, Sequence, TextIO, Tuple
+
+import numpy as np
+from tqdm import tqdm
+
+from fairseq_attn_plugin._writing import whole_text
+from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.lexicon import Entry, write_best, write_probabilities
+
+from .alignment import Link
+from .records import Record, open_systems
+from .subword_links import read_links
+
+__all__ = ["FORMATS", "LEVELS", "SMOOTHINGS", "Counts", "count_links", "count_records", "estimate"]
+
+END, UNKNOWN = "</s>", "<unk>"
+LEVELS = ("words", "subwords")
+SMOOTHINGS = ("none", "add", "discount")
+FORMATS = ("probabilities", "replace-unk", "json")
+DEFAULTS = {"none": 0.0, "add": 0.1, "discount": 0.5}
+
+Counts = Dict[str, Dict[str, float]]  # {source word: {target word: count}}
+
+
+def count_records(
+    records: Iterable[Record],
+    soft: bool = False,
+    level: str = "words",
+    weights: str = "attention",
+    counts: Optional[Counts] = None,
+) -> Counts:
+    """Counts of the pairs in extracted attention.
+
+    Args:
+        records: sentences
+        soft: count weights instead of the greatest of each row
+        level: ``words`` or ``subwords``
+        weights: which matrix of the records
+        counts: what to add to
+
+    Returns:
+        ``counts``, or a new dictionary
+    """
+    counts = {} if counts is None else counts
+    for record in records:
+        if level == "words":
+            matrix = record.word_attention(weights, end=True)
+            sources, targets = record.source_words, record.target_words
+        else:
+            matrix = np.asarray(record.weights[weights], dtype=float)
+            sources, targets = record.source, record.target
+        end = len(sources)
+        for target, row in zip(targets, matrix):
+            total = row.sum()
+            if not total > 0 or target == UNKNOWN:  # a row without weights, or with none that are numbers
+                continue
+            if soft:
+                for column in np.flatnonzero(row[:end]):
+                    _add(counts, sources[column], target, float(row[column] / total))
+            elif row.argmax() < end:
+                _add(counts, sources[int(row.argmax())], target, 1.0)
+        _add(counts, END, END, 1.0)
+    return counts
+
+
+def count_links(
+    sentences: Iterable[Tuple[Sequence[Link], Sequence[str], Sequence[str]]], counts: Optional[Counts] = None
+) -> Counts:
+    """As :func:`count_records`, from links, source and target of every sentence."""
+    counts = {} if counts is None else counts
+    for links, source, target in sentences:
+        for i, j in links:
+            if target[j] != UNKNOWN:
+                _add(counts, source[i], target[j], 1.0)
+        _add(counts, END, END, 1.0)
+    return counts
+
+
+def _add(counts: Counts, source: str, target: str, count: float) -> None:
+    if source != UNKNOWN:
+        of = counts.setdefault(source, {})
+        of[target] = of.get(target, 0.0) + count
+
+
+def estimate(
+    counts: Counts,
+    smoothing: str = "none",
+    value: Optional[float] = None,
+    min_count: float = 1,
+    top: Optional[int] = None,
+) -> Dict[str, List[Entry]]:
+    """P(e | f) of the module's text, {f: entries, the most probable first}, in the order of the words f.
+
+    Args:
+        counts: those of :func:`count_records` or :func:`count_links`; all of them are in c(f)
+        smoothing: one of ``SMOOTHINGS``
+        value: k or d (default: 0.1 and 0.5)
+        min_count: pairs with less are not listed
+        top: list at most so many translations of a word
+    """
+    value = DEFAULTS[smoothing] if value is None else value
+    vocabulary = len({target for of in counts.values() for target in of})
+    lexicon = {}
+    for source in sorted(counts):
+        of = counts[source]
+        total = sum(of.values())
+        if smoothing == "add":
+            probabilities = {target: (count + value) / (total + value * vocabulary) for target, count in of.items()}
+        else:
+            off = value if smoothing == "discount" else 0.0
+            probabilities = {target: max(count - off, 0.0) / total for target, count in of.items()}
+        # sums of rounded weights may be a little above one
+        entries = [
+            Entry(target, min(probability, 1.0), of[target])
+            for target, probability in probabilities.items()
+            if of[target] >= min_count and probability > 0
+        ]
+        entries.sort(key=lambda entry: (-entry.probability, entry.target))
+        if entries[:top]:
+            lexicon[source] = entries[:top]
+    return lexicon
+
+
+def write(stream: TextIO, lexicon: Dict[str, List[Entry]], form: str) -> None:
+    """Writes a lexicon in one of ``FORMATS``; ``replace-unk`` has no use for ``</s>``."""
+    if form == "probabilities":
+        write_probabilities(stream, lexicon)
+    elif form == "replace-unk":
+        write_best(stream, {f: of for f, of in lexicon.items() if f != END})
+    else:
+        names = ("target", "probability", "count")
+        json.dump(
+            {f: [dict(zip(names, entry)) for entry in of] for f, of in lexicon.items()}, stream, ensure_ascii=False
+        )
+        stream.write("\n")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("files", nargs="*", metavar="FILE", help="what attn-analysis extract wrote; counts are added")
+    parser.add_argument(
+        "--links", metavar="FILE", help="instead: alignments in Pharaoh format, of --source and --target"
+    )
+    parser.add_argument("--source", metavar="TEXT", help="source side of --links")
+    parser.add_argument("--target", metavar="TEXT", help="target side of --links")
+    parser.add_argument("--out", required=True, metavar="LEXICON", help="file to write")
+    parser.add_argument(
+        "--format",
+        choices=FORMATS,
+        default="probabilities",
+        help="source, target, probability and count with tabs between them, for fairseq-train --lexicon (default); "
+        "best translations, for fairseq-generate --replace-unk; or JSON",
+    )
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument("--hard", action="store_true", help="count the greatest weight of each target word (default)")
+    kind.add_argument("--soft", action="store_true", help="count all weights")
+    parser.add_argument(
+        "--level",
+        choices=LEVELS,
+        default="words",
+        help="count words, or the subwords of the model, which its own --lexicon needs (default: words)",
+    )
+    parser.add_argument(
+        "--weights", default="attention", metavar="NAME", help="which weights of the files (default: attention)"
+    )
+    parser.add_argument("--smoothing", choices=SMOOTHINGS, default="none", help="of the probabilities (default: none)")
+    parser.add_argument(
+        "--smoothing-value",
+        type=float,
+        metavar="X",
+        help="what add adds to every count, discount takes off (default: 0.1, 0.5)",
+    )
+    parser.add_argument("--min-count", type=float, default=1, help="leave out pairs with less (default: 1)")
+    parser.add_argument("--top", type=int, default=10, help="translations of a source word at most (default: 10)")
+
+
+def run(args: argparse.Namespace) -> None:
+    _check(args)
+    counts: Counts = {}
+    sentences = 0
+    if args.links is not None:
+        for sentence in read_links(args.links, args.source, args.target):
+            count_links([sentence], counts)
+            sentences += 1
+    else:
+        systems = [open_systems([path])[0] for path in args.files]
+        for path, system in zip(args.files, systems):
+            if args.weights not in system.header.weights:
+                raise OptionError(
+                    f"--weights {args.weights}: {path} has none of this name; choose from "
+                    f"{', '.join(system.header.weights)}"
+                )
+        for system in systems:
+            total = system.header.sentences
+            for record in tqdm(system, total=total, desc=system.label, unit=" sentences", disable=None, leave=False):
+                count_records([record], args.soft, args.level, args.weights, counts)
+                sentences += 1
+    lexicon = estimate(counts, args.smoothing, args.smoothing_value, args.min_count, args.top)
+    if not lexicon:
+        raise OptionError(
+            f"--min-count {args.min_count:g}: leaves no pair of the {sentences} sentences; give a lower one, or more "
+            "sentences"
+        )
+    with whole_text(args.out, f"--out {args.out}: cannot be written") as stream:
+        write(stream, lexicon, args.format)
+    translations = sum(map(len, lexicon.values()))
+    sys.stderr.write(f"{args.out}: {translations:,} translations of {len(lexicon):,} words, {sentences:,} sentences\n")
+
+
+def _check(args: argparse.Namespace) -> None:
+    if args.links is None and not args.files:
+        raise OptionError("lexicon: give files of attn-analysis extract, or --links with --source and --target")
+    if args.links is not None:
+        if args.files:
+            raise OptionError(f"--links {args.links}: does not go with {args.files[0]}; leave one of the two out")
+        if args.source is None or args.target is None:
+            raise OptionError(f"--links {args.links}: needs the texts that it links, --source and --target")
+        if args.soft:
+            raise OptionError(f"--soft: the links of {args.links} have no weights; leave it out")
+        if args.level != "words":
+            raise OptionError(
+                f"--level {args.level}: the links of {args.links} are counted between the tokens of --source and "
+                "--target as they stand; leave it out"
+            )
+    elif args.source is not None or args.target is not None:
+        raise OptionError(f"--source {args.source} --target {args.target}: are of --links; leave them out")
+    if args.smoothing_value is not None:
+        if args.smoothing == "none":
+            raise OptionError(f"--smoothing-value {args.smoothing_value:g}: needs --smoothing add or discount")
+        if not 0 <= args.smoothing_value < float("inf"):
+            raise OptionError(f"--smoothing-value {args.smoothing_value:g}: must be 0 or more")
+    if args.top < 1:
+        raise OptionError(f"--top {args.top}: must be at least 1")
+    if not args.min_count >= 0:
+        raise OptionError(f"--min-count {args.min_count:g}: must be 0 or more")

@@ -1,0 +1,299 @@
+"""A translation lexicon in the decoder: the formula, padding, beams, gradients, files and checkpoints."""
+
+import re
+
+import pytest
+import torch
+from models_for_tests import build, dictionary, fake_task, pad_batch
+from omegaconf import OmegaConf
+
+from fairseq_attn_plugin._overrides import check, take_lexicon
+from fairseq_attn_plugin.attention import names
+from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.models._lexicon import LexiconBias
+
+import oracles
+from cli import TINY, USER_DIR, run_cli
+
+LENGTHS = [3, 6, 1, 4]
+SOURCE, TARGET = dictionary(), dictionary(15)  # those of fake_task
+# w0 and w1 have several translations, w2 one, the end of the sentence its own; all others none
+ENTRIES = {
+    ("w0", "w3"): 0.5,
+    ("w0", "w4"): 0.25,
+    ("w1", "w4"): 0.125,
+    ("w1", "w5"): 0.5,
+    ("w1", "w6"): 0.375,
+    ("w2", "w3"): 1.0,
+    ("</s>", "</s>"): 0.75,
+}
+
+
+def write(path, entries=ENTRIES):
+    path.write_text("".join(f"{source}\t{target}\t{p}\t7\n" for (source, target), p in entries.items()))
+    return str(path)
+
+
+@pytest.fixture
+def file(tmp_path):
+    return write(tmp_path / "lexicon.tsv")
+
+
+def make(lexicon=None, attention="soft", feeding="output", **options):
+    torch.manual_seed(7)
+    options = {"attention": attention, "input_feeding": feeding, "lexicon": lexicon, **options}
+    return build("attn_lstm", **options).double().eval()
+
+
+def sources():
+    """Words w0 to w3, so that most of them have entries."""
+    tokens = pad_batch(LENGTHS)
+    return torch.where(tokens > 3, 4 + tokens % 4, tokens)
+
+
+def targets(rows=4, steps=5):
+    return pad_batch([steps] * rows, "right", symbols=15, seed=1)
+
+
+@pytest.mark.parametrize("feeding", ["output", "context", "none"])
+@pytest.mark.parametrize("attention", names())
+def test_logits_are_those_without_a_lexicon_and_the_dense_formula(attention, feeding, file):
+    model, plain = make(file, attention, feeding), make(None, attention, feeding)
+    source = sources()
+    logits, extra = model(source, None, targets())
+    without, _ = plain(source, None, targets())
+    lexicon = {(SOURCE.index(f), TARGET.index(e)): p for (f, e), p in ENTRIES.items()}
+    weights = extra["attn"][0].detach()
+    for row in range(len(LENGTHS)):
+        for step in (0, 1, 4):
+            bias = oracles.lexicon_bias(lexicon, weights[row, step], source[row], 1e-3, len(TARGET))
+            torch.testing.assert_close(logits[row, step], without[row, step] + bias)
+
+
+def test_worked_example():
+    """Half of the attention on the first word, half on the second: P(4) = (0.25 + 0.125) / 2 = 0.1875, the others'
+    probabilities are halved."""
+    bias = LexiconBias(epsilon=0.01).double()
+    bias.entries = torch.tensor([[3, 4, 0], [4, 5, 6]])
+    bias.probabilities = torch.tensor([[0.5, 0.25, 0.0], [0.125, 0.5, 0.375]], dtype=torch.float64)
+    weights = torch.tensor([[[0.5, 0.5]]], dtype=torch.float64)
+    logits = bias(torch.zeros(1, 1, 7, dtype=torch.float64), weights, torch.tensor([[0, 1]]))
+    expected = torch.tensor([0.0, 0.0, 0.0, 0.25, 0.1875, 0.25, 0.1875], dtype=torch.float64)
+    torch.testing.assert_close(logits[0, 0], (expected + 0.01).log())
+    # weights that sum to something else are divided by their sum where the mechanism says so
+    torch.testing.assert_close(bias(logits * 0, 3 * weights, torch.tensor([[0, 1]]), normalized=False), logits)
+
+
+@pytest.mark.parametrize("attention", ["soft", "sigmoid"])
+def test_gradients_flow_through_the_attention(attention, file):
+    bias = make(file, attention).decoder.lexicon
+    normalized = attention == "soft"
+    tokens = sources()[:2]
+    weights = torch.rand(4, 3, tokens.size(1), dtype=torch.float64).masked_fill(
+        tokens.eq(1).repeat_interleave(2, 0).unsqueeze(1), 0.0
+    )
+    if normalized:
+        weights = weights / weights.sum(-1, keepdim=True)
+    logits = torch.randn(4, 3, len(TARGET), dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(
+        lambda x, w: bias(x, w, tokens, normalized), (logits, weights.clone().requires_grad_())
+    )
+
+
+@pytest.mark.parametrize("attention", ["soft", "local-p"])
+def test_padding_and_batch_mates_do_not_matter(attention, file):
+    model = make(file, attention)
+    together, _ = model(sources(), None, targets())
+    for row, length in enumerate(LENGTHS):
+        for padding in (0, 3):
+            alone = torch.cat([torch.full((1, padding), 1), sources()[row : row + 1, -length:]], dim=1)
+            torch.testing.assert_close(model(alone, None, targets()[row : row + 1])[0][0], together[row])
+
+
+@pytest.mark.parametrize("feeding", ["output", "context", "none"])
+def test_beam_search_step_by_step_equals_the_whole(feeding, file):
+    """The lexicon follows the hypotheses wherever fairseq moves them, also where no weights are asked for."""
+    model, beam = make(file, feeding=feeding), 3
+    model.make_generation_fast_(need_attn=False)
+    source = sources()
+    rows = torch.arange(len(LENGTHS)).repeat_interleave(beam)
+    prefixes = targets(len(rows), 6)
+    encoder_out, state = model.encoder.reorder_encoder_out(model.encoder(source), rows), {}
+    model.decoder(prefixes[:, :1], encoder_out, state)
+    orders = [[1, 0, 0, 5, 4, 3, 6, 6, 6, 11, 9, 10], [8, 7, 6, 2, 1, 0], [0, 2, 1, 3, 3, 4], [3, 4, 5]]
+    for t, order in enumerate(map(torch.tensor, orders), 1):
+        model.decoder.reorder_incremental_state(state, order)
+        encoder_out = model.encoder.reorder_encoder_out(encoder_out, order)
+        prefixes, rows = prefixes[order].clone(), rows[order]
+        logits, extra = model.decoder(prefixes[:, : t + 1], encoder_out, state)
+        assert extra["attn"][0] is None
+        torch.testing.assert_close(logits[:, 0], model(source[rows], None, prefixes[:, : t + 1])[0][:, -1])
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_finite(dtype, file):
+    model = make(file).to(dtype).train()
+    logits, _ = model(sources(), None, targets())
+    assert logits.dtype == dtype and logits.isfinite().all()
+    logits.float().logsumexp(-1).sum().backward()
+    assert all(p.grad.isfinite().all() for p in model.parameters() if p.grad is not None)
+
+
+def test_a_smaller_epsilon_is_a_stronger_lexicon(file):
+    source = sources()[1:2]
+    spread = []
+    for epsilon in (1.0, 1e-3, 1e-6):
+        logits, _ = make(file, lexicon_epsilon=epsilon)(source, None, targets(1))
+        spread.append((logits.max(-1).values - logits.min(-1).values).mean().item())
+    assert spread == sorted(spread) and spread[0] < spread[-1] - 5
+
+
+# ---- files
+
+
+def test_entries_outside_the_vocabularies_are_left_out(tmp_path, caplog):
+    caplog.set_level("INFO")
+    entries = {**ENTRIES, ("unheard", "w3"): 0.5, ("w5", "unheard"): 0.5, ("w5", "w1"): 0.0}
+    bias = make(write(tmp_path / "lexicon.tsv", entries)).decoder.lexicon
+    assert bias.entries.shape == (len(SOURCE), 3), "w1 has the most translations"
+    held = {
+        (SOURCE[f], TARGET[int(e)]): float(p)
+        for f in range(len(SOURCE))
+        for e, p in zip(bias.entries[f], bias.probabilities[f])
+        if p > 0
+    }
+    assert held == ENTRIES
+    assert "7 translations of 4 of 24 source symbols" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "--lexicon {path}: cannot be read: No such file or directory"),
+        ("", "--lexicon {path}: has no entries; make it by attn-analysis lexicon"),
+        ("w0 w3\n", "--lexicon {path}, line 1: is no entry of a lexicon: source, target, probability"),
+        ("w0\tw3\t0.5\nw0\tw4\t1.5\n", "--lexicon {path}, line 2: is no entry"),
+        ("w0\tw3\tnan\n", "line 1: is no entry"),
+        ("w0\tw3\t0.5\t-1\n", "line 1: is no entry"),
+        ("w0\tw3\t0.5\nw0\tw3\t0.4\n", "line 2: w0 w3 is there twice, with another probability"),
+        ("klein@@\tsma@@\t0.5\n", "none of its 1 source words has a translation within the vocabularies"),
+        (b"w0\tw3\t0.5\n\xff\n", "--lexicon {path}: is not UTF-8 after line"),
+    ],
+)
+def test_wrong_files(content, message, tmp_path):
+    path = tmp_path / "lexicon.tsv"
+    if content is not None:
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(OptionError, match=re.escape(message.format(path=path))):
+        make(str(path))
+
+
+@pytest.mark.parametrize(
+    ("arch", "options", "message"),
+    [
+        ("attn_lstm", {"adaptive_softmax_cutoff": "5"}, "leave it or --adaptive-softmax-cutoff 5 out"),
+        ("attn_lstm", {"decoder_attention": "False"}, "there is no attention with --decoder-attention False"),
+        ("attn_lstm", {"lexicon_epsilon": 0.0}, "--lexicon-epsilon 0.0: must be more than 0"),
+        ("lstm_latent_small", {"input_feeding": "context"}, "choose an --arch without latent alignment"),
+        ("lstm_agreement_small", {}, "was made for one direction"),
+    ],
+)
+def test_options_that_do_not_go_with_it(arch, options, message, file):
+    task = fake_task(source_lang="de", target_lang="en")
+    with pytest.raises(OptionError, match=re.escape(message)):
+        build(arch, task, lexicon=file, **options)
+
+
+# ---- checkpoints
+
+
+def test_without_a_lexicon_checkpoints_are_as_they_were(file):
+    assert not [name for name in make().state_dict() if "lexicon" in name]
+    held = make(file)
+    held.load_state_dict(make().state_dict())
+    assert held.decoder.lexicon.active, "a training may be continued with a lexicon"
+
+
+def test_checkpoints_hold_lexicons_of_any_size(file, tmp_path, caplog):
+    state = make(file).state_dict()
+    for options in ({}, {"lexicon": file}):
+        model = make(**options)
+        model.load_state_dict(state)
+        for name in ("entries", "probabilities"):
+            assert torch.equal(getattr(model.decoder.lexicon, name), state[f"decoder.lexicon.{name}"])
+    assert not [record for record in caplog.records if record.levelname == "WARNING"]
+    other = write(tmp_path / "other.tsv", {("w1", "w2"): 0.5})
+    make(other).load_state_dict(state)
+    assert "the checkpoint has another lexicon, and that one is used" in caplog.text
+
+
+def test_configuration_of_a_checkpoint_needs_no_file():
+    from fairseq_attn_plugin._checkpoint_files import leave_out
+
+    config = OmegaConf.create({"_name": "lstm_soft", "lexicon": "/no/such/file", "lexicon_epsilon": 0.01})
+    assert leave_out(config).lexicon is None and leave_out(config).lexicon_epsilon == 0.01
+
+
+def words_right(output):
+    """The share of the words of all hypotheses that translate a word of their source, which is spelt backwards."""
+    pairs = re.findall(r"^S-\d+\t(.*)\nT-.*\nH-\d+\t\S+\t(.*)$", output, re.MULTILINE)
+    assert len(pairs) == 40
+    right = [word[::-1] in source.split() for source, target in pairs for word in target.split()]
+    return sum(right) / len(right)
+
+
+def test_training_and_translation_by_the_commands(tiny_data, tmp_path):
+    """With the right lexicon a model that has hardly been trained knows the words, also if it is added afterwards."""
+    from fairseq.data import Dictionary
+
+    path = tmp_path / "lexicon.tsv"
+    words = Dictionary.load(str(tiny_data / "dict.xx.txt")).symbols[4:]
+    entries = {**{(word, word[::-1]): 1 for word in words}, ("</s>", "</s>"): 1}
+    write(path, entries)
+    generate = ["fairseq-generate", tiny_data, "--user-dir", USER_DIR, "--gen-subset", "test", "--cpu"]
+    generate += ["--beam", 3, "--max-len-b", 10, "--path"]
+    for name, options in (("with", ["--lexicon", path]), ("without", [])):
+        command = [
+            "fairseq-train",
+            tiny_data,
+            "--user-dir",
+            USER_DIR,
+            *TINY["lstm_soft"],
+            "--save-dir",
+            tmp_path / name,
+        ]
+        command += ["--optimizer", "adam", "--batch-size", 50, "--seed", 1, "--cpu", "--num-workers", 0]
+        run_cli([*command, "--max-epoch", 1, "--no-epoch-checkpoints", "--disable-validation", *options])
+    kept = path.rename(tmp_path / "kept.tsv")  # a model that was trained with a lexicon has it
+    assert words_right(run_cli([*generate, tmp_path / "with" / "checkpoint_last.pt"]).stdout) > 0.9
+    added = [*generate, tmp_path / "without" / "checkpoint_last.pt", "--lexicon-epsilon", 1e-6, "--lexicon"]
+    assert words_right(run_cli([*added, kept]).stdout) > 0.9
+    done = run_cli([*added, path], check=False)
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert done.stderr.splitlines()[-1].endswith(f"error: --lexicon {path}: cannot be read: No such file or directory")
+
+
+@pytest.mark.parametrize(
+    ("arch", "options", "takes"),
+    [
+        ("attn_lstm", {}, True),
+        ("attn_lstm", {"decoder_attention": "False"}, False),
+        ("attn_lstm", {"adaptive_softmax_cutoff": "5"}, False),
+        ("lstm_latent_small", {"input_feeding": "context"}, False),
+        ("lstm_agreement_small", {}, True),
+    ],
+)
+def test_lexicons_of_trained_models(arch, options, takes, file):
+    task = fake_task(source_lang="de", target_lang="en")
+    model, other = build(arch, task, **options), build("attn_lstm", decoder_attention="False")
+    overrides = {"lexicon": file, "lexicon_epsilon": 0.5}
+    if takes:
+        check([other, model], overrides)
+        take_lexicon([other, model], overrides, task)
+        assert model.decoder.lexicon.active and not other.decoder.lexicon.active
+        assert model.decoder.lexicon.epsilon == 0.5
+        with pytest.raises(OptionError, match="--lexicon-epsilon 0.0: must be more than 0"):
+            take_lexicon([model], {"lexicon_epsilon": 0.0}, task)
+    else:
+        with pytest.raises(OptionError, match=re.escape(f"--lexicon {file}: none of the models of --path takes a")):
+            check([other, model], overrides)
