@@ -96,7 +96,7 @@ def test_normalize_divides_rows_by_their_sums(tmp_path, drawn):
     one = record(0, "a b", "x y", weights)
     np.testing.assert_allclose(panel_of(one, normalize=True).weights, [[0.25, 0.75], [0, 0]])
     path = write_records(tmp_path / "a.jsonl", records=[one])
-    plot(path, "--normalize", "--out", tmp_path / "one.png")
+    plot(path, "--normalize", "--sentences", 0, "--out", tmp_path / "one.png")
     ((panels, _),) = drawn.values()
     np.testing.assert_allclose(panels[0].weights, [[0.25, 0.75], [0, 0]])
 

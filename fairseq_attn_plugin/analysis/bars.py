@@ -6,8 +6,9 @@ from typing import Mapping, Optional, Sequence
 
 from fairseq_attn_plugin.errors import OptionError
 
+from ._fonts import literal
 from .alignment import PathLike
-from .curves import _colours, _literal
+from .curves import _colours
 from .plot import check_drawing
 
 __all__ = ["grouped_bars"]
@@ -64,16 +65,16 @@ def grouped_bars(
         if any(value is not None and value < 0 for values in series.values() for value in values):
             axes.axhline(0, color="#868e96", linewidth=0.8)
         axes.set_xlim(-0.6, len(groups) - 0.4)
-        axes.set_xticks(range(len(groups)), labels=[_literal(group) for group in groups])
-        axes.set_xlabel(_literal(axes_labels[0]), fontsize=9)
-        axes.set_ylabel(_literal(axes_labels[1]), fontsize=9)
+        axes.set_xticks(range(len(groups)), labels=[literal(group) for group in groups])
+        axes.set_xlabel(literal(axes_labels[0]), fontsize=9)
+        axes.set_ylabel(literal(axes_labels[1]), fontsize=9)
         axes.tick_params(labelsize=8, length=2.5, color="#b8c2cc")
         axes.grid(axis="y", color="#e3e8ee", linewidth=0.6)
         axes.set_axisbelow(True)
         axes.spines[:].set_color("#b8c2cc")
         axes.legend(
             handles,
-            [_literal(label) for label in series],
+            [literal(label) for label in series],
             loc="upper left",
             bbox_to_anchor=(1.02, 1),
             borderaxespad=0,
@@ -81,7 +82,7 @@ def grouped_bars(
             fontsize=8.5,
         )
         if title:
-            axes.set_title(_literal(title), loc="left", fontsize=10, weight="bold", pad=8)
+            axes.set_title(literal(title), loc="left", fontsize=10, weight="bold", pad=8)
         metadata = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(path.suffix.lower())
         try:
             figure.savefig(path, dpi=150, metadata=metadata, bbox_inches="tight", pad_inches=0.12)

@@ -37,7 +37,17 @@ from .word_frequency import (
     shares,
 )
 
-__all__ = ["Analysis", "analyse", "count_training", "draw", "tables", "to_json"]
+__all__ = [
+    "Analysis",
+    "accuracy_table",
+    "analyse",
+    "count_training",
+    "draw",
+    "frequency_table",
+    "score_table",
+    "tables",
+    "to_json",
+]
 
 DECILES: Tuple[Tuple[float, float], ...] = tuple((low, low + 10) for low in range(0, 100, 10))
 COUNTS = (1, 2, 5, 10, 100, 1000)
@@ -134,16 +144,25 @@ def analyse(
 
 def tables(analysis: Analysis) -> str:
     """All tables, as Markdown."""
-    systems = list(analysis.accuracies)
-    parts = ["## Scores", "", _scores(analysis, systems), ""]
+    parts = ["## Scores", "", _table(*score_table(analysis)), ""]
     parts += [f"{metric}: `{signature}`" for metric, signature in analysis.signatures.items()]
     parts += ["", "## Share of the words by training frequency, in percent, and deviation from the reference", ""]
-    parts += [_frequencies(analysis, systems), "", "## Accuracy of target words by training count", ""]
-    parts += ["F (precision / recall), in percent", "", _accuracies(analysis, systems)]
+    parts += [
+        _table(*frequency_table(analysis, best="**{}**")),
+        "",
+        "## Accuracy of target words by training count",
+        "",
+    ]
+    parts += ["F (precision / recall), in percent", "", _table(*accuracy_table(analysis))]
     return "\n".join(parts) + "\n"
 
 
-def _scores(analysis: Analysis, systems: Sequence[str]) -> str:
+Table = Tuple[List[str], List[List[str]]]  # headers and rows
+
+
+def score_table(analysis: Analysis) -> Table:
+    """Scores of the systems, with intervals and p-values where there was a baseline."""
+    systems = list(analysis.accuracies)
     tested = any(score.p_value is not None for scores in analysis.scores.values() for score in scores.values())
     header = ["system"]
     for metric in analysis.scores:
@@ -159,18 +178,21 @@ def _scores(analysis: Analysis, systems: Sequence[str]) -> str:
                 row.append("baseline" if score.p_value is None else f"{score.p_value:.4f}")
         rows.append([*row, *(f"{number:,}" for number in analysis.words[label])])
     rows.append([REFERENCE, *[""] * (len(header) - 1), *(f"{number:,}" for number in analysis.words[REFERENCE])])
-    return _table([*header, "words", "different words"], rows)
+    return [*header, "words", "different words"], rows
 
 
-def _frequencies(analysis: Analysis, systems: Sequence[str]) -> str:
+def frequency_table(analysis: Analysis, best: str = "{}") -> Table:
+    """Shares by training frequency, and their deviations from the reference; ``best`` marks the least of a row."""
+    systems = list(analysis.accuracies)
+
     def row(name: str, types: str, of: Mapping[str, float]) -> List[str]:
         deviations = [deviation(of[label], of[REFERENCE]) for label in systems]
         least = min((abs(value) for value in deviations if value is not None), default=0.0)
         cells = [name, types, f"{of[TRAINING]:.2f}", f"{of[REFERENCE]:.2f}"]
         for label, value in zip(systems, deviations):
             shown = "" if value is None else f" ({value:+.1f})"
-            best = value is not None and abs(value) == least and len(systems) > 1
-            cells.append(f"**{of[label]:.2f}{shown}**" if best else f"{of[label]:.2f}{shown}")
+            closest = value is not None and abs(value) == least and len(systems) > 1
+            cells.append((best if closest else "{}").format(f"{of[label]:.2f}{shown}"))
         return cells
 
     rows = [
@@ -180,10 +202,13 @@ def _frequencies(analysis: Analysis, systems: Sequence[str]) -> str:
     if analysis.rare:
         name = f"rare: mean of {len(analysis.rare)}" if len(analysis.rare) > 1 else "rare"
         rows.append(row(name, "", {text: analysis.rare_share(text) for text in analysis.shares}))
-    return _table(["bin", "different words", TRAINING, REFERENCE, *systems], rows)
+    return ["bin", "different words", TRAINING, REFERENCE, *systems], rows
 
 
-def _accuracies(analysis: Analysis, systems: Sequence[str]) -> str:
+def accuracy_table(analysis: Analysis) -> Table:
+    """F, precision and recall by training count."""
+    systems = list(analysis.accuracies)
+
     def cell(one: Accuracy) -> str:
         if one.f1 is None:
             return "-"
@@ -193,7 +218,7 @@ def _accuracies(analysis: Analysis, systems: Sequence[str]) -> str:
     for place, name in enumerate(analysis.counts.names):
         of = [analysis.accuracies[label][place] for label in systems]
         rows.append([name, f"{of[0].reference:,}", *map(cell, of)])
-    return _table(["training count", "in the reference", *systems], rows)
+    return ["training count", "in the reference", *systems], rows
 
 
 def _percent(share: Optional[float]) -> str:
