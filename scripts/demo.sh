@@ -152,11 +152,20 @@ stage_report() {
   python "$ROOT/scripts/demo_report.py" "$OUT" || die "the report failed"
 }
 
+analysis() { python -m fairseq_attn_plugin.analysis.cli "$@"; }
+
+stage_explore() {
+  quietly extract analysis extract "$OUT/bin" --path "$OUT/checkpoints/checkpoint_best.pt" --name "$ARCH" \
+    --out "$OUT/attention.jsonl" --overwrite --cpu
+  quietly explore analysis explore "$OUT/attention.jsonl" --out "$OUT/explore.html"
+}
+
 stage corpus "corpus"
 stage prepare "BPE and binarisation"
 stage train "training $ARCH"
 stage translate "translation of the test set, beam 10"
 stage report "scores and pictures"
+stage explore "a page to explore attention"
 
 say "results ($((SECONDS - STARTED)) s)"
 cat "$OUT/report.txt"
@@ -167,5 +176,6 @@ cat <<END
    $OUT/translation.dm  translations of $OUT/text/test.vr
    $OUT/attention.align hard alignments by attention, of the reference
    $OUT/heatmaps        attention of a few sentences (PNG)
+   $OUT/explore.html    attention of many sentences, to be opened in a browser
    $OUT/log             what every tool said
 END

@@ -16,7 +16,7 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("bash") is None, reason="NO BASH: the demo cannot run"),
 ]
 SMALL = {"TRAIN": "300", "VALID": "20", "TEST": "21", "MAX_EPOCH": "0", "MAX_UPDATE": "20", "MERGES": "300"}
-STAGES = ["corpus", "prepare", "train", "translate", "report"]
+STAGES = ["corpus", "prepare", "train", "translate", "report", "explore"]
 
 
 def demo(out, *arguments, **settings):
@@ -61,8 +61,10 @@ def test_every_product_is_there(finished):
     assert [len(line.split()) for line in links] == [len(line.split()) for line in targets]
     pictures = list((out / "heatmaps").iterdir())
     assert pictures and all(picture.read_bytes().startswith(b"\x89PNG") for picture in pictures)
+    page = (out / "explore.html").read_text(encoding="utf-8")
+    assert page.startswith("<!doctype html>") and "lstm_adm" in page
     assert (out / ".gitignore").read_text() == "*\n"
-    for text in ("BLEU", "nrefs:1|", "version:", "AER", str(out / "heatmaps")):
+    for text in ("BLEU", "nrefs:1|", "version:", "AER", str(out / "heatmaps"), str(out / "explore.html")):
         assert text in said
     assert "epoch 1" in said and "valid ppl" in said
 

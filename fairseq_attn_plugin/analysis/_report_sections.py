@@ -124,9 +124,7 @@ def add_alignments(
             score = result.score
             row += [f"{value:.3f}" for value in (score.aer, score.precision, score.recall, score.f1)]
             row.append(f"{result.links:,}")
-        notes += (
-            f" A target word's link is its greatest weight, none if that is the end; gold: {Path(path or '').name}."
-        )
+        notes += f" Each target word is linked to the source word of greatest weight; gold: {Path(path or '').name}."
     document.table(headers, rows)
     document.paragraph(notes)
 

@@ -3,10 +3,10 @@
     attn-analysis report FOLDER --data DATA --out REPORT [--gold LINKS] [--systems soft mqt]
 
 A system is a folder in FOLDER with ``checkpoint_best.pt`` (or ``checkpoint_last.pt``) in it or in its ``checkpoints``;
-``train.log``, ``log`` or another ``.log`` beside it is its training. Attention is extracted twice, with the reference
-forced and for the beam's translations, into ``REPORT/attention``: what is there already is not extracted again, so
-that a report that was interrupted, or has further options, is soon there. A system that cannot be read is named in
-the report, and the others are reported.
+``train.log``, ``log`` or another ``.log`` beside it, or a folder ``tensorboard``, is its training. Attention is
+extracted twice, with the reference forced and for the beam's translations, into ``REPORT/attention``: what is there
+already is not extracted again, so that a report that was interrupted, or has further options, is soon there. A system
+that cannot be read is named in the report, and the others are reported.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from .teacher_alignments import Teacher, load_teacher
 __all__ = ["Measures", "System", "find_systems", "measures", "write_report"]
 
 CHECKPOINTS = ("checkpoint_best.pt", "checkpoint_last.pt")
-LOGS = ("train.log", "log")
+LOGS = ("train.log", "log", "log/train")  # the recipes', and the demo's
 
 
 def find_systems(folder: Path, names: Optional[Sequence[str]] = None) -> List[System]:
@@ -56,8 +56,9 @@ def find_systems(folder: Path, names: Optional[Sequence[str]] = None) -> List[Sy
         places = [place / name for name in CHECKPOINTS for place in (child, child / "checkpoints")]
         checkpoint = next((path for path in places if path.is_file()), None)
         if checkpoint is not None:
-            logs = [child / name for name in LOGS] + sorted(child.glob("*.log"))
-            found[child.name] = System(child.name, checkpoint, next((log for log in logs if log.is_file()), None))
+            logs = [path for path in [*(child / name for name in LOGS), *sorted(child.glob("*.log"))] if path.is_file()]
+            logs += [path for path in [child / "tensorboard"] if path.is_dir()]
+            found[child.name] = System(child.name, checkpoint, logs[0] if logs else None)
         elif names is not None:
             raise OptionError(f"--systems {child.name}: there is no {CHECKPOINTS[0]} in {child}")
     if not found:
