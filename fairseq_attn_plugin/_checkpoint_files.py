@@ -12,7 +12,14 @@ import copy
 import functools
 from typing import Any
 
-OPTIONS = ("gaussian_election", "election_table", "election_teacher", "encoder_embed_path", "decoder_embed_path")
+OPTIONS = (
+    "gaussian_election",
+    "election_table",
+    "election_teacher",
+    "encoder_embed_path",
+    "decoder_embed_path",
+    "word_embeddings",
+)
 
 
 def install() -> None:
@@ -37,9 +44,10 @@ def leave_out(cfg: Any) -> Any:
     from omegaconf import OmegaConf, open_dict
 
     from fairseq_attn_plugin.models.attn_lstm import AttnLSTMModel
+    from fairseq_attn_plugin.models.han import HANModel
 
     name = getattr(cfg, "_name", None) or getattr(cfg, "arch", None)
-    if not issubclass(MODEL_REGISTRY.get(name, object), AttnLSTMModel):
+    if not issubclass(MODEL_REGISTRY.get(name, object), (AttnLSTMModel, HANModel)):
         return cfg
     result = copy.copy(cfg)
     for option in OPTIONS:
