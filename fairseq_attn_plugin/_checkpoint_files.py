@@ -19,6 +19,7 @@ OPTIONS = (
     "lexicon",
     "encoder_embed_path",
     "decoder_embed_path",
+    "word_embeddings",
 )
 
 
@@ -44,9 +45,10 @@ def leave_out(cfg: Any) -> Any:
     from omegaconf import OmegaConf, open_dict
 
     from fairseq_attn_plugin.models.attn_lstm import AttnLSTMModel
+    from fairseq_attn_plugin.models.han import HANModel
 
     name = getattr(cfg, "_name", None) or getattr(cfg, "arch", None)
-    if not issubclass(MODEL_REGISTRY.get(name, object), AttnLSTMModel):
+    if not issubclass(MODEL_REGISTRY.get(name, object), (AttnLSTMModel, HANModel)):
         return cfg
     result = copy.copy(cfg)
     for option in OPTIONS:

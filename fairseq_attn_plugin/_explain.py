@@ -126,6 +126,16 @@ def missing_task(error: BaseException) -> Optional[str]:
     return None
 
 
+def missing_criterion(error: BaseException) -> Optional[str]:
+    """Tasks with classes read options of the criterion; every tool's default criterion, cross_entropy, has none."""
+    if "'criterion.classification_head_name' not found" in str(error):
+        return (
+            "--criterion is missing or does not go with --task: a task with classes needs --criterion "
+            "document_classification or sentence_prediction (fairseq-validate, too)"
+        )
+    return None
+
+
 def needs_gpu(error: BaseException) -> Optional[str]:
     if str(error) == "Torch not compiled with CUDA enabled" and is_inside(error, "fp16_optimizer", innermost=False):
         return "--fp16 trains on a GPU only: leave it out on the CPU"
@@ -151,6 +161,7 @@ RULES: List[Rule] = [
     *_explain_checkpoints.RULES,
     unknown_model,
     missing_task,
+    missing_criterion,
     needs_gpu,
     stock_check,
 ]

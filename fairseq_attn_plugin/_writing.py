@@ -16,6 +16,9 @@ __all__ = ["whole_file", "whole_text"]
 def whole_file(path: Any, failure: str) -> Iterator[Path]:
     """The path to write to; what is there becomes ``path`` when the block ends, and is removed if it fails.
 
+    A device or a pipe (``/dev/null``, ``/dev/stdout``) is written to as it is: a file put in its place would take it
+    away from every program on the machine.
+
     Args:
         path: the file
         failure: begins the message where it cannot be written; the reason is added
@@ -23,6 +26,12 @@ def whole_file(path: Any, failure: str) -> Iterator[Path]:
     Raises:
         OptionError: the file cannot be written
     """
+    if _is_special(Path(path)):
+        try:
+            yield Path(path)
+        except OSError as error:
+            raise OptionError(f"{failure}: {error.strerror or error}") from None
+        return
     partial = Path(f"{path}.partial")
     try:
         yield partial
@@ -32,6 +41,11 @@ def whole_file(path: Any, failure: str) -> Iterator[Path]:
     finally:
         with contextlib.suppress(OSError):
             partial.unlink()
+
+
+def _is_special(path: Path) -> bool:
+    """Whether it is there and neither a file nor a folder."""
+    return path.exists() and not path.is_file() and not path.is_dir()
 
 
 @contextlib.contextmanager

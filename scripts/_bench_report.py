@@ -65,6 +65,8 @@ TARGETS = (
     Target("aqt", "pooled", "direct", "difference", "at most", 1e-5),
     Target("chain", "chain_log_odds", "loop", "throughput", "at least", 1.0),
     Target("chain", "chain_log_odds", "torch-struct", "throughput", "at least", 1.0),
+    Target("documents", "han", "padded", "throughput", "at least", 2.0),
+    Target("documents", "han", "packed", "throughput", "at least", 2.0),
     Target("extract", "attn-analysis extract", "fewest sentences", "memory", "at most", 1.05),
     Target("memory", "soft", "N", "growth", "at most", 1.0),
     Target("memory", "mqt", "N", "growth", "at most", 1.0),
@@ -158,6 +160,8 @@ def markdown(report: Mapping[str, Any]) -> str:
         parts += ["## aqt: pooled against direct pairing", _aqt(sections["aqt"])]
     if "chain" in sections:
         parts += ["## Marginals of two-state chains, forward and backward", _chain(sections["chain"])]
+    if "documents" in sections:
+        parts += ["## Classification of documents: training step", _documents(report)]
     if "memory" in sections:
         parts += ["## Peak memory of attention, forward and backward", _memory(sections["memory"])]
     if "extract" in sections:
@@ -288,6 +292,29 @@ def _chain(section: Mapping[str, Any]) -> str:
     ]
     names = next(iter(section.values()))["seconds"]
     return table(["chains x length", *(f"{name}, ms" for name in names), *(f"× {name}" for name in others)], rows)
+
+
+def _documents(report: Mapping[str, Any]) -> str:
+    how, measured = report["settings"], report["sections"]["documents"]["ragged"]
+    rows = []
+    for name, figures in measured["systems"].items():
+        ratios = figures["time_ratio"]
+        rows.append(
+            [
+                f"`{name}`",
+                f"{figures['seconds']['median']:.3f}",
+                f"{figures['sentences_per_second']:,.1f}",
+                f"{figures['tokens_per_second']:,.0f}",
+                f"{figures['peak_memory_bytes'] / MIB:,.0f}",
+                *(_speed(ratio["rounds"]) for ratio in ratios.values()),
+            ]
+        )
+    header = ["system", "s", "documents/s", "words/s", "peak MiB", *(f"× {base}" for base in ratios)]
+    return (
+        f"{measured['sentences']} documents of {measured['target_tokens']:,} words, {measured['padded_words']:,} with "
+        f"padding; embeddings {how['document_embed']}, LSTMs of {how['document_hidden']} units per direction.\n\n"
+        + table(header, rows)
+    )
 
 
 def _memory(section: Mapping[str, Any]) -> str:

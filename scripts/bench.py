@@ -28,6 +28,8 @@ import torch
 from _bench_attention import aqt_section, memory_section
 from _bench_chain import chain_section
 from _bench_chain import systems as systems_of_chains
+from _bench_documents import BASELINES as DOCUMENT_BASELINES
+from _bench_documents import documents_section
 from _bench_extract import SYSTEMS as EXTRACTORS
 from _bench_extract import extract_section
 from _bench_latency import CLASSES, LatencyRun
@@ -42,7 +44,7 @@ from tqdm import tqdm
 import fairseq_attn_plugin  # noqa: F401  (registers the architectures)
 from fairseq_attn_plugin.errors import OptionError
 
-SECTIONS = ("train", "decode", "latency", "latent", "aqt", "chain", "memory", "extract")
+SECTIONS = ("train", "decode", "latency", "latent", "aqt", "chain", "documents", "memory", "extract")
 FED_CONTEXT = "lstm_soft:input_feeding=context"
 MECHANISMS = ["soft", "mqt", "aqt", "mqt:chunk_size=8", "aqt:chunk_size=8"]
 DEFAULT_ARCHS = (STOCK, SOFT, FED_CONTEXT, UNFED, "lstm_adm", "lstm_adm_aqt")
@@ -71,6 +73,10 @@ QUICK = {
     "chain_rows": [3],
     "chain_lengths": [1, 5],
     "extract_sentences": [20, 40],
+    "document_batch": 3,
+    "document_embed": 4,
+    "document_hidden": 3,
+    "document_scale": 0.15,
 }
 
 
@@ -154,6 +160,15 @@ def make_parser() -> argparse.ArgumentParser:
     add("--aqt-batch", type=positive, default=4)
     add("--chain-rows", type=number_list, default=[80, 2000], help="chains of the chain section (80,2000)")
     add("--chain-lengths", type=number_list, default=[10, 25, 50, 100, 200], help="their lengths (10,25,50,100,200)")
+    add("--document-batch", type=positive, default=16, help="documents in a batch of the documents section (16)")
+    add("--document-embed", type=positive, default=100, help="their word embeddings (100)")
+    add("--document-hidden", type=positive, default=50, help="units of their LSTMs, per direction (50)")
+    add(
+        "--document-scale",
+        type=float,
+        default=1.0,
+        help="of the lengths of documents and sentences (1.0: film reviews)",
+    )
     add("--attention-width", type=positive, default=256, help="D of the aqt and memory sections (256)")
     add("--aqt-rounds", type=positive, default=2, help="rounds of the aqt section (2)")
     add("--mechanisms", nargs="+", default=MECHANISMS, help="of the memory section")
@@ -238,6 +253,7 @@ def measure(
         * len(systems_of_chains())
         * len(settings["chain_rows"])
         * len(settings["chain_lengths"]),
+        "documents": (settings["rounds"] + settings["warmup"]) * (1 + len(DOCUMENT_BASELINES)),
         "memory": len(settings["mechanisms"]) * len(settings["memory_lengths"]),
         "extract": len(EXTRACTORS) * len(settings["extract_sentences"]),
     }
@@ -258,7 +274,13 @@ def measure(
             sections.update(latency.sections(tick))
         if "latent" in settings["sections"]:
             sections.update(latent_sections(settings, device, tick))
-        others = {"aqt": aqt_section, "chain": chain_section, "memory": memory_section, "extract": extract_section}
+        others = {
+            "aqt": aqt_section,
+            "chain": chain_section,
+            "documents": documents_section,
+            "memory": memory_section,
+            "extract": extract_section,
+        }
         for name, alone in others.items():
             if name in settings["sections"]:
                 sections[name] = alone(settings, device, tick)

@@ -282,3 +282,54 @@ def alignment_quality(predicted, gold, lengths):
     precision, recall = both_possible / answered, both_sure / sure
     aer = (answered - both_possible + sure - both_sure) / (answered + sure)
     return aer, precision, recall, 2 / (1 / precision + 1 / recall)
+
+
+def recurrent(rnn, inputs):
+    """States of one direction of torch's LSTM or GRU, from its equations, one step at a time: ``[N, H]``."""
+    w_input, w_state, b_input, b_state = (
+        getattr(rnn, f"{part}_l0") for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+    )
+    hidden = cell = inputs[0].new_zeros(rnn.hidden_size)
+    states = []
+    for x in inputs:
+        given, kept = w_input @ x + b_input, w_state @ hidden + b_state
+        if rnn.mode == "LSTM":
+            enter, forget, new, out = (given + kept).chunk(4)
+            cell = torch.sigmoid(forget) * cell + torch.sigmoid(enter) * torch.tanh(new)
+            hidden = torch.sigmoid(out) * torch.tanh(cell)
+        else:
+            (reset, update, new), (reset_kept, update_kept, new_kept) = given.chunk(3), kept.chunk(3)
+            share = torch.sigmoid(update + update_kept)
+            new = torch.tanh(new + torch.sigmoid(reset + reset_kept) * new_kept)
+            hidden = (1 - share) * new + share * hidden
+        states.append(hidden)
+    return torch.stack(states)
+
+
+def encode(encoder, values):
+    """One vector and the weights for one sequence ``[N, D]``: a network in both directions, then a weighted sum."""
+    if encoder.rnn is not None:
+        back = recurrent(encoder.rnn.back, values.flip(0)).flip(0)
+        values = torch.cat([recurrent(encoder.rnn.ahead, values), back], dim=1)
+    if hasattr(encoder.pooling, "query"):
+        module = encoder.pooling.attention
+        weights = attention(module.name, module, encoder.pooling.query, values)
+    else:
+        weights = values.new_full((len(values),), 1 / len(values))
+    return weights @ values, weights
+
+
+def document(model, sentences):
+    """Vector of one document (a list of lists of word numbers), weights of each sentence's words, of the sentences."""
+    sentences = [sentence for sentence in sentences if sentence]
+    if model.sentences is None:
+        sentences = [sum(sentences, [])] if sentences else []
+    if not sentences:
+        return model.embed_words.weight.new_zeros(model.output_dim), [], []
+    vectors, word_weights = zip(
+        *(encode(model.words, torch.stack([model.embed_words.weight[word] for word in s])) for s in sentences)
+    )
+    if model.sentences is None:
+        return vectors[0], list(word_weights), None
+    vector, sentence_weights = encode(model.sentences, torch.stack(vectors))
+    return vector, list(word_weights), sentence_weights

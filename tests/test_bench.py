@@ -13,6 +13,7 @@ from cli import REPO, run_cli
 
 sys.path.insert(0, str(REPO / "scripts"))
 
+from _bench_documents import document_lengths, document_systems
 from _bench_latency import LatencyRun, percentiles, random_table, sentences
 from _bench_latent import LatentSystem
 from _bench_measure import (
@@ -368,3 +369,39 @@ def test_mistakes_get_one_line(args, message):
     lines = [line for line in done.stderr.splitlines() if line.strip()]
     assert len(lines) == 1, done.stderr
     assert re.search("^bench.py: error: .*" + message, lines[0]), lines[0]
+
+
+def test_quick_run_measures_documents(report):
+    figures, printed = report
+    measured = figures["sections"]["documents"]["ragged"]
+    assert list(measured["systems"]) == ["han", "padded", "packed"]
+    for system in measured["systems"].values():
+        assert set(system["time_ratio"]) == {"padded", "packed"} and system["peak_memory_bytes"] > 0
+    assert measured["sentences"] == 3 and measured["padded_words"] > measured["target_tokens"]
+    judged = [v for v in figures["targets"] if v["section"] == "documents"]
+    assert len(judged) == 2 and all(v["met"] is not None for v in judged)
+    assert "## Classification of documents: training step" in printed
+
+
+def test_every_system_of_documents_computes_the_same():
+    settings = {
+        "sizes": {"vocab": 50, "dropout": 0.0}, "document_embed": 6, "document_hidden": 5, "document_batch": 4,
+        "document_scale": 0.3, "optimizer": "adam", "seed": 1,
+    }  # fmt: skip
+    systems, batch = document_systems(settings, CPU)
+    before = {name: system.logits(batch) for name, system in systems.items()}
+    for system in systems.values():
+        system.step(batch, CPU)
+    after = {name: system.logits(batch) for name, system in systems.items()}
+    for logits in (before, after):
+        for name in ("padded", "packed"):
+            torch.testing.assert_close(logits[name], logits["han"], rtol=1e-4, atol=1e-5)
+    assert not torch.allclose(before["han"], after["han"], atol=1e-4)
+
+
+def test_lengths_of_documents_are_those_of_film_reviews():
+    lengths = document_lengths(2000, torch.Generator().manual_seed(1))
+    sentences = [count for document in lengths for count in document]
+    # the polarity corpus has 32.4 sentences a document and 23.1 words a sentence
+    assert sum(map(len, lengths)) / 2000 == pytest.approx(32.4, rel=0.05)
+    assert sum(sentences) / len(sentences) == pytest.approx(23.1, rel=0.05)

@@ -6,6 +6,7 @@ from contextlib import nullcontext
 
 import pytest
 import test_attention_contract as contract
+import test_han as han
 import test_latent_model as latent_model
 import test_mixture_nll as likelihoods
 import test_model as models
@@ -421,6 +422,38 @@ def test_functions(function, shapes, dtype):
     leaves = [2 * normal(*shape, dtype=dtype, seed=i) for i, shape in enumerate(shapes)]
     ours, expected = (differentiated(function, leaves, device) for device in (DEVICE, CPU))
     agree(ours, expected)
+
+
+# ---- document classifiers
+
+
+@han.cases
+def test_document_classifiers(arch, options):
+    """In other blocks than on the processor, forward and backward."""
+    results = []
+    for device in (DEVICE, CPU):
+        model = han.build(arch, **options).to(device)
+        logits, attention = han.classify(model, han.batch(han.DOCUMENTS).to(device))
+        labels = torch.arange(len(logits), device=device) % han.CLASSES
+        torch.nn.functional.cross_entropy(logits, labels).backward()
+        gradients = {name: parameter.grad for name, parameter in model.named_parameters() if parameter.grad is not None}
+        numbers = attention.pop("sentences", torch.zeros(0))
+        results.append(
+            ({"logits": logits.detach(), **{k: v.detach() for k, v in attention.items()}, **gradients}, numbers.cpu())
+        )
+    (ours, our_numbers), (expected, numbers) = results
+    agree(ours, expected)
+    assert torch.equal(our_numbers, numbers)
+
+
+@pytest.mark.parametrize("arch", ["han", "han_flat", "han_mean"])
+def test_document_classifiers_in_half_precision(arch):
+    model = han.build(arch, dtype=torch.float16).to(DEVICE).train()
+    logits, _ = han.classify(model, han.batch(han.DOCUMENTS).to(DEVICE))
+    labels = torch.arange(len(logits), device=DEVICE) % han.CLASSES
+    torch.nn.functional.cross_entropy(logits.float(), labels).backward()
+    assert torch.isfinite(logits).all()
+    assert all(torch.isfinite(p.grad).all() for p in model.parameters() if p.grad is not None)
 
 
 # ---- the command-line tools

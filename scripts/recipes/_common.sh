@@ -20,6 +20,8 @@ USER_DIR=$ROOT/fairseq_attn_plugin
 STAGES_KNOWN="prepare train generate score" # a recipe may have others
 TRAIN_STAGE=train                           # the one that makes RUN/checkpoint_best.pt
 LASTING_FILES=()                            # besides the data, what must not change when a training is continued
+DICTIONARIES=()                             # nor may these, below WORK/data/bin
+LANGUAGE_OPTIONS=()                         # of fairseq-train
 
 die() {
   echo "$RECIPE: $*" >&2
@@ -441,7 +443,7 @@ lasting_options() {
     esac
   done
   echo
-  cksum "$WORK/data/bin/dict.$SRC.txt" "$WORK/data/bin/dict.$TGT.txt" "${LASTING_FILES[@]}" | sed 's/ [^ ]*\// /'
+  cksum "${DICTIONARIES[@]/#/$WORK/data/bin/}" "${LASTING_FILES[@]}" | sed 's/ [^ ]*\// /'
 }
 
 stage_train() {
@@ -468,7 +470,7 @@ stage_train() {
   DATA_BIN=$WORK/data/bin
   if [ -n "$TEACHER" ]; then guide; fi
   if [ -f "$RUN/checkpoint_last.pt" ]; then say "train: continuing $RUN/checkpoint_last.pt"; else say "train: $RUN"; fi
-  run fairseq-train "$DATA_BIN" --user-dir "$USER_DIR" --source-lang "$SRC" --target-lang "$TGT" \
+  run fairseq-train "$DATA_BIN" --user-dir "$USER_DIR" "${LANGUAGE_OPTIONS[@]}" \
     --save-dir "$RUN" --log-file "$RUN/train.log" "${TRAIN[@]}" "${CPU[@]}" ||
     die "fairseq-train failed; the same command continues from the last checkpoint in $RUN"
   if [ "$DRY_RUN" != 1 ]; then
@@ -562,6 +564,8 @@ recipe_main() {
   WORK=$OUT/$SRC-$TGT.${CORPUS_TAG:+$CORPUS_TAG.}$BPE_TAG
   RUN=$WORK/$ARCH${ATTENTION:+.$ATTENTION}${BIAS:+.$BIAS}${OBJECTIVE:+.$OBJECTIVE}${TEACHER:+.guided}.seed$SEED
   RESULTS=$RUN${TOPK:+/top$TOPK} # of translating
+  DICTIONARIES=("dict.$SRC.txt" "dict.$TGT.txt")
+  LANGUAGE_OPTIONS=(--source-lang "$SRC" --target-lang "$TGT")
   locate_tools
   for stage in "${STAGES[@]}"; do "stage_${stage//-/_}"; done
 }

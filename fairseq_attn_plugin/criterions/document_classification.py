@@ -1,0 +1,77 @@
+"""Cross-entropy of document classes: stock fairseq's ``sentence_prediction``, with macro-F1.
+
+Logged: ``loss`` in bits per document, as everywhere in fairseq, ``accuracy`` in percent, and at validation ``macro_f1``
+in percent. F1 of a class c is 2 hits_c / (labels_c + predictions_c); macro-F1 is its mean over the classes that are the
+label or the prediction of at least one document, which is scikit-learn's ``f1_score(average="macro")``. Its counts are
+summed over batches and workers, so that it is that of the whole validation set.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Dict, List, Tuple
+
+import numpy as np
+import torch
+from fairseq.criterions import register_criterion
+from fairseq.criterions.sentence_prediction import SentencePredictionConfig, SentencePredictionCriterion
+from fairseq.logging import metrics
+from torch import Tensor
+
+from ._logging import total
+
+__all__ = ["DocumentClassificationCriterion", "macro_f1"]
+
+COUNTS = ("hits", "labels", "predictions")
+
+
+def macro_f1(hits: Any, labels: Any, predictions: Any) -> float:
+    """Macro-F1 in percent from the counts ``[C]`` of each class; nan without documents."""
+    hits, both = np.asarray(hits, dtype=float), np.asarray(labels, dtype=float) + np.asarray(predictions, dtype=float)
+    present = both > 0
+    return float(100 * (2 * hits[present] / both[present]).mean()) if present.any() else math.nan
+
+
+@register_criterion("document_classification", dataclass=SentencePredictionConfig)
+class DocumentClassificationCriterion(SentencePredictionCriterion):
+    """See the module's text."""
+
+    def forward(self, model: Any, sample: Dict[str, Any], reduce: bool = True) -> Tuple[Tensor, int, Dict[str, Any]]:
+        seen: List[Tensor] = []
+        if not model.training and not self.regression_target:
+            # the logits are looked at on their way, so that the loss stays the stock criterion's own
+            handle = model.register_forward_hook(lambda module, inputs, output: seen.append(output[0]))
+            try:
+                loss, sample_size, logged = super().forward(model, sample, reduce)
+            finally:
+                handle.remove()
+            for name, values in zip(COUNTS, _counts(seen[0], sample["target"].view(-1))):
+                logged.update({f"class_{name}_{number}": value for number, value in enumerate(values)})
+            return loss, sample_size, logged
+        return super().forward(model, sample, reduce)
+
+    @staticmethod
+    def reduce_metrics(logging_outputs: List[Dict[str, Any]]) -> None:
+        documents = total(logging_outputs, "sample_size")
+        if not documents:
+            return
+        metrics.log_scalar("loss", total(logging_outputs, "loss") / documents / math.log(2), documents, round=3)
+        present = {name for log in logging_outputs for name in log}
+        if "ncorrect" in present:
+            metrics.log_scalar("accuracy", 100.0 * total(logging_outputs, "ncorrect") / documents, documents, round=2)
+        classes = sum(name.startswith("class_hits_") for name in present)
+        if classes:
+            for name in COUNTS:
+                sums = [total(logging_outputs, f"class_{name}_{number}") for number in range(classes)]
+                metrics.log_scalar(f"_class_{name}", np.array(sums))  # type: ignore[arg-type]
+            metrics.log_derived(
+                "macro_f1", lambda meters: round(macro_f1(*(meters[f"_class_{name}"].sum for name in COUNTS)), 2)
+            )
+
+
+def _counts(logits: Tensor, targets: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
+    """Documents of each class ``[C]``: rightly predicted, by label, by prediction."""
+    classes, predictions = logits.size(-1), logits.argmax(-1)
+    hits = targets[predictions == targets]
+    counts = [torch.bincount(numbers, minlength=classes) for numbers in (hits, targets, predictions)]
+    return counts[0], counts[1], counts[2]

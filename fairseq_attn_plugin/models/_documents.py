@@ -1,0 +1,79 @@
+"""Parts of document classifiers: where the words of a batch of documents are, and how values become one vector."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Optional, Tuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ..attention import build_attention
+
+__all__ = ["AttentionPooling", "Layout", "MeanPooling", "layout_of"]
+
+
+class Layout(NamedTuple):
+    """The words of B documents, document after document and sentence after sentence."""
+
+    places: np.ndarray  # [W], where each word is in the flattened src_tokens
+    sentence_of: np.ndarray  # [W], its sentence
+    sentence_starts: np.ndarray  # [S], first word of each sentence that has one
+    sentence_lengths: np.ndarray  # [S], in words
+    document_starts: np.ndarray  # [B], first sentence of each document
+    document_lengths: np.ndarray  # [B], in sentences
+
+
+def layout_of(tokens: np.ndarray, pad: int, bos: int, eos: int, hierarchical: bool = True) -> Layout:
+    """Finds words and sentences: every sentence ends with ``eos``; ``pad`` and ``bos`` are no words either.
+
+    Args:
+        tokens: ``[B, N]``, padded on either side
+        hierarchical: if not, a document is one sentence
+
+    Sentences without a word are passed over, and a document may have none.
+    """
+    documents, width = tokens.shape
+    words = (tokens != pad) & (tokens != bos) & (tokens != eos)
+    before = np.cumsum(tokens == eos, axis=1) if hierarchical else np.zeros_like(tokens)
+    keys = (np.arange(documents)[:, None] * (width + 1) + before)[words]
+    first = np.ones(len(keys), dtype=bool)
+    first[1:] = keys[1:] != keys[:-1]
+    starts = np.flatnonzero(first)
+    counts = np.bincount(keys[starts] // (width + 1), minlength=documents)
+    return Layout(
+        places=np.flatnonzero(words.reshape(-1)),
+        sentence_of=np.cumsum(first) - 1,
+        sentence_starts=starts,
+        sentence_lengths=np.diff(starts, append=len(keys)),
+        document_starts=np.cumsum(counts) - counts,
+        document_lengths=counts,
+    )
+
+
+class AttentionPooling(nn.Module):
+    """o = sum_j a_j h_j with a = attention(q, h), q a trained vector (Yang et al. 2016, equations 5 to 10).
+
+    Any mechanism of the registry serves that sees neither words nor other steps. With the score ``additive`` it is the
+    paper's: u . tanh(W h_j + b) is its (tanh(W h_j + b)) . u_w, and q is one more summand of the trained b.
+    """
+
+    def __init__(self, attention: str, dim: int, **options: Any):
+        super().__init__()
+        self.query = nn.Parameter(torch.empty(dim).uniform_(-0.1, 0.1))
+        self.attention = build_attention(attention, dim, dim, **options)
+
+    def forward(self, values: Tensor, pad_mask: Optional[Tensor] = None) -> Tuple[Tensor, Tensor]:
+        memory = self.attention.precompute(values, pad_mask)
+        query = self.query.expand(values.size(0), 1, -1)
+        output = self.attention.step(query, memory, self.attention.initial_state(memory))
+        return output.context.squeeze(1), output.weights.squeeze(1)
+
+
+class MeanPooling(nn.Module):
+    """o = 1/n sum_j h_j."""
+
+    def forward(self, values: Tensor, pad_mask: Optional[Tensor] = None) -> Tuple[Tensor, Tensor]:
+        real = values.new_ones(values.shape[:2]) if pad_mask is None else (~pad_mask).to(values.dtype)
+        weights = real / real.sum(1, keepdim=True)
+        return torch.matmul(weights.unsqueeze(1), values).squeeze(1), weights

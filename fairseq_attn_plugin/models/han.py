@@ -1,0 +1,257 @@
+"""Hierarchical attention networks for document classification (Yang et al. 2016), and their plain relatives.
+
+    word vectors       h_it = [LSTM(w_it); reversed LSTM(w_it)]
+    sentence vectors   s_i  = sum_t a_it h_it,   a_i = attention(q_word, h_i)
+    document vector    v    = sum_i a_i g_i,     a   = attention(q_sentence, g),   g = [LSTM(s); reversed LSTM(s)]
+    classes            p    = softmax(W v + b)
+
+with trained vectors q_word and q_sentence. ``han`` is this; ``han_flat`` attends once, to the word embeddings of the
+whole document; ``han_mean`` has means in the place of attention. A document is one line of ``src_tokens`` in which
+every sentence ends with ``</s>`` (:mod:`fairseq_attn_plugin.documents` writes such lines). The models work with stock
+fairseq's task and criterion ``sentence_prediction``, and with ``document_classification``.
+"""
+
+from dataclasses import dataclass, make_dataclass
+from typing import Any, ClassVar, Dict, Optional, Tuple, Type
+
+import torch
+from fairseq.dataclass import FairseqDataclass
+from fairseq.dataclass.utils import gen_parser_from_dataclass
+from fairseq.models import BaseFairseqModel, register_model
+from fairseq.modules import FairseqDropout
+from torch import Tensor, nn
+
+from .. import attention as attentions
+from .._options import need, option
+from ..errors import OptionError
+from ..word_vectors import read_word_vectors
+from ._documents import AttentionPooling, MeanPooling, layout_of
+from ._encoder import uniform_
+from ._ragged import RNNS, BlockRNN, RaggedEncoder
+from .attn_lstm import register_architecture
+
+__all__ = ["HANConfig", "HANModel"]
+
+# mechanisms that one query of its own makes sense for: no words of a target side, no steps, no positions of a target
+ATTENTIONS = ("soft", "structured", "sigmoid", "mqt", "aqt")
+# options of a decoder's attention that a single query has no use for
+_UNUSED = ("attention_bias", "attention_fertility_weight", "attention_max_normalize", "attention_hidden_dim")
+ENCODERS = ("hierarchical", "flat")
+POOLINGS = ("attention", "mean")
+
+
+@dataclass
+class _BaseConfig(FairseqDataclass):
+    document_encoder: str = option(
+        "hierarchical", "hierarchical: words to sentences to the document; flat: words to the document"
+    )
+    pooling: str = option("attention", "how values become one vector: attention, or their mean")
+    rnn: str = option("lstm", "bidirectional network before each pooling: lstm, gru or none")
+    attention: str = option("soft", f"attention mechanism: {', '.join(ATTENTIONS)}")
+    attention_hidden_dim: Optional[int] = option(None, "width of the additive score (default: that of the values)")
+    word_embed_dim: int = option(200, "dimension of the word embeddings")
+    word_embeddings: Optional[str] = option(
+        None, "text file of pretrained word vectors (word2vec, fastText, GloVe) to start from"
+    )
+    freeze_word_embeddings: bool = option(False, "do not train the word embeddings")
+    word_hidden_size: int = option(50, "units of the network over words, per direction")
+    sentence_hidden_size: int = option(50, "units of the network over sentences, per direction")
+    dropout: float = option(0.0, "dropout of word, sentence and document vectors")
+    word_dropout: float = option(0.0, "probability with which a word is replaced by the unknown word in training")
+
+
+def _with_attention_options(base: type) -> type:
+    """``base`` with the options of the mechanisms that may be chosen as further fields."""
+    extra: Dict[str, Any] = {}
+    for name in ATTENTIONS:
+        for own in attentions.options_of(attentions.attention_class(name).Config):
+            if not own.name.startswith(_UNUSED):
+                extra[own.name] = (own.name, own.type, option(own.field.default, own.field.metadata["help"]))
+    return make_dataclass("HANConfig", extra.values(), bases=(base,), namespace={"__module__": __name__})
+
+
+HANConfig: Type[Any] = _with_attention_options(_BaseConfig)
+
+
+def _check(cfg: Any) -> None:
+    """Raises OptionError for options with wrong values, or that do not go together."""
+    for name, known in (("document_encoder", ENCODERS), ("pooling", POOLINGS), ("rnn", (*RNNS, "none"))):
+        need(cfg[name] in known, cfg, name, f"one of {', '.join(known)}")
+    attentions.attention_class(cfg.attention)
+    need(cfg.attention in ATTENTIONS, cfg, "attention", f"one of {', '.join(ATTENTIONS)} to classify documents")
+    for name in ("word_embed_dim", "word_hidden_size", "sentence_hidden_size"):
+        need(cfg[name] >= 1, cfg, name, "at least 1")
+    for name in ("dropout", "word_dropout"):
+        need(0 <= cfg[name] < 1, cfg, name, "at least 0 and less than 1")
+
+
+@register_model("han", dataclass=HANConfig)
+class HANModel(BaseFairseqModel):
+    """A document classifier; see the module's text.
+
+    ``classification_heads`` holds one layer of classes for each name, as stock fairseq's task wants it.
+    """
+
+    base_config: ClassVar[Type[Any]] = HANConfig
+
+    def __init__(
+        self,
+        dictionary: Any,
+        embed_words: nn.Embedding,
+        words: RaggedEncoder,
+        sentences: Optional[RaggedEncoder],
+        dropout: float,
+        word_dropout: float,
+    ):
+        super().__init__()
+        self.dictionary, self.embed_words = dictionary, embed_words
+        self.words, self.sentences = words, sentences
+        self.word_dropout = word_dropout
+        self.dropout_module = FairseqDropout(dropout, module_name=type(self).__name__)
+        self.output_dim = words.output_dim if sentences is None else sentences.output_dim
+        self.classification_heads = nn.ModuleDict()
+
+    @classmethod
+    def add_args(cls, parser: Any) -> None:
+        """Adds the model's options to an argument parser."""
+        gen_parser_from_dataclass(parser, cls.base_config(), delete_default=True)
+
+    @classmethod
+    def build_model(cls, cfg: Any, task: Any) -> "HANModel":
+        """Builds the model from its configuration.
+
+        Raises:
+            OptionError: options with wrong values, or that do not go together
+        """
+        _check(cfg)
+        dictionary = task.source_dictionary
+
+        def encoder(input_dim: int, hidden_size: int) -> RaggedEncoder:
+            rnn = None if cfg.rnn == "none" else BlockRNN(cfg.rnn, input_dim, hidden_size)
+            dim = input_dim if rnn is None else rnn.output_dim
+            return RaggedEncoder(rnn, cls.build_pooling(cfg, dim), dim)
+
+        embedding = _embedding(dictionary, cfg.word_embed_dim, cfg.word_embeddings, cfg.freeze_word_embeddings)
+        words = encoder(cfg.word_embed_dim, cfg.word_hidden_size)
+        hierarchical = cfg.document_encoder == "hierarchical"
+        sentences = encoder(words.output_dim, cfg.sentence_hidden_size) if hierarchical else None
+        return cls(dictionary, embedding, words, sentences, cfg.dropout, cfg.word_dropout)
+
+    @classmethod
+    def build_pooling(cls, cfg: Any, dim: int) -> nn.Module:
+        if cfg.pooling == "mean":
+            return MeanPooling()
+        mechanism = attentions.attention_class(cfg.attention)
+        known = (own.name for own in attentions.options_of(mechanism.Config))
+        options = {name: cfg[name] for name in known if name in cfg}
+        if options["attention_score"] is None and cfg.attention == "soft":
+            options["attention_score"] = "additive"  # the paper's
+        return AttentionPooling(cfg.attention, dim, **options)
+
+    def register_classification_head(self, name: str, num_classes: int, **unused: Any) -> None:
+        """Adds a layer from document vectors to classes, as stock fairseq's task asks for it."""
+        head = uniform_(nn.Linear(self.output_dim, num_classes))
+        self.classification_heads[name] = head.to(self.embed_words.weight)  # device and precision of a model in use
+
+    def max_positions(self) -> None:
+        """Documents may be of any length; the task limits them."""
+
+    def forward(
+        self,
+        src_tokens: Tensor,
+        src_lengths: Optional[Tensor] = None,
+        features_only: bool = True,
+        classification_head_name: Optional[str] = None,
+        **unused: Any,
+    ) -> Tuple[Tensor, Dict[str, Tensor]]:
+        """Classifies a batch of documents.
+
+        Args:
+            src_tokens: ``[B, N]``, padded on either side; every sentence ends with ``</s>``
+            src_lengths: not needed; the padding tells
+            features_only: True, there being no other output than features and classes
+            classification_head_name: which layer of classes; None returns the document vectors ``[B, D]``
+
+        Returns:
+            logits ``[B, C]``, and a dictionary: ``word_attention`` ``[B, N]``, the weight of each word in its sentence
+            (in its document where the encoder is flat), zero where there is no word; unless it is flat also
+            ``sentences`` ``[B, N]``, the number of each word's sentence, -1 where there is no word, and
+            ``sentence_attention`` ``[B, S]``. Sentences without words are not counted. The vector of a document
+            without words is zero.
+        """
+        vectors, weights = self.encode(src_tokens)
+        if classification_head_name is None:
+            return vectors, weights
+        return self.classification_heads[classification_head_name](self.dropout_module(vectors)), weights
+
+    def encode(self, src_tokens: Tensor, fill: Optional[float] = None) -> Tuple[Tensor, Dict[str, Tensor]]:
+        """Document vectors ``[B, D]`` and the dictionary of :meth:`forward`; ``fill`` as in ``_ragged.make_blocks``."""
+        symbols = self.dictionary
+        # the one moment at which a GPU is waited for: blocks are laid out by the processor
+        layout = layout_of(
+            src_tokens.cpu().numpy(), symbols.pad(), symbols.bos(), symbols.eos(), self.sentences is not None
+        )
+        device = src_tokens.device
+        places = torch.from_numpy(layout.places).to(device)
+        words = self._drop_words(src_tokens.reshape(-1).index_select(0, places))
+        vectors, word_weights = self.words(
+            lambda index: self.dropout_module(self.embed_words(words.index_select(0, index))),
+            layout.sentence_starts,
+            layout.sentence_lengths,
+            device,
+            fill,
+        )
+        attention = {"word_attention": _scatter(word_weights, places, src_tokens, 0.0)}
+        if self.sentences is None:
+            # a document without words has no row among the sequences
+            present = torch.from_numpy(layout.document_lengths.nonzero()[0]).to(device)
+            return vectors.new_zeros(len(src_tokens), vectors.size(-1)).index_copy(0, present, vectors), attention
+        documents = layout.places // src_tokens.size(1)
+        numbers = layout.sentence_of - layout.document_starts[documents]
+        attention["sentences"] = _scatter(torch.from_numpy(numbers).to(device), places, src_tokens, -1)
+        sentences = self.dropout_module(vectors)
+        vectors, sentence_weights = self.sentences(
+            lambda index: sentences.index_select(0, index),
+            layout.document_starts,
+            layout.document_lengths,
+            device,
+            fill,
+        )
+        lengths = torch.from_numpy(layout.document_lengths).to(device)
+        columns = torch.arange(int(layout.document_lengths.max(initial=0)), device=device)
+        table = sentence_weights.new_zeros(len(src_tokens), len(columns))
+        attention["sentence_attention"] = table.masked_scatter(columns < lengths.unsqueeze(1), sentence_weights)
+        return vectors, attention
+
+    def _drop_words(self, words: Tensor) -> Tensor:
+        if not self.training or not self.word_dropout:
+            return words
+        dropped = torch.rand(words.shape, device=words.device) < self.word_dropout
+        return words.masked_fill(dropped, self.dictionary.unk())
+
+
+def _scatter(values: Tensor, places: Tensor, like: Tensor, fill: float) -> Tensor:
+    """``[B, N]`` like ``like`` with ``values`` at ``places`` of it and ``fill`` elsewhere."""
+    return values.new_full((like.numel(),), fill).index_copy(0, places, values).view(like.shape)
+
+
+def _embedding(dictionary: Any, dim: int, path: Optional[str], freeze: bool) -> nn.Embedding:
+    embedding = nn.Embedding(len(dictionary), dim, padding_idx=dictionary.pad())
+    uniform_(embedding)
+    with torch.no_grad():
+        embedding.weight[dictionary.pad()] = 0.0
+        if path is not None:
+            (vectors,) = read_word_vectors(path, [dictionary], "--word-embeddings")
+            if vectors.shape[1] != dim:
+                raise OptionError(
+                    f"--word-embeddings {path}: its vectors have {vectors.shape[1]} dimensions; give --word-embed-dim "
+                    f"{vectors.shape[1]} (now {dim})"
+                )
+            found = torch.from_numpy(vectors.any(axis=1))
+            embedding.weight[found] = torch.from_numpy(vectors)[found]
+    embedding.weight.requires_grad = not freeze
+    return embedding
+
+
+register_architecture("han_flat", document_encoder="flat", rnn="none")(HANModel)
+register_architecture("han_mean", pooling="mean")(HANModel)

@@ -1,0 +1,142 @@
+"""Document classification: stock fairseq's ``sentence_prediction`` with the checks and defaults that documents need.
+
+The data are those of ``sentence_prediction``: a folder with ``input0/`` and ``label/``, each binarised by
+fairseq-preprocess. What differs: the number of classes is that of the labels unless ``--num-classes`` says otherwise,
+documents of up to 10,000 symbols are taken and longer ones cut (``--shorten-method none`` refuses them), and data that
+cannot be meant are one line: labels that training does not know, sides of different length, empty files.
+"""
+
+import logging
+import os
+from dataclasses import dataclass, field
+from glob import glob
+from typing import Any
+
+import numpy as np
+from fairseq.data import data_utils
+from fairseq.tasks import register_task
+from fairseq.tasks.sentence_prediction import (
+    SHORTEN_METHOD_CHOICES,
+    SentencePredictionConfig,
+    SentencePredictionTask,
+)
+
+from ..documents import END, class_names
+from ..errors import OptionError
+
+__all__ = ["DocumentClassificationConfig", "DocumentClassificationTask"]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class DocumentClassificationConfig(SentencePredictionConfig):
+    num_classes: int = field(default=-1, metadata={"help": "number of classes (default: that of label/dict.txt)"})
+    shorten_method: SHORTEN_METHOD_CHOICES = field(
+        default="truncate",
+        metadata={
+            "help": "what is done to documents of more than --max-positions symbols: truncate, random_crop, or none, "
+            "which refuses them (default: truncate)"
+        },
+    )
+    max_positions: int = field(
+        default=10000, metadata={"help": "longest document, in words and ends of sentences (default: 10000)"}
+    )
+
+
+@register_task("document_classification", dataclass=DocumentClassificationConfig)
+class DocumentClassificationTask(SentencePredictionTask):
+    """See the module's text."""
+
+    @classmethod
+    def setup_task(cls, cfg: Any, **kwargs: Any) -> "DocumentClassificationTask":
+        """Raises OptionError if the data folder lacks a dictionary or the number of classes is none."""
+        for side in ("input0", "label"):
+            if not os.path.isfile(os.path.join(cfg.data, side, "dict.txt")):
+                raise OptionError(
+                    f"data folder {cfg.data}: it has no {side}/dict.txt; give the folder of which fairseq-preprocess "
+                    "--only-source --destdir wrote the parts input0 and label (scripts/documents.py says how)"
+                )
+        if cfg.regression_target:
+            raise OptionError("--regression-target: this task has classes; --task sentence_prediction has regression")
+        if cfg.max_positions < 1:
+            raise OptionError(f"--max-positions {cfg.max_positions}: must be at least 1")
+        known = len(class_names(cls.load_dictionary(os.path.join(cfg.data, "label", "dict.txt"))))
+        if cfg.num_classes < 0:
+            cfg.num_classes = known
+        if cfg.num_classes < max(known, 1):
+            raise OptionError(
+                f"--num-classes {cfg.num_classes}: {cfg.data}/label has {known} labels; leave the option out"
+            )
+        return super().setup_task(cfg, **kwargs)
+
+    def load_dataset(self, split: str, combine: bool = False, **kwargs: Any) -> Any:
+        """Loads a split.
+
+        Raises:
+            OptionError: no such split, no document in it, another number of labels than of documents, labels that the
+                dictionary does not have, or, with ``--shorten-method none``, documents that are too long
+        """
+        self._check_files(split)
+        documents, labels = self._open("input0", split), self._open("label", split)
+        if len(documents) != len(labels):
+            raise OptionError(
+                f"the split '{split}' of {self.cfg.data} has {len(documents)} documents and {len(labels)} labels: "
+                "input0 and label must come from files of equally many lines"
+            )
+        self._check_labels(split, labels)
+        self._check_documents(split, documents)
+        return super().load_dataset(split, combine, **kwargs)
+
+    def _prefix(self, side: str, split: str) -> str:
+        return os.path.join(self.cfg.data, side, split)
+
+    def _check_files(self, split: str) -> None:
+        for side in ("input0", "label"):
+            prefix = self._prefix(side, split)
+            if not os.path.isfile(prefix + ".idx"):
+                present = sorted(os.path.basename(p)[:-4] for p in glob(self._prefix(side, "*.idx")))
+                raise OptionError(
+                    f"the data folder {self.cfg.data} has no split '{split}' in {side} (--train-subset, "
+                    f"--valid-subset choose the split): it has {', '.join(present) or 'none'}"
+                )
+            if not os.path.isfile(prefix + ".bin") or not os.path.getsize(prefix + ".bin"):
+                raise OptionError(f"{prefix}.bin: is empty; the split '{split}' must have at least one document")
+
+    def _open(self, side: str, split: str) -> Any:
+        dictionary = self.source_dictionary if side == "input0" else self.label_dictionary
+        return data_utils.load_indexed_dataset(self._prefix(side, split), dictionary)
+
+    def _check_labels(self, split: str, labels: Any) -> None:
+        known = class_names(self.label_dictionary)
+        first = self.label_dictionary.nspecial
+        wrong = []
+        for number in range(len(labels)):
+            label = labels[number].tolist()
+            if len(label) != 2 or not first <= label[0] < first + len(known):
+                what = "missing" if len(label) < 2 else "of several words" if len(label) > 2 else "not among them"
+                wrong.append((number + 1, what))
+        if wrong:
+            line, what = wrong[0]
+            raise OptionError(
+                f"{self._prefix('label', split)}: {len(wrong)} of {len(labels)} labels cannot be used; training knows "
+                f"{', '.join(known[:20])}, and the one in line {line} is {what}"
+            )
+
+    def _check_documents(self, split: str, documents: Any) -> None:
+        end, limit = self.source_dictionary.eos(), self.cfg.max_positions
+        if not any((np.asarray(documents[number]) == end).sum() > 1 for number in range(len(documents))):
+            logger.warning(
+                f"no document of the split '{split}' has more than one sentence: sentences end with the symbol {END} "
+                "in the text that fairseq-preprocess reads; scripts/documents.py writes such text"
+            )
+        sizes = documents.sizes + (self.cfg.init_token is not None)
+        if (sizes > limit).any():
+            count, longest = int((sizes > limit).sum()), int(sizes.max())
+            what = f"{count} of {len(documents)} documents of the split '{split}' have more than {limit} symbols"
+            if str(self.cfg.shorten_method) == "none":
+                raise OptionError(
+                    f"--max-positions {limit}: {what}, the longest {longest}; raise it, or cut them with "
+                    "--shorten-method truncate"
+                )
+            logger.warning(f"{what}, the longest {longest}, and are cut (--max-positions, --shorten-method)")

@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+"""Documents with labels, as JSONL or text, to the lines that fairseq-preprocess binarises for document classification.
+
+    python scripts/documents.py reviews.jsonl --to text --split valid=0.1 test=0.1     # train, valid and test
+    python scripts/documents.py train.jsonl --to text --name train                     # or each from its own file
+
+Then, for ``fairseq-train data --task document_classification``:
+
+    for side in input0 label; do
+        fairseq-preprocess --only-source --trainpref text/train.$side --validpref text/valid.$side \\
+            --testpref text/test.$side --destdir data/$side
+    done
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from fairseq_attn_plugin.documents import (
+    add_reading_options,
+    documents_of,
+    reading_from,
+    split_documents,
+    write_documents,
+)
+from fairseq_attn_plugin.errors import OptionError, install_hook
+
+
+def shares_of(texts):
+    shares = {}
+    for text in texts:
+        name, equals, share = text.partition("=")
+        try:
+            shares[name] = float(share)
+        except ValueError:
+            shares[name] = 0.0
+        if not (name and equals and 0 < shares[name] < 1):
+            raise OptionError(f"--split {text}: must be NAME=SHARE with a share between 0 and 1, as in valid=0.1")
+    return shares
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("file", help='JSONL: {"label": ..., "sentences": [...]} (or "text"); text: LABEL<TAB>text')
+    parser.add_argument("--to", required=True, metavar="FOLDER", help="where NAME.input0 and NAME.label are written")
+    parser.add_argument("--name", default="train", help="of the split, or of what --split leaves (default: train)")
+    parser.add_argument(
+        "--split", nargs="+", default=[], metavar="NAME=SHARE", help="further splits, drawn at random from every label"
+    )
+    parser.add_argument("--seed", type=int, default=1, help="of --split (default: 1)")
+    add_reading_options(parser)
+    args = parser.parse_args()
+    documents = documents_of(args.file, reading_from(args))
+    shares = shares_of(args.split)
+    splits = split_documents(documents, shares, args.name, args.seed) if shares else {args.name: documents}
+    for name, part in splits.items():
+        count, sentences, words = write_documents(part, Path(args.to) / name)
+        print(f"{Path(args.to) / name}: {count} documents, {sentences} sentences, {words} words")
+
+
+if __name__ == "__main__":
+    install_hook()
+    main()

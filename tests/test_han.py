@@ -1,0 +1,287 @@
+"""Document classifiers against a loop over documents, sentences and words; padding, batches and options."""
+
+import copy
+
+import pytest
+import torch
+import torch.nn.functional as F
+from fairseq import models
+from fairseq.models import MODEL_DATACLASS_REGISTRY
+from models_for_tests import dictionary, fake_task
+from omegaconf import OmegaConf
+
+from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.models._ragged import BlockRNN, make_blocks
+
+import oracles
+
+PAD, BOS, EOS, WORDS, CLASSES = 1, 0, 2, 12, 3
+SIZES = {"word_embed_dim": 5, "word_hidden_size": 3, "sentence_hidden_size": 2}
+# ragged: sentences of one word, documents of one sentence, a sentence of none, a document of none
+DOCUMENTS = [
+    [[4, 5, 6], [7], [8, 9, 10, 11, 4, 5, 6], [5, 5]],
+    [[12]],
+    [],
+    [[6, 7, 8, 9], [], [13, 14]],
+    [[15, 4, 4, 6, 9, 10, 11, 12, 13]],
+    [[5], [6], [7], [8], [9], [10]],
+]
+CASES = [
+    ("han", {}),
+    ("han", {"rnn": "gru"}),
+    ("han", {"rnn": "none"}),
+    ("han_flat", {}),
+    ("han_flat", {"rnn": "lstm"}),
+    ("han_flat", {"pooling": "mean"}),
+    ("han_mean", {}),
+    *[("han", {"attention_score": score}) for score in ("dot", "scaled_dot", "general")],
+    *[("han", {"attention_normalizer": normalizer}) for normalizer in ("sparsemax", "entmax15")],
+    *[("han", {"attention": attention}) for attention in ("structured", "sigmoid", "mqt", "aqt")],
+    ("han", {"attention_hidden_dim": 4}),
+]
+cases = pytest.mark.parametrize(
+    ("arch", "options"), CASES, ids=["-".join([arch, *map(str, options.values())]) for arch, options in CASES]
+)
+
+
+def build(arch="han", seed=1, dtype=torch.float64, **options):
+    torch.manual_seed(seed)
+    config = OmegaConf.merge(OmegaConf.structured(MODEL_DATACLASS_REGISTRY[arch]), {**SIZES, **options, "_name": arch})
+    model = models.build_model(config, fake_task(source=dictionary(WORDS)))
+    model.register_classification_head("head", num_classes=CLASSES)
+    with torch.no_grad():  # larger than at the start of training, so that weights differ and sparse ones have zeros
+        for parameter in model.parameters():
+            parameter.mul_(8)
+    return model.to(dtype).eval()
+
+
+def batch(documents, side="right", width=None, bos=False):
+    """``src_tokens`` of documents: every sentence and every document ends with </s>."""
+    lines = []
+    for sentences in documents:
+        line = [BOS] if bos else []
+        for sentence in sentences or [[]]:
+            line += [*sentence, EOS]
+        lines.append(line)
+    width = width or max(map(len, lines))
+    tokens = torch.full((len(lines), width), PAD)
+    for row, line in enumerate(lines):
+        start = 0 if side == "right" else width - len(line)
+        tokens[row, start : start + len(line)] = torch.tensor(line)
+    return tokens
+
+
+def classify(model, tokens):
+    return model(tokens, features_only=True, classification_head_name="head")
+
+
+def by_loop(model, documents):
+    """What the model must give: logits ``[B, C]``, and the weights of words and of sentences, document by document."""
+    head = model.classification_heads["head"]
+    vectors, words, sentences = zip(*(oracles.document(model, document) for document in documents))
+    return torch.stack([head.weight @ vector + head.bias for vector in vectors]), words, sentences
+
+
+@cases
+def test_is_the_loop_over_documents_sentences_and_words_forward_and_backward(arch, options):
+    model = build(arch, **options)
+    logits, attention = classify(model, batch(DOCUMENTS))
+    expected, words, sentences = by_loop(model, DOCUMENTS)
+    torch.testing.assert_close(logits, expected)
+    tokens = batch(DOCUMENTS)
+    real = (tokens != PAD) & (tokens != EOS)
+    assert not attention["word_attention"][~real].any()
+    for row, (word_weights, sentence_weights) in enumerate(zip(words, sentences)):
+        if len(word_weights):
+            torch.testing.assert_close(attention["word_attention"][row][real[row]], torch.cat(word_weights))
+        if model.sentences is None:
+            assert set(attention) == {"word_attention"}
+            continue
+        numbers = [k for k, weights in enumerate(word_weights) for _ in weights]
+        assert attention["sentences"][row][real[row]].tolist() == numbers
+        assert (attention["sentences"][row][~real[row]] == -1).all()
+        shares = attention["sentence_attention"][row]
+        assert not shares[len(word_weights) :].any()
+        if len(word_weights):
+            torch.testing.assert_close(shares[: len(word_weights)], sentence_weights)
+
+    labels = torch.arange(len(DOCUMENTS)) % CLASSES
+    parameters = dict(model.named_parameters())
+    ours = torch.autograd.grad(F.cross_entropy(logits, labels), list(parameters.values()), allow_unused=True)
+    theirs = torch.autograd.grad(F.cross_entropy(expected, labels), list(parameters.values()), allow_unused=True)
+    for name, a, b in zip(parameters, ours, theirs):
+        a, b = (torch.zeros_like(parameters[name]) if grad is None else grad for grad in (a, b))
+        torch.testing.assert_close(a, b, msg=lambda text, name=name: f"{name}: {text}")
+    assert any(grad is not None and grad.abs().max() > 1e-4 for grad in theirs)
+
+
+@pytest.mark.parametrize("fill", [1.0, 0.7, 0.01])
+@cases
+def test_blocks_of_any_kind_give_the_same(arch, options, fill):
+    model = build(arch, **options)
+    vectors, _ = model.encode(batch(DOCUMENTS), fill)
+    torch.testing.assert_close(vectors, torch.stack([oracles.document(model, d)[0] for d in DOCUMENTS]))
+
+
+@cases
+def test_padding_batch_mates_and_their_order_change_nothing(arch, options):
+    model = build(arch, **options)
+    whole, attention = classify(model, batch(DOCUMENTS))
+    for side, width in (("left", None), ("right", 40), ("left", 40)):
+        moved, _ = classify(model, batch(DOCUMENTS, side, width))
+        torch.testing.assert_close(moved, whole)
+    torch.testing.assert_close(classify(model, batch(DOCUMENTS, bos=True))[0], whole)
+    for row, document in enumerate(DOCUMENTS):
+        tokens = batch([document])
+        alone, weights = classify(model, tokens)
+        torch.testing.assert_close(alone[0], whole[row])
+        torch.testing.assert_close(weights["word_attention"][0], attention["word_attention"][row, : tokens.size(1)])
+    torch.testing.assert_close(classify(model, batch(DOCUMENTS[::-1]))[0], whole.flip(0))
+
+
+def test_weights_follow_the_tokens_to_the_side_of_the_padding():
+    model = build()
+    right, left = (classify(model, batch(DOCUMENTS, side))[1]["word_attention"] for side in ("right", "left"))
+    for row, document in enumerate(DOCUMENTS):
+        length = batch([document]).size(1)
+        torch.testing.assert_close(right[row, :length], left[row, right.size(1) - length :])
+
+
+@pytest.mark.parametrize("arch", ["han", "han_flat", "han_mean"])
+def test_a_batch_of_empty_documents(arch):
+    model = build(arch).train()
+    logits, attention = classify(model, batch([[], []]))
+    assert torch.equal(logits, model.classification_heads["head"].bias.expand(2, -1))
+    assert not attention["word_attention"].any()
+    logits.sum().backward()
+
+
+def test_block_rnn_is_torchs_bidirectional_one():
+    torch.manual_seed(1)
+    for kind, module in (("lstm", torch.nn.LSTM), ("gru", torch.nn.GRU)):
+        ours, theirs = BlockRNN(kind, 4, 3), module(4, 3, bidirectional=True, batch_first=True)
+        for name, parameter in ours.ahead.named_parameters():
+            getattr(theirs, name).data.copy_(parameter)
+            getattr(theirs, name + "_reverse").data.copy_(getattr(ours.back, name))
+        values = torch.randn(5, 7, 4)
+        torch.testing.assert_close(ours(values), theirs(values)[0])
+
+
+def test_blocks_hold_every_sequence_once_and_are_full():
+    generator = torch.Generator().manual_seed(3)
+    lengths = torch.randint(0, 120, (400,), generator=generator).numpy()
+    starts = lengths.cumsum() - lengths
+    for fill in (1.0, 0.85, 0.5, 0.01):
+        blocks = make_blocks(starts, lengths, fill)
+        seen = []
+        for block in blocks:
+            sizes = lengths[block.rows]
+            assert block.places.shape == (len(sizes), sizes.max()) and sizes.min() >= fill * sizes.max()
+            real = block.places[~block.padding] if block.padding is not None else block.places.ravel()
+            seen += real.tolist()
+            assert (block.padding is None) == (sizes.min() == sizes.max())
+        assert sorted(seen) == list(range(lengths.sum()))
+        assert sum(block.places.size for block in blocks) <= lengths.sum() / fill
+    assert len(make_blocks(starts, lengths, 1.0)) == len(set(lengths.tolist()) - {0})
+    assert len(make_blocks(starts, lengths, 0.005)) == 1
+
+
+def test_work_follows_the_words_not_the_longest():
+    """One document of many long sentences beside many of one word costs little more than it does alone."""
+    model = build()
+    elements = []
+    model.words.rnn.ahead.register_forward_hook(
+        lambda module, inputs, output: elements.append(inputs[0][..., 0].numel())
+    )
+    long = [[4] * 90] * 30
+    classify(model, batch([long] + [[[5]]] * 63))
+    assert sum(elements) == 90 * 30 + 63
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@cases
+def test_half_precision_trains_finitely(arch, options, dtype):
+    model = build(arch, dtype=torch.float32, **options)
+    half = copy.deepcopy(model).to(dtype).train()
+    logits, _ = classify(half, batch(DOCUMENTS))
+    assert logits.dtype == dtype
+    F.cross_entropy(logits.float(), torch.arange(len(DOCUMENTS)) % CLASSES).backward()
+    gradients = [parameter.grad for parameter in half.parameters() if parameter.grad is not None]
+    assert len(gradients) >= 3 and all(torch.isfinite(grad).all() for grad in gradients)
+    expected, _ = classify(model, batch(DOCUMENTS))
+    torch.testing.assert_close(logits.float(), expected, rtol=0.2, atol=0.3)
+
+
+def test_autocast_trains_finitely():
+    model = build(dtype=torch.float32).train()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        logits, _ = classify(model, batch(DOCUMENTS))
+        loss = F.cross_entropy(logits, torch.arange(len(DOCUMENTS)) % CLASSES)
+    loss.backward()
+    assert all(torch.isfinite(parameter.grad).all() for parameter in model.parameters())
+
+
+def test_dropout_and_word_dropout_act_in_training_only():
+    tokens = batch(DOCUMENTS)
+    for options in ({"dropout": 0.5}, {"word_dropout": 0.5}):
+        model = build(**options)
+        assert torch.equal(classify(model, tokens)[0], classify(build(), tokens)[0])
+        model.train()
+        assert not torch.allclose(classify(model, tokens)[0], classify(model, tokens)[0])
+    # every word dropped: every word is the unknown one
+    model = build(word_dropout=0.999999).train()
+    unknown = [[[3] * len(sentence) for sentence in document] for document in DOCUMENTS]
+    torch.testing.assert_close(classify(model, tokens)[0], classify(build(), batch(unknown))[0])
+
+
+def test_head_is_chosen_by_name_and_without_one_the_document_vectors_come():
+    model = build()
+    model.register_classification_head("other", num_classes=7)
+    tokens = batch(DOCUMENTS)
+    assert model(tokens, classification_head_name="other")[0].shape == (len(DOCUMENTS), 7)
+    torch.testing.assert_close(model(tokens)[0], torch.stack([oracles.document(model, d)[0] for d in DOCUMENTS]))
+
+
+def test_pretrained_embeddings_are_taken_and_frozen(tmp_path):
+    path = tmp_path / "vectors.txt"
+    path.write_text("w0 1 2 3 4 5\nnowhere 9 9 9 9 9\nw3 -1 -2 -3 -4 -5\n")  # as GloVe: no first line of its own
+    torch.manual_seed(1)
+    config = OmegaConf.merge(
+        OmegaConf.structured(MODEL_DATACLASS_REGISTRY["han"]),
+        {**SIZES, "_name": "han", "word_embeddings": str(path), "freeze_word_embeddings": True},
+    )
+    model = models.build_model(config, fake_task(source=dictionary(WORDS)))
+    weight = model.embed_words.weight
+    assert weight[4].tolist() == [1, 2, 3, 4, 5] and weight[7].tolist() == [-1, -2, -3, -4, -5]
+    assert 0 < weight[5].abs().max() <= 0.1 and not weight[PAD].any() and not weight.requires_grad
+    # a checkpoint has them: the file is not asked for again
+    path.unlink()
+    models.build_model(config, fake_task(source=dictionary(WORDS)), from_checkpoint=True)
+
+
+@pytest.mark.parametrize(
+    ("options", "parts"),
+    [
+        ({"attention": "hard"}, ["--attention hard", "soft"]),
+        ({"attention": "local-p"}, ["--attention local-p", "one of soft, structured", "documents"]),
+        ({"attention_score": "cosine"}, ["--attention-score cosine", "additive"]),
+        ({"attention_normalizer": "hardmax"}, ["--attention-normalizer hardmax", "entmax15"]),
+        ({"document_encoder": "deep"}, ["--document-encoder deep", "hierarchical, flat"]),
+        ({"pooling": "max"}, ["--pooling max", "attention, mean"]),
+        ({"rnn": "elman"}, ["--rnn elman", "lstm, gru, none"]),
+        ({"word_hidden_size": 0}, ["--word-hidden-size 0", "at least 1"]),
+        ({"dropout": 1.0}, ["--dropout 1.0", "less than 1"]),
+        ({"word_embeddings": "/no/file"}, ["--word-embeddings /no/file", "cannot be read"]),
+    ],
+)
+def test_wrong_options_are_one_line(options, parts):
+    with pytest.raises(OptionError) as error:
+        build(**options)
+    assert all(part in str(error.value) for part in parts), error.value
+
+
+def test_vectors_of_another_width_say_what_to_give(tmp_path):
+    path = tmp_path / "vectors.txt"
+    path.write_text("w0 1 2 3\n")
+    with pytest.raises(OptionError, match="give --word-embed-dim 3 .now 5."):
+        build(word_embeddings=str(path))

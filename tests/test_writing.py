@@ -1,0 +1,38 @@
+"""Files that are there whole or not at all, and what is no file."""
+
+import os
+import stat
+import threading
+
+import pytest
+
+from fairseq_attn_plugin._writing import whole_text
+from fairseq_attn_plugin.errors import OptionError
+
+
+def test_a_file_is_there_whole_or_not_at_all(tmp_path):
+    path = tmp_path / "out"
+    with whole_text(path, "failed") as stream:
+        stream.write("first")
+        assert not path.exists()
+    with pytest.raises(ZeroDivisionError), whole_text(path, "failed") as stream:
+        stream.write("second")
+        raise ZeroDivisionError
+    assert path.read_text() == "first" and list(tmp_path.iterdir()) == [path]
+    with pytest.raises(OptionError, match="failed: "), whole_text(tmp_path, "failed") as stream:
+        stream.write("a folder is in the way")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+def test_what_is_no_file_is_written_to_and_stays(tmp_path):
+    """A pipe in the place of /dev/null, which a test that failed would take from the whole machine."""
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    read = []
+    reader = threading.Thread(target=lambda: read.append(path.read_text()))
+    reader.start()
+    with whole_text(path, "failed") as stream:
+        stream.write("text")
+    reader.join(timeout=10)
+    assert read == ["text"] and stat.S_ISFIFO(path.stat().st_mode)
+    assert list(tmp_path.iterdir()) == [path]
