@@ -1,7 +1,7 @@
 """Classifies documents with a trained model and shows which words and sentences decided.
 
-    python -m fairseq_attn_plugin.analysis.classify DATA --path CHECKPOINT --input reviews.jsonl --out classes.jsonl
-    python -m fairseq_attn_plugin.analysis.classify DATA --path CHECKPOINT --gen-subset test --plot page.html
+    attn-analysis classify DATA --path CHECKPOINT --input reviews.jsonl --out classes.jsonl
+    attn-analysis classify DATA --path CHECKPOINT --gen-subset test --plot page.html
 
 Each line of the output is a document: the label and its probability, those of all labels, the words and their weights,
 and the weights of the sentences. Words are weighed within their sentence (within the document by a flat model, which

@@ -34,6 +34,7 @@ COMMANDS: Dict[str, Command] = {
     "compare": Command("compare", "outputs of several systems side by side, the words that differ marked"),
     "explore": Command("explore", "one HTML page to see where each model looked, for every sentence"),
     "serve": Command("serve", "type a sentence, see translation and attention, in a browser on this machine"),
+    "classify": Command("classify", "classes of documents, and the words and sentences that decided"),
     "report": Command("report", "all of it for a folder of trained systems, as Markdown and HTML"),
 }
 
