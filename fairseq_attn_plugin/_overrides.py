@@ -167,8 +167,8 @@ def take_lexicon(models: Any, overrides: Dict[str, Any], task: Any) -> None:
     with the options that it was saved with, of which an old checkpoint has no epsilon.
     """
     path, epsilon = overrides.get("lexicon"), overrides.get("lexicon_epsilon")
-    if epsilon is not None and not epsilon > 0:
-        raise OptionError(f"--lexicon-epsilon {epsilon}: must be more than 0")
+    if epsilon is not None and not (isinstance(epsilon, (int, float)) and epsilon > 0):
+        raise OptionError(f"--lexicon-epsilon {epsilon}: must be a number above 0")
     for model in filter(takes_lexicon, models):
         if path is not None:
             model.decoder.lexicon.read(path, task.source_dictionary, task.target_dictionary)

@@ -5,11 +5,20 @@ from __future__ import annotations
 import contextlib
 import os
 from pathlib import Path
-from typing import Any, Iterator, TextIO
+from typing import Any, Iterable, Iterator, TextIO
 
 from .errors import OptionError
 
-__all__ = ["whole_file", "whole_text"]
+__all__ = ["check_not_lost", "whole_file", "whole_text"]
+
+
+def check_not_lost(option: str, path: Any, inputs: Iterable[Any]) -> None:
+    """Raises ``OptionError`` if what is to be written to ``path`` would take the place of a file that is read."""
+    if not path or not os.path.exists(path) or _is_special(Path(path)):
+        return
+    for file in inputs:
+        if file and os.path.exists(file) and os.path.samefile(path, file):
+            raise OptionError(f"{option} {path}: is one of the files that are read, and would be lost")
 
 
 @contextlib.contextmanager
@@ -17,7 +26,7 @@ def whole_file(path: Any, failure: str) -> Iterator[Path]:
     """The path to write to; what is there becomes ``path`` when the block ends, and is removed if it fails.
 
     A device or a pipe (``/dev/null``, ``/dev/stdout``) is written to as it is: a file put in its place would take it
-    away from every program on the machine.
+    away from every program on the machine. What a link points to is written, and the link stays.
 
     Args:
         path: the file
@@ -32,6 +41,7 @@ def whole_file(path: Any, failure: str) -> Iterator[Path]:
         except OSError as error:
             raise OptionError(f"{failure}: {error.strerror or error}") from None
         return
+    path = os.path.realpath(path)
     partial = Path(f"{path}.partial")
     try:
         yield partial

@@ -104,7 +104,7 @@ def _measured(command: Sequence[Any], out: Path) -> dict[str, float]:
     begin = time.perf_counter()
     process = _start(command, out)
     _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
+    process.returncode = os.WEXITSTATUS(status) if os.WIFEXITED(status) else -os.WTERMSIG(status)
     _check(process.returncode, command, out)
     return {
         "wall": time.perf_counter() - begin,

@@ -69,14 +69,14 @@ def test_records_are_aligned_with_the_same_options(tmp_path, capsys):
     records = [record(0, "a@@ b", "x y"), record(1, "a b", "x y@@ z", np.insert(weights, 1, weights[1], axis=0))]
     soft = write_records(tmp_path / "soft.jsonl", records=records, sentences=3)
     gold = write(tmp_path / "gold", "0-0", "0-0 1-1", "0-0")
-    content = figures(tmp_path, soft, f"again={soft}", "--gold", gold, "--end", "exclude")
+    content = figures(tmp_path, soft, f"again={soft}", "--gold", gold)
     assert content["linking"]["end"] == "exclude" and content["systems"]["soft"] == content["systems"]["again"]
     output = capsys.readouterr()
     assert output.out.endswith("the end of the source left aside (--end exclude).\n")
     assert "soft: its records lack 1 of the 3 sentences, which count as without links" in output.err
     # 0-0 0-1 | 0-0 1-1 | nothing, against 4 sure links
     assert content["systems"]["soft"]["links"] == 4 and content["systems"]["soft"]["recall"] == 3 / 4
-    assert figures(tmp_path, soft, "--gold", gold)["systems"]["soft"]["links"] == 3
+    assert figures(tmp_path, soft, "--gold", gold, "--end", "null")["systems"]["soft"]["links"] == 3
 
 
 def test_all_formats_of_the_gold_give_the_same(tmp_path):
@@ -127,7 +127,7 @@ def test_from_python(tmp_path):
         (["0-0", ""], ["--source-text", "NONE", "--target-text", "FAR"], r"^--source-text \S*none: cannot be read: No"),
         (["0-0", ""], ["--source-text", "FAR", "--target-text", "FAR"], r"words, in \S*far and \S*far it has 2 and 2$"),
         (["0-0", ""], ["--json", "NONE/a.json"], r"^--json \S*a.json: cannot be written: No such file"),
-        (["0-0", ""], ["--weights", "bayes"], r"^--weights bayes: \S*soft.jsonl has attention$"),
+        (["0-0", ""], ["--weights", "bayes"], r"^--weights bayes: none of the files has it; they have attention$"),
     ],
 )  # fmt: skip
 def test_mistakes(tmp_path, gold, options, message):

@@ -24,14 +24,14 @@ HAND = record(
 @pytest.mark.parametrize(
     ("linking", "links"),
     [
-        (Linking(), {(0, 0)}),
-        (Linking(end="exclude"), {(0, 0), (1, 1)}),
+        (Linking(), {(0, 0), (1, 1)}),
+        (Linking(end="null"), {(0, 0)}),
         (Linking("threshold"), {(0, 0), (1, 0), (1, 1)}),
         # 0.35 of the file is a little less as a float32
         (Linking("threshold", 0.35), {(0, 0), (1, 0), (1, 1)}),
         (Linking("threshold", 0.36), {(0, 0)}),
-        (Linking(level="subwords"), {(2, 0), (2, 2)}),
-        (Linking(level="subwords", end="exclude"), {(2, 0), (2, 1), (2, 2)}),
+        (Linking(level="subwords", end="null"), {(2, 0), (2, 2)}),
+        (Linking(level="subwords"), {(2, 0), (2, 1), (2, 2)}),
         (Linking("threshold", 0.5, level="subwords"), {(2, 2)}),
     ],
 )

@@ -182,7 +182,7 @@ def test_mistakes_are_named(files, capsys):
         ),
         ([str(forced), *reference], "holds attention to the references"),
         ([system, *reference, "--out", "x.pdf"], r"--out x\.pdf: must end in \.html, \.md, \.txt"),
-        ([system, *reference, "--out", system], r"soft\.txt: is one of the files to compare, and would be lost"),
+        ([system, *reference, "--out", system], r"soft\.txt: is one of the files that are read, and would be lost"),
         ([system, *reference, "--first", "-2"], "--first -2: must be at least 1"),
         ([system, *reference, "--sentences", "9"], "--sentences 9: there are 3"),
         ([system, *reference, "--out", str(files / "gone" / "x.md")], r"x\.md: cannot be written: No such file"),

@@ -9,7 +9,7 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 
 from fairseq_attn_plugin.analysis import cli
-from fairseq_attn_plugin.analysis.curves import Curves, choose, main, plot_curves, read_log
+from fairseq_attn_plugin.analysis.curves import Curves, _runs, choose, main, plot_curves, read_log
 from fairseq_attn_plugin.errors import OptionError
 
 from cli import REPO
@@ -256,10 +256,28 @@ def test_command_line(logs, tmp_path, capsys):
     }
 
 
-@pytest.mark.parametrize("argument", ["train.log", "=train.log", "soft="])
-def test_arguments_that_are_no_runs(argument):
-    with pytest.raises(OptionError, match=f"^'{argument}': is not LABEL=PATH, a name for the run"):
-        main([argument, "--out", "a.png"])
+def test_an_argument_that_is_no_run():
+    with pytest.raises(OptionError, match="^'soft=': is not LABEL=PATH, a name for the run"):
+        main(["soft=", "--out", "a.png"])
+
+
+def test_names_of_runs_without_a_label():
+    assert _runs(["runs/lr=0.1/log", "soft/train.log", "hard.log"]) == {
+        "lr=0.1": "runs/lr=0.1/log",
+        "soft": "soft/train.log",
+        "hard": "hard.log",
+    }
+
+
+def test_what_is_drawn_by_default_is_what_is_logged(tmp_path):
+    log = tmp_path / "a.log"
+    log.write_text('| INFO | train | {"epoch": 1, "train_loss": "3", "train_ppl": "8"}\n')
+    main([str(log), "--out", str(tmp_path / "a.png"), "--json", str(tmp_path / "a.json")])
+    assert list(json.loads((tmp_path / "a.json").read_text())) == ["ppl"]
+    for option in (["--json", str(log)], ["--json", str(tmp_path / "a.png")]):
+        with pytest.raises(OptionError, match="would be lost|is the picture's name"):
+            main([str(log), "--out", str(tmp_path / "a.png"), *option])
+    assert "train_ppl" in log.read_text()
 
 
 def test_a_label_twice():

@@ -218,7 +218,7 @@ def test_goes_on_where_it_stopped_and_names_what_differs(tiny_data, checkpoint, 
     lines = complete.splitlines(keepends=True)
     out.unlink()
     partial_path(out).write_text("".join(lines[:18]) + lines[18][:30])
-    with pytest.raises(OptionError, match="interrupted extraction with other options"):
+    with pytest.raises(OptionError, match="interrupted extraction of other options"):
         cli.main([*command, "--beam", "2"])
     cli.main(command)
     assert "40 sentences, 17 of them of an interrupted run" in capsys.readouterr().out
@@ -226,7 +226,7 @@ def test_goes_on_where_it_stopped_and_names_what_differs(tiny_data, checkpoint, 
     assert [values.get("id") for values in resumed[1:]] == list(range(40))
     for one, line in zip(resumed[1:], lines[1:]):
         np.testing.assert_allclose(one["attention"], json.loads(line)["attention"], atol=3e-5)
-    with pytest.raises(OptionError, match="of other options; give --overwrite"):
+    with pytest.raises(OptionError, match="of other options or another corpus; give --overwrite"):
         cli.main([*command, "--name", "other"])
     cli.main([*command, "--name", "other", "--overwrite"])
     assert open_records(out).label == "other"
@@ -285,6 +285,50 @@ def test_mistakes_are_one_line(tiny_data, checkpoint, tmp_path):
             )
         assert "\n" not in str(caught.value)
     assert not list(tmp_path.glob("x.*"))
+
+
+def test_another_corpus_is_not_taken_for_this_one(tiny_data, checkpoint, tmp_path):
+    """The same number of lines, other words; and a file that is there stays until the new one is complete."""
+    text, out = tmp_path / "in", tmp_path / "x.jsonl"
+    text.write_text("ama\nbel\n")
+    command = ["extract", str(tiny_data), "--path", str(checkpoint), "--cpu", "--beam", "1", "--out", str(out)]
+    command += ["--source-text", str(text)]
+    cli.main(command)
+    text.write_text("ama\ncor\n")
+    with pytest.raises(OptionError, match="of other options or another corpus"):
+        cli.main(command)
+    before = out.read_bytes()
+    with pytest.raises(OptionError, match="--layer 3: "):
+        cli.main([*command, "--layer", "3", "--overwrite"])
+    assert out.read_bytes() == before and not partial_path(out).exists()
+    cli.main([*command, "--overwrite"])
+    assert list(open_records(out))[1].source == ["cor"]
+
+
+def test_what_looks_like_a_special_symbol_is_a_word(tiny_data, tmp_path):
+    teacher = teacher_of(tiny_data, "lstm_soft")
+    (tmp_path / "in").write_text("ama </s> bel\n<pad> <s>\n")
+    (tmp_path / "out").write_text("<pad> ama\n</s>\n")
+    records = list(extract(teacher, TextSentences(teacher, str(tmp_path / "in"), str(tmp_path / "out"))))
+    assert [record.source for record in records] == [["ama", "</s>", "bel"], ["<pad>", "<s>"]]
+    assert [record.attention.shape for record in records] == [(3, 4), (2, 3)]
+    np.testing.assert_allclose(records[0].attention.sum(1), 1, atol=1e-5)
+
+
+def test_long_hypotheses_are_forced_in_batches_of_their_own(tiny_data, monkeypatch):
+    """A model that does not end: each sentence has a hypothesis of 200 subwords."""
+    teacher = teacher_of(tiny_data, "lstm_soft")
+    teacher.models[0].decoder.fc_out.bias.data[teacher.task.target_dictionary.eos()] = -1e4
+    sizes = []
+
+    def force(models, sample, *args):
+        sizes.append(sample["target"].numel())
+        return original(models, sample, *args)
+
+    original = extraction.force
+    monkeypatch.setattr(extraction, "force", force)
+    records = list(extract(teacher, SplitSentences(teacher, "test"), beam=1, max_tokens=1000))
+    assert len(records) == 40 and all(len(record.target) == 200 for record in records) and max(sizes) <= 1005
 
 
 def test_a_model_without_attention_is_refused(tiny_data, tmp_path):

@@ -167,8 +167,9 @@ def test_gold_and_titles(tmp_path, drawn, capsys):
     ("options", "message"),
     [
         (["--sentences", 7], r"^--sentences 7: is not in \S*soft.jsonl, of a corpus of 3 sentences, counted from 0;"),
-        (["--sentences", 1, "--first", 2], "^--sentences: names them all"),
-        (["--first", 0], "^--first 0: must be at least 1$"),
+        (["--sentences", 1, "--words", "1-9"], "^--sentences: names them all"),
+        (["--first", -1], "^--first -1: must be at least 1, or 0 for all sentences$"),
+        (["--sentences", "5-3"], "^--sentences 5-3: must be a number, from 0, or a range"),
         (["--words", "6"], "^--words 6: is no range of lengths such as 6-12$"),
         (["--words", "9-6"], "^--words 9-6: is no range of lengths"),
         (["--words", "90-99"], "^--words 90-99: no sentence to draw that is in"),

@@ -116,5 +116,5 @@ def test_lengths_and_tokenisation():
 
 
 def test_real_looking_paths_are_paths():
-    assert outputs.split_label("no/such=file") == ("no/such", Path("file"))
+    assert outputs.split_label("no/such=file") == (None, Path("no/such=file"))
     assert outputs.split_label("=file") == (None, Path("=file"))

@@ -69,7 +69,7 @@ def test_another_run_is_not_continued(tmp_path):
     path = tmp_path / "x.jsonl"
     partial_path(path).write_bytes(write_records(tmp_path / "all.jsonl").read_bytes())
     header = open_records(tmp_path / "all.jsonl").header
-    with pytest.raises(OptionError, match="other options"):
+    with pytest.raises(OptionError, match="of other options or another corpus"):
         RecordWriter(path, Header(**{**header.__dict__, "target": "beam 5"}))
     assert partial_path(path).read_bytes() == (tmp_path / "all.jsonl").read_bytes()
 
@@ -118,3 +118,54 @@ def test_labels(tmp_path):
         open_systems([str(one), str(other)])
     with pytest.raises(OptionError, match="no.jsonl: cannot be read"):
         open_systems([str(tmp_path / "no.jsonl")])
+
+
+def test_what_holds_no_sentence_is_no_interrupted_run(tmp_path):
+    """Another run's header alone: its first batch failed, or it was never begun."""
+    path = tmp_path / "x.jsonl"
+    lines = write_records(tmp_path / "all.jsonl").read_bytes().splitlines(keepends=True)
+    header = open_records(tmp_path / "all.jsonl").header
+    other = Header(**{**header.__dict__, "target": "beam 5"})
+    for content in (lines[0], lines[0] + lines[1][:50], b"", b"{"):
+        partial_path(path).write_bytes(content)
+        writer = RecordWriter(path, other)
+        assert writer.done == writer.next == 0
+        writer.close()
+        assert not partial_path(path).exists()
+
+
+def test_one_writer_at_a_time(tmp_path):
+    pytest.importorskip("fcntl")
+    write_records(tmp_path / "all.jsonl")
+    header = open_records(tmp_path / "all.jsonl").header
+    first = RecordWriter(tmp_path / "x.jsonl", header)
+    with pytest.raises(OptionError, match="another process is writing it"):
+        RecordWriter(tmp_path / "x.jsonl", header)
+    first.write(record(0, "a", "b"))
+    first.finish()
+    assert len(list(open_records(tmp_path / "x.jsonl"))) == 1
+
+
+def test_a_record_that_does_not_fit_is_not_written(tmp_path):
+    with pytest.raises(ValueError, match="sentence 0: attention is"):
+        write_records(tmp_path / "x.jsonl", records=[record(0, "a b", "c", np.ones((2, 2)))])
+
+
+def test_wherever_the_checkpoint_was_looked_for(tmp_path):
+    header = open_records(write_records(tmp_path / "all.jsonl")).header
+    assert header.same_run(Header(**{**header.__dict__, "checkpoint": "elsewhere/checkpoint_best.pt"}))
+    assert not header.same_run(Header(**{**header.__dict__, "options": {"corpus": "other"}}))
+
+
+def test_an_archive_with_any_byte_wrong(tmp_path):
+    """It is read, or refused in one line."""
+    path = write_records(tmp_path / "x.npz")
+    content = path.read_bytes()
+    refused = 0
+    for place in range(0, len(content), 97):
+        path.write_bytes(content[:place] + bytes([content[place] ^ 0xFF]) + content[place + 1 :])
+        try:
+            list(open_records(path))
+        except OptionError:
+            refused += 1
+    assert refused > 10

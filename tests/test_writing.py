@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from fairseq_attn_plugin._writing import whole_text
+from fairseq_attn_plugin._writing import check_not_lost, whole_text
 from fairseq_attn_plugin.errors import OptionError
 
 
@@ -36,3 +36,22 @@ def test_what_is_no_file_is_written_to_and_stays(tmp_path):
     reader.join(timeout=10)
     assert read == ["text"] and stat.S_ISFIFO(path.stat().st_mode)
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_a_link_points_to_is_written(tmp_path):
+    real, link = tmp_path / "real", tmp_path / "link"
+    real.write_text("old")
+    link.symlink_to(real)
+    with whole_text(link, "failed") as stream:
+        stream.write("new")
+    assert link.is_symlink() and real.read_text() == "new"
+
+
+def test_a_file_that_is_read_is_not_written(tmp_path):
+    (tmp_path / "in").write_text("x")
+    (tmp_path / "link").symlink_to(tmp_path / "in")
+    with pytest.raises(OptionError, match="--out .*link: is one of the files that are read, and would be lost"):
+        check_not_lost("--out", tmp_path / "link", [None, tmp_path / "in"])
+    check_not_lost("--out", tmp_path / "other", [tmp_path / "in"])
+    check_not_lost("--out", None, [tmp_path / "in"])
+    check_not_lost("--out", "/dev/null", ["/dev/null"])

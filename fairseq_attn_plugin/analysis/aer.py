@@ -21,14 +21,17 @@ from typing import Any, Dict, FrozenSet, List, NamedTuple, Optional, Sequence, T
 
 from tqdm import tqdm
 
-from fairseq_attn_plugin._writing import whole_text
+from fairseq_attn_plugin._writing import check_not_lost, whole_text
 from fairseq_attn_plugin.errors import OptionError
 
 from .align import Linking, add_linking_options, check_number, describe, linking_of, record_links, units, weights_name
-from .alignment import GOLD_FORMATS, GoldAlignment, Link, Score, alignment_error_rate, read_gold
+from .alignment import GOLD_FORMATS, GoldAlignment, Link, Score, alignment_error_rate, is_wpt, read_gold
 from .records import SUFFIXES, Records, check_labels, label_and_path, open_records
 
 __all__ = ["Corpus", "Result", "System", "evaluate", "read_corpus", "read_system", "read_systems", "table"]
+
+
+NO_LINKS = GoldAlignment(frozenset(), frozenset())
 
 
 class System(NamedTuple):
@@ -38,6 +41,7 @@ class System(NamedTuple):
     path: str
     links: List[Optional[FrozenSet[Link]]]  # None: the sentence is not in the records
     lengths: Optional[List[Optional[Tuple[int, int]]]] = None  # of source and target, if they are records
+    weights: Optional[str] = None  # which matrices, if they are records
 
 
 class Result(NamedTuple):
@@ -78,7 +82,8 @@ def _read_records(records: Records, linking: Linking, corpus: Optional[Corpus]) 
         )
     if corpus is not None and len(corpus.lengths) != count:
         raise OptionError(f"{path}: is of {count} sentences, {corpus.path} of {len(corpus.lengths)}")
-    linking = linking._replace(weights=weights_name(records, linking.weights))
+    if linking.weights not in records.header.weights:
+        linking = linking._replace(weights=weights_name(records))
     links: List[Optional[FrozenSet[Link]]] = [None] * count
     lengths: List[Optional[Tuple[int, int]]] = [None] * count
     for record in tqdm(records, desc=records.label, total=count, unit=" sentences", disable=None):
@@ -92,7 +97,7 @@ def _read_records(records: Records, linking: Linking, corpus: Optional[Corpus]) 
                 f"{corpus.path} it has {known[0]} and {known[1]}"
             )
         lengths[number], links[number] = length, record_links(record, linking)
-    return System(records.label, str(path), links, lengths)
+    return System(records.label, str(path), links, lengths, linking.weights)
 
 
 def read_systems(
@@ -111,6 +116,9 @@ def read_systems(
         elif corpus is not None and system.lengths is not None:
             corpus = corpus._replace(lengths=[one or other for one, other in zip(corpus.lengths, system.lengths)])
     check_labels([systems[text].label for text in texts])
+    wanted, found = linking.weights, {system.weights for system in systems.values() if system.weights is not None}
+    if wanted is not None and found and wanted not in found:
+        raise OptionError(f"--weights {wanted}: none of the files has it; they have {', '.join(sorted(found))}")
     return [systems[text] for text in texts], corpus
 
 
@@ -171,14 +179,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     linking = linking_of(args)
+    files = [label_and_path(text)[1] for text in args.systems]
+    check_not_lost("--json", args.json, [args.gold, args.source_text, args.target_text, *files])
     if bool(args.source_text) != bool(args.target_text):
         given, other = ("--source-text", "--target-text")[:: 1 if args.source_text else -1]
         raise OptionError(f"{given} {args.source_text or args.target_text}: needs {other} as well")
     corpus = read_corpus(args.source_text, args.target_text) if args.source_text else None
     systems, corpus = read_systems(args.systems, linking, corpus)
-    # a file in WPT's format does not say how many sentences there are
-    lengths = corpus.lengths if corpus is not None else [None] * len(systems[0].links)
-    gold = read_gold(args.gold, args.gold_format, args.one_based, lengths)
+    gold = read_gold(args.gold, args.gold_format, args.one_based, corpus.lengths if corpus is not None else None)
+    if not gold or not systems[0].links:
+        raise OptionError(f"{args.gold if not gold else systems[0].path}: has no sentence")
+    # a file in WPT's format does not say how many sentences there are after its last link
+    gold += [NO_LINKS] * (len(systems[0].links) - len(gold) if is_wpt(args.gold, args.gold_format) else 0)
     results = evaluate(systems, gold)
     if args.json:
         _write_json(args, results, gold, linking)
@@ -188,6 +200,9 @@ def run(args: argparse.Namespace) -> None:
     print("\nPrecision is of possible links, recall of sure ones, F1 their harmonic mean (Fraser and Marcu 2007).")
     if any(system.lengths is not None for system in systems):
         print(f"Records: {describe(linking)}.")
+    for system in systems:
+        if args.weights and system.weights not in (None, args.weights):
+            print(f"{system.label}: has no {args.weights}; its {system.weights} was taken", file=sys.stderr)
     for note in _notes(args, results, gold):
         print(note, file=sys.stderr)
 
@@ -195,6 +210,8 @@ def run(args: argparse.Namespace) -> None:
 def _notes(args: argparse.Namespace, results: Sequence[Result], gold: Sequence[GoldAlignment]) -> List[str]:
     """What may be wrong, and the figures do not show."""
     notes = []
+    if args.level == "subwords":
+        notes.append(f"--level subwords: the gold links of {args.gold} must be between subwords, too")
     links = [link for one in gold for link in one.possible]
     if links and not args.one_based and min(map(min, links)) > 0 and len(gold) > 1:
         notes.append(f"{args.gold}: no link is of word 0; if it counts from 1, give --one-based")

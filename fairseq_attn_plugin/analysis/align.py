@@ -16,7 +16,7 @@ from typing import FrozenSet, Iterator, List, NamedTuple, Optional, Tuple
 import numpy as np
 from tqdm import tqdm
 
-from fairseq_attn_plugin._writing import whole_text
+from fairseq_attn_plugin._writing import check_not_lost, whole_text
 from fairseq_attn_plugin.errors import OptionError
 
 from .alignment import GoldAlignment, Link, format_alignment, hard_alignment
@@ -27,7 +27,7 @@ from .symmetrize import SYMMETRIZATIONS, symmetrize
 __all__ = ["Linking", "add_linking_options", "align", "align_both", "describe", "linking_of", "record_links"]
 
 METHODS = ("argmax", "threshold")
-ENDS = ("null", "exclude")
+ENDS = ("exclude", "null")
 LEVELS = ("words", "subwords")
 THRESHOLD = 0.3
 _JOINED = "grow-diag-final-and"
@@ -38,9 +38,9 @@ class Linking(NamedTuple):
 
     method: ``argmax``, each target word is linked to the source word of greatest weight, the first one if several tie;
         ``threshold``, it is linked to all source words whose weight is at least ``threshold``
-    end: of argmax: ``null``, a target word whose weight is greatest on the end of the source has no link, which is how
-        a model says that the word stands for none of the source; ``exclude``, the end does not count, and every word
-        has a link
+    end: of argmax: ``exclude``, the end of the source does not count, and every word has a link; ``null``, a target
+        word whose weight is greatest on the end has no link, which is how a model may say that the word stands for none
+        of the source
     weights: which of the matrices; None is ``attention``, or the first one of a file without it
     level: ``words``, weights are summed over the pieces of a source word and averaged over those of a target word;
         ``subwords``, links are between pieces
@@ -48,7 +48,7 @@ class Linking(NamedTuple):
 
     method: str = "argmax"
     threshold: float = THRESHOLD
-    end: str = "null"
+    end: str = "exclude"
     weights: Optional[str] = None
     level: str = "words"
 
@@ -181,8 +181,8 @@ def add_linking_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--end",
         choices=ENDS,
-        help="of argmax: a target word whose weight is greatest on the end of the source has no link (null, the "
-        "default), or the end does not count and every word has one (exclude)",
+        help="of argmax: the end of the source does not count and every target word has a link (exclude, the default), "
+        "or a word whose weight is greatest on the end has none (null)",
     )
     parser.add_argument("--weights", metavar="NAME", help="of latent models also posterior, bayes (default: attention)")
     parser.add_argument("--level", choices=LEVELS, default="words", help="links between these (default: words)")
@@ -197,7 +197,7 @@ def linking_of(args: argparse.Namespace) -> Linking:
     threshold = THRESHOLD if args.threshold is None else args.threshold
     if not threshold > 0:  # nor is nan
         raise OptionError(f"--threshold {threshold}: must be above 0")
-    return Linking(args.method, threshold, args.end or "null", args.weights, args.level)
+    return Linking(args.method, threshold, args.end or "exclude", args.weights, args.level)
 
 
 def describe(linking: Linking) -> str:
@@ -225,6 +225,7 @@ def run(args: argparse.Namespace) -> None:
     linking = linking_of(args)
     if args.symmetrize and not args.reverse:
         raise OptionError(f"--symmetrize {args.symmetrize}: needs --reverse, records of the other direction")
+    check_not_lost("--out", args.out, [args.file, args.reverse])
     records = open_records(args.file)
     if args.reverse:
         found = align_both(records, open_records(args.reverse), linking, args.symmetrize or _JOINED)

@@ -117,14 +117,13 @@ def read_gold(
             named), or has other sentences than the corpus
     """
     try:
-        lines = Path(path).read_text(encoding="utf-8").split("\n")
+        lines = Path(path).read_text(encoding="utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise OptionError(f"{path}: cannot read alignments: {error}") from None
     if not lines[-1]:
         del lines[-1]
     if form == "auto":
-        start = next((line.strip() for line in lines if line.strip()), "")
-        form = "wpt" if _WPT.fullmatch(start) else "pharaoh"
+        form = "wpt" if _looks_like_wpt(lines) else "pharaoh"
     gold: List[GoldAlignment] = []
     found: List[Tuple[Set[Link], Set[Link]]] = [(set(), set()) for _ in lengths or ()]
     for number, line in enumerate(lines, 1):
@@ -142,6 +141,18 @@ def read_gold(
     if lengths is not None and len(gold) != len(lengths):
         raise OptionError(f"{path}: has {len(gold)} lines, the corpus has {len(lengths)} sentences")
     return gold
+
+
+def _looks_like_wpt(lines: Iterable[str]) -> bool:
+    return bool(_WPT.fullmatch(next((line.strip() for line in lines if line.strip()), "")))
+
+
+def is_wpt(path: PathLike, form: str = "auto") -> bool:
+    """Whether :func:`read_gold` takes a file that it can read for one in WPT's format."""
+    if form != "auto":
+        return form == "wpt"
+    with open(path, encoding="utf-8-sig") as stream:
+        return _looks_like_wpt(stream)
 
 
 def _add_wpt(line: str, found: List[Tuple[Set[Link], Set[Link]]], lengths: Optional[Lengths]) -> None:

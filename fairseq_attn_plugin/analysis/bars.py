@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Mapping, Optional, Sequence
 
-from fairseq_attn_plugin.errors import OptionError
-
-from ._fonts import literal
+from ._fonts import families, literal
 from .alignment import PathLike
 from .curves import _colours
-from .plot import check_drawing
+from .plot import check_drawing, save
 
 __all__ = ["grouped_bars"]
 
@@ -48,7 +46,8 @@ def grouped_bars(
 
     colours = [_GREY] * first_is_reference + list(_colours(len(series) - first_is_reference))
     # svg.fonttype none keeps words searchable; hashsalt makes the same picture the same file
-    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "bars", "font.family": "DejaVu Sans"}):
+    fonts = families([*groups, *series, title or ""])[0]
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "bars", "font.family": fonts}):
         size = (max(3.2, _BAR * len(groups) * (len(series) + 2)), 2.8)
         # the margins do not matter: bbox_inches cuts the picture to what is drawn
         figure = Figure(figsize=size, facecolor="white")
@@ -83,8 +82,4 @@ def grouped_bars(
         )
         if title:
             axes.set_title(literal(title), loc="left", fontsize=10, weight="bold", pad=8)
-        metadata = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(path.suffix.lower())
-        try:
-            figure.savefig(path, dpi=150, metadata=metadata, bbox_inches="tight", pad_inches=0.12)
-        except OSError as error:
-            raise OptionError(f"{path}: cannot write the picture: {error.strerror or error}") from None
+        save(figure, path)

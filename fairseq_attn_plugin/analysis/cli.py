@@ -59,8 +59,8 @@ def main(argv: Optional[Sequence[str]] = None) -> None:
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=_Lazy)
     for name, (module, text) in COMMANDS.items():
         subparsers.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".", module=module)
-    args = parser.parse_args(argv)
     try:
+        args = parser.parse_args(argv)
         args.run(args)
         sys.stdout.flush()
     except KeyboardInterrupt:

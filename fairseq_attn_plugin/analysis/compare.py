@@ -17,7 +17,7 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Seq
 
 from tqdm import tqdm
 
-from fairseq_attn_plugin._writing import whole_text
+from fairseq_attn_plugin._writing import check_not_lost, whole_text
 from fairseq_attn_plugin.errors import OptionError
 
 from . import _html
@@ -408,9 +408,7 @@ def run(args: argparse.Namespace) -> None:
     suffix = Path(args.out).suffix.lower() if args.out else None
     if suffix is not None and suffix not in WRITERS:
         raise OptionError(f"--out {args.out}: must end in {', '.join(WRITERS)}")
-    inputs = [args.reference, *filter(None, [args.source]), *(split_label(text)[1] for text in args.outputs)]
-    if args.out and any(Path(args.out).resolve() == Path(file).resolve() for file in inputs):
-        raise OptionError(f"--out {args.out}: is one of the files to compare, and would be lost")
+    check_not_lost("--out", args.out, [args.reference, args.source, *(split_label(text)[1] for text in args.outputs)])
     first = args.first
     if first is None:
         first = 0 if numbers is not None else FIRST_PRINTED if suffix is None else FIRST_WRITTEN

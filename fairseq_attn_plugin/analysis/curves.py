@@ -23,12 +23,15 @@ import argparse
 import colorsys
 import json
 import math
+from pathlib import Path
 from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Set
 
-from fairseq_attn_plugin._writing import whole_text
+from fairseq_attn_plugin._writing import check_not_lost, whole_text
 from fairseq_attn_plugin.errors import OptionError
 
+from ._fonts import families
 from .plot import SUFFIXES, check_drawing, literal, save
+from .records import label_and_path
 from .training_logs import AXES, Curves, PathLike, knows_epochs, read_log, read_run
 
 __all__ = ["Curve", "Curves", "choose", "plot_curves", "read_log", "read_run", "write_json"]
@@ -45,6 +48,7 @@ _UNITS = {
     **{"loss": "bits", "nll_loss": "bits per word", "wps": "words per second", "ups": "updates per second"},
     **{"train_wall": "seconds", "wall": "seconds"},
 }
+_LOGS = ("log", "train", "tensorboard")  # names that say nothing: the folder's is the run's
 _PANEL = (3.7, 2.8)  # inches
 _GAP = (0.95, 1.15)  # between panels: tick labels and the axis label; title and the names beneath it
 _GREY = "#495057"
@@ -79,6 +83,12 @@ def choose(curves: Mapping[str, Curves], metric: str) -> Dict[str, Curve]:
         which = f" ({', '.join(names)})" if len(names) > 1 else ""
         raise OptionError(f"--metrics {metric}: not in the logs{which}; they have {', '.join(known)}")
     return chosen
+
+
+def logged_groups(curves: Mapping[str, Curves]) -> List[str]:
+    """The groups of which any run has a metric; ``loss`` if there are none."""
+    names = {name for run in curves.values() for subset in (run.train, run.valid) for name in subset}
+    return [group for group, of in GROUPS.items() if names.intersection(of)] or ["loss"]
 
 
 def read_runs(runs: Mapping[str, PathLike], x: Optional[str] = None) -> Dict[str, Curves]:
@@ -122,7 +132,7 @@ def plot_curves(
     rows = math.ceil(len(panels) / columns)
     width, height = columns * _PANEL[0] + (columns - 1) * _GAP[0], rows * _PANEL[1] + (rows - 1) * _GAP[1]
     # svg.fonttype none keeps words searchable; hashsalt makes the same picture the same file
-    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "curves", "font.family": "DejaVu Sans"}):
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "curves", "font.family": families(runs)[0]}):
         # the margins do not matter: bbox_inches cuts the picture to what is drawn
         figure = Figure(figsize=(width, height), facecolor="white")
         FigureCanvasAgg(figure)
@@ -246,9 +256,10 @@ def write_json(path: PathLike, panels: Mapping[str, Mapping[str, Curve]]) -> Non
 def _runs(arguments: Sequence[str]) -> Dict[str, str]:
     runs: Dict[str, str] = {}
     for argument in arguments:
-        label, _, path = argument.partition("=")
-        if not label or not path:
+        given, path = label_and_path(argument)
+        if not path:
             raise OptionError(f"{argument!r}: is not LABEL=PATH, a name for the run and the log of its fairseq-train")
+        label = given or (Path(path).resolve().parent.name if Path(path).stem in _LOGS else Path(path).stem)
         if label in runs:
             raise OptionError(f"{argument!r}: the label {label!r} already stands for {runs[label]}; choose another")
         runs[label] = path
@@ -256,13 +267,14 @@ def _runs(arguments: Sequence[str]) -> Dict[str, str]:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("runs", nargs="+", metavar="LABEL=PATH", help="a name for the run, and its log or folder")
+    parser.add_argument(
+        "runs", nargs="+", metavar="[LABEL=]PATH", help="log or TensorBoard folder of a run, and its name"
+    )
     parser.add_argument(
         "--metrics",
         nargs="+",
-        default=list(GROUPS),
         metavar="NAME",
-        help=f"a panel each: {', '.join(GROUPS)} (the default), or any metric of the logs",
+        help=f"a panel each: {', '.join(GROUPS)} (the default: those that are logged), or any metric of the logs",
     )
     parser.add_argument("--x", choices=AXES, help="what curves are over (default: epochs, if all runs know them)")
     parser.add_argument("--out", required=True, metavar="FILE", help=f"picture to write: {', '.join(SUFFIXES)}")
@@ -271,7 +283,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     runs = _runs(args.runs)
-    panels = plot_curves(runs, args.metrics, args.out, args.x)
+    for option, path in (("--out", args.out), ("--json", args.json)):
+        check_not_lost(option, path, runs.values())
+    if args.json and Path(args.json) == Path(args.out):
+        raise OptionError(f"--json {args.json}: is the picture's name; give it another one")
+    panels = plot_curves(runs, args.metrics or logged_groups(read_runs(runs, args.x)), args.out, args.x)
     if args.json:
         write_json(args.json, panels)
     print(f"{args.out}: {', '.join(panels)} of {', '.join(runs)}")

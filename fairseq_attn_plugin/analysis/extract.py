@@ -6,8 +6,9 @@
 
 The first forces the reference, the others what the model says itself. The attention of a hypothesis is that of a
 forward pass in which the hypothesis is forced, so that it is the same function of sentence and translation for every
-model and however the translation was found. Sentences are read, and written in their order, a thousand at a time:
-memory does not grow with the corpus, and an interrupted command goes on where it stopped. In Python::
+model and however the translation was found. Sentences are read, and written in their order, some hundred at a time:
+memory does not grow with the corpus, and an interrupted command goes on where it stopped. (NPZ files have a table of
+their entries, which takes 2.5 kB of memory a sentence when they are written or read.) In Python::
 
     teacher = load_teacher(DATA, CHECKPOINT)
     for record in extract(teacher, SplitSentences(teacher, "test"), beam=5):
@@ -18,7 +19,9 @@ from __future__ import annotations
 
 import argparse
 import logging
+import math
 import os
+import zlib
 from itertools import islice
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
@@ -29,11 +32,13 @@ from torch import Tensor
 from tqdm import tqdm
 
 from fairseq_attn_plugin._overrides import parse_overrides
+from fairseq_attn_plugin._writing import check_not_lost
 from fairseq_attn_plugin.errors import OptionError
 
 from ._forced import force, weight_names
 from ._segment import Segmenter, add_text_options, subwords_of, text_options
-from .records import Header, PathLike, Record, RecordWriter, open_records, partial_path
+from .outputs import unknown_in_reference
+from .records import Header, PathLike, Record, RecordWriter, open_records
 from .subword_links import SUBWORDS, spell
 from .teacher_alignments import Teacher, add_teacher_options, load_split, load_teacher
 
@@ -49,7 +54,7 @@ __all__ = [
 ]
 
 MANY = 0.1  # more unknown words than this share are no accident
-BLOCK = 1000  # sentences that are sorted by length together, and in memory at a time
+BLOCK = 400  # sentences that are sorted by length together, and in memory at a time
 
 
 class Sentence(NamedTuple):
@@ -69,6 +74,7 @@ class SplitSentences:
         """Raises ``OptionError`` if the split is empty, or has no target side where ``references`` are needed."""
         self.teacher, self.name = teacher, split
         self.dataset = load_split(teacher, split, references)
+        self.files = _split_files(teacher, split)
 
     def __len__(self) -> int:
         return len(self.dataset)
@@ -78,7 +84,11 @@ class SplitSentences:
         sides = (self.teacher.task.source_dictionary, self.teacher.task.target_dictionary)
         for number in range(start, len(self)):
             item = self.dataset[number]
-            source, target = item["source"], item.get("target")
+            source, target = (
+                None if side is None else side.masked_fill(side.eq(dictionary.pad()), dictionary.unk())
+                for side, dictionary in zip((item["source"], item.get("target")), sides)
+            )
+            assert source is not None
             tokens = [
                 None if side is None else _symbols(side, dictionary)
                 for side, dictionary in zip((source, target), sides)
@@ -102,6 +112,7 @@ class TextSentences:
         Raises ``OptionError`` if a file cannot be read or the two have different numbers of lines."""
         self.teacher, self.paths, self.name = teacher, (source, target), Path(source).name
         self.segmenters = (segment_source, segment_target)
+        self.files = [Path(path) for path in self.paths if path is not None]
         self.tokens = self.unknown = 0  # of the source, as far as it was read
         self.length = _lines(source, "--source-text")
         if target is not None:
@@ -117,7 +128,7 @@ class TextSentences:
     def __call__(self, start: int) -> Iterator[Sentence]:
         """From line ``start``, counted from 0, on."""
         source, target = self.paths
-        with open(source, encoding="utf-8") as one, open(target or os.devnull, encoding="utf-8") as other:
+        with open(source, encoding="utf-8-sig") as one, open(target or os.devnull, encoding="utf-8-sig") as other:
             for number, line in islice(enumerate(one), start, None):
                 if number == start:
                     next(islice(other, start, start), None)
@@ -142,12 +153,43 @@ def _lines(path: str, option: str) -> int:
         raise OptionError(f"{option} {path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
 
 
+def _split_files(teacher: Teacher, split: str) -> List[Path]:
+    """The files of a split, in whatever form it was binarised."""
+    source, target = teacher.languages
+    names = [
+        f"{split}.{pair}.{side}*" for pair in (f"{source}-{target}", f"{target}-{source}") for side in (source, target)
+    ]
+    return sorted({path for name in names for path in Path(teacher.task.cfg.data).glob(name)})
+
+
+def _fingerprint(path: Path) -> str:
+    """Size, and a check sum of files that are not the words themselves of a binarised split, which may be large."""
+    if not path.is_file():
+        return ""
+    check = 0
+    if path.suffix != ".bin":
+        with open(path, "rb") as stream:
+            while True:
+                part = stream.read(1 << 20)
+                if not part:
+                    break
+                check = zlib.crc32(part, check)
+    return f"{path.name} {path.stat().st_size} {check:08x}"
+
+
 def _encode(dictionary: Any, tokens: List[str]) -> Tensor:
-    return torch.tensor([dictionary.index(token) for token in tokens] + [dictionary.eos()])
+    """Numbers of tokens and the end; what looks like a special symbol of the dictionary is a word it does not have."""
+    special = (dictionary.bos(), dictionary.pad(), dictionary.eos())
+    numbers = [dictionary.index(token) for token in tokens]
+    return torch.tensor([dictionary.unk() if index in special else index for index in numbers] + [dictionary.eos()])
 
 
 def _symbols(ids: Tensor, dictionary: Any) -> List[str]:
-    return [dictionary[index] for index in ids.tolist() if index != dictionary.eos()]
+    """Without the end of the sentence."""
+    numbers = ids.tolist()
+    if numbers and numbers[-1] == dictionary.eos():
+        numbers.pop()
+    return [dictionary[index] for index in numbers]
 
 
 def extract(
@@ -191,15 +233,18 @@ def extract(
             return
         found: Dict[int, Record] = {}
         for batch in _batches([one for one in block if _fits(one, limits, beam is None)], max_tokens, beam or 1):
-            targets = [one.target for one in batch]
+            parts = [batch]
             if generator is not None:
-                targets = _hypotheses(teacher, generator, batch)
-            elif any(target is None for target in targets):
+                translated = _hypotheses(teacher, generator, batch)
+                # hypotheses may be much longer than what they translate
+                parts = list(_batches(translated, max_tokens, 1))
+            elif any(one.target is None for one in batch):
                 raise OptionError("--target-text is missing: give the translations, or --beam for the model's own")
-            sample = _collate(teacher, batch, targets)
-            forced = force(models, sample, names, where, layer)
-            for record in _records(teacher, batch, sample, forced, beam is not None, subwords):
-                found[record.id] = record
+            for part in parts:
+                sample = _collate(teacher, part, [one.target for one in part])
+                forced = force(models, sample, names, where, layer)
+                for record in _records(teacher, part, sample, forced, beam is not None, subwords):
+                    found[record.id] = record
         for one in block:
             if one.id in found:
                 yield found[one.id]
@@ -242,10 +287,14 @@ def _collate(teacher: Teacher, batch: List[Sentence], targets: Sequence[Optional
         for number, (one, target) in enumerate(zip(batch, targets))
     ]
     dictionary = teacher.task.source_dictionary
-    left_pad = str(getattr(teacher.task.cfg, "left_pad_source", True)) not in ("False", "0")
+    left_pad = _pads_left(teacher)
     sample = collate(items, dictionary.pad(), dictionary.eos(), left_pad_source=left_pad, left_pad_target=False)
     device = next(teacher.models[0].parameters()).device
     return utils.move_to_cuda(sample) if device.type == "cuda" else sample
+
+
+def _pads_left(teacher: Teacher) -> bool:
+    return str(getattr(teacher.task.cfg, "left_pad_source", True)) not in ("False", "0")
 
 
 def _generator(teacher: Teacher, beam: int, options: Dict[str, Any]) -> Any:
@@ -257,33 +306,33 @@ def _generator(teacher: Teacher, beam: int, options: Dict[str, Any]) -> Any:
 
 
 @torch.no_grad()
-def _hypotheses(teacher: Teacher, generator: Any, batch: List[Sentence]) -> List[Tensor]:
-    """The best translation of each sentence, with its end."""
+def _hypotheses(teacher: Teacher, generator: Any, batch: List[Sentence]) -> List[Sentence]:
+    """The sentences with their best translations, ends included, as targets."""
     sample = _collate(teacher, batch, [None] * len(batch))
     answers = teacher.task.inference_step(generator, teacher.models, sample)
-    result: List[Optional[Tensor]] = [None] * len(batch)
-    for number, hypotheses in zip(sample["id"].tolist(), answers):
-        result[number] = hypotheses[0]["tokens"].int().cpu().long()
-    return [tokens for tokens in result if tokens is not None]
+    best = [hypotheses[0]["tokens"].cpu().long() for hypotheses in answers]
+    return [batch[number]._replace(target=target) for number, target in zip(sample["id"].tolist(), best)]
 
 
 def _records(
     teacher: Teacher, batch: List[Sentence], sample: Dict[str, Any], forced: Any, beam: bool, subwords: str
 ) -> Iterator[Record]:
-    source_pad, target_pad = teacher.task.source_dictionary.pad(), teacher.task.target_dictionary.pad()
-    sources, targets = sample["net_input"]["src_tokens"].cpu(), sample["target"].cpu()
+    width, left_pad = sample["net_input"]["src_tokens"].size(1), _pads_left(teacher)
     matrices = {name: matrix.cpu() for name, matrix in forced.weights.items()}
     scores = forced.scores.cpu()
     for row, number in enumerate(sample["id"].tolist()):
         one = batch[number]
-        columns, rows = sources[row].ne(source_pad), targets[row].ne(target_pad)
+        assert one.target is not None
+        rows = slice(len(one.target))
+        columns = slice(width - len(one.source), None) if left_pad else slice(len(one.source))
         reference = None
         if beam:
-            target = _symbols(targets[row][rows], teacher.task.target_dictionary)
-            reference = None if one.target_tokens is None else " ".join(spell(one.target_tokens, subwords))
+            target = _symbols(one.target, teacher.task.target_dictionary)
+            if one.target_tokens is not None:
+                reference = unknown_in_reference(" ".join(spell(one.target_tokens, subwords)))
         else:
             target = one.target_tokens or []
-        weights = {name: matrix[row][rows][:, columns].numpy() for name, matrix in matrices.items()}
+        weights = {name: matrix[row, rows, columns].numpy() for name, matrix in matrices.items()}
         yield Record(
             one.id, one.source_tokens, target, weights, scores[row][rows].tolist(), subwords, reference=reference
         )
@@ -305,6 +354,7 @@ def describe(
     # a checkpoint that training has replaced in the meantime is another model
     versions = [f"{path.stat().st_size} {path.stat().st_mtime_ns}" if path.exists() else "" for path in paths]
     about = {"checkpoint version": versions, "layer": layer, **options}
+    about["corpus"] = list(map(_fingerprint, sentences.files))
     if hasattr(config, "attention"):
         about["attention"] = config.attention
     return Header(
@@ -318,7 +368,7 @@ def describe(
         subwords=subwords or subwords_of(teacher.task.target_dictionary),
         sentences=len(sentences),
         weights=weight_names(teacher.models) if layer is None else ("attention",),
-        options={key: value for key, value in about.items() if value not in (None, {}, "")},
+        options={key: value for key, value in about.items() if value not in (None, {}, [], "")},
     )
 
 
@@ -362,15 +412,18 @@ def extract_file(
         OptionError: as :func:`extract`, or the file cannot be written
     """
     path = Path(out)
-    if existing == "replace" or (existing == "renew" and not _same(path, header)):
-        for file in (path, partial_path(path)):
-            file.unlink(missing_ok=True)
-    if path.exists():
-        if open_records(path).header != header:
-            raise OptionError(f"--out {out}: is there already, of other options; give --overwrite to replace it")
+    there = path.exists() and existing != "replace"
+    if there and not header.same_run(open_records(path).header):
+        if existing == "keep":
+            raise OptionError(
+                f"--out {out}: is there already, of other options or another corpus; give --overwrite to replace it"
+            )
+        there = False
+    if there:
         written = sum(1 for _ in open_records(path))
         return Extracted(written, len(sentences) - written, 0, True)
-    writer = RecordWriter(path, header)
+    # what is there stays until all of the new is
+    writer = RecordWriter(path, header, anew=existing != "keep" and not _goes_on(path, header))
     resumed = written = writer.done
     with tqdm(total=len(sentences), initial=writer.next, desc=header.name, unit=" sentences", disable=None) as bar:
         try:
@@ -380,21 +433,16 @@ def extract_file(
                 writer.write(record)
                 written += 1
                 bar.update(record.id + 1 - bar.n)
-                if written % BLOCK == 0:
-                    writer.flush()
         finally:
             writer.close()
     writer.finish()
     return Extracted(written, len(sentences) - written, resumed, False)
 
 
-def _same(path: Path, header: Header) -> bool:
-    """Whether a file, or what an interrupted run left of it, is of this extraction; where there is none, it is."""
+def _goes_on(path: Path, header: Header) -> bool:
+    """Whether what an interrupted run left is of this extraction."""
     try:
-        if path.exists():
-            return open_records(path).header == header
-        if partial_path(path).exists():
-            RecordWriter(path, header).close()
+        RecordWriter(path, header).close()
     except OptionError:
         return False
     return True
@@ -440,6 +488,11 @@ def _check(args: argparse.Namespace) -> None:
         raise OptionError(
             f"--source-text {args.source_text}: without a translation (--target-text) give --beam, as --beam 5"
         )
+    if not math.isfinite(args.lenpen):
+        raise OptionError(f"--lenpen {args.lenpen}: must be a number")
+    if Path(args.out).is_dir():
+        raise OptionError(f"--out {args.out}: is a folder")
+    check_not_lost("--out", args.out, [args.source_text, args.target_text])
     folder = Path(args.out).parent
     if not folder.is_dir():
         raise OptionError(f"--out {args.out}: there is no folder {folder}")
@@ -476,8 +529,18 @@ def run(args: argparse.Namespace) -> None:
         args.subwords,
         args.layer,
         generation=generation,
-        text=[args.source_text, args.target_text] if args.source_text else None,
         overrides={key: str(value) for key, value in overrides.items()},
+        files=[
+            _fingerprint(Path(file))
+            for file in (
+                args.bpe_codes,
+                args.target_bpe_codes,
+                args.sentencepiece_model,
+                args.target_sentencepiece_model,
+                *(value for value in overrides.values() if isinstance(value, str) and Path(value).is_file()),
+            )
+            if file
+        ],
         **{key: value for key, value in texts.items() if value},
     )
     done = extract_file(

@@ -17,7 +17,7 @@ from typing import Any, Collection, Dict, List, Mapping, Optional, Sequence, Tup
 
 from tqdm import tqdm
 
-from fairseq_attn_plugin._writing import whole_text
+from fairseq_attn_plugin._writing import check_not_lost, whole_text
 from fairseq_attn_plugin.errors import OptionError
 
 from . import outputs
@@ -343,6 +343,8 @@ def run(args: argparse.Namespace) -> None:
     edges = DECILES if args.bins is None else _edges(args.bins)
     lows = COUNTS if args.count_bins is None else _lows(args.count_bins)
     _check_numbers(args)
+    read = [args.train, args.reference, *(outputs.split_label(text)[1] for text in args.systems)]
+    check_not_lost("--json", args.json, read)
     suffix = f".{args.format}"
     if args.out is not None:
         check_drawing(Path(args.out) / f"frequency{suffix}")
@@ -350,6 +352,8 @@ def run(args: argparse.Namespace) -> None:
     reference = outputs.read_reference(args.reference, args.remove_bpe)
     for label in {TRAINING, REFERENCE} & set(systems):
         raise OptionError(f"{label}: is the name of another column; give the system another one, NAME=FILE")
+    if args.bootstrap is not None and len(systems) < 2:
+        raise OptionError(f"--bootstrap {args.bootstrap}: compares systems, and there is one only; leave it out")
     if args.bootstrap is not None and args.bootstrap not in systems:
         raise OptionError(f"--bootstrap {args.bootstrap}: is none of the systems; choose from {', '.join(systems)}")
     named = {f"--reference {args.reference}": reference, **systems}
@@ -419,7 +423,16 @@ def _check_numbers(args: argparse.Namespace) -> None:
         raise OptionError(f"--samples {args.samples}: must be at least 2")
     if args.seed < 0:
         raise OptionError(f"--seed {args.seed}: must be 0 or more")
+    check_tokenizer(args.tokenize)
+
+
+def check_tokenizer(name: str) -> None:
+    """Raises ``OptionError`` for a tokenizer that sacrebleu does not have, or that lacks its package."""
     from sacrebleu.metrics.bleu import BLEU
 
-    if args.tokenize not in BLEU.TOKENIZERS:
-        raise OptionError(f"--tokenize {args.tokenize}: unknown; choose from {', '.join(BLEU.TOKENIZERS)}")
+    if name not in BLEU.TOKENIZERS:
+        raise OptionError(f"--tokenize {name}: unknown; choose from {', '.join(BLEU.TOKENIZERS)}")
+    try:
+        BLEU(tokenize=name, force=True)
+    except (ImportError, RuntimeError, OSError) as error:
+        raise OptionError(f"--tokenize {name}: {' '.join(str(error).split())}") from None

@@ -23,6 +23,7 @@ from tqdm import tqdm
 
 from fairseq_attn_plugin.errors import OptionError
 
+from ._sentences import add_sentence_options, sentence_numbers
 from .align import check_number, units, weights_name
 from .alignment import GOLD_FORMATS, GoldAlignment, Link, check_links, read_gold
 from .pairing import check_same
@@ -33,6 +34,7 @@ from .subword_links import to_subwords, words_of
 __all__ = ["Chosen", "Length", "choose_sentences", "panel_of", "panels_of", "weights_of"]
 
 END = "</s>"
+_OTHER_PICTURES = (".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".tif", ".tiff", ".eps", ".ps")
 FIRST = 10
 _BLOCK = 200  # sentences in memory at a time
 # what the matrices of a latent alignment model are
@@ -199,8 +201,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", required=True, metavar="PATH", help="a folder for sentence-0017.png and so on, or one picture's file"
     )
-    parser.add_argument("--sentences", nargs="+", type=int, metavar="I", help="their numbers in the corpus, from 0")
-    parser.add_argument("--first", type=int, metavar="N", help=f"the first N (default: {FIRST})")
+    add_sentence_options(parser, str(FIRST))
     parser.add_argument("--words", metavar="A-B", help="of those with A to B source words")
     parser.add_argument("--format", metavar="NAMES", help="of pictures in a folder: png,svg,pdf (default: png)")
     parser.add_argument("--subwords", action="store_true", help="rows and columns are pieces of words")
@@ -241,6 +242,14 @@ class _Output(NamedTuple):
     suffixes: List[str]
     digits: int = 0  # of a sentence's number in a folder; 0: one file
 
+    def make(self) -> None:
+        """Makes the folder, when there is something to put into it."""
+        if self.digits:
+            try:
+                self.path.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise OptionError(f"--out {self.path}: cannot be made a folder: {error.strerror or error}") from None
+
     def paths(self, number: int) -> List[Path]:
         if not self.digits:
             return [self.path]
@@ -255,30 +264,30 @@ def _output(args: argparse.Namespace, pictures: int, sentences: int) -> _Output:
         if pictures > 1:
             raise OptionError(f"--out {out}: is one picture, not {pictures}; name a folder, or one of --sentences")
         return _Output(check_drawing(out), [out.suffix])
+    if out.suffix.lower() in _OTHER_PICTURES and not out.is_dir():
+        check_drawing(out)  # which says what can be drawn
     suffixes = [f".{name.strip().lower()}" for name in (args.format or "png").split(",")]
     for suffix in suffixes:
         if suffix not in SUFFIXES:
             known = ", ".join(name[1:] for name in SUFFIXES)
             raise OptionError(f"--format {args.format}: {suffix[1:]!r} is none of {known}")
         check_drawing(out / f"sentence{suffix}")
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OptionError(f"--out {out}: cannot be made a folder: {error.strerror or error}") from None
     return _Output(out, suffixes, max(4, len(str(sentences - 1))))
 
 
 def run(args: argparse.Namespace) -> None:
-    if args.sentences is not None and (args.first is not None or args.words is not None):
-        raise OptionError("--sentences: names them all; it goes neither with --first nor with --words")
+    numbers = sentence_numbers(args.sentences)
+    if numbers is not None and args.words is not None:
+        raise OptionError("--sentences: names them all; it does not go with --words")
     first = FIRST if args.first is None else args.first
-    if first < 1:
-        raise OptionError(f"--first {first}: must be at least 1")
+    if first < 0:
+        raise OptionError(f"--first {first}: must be at least 1, or 0 for all sentences")
     length = _length(args.words)
     systems = open_systems(args.files)
     weights = weights_of(systems, args.weights.split(",") if args.weights else None)
     header = systems[0].header
-    count = first if args.sentences is None else len(set(args.sentences))
+    first = first or max(header.sentences, 1)
+    count = first if numbers is None else len(numbers)
     gold: Optional[List[GoldAlignment]] = None
     if args.gold:
         gold = read_gold(args.gold, args.gold_format, args.one_based, [None] * header.sentences)
@@ -286,7 +295,7 @@ def run(args: argparse.Namespace) -> None:
 
     written: List[Path] = []
     missing: Set[str] = set()
-    chosen_sentences = choose_sentences(systems, args.sentences, first, length)
+    chosen_sentences = choose_sentences(systems, numbers, first, length)
     for chosen in tqdm(chosen_sentences, total=count, unit=" sentences", disable=None):
         links = None if gold is None else gold[check_number(chosen.records[0], systems[0])]
         try:
@@ -294,6 +303,7 @@ def run(args: argparse.Namespace) -> None:
         except ValueError as error:
             raise OptionError(f"--gold {args.gold}: sentence {chosen.number}: {error}") from None
         title = args.title and args.title.replace("{id}", str(chosen.number)).replace("{split}", header.split)
+        output.make()
         for path in output.paths(chosen.number):
             missing.update(heatmaps(panels, path, title))
             written.append(path)

@@ -28,12 +28,12 @@ from typing import Dict, Iterable, List, Optional, Sequence, TextIO, Tuple
 import numpy as np
 from tqdm import tqdm
 
-from fairseq_attn_plugin._writing import whole_text
+from fairseq_attn_plugin._writing import check_not_lost, whole_text
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.lexicon import Entry, write_best, write_probabilities
 
 from .alignment import Link
-from .records import Record, open_systems
+from .records import Record, Records, open_systems
 from .subword_links import read_links
 
 __all__ = ["FORMATS", "LEVELS", "SMOOTHINGS", "Counts", "count_links", "count_records", "estimate"]
@@ -200,6 +200,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     _check(args)
+    check_not_lost("--out", args.out, [*args.files, args.links, args.source, args.target])
     counts: Counts = {}
     sentences = 0
     if args.links is not None:
@@ -214,6 +215,7 @@ def run(args: argparse.Namespace) -> None:
                     f"--weights {args.weights}: {path} has none of this name; choose from "
                     f"{', '.join(system.header.weights)}"
                 )
+        _check_same_kind(systems, args.level)
         for system in systems:
             total = system.header.sentences
             for record in tqdm(system, total=total, desc=system.label, unit=" sentences", disable=None, leave=False):
@@ -229,6 +231,21 @@ def run(args: argparse.Namespace) -> None:
         write(stream, lexicon, args.format)
     translations = sum(map(len, lexicon.values()))
     sys.stderr.write(f"{args.out}: {translations:,} translations of {len(lexicon):,} words, {sentences:,} sentences\n")
+
+
+def _check_same_kind(systems: Sequence[Records], level: str) -> None:
+    """Counts of other languages, or of other subwords, are counts of other words."""
+
+    def kind(one: Records) -> Tuple[str, ...]:
+        header = one.header
+        return (header.source_lang, header.target_lang, *([header.subwords] if level == "subwords" else []))
+
+    for one in systems[1:]:
+        if kind(one) != kind(systems[0]):
+            raise OptionError(
+                f"{one.path}: is of {' '.join(kind(one))}, {systems[0].path} of {' '.join(kind(systems[0]))}; a "
+                "lexicon is of one direction and one kind of words"
+            )
 
 
 def _check(args: argparse.Namespace) -> None:

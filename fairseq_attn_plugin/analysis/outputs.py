@@ -48,7 +48,7 @@ def iter_lines(path: PathLike) -> Iterator[str]:
     """
     number = 0
     try:
-        with open(path, encoding="utf-8") as stream:  # str.splitlines would also split at U+2028 and the like
+        with open(path, encoding="utf-8-sig") as stream:  # str.splitlines would also split at U+2028 and the like
             for line in stream:
                 number += 1
                 yield line.rstrip("\n")
@@ -120,10 +120,15 @@ def read_systems(specs: Sequence[str], remove_bpe: bool = False) -> Dict[str, Li
     return {label: read_output(path, remove_bpe) for label, (_, path) in zip(labels, pairs)}
 
 
+def unknown_in_reference(words: str) -> str:
+    """A word that a model does not know is none that it can be right about: as in fairseq, it becomes ``<<unk>>``."""
+    return words.replace("<unk>", "<<unk>>")
+
+
 def split_label(spec: str) -> Tuple[Optional[str], Path]:
     """The label, if there is one, and the path of ``[LABEL=]FILE``."""
     label, equals, path = spec.partition("=")
-    if not equals or not label or Path(spec).exists():
+    if not equals or not label or "/" in label or Path(spec).exists():
         return None, Path(spec)
     return label, Path(path)
 
@@ -206,7 +211,8 @@ def _from_records(path: PathLike, reference: bool) -> List[str]:
     found: Dict[int, str] = {}
     for record in records:
         if of_references or not reference:
-            found[record.id] = " ".join(record.target_words)
+            words = " ".join(record.target_words)
+            found[record.id] = unknown_in_reference(words) if reference else words
         elif record.reference is not None:
             found[record.id] = record.reference
     if reference and not found:

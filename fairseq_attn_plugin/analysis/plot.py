@@ -276,7 +276,9 @@ def save(figure: Any, path: Path) -> None:
     metadata = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(suffix)
     # a picture of so many points fits into memory
     resolution = min(150.0, (4e7 / np.prod(figure.get_size_inches())) ** 0.5, 6e4 / max(figure.get_size_inches()))
-    with whole_file(path, f"{path}: cannot write the picture") as partial:
+    with whole_file(path, f"{path}: cannot write the picture") as partial, warnings.catch_warnings():
+        # characters that no installed font has are drawn as boxes
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
         figure.savefig(
             partial, format=suffix[1:], dpi=resolution, metadata=metadata, bbox_inches="tight", pad_inches=0.12
         )

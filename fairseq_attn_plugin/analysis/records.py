@@ -14,8 +14,10 @@ from __future__ import annotations
 
 import json
 import os
+import struct
 import zipfile
-from dataclasses import asdict, dataclass, field
+import zlib
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
 
@@ -32,6 +34,17 @@ __all__ = ["FORMAT", "Header", "Record", "RecordWriter", "Records", "open_record
 FORMAT = "fairseq_attn_plugin attention 1"
 SUFFIXES = (".jsonl", ".npz")
 DIGITS = 5  # of a weight in a file: what a picture or an argmax can tell apart, and more
+# what reading an archive raises, wherever it was damaged
+_DAMAGED = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    KeyError,
+    ValueError,
+    EOFError,
+    NotImplementedError,
+    OverflowError,
+)
 PathLike = Union[str, "os.PathLike[str]"]
 
 
@@ -50,6 +63,10 @@ class Header:
     sentences: int  # in the corpus
     weights: Tuple[str, ...] = ("attention",)  # names of the matrices: "prior" and "posterior" of latent models too
     options: Dict[str, Any] = field(default_factory=dict)  # everything else that changes what is extracted
+
+    def same_run(self, other: Header) -> bool:
+        """Whether both are of one extraction, wherever the checkpoint was looked for: its version is in ``options``."""
+        return replace(self, checkpoint="") == replace(other, checkpoint="")
 
 
 @dataclass(frozen=True)
@@ -141,7 +158,7 @@ def open_records(path: PathLike, label: Optional[str] = None) -> Records:
                 line = stream.readline()
     except (OSError, UnicodeDecodeError) as error:
         raise OptionError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    except (zipfile.BadZipFile, KeyError, ValueError):
+    except _DAMAGED:
         line = ""
     return Records(path, _parse_header(line, path), label)
 
@@ -154,9 +171,9 @@ def open_systems(paths: Sequence[str]) -> List[Records]:
 
 
 def label_and_path(text: str) -> Tuple[Optional[str], str]:
-    """What ``FILE`` or ``LABEL=FILE`` says, None for no label; a file that is there may have an equals sign itself."""
+    """What ``FILE`` or ``LABEL=FILE`` says, None for no label; a path may have an equals sign itself."""
     label, equals, path = text.partition("=")
-    if not equals or Path(text).exists():
+    if not equals or "/" in label or Path(text).exists():
         return None, text
     return label or None, path
 
@@ -261,10 +278,10 @@ def _read_npz(path: Path, header: Header) -> Iterator[Record]:
                     if f"{number}/reference.npy" in archive.NameToInfo:
                         values["reference"] = str(_array(archive, f"{number}/reference"))
                     record = _from_values(values, header)
-                except (KeyError, ValueError, zipfile.BadZipFile):
+                except _DAMAGED:
                     raise OptionError(f"{path}: sentence {number} is damaged") from None
                 yield record
-    except (OSError, zipfile.BadZipFile, KeyError, ValueError) as error:
+    except (OSError, *_DAMAGED) as error:
         if isinstance(error, OptionError):
             raise
         raise OptionError(f"{path}: cannot be read: {error}") from None
@@ -279,61 +296,95 @@ class RecordWriter:
     another run's sentences lie there.
     """
 
-    def __init__(self, path: PathLike, header: Header):
+    def __init__(self, path: PathLike, header: Header, anew: bool = False):
+        """With ``anew`` what another run left is not gone on with, but replaced."""
         self.path, self.header = Path(path), header
         if self.path.suffix not in SUFFIXES:
             raise OptionError(f"--out {path}: must end in {' or '.join(SUFFIXES)}")
         self.partial = partial_path(path)
+        self.done = self.next = 0
+        self._written = False
         try:
-            self.done = self.next = 0
-            if self.partial.exists():
-                self._recover()
-            self._stream = open(self.partial, "a", encoding="utf-8", newline="\n")  # noqa: SIM115
-            if not self._stream.tell():
-                self._stream.write(_header_line(header) + "\n")
-        except (OSError, UnicodeDecodeError) as error:
+            self._stream = open(self.partial, "a+b")  # noqa: SIM115
+            self._lock()
+            self._stream.seek(0)
+            whole = 0 if anew else self._recover()
+            self._stream.truncate(whole)
+            self._stream.seek(whole)
+            if not whole:
+                self._put(_header_line(header))
+        except OSError as error:
             raise self._failed(error) from None
+        except OptionError:
+            self._stream.close()
+            raise
 
-    def _recover(self) -> None:
-        """Cuts off what was not written to its end, and counts what was."""
-        whole, last = 0, b""
-        with open(self.partial, "rb") as stream:
-            for line in stream:
-                if not line.endswith(b"\n"):
-                    break
-                if whole:
-                    self.done, last = self.done + 1, line
-                elif _parse_header(line.decode(), self.partial) != self.header:
-                    raise OptionError(
-                        f"--out {self.path}: {self.partial} holds an interrupted extraction with other options; give "
-                        "them again, or --overwrite, or another file"
-                    )
-                whole += len(line)
-        if last:
+    def _lock(self) -> None:
+        """Two processes that write the same file would write over each other; where there are no locks, so be it."""
+        try:
+            import fcntl
+        except ImportError:
+            return
+        try:
+            fcntl.flock(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise OptionError(f"--out {self.path}: another process is writing it") from None
+        except OSError:  # a file system without locks
+            return
+
+    def _recover(self) -> int:
+        """Counts what was written to its end; returns the number of its bytes."""
+        whole, last, theirs = 0, b"", None
+        for line in self._stream:
+            if not line.endswith(b"\n"):
+                break
+            if whole:
+                self.done, last = self.done + 1, line
+            else:
+                theirs = _parse_header(line.decode("utf-8", "replace"), self.partial)
+            whole += len(line)
+        if theirs is None or not self.done:
+            return 0
+        if not self.header.same_run(theirs):
+            raise OptionError(
+                f"--out {self.path}: {self.partial} holds an interrupted extraction of other options or another "
+                "corpus; give them again, or --overwrite, or another file"
+            )
+        try:
             self.next = int(json.loads(last)["id"]) + 1
-        os.truncate(self.partial, whole)
+        except (ValueError, KeyError, TypeError):
+            raise OptionError(f"--out {self.path}: {self.partial} is damaged; --overwrite begins anew") from None
+        return whole
 
     def write(self, record: Record) -> None:
+        """Raises ``ValueError`` for matrices that do not fit the tokens."""
+        shape = (len(record.target) + 1, len(record.source) + 1)
+        for name, matrix in record.weights.items():
+            if matrix.shape != shape or len(record.scores) != shape[0]:
+                raise ValueError(f"sentence {record.id}: {name} is {matrix.shape}, its tokens are {shape}")
+        self._written = True
         try:
-            self._stream.write(_to_line(record) + "\n")
+            self._put(_to_line(record))
         except OSError as error:
             raise self._failed(error) from None
 
-    def flush(self) -> None:
-        try:
-            self._stream.flush()
-        except OSError as error:
-            raise self._failed(error) from None
+    def _put(self, line: str) -> None:
+        # a lone surrogate, of a text that was no UTF-8, cannot be written
+        self._stream.write(line.encode("utf-8", "backslashreplace") + b"\n")
+        self._stream.flush()  # nothing of it is lost with the process
 
     def close(self) -> None:
         """What was written stays; the next writer goes on after it. Closing again does nothing."""
         try:
             self._stream.close()
+            if not self.next and self.partial.exists() and not self._written:
+                self.partial.unlink()  # a header alone is of no use to anybody
         except OSError as error:
             raise self._failed(error) from None
 
     def finish(self) -> None:
         """Closes it and puts everything under the file's name."""
+        self._written = True  # a corpus of which no sentence was extracted is one
         self.close()
         if self.path.suffix == ".npz":
             with whole_file(self.path, f"--out {self.path}: cannot be written") as whole:

@@ -20,9 +20,10 @@ import sys
 from collections import Counter
 from pathlib import Path
 from typing import Counter as Counts
-from typing import Dict, List, Mapping, Optional, Sequence
+from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
+from tqdm import tqdm
 
 from fairseq_attn_plugin._writing import whole_text
 from fairseq_attn_plugin.errors import OptionError, one_line
@@ -31,12 +32,13 @@ from . import _report_sections as sections
 from . import explore, frequency
 from ._document import Document
 from ._report_sections import Corpus, Measures, Reported, System
-from .alignment import GOLD_FORMATS, read_gold
+from ._segment import subwords_of
+from .alignment import GOLD_FORMATS, GoldAlignment, read_gold
 from .extract import SplitSentences, describe, extract_file
-from .outputs import check_lengths, read_lines
+from .outputs import check_lengths, read_lines, unknown_in_reference
 from .records import Records, open_records
 from .subword_links import spell
-from .teacher_alignments import Teacher, load_teacher
+from .teacher_alignments import Teacher, load_split, load_teacher
 
 __all__ = ["Measures", "System", "find_systems", "measures", "write_report"]
 
@@ -100,6 +102,7 @@ def write_report(
     beam: int = 5,
     gold: Optional[str] = None,
     gold_format: str = "auto",
+    one_based: bool = False,
     reference: Optional[str] = None,
     train_text: Optional[str] = None,
     baseline: Optional[str] = None,
@@ -123,6 +126,7 @@ def write_report(
         split: on which they are compared
         beam: width
         gold: file of gold alignments of the split's words
+        gold_format, one_based: one of ``GOLD_FORMATS``; a Pharaoh file's words are counted from 1
         reference: text to score against (default: the split's target side, its words that are not in the vocabulary
             as ``<unk>``)
         train_text: target side of the training text (default: the data's training split, if it is there)
@@ -138,27 +142,39 @@ def write_report(
     systems = find_systems(folder, names)
     if baseline is not None and baseline not in [system.name for system in systems]:
         raise OptionError(f"--baseline {baseline}: is none of {', '.join(system.name for system in systems)}")
+    for name in {frequency.TRAINING, frequency.REFERENCE} & {system.name for system in systems}:
+        raise OptionError(f"{folder / name}: has the name of a column of the tables; give the folder another one")
+    frequency.check_tokenizer(tokenize)
+    # what is wrong with these is known before hours of work
+    given = read_lines(reference) if reference is not None else None
+    counted = frequency.count_training(train_text) if train_text is not None else None
+    if gold is not None:
+        read_gold(gold, gold_format, one_based)
     for path in (out, out / "attention"):
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise OptionError(f"--out {out}: cannot be made: {error.strerror or error}") from None
-    alignments = read_gold(gold, gold_format) if gold is not None else None
 
     reported: List[Reported] = []
     failed: Dict[str, str] = {}
     corpus: Optional[Corpus] = None
+    alignments: Optional[List[GoldAlignment]] = None
     for number, system in enumerate(systems, 1):
         print(f"{system.name} ({number} of {len(systems)})", flush=True)
         try:
             teacher = load_teacher(data, str(system.checkpoint), cpu=cpu)
-            result = _extract(teacher, system, out / "attention", split, beam, max_tokens)
-            if corpus is None:
-                corpus = _corpus(teacher, result.forced, reference, train_text)
-            reported.append(result)
+            reported.append(_extract(teacher, system, out / "attention", split, beam, max_tokens))
         except Exception as error:  # whatever a checkpoint that is no model of ours raises: the others are reported
             failed[system.name] = _reason(error)
+            gc.collect()
             print(f"{system.name}: left out: {failed[system.name]}", file=sys.stderr, flush=True)
+            continue
+        if corpus is None:
+            training = counted if counted is not None else _training_words(teacher)
+            corpus, lengths = _corpus(reported[0].forced, given, training, reference)
+            if gold is not None:
+                alignments = read_gold(gold, gold_format, one_based, lengths)
         teacher = None  # type: ignore[assignment]  # one model in memory at a time
         gc.collect()
     if corpus is None:
@@ -218,30 +234,35 @@ def _extract(teacher: Teacher, system: System, folder: Path, split: str, beam: i
     return Reported(system, parameters, forced, translated, measures(forced))
 
 
-def _corpus(teacher: Teacher, forced: Records, reference: Optional[str], train_text: Optional[str]) -> Corpus:
+def _corpus(
+    forced: Records, given: Optional[List[str]], training: Optional[Mapping[str, int]], reference: Optional[str]
+) -> Tuple[Corpus, List[Optional[Tuple[int, int]]]]:
+    """The corpus, and the numbers of words of its sentences where they are known."""
     source, target = [""] * forced.header.sentences, [""] * forced.header.sentences
+    lengths: List[Optional[Tuple[int, int]]] = [None] * forced.header.sentences
     for record in forced:
-        source[record.id], target[record.id] = " ".join(record.source_words), " ".join(record.target_words)
-    if reference is not None:
-        target = read_lines(reference)
-        check_lengths({forced.header.split: source, f"--reference {reference}": target})
-    training: Optional[Mapping[str, int]] = None
-    if train_text is not None:
-        training = frequency.count_training(train_text)
-    else:
-        try:
-            training = _training_words(teacher, forced.header.subwords)
-        except FileNotFoundError:  # a data folder with nothing but a test set: no frequencies
-            training = None
-    return Corpus(source, target, training)
+        source[record.id] = " ".join(record.source_words)
+        target[record.id] = unknown_in_reference(" ".join(record.target_words))
+        lengths[record.id] = (len(record.source_words), len(record.target_words))
+    if given is not None:
+        check_lengths({forced.header.split: source, f"--reference {reference}": given})
+    return Corpus(source, target if given is None else given, training), lengths
 
 
-def _training_words(teacher: Teacher, subwords: str) -> Mapping[str, int]:
-    """Counts of the words of the target side of the training split."""
+def _training_words(teacher: Teacher) -> Optional[Mapping[str, int]]:
+    """Counts of the words of the target side of the training split, if the data have one."""
+    try:
+        dataset = load_split(teacher, "train")
+    except (OptionError, FileNotFoundError):
+        return None
+    dictionary = teacher.task.target_dictionary
+    subwords = subwords_of(dictionary)
     counts: Counts[str] = Counter()
-    for sentence in SplitSentences(teacher, "train")(0):
-        counts.update(spell(sentence.target_tokens or [], subwords))
-    return counts
+    for number in tqdm(range(len(dataset)), desc="training words", unit=" sentences", disable=None, leave=False):
+        ids = dataset.tgt[number].tolist()
+        counts.update(spell([dictionary[index] for index in ids if index != dictionary.eos()], subwords))
+    del counts["<unk>"]
+    return counts or None
 
 
 def _outputs(reported: Sequence[Reported], corpus: Corpus) -> Dict[str, List[str]]:
@@ -265,6 +286,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--beam", type=int, default=5, help="of the translations (default: 5)")
     add("--gold", metavar="LINKS", help="gold alignments of the split's words")
     add("--gold-format", choices=GOLD_FORMATS, default="auto", help="of --gold (default: seen from the file)")
+    add("--one-based", action="store_true", help="words in a Pharaoh --gold are counted from 1")
     add("--reference", metavar="TEXT", help="words to score against (default: the split's, unknown ones as <unk>)")
     add("--train-text", metavar="TEXT", help="target side of the training text (default: the data's training split)")
     add("--baseline", metavar="NAME", help="system that the others are compared with (default: the first)")
@@ -283,6 +305,8 @@ def run(args: argparse.Namespace) -> None:
     for name, bound in least.items():
         if getattr(args, name) < bound:
             raise OptionError(f"--{name.replace('_', '-')} {getattr(args, name)}: must be at least {bound}")
+    if args.samples == 1:
+        raise OptionError("--samples 1: must be at least 2, or 0 for none")
     logging.getLogger("fairseq").setLevel(logging.WARNING)
     write_report(
         args.folder,
@@ -293,6 +317,7 @@ def run(args: argparse.Namespace) -> None:
         beam=args.beam,
         gold=args.gold,
         gold_format=args.gold_format,
+        one_based=args.one_based,
         reference=args.reference,
         train_text=args.train_text,
         baseline=args.baseline,

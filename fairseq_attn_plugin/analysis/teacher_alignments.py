@@ -76,7 +76,18 @@ def load_teacher(
     """
     # What is aligned is the corpus as it is: neither cut nor with the alignments that a teacher was itself taught by.
     settings = {"load_alignments": False, "truncate_source": False, **(overrides or {}), "data": data}
-    models, saved, task = checkpoint_utils.load_model_ensemble_and_task(utils.split_paths(path), arg_overrides=settings)
+    try:
+        models, saved, task = checkpoint_utils.load_model_ensemble_and_task(
+            utils.split_paths(path), arg_overrides=settings
+        )
+    except FileNotFoundError as error:
+        name = Path(error.filename or "")
+        if name.parent != Path(data) or not Path(data).is_dir():
+            raise
+        raise OptionError(
+            f"{option} {path}: its task wants {name.name}, which {data} does not have; it must be a translation model, "
+            "and the folder that of its data"
+        ) from None
     if not getattr(task.cfg, "source_lang", None) or not getattr(task.cfg, "target_lang", None):
         raise OptionError(f"{option} {path}: is no translation model; its task has no source and target language")
     for model in models:

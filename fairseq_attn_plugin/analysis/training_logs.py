@@ -8,6 +8,7 @@ updates alone. They are read without TensorFlow or TensorBoard.
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import struct
@@ -52,7 +53,8 @@ def read_log(path: PathLike, x: str = "epochs") -> Curves:
             for line in stream:
                 values = list(_values(line))
                 lines += bool(values)
-                updates = {subset: int(value) for subset, _, name, value in values if name == "num_updates"}
+                counted = [(subset, value) for subset, _, name, value in values if name == "num_updates"]
+                updates = {subset: int(value) for subset, value in counted if math.isfinite(value)}
                 for subset, epoch, name, value in values:
                     if x == "epochs":
                         getattr(curves, subset).setdefault(name, {})[epoch] = value
