@@ -78,6 +78,61 @@ def test_which_sentences(tmp_path, capsys):
     assert len(_data(out)["sentences"]) == 9 and not capsys.readouterr().err
 
 
+@pytest.mark.parametrize("suffix", [".jsonl", ".npz"])
+def test_scores_that_are_not_finite_are_null(tmp_path, suffix):
+    whole = record(0, *PAIRS[0])
+    first = record(0, *PAIRS[0], scores=[-0.5, float("-inf"), -0.25, -0.125])
+    second = record(1, *PAIRS[1], scores=[float("nan"), -1, -1, -1, -1, -1])
+    second.attention[0, 0] = np.nan
+    path = write_records(tmp_path / f"soft{suffix}", records=[first, second])
+    other = write_records(tmp_path / "other.jsonl", "other", records=[whole])
+    explore([str(path), str(other)], tmp_path / "page.html")
+    views = [one["views"] for one in _data(tmp_path / "page.html")["sentences"]]
+    assert views[0][0]["scores"] == [-0.5, None, -0.25, -0.125] and views[0][0]["score"] is None
+    assert views[1][0]["scores"][:2] == [None, -1.0] and views[0][1]["score"] == -0.5
+
+
+def test_models_of_different_subwords_are_shown_together(tmp_path):
+    """As for attn-analysis plot, words must be the same, but for those that a model does not know."""
+    files = [
+        write_records(tmp_path / "fine.jsonl", "fine", pairs=[PAIRS[0], (PAIRS[1][0], "the dog is slee@@ ping")]),
+        write_records(
+            tmp_path / "whole.jsonl",
+            "whole",
+            pairs=[("ein kleines haus", "a small house"), ("d@@ er hund schläft", "the dog is sleeping")],
+        ),
+        write_records(
+            tmp_path / "words.jsonl",
+            "words",
+            pairs=[("ein <unk> haus", "a small <unk>"), ("der hund schläft", "the dog is here")],
+            subwords="none",
+        ),
+    ]
+    data, _, _ = collect(open_systems([str(file) for file in files]))
+    first, second = data["sentences"]
+    pieces = {"tokens": ["ein", "klei@@", "nes", "haus"], "words": ["ein", "kleines", "haus"], "pieces": [1, 2, 1]}
+    assert first["sources"] == [pieces, {"tokens": ["ein", "kleines", "haus"]}, {"tokens": ["ein", "<unk>", "haus"]}]
+    assert [view["source"] for view in first["views"]] == [0, 1, 2]
+    # of the reference "house" is not known to the last: it is the same text
+    assert [(view["target"], view["text"]) for view in first["views"]] == [(0, 0), (0, 0), (1, 0)]
+    assert [view["source"] for view in second["views"]] == [0, 1, 0]
+    assert [(view["target"], view["text"]) for view in second["views"]] == [(0, 0), (1, 0), (2, 2)]
+    # of translations, <unk> is a word as any other
+    found = write_records(
+        tmp_path / "beam.jsonl", "beam", pairs=[("ein kleines haus", "<unk> small house")], target="beam 5"
+    )
+    data, _, _ = collect(open_systems([str(files[0]), str(found)]))
+    assert [view["text"] for view in data["sentences"][0]["views"]] == [0, 1]
+
+
+def test_rows_that_sum_to_more_than_one_are_known(tmp_path):
+    def heavy(total):
+        path = write_records(tmp_path / "some.jsonl", records=[record(0, "a b", "c", diagonal(1, 2) * total)])
+        return collect(open_systems([str(path)])).data["heavy"]
+
+    assert [heavy(total) for total in (0.5, 1, 1.04, 1.06, 2)] == [False, False, False, True, True]
+
+
 def _data(path):
     text = path.read_text(encoding="utf-8")
     return json.loads(re.search(r'id="data">(.*?)</script>', text, re.S)[1])
@@ -94,17 +149,18 @@ def test_numbers_of_sentences():
 def test_mistakes_are_named(tmp_path):
     soft = write_records(tmp_path / "soft.jsonl")
     out = tmp_path / "page.html"
-    whole = record(0, "ein kleines haus", "a small house")
-    words = write_records(tmp_path / "words.jsonl", "words", records=[whole], subwords="none")
+    pieces = write_records(tmp_path / "pieces.jsonl", "pieces", records=[record(0, *PAIRS[0])], subwords="none")
     with pytest.raises(
-        OptionError, match=r"words\.jsonl: the source of sentence 0 is 'ein kleines haus', in .*soft.*'ein "
+        OptionError, match=r"sentence 0: .*soft\.jsonl and .*pieces\.jsonl have other .*; .*pieces.* has @@"
     ):
-        explore([str(soft), str(words)], out)
-    with pytest.raises(OptionError, match="its words are split in different ways"):
-        explore([str(soft), str(words)], out)
-    other = write_records(tmp_path / "other.jsonl", "other", pairs=[("etwas anderes", "something else")])
-    with pytest.raises(OptionError, match="different corpora or splits"):
-        explore([str(soft), str(other)], out)
+        explore([str(soft), str(pieces)], out)
+    unlike = write_records(tmp_path / "unlike.jsonl", "unlike", pairs=[("ein <unk> baum", "a small tree")])
+    with pytest.raises(OptionError, match=r"have other source words \('haus' and 'baum'\)"):
+        explore([str(soft), str(unlike)], out)
+    # what may be any word for one model must still be the same for the others
+    some = write_records(tmp_path / "some.jsonl", "some", pairs=[("ein <unk> <unk>", "a small tree")])
+    with pytest.raises(OptionError, match=r"soft\.jsonl and .*unlike\.jsonl have other source words"):
+        explore([str(some), str(soft), str(unlike)], out)
     reverse = write_records(tmp_path / "reverse.jsonl", "reverse", source_lang="en", target_lang="de")
     with pytest.raises(OptionError, match="is of en-de, .* of de-en"):
         explore([str(soft), str(reverse)], out)
@@ -334,6 +390,169 @@ def test_different_targets_empty_sides_and_missing_sentences(pages, made):
     pages.open(made + "#sentence=77&model=nobody")
     assert pages.one("#message").text == "Sentence 77 is not on this page. There is no model nobody on this page."
     assert pages.one("#position").text.startswith("Sentence 0")
+    assert not pages.problems()
+
+
+def test_keys_where_no_model_has_the_sentence(pages, made):
+    """What was active before the sentence without cards is not looked for in it."""
+    from selenium.webdriver.common.keys import Keys
+
+    pages.open(made + "#sentence=3&model=latent <i>")
+    word(pages, 0, "target", 1).click()
+    pages.script("location.hash = '#sentence=5'")
+    pages.wait("return document.querySelectorAll('.nothing').length === 1")
+    keys = ["x", Keys.ESCAPE, Keys.ARROW_RIGHT, "w", "p", "x", Keys.ESCAPE]
+    pages.press(*keys)
+    pages.script("document.querySelector('#list').scrollTop = 0; dispatchEvent(new Event('resize'))")
+    assert not pages.all(".word") and not pages.problems()
+    pages.press("k", Keys.ARROW_RIGHT, "x")
+    assert len(pages.all(".word.active")) == 1 and not pages.all(".pinned") and not pages.problems()
+    # the first of two cards is empty
+    pages.open(made + "#sentence=5&model=all")
+    pages.press("x", Keys.ESCAPE, Keys.ARROW_RIGHT)
+    assert len(pages.all(".word.active")) == 1 and not pages.problems()
+
+
+def test_nothing_that_matches_is_said(pages, made):
+    pages.open(made + "#sentence=1")
+    search = pages.one("#search")
+    search.send_keys("zzz")
+    assert pages.one("#board").text.split("\n") == ["No sentence matches the search.", "Show all sentences"]
+    assert pages.one("#count").text == "None of 6 sentences matches" and pages.one("#position").text == "No sentence"
+    pages.script("arguments[0].blur()", search)
+    pages.press("x", "m", "w", "j", "k", "p")
+    assert "No sentence matches" in pages.one("#board").text and not pages.all(".word")
+    pages.one("#open-filters").click()
+    pages.one("#least-words").send_keys("99")
+    assert "No sentence matches the search and the filter." in pages.one("#board").text
+    pages.one("#board button").click()
+    assert search.get_attribute("value") == "" and len(pages.all("#list li")) == 6 and len(pages.all(".card")) > 0
+    assert pages.one("#position").text.startswith("Sentence 1") and pages.all(".word.active")
+    # what is found again is shown again
+    search.send_keys("zzz")
+    search.send_keys("\b\b\b")
+    assert pages.all(".word.active") and not pages.problems()
+
+
+def test_what_is_pressed_is_what_is_held(pages, made):
+    pages.open(made + "#sentence=0&model=soft")
+    pages.hover(word(pages, 0, "target", 1))
+    assert not pages.all(".word[aria-pressed=true]") and len(pages.all(".word[aria-pressed=false]")) == 8
+    word(pages, 0, "target", 1).click()
+    pages.hover(word(pages, 0, "target", 0))
+    assert pages.texts(".word[aria-pressed=true] bdi") == ["small"]
+    word(pages, 0, "target", 1).click()
+    assert not pages.all(".word[aria-pressed=true]")
+
+
+def test_words_are_of_their_language(pages, made):
+    pages.open(made + "#sentence=1&model=latent <i>")
+    languages = "return [...document.querySelectorAll(arguments[0])].map((one) => one.closest('[lang]').lang)"
+    assert pages.script(languages, ".row.source .word bdi") == ["de", "de", "de", "en"]
+    assert pages.script(languages, "#list .words-of:not(:empty)")[0] == "de"
+    pages.hover(word(pages, 0, "target", 1))
+    assert pages.script(languages, ".readout bdi")[:2] == ["en", "de"]
+    assert pages.script(languages, ".reference bdi") == ["en"]
+    assert pages.script("return ['de_AT', 'zh-hans', '', 'not a language'].map(languageTag)") == [
+        "de-AT",
+        "zh-Hans",
+        None,
+        None,
+    ]
+    assert pages.script("return languageName('not a language')") == "not a language"
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory) -> str:
+    """The address of a page with models of different subwords, one of them with weights that sum to two."""
+    folder = tmp_path_factory.mktemp("mixed")
+    fine = record(0, *PAIRS[0], scores=[-0.5, float("-inf"), -0.25, -0.125])
+    whole = record(0, "ein kleines haus", "a small hou@@ se", 2 * diagonal(4, 3))
+    files = [
+        write_records(folder / "fine.jsonl", "fine", records=[fine, record(1, *PAIRS[1])]),
+        write_records(folder / "whole.jsonl", "whole", records=[whole, record(1, "der <unk> schläft", "a dog")]),
+    ]
+    explore([str(file) for file in files], folder / "page.html")
+    return (folder / "page.html").as_uri()
+
+
+def test_a_shade_says_the_same_in_all_models(pages, mixed):
+    pages.open(mixed + "#sentence=0")
+    pages.hover(word(pages, 0, "target", 1))
+    # the weights of "small" in both, in subwords; in words the pieces of "kleines" are added
+    fine, whole = diagonal(3, 4)[1], 2 * diagonal(4, 3)[1]
+    fine = [fine[0], fine[1] + fine[2], fine[3], fine[4]]
+    greatest = (2 * diagonal(4, 3)).max()
+    assert greatest > 1
+    for card, expected in enumerate([fine, whole]):
+        shaded = weights(pages, card, "source")
+        assert [one[0] for one in shaded] == pytest.approx(expected, abs=1e-3)
+        assert [one[1] for one in shaded] == pytest.approx([(w / greatest) ** 0.65 for w in expected], abs=2e-3)
+    assert pages.texts(".legend text") == ["0", f"{greatest:.2f}"] * 2
+    pages.all("input[name=rows]")[1].click()
+    assert "rows=one" in pages.script("return location.hash")
+    for card, expected in enumerate([fine, [weight / 2 for weight in whole]]):
+        shaded = weights(pages, card, "source")
+        assert [one[0] for one in shaded] == pytest.approx(expected, abs=1e-3)
+        assert [one[1] for one in shaded] == pytest.approx([w**0.65 for w in expected], abs=2e-3)
+    assert pages.texts(".legend text") == ["0", "1"] * 2
+    pages.script("document.activeElement.blur()")
+    pages.press("n")
+    assert "rows=" not in pages.script("return location.hash")
+    assert pages.texts(".legend text")[1] == f"{greatest:.2f}" and not pages.problems()
+
+
+def test_rows_that_sum_to_one_have_no_switch(pages, made):
+    pages.open(made + "#rows=one")
+    assert not pages.all("input[name=rows]")
+    pages.press("n", "j")
+    assert pages.script("return location.hash").startswith("#sentence=1&model=all")
+    assert "rows=" not in pages.script("return location.hash") and not pages.problems()
+
+
+def test_each_model_has_its_own_subwords(pages, mixed):
+    pages.open(mixed + "#sentence=0&show=subwords")
+    assert pages.texts(".row.source .word bdi") == [
+        "ein",
+        "klei@@",
+        "nes",
+        "haus",
+        "end",
+        "ein",
+        "kleines",
+        "haus",
+        "end",
+    ]
+    pages.hover(word(pages, 0, "source", 3))
+    assert pages.texts(".word.active bdi") == ["haus"]  # the fourth piece of the other model is its end
+    assert "split in another way" in pages.texts(".readout")[1]
+    pages.hover(word(pages, 1, "target", 2))
+    assert "split in another way" in pages.texts(".readout")[0]
+    pages.press("w")
+    pages.hover(word(pages, 0, "source", 2))
+    assert pages.texts(".word.active bdi") == ["haus", "haus"]
+    pages.hover(word(pages, 1, "target", 2))
+    assert pages.texts(".word.active bdi") == ["house", "house"]
+    pages.open(mixed + "#sentence=1")
+    pages.hover(word(pages, 1, "source", 1))
+    assert pages.texts(".word.active bdi") == ["hund", "<unk>"]
+    pages.hover(word(pages, 1, "target", 1))
+    assert "another translation" in pages.texts(".readout")[0]
+    assert "der hund schläft" in pages.texts("#list .words-of") and not pages.problems()
+
+
+def test_scores_that_are_not_known_are_dashes(pages, mixed):
+    pages.open(mixed + "#sentence=0&model=fine")
+    assert pages.texts(".card .score") == ["mean log p \u2013"]
+    pages.hover(word(pages, 0, "target", 1))
+    assert pages.texts(".readout")[0].startswith("small (probability \u2013) looked at")
+    pages.hover(word(pages, 0, "target", 2))
+    assert pages.texts(".readout")[0].startswith("house (probability 0.78) looked at")
+    assert pages.texts("#list .scores") == ["3 words  \u00b7  \u2013", "3 words  \u00b7  \u22120.51"]
+    pages.one("#sort [value=spread]").click()  # of sentence 0 one score is known only
+    assert [one.get_attribute("id") for one in pages.all("#list li")] == ["sentence-1", "sentence-0"]
+    pages.one("#sort [value=best]").click()
+    assert [one.get_attribute("id") for one in pages.all("#list li")] == ["sentence-1", "sentence-0"]
     assert not pages.problems()
 
 

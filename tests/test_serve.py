@@ -1,6 +1,7 @@
 """attn-analysis serve: a sentence goes in, translations and attention come out; nobody from elsewhere is answered."""
 
 import contextlib
+import json
 import re
 import signal
 import threading
@@ -104,6 +105,28 @@ def test_subwords_and_tokenizer(tiny_data, checkpoint, tmp_path):
     assert made("ama.")[0].record.source == ["ama", "."] and made("ama.")[0].unknown == [1]
 
 
+def test_words_are_shown_as_they_were_typed(tiny_data, checkpoint, monkeypatch):
+    """Moses writes &lt; for what was typed as <: the model reads that, the reader does not."""
+    from fairseq_attn_plugin.analysis._server import as_json
+
+    made = Translator(str(tiny_data), str(checkpoint), tokenizer="moses", beam=1, cpu=True)
+    one = made("a<b [\"&'|")[0]
+    assert one.record.source == ["a", "&lt;", "b", "&#91;", "&quot;", "&amp;", "&apos;", "&#124;"]
+    assert one.source_words == ["a", "<", "b", "[", '"', "&", "'", "|"]
+    answer = as_json(one)
+    assert answer["source"]["tokens"] == one.record.source and answer["source"]["pieces"] == [1] * 8
+    assert answer["source"]["words"] == answer["words"]["source"] == one.source_words
+    # of what the model writes the same holds
+    monkeypatch.setattr(made.task.target_dictionary, "symbols", ["&lt;"] * len(made.task.target_dictionary))
+    one = made("ama")[0]
+    assert set(one.record.target) == {"&lt;"} and set(one.target_words) == {"<"} and set(one.text) <= set("< ")
+    # without the tokeniser, or its escapes, what is there is what was typed
+    for options in ({}, {"tokenizer": "moses", "moses_options": {"no_escape": True}}):
+        made = Translator(str(tiny_data), str(checkpoint), beam=1, cpu=True, **options)
+        one = made("a < &lt")[0]
+        assert one.source_words == one.record.source and "<" in one.source_words
+
+
 def test_one_sentence_at_a_time(translator):
     """Threads that ask together get what they get one after the other."""
     texts = ["ama bel", "cor dun esk fim", "gol", "hus ilo jat"] * 2
@@ -133,19 +156,65 @@ def test_answers_in_json(client, translator):
     assert len(client.post("/translate", json={"text": "ama", "nbest": 3}).json()["translations"]) == 3
 
 
+def test_numbers_that_are_not_finite_are_null(translator, monkeypatch):
+    from fairseq_attn_plugin.analysis._server import application
+
+    found = translator("ama bel")[0]
+    found.record.attention[0, 0] = np.nan
+    found.record.scores[0] = float("-inf")
+    monkeypatch.setattr(type(translator), "translate", lambda *_: [found._replace(score=float("nan"))])
+    client = testclient.TestClient(application(translator), base_url="http://localhost:8000")
+    answer = client.post("/translate", json={"text": "ama bel"})
+    assert answer.status_code == 200
+    one = answer.json()["translations"][0]
+    assert one["score"] is None and one["scores"][0] is None and one["scores"][1] < 0
+    assert one["attention"][0][0] is None and one["words"]["attention"][0][0] is None and one["attention"][0][1] >= 0
+
+
 @pytest.mark.parametrize(
     ("question", "status", "message"),
     [
         ({"text": " "}, 400, "there is no word to translate"),
         ({"text": "ama " * 999}, 400, "the sentence is too long: 999 subwords"),
         ({"text": "ama", "nbest": 9}, 400, "--nbest 9: must be from 1 to 3"),
-        ({"words": "ama"}, 422, ""),
-        ({"text": 5}, 422, ""),
+        ({"text": "x" * 5001}, 400, "the sentence is too long: 5001 characters, at most 5000"),
+        ({"words": "ama"}, 422, 'send {"text": "a sentence"}, and "nbest" if it is to be another number: text: '),
+        ({"text": 5, "\ud800": 1}, 422, "text: "),
+        ({"text": "ama", "nbest": "many"}, 422, "nbest: "),
+        ([], 422, "send {"),
+        ("ama", 422, "send {"),
+        (None, 422, "send {"),
+        ({"text": "\ud800"}, 400, "there is no word to translate"),
     ],
 )
 def test_mistakes_are_answered(client, question, status, message):
-    answer = client.post("/translate", json=question)
-    assert answer.status_code == status and message in answer.json().get("error", "")
+    headers = {"content-type": "application/json"}
+    answer = client.post("/translate", content=json.dumps(question), headers=headers)
+    assert answer.status_code == status and message in answer.json()["error"] and list(answer.json()) == ["error"]
+
+
+def test_all_errors_have_one_form(client, translator, monkeypatch):
+    broken = client.post("/translate", content=b"{", headers={"content-type": "application/json"})
+    assert broken.status_code == 422 and broken.json()["error"].endswith("another number: JSON decode error")
+    assert client.get("/gone").json() == {"error": "GET /gone: Not Found"}
+    wrong = client.get("/translate")
+    assert wrong.status_code == 405 and wrong.json() == {"error": "GET /translate: Method Not Allowed"}
+    assert wrong.headers["allow"] == "POST"
+
+    def fail(*_):
+        raise RuntimeError("out of something")
+
+    monkeypatch.setattr(type(translator), "translate", fail)
+    calm = testclient.TestClient(client.app, base_url="http://127.0.0.1:8000", raise_server_exceptions=False)
+    failed = calm.post("/translate", json={"text": "ama"})
+    assert failed.status_code == 500
+    assert failed.json() == {"error": "the server has failed (RuntimeError); more is in its terminal"}
+
+
+def test_a_long_text_is_not_tokenised(translator, monkeypatch):
+    monkeypatch.setattr(type(translator), "encode", lambda *_: pytest.fail("was tokenised"))
+    with pytest.raises(OptionError, match="too long: 1000000 characters, at most 5000 are read"):
+        translator("x" * 10**6)
 
 
 def test_markup_is_answered_as_it_is(client):
@@ -160,6 +229,9 @@ def test_markup_is_answered_as_it_is(client):
     [
         ({}, 200),
         ({"host": "localhost:8000"}, 200),
+        ({"host": "localhost.:8000"}, 200),
+        ({"host": "LocalHost."}, 200),
+        ({"host": "127.0.0.1."}, 200),
         ({"host": "[::1]:8000"}, 200),
         ({"host": "10.0.0.3"}, 200),
         ({"host": "127.0.0.1:8000", "origin": "http://127.0.0.1:8000"}, 200),
@@ -167,6 +239,9 @@ def test_markup_is_answered_as_it_is(client):
         ({"host": "127.0.0.1.evil.example"}, 403),
         ({"host": "[::1"}, 403),
         ({"host": ""}, 403),
+        ({"host": "."}, 403),
+        ({"host": "localhost.."}, 403),
+        ({"origin": "http://["}, 403),
         ({"origin": "http://evil.example"}, 403),
         ({"origin": "null"}, 403),
     ],
@@ -175,6 +250,27 @@ def test_only_this_machine_is_answered(client, headers, status):
     """A page of somewhere else, whose name was made to point here, sends its own name as host or origin."""
     answers = [client.get("/", headers=headers), client.post("/translate", json={"text": "ama"}, headers=headers)]
     assert [answer.status_code for answer in answers] == [status, status]
+    if status == 403:
+        assert all(list(answer.json()) == ["error"] for answer in answers)
+
+
+def test_names_that_are_answered(translator, monkeypatch):
+    from fairseq_attn_plugin.analysis import _server
+
+    monkeypatch.setattr(_server.socket, "gethostname", lambda: "Desk")
+    monkeypatch.setattr(_server.socket, "getfqdn", lambda: "desk.example.org.")
+
+    def answers(host, names):
+        client = testclient.TestClient(_server.application(translator, host), base_url="http://localhost:8000")
+        return [client.get("/", headers={"host": name}).status_code for name in names]
+
+    names = ["desk:8000", "desk.example.org", "DESK.example.org.:8000", "alias", "other.example.org"]
+    assert answers("0.0.0.0", names) == [200, 200, 200, 403, 403]
+    assert answers("Alias.", names) == [200, 200, 200, 200, 403]
+    # nobody can reach 127.0.0.1 by a name of the network
+    assert answers("127.0.0.1", names) == [200, 403, 403, 403, 403]
+    client = testclient.TestClient(_server.application(translator), base_url="http://desk.lan:8000")
+    assert re.search(r"not served here: ask for localhost, .* 127\.0\.0\.1 .* --host", client.get("/").json()["error"])
 
 
 def test_the_page_loads_nothing_from_elsewhere(client):

@@ -7,34 +7,48 @@ from typing import Any, Dict, List, Optional
 from urllib.parse import urlsplit
 
 from fastapi import Body, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse
+from starlette.exceptions import HTTPException
 
 from fairseq_attn_plugin.errors import OptionError
 
 from . import _html
-from .explore import side
+from .explore import finite, side
+from .records import DIGITS
+from .serve import is_local
 from .translator import Translation, Translator
 
 __all__ = ["application", "as_json"]
 
+# the machine's name itself would tell a page from elsewhere, too
+_REFUSAL = (
+    "this name is not served here: ask for localhost, for an address such as 127.0.0.1 or for the machine's own name, "
+    "or start attn-analysis serve with --host and the name"
+)
+
 
 def as_json(translation: Translation) -> Dict[str, Any]:
-    """A translation with its tokens, words, log probabilities and weights; numbers as in the files of extract."""
+    """A translation with its tokens, words, log probabilities and weights; numbers as in the files of extract.
+
+    Words are as one would write them, tokens as the model reads them. What is not finite is None.
+    """
     record = translation.record
 
-    def rounded(rows: Any) -> List[List[float]]:
-        return [[round(float(weight), 5) for weight in row] for row in rows]
+    def rounded(rows: Any) -> List[List[Optional[float]]]:
+        return [[finite(weight, DIGITS) for weight in row] for row in rows]
 
+    source = side(record.source, record.subwords, translation.source_words)
     return {
         "text": translation.text,
-        "score": round(translation.score, 5),
-        "source": {**side(record.source, record.subwords), "unknown": translation.unknown},
-        "target": side(record.target, record.subwords),
-        "scores": [round(score, 5) for score in record.scores],
+        "score": finite(translation.score, DIGITS),
+        "source": {**source, "unknown": translation.unknown},
+        "target": side(record.target, record.subwords, translation.target_words),
+        "scores": [finite(score, DIGITS) for score in record.scores],
         "attention": rounded(record.attention),
         "words": {
-            "source": record.source_words,
-            "target": record.target_words,
+            "source": translation.source_words,
+            "target": translation.target_words,
             "attention": rounded(record.word_attention()),
         },
     }
@@ -46,14 +60,44 @@ def _is_ours(host: str, names: List[str]) -> bool:
     A page from elsewhere whose name was made to point here (DNS rebinding) sends its own name.
     """
     try:
-        name = urlsplit(f"//{host}").hostname or ""
+        name = _bare(urlsplit(f"//{host}").hostname or "")
     except ValueError:
         return False
     try:
         ipaddress.ip_address(name)
         return True
     except ValueError:
-        return name.lower() in names
+        return name in names
+
+
+def _bare(name: str) -> str:
+    """A name as it is compared: in small letters, without the dot that may end a full one."""
+    name = name.lower()
+    return name[:-1] if name.endswith(".") else name
+
+
+def _is_foreign(origin: Optional[str], asked: str) -> bool:
+    """Whether a page of another address than the one that was asked sent the request."""
+    if not origin:
+        return False
+    try:
+        return urlsplit(origin).netloc != asked
+    except ValueError:
+        return True
+
+
+def _error(status: int, message: str, headers: Any = None) -> JSONResponse:
+    return JSONResponse({"error": message}, status_code=status, headers=headers)
+
+
+def _said(error: RequestValidationError) -> str:
+    """What is wrong with a request, in one line."""
+    # in place of a name there is the number of a character where the JSON ends to be JSON
+    return "; ".join(": ".join([*filter(_is_name, one["loc"][1:]), one["msg"]]) for one in error.errors())
+
+
+def _is_name(place: Any) -> bool:
+    return isinstance(place, str)
 
 
 def application(
@@ -69,7 +113,9 @@ def application(
     """
     # the pages of documentation would be loaded from elsewhere
     app = FastAPI(title="fairseq_attn_plugin", docs_url=None, redoc_url=None)
-    names = [name.lower() for name in ("localhost", host, socket.gethostname())]
+    names = [_bare(name) for name in ("localhost", host, socket.gethostname())]
+    if not is_local(host):  # else nobody can ask for it by its name in the network, which may take long to find
+        names.append(_bare(socket.getfqdn()))
     data = {
         "languages": list(translator.languages),
         "subwords": translator.subwords != "none",
@@ -88,9 +134,11 @@ def application(
 
     @app.middleware("http")
     async def only_for_this_machine(request: Request, call_next: Any) -> Any:
-        asked, origin = request.headers.get("host", ""), request.headers.get("origin")
-        if not _is_ours(asked, names) or (origin and urlsplit(origin).netloc != asked):
-            return JSONResponse({"error": "this address is not served here"}, status_code=403)
+        asked = request.headers.get("host", "")
+        if not _is_ours(asked, names):
+            return _error(403, _REFUSAL)
+        if _is_foreign(request.headers.get("origin"), asked):
+            return _error(403, "pages of other addresses are not answered")
         response = await call_next(request)
         response.headers["Cache-Control"] = "no-store"
         response.headers["X-Content-Type-Options"] = "nosniff"
@@ -98,7 +146,19 @@ def application(
 
     @app.exception_handler(OptionError)
     async def mistake(request: Request, error: OptionError) -> JSONResponse:
-        return JSONResponse({"error": str(error)}, status_code=400)
+        return _error(400, str(error))
+
+    @app.exception_handler(RequestValidationError)
+    async def misunderstood(request: Request, error: RequestValidationError) -> JSONResponse:
+        return _error(422, f'send {{"text": "a sentence"}}, and "nbest" if it is to be another number: {_said(error)}')
+
+    @app.exception_handler(HTTPException)
+    async def refused(request: Request, error: HTTPException) -> JSONResponse:
+        return _error(error.status_code, f"{request.method} {request.scope['path']}: {error.detail}", error.headers)
+
+    @app.exception_handler(Exception)
+    async def failed(request: Request, error: Exception) -> JSONResponse:
+        return _error(500, f"the server has failed ({type(error).__name__}); more is in its terminal")
 
     @app.get("/", response_class=HTMLResponse)
     def index() -> str:

@@ -9,6 +9,7 @@ of their sentence, two characters each; words are made of subwords in the page, 
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from itertools import groupby
 from pathlib import Path
@@ -22,14 +23,16 @@ from fairseq_attn_plugin.errors import OptionError
 
 from . import _html
 from ._sentences import add_sentence_options, sentence_numbers
+from .pairing import UNKNOWN, check_same
 from .records import Header, PathLike, Record, Records, open_systems
 from .subword_links import spell, words_of
 
-__all__ = ["FIRST", "Explored", "collect", "configure", "explore", "run", "side", "write_page"]
+__all__ = ["FIRST", "Explored", "collect", "configure", "explore", "finite", "run", "side", "write_page"]
 
 FIRST = 200  # sentences on a page, unless it is said: one that opens at once
 _UNSAID = ("checkpoint version",)  # options that say nothing to a reader
 _LEVELS = 4095  # two digits of base 64
+_MORE_THAN_ONE = 1.05  # a row's sum that is no matter of rounding
 _DIGITS = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", dtype=np.uint8)
 
 
@@ -41,13 +44,21 @@ class Explored(NamedTuple):
     missing: List[int]  # sentences that were asked for and are in no file
 
 
-def side(tokens: Sequence[str], subwords: str) -> Dict[str, Any]:
-    """The tokens of one side of a sentence, with its words and their numbers of tokens where these differ."""
-    words = spell(tokens, subwords)
+def side(tokens: Sequence[str], subwords: str, words: Optional[Sequence[str]] = None) -> Dict[str, Any]:
+    """The tokens of one side of a sentence, with its words and their numbers of tokens where these differ.
+
+    ``words`` are as they are to be read (default: as they are spelt).
+    """
+    words = spell(tokens, subwords) if words is None else list(words)
     result: Dict[str, Any] = {"tokens": list(tokens)}
     if words != result["tokens"]:
         result.update(words=words, pieces=[len(list(same)) for _, same in groupby(words_of(tokens, subwords))])
     return result
+
+
+def finite(number: float, digits: int) -> Optional[float]:
+    """A number for JSON, rounded; None for infinities and NaN, which JSON does not have."""
+    return round(float(number), digits) if math.isfinite(number) else None
 
 
 def encode(weights: np.ndarray) -> Tuple[float, str]:
@@ -77,7 +88,8 @@ def collect(
         title: of the page
 
     Raises:
-        OptionError: systems translate between different languages, or the source of a sentence is not the same
+        OptionError: systems translate between different languages, or the words of a source are not the same; their
+            subwords may be, and a word that one model does not know, too
     """
     languages = [(system.header.source_lang, system.header.target_lang) for system in systems]
     for system, pair in zip(systems, languages):
@@ -87,7 +99,7 @@ def collect(
                 "one direction"
             )
     found: Dict[int, Dict[str, Any]] = {}
-    cut = False
+    cut = heavy = False
     for number, system in enumerate(systems):
         chosen = None if sentences is None and number == 0 else set(found if sentences is None else sentences)
         left = None if chosen is None else len(chosen)
@@ -99,6 +111,7 @@ def collect(
             elif record.id not in chosen:
                 continue
             _join(found, record, number, systems)
+            heavy = heavy or any(_heaviest(matrix) > _MORE_THAN_ONE for matrix in record.weights.values())
             if left is not None:
                 left -= 1
                 if not left:
@@ -112,7 +125,8 @@ def collect(
         "title": title or f"Attention, {direction}",
         "subtitle": ", ".join(dict.fromkeys(header.split for header in headers)) + f": {shown} sentences",
         "languages": list(languages[0]),
-        "subwords": any("words" in one for row in found.values() for one in (row["source"], *row["targets"])),
+        "subwords": any("words" in one for row in found.values() for one in (*row["sources"], *row["targets"])),
+        "heavy": heavy,  # some rows of weights sum to more than 1
         "models": [_model(system) for system in systems],
         "sentences": [found[number] for number in order],
     }
@@ -147,44 +161,59 @@ def _said(value: Any) -> str:
     return " ".join(map(_said, value)) if isinstance(value, (list, tuple)) else str(value)
 
 
+def _heaviest(weights: np.ndarray) -> float:
+    """The greatest sum of a row."""
+    return float(np.nansum(weights, axis=1, dtype=float).max(initial=0.0))
+
+
 def _join(found: Dict[int, Dict[str, Any]], record: Record, number: int, systems: Sequence[Records]) -> None:
     """Puts what a system looked at beside what the others looked at in the same sentence."""
-    source = side(record.source, record.subwords)
-    row = found.setdefault(
-        record.id, {"id": record.id, "source": source, "targets": [], "views": [None] * len(systems)}
-    )
-    if row["source"] != source:
-        first = next(place for place, view in enumerate(row["views"]) if view is not None)
-        _differ(record.id, systems[first], row["source"], systems[number], source)
+    row = found.setdefault(record.id, {"id": record.id, "sources": [], "targets": [], "views": [None] * len(systems)})
+    for other, view in zip(systems, row["views"]):
+        if view is not None:
+            names = str(other.path), str(systems[number].path)
+            words = _words(row["sources"][view["source"]]), record.source_words
+            check_same(record.id, "source", (names[0], words[0]), (names[1], words[1]))
     if record.reference is not None:
         row.setdefault("reference", record.reference)
     target = side(record.target, record.subwords)
-    if target not in row["targets"]:
-        row["targets"].append(target)
+    place = _place(row["targets"], target)
+    forced = [system.header.target == "reference" for system in systems]
+    same = next(
+        (
+            view["text"]
+            for view, of_reference in zip(row["views"], forced)
+            if view is not None
+            and _alike(_words(row["targets"][view["text"]]), _words(target), of_reference and forced[number])
+        ),
+        place,
+    )
     row["views"][number] = {
-        "target": row["targets"].index(target),
-        "score": round(record.score, 4),
-        "scores": [round(score, 3) for score in record.scores],
+        "source": _place(row["sources"], side(record.source, record.subwords)),
+        "target": place,
+        "text": same,  # the first target of these words, whatever their subwords
+        "score": finite(record.score, 4),
+        "scores": [finite(score, 3) for score in record.scores],
         "weights": {name: encode(matrix) for name, matrix in record.weights.items()},
     }
 
 
-def _differ(number: int, one: Records, left: Dict[str, Any], other: Records, right: Dict[str, Any]) -> None:
-    """Raises the OptionError that says how the sources of a sentence differ."""
-    texts = [" ".join(source["tokens"]) for source in (left, right)]
-    same = left.get("words", left["tokens"]) == right.get("words", right["tokens"])
-    if same:
-        reason = "its words are split in different ways; extract both with the same subwords"
-    else:
-        reason = "the files are of different corpora or splits"
-    raise OptionError(
-        f"{other.path}: the source of sentence {number} is {_short(texts[1])!r}, in {one.path} it is "
-        f"{_short(texts[0])!r}: {reason}"
+def _place(sides: List[Dict[str, Any]], one: Dict[str, Any]) -> int:
+    """Where ``one`` is among ``sides``, to which it is added if it is not."""
+    if one not in sides:
+        sides.append(one)
+    return sides.index(one)
+
+
+def _words(one: Dict[str, Any]) -> List[str]:
+    return one.get("words", one["tokens"])
+
+
+def _alike(one: Sequence[str], other: Sequence[str], unknown: bool) -> bool:
+    """Whether the words are the same; with ``unknown`` what a model calls <unk> may be any word."""
+    return len(one) == len(other) and all(
+        left == right or (unknown and (UNKNOWN in left or UNKNOWN in right)) for left, right in zip(one, other)
     )
-
-
-def _short(text: str, most: int = 80) -> str:
-    return text if len(text) <= most else text[: most - 1] + "\u2026"
 
 
 def write_page(explored: Explored, out: PathLike) -> None:

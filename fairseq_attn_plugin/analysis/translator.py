@@ -12,6 +12,7 @@ A text goes the way that it goes in fairseq-interactive: tokeniser, subwords, di
 from __future__ import annotations
 
 import logging
+import re
 import threading
 from argparse import Namespace
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
@@ -28,7 +29,11 @@ from .records import Record
 from .subword_links import spell
 from .teacher_alignments import load_teacher
 
-__all__ = ["CASES", "TOKENIZERS", "Translation", "Translator"]
+__all__ = ["CASES", "MOST_CHARACTERS", "TOKENIZERS", "Translation", "Translator"]
+
+MOST_CHARACTERS = 5000  # of a text: tokenisers take very long for what no model reads
+_ESCAPES = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'", "#124": "|", "#91": "[", "#93": "]"}  # of Moses
+_ESCAPED = re.compile(f"&({'|'.join(_ESCAPES)});")
 
 
 class Translation(NamedTuple):
@@ -38,6 +43,8 @@ class Translation(NamedTuple):
     score: float  # the beam's: mean natural log probability, times penalties
     record: Record  # tokens, attention, log probabilities
     unknown: List[int]  # places of the source tokens that are not in the vocabulary
+    source_words: List[str]  # those of the record as one would write them: < where Moses has &lt;
+    target_words: List[str]
 
 
 class Translator:
@@ -96,6 +103,7 @@ class Translator:
             moses_options=moses_options,
             case=case,
         )
+        self._escapes = tokenizer == "moses" and not (moses_options or {}).get("no_escape")
         self.lowercase, self.segments = self._segmenter.lowercase, self._segmenter.segments
         self.subwords = subwords_of(self.task.source_dictionary)
         limits = utils.resolve_max_positions(
@@ -112,11 +120,13 @@ class Translator:
     def translate(self, text: str, nbest: int = 1) -> List[Translation]:
         """The ``nbest`` best translations of a sentence, best first; fewer if the beam has no more.
 
-        Raises ``OptionError`` if there is no word in ``text``, if it is too long for the model, or if ``nbest`` is less
-        than 1 or more than the beam is wide.
+        Raises ``OptionError`` if there is no word in ``text``, if it has more than ``MOST_CHARACTERS`` characters or is
+        too long for the model, or if ``nbest`` is less than 1 or more than the beam is wide.
         """
         if not 1 <= nbest <= self.beam:
             raise OptionError(f"--nbest {nbest}: must be from 1 to {self.beam}, the width of the beam")
+        if len(text) > MOST_CHARACTERS:
+            raise OptionError(f"the sentence is too long: {len(text)} characters, at most {MOST_CHARACTERS} are read")
         tokens, ids = self.encode(text)
         if not tokens:
             raise OptionError("there is no word to translate")
@@ -163,4 +173,9 @@ class Translator:
         scores = hypothesis["positional_scores"].tolist()
         record = Record(0, source, target, {"attention": weights}, scores, self.subwords)
         text = self._segmenter.decode(" ".join(spell(target, self.subwords)))
-        return Translation(text, float(hypothesis["score"]), record, unknown)
+        words = self._as_typed(record.source_words), self._as_typed(record.target_words)
+        return Translation(text, float(hypothesis["score"]), record, unknown, *words)
+
+    def _as_typed(self, words: List[str]) -> List[str]:
+        """Words without the escapes of Moses, which has written ``&lt;`` for ``<``."""
+        return [_ESCAPED.sub(lambda found: _ESCAPES[found[1]], word) for word in words] if self._escapes else words

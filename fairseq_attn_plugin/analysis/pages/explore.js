@@ -3,7 +3,8 @@
   const byId = (id) => document.getElementById(id);
   const ALL = "*";
   const board = new Board(byId("board"));
-  const state = { sentence: 0, model: data.models.length > 1 ? ALL : "0", words: true, weights: data.models[0].weights[0] };
+  const state = { sentence: 0, model: data.models.length > 1 ? ALL : "0", words: true, divided: false,
+    weights: data.models[0].weights[0], none: false };
   const kinds = [...new Set(data.models.flatMap((model) => model.weights))];
 
   // --- sentences ------------------------------------------------------------------------------------------------------
@@ -23,21 +24,25 @@
   const wordsOf = (side) => side.words || side.tokens;
   const sentences = data.sentences.map((one, place) => {
     const targets = one.targets.map((side) => wordsOf(side).join(" "));
-    const source = wordsOf(one.source).join(" ");
-    return { ...one, place, text: source, length: wordsOf(one.source).length,
-      found: [one.id, source, ...targets, one.reference || ""].join("\n").toLowerCase() };
+    const sources = one.sources.map((side) => wordsOf(side).join(" "));
+    // a word that one model does not know may be known to another
+    const text = sources.find((source) => !source.includes("<unk>")) || sources[0];
+    return { ...one, place, text, length: wordsOf(one.sources[0]).length,
+      found: [one.id, ...sources, ...targets, one.reference || ""].join("\n").toLowerCase() };
   });
   const places = new Map(sentences.map((one) => [one.id, one.place]));
 
+  const scoresOf = (views) => views.filter((view) => view && view.score !== null).map((view) => view.score);
+  const viewsOf = (sentence) => (state.model === ALL ? sentence.views : [sentence.views[Number(state.model)]]);
+
   function score(sentence) {
-    const shown = state.model === ALL ? sentence.views : [sentence.views[Number(state.model)]];
-    const known = shown.filter(Boolean).map((view) => view.score);
+    const known = scoresOf(viewsOf(sentence));
     return known.length ? known.reduce((sum, one) => sum + one, 0) / known.length : NaN;
   }
 
   /** Greatest less smallest score of the models. */
   function spread(sentence) {
-    const known = sentence.views.filter(Boolean).map((view) => view.score);
+    const known = scoresOf(sentence.views);
     return known.length > 1 ? Math.max(...known) - Math.min(...known) : -1;
   }
 
@@ -51,13 +56,11 @@
     let [sum, count] = [0, 0];
     for (let a = 0; a < shown.length; a++) {
       for (let b = a + 1; b < shown.length; b++) {
-        if (shown[a].view.target !== shown[b].view.target) continue;
-        const source = unitsOf(sentence.source, true);
-        const target = unitsOf(sentence.targets[shown[a].view.target], true);
-        const [one, two] = [shown[a], shown[b]].map(({ view, kind }) => mergeWeights(decode(view.weights[kind]), source, target));
+        if (shown[a].view.text !== shown[b].view.text) continue;
+        const [one, two] = [shown[a], shown[b]].map(({ view, kind }) => divideRows(mergeWeights(decode(view.weights[kind]),
+          unitsOf(sentence.sources[view.source], true), unitsOf(sentence.targets[view.target], true))));
         one.forEach((row, t) => {
-          const [left, right] = [row, two[t]].map((some) => some.reduce((total, weight) => total + weight, 0) || 1);
-          row.forEach((weight, j) => { sum += Math.abs(weight / left - two[t][j] / right) / 2; });
+          row.forEach((weight, j) => { sum += Math.abs(weight - two[t][j]) / 2; });
           count += 1;
         });
       }
@@ -74,7 +77,7 @@
   // --- list -----------------------------------------------------------------------------------------------------------
   const several = data.models.length > 1;
   const shares = sentences.some((one) => {
-    const targets = one.views.filter(Boolean).map((view) => view.target);
+    const targets = one.views.filter(Boolean).map((view) => view.text);
     return new Set(targets).size < targets.length;
   });
   const nan = (value) => (Number.isNaN(value) ? Infinity : value);
@@ -92,7 +95,8 @@
   const items = sentences.map((one) => {
     const item = element("li", { role: "option", id: `sentence-${one.id}`, "aria-selected": "false" },
       element("span", { class: "number" }, String(one.id)),
-      element("div", {}, element("div", { class: "words-of", dir: "auto" }, one.text || "(empty)"),
+      element("div", {}, element("div", { class: "words-of", dir: "auto",
+        lang: one.text ? languageTag(data.languages[0]) : null }, one.text || "(empty)"),
         element("div", { class: "scores" })));
     item.addEventListener("click", () => {
       choose(one.place);
@@ -118,19 +122,37 @@
     order.sort((a, b) => keys.get(a) - keys.get(b) || a.place - b.place);
     const kind = byId("sort").value;
     for (const one of order) {
-      const mean = score(one);
-      let text = Number.isNaN(mean) ? "" : signed(mean);
+      let text = viewsOf(one).some(Boolean) ? signed(score(one)) : "";
       if (kind === "spread" && spread(one) >= 0) text += `  \u00b7  scores differ ${spread(one).toFixed(2)}`;
       if (kind === "disagreement" && disagreement(one) >= 0) text += `  \u00b7  differs ${disagreement(one).toFixed(2)}`;
       items[one.place].querySelector(".scores").textContent = `${one.length} word${one.length === 1 ? "" : "s"}${text && "  \u00b7  "}${text}`;
     }
     byId("list").replaceChildren(...order.map((one) => items[one.place]));
-    byId("count").textContent = order.length === sentences.length
-      ? `${sentences.length} sentence${sentences.length === 1 ? "" : "s"}`
-      : `${order.length} of ${sentences.length} sentences`;
-    const filtering = ["least-words", "most-words", "least-score", "most-score"].some((id) => byId(id).value !== "");
+    const all = `${sentences.length} sentence${sentences.length === 1 ? "" : "s"}`;
+    if (!order.length) byId("count").textContent = `None of ${all} matches`;
+    else byId("count").textContent = order.length === sentences.length ? all : `${order.length} of ${all}`;
+    const filtering = RANGES.some((id) => byId(id).value !== "");
     byId("open-filters").textContent = filtering ? "Filter \u2022" : "Filter";
+    // where nothing matches there is nothing on the board, either
+    const none = Boolean(sentences.length && !order.length);
+    if (none || state.none) {
+      state.none = none;
+      render(false);
+    }
     mark();
+  }
+
+  const RANGES = ["least-words", "most-words", "least-score", "most-score"];
+
+  function nothing() {
+    const clear = element("button", { type: "button" }, "Show all sentences");
+    clear.addEventListener("click", () => {
+      for (const id of ["search", ...RANGES]) byId(id).value = "";
+      fill();
+    });
+    const limits = [byId("search").value.trim() && "the search", RANGES.some((id) => byId(id).value) && "the filter"];
+    byId("board").append(element("div", { class: "card none" },
+      element("p", {}, `No sentence matches ${limits.filter(Boolean).join(" and ")}.`), clear));
   }
 
   function mark() {
@@ -145,7 +167,7 @@
     } else byId("list").removeAttribute("aria-activedescendant");
     byId("previous").disabled = order.length === 0 || at === 0;
     byId("next").disabled = order.length === 0 || at === order.length - 1;
-    const number = sentences.length ? `Sentence ${sentences[state.sentence].id}` : "No sentences";
+    const number = order.length ? `Sentence ${sentences[state.sentence].id}` : "No sentence";
     byId("position").replaceChildren(element("b", {}, number),
       element("span", { class: "muted" }, at >= 0 ? `  ${at + 1} of ${order.length}` : ""));
   }
@@ -163,14 +185,16 @@
     const shown = { label, languages: data.languages };
     const given = sentence.views[model];
     if (!given) return { ...shown, note: "This sentence is not in the file of this model; it may have been left out as too long." };
-    const source = unitsOf(sentence.source, state.words);
+    const source = unitsOf(sentence.sources[given.source], state.words);
     const side = unitsOf(sentence.targets[given.target], state.words);
     const kind = kindOf(model);
     const forced = target === "reference";
+    const weights = mergeWeights(decode(given.weights[kind]), source, side);
     return {
-      ...shown, source, target: side, targetKey: given.target, score: given.score,
+      ...shown, source, target: side, score: given.score,
+      sourceKey: state.words ? 0 : given.source, targetKey: state.words ? given.text : given.target, targetText: given.text,
       detail: [architecture, kinds.length > 1 ? kind : null].filter(Boolean).join(", "),
-      weights: mergeWeights(decode(given.weights[kind]), source, side),
+      weights: state.divided ? divideRows(weights) : weights,
       scores: given.scores ? mergeScores(given.scores, side) : null,
       targetKind: forced ? "reference" : `translation, ${target}`,
       reference: forced ? null : sentence.reference,
@@ -179,6 +203,11 @@
 
   function render(keep) {
     if (!sentences.length) return;
+    if (state.none) {
+      board.show([]);
+      nothing();
+      return;
+    }
     const sentence = sentences[state.sentence];
     const shown = data.models.map((_, number) => number).filter((number) => state.model === ALL || state.model === String(number));
     board.show(shown.map((number) => view(sentence, number)), keep);
@@ -205,6 +234,10 @@
     if (kinds.length > 1) {
       made.push(choice("Weights", "weights", kinds.map((kind) => [kind, kind]), state.weights, (value) => set({ weights: value })));
     }
+    if (data.heavy) {
+      made.push(choice("Rows", "rows", [["given", "as they are"], ["divided", "sum to one"]],
+        state.divided ? "divided" : "given", (value) => set({ divided: value === "divided" })));
+    }
     const focused = document.activeElement && document.activeElement.name;
     byId("switches").replaceChildren(...made);
     if (focused) {
@@ -225,7 +258,7 @@
 
   const after = (values, value) => values[(values.indexOf(value) + 1) % values.length];
 
-  // --- address: #sentence=17&model=adm&show=subwords&weights=posterior -------------------------------------------------
+  // --- address: #sentence=17&model=adm&show=subwords&weights=posterior&rows=one----------------------------------------------
   function link() {
     if (!sentences.length) return;
     byId("message").hidden = true;
@@ -233,6 +266,7 @@
     if (several) parts.set("model", state.model === ALL ? "all" : data.models[Number(state.model)].label);
     if (!state.words) parts.set("show", "subwords");
     if (kinds.length > 1) parts.set("weights", state.weights);
+    if (state.divided) parts.set("rows", "one");
     try {
       history.replaceState(null, "", `#${parts}`);
     } catch (error) {
@@ -256,6 +290,7 @@
     }
     if (parts.has("show")) state.words = !(data.subwords && parts.get("show") === "subwords");
     if (kinds.includes(parts.get("weights"))) state.weights = parts.get("weights");
+    if (parts.has("rows")) state.divided = data.heavy && parts.get("rows") === "one";
     switches();
     fill();
     render(false);
@@ -274,7 +309,7 @@
     byId("filters").hidden = !byId("filters").hidden;
     byId("open-filters").setAttribute("aria-expanded", String(!byId("filters").hidden));
   });
-  for (const id of ["search", "least-words", "most-words", "least-score", "most-score"]) byId(id).addEventListener("input", fill);
+  for (const id of ["search", ...RANGES]) byId(id).addEventListener("input", fill);
   byId("sort").addEventListener("change", fill);
   byId("previous").addEventListener("click", () => step(-1));
   byId("next").addEventListener("click", () => step(1));
@@ -294,6 +329,7 @@
     m: () => { if (several) set({ model: after(models.map(([value]) => value), state.model) }); },
     w: () => { if (data.subwords) set({ words: !state.words }); },
     p: () => { if (kinds.length > 1) set({ weights: after(kinds, state.weights) }); },
+    n: () => { if (data.heavy) set({ divided: !state.divided }); },
     "/": () => { toggleList(true); byId("search").focus(); },
     "?": () => byId("help").showModal(),
     Escape: () => board.release(),

@@ -3,10 +3,11 @@
   const byId = (id) => document.getElementById(id);
   const board = new Board(byId("board"));
   const [source, target] = data.languages.map(languageName);
-  let translations = [], shown = 0, words = true, asked = 0;
+  let translations = [], shown = 0, words = true, divided = false, asked = 0;
 
   byId("title").textContent = `${source}\u2009\u2192\u2009${target}`;
   byId("text-label").textContent = `A sentence in ${source}; Enter translates it`;
+  byId("text").lang = languageTag(data.languages[0]) || "";
   byId("foot").textContent = `${data.checkpoint}, beam ${data.beam}`;
   data.notes.forEach((note) => byId("notes").append(element("p", { class: "note" }, note)));
 
@@ -18,20 +19,31 @@
   function draw(keep) {
     const one = translations[shown];
     const [left, right] = [unitsOf(one.source, words), unitsOf(one.target, words)];
+    const weights = mergeWeights(Float64Array.from(one.attention.flat()), left, right);
     board.show([{
       label: "Attention", languages: data.languages, source: left, target: right, targetKey: 0,
-      weights: mergeWeights(Float64Array.from(one.attention.flat()), left, right),
+      weights: divided ? divideRows(weights) : weights,
       scores: mergeScores(one.scores, right), targetKind: "translation",
       detail: one.source.unknown.length ? "underlined: not in the vocabulary" : null,
-      score: one.scores.reduce((sum, score) => sum + score, 0) / one.scores.length,
+      score: one.scores.reduce((sum, score) => sum + (score ?? NaN), 0) / one.scores.length,
     }], keep);
   }
 
+  /** Some mechanisms' weights sum to more than one. */
+  const heavy = () => translations.some((one) =>
+    one.attention.some((row) => row.reduce((sum, weight) => sum + weight, 0) > 1.05));
+
   function switches() {
-    byId("switches").replaceChildren();
-    if (!data.subwords) return;
-    byId("switches").append(choice("Show", "units", [["words", "words"], ["subwords", "subwords"]],
-      words ? "words" : "subwords", (value) => { words = value === "words"; draw(false); }));
+    const made = [];
+    if (data.subwords) {
+      made.push(choice("Show", "units", [["words", "words"], ["subwords", "subwords"]],
+        words ? "words" : "subwords", (value) => { words = value === "words"; draw(false); }));
+    }
+    if (heavy()) {
+      made.push(choice("Rows", "rows", [["given", "as they are"], ["divided", "sum to one"]],
+        divided ? "divided" : "given", (value) => { divided = value === "divided"; draw(true); }));
+    } else divided = false;
+    byId("switches").replaceChildren(...made);
   }
 
   function list() {
@@ -39,7 +51,8 @@
       const input = element("input", { type: "radio", name: "hypothesis", value: String(number) });
       input.checked = number === shown;
       input.addEventListener("change", () => { shown = number; draw(false); });
-      return element("label", {}, element("span", { dir: "auto" }, input, one.text || "(nothing)"),
+      return element("label", {}, element("span", { dir: "auto", lang: one.text ? languageTag(data.languages[1]) : null },
+        input, one.text || "(nothing)"),
         element("span", { class: "score", title: "score of the search: nearer to 0 is better" }, signed(one.score)));
     }));
   }
@@ -70,6 +83,7 @@
     translations = answer.translations;
     shown = 0;
     list();
+    switches();
     draw(false);
     try {
       history.replaceState(null, "", `#${new URLSearchParams({ text })}`);
@@ -96,7 +110,6 @@
     keys[event.key]();
   });
 
-  switches();
   const text = new URLSearchParams(location.hash.slice(1)).get("text");
   if (text) {
     byId("text").value = text;

@@ -13,12 +13,22 @@ function element(tag, attributes = {}, ...children) {
 
 function drawn(tag, attributes = {}, text = "") {
   const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  for (const [name, value] of Object.entries(attributes)) if (value !== null) made.setAttribute(name, value);
   if (text) made.textContent = text;
   return made;
 }
 
-const signed = (number) => number.toFixed(2).replace("-", "\u2212");
+/** Two digits; a dash for what is no number: JSON has null for infinities. */
+const signed = (number) => (Number.isFinite(number) ? number.toFixed(2).replace("-", "\u2212") : "\u2013");
+
+/** A code of a language for the attribute `lang`; null if it is none. */
+function languageTag(code) {
+  try {
+    return Intl.getCanonicalLocales(code.replace(/_/g, "-"))[0];
+  } catch (error) {
+    return null;
+  }
+}
 
 /** Whether the first letter is of a script that is written from right to left. */
 function rightToLeft(texts) {
@@ -29,7 +39,7 @@ function rightToLeft(texts) {
 /** "German" for "de", where the browser knows such a language. */
 function languageName(code) {
   try {
-    return new Intl.DisplayNames(["en"], { type: "language" }).of(code);
+    return new Intl.DisplayNames(["en"], { type: "language" }).of(languageTag(code) || code);
   } catch (error) {
     return code;
   }
@@ -63,12 +73,18 @@ function mergeWeights(weights, source, target) {
   return rows;
 }
 
-/** Log probabilities of units: sums over their tokens. */
+/** Log probabilities of units: sums over their tokens; NaN where one is not known. */
 function mergeScores(scores, target) {
   const sums = new Array(target.texts.length).fill(0);
-  target.unit.forEach((row, token) => { sums[row] += scores[token]; });
+  target.unit.forEach((row, token) => { sums[row] += scores[token] ?? NaN; });
   return sums;
 }
+
+/** Weights, each divided by the sum of its row. */
+const divideRows = (rows) => rows.map((row) => {
+  const sum = row.reduce((total, weight) => total + weight, 0);
+  return row.map((weight) => (sum ? weight / sum : 0));
+});
 
 /** How dark a weight is, 0 to 1: small weights are to be seen, too. */
 const shadeOf = (weight, greatest) => Math.pow(Math.min(Math.max(weight / greatest, 0), 1), 0.65);
@@ -78,13 +94,16 @@ const LEAST = 0.005; // what is written as 0.01 or more
 /** One translation: two rows of words, a line that says what they show, a heatmap. */
 class Card {
   /**
-   * shown: {label, detail, source, target, weights, scores, languages, targetKind, reference, note};
-   * source and target are of unitsOf, weights of mergeWeights; with a note there is nothing but the note.
+   * shown: {label, detail, source, target, sourceKey, targetKey, targetText, weights, scores, languages, targetKind,
+   * reference, note}; source and target are of unitsOf, weights of mergeWeights; with a note there is nothing but the
+   * note. Sides with the same key have the same units, targets with the same targetText the same words.
    */
   constructor(shown, board, number) {
     this.shown = shown;
     this.board = board;
     this.number = number;
+    const [source, target] = shown.languages.map(languageTag);
+    this.tags = { source, target };
     this.root = element("article", { class: "card", "data-model": shown.label });
     const header = element("header", {}, element("h2", { dir: "auto" }, shown.label));
     if (shown.detail) header.append(element("span", { class: "detail" }, shown.detail));
@@ -97,7 +116,6 @@ class Card {
       const title = "mean natural log probability of the translation\u2019s tokens: nearer to 0 is surer";
       header.append(element("span", { class: "score", title }, `mean log p ${signed(shown.score)}`));
     }
-    this.greatest = Math.max(1, ...shown.weights.map((row) => Math.max(...row)));
     this.links = drawn("svg", { class: "links", "aria-hidden": "true" });
     this.words = { source: this.row("source"), target: this.row("target") };
     this.pair = element("div", { class: "pair" }, this.links, this.words.source.row, this.words.target.row);
@@ -105,7 +123,7 @@ class Card {
     const text = element("div", { class: "text" }, this.pair, this.readout);
     if (shown.reference) {
       text.append(element("p", { class: "reference" }, element("span", { class: "row-label" }, "Reference"),
-        element("bdi", {}, shown.reference)));
+        element("bdi", { lang: this.tags.target }, shown.reference)));
     }
     this.map = element("div", { class: "map" });
     this.body = element("div", { class: "card-body" }, text, this.map);
@@ -121,7 +139,8 @@ class Card {
         type: "button", class: "word" + (end ? " end" : "") + (unknown.has(index) ? " unknown" : ""),
         tabindex: index ? -1 : 0, "data-side": side, "data-index": index,
         title: end ? "end of the sentence" : unknown.has(index) ? "not in the vocabulary" : null,
-      }, element("bdi", {}, text), element("span", { class: "value", "aria-hidden": "true" }));
+      }, element("bdi", { lang: end ? null : this.tags[side] }, text),
+        element("span", { class: "value", "aria-hidden": "true" }));
       return button;
     });
     const language = languageName(shown.languages[side === "source" ? 0 : 1]);
@@ -140,7 +159,7 @@ class Card {
     const beside = width >= 700 && source.texts.length <= 26;
     this.body.classList.toggle("stacked", !beside);
     this.drawMap(beside ? width * 0.46 : width);
-    this.paint(this.side, this.index, this.other);
+    this.paint(this.side, this.index, this.other, this.idle);
   }
 
   drawMap(available) {
@@ -155,7 +174,7 @@ class Card {
     svg.append(drawn("rect", { class: "back", x: left, y: above, width: columns * cell, height: rows * cell }));
     weights.forEach((row, t) => row.forEach((weight, j) => {
       if (weight < LEAST / 2) return;
-      const opacity = shadeOf(weight, this.greatest).toFixed(3);
+      const opacity = shadeOf(weight, this.board.greatest).toFixed(3);
       svg.append(drawn("rect", { class: "cell", x: left + j * cell, y: above + t * cell, width: cell, height: cell,
         "fill-opacity": opacity, "data-row": t, "data-column": j }));
     }));
@@ -167,11 +186,14 @@ class Card {
     top.texts.forEach((text, j) => {
       const [x, y] = [left + (j + 0.5) * cell + 4, above - 6];
       const end = j === columns - 1 ? "end" : "";
-      this.labels.source.push(drawn("text", { x, y, transform: `rotate(-90 ${x} ${y})`, class: end }, text));
+      this.labels.source.push(drawn("text", { x, y, transform: `rotate(-90 ${x} ${y})`, class: end,
+        lang: end ? null : this.tags.source }, text));
     });
     fit.texts.forEach((text, t) => {
       const [x, y] = [left - 7, above + (t + 0.5) * cell + 4];
-      this.labels.target.push(drawn("text", { x, y, "text-anchor": "end", class: t === rows - 1 ? "end" : "" }, text));
+      const end = t === rows - 1 ? "end" : "";
+      this.labels.target.push(drawn("text", { x, y, "text-anchor": "end", class: end,
+        lang: end ? null : this.tags.target }, text));
     });
     this.band = drawn("rect", { class: "band", visibility: "hidden" });
     svg.append(...this.labels.source, ...this.labels.target, this.band, this.legend(left, above + rows * cell + 12));
@@ -198,15 +220,15 @@ class Card {
       group.append(drawn("rect", { class: "cell", x: x + 14 + (step * width) / steps, y: y + 1, width: width / steps,
         height: 9, "fill-opacity": shadeOf((step + 1) / steps, 1).toFixed(3) }));
     }
-    const greatest = this.greatest > 1.0005 ? this.greatest.toFixed(2) : "1";
-    group.append(drawn("text", { x: x + width + 20, y: y + 9 }, greatest));
+    const { greatest } = this.board;
+    group.append(drawn("text", { x: x + width + 20, y: y + 9 }, greatest > 1.0005 ? greatest.toFixed(2) : "1"));
     return group;
   }
 
-  /** Shades the other side's words by what passed between them and this one; null: nothing is active. */
-  paint(side, index, other = null) {
+  /** Shades the other side's words by what passed between them and this one; null: nothing is active, `idle` says why. */
+  paint(side, index, other = null, idle = "") {
     if (this.shown.note) return;
-    Object.assign(this, { side, index, other });
+    Object.assign(this, { side, index, other, idle });
     const { weights, source, target, scores } = this.shown;
     const pinned = this.board.pinned;
     const valid = side && index < this.shown[side].texts.length;
@@ -216,8 +238,8 @@ class Card {
         const weight = valid && name !== side ? (side === "target" ? weights[index][number] : weights[number][index]) : 0;
         button.classList.toggle("active", Boolean(active));
         button.classList.toggle("pinned", Boolean(active && pinned));
-        button.setAttribute("aria-pressed", String(Boolean(active)));
-        button.style.setProperty("--shade", shadeOf(weight, this.greatest).toFixed(3));
+        button.setAttribute("aria-pressed", String(Boolean(active && pinned)));
+        button.style.setProperty("--shade", shadeOf(weight, this.board.greatest).toFixed(3));
         button.dataset.weight = weight.toFixed(4);
         button.lastChild.textContent = weight >= LEAST ? weight.toFixed(2) : "";
         this.labels[name][number].classList.toggle("on", Boolean(active) || (name === "source" && number === other));
@@ -227,18 +249,19 @@ class Card {
     this.drawLinks(valid ? side : null, index);
     this.readout.replaceChildren();
     if (!valid) {
-      this.readout.append("Here is another translation; point at one of its words.");
+      this.readout.append(idle);
       return;
     }
     const others = (side === "target" ? source : target).texts;
     const given = others.map((text, number) => ({ text, end: number === others.length - 1,
       weight: side === "target" ? weights[index][number] : weights[number][index] }));
-    const named = (text, end) => (end ? element("i", {}, "the end") : element("b", {}, element("bdi", {}, text)));
+    const named = (text, end, of) => (end ? element("i", {}, "the end")
+      : element("b", {}, element("bdi", { lang: this.tags[of] }, text)));
     const seen = given.filter((one) => one.weight >= LEAST).sort((a, b) => b.weight - a.weight);
     const text = this.shown[side].texts[index];
-    this.readout.append(named(text, index === this.shown[side].texts.length - 1));
+    this.readout.append(named(text, index === this.shown[side].texts.length - 1, side));
     if (side === "target" && scores) {
-      this.readout.append(` (probability ${Math.exp(Math.min(0, scores[index])).toFixed(2)})`);
+      this.readout.append(` (probability ${signed(Math.exp(Math.min(0, scores[index])))})`);
     }
     if (!seen.length) {
       this.readout.append(side === "target" ? " looked at nothing" : " was looked at by nothing");
@@ -246,7 +269,7 @@ class Card {
     }
     this.readout.append(side === "target" ? " looked at " : " was looked at by ");
     seen.slice(0, 5).forEach((one, number) => {
-      this.readout.append(number ? ", " : "", named(one.text, one.end), " ",
+      this.readout.append(number ? ", " : "", named(one.text, one.end, side === "target" ? "source" : "target"), " ",
         element("span", { class: "amount" }, one.weight.toFixed(2)));
     });
     if (seen.length > 5) this.readout.append(`, and ${seen.length - 5} more`);
@@ -271,13 +294,13 @@ class Card {
     for (let number = 0; number < count; number++) {
       const [t, j] = side === "target" ? [index, number] : [number, index];
       const weight = weights[t][j];
-      if (weight / this.greatest < 0.02) continue;
+      if (weight / this.board.greatest < 0.02) continue;
       const from = this.words.source.buttons[j].getBoundingClientRect();
       const to = this.words.target.buttons[t].getBoundingClientRect();
       const [x, y] = [(from.left + from.right) / 2 - frame.left, from.bottom - frame.top];
       const [u, v] = [(to.left + to.right) / 2 - frame.left, to.top - frame.top];
       const bend = Math.max(18, (v - y) * 0.5);
-      const shade = shadeOf(weight, this.greatest);
+      const shade = shadeOf(weight, this.board.greatest);
       this.links.append(drawn("path", { d: `M${x} ${y}C${x} ${y + bend} ${u} ${v - bend} ${u} ${v}`,
         "stroke-width": (1 + 5 * shade).toFixed(2), "stroke-opacity": (0.12 + 0.4 * shade).toFixed(3) }));
     }
@@ -299,7 +322,10 @@ function labels(texts, most) {
   return { texts: cut, size: Math.ceil(Math.max(...cut.map((text) => ruler.measureText(text).width))) };
 }
 
-/** Cards that are looked at together: a source word is active in all of them, a target word where targets are equal. */
+/**
+ * Cards that are looked at together: a word is active in all that have the same units on its side, and a shade says the
+ * same in all of them.
+ */
 class Board {
   constructor(root) {
     this.root = root;
@@ -336,12 +362,17 @@ class Board {
   /** Shows cards; `keep`: the active word stays if the first card has one there. */
   show(list, keep = false) {
     this.hideTip();
-    this.pinned = this.pinned && keep;
+    const rows = list.flatMap((shown) => shown.weights || []);
+    this.greatest = rows.reduce((most, row) => Math.max(most, ...row), 1);
     this.cards = list.map((shown, number) => new Card(shown, this, number));
     this.root.replaceChildren(...this.cards.map((card) => card.root));
     const drawnCards = this.cards.filter((card) => !card.shown.note);
+    this.pinned = this.pinned && keep && drawnCards.length > 0;
     this.layout();
-    if (!drawnCards.length) return;
+    if (!drawnCards.length) {
+      this.active = null;
+      return;
+    }
     const { side = "target", index = 0, number = 0 } = (keep && this.active) || {};
     const card = drawnCards.find((one) => one.number === number) || drawnCards[0];
     this.activate(card, side, index < card.shown[side].texts.length ? index : 0);
@@ -359,11 +390,13 @@ class Board {
 
   activate(card, side, index, other = null) {
     this.active = { side, index, number: card.number };
-    const same = (one) => one === card || side === "source" || one.shown.targetKey === card.shown.targetKey;
+    const key = `${side}Key`;
     for (const one of this.cards) {
       if (one.shown.note) continue;
-      if (same(one)) one.paint(side, index, other);
-      else one.paint(null, 0);
+      if (one === card || one.shown[key] === card.shown[key]) one.paint(side, index, other);
+      else if (side === "target" && one.shown.targetText !== card.shown.targetText) {
+        one.paint(null, 0, null, "Here is another translation; point at one of its words.");
+      } else one.paint(null, 0, null, "Here the words are split in another way; point at one of the pieces.");
     }
     for (const name of ["source", "target"]) {
       card.words[name].buttons.forEach((button, number) => {
@@ -374,9 +407,9 @@ class Board {
 
   /** The next word on the active side, and the keyboard's focus on it. */
   move(step) {
-    const { side, index, number } = this.active || { side: "target", index: -1, number: 0 };
-    const card = this.cards[number];
-    if (!card || card.shown.note) return;
+    const card = this.activeCard();
+    if (!card) return;
+    const { side, index } = this.active;
     const buttons = card.words[side].buttons;
     const next = Math.min(Math.max(index + step, 0), buttons.length - 1);
     this.activate(card, side, next);
@@ -385,9 +418,9 @@ class Board {
 
   /** From the source to the target, or back, to the word of greatest weight. */
   cross() {
-    if (!this.active) return;
-    const { side, index, number } = this.active;
-    const card = this.cards[number];
+    const card = this.activeCard();
+    if (!card) return;
+    const { side, index } = this.active;
     const { weights } = card.shown;
     const given = side === "target" ? Array.from(weights[index]) : weights.map((row) => row[index]);
     const to = side === "target" ? "source" : "target";
@@ -398,7 +431,14 @@ class Board {
 
   release() {
     this.pinned = false;
-    if (this.active) this.activate(this.cards[this.active.number], this.active.side, this.active.index);
+    const card = this.activeCard();
+    if (card) this.activate(card, this.active.side, this.active.index);
+  }
+
+  /** The card with the active word; null if nothing is active. */
+  activeCard() {
+    const card = this.active ? this.cards[this.active.number] : null;
+    return card && !card.shown.note ? card : null;
   }
 
   showTip(event, text, weight) {
