@@ -55,6 +55,9 @@ class _Lazy(argparse.ArgumentParser):
 
 def main(argv: Optional[Sequence[str]] = None) -> None:
     install_hook()
+    # oneDNN keeps what it compiled for the last 1,024 shapes of matrices, about 100 kB each, and hardly a batch of
+    # sentences has the shape of another one: the process would grow for the first hundred thousand sentences
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "32")
     parser = argparse.ArgumentParser(prog="attn-analysis", description=(__doc__ or "").split("\n")[0])
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=_Lazy)
     for name, (module, text) in COMMANDS.items():
