@@ -26,7 +26,7 @@ import os
 import random
 import re
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Tuple, Union
 
@@ -64,6 +64,7 @@ class Document:
     sentences: List[List[str]]
     label: Optional[str] = None
     id: Optional[str] = None
+    line: int = field(default=0, compare=False)  # of its file, from 1
 
     @property
     def words(self) -> int:
@@ -161,7 +162,7 @@ def documents_of(path: PathLike, reading: Reading = AS_IT_IS, labels: bool = Tru
                 except ValueError as error:
                     raise OptionError(f"{path}, line {number}: {error}") from None
                 found = True
-                yield document
+                yield replace(document, line=number)
     except UnicodeDecodeError as error:
         raise OptionError(f"{path}, after line {number}: is not UTF-8 ({error.reason})") from None
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -185,7 +186,11 @@ def _from_text(line: str, reading: Reading, split: Callable[[str], List[str]]) -
 def _from_json(line: str, reading: Reading, split: Callable[[str], List[str]]) -> Document:
     try:
         values = json.loads(line)
-    except ValueError as error:
+        # half of a surrogate pair is no character, and cannot be written
+        json.dumps(values, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise ValueError(f"has half of a surrogate pair, {error.object[error.start]!r}") from None
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"is no JSON ({error})") from None
     if not isinstance(values, dict):
         raise ValueError('must be an object, {"label": "...", "sentences": [...]}')
@@ -235,7 +240,8 @@ def split_documents(
 
     Args:
         documents: all of them
-        shares: of each split but ``rest``, its share of every label's documents, rounded down
+        shares: of each split but ``rest``, its share of every label's documents, rounded down; equal documents go where
+            the first of them goes
         rest: the split that has all others
         seed: of the draw
 
@@ -259,6 +265,10 @@ def split_documents(
             for number in numbers[start:end]:
                 split_of[number] = split
             start = end
+    first: Dict[str, int] = {}
+    for number, document in enumerate(every):
+        # what is there twice must not be in training and test
+        split_of[number] = split_of[first.setdefault(to_line(document.sentences), number)]
     result: Dict[str, List[Document]] = {split: [] for split in (rest, *shares)}
     for split, document in zip(split_of, every):
         result[split].append(document)
@@ -275,8 +285,10 @@ def write_documents(documents: Iterable[Document], prefix: PathLike) -> Tuple[in
     """
     counts = [0, 0, 0]
     failures = [f"{prefix}.{side}: cannot be written" for side in ("input0", "label")]
-    with contextlib.suppress(OSError):  # writing says it
+    try:
         Path(prefix).parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OptionError(f"--to {Path(prefix).parent}: cannot be made: {error.strerror or error}") from None
     with whole_text(f"{prefix}.input0", failures[0]) as lines, whole_text(f"{prefix}.label", failures[1]) as labels:
         for document in tqdm(documents, desc=str(prefix), unit=" documents", disable=None, leave=False):
             lines.write(to_line(document.sentences) + "\n")

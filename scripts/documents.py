@@ -18,6 +18,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from fairseq_attn_plugin._writing import check_not_lost
 from fairseq_attn_plugin.documents import (
     add_reading_options,
     documents_of,
@@ -28,14 +29,18 @@ from fairseq_attn_plugin.documents import (
 from fairseq_attn_plugin.errors import OptionError, install_hook
 
 
-def shares_of(texts):
+def shares_of(texts, rest):
     shares = {}
-    for text in texts:
+    for number, text in enumerate(texts, start=1):
         name, equals, share = text.partition("=")
         try:
             shares[name] = float(share)
         except ValueError:
             shares[name] = 0.0
+        if "/" in name or name == rest or len(shares) < number:
+            raise OptionError(
+                f"--split {text}: must be the name of another split than {rest} and the others, without /"
+            )
         if not (name and equals and 0 < shares[name] < 1):
             raise OptionError(f"--split {text}: must be NAME=SHARE with a share between 0 and 1, as in valid=0.1")
     return shares
@@ -52,8 +57,11 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1, help="of --split (default: 1)")
     add_reading_options(parser)
     args = parser.parse_args()
+    for name in (args.name, *(text.partition("=")[0] for text in args.split)):
+        for side in ("input0", "label"):
+            check_not_lost("--to", Path(args.to) / f"{name}.{side}", [args.file])
     documents = documents_of(args.file, reading_from(args))
-    shares = shares_of(args.split)
+    shares = shares_of(args.split, args.name)
     splits = split_documents(documents, shares, args.name, args.seed) if shares else {args.name: documents}
     for name, part in splits.items():
         count, sentences, words = write_documents(part, Path(args.to) / name)

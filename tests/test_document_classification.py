@@ -307,7 +307,7 @@ def test_text_without_sentences_is_pointed_out(data, tmp_path, caplog):
         (["--gen-subset", "test", "--plot-documents", "0"], ["--plot-documents 0", "from 1"]),
         (["--gen-subset", "test", "--plot", "PLOT.html", "--plot-documents", "99"], ["99", "there are 31"]),
         (["--gen-subset", "test", "--batch-size", "0"], ["--batch-size 0"]),
-        (["--gen-subset", "test", "--out", "/no/folder/x"], ["--out /no/folder/x", "cannot be written"]),
+        (["--gen-subset", "test", "--out", "/no/folder/x"], ["--out /no/folder/x", "there is no folder"]),
         (["--gen-subset", "test", "--separator", " "], ["--separator ' '"]),
     ],
 )
@@ -319,12 +319,55 @@ def test_mistakes_of_the_command_are_one_line(options, parts, trained, data, tmp
 
 
 def test_unknown_label_at_prediction_and_a_damaged_line_leave_no_output(trained, data, tmp_path):
-    for text, part in (("good\ta b\nwonderful\tc\n", "document 2: its label 'wonderful'"), ("good\ta\tb\n", "line 1")):
+    unknown = "good\ta b\nwonderful\tc\n", "line 2: the label 'wonderful' is unknown"
+    for text, part in (unknown, ("good\ta\tb\n", "line 1")):
         source, out = tmp_path / "x.txt", tmp_path / "out.jsonl"
         source.write_text(text)
         with pytest.raises(OptionError, match=part):
             command.main([str(data), "--path", trained.path, "--cpu", "--input", str(source), "--out", str(out)])
         assert not out.exists()
+
+
+def test_labels_in_another_order_are_another_model(trained, data, tmp_path):
+    """fairseq-preprocess orders labels by their number: without --srcdict new data have other classes."""
+    shutil.copytree(data, tmp_path / "bin")
+    path = tmp_path / "bin" / "label" / "dict.txt"
+    path.write_text("".join(reversed(path.read_text().splitlines(keepends=True))))
+    with pytest.raises(OptionError, match="in this order; binarise labels with --srcdict"):
+        load_classifier(str(tmp_path / "bin"), trained.path, cpu=True)
+
+
+def test_long_documents_of_a_split_are_counted_or_refused(trained, data, tmp_path, monkeypatch):
+    classifier = load_classifier(str(data), trained.path, cpu=True)
+    sizes = [len(sample.tokens) for sample in split_samples(classifier, "test")]
+    classifier.task.cfg.max_positions = limit = sorted(sizes)[15]
+    samples = list(split_samples(classifier, "test"))
+    assert [sample.cut for sample in samples] == [size > limit for size in sizes]
+    assert max(len(sample.tokens) for sample in samples) == limit
+    with pytest.raises(OptionError, match=f"document .* of test: has .* more than the {limit} of the"):
+        list(split_samples(classifier, "test", refuse_long=True))
+
+
+def test_inputs_are_not_overwritten_and_outputs_are_apart(trained, data, tmp_path):
+    source = tmp_path / "x.txt"
+    source.write_text("good\tw1 is-good\n")
+    start = [str(data), "--path", trained.path, "--cpu", "--input", str(source)]
+    for options, message in (
+        (["--out", str(source)], "--out .*x.txt: is one of the files that are read"),
+        (["--scores", trained.path], "--scores .*: is one of the files that are read"),
+        (["--out", str(tmp_path / "a.html"), "--plot", str(tmp_path / "a.html")], "is named twice"),
+    ):
+        with pytest.raises(OptionError, match=message):
+            command.main([*start, *options])
+    assert source.read_text() == "good\tw1 is-good\n"
+
+
+def test_text_of_other_words_is_noticed(trained, data, tmp_path, capsys):
+    (tmp_path / "x.txt").write_text("good\tALL IN CAPITALS\n")
+    command.main(
+        [str(data), "--path", trained.path, "--cpu", "--input", str(tmp_path / "x.txt"), "--out", str(tmp_path / "o")]
+    )
+    assert "100 % of the words unknown" in capsys.readouterr().out
 
 
 def test_the_command_as_users_run_it(trained, data, tmp_path):
@@ -336,7 +379,7 @@ def test_the_command_as_users_run_it(trained, data, tmp_path):
     )
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert [line["label"] for line in lines] == ["good", "bad"]
-    assert set(lines[0]) == {"id", "label", "probability", "probabilities", "cut"}
+    assert set(lines[0]) == {"id", "label", "probability", "probabilities", "cut", "unknown"}
     assert "2 documents, accuracy 100.00" in done.stderr and "(of 1)" in done.stderr
     assert (tmp_path / "p.html").exists()
 

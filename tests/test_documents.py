@@ -159,7 +159,7 @@ def test_files_appear_whole_or_not_at_all(tmp_path):
         write_documents(documents_of(bad), tmp_path / "bad" / "train")
     assert not list((tmp_path / "bad").iterdir())
     (tmp_path / "file").write_text("")
-    with pytest.raises(OptionError, match="cannot be written"):
+    with pytest.raises(OptionError, match="cannot be written|cannot be made"):
         write_documents(documents, tmp_path / "file" / "train")
 
 
@@ -183,3 +183,25 @@ def test_script_writes_splits(tmp_path):
     ]
     wrong = run_cli(script, path, "--to", tmp_path, "--split", "valid", check=False)
     assert wrong.returncode == 1 and wrong.stderr.strip().endswith("as in valid=0.1") and "Trace" not in wrong.stderr
+
+
+def test_equal_documents_are_in_one_split():
+    texts = [[["same"]]] * 6 + [[[f"w{number}"]] for number in range(30)]
+    splits = split_documents([Document(text, "a") for text in texts], {"valid": 0.3, "test": 0.3}, seed=3)
+    holding = [split for split, part in splits.items() if any(one.sentences == [["same"]] for one in part)]
+    assert len(holding) == 1 and sum(map(len, splits.values())) == 36
+
+
+@pytest.mark.parametrize("split", ["train=0.1", "a/b=0.3"])
+def test_split_names_that_are_none(tmp_path, split):
+    (tmp_path / "x.txt").write_text("a\tb\n" * 20)
+    done = run_cli(
+        REPO / "scripts" / "documents.py", tmp_path / "x.txt", "--to", tmp_path / "out", "--split", split, check=False
+    )
+    assert done.returncode == 1 and f"--split {split}: must be the name of another split" in done.stderr
+
+
+def test_half_a_surrogate_pair_is_named(tmp_path):
+    (tmp_path / "x.jsonl").write_text('{"label": "a", "text": "b"}\n{"label": "a", "text": "x \\ud800"}\n')
+    with pytest.raises(OptionError, match="x.jsonl, line 2: has half of a surrogate pair"):
+        list(documents_of(tmp_path / "x.jsonl"))

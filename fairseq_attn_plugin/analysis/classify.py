@@ -26,7 +26,7 @@ from fairseq.data import data_utils
 from tqdm import tqdm
 
 import fairseq_attn_plugin  # noqa: F401  (registers the architectures)
-from fairseq_attn_plugin._writing import whole_text
+from fairseq_attn_plugin._writing import check_not_lost, whole_text
 from fairseq_attn_plugin.criterions.document_classification import macro_f1
 from fairseq_attn_plugin.documents import (
     Document,
@@ -62,6 +62,9 @@ class Sample(NamedTuple):
     cut: bool = False  # whether it was longer than the model takes
 
 
+MANY_UNKNOWN = 0.2  # of the words: text that was prepared in another way than that of the training
+
+
 @dataclass(frozen=True)
 class Classified:
     """A document with what the model says of it."""
@@ -75,6 +78,7 @@ class Classified:
     word_weights: List[List[float]]
     sentence_weights: Optional[List[float]]  # None by a flat model
     cut: bool = False
+    unknown: int = 0  # words that the vocabulary does not have
 
 
 def load_classifier(data: str, path: str, cpu: bool = False) -> Classifier:
@@ -82,7 +86,8 @@ def load_classifier(data: str, path: str, cpu: bool = False) -> Classifier:
 
     Raises ``OptionError`` for another kind of model, or a data folder with other labels.
     """
-    models, _, task = checkpoint_utils.load_model_ensemble_and_task([path], arg_overrides={"data": data})
+    settings = {"data": data, "shorten_method": "truncate"}
+    models, _, task = checkpoint_utils.load_model_ensemble_and_task([path], arg_overrides=settings)
     model = models[0]
     if not isinstance(model, HANModel):
         raise OptionError(
@@ -99,6 +104,16 @@ def load_classifier(data: str, path: str, cpu: bool = False) -> Classifier:
     if torch.cuda.is_available() and not cpu:
         model.cuda()
     return Classifier(model, task, labels, path)
+
+
+def check_labels(classifier: Classifier, documents: Iterable[Document], path: str) -> None:
+    """Raises ``OptionError``, naming file and line, for a label that training does not know."""
+    for document in documents:
+        if document.label is not None and document.label not in classifier.labels:
+            raise OptionError(
+                f"{path}, line {document.line}: the label {document.label!r} is unknown to {classifier.path}; must be "
+                f"one of {', '.join(classifier.labels[:20])}, or left out"
+            )
 
 
 def text_samples(classifier: Classifier, documents: Iterable[Document], refuse_long: bool = False) -> Iterator[Sample]:
@@ -131,15 +146,24 @@ def text_samples(classifier: Classifier, documents: Iterable[Document], refuse_l
         yield Sample(name, torch.tensor(ends or [dictionary.eos()]), sentences, gold, cut)
 
 
-def split_samples(classifier: Classifier, split: str) -> Iterator[Sample]:
+def split_samples(classifier: Classifier, split: str, refuse_long: bool = False) -> Iterator[Sample]:
     """The documents of a binarised split, in the order of its text, with the words that the vocabulary has.
 
-    Raises ``OptionError`` as the task does.
+    Those of more than ``--max-positions`` symbols are cut, or refused. Raises ``OptionError`` for one that is refused,
+    and as the task does.
     """
     task = classifier.task
     dictionary = task.source_dictionary
     task.load_dataset(split)
     dataset = task.dataset(split)
+    documents = data_utils.load_indexed_dataset(os.path.join(task.cfg.data, "input0", split), dictionary)
+    sizes, limit = documents.sizes + (task.cfg.init_token is not None), task.cfg.max_positions
+    if refuse_long and (sizes > limit).any():
+        number = int((sizes > limit).argmax())
+        raise OptionError(
+            f"document {number + 1} of {split}: has {sizes[number]} words and ends of sentences, more than the {limit} "
+            "of the model's --max-positions; leave out --refuse-long to have it cut"
+        )
     for number in range(len(dataset)):
         item = dataset[number]
         tokens = item["net_input.src_tokens"]
@@ -150,7 +174,8 @@ def split_samples(classifier: Classifier, split: str) -> Iterator[Sample]:
             elif symbol not in (dictionary.bos(), dictionary.pad()):
                 sentences[-1].append(dictionary[symbol])
         gold = int(item["target"]) if "target" in item else None
-        yield Sample(str(number + 1), tokens, [sentence for sentence in sentences if sentence], gold)
+        sentences = [sentence for sentence in sentences if sentence]
+        yield Sample(str(number + 1), tokens, sentences, gold, bool(sizes[number] > limit))
 
 
 @torch.no_grad()
@@ -194,6 +219,7 @@ def _classify(classifier: Classifier, batch: List[Sample]) -> Iterator[Classifie
             word_weights=[[round(next(weights), 6) for _ in sentence] for sentence in sample.sentences],
             sentence_weights=shares,
             cut=sample.cut,
+            unknown=int((symbols == dictionary.unk()).sum()),
         )
 
 
@@ -202,13 +228,15 @@ class Scores:
 
     def __init__(self, labels: Sequence[str]):
         self.labels = list(labels)
-        self.documents = self.cut = 0
+        self.documents = self.cut = self.words = self.unknown = 0
         self.bits = 0.0
         self.confusion = [[0] * len(labels) for _ in labels]  # [label][prediction]
 
     def add(self, item: Classified) -> None:
         self.documents += 1
         self.cut += item.cut
+        self.words += sum(map(len, item.sentences))
+        self.unknown += item.unknown
         if item.gold is not None:
             self.confusion[self.labels.index(item.gold)][self.labels.index(item.label)] += 1
             self.bits -= math.log2(max(item.probabilities[item.gold], 1e-6))
@@ -217,6 +245,7 @@ class Scores:
         """Accuracy and macro-F1 in percent and the loss in bits, of the documents whose label is known."""
         labelled = sum(map(sum, self.confusion))
         result: Dict[str, Any] = {"documents": self.documents, "labelled": labelled, "cut": self.cut}
+        result["words"], result["unknown_words"] = self.words, self.unknown
         if labelled:
             hits = [self.confusion[k][k] for k in range(len(self.labels))]
             predictions = [sum(column) for column in zip(*self.confusion)]
@@ -236,6 +265,11 @@ class Scores:
             )
         if self.cut:
             parts.append(f"{self.cut} longer than --max-positions and cut")
+        if self.unknown > MANY_UNKNOWN * self.words:
+            parts.append(
+                f"{100 * self.unknown / self.words:.0f} % of the words unknown: was the text of the training prepared "
+                "in another way (--lowercase, --tokenize, --separator)?"
+            )
         return ", ".join(parts)
 
 
@@ -290,13 +324,23 @@ def run(args: argparse.Namespace) -> None:
     numbers = _numbers(args.plot_documents)
     reading = reading_from(args)
     logging.getLogger("fairseq").setLevel(logging.WARNING)
+    outputs = {"--out": args.out, "--scores": args.scores}
+    outputs.update({f"--plot {place}" if place else "--plot": path for place, path in enumerate(args.plot)})
+    written = [os.path.realpath(path) for path in outputs.values() if path]
+    for option, path in outputs.items():
+        check_not_lost(option, path, [args.input, args.path])
+        if path and not os.path.isdir(os.path.dirname(path) or "."):
+            raise OptionError(f"{option} {path}: there is no folder {os.path.dirname(path)}")
+        if path and written.count(os.path.realpath(path)) > 1:
+            raise OptionError(f"{option} {path}: is named twice; give each output a file of its own")
     if args.input is not None and not os.path.isfile(args.input):
         raise OptionError(f"--input {args.input}: no such file; must hold documents as JSONL or text")
     classifier = load_classifier(args.data, args.path, args.cpu)
     if args.input is not None:
+        check_labels(classifier, documents_of(args.input, reading, labels=False), args.input)
         samples = text_samples(classifier, documents_of(args.input, reading, labels=False), args.refuse_long)
     else:
-        samples = split_samples(classifier, args.gen_subset)
+        samples = split_samples(classifier, args.gen_subset, args.refuse_long)
     scores, drawn = Scores(classifier.labels), {}
     with _output(args.out) as stream:
         items = classify(classifier, samples, args.batch_size)
@@ -305,15 +349,18 @@ def run(args: argparse.Namespace) -> None:
             stream.write(json.dumps(_line(item, args.no_weights), ensure_ascii=False) + "\n")
             if args.plot and number in numbers:
                 drawn[number] = item
-    absent = [number for number in numbers if number not in drawn]
-    if args.plot and args.plot_documents and absent:
-        raise OptionError(f"--plot-documents {args.plot_documents}: there are {scores.documents} documents")
-    for path in args.plot:
-        draw([drawn[number] for number in numbers if number in drawn], path, args.plot_sentences)
     if args.scores:
         with whole_text(args.scores, f"--scores {args.scores}: cannot be written") as stream:
             json.dump({"checkpoint": args.path, **scores.summary()}, stream, indent=1)
             stream.write("\n")
+    chosen = [drawn[number] for number in numbers if number in drawn]
+    if args.plot and args.plot_documents and len(chosen) < len(numbers):
+        message = f"--plot-documents {args.plot_documents}: there are {scores.documents} documents"
+        if not chosen:
+            raise OptionError(message)
+        print(f"{message}; those that there are were drawn", file=sys.stderr)
+    for path in args.plot:
+        draw(chosen, path, args.plot_sentences)
     print(scores, file=sys.stderr if args.out is None else sys.stdout)
 
 

@@ -18,6 +18,7 @@ from fairseq.criterions.sentence_prediction import SentencePredictionConfig, Sen
 from fairseq.logging import metrics
 from torch import Tensor
 
+from ..errors import OptionError
 from ._logging import total
 
 __all__ = ["DocumentClassificationCriterion", "macro_f1"]
@@ -35,6 +36,15 @@ def macro_f1(hits: Any, labels: Any, predictions: Any) -> float:
 @register_criterion("document_classification", dataclass=SentencePredictionConfig)
 class DocumentClassificationCriterion(SentencePredictionCriterion):
     """See the module's text."""
+
+    def __init__(self, cfg: SentencePredictionConfig, task: Any):
+        for name in ("report_mcc", "report_acc_and_f1", "report_pearson_and_spearman"):
+            if getattr(cfg, name, False):
+                raise OptionError(
+                    f"--{name.replace('_', '-')}: is of --criterion sentence_prediction; this one reports accuracy and "
+                    "macro-F1 always"
+                )
+        super().__init__(cfg, task)
 
     def forward(self, model: Any, sample: Dict[str, Any], reduce: bool = True) -> Tuple[Tensor, int, Dict[str, Any]]:
         seen: List[Tensor] = []

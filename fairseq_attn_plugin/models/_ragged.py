@@ -133,7 +133,9 @@ class RaggedEncoder(nn.Module):
         everywhere = np.concatenate(places) if places else np.empty(0, dtype=np.int64)
         values = take(move(everywhere))
         if not blocks:
-            return values.new_zeros(len(lengths), self.output_dim), values.new_zeros(0)
+            # data-parallel training waits for the gradient of every parameter, also from a batch of empty documents
+            nothing = sum((0.0 * parameter.sum() for parameter in self.parameters()), values.new_zeros(()))
+            return values.new_zeros(len(lengths), self.output_dim) + nothing, values.new_zeros(0)
         contexts, weights = [], []
         for block, part in zip(blocks, values.split([len(part) for part in places])):
             padding = None if block.padding is None else move(block.padding)

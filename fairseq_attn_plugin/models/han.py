@@ -11,6 +11,7 @@ every sentence ends with ``</s>`` (:mod:`fairseq_attn_plugin.documents` writes s
 fairseq's task and criterion ``sentence_prediction``, and with ``document_classification``.
 """
 
+import logging
 from dataclasses import dataclass, make_dataclass
 from typing import Any, ClassVar, Dict, Optional, Tuple, Type
 
@@ -23,12 +24,15 @@ from torch import Tensor, nn
 
 from .. import attention as attentions
 from .._options import need, option
+from ..documents import class_names
 from ..errors import OptionError
 from ..word_vectors import read_word_vectors
 from ._documents import AttentionPooling, MeanPooling, layout_of
 from ._encoder import uniform_
 from ._ragged import RNNS, BlockRNN, RaggedEncoder
 from .attn_lstm import register_architecture
+
+logger = logging.getLogger(__name__)
 
 __all__ = ["HANConfig", "HANModel"]
 
@@ -104,6 +108,7 @@ class HANModel(BaseFairseqModel):
         word_dropout: float,
     ):
         super().__init__()
+        self.register_buffer("class_names", torch.zeros(0, dtype=torch.uint8))  # UTF-8, blanks between them
         self.dictionary, self.embed_words = dictionary, embed_words
         self.words, self.sentences = words, sentences
         self.word_dropout = word_dropout
@@ -135,7 +140,29 @@ class HANModel(BaseFairseqModel):
         words = encoder(cfg.word_embed_dim, cfg.word_hidden_size)
         hierarchical = cfg.document_encoder == "hierarchical"
         sentences = encoder(words.output_dim, cfg.sentence_hidden_size) if hierarchical else None
-        return cls(dictionary, embedding, words, sentences, cfg.dropout, cfg.word_dropout)
+        model = cls(dictionary, embedding, words, sentences, cfg.dropout, cfg.word_dropout)
+        labels = getattr(task, "label_dictionary", None)
+        if labels is not None:
+            model.class_names = torch.tensor(list(" ".join(class_names(labels)).encode()), dtype=torch.uint8)
+        return model
+
+    def upgrade_state_dict_named(self, state_dict: Dict[str, Any], name: str) -> None:
+        """A checkpoint knows its classes by name: the numbers of those of other data may be in another order.
+
+        Raises:
+            OptionError: the data's labels are others than those that the model was trained with, or in another order
+        """
+        super().upgrade_state_dict_named(state_dict, name)
+        key = f"{name}.class_names" if name else "class_names"
+        theirs, ours = (
+            bytes(names.tolist()).decode() for names in (state_dict.get(key, self.class_names), self.class_names)
+        )
+        if theirs and ours and theirs != ours:
+            raise OptionError(
+                f"label/dict.txt of the data: has the labels {ours}, the model's classes are {theirs}, in this order; "
+                "binarise labels with --srcdict and the label/dict.txt of the training data"
+            )
+        state_dict[key] = self.class_names.clone()
 
     @classmethod
     def build_pooling(cls, cfg: Any, dim: int) -> nn.Module:
@@ -248,6 +275,12 @@ def _embedding(dictionary: Any, dim: int, path: Optional[str], freeze: bool) -> 
                     f"{vectors.shape[1]} (now {dim})"
                 )
             found = torch.from_numpy(vectors.any(axis=1))
+            words = len(dictionary) - dictionary.nspecial
+            if not found.any():
+                raise OptionError(
+                    f"--word-embeddings {path}: has a vector for none of the {words} words of the vocabulary"
+                )
+            logger.info(f"--word-embeddings {path}: vectors of {int(found.sum())} of {words} words")
             embedding.weight[found] = torch.from_numpy(vectors)[found]
     embedding.weight.requires_grad = not freeze
     return embedding

@@ -98,7 +98,7 @@ class DocumentClassificationTask(SentencePredictionTask):
                 present = sorted(os.path.basename(p)[:-4] for p in glob(self._prefix(side, "*.idx")))
                 raise OptionError(
                     f"the data folder {self.cfg.data} has no split '{split}' in {side} (--train-subset, "
-                    f"--valid-subset choose the split): it has {', '.join(present) or 'none'}"
+                    f"--valid-subset, --gen-subset choose the split): it has {', '.join(present) or 'none'}"
                 )
             if not os.path.isfile(prefix + ".bin") or not os.path.getsize(prefix + ".bin"):
                 raise OptionError(f"{prefix}.bin: is empty; the split '{split}' must have at least one document")
