@@ -154,9 +154,9 @@ class HANModel(BaseFairseqModel):
         """
         super().upgrade_state_dict_named(state_dict, name)
         key = f"{name}.class_names" if name else "class_names"
-        theirs, ours = (
-            bytes(names.tolist()).decode() for names in (state_dict.get(key, self.class_names), self.class_names)
-        )
+        saved = state_dict.get(key)
+        theirs = "" if saved is None else bytes(saved.tolist()).decode()
+        ours = bytes(self.class_names.tolist()).decode()
         if theirs and ours and theirs != ours:
             raise OptionError(
                 f"label/dict.txt of the data: has the labels {ours}, the model's classes are {theirs}, in this order; "
