@@ -7,6 +7,7 @@ import sys
 import xml.etree.ElementTree as ElementTree
 
 import pytest
+from figures_for_tests import kept_figures
 
 from fairseq_attn_plugin.analysis import cli
 from fairseq_attn_plugin.analysis.curves import Curves, _runs, choose, main, plot_curves, read_log
@@ -63,20 +64,6 @@ def logs(tmp_path):
                 )
             )
     return {"soft": write(tmp_path / "soft.log", *soft), "elbo": write(tmp_path / "elbo.log", *elbo)}
-
-
-def kept_figures(monkeypatch):
-    """The figures that are drawn from now on; nothing is written."""
-    from matplotlib.figure import Figure
-
-    figures = []
-
-    def savefig(self, path, **_):
-        figures.append(self)
-        path.touch()
-
-    monkeypatch.setattr(Figure, "savefig", savefig)
-    return figures
 
 
 def words(path):

@@ -4,6 +4,7 @@ import xml.etree.ElementTree as ElementTree
 
 import numpy as np
 import pytest
+from figures_for_tests import kept_figures
 
 from fairseq_attn_plugin.analysis.plot import Panel, heatmap, heatmaps, save
 from fairseq_attn_plugin.errors import OptionError
@@ -25,20 +26,6 @@ def read_png(path):
 def texts_of(path):
     root = ElementTree.parse(path).getroot()
     return ["".join(element.itertext()).strip() for element in root.iter("{http://www.w3.org/2000/svg}text")]
-
-
-def kept_figures(monkeypatch):
-    """The figures that are drawn from now on; nothing is written."""
-    from matplotlib.figure import Figure
-
-    figures = []
-
-    def savefig(self, path, **_):
-        figures.append(self)
-        path.touch()
-
-    monkeypatch.setattr(Figure, "savefig", savefig)
-    return figures
 
 
 def test_labels_and_title_are_text_in_an_svg(tmp_path):

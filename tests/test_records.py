@@ -22,7 +22,7 @@ def test_round_trip(tmp_path, suffix):
     given[2].weights["posterior"] = diagonal(1, 0)
     path = write_records(tmp_path / f"x{suffix}", records=given, weights=("attention", "posterior"), sentences=5)
     records = open_records(path)
-    assert records.header.sentences == 5 and records.label == "soft"
+    assert records.header.sentences == 5 and records.label == "soft" and records.count() == 3
     for _ in range(2):  # read anew each time
         read = list(records)
         assert [one.id for one in read] == [0, 3, 4]
@@ -132,6 +132,24 @@ def test_what_holds_no_sentence_is_no_interrupted_run(tmp_path):
         assert writer.done == writer.next == 0
         writer.close()
         assert not partial_path(path).exists()
+
+
+def test_what_another_run_or_damage_left_is_replaced_where_that_is_wanted(tmp_path):
+    path = tmp_path / "x.jsonl"
+    content = write_records(tmp_path / "all.jsonl").read_bytes()
+    header = open_records(tmp_path / "all.jsonl").header
+    other = Header(**{**header.__dict__, "target": "beam 5"})
+    for left, with_header in ((content, other), (content[:-2] + b"\n", header), (b"no header\nx\n", header)):
+        partial_path(path).write_bytes(left)
+        with pytest.raises(OptionError):
+            RecordWriter(path, with_header)
+        writer = RecordWriter(path, with_header, replace=True)
+        assert writer.done == writer.next == 0
+        writer.close()
+    partial_path(path).write_bytes(content)
+    writer = RecordWriter(path, header, replace=True)  # it is of this run, and is gone on with
+    assert (writer.done, writer.next) == (3, 3)
+    writer.close()
 
 
 def test_one_writer_at_a_time(tmp_path):

@@ -123,7 +123,7 @@ def _alignment(block: _Table) -> str:
     """A letter for each column: ``r`` for one that has numbers and nothing else, but for cells without anything."""
     sides = []
     for column in zip(*block.rows) if block.rows else [()] * len(block.headers):
-        shown = [_cell(value) for value in column if value not in (None, "", "-")]
+        shown = [_html.cell(value) for value in column if value not in (None, "", "-")]
         sides.append("r" if shown and all(map(_NUMBER.fullmatch, shown)) else "l")
     return "".join(sides)
 
@@ -132,12 +132,6 @@ def _markdown_table(block: _Table) -> str:
     lines = [
         [_plain(header) for header in block.headers],
         ["---:" if side == "r" else "---" for side in _alignment(block)],
-        *([_plain(_cell(value)) for value in row] for row in block.rows),
+        *([_plain(_html.cell(value)) for value in row] for row in block.rows),
     ]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
-
-def _cell(value: object) -> str:
-    if value is None:
-        return "\u2013"
-    return f"{value:.2f}" if isinstance(value, float) else str(value)

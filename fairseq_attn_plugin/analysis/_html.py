@@ -17,7 +17,7 @@ from fairseq_attn_plugin.errors import OptionError
 
 from .alignment import PathLike
 
-__all__ = ["embedded_json", "escape", "figure", "page", "read_asset", "table"]
+__all__ = ["cell", "embedded_json", "escape", "figure", "page", "read_asset", "table"]
 
 ASSETS = Path(__file__).with_name("pages")
 # what would end a script element, begin a comment in it, or be a line break to older engines
@@ -126,7 +126,7 @@ def table(
         scope = ' scope="col"' if kind == "th" else ""
         number = {"l": "", "r": ' class="number"'}
         pairs = zip(values, align or "")
-        inner = "".join(f"<{kind}{scope}{number[side]}>{escape(_cell(value))}</{kind}>" for value, side in pairs)
+        inner = "".join(f"<{kind}{scope}{number[side]}>{escape(cell(value))}</{kind}>" for value, side in pairs)
         return f"<tr>{inner}</tr>"
 
     return "\n".join(
@@ -146,7 +146,8 @@ def _is_number(value: object) -> bool:
     return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
 
 
-def _cell(value: object) -> str:
+def cell(value: object) -> str:
+    """What stands in a table: a float with two digits after the point, a dash for None."""
     if value is None:
         return "\u2013"
     return f"{value:.2f}" if isinstance(value, float) else str(value)

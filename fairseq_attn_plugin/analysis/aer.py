@@ -25,13 +25,10 @@ from fairseq_attn_plugin._writing import check_not_lost, whole_text
 from fairseq_attn_plugin.errors import OptionError
 
 from .align import Linking, add_linking_options, check_number, describe, linking_of, record_links, units, weights_name
-from .alignment import GOLD_FORMATS, GoldAlignment, Link, Score, alignment_error_rate, is_wpt, read_gold
+from .alignment import GOLD_FORMATS, GoldAlignment, Link, Score, alignment_error_rate, read_gold
 from .records import SUFFIXES, Records, check_labels, label_and_path, open_records
 
 __all__ = ["Corpus", "Result", "System", "evaluate", "read_corpus", "read_system", "read_systems", "table"]
-
-
-NO_LINKS = GoldAlignment(frozenset(), frozenset())
 
 
 class System(NamedTuple):
@@ -186,11 +183,10 @@ def run(args: argparse.Namespace) -> None:
         raise OptionError(f"{given} {args.source_text or args.target_text}: needs {other} as well")
     corpus = read_corpus(args.source_text, args.target_text) if args.source_text else None
     systems, corpus = read_systems(args.systems, linking, corpus)
-    gold = read_gold(args.gold, args.gold_format, args.one_based, corpus.lengths if corpus is not None else None)
+    lengths = corpus.lengths if corpus is not None else None
+    gold = read_gold(args.gold, args.gold_format, args.one_based, lengths, len(systems[0].links))
     if not gold or not systems[0].links:
         raise OptionError(f"{args.gold if not gold else systems[0].path}: has no sentence")
-    # a file in WPT's format does not say how many sentences there are after its last link
-    gold += [NO_LINKS] * (len(systems[0].links) - len(gold) if is_wpt(args.gold, args.gold_format) else 0)
     results = evaluate(systems, gold)
     if args.json:
         _write_json(args, results, gold, linking)

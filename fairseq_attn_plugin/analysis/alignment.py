@@ -95,7 +95,11 @@ def read_alignments(path: PathLike) -> List[GoldAlignment]:
 
 
 def read_gold(
-    path: PathLike, form: str = "auto", one_based: bool = False, lengths: Optional[Lengths] = None
+    path: PathLike,
+    form: str = "auto",
+    one_based: bool = False,
+    lengths: Optional[Lengths] = None,
+    sentences: int = 0,
 ) -> List[GoldAlignment]:
     """Gold alignments of a corpus, sentence by sentence.
 
@@ -107,10 +111,11 @@ def read_gold(
         form: one of ``GOLD_FORMATS``; ``auto`` sees which it is from the first line that is not empty
         one_based: words of a Pharaoh file are counted from 1
         lengths: words of source and target of every sentence of the corpus, None where they are not known
+        sentences: of the corpus, where nothing is known of their lengths
 
     Returns:
-        links counted from 0; from a file in WPT's format, as many sentences as ``lengths``, or else as its last link
-        has: one without a link is not in the file
+        links counted from 0; from a file in WPT's format, as many sentences as ``lengths``, or at least ``sentences``:
+        one without a link is not in the file
 
     Raises:
         OptionError: the file cannot be read, has a line that is no alignment or a link beyond its sentence (the line is
@@ -123,9 +128,10 @@ def read_gold(
     if not lines[-1]:
         del lines[-1]
     if form == "auto":
-        form = "wpt" if _looks_like_wpt(lines) else "pharaoh"
+        start = next((line.strip() for line in lines if line.strip()), "")
+        form = "wpt" if _WPT.fullmatch(start) else "pharaoh"
     gold: List[GoldAlignment] = []
-    found: List[Tuple[Set[Link], Set[Link]]] = [(set(), set()) for _ in lengths or ()]
+    found: List[Tuple[Set[Link], Set[Link]]] = [(set(), set()) for _ in lengths or range(sentences)]
     for number, line in enumerate(lines, 1):
         try:
             if form != "wpt":
@@ -141,18 +147,6 @@ def read_gold(
     if lengths is not None and len(gold) != len(lengths):
         raise OptionError(f"{path}: has {len(gold)} lines, the corpus has {len(lengths)} sentences")
     return gold
-
-
-def _looks_like_wpt(lines: Iterable[str]) -> bool:
-    return bool(_WPT.fullmatch(next((line.strip() for line in lines if line.strip()), "")))
-
-
-def is_wpt(path: PathLike, form: str = "auto") -> bool:
-    """Whether :func:`read_gold` takes a file that it can read for one in WPT's format."""
-    if form != "auto":
-        return form == "wpt"
-    with open(path, encoding="utf-8-sig") as stream:
-        return _looks_like_wpt(stream)
 
 
 def _add_wpt(line: str, found: List[Tuple[Set[Link], Set[Link]]], lengths: Optional[Lengths]) -> None:

@@ -7,7 +7,7 @@ from typing import Mapping, Optional, Sequence
 from ._fonts import families, literal
 from .alignment import PathLike
 from .curves import _colours
-from .plot import check_drawing, save
+from .plot import canvas, check_drawing, save
 
 __all__ = ["grouped_bars"]
 
@@ -40,18 +40,10 @@ def grouped_bars(
     if not groups or not series or any(len(values) != len(groups) for values in series.values()):
         raise ValueError(f"{[len(values) for values in series.values()]} values for {len(groups)} groups")
     path = check_drawing(path)
-    from matplotlib import rc_context
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     colours = [_GREY] * first_is_reference + list(_colours(len(series) - first_is_reference))
-    # svg.fonttype none keeps words searchable; hashsalt makes the same picture the same file
-    fonts = families([*groups, *series, title or ""])[0]
-    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "bars", "font.family": fonts}):
-        size = (max(3.2, _BAR * len(groups) * (len(series) + 2)), 2.8)
-        # the margins do not matter: bbox_inches cuts the picture to what is drawn
-        figure = Figure(figsize=size, facecolor="white")
-        FigureCanvasAgg(figure)
+    size = (max(3.2, _BAR * len(groups) * (len(series) + 2)), 2.8)
+    # the margins do not matter: bbox_inches cuts the picture to what is drawn
+    with canvas("bars", size, families([*groups, *series, title or ""])[0]) as figure:
         axes = figure.add_axes((0, 0, 1, 1))
         width = 0.84 / len(series)
         handles = []

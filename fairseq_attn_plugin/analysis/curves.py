@@ -29,8 +29,8 @@ from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Seq
 from fairseq_attn_plugin._writing import check_not_lost, whole_text
 from fairseq_attn_plugin.errors import OptionError
 
-from ._fonts import families
-from .plot import SUFFIXES, check_drawing, literal, save
+from ._fonts import families, literal
+from .plot import SUFFIXES, canvas, check_drawing, save
 from .records import label_and_path
 from .training_logs import AXES, Curves, PathLike, knows_epochs, read_log, read_run
 
@@ -122,20 +122,14 @@ def plot_curves(
     path = check_drawing(path)
     curves = read_runs(runs, x)
     panels = {metric: choose(curves, metric) for metric in metrics}
-    from matplotlib import rc_context
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
     colours = dict(zip(runs, _colours(len(runs))))
     columns = len(panels) if len(panels) <= 3 else math.ceil(math.sqrt(len(panels)))
     rows = math.ceil(len(panels) / columns)
     width, height = columns * _PANEL[0] + (columns - 1) * _GAP[0], rows * _PANEL[1] + (rows - 1) * _GAP[1]
-    # svg.fonttype none keeps words searchable; hashsalt makes the same picture the same file
-    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "curves", "font.family": families(runs)[0]}):
-        # the margins do not matter: bbox_inches cuts the picture to what is drawn
-        figure = Figure(figsize=(width, height), facecolor="white")
-        FigureCanvasAgg(figure)
+    # the margins do not matter: bbox_inches cuts the picture to what is drawn
+    with canvas("curves", (width, height), families(runs)[0]) as figure:
         for number, (metric, drawn) in enumerate(panels.items()):
             row, column = divmod(number, columns)
             left, bottom = column * (_PANEL[0] + _GAP[0]), height - _PANEL[1] - row * (_PANEL[1] + _GAP[1])

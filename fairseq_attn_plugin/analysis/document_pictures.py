@@ -14,7 +14,6 @@ from __future__ import annotations
 import html
 import math
 import os
-import warnings
 from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
@@ -22,7 +21,7 @@ from fairseq_attn_plugin._writing import whole_text
 from fairseq_attn_plugin.errors import OptionError
 
 from ._fonts import families, literal
-from .plot import SUFFIXES, check_drawing, save
+from .plot import SUFFIXES, canvas, check_drawing, save
 
 __all__ = ["Row", "check_picture", "draw", "draw_html", "draw_picture", "shaded"]
 
@@ -299,26 +298,20 @@ def draw_picture(documents: Sequence[Any], path: PathLike, most: int = 0) -> Non
     A word wider than the picture is shortened.
     """
     path = check_drawing(path)
-    from matplotlib import rc_context
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.collections import PolyCollection
     from matplotlib.colors import to_rgba
-    from matplotlib.figure import Figure
 
     shown = documents[: (_MOST_LINES - _TITLE_LINES) // (_TITLE_LINES + _LEAST_LINES)]
     texts = {word for document in shown for sentence in document.sentences for word in sentence}
     names = {text for document in shown for text in (document.id, document.gold or "", document.label)}
     fonts, _ = families({*texts, *names})
-    settings: Any = {"svg.fonttype": "none", "svg.hashsalt": "documents", "font.family": fonts}
     red, blue = (tuple(part / 255 for part in colour) for colour in (SENTENCE_COLOUR, WORD_COLOUR))
-    with rc_context(settings), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+    with canvas("documents", (1, 1), fonts) as figure:
         letters = _Letters(fonts)
         layouts = _layouts(shown, most, letters)
         lines = _TITLE_LINES * (len(shown) + 1) + sum(max(layout.height, 1) for layout in layouts)
         height = lines * _LINE
-        figure = Figure(figsize=(_WIDTH + 0.1, height), facecolor="white")
-        FigureCanvasAgg(figure)
+        figure.set_size_inches(_WIDTH + 0.1, height)
         axes = figure.add_axes((0, 0, 1, 1))
         axes.set_xlim(0, _WIDTH + 0.1)
         axes.set_ylim(height, 0)

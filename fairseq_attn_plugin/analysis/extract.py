@@ -51,6 +51,7 @@ __all__ = [
     "extract",
     "extract_file",
     "subwords_of",
+    "symbols_of",
 ]
 
 MANY = 0.1  # more unknown words than this share are no accident
@@ -90,7 +91,7 @@ class SplitSentences:
             )
             assert source is not None
             tokens = [
-                None if side is None else _symbols(side, dictionary)
+                None if side is None else symbols_of(side, dictionary)
                 for side, dictionary in zip((source, target), sides)
             ]
             yield Sentence(number, source, target, tokens[0] or [], tokens[1])
@@ -184,7 +185,7 @@ def _encode(dictionary: Any, tokens: List[str]) -> Tensor:
     return torch.tensor([dictionary.unk() if index in special else index for index in numbers] + [dictionary.eos()])
 
 
-def _symbols(ids: Tensor, dictionary: Any) -> List[str]:
+def symbols_of(ids: Tensor, dictionary: Any) -> List[str]:
     """Without the end of the sentence."""
     numbers = ids.tolist()
     if numbers and numbers[-1] == dictionary.eos():
@@ -327,7 +328,7 @@ def _records(
         columns = slice(width - len(one.source), None) if left_pad else slice(len(one.source))
         reference = None
         if beam:
-            target = _symbols(one.target, teacher.task.target_dictionary)
+            target = symbols_of(one.target, teacher.task.target_dictionary)
             if one.target_tokens is not None:
                 reference = unknown_in_reference(" ".join(spell(one.target_tokens, subwords)))
         else:
@@ -420,10 +421,10 @@ def extract_file(
             )
         there = False
     if there:
-        written = sum(1 for _ in open_records(path))
+        written = open_records(path).count()
         return Extracted(written, len(sentences) - written, 0, True)
     # what is there stays until all of the new is
-    writer = RecordWriter(path, header, anew=existing != "keep" and not _goes_on(path, header))
+    writer = RecordWriter(path, header, replace=existing != "keep")
     resumed = written = writer.done
     with tqdm(total=len(sentences), initial=writer.next, desc=header.name, unit=" sentences", disable=None) as bar:
         try:
@@ -437,15 +438,6 @@ def extract_file(
             writer.close()
     writer.finish()
     return Extracted(written, len(sentences) - written, resumed, False)
-
-
-def _goes_on(path: Path, header: Header) -> bool:
-    """Whether what an interrupted run left is of this extraction."""
-    try:
-        RecordWriter(path, header).close()
-    except OptionError:
-        return False
-    return True
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -465,7 +457,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--layer", type=int, metavar="L", help="of a transformer's decoder, from 1 (default: the last)")
     parser.add_argument("--subwords", choices=SUBWORDS, help="how words were split (default: seen from the vocabulary)")
     parser.add_argument("--max-tokens", type=int, default=4000, metavar="N", help="subwords in a batch (default: 4000)")
-    parser.add_argument("--overwrite", action="store_true", help="replace FILE, and what an interrupted run left of it")
+    parser.add_argument("--overwrite", action="store_true", help="replace FILE, and what another run left of it")
     text = add_text_options(parser)
     text.add_argument("--target-bpe-codes", metavar="FILE", help="of --target-text (default: --bpe-codes)")
     text.add_argument("--target-sentencepiece-model", metavar="FILE", help="(default: --sentencepiece-model)")

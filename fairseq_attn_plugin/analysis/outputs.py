@@ -20,7 +20,7 @@ from typing import Callable, Collection, Dict, Iterable, Iterator, List, Mapping
 from fairseq_attn_plugin.errors import OptionError
 
 from .alignment import BPE_MARK, PathLike
-from .records import SUFFIXES, open_records
+from .records import SUFFIXES, label_and_path, open_records
 from .subword_links import PIECE_MARK, spell
 
 __all__ = [
@@ -126,10 +126,8 @@ def unknown_in_reference(words: str) -> str:
 
 
 def split_label(spec: str) -> Tuple[Optional[str], Path]:
-    """The label, if there is one, and the path of ``[LABEL=]FILE``."""
-    label, equals, path = spec.partition("=")
-    if not equals or not label or "/" in label or Path(spec).exists():
-        return None, Path(spec)
+    """As ``records.label_and_path``, the path as such."""
+    label, path = label_and_path(spec)
     return label, Path(path)
 
 

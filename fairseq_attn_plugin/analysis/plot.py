@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import warnings
 from pathlib import Path
-from typing import Any, Collection, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Collection, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
 from fairseq_attn_plugin._writing import whole_file
 from fairseq_attn_plugin.errors import OptionError
 
-from ._fonts import families, literal
+from ._fonts import BASE, families, literal
 from .alignment import Link
 
-__all__ = ["Panel", "check_drawing", "heatmap", "heatmaps", "literal", "offset_histogram", "save"]
+__all__ = ["Panel", "canvas", "check_drawing", "heatmap", "heatmaps", "literal", "offset_histogram", "save"]
 
 SUFFIXES = (".png", ".svg", ".pdf")
 _CELL = 0.34  # inches: room for a label of 9 points
@@ -106,21 +107,12 @@ def heatmaps(
     for panel in panels:
         _check_panel(panel)
     path = check_drawing(path)
-    from matplotlib import rc_context
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     if greatest is None:
         greatest = max(1.0, *(float(panel.weights.max(initial=0.0)) for panel in panels))
     cell = _cell(panels)
     texts = [title or "", *(text for panel in panels for text in (panel.label, *panel.source, *panel.target))]
     fonts, missing = families(texts)
-    # svg.fonttype none keeps words searchable; hashsalt makes the same picture the same file
-    settings: Any = {"svg.fonttype": "none", "svg.hashsalt": "attention", "font.family": fonts}
-    with rc_context(settings), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing from")
-        figure = Figure(figsize=(1, 1), facecolor="white")  # an inch: positions are inches until all sizes are known
-        FigureCanvasAgg(figure)
+    with canvas("attention", (1, 1), fonts) as figure:  # an inch: positions are inches until all sizes are known
         boxes = []
         for panel in panels:
             axes = figure.add_axes((0, 0, cell * max(len(panel.source), 2), cell * max(len(panel.target), 1)))
@@ -267,6 +259,26 @@ def _arrange(figure: Any, boxes: Sequence[_Box], title: Optional[str], greatest:
         figure.text(0, 1 + 0.12 / height, literal(title), fontsize=11, weight="bold", va="bottom")
 
 
+@contextlib.contextmanager
+def canvas(salt: str, size: Tuple[float, float], fonts: Sequence[str] = (BASE,)) -> Iterator[Any]:
+    """A white figure to draw on and to :func:`save`, of ``size`` in inches; its settings hold within the block.
+
+    The text in an SVG stays text, the same picture with the same ``salt`` is the same file, and characters that no font
+    of ``fonts`` has are boxes, without a word from matplotlib.
+    """
+    # the object interface alone: pyplot would keep state and look for a display
+    from matplotlib import rc_context
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    settings: Any = {"svg.fonttype": "none", "svg.hashsalt": salt, "font.family": list(fonts)}
+    with rc_context(settings), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        figure = Figure(figsize=size, facecolor="white")
+        FigureCanvasAgg(figure)
+        yield figure
+
+
 def save(figure: Any, path: Path) -> None:
     """Write a figure; the file appears when it is complete. Margins are cut off: nothing is lost, whatever its length.
 
@@ -276,9 +288,7 @@ def save(figure: Any, path: Path) -> None:
     metadata = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(suffix)
     # a picture of so many points fits into memory
     resolution = min(150.0, (4e7 / np.prod(figure.get_size_inches())) ** 0.5, 6e4 / max(figure.get_size_inches()))
-    with whole_file(path, f"{path}: cannot write the picture") as partial, warnings.catch_warnings():
-        # characters that no installed font has are drawn as boxes
-        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+    with whole_file(path, f"{path}: cannot write the picture") as partial:
         figure.savefig(
             partial, format=suffix[1:], dpi=resolution, metadata=metadata, bbox_inches="tight", pad_inches=0.12
         )
@@ -307,19 +317,13 @@ def offset_histogram(
     if not offsets.size or not offsets.shape == mass.shape == first_choices.shape:
         raise ValueError(f"{offsets.shape} offsets for votes of shape {mass.shape} and {first_choices.shape}")
     path = check_drawing(path)
-    from matplotlib import rc_context
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator, PercentFormatter
 
     votes = np.maximum(mass, first_choices)
     voted = np.flatnonzero(votes >= 0.01 * votes.max())
     reach = max(window + 1, 3, np.abs(offsets[voted]).max(initial=0))
     shown = np.abs(offsets) <= reach
-    # svg.fonttype none keeps words searchable; hashsalt makes the same picture the same file
-    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "offsets", "font.family": "DejaVu Sans"}):
-        figure = Figure(figsize=(6.4, 3.4), facecolor="white")
-        FigureCanvasAgg(figure)
+    with canvas("offsets", (6.4, 3.4)) as figure:
         axes = figure.add_axes((0, 0, 1, 1))
         axes.axvspan(-window - 0.5, window + 0.5, color="#f1f3f5", label=f"window, k = {window:.2f} on average")
         axes.bar(offsets[shown], mass[shown], width=0.8, color="#74add1", label="attention")

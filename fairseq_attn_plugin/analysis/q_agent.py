@@ -67,7 +67,7 @@ from .embeddings import (
     teacher_vectors,
     vectors_of_pairs,
 )
-from .plot import SUFFIXES, check_drawing
+from .plot import SUFFIXES, canvas, check_drawing, save
 from .teacher_alignments import load_teacher
 
 __all__ = ["FORMAT", "main", "plot_rewards", "table"]
@@ -193,14 +193,7 @@ def plot_rewards(history: History, best: float, path: str) -> None:
     matplotlib.
     """
     file = check_drawing(path)
-    from matplotlib import rc_context
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    # svg.fonttype none keeps words searchable; hashsalt makes the same picture the same file
-    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "rewards", "font.family": "DejaVu Sans"}):
-        figure = Figure(figsize=(6.2, 3.4), facecolor="white")
-        FigureCanvasAgg(figure)
+    with canvas("rewards", (6.2, 3.4)) as figure:
         axes = figure.add_axes((0.1, 0.15, 0.78, 0.72))
         (reward,) = axes.plot(history.updates, history.rewards, color=_BLUE, linewidth=1.6)
         line = axes.axhline(best, color=_GREY, linewidth=1, linestyle="--")
@@ -224,11 +217,7 @@ def plot_rewards(history: History, best: float, path: str) -> None:
             frameon=False,
             fontsize=8,
         )
-        metadata = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(file.suffix.lower())
-        try:
-            figure.savefig(file, dpi=150, metadata=metadata, bbox_inches="tight", pad_inches=0.12)
-        except OSError as error:
-            raise OptionError(f"--plot {path}: cannot be written: {error.strerror or error}") from None
+        save(figure, file)
 
 
 def _check(args: argparse.Namespace) -> None:

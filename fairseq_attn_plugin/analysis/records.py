@@ -127,6 +127,17 @@ class Records:
         read = _read_npz if self.path.suffix == ".npz" else _read_jsonl
         return read(self.path, self.header)
 
+    def count(self) -> int:
+        """How many sentences there are, without their matrices; raises ``OptionError`` as iteration does."""
+        try:
+            if self.path.suffix == ".npz":
+                with zipfile.ZipFile(self.path) as archive:
+                    return len(_array(archive, "ids"))
+            with open(self.path, "rb") as stream:
+                return sum(1 for _ in stream) - 1
+        except (OSError, *_DAMAGED) as error:
+            raise OptionError(f"{self.path}: cannot be read: {error}") from None
+
     def find(self, numbers: Iterable[int]) -> Dict[int, Record]:
         """The records with these ids, {id: record}; those that the file does not have are not in it."""
         wanted = set(numbers)
@@ -173,9 +184,9 @@ def open_systems(paths: Sequence[str]) -> List[Records]:
 def label_and_path(text: str) -> Tuple[Optional[str], str]:
     """What ``FILE`` or ``LABEL=FILE`` says, None for no label; a path may have an equals sign itself."""
     label, equals, path = text.partition("=")
-    if not equals or "/" in label or Path(text).exists():
+    if not label or not equals or "/" in label or Path(text).exists():
         return None, text
-    return label or None, path
+    return label, path
 
 
 def check_labels(labels: Sequence[str]) -> None:
@@ -296,8 +307,8 @@ class RecordWriter:
     another run's sentences lie there.
     """
 
-    def __init__(self, path: PathLike, header: Header, anew: bool = False):
-        """With ``anew`` what another run left is not gone on with, but replaced."""
+    def __init__(self, path: PathLike, header: Header, replace: bool = False):
+        """With ``replace`` what another run left, or is damaged, is replaced."""
         self.path, self.header = Path(path), header
         if self.path.suffix not in SUFFIXES:
             raise OptionError(f"--out {path}: must end in {' or '.join(SUFFIXES)}")
@@ -308,7 +319,12 @@ class RecordWriter:
             self._stream = open(self.partial, "a+b")  # noqa: SIM115
             self._lock()
             self._stream.seek(0)
-            whole = 0 if anew else self._recover()
+            try:
+                whole = self._recover()
+            except OptionError:
+                if not replace:
+                    raise
+                whole = self.done = self.next = 0
             self._stream.truncate(whole)
             self._stream.seek(whole)
             if not whole:

@@ -34,7 +34,7 @@ from ._document import Document
 from ._report_sections import Corpus, Measures, Reported, System
 from ._segment import subwords_of
 from .alignment import GOLD_FORMATS, GoldAlignment, read_gold
-from .extract import SplitSentences, describe, extract_file
+from .extract import SplitSentences, describe, extract_file, symbols_of
 from .outputs import check_lengths, read_lines, unknown_in_reference
 from .records import Records, open_records
 from .subword_links import spell
@@ -259,8 +259,7 @@ def _training_words(teacher: Teacher) -> Optional[Mapping[str, int]]:
     subwords = subwords_of(dictionary)
     counts: Counts[str] = Counter()
     for number in tqdm(range(len(dataset)), desc="training words", unit=" sentences", disable=None, leave=False):
-        ids = dataset.tgt[number].tolist()
-        counts.update(spell([dictionary[index] for index in ids if index != dictionary.eos()], subwords))
+        counts.update(spell(symbols_of(dataset.tgt[number], dictionary), subwords))
     del counts["<unk>"]
     return counts or None
 

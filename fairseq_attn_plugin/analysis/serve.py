@@ -22,6 +22,7 @@ from fairseq_attn_plugin._overrides import parse_overrides
 from fairseq_attn_plugin.errors import OptionError
 
 from ._segment import add_text_options, text_options
+from .teacher_alignments import add_teacher_options
 
 __all__ = ["bind", "configure", "is_local", "run"]
 
@@ -56,7 +57,7 @@ def bind(host: str, port: int) -> socket.socket:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("data", help="folder that fairseq-preprocess wrote")
-    parser.add_argument("--path", required=True, metavar="FILE", help="checkpoint; several, with colons: their mean")
+    add_teacher_options(parser)
     parser.add_argument("--port", type=int, default=8000, help="0: any that is free (default: 8000)")
     parser.add_argument("--host", default="127.0.0.1", help="(default: 127.0.0.1, for this machine only)")
     search = parser.add_argument_group("search, as in fairseq-interactive")
@@ -69,8 +70,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     model = parser.add_argument_group("the model")
     model.add_argument("--source-lang", "-s", metavar="LANG", help="(default: the model's)")
     model.add_argument("--target-lang", "-t", metavar="LANG")
-    model.add_argument("--model-overrides", default="{}", metavar="DICT", help="as in fairseq-generate")
-    model.add_argument("--cpu", action="store_true", help="do not use a GPU")
 
 
 def _check(args: argparse.Namespace) -> None:

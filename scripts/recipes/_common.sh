@@ -330,16 +330,18 @@ segment() {
   esac
 }
 
-stage_prepare() {
-  local settings="recipe $RECIPE $SRC-$TGT $BPE_TAG cut $CUT ${PREPARE_SETTINGS:-}"
-  if [ "$LONGEST" != 0 ]; then settings+=" longest $LONGEST"; fi
+# Whether data of SETTINGS are to be prepared. If so, CORPUS is where they come from, STRICT is set for the corpus that the
+# recipe knows, and PARTIAL is empty but for FOLDERs, below a lock that finish_data takes away.
+begin_data() { # begin_data SETTINGS FOLDER...
+  local settings=$1
+  shift
   if [ -f "$WORK/data/done" ] && [ "$DRY_RUN" != 1 ]; then
     [ "$(head -n 1 "$WORK/data/done")" = "$settings" ] ||
       die "$WORK/data was prepared with other settings ('$(head -n 1 "$WORK/data/done")', now '$settings'): choose another OUT, or remove that folder"
     # without DATA any source will do: the text is here
     if [ -z "$DATA" ] || [ "$(sed -n 2p "$WORK/data/done")" = "DATA $(cd "$DATA" && pwd)" ]; then
       say "prepare: done before ($WORK/data)"
-      return
+      return 1
     fi
     die "$WORK/data was prepared from '$(sed -n 2p "$WORK/data/done")', not from DATA=$DATA: choose another OUT, or remove that folder"
   fi
@@ -347,24 +349,37 @@ stage_prepare() {
   STRICT=1
   CORPUS=$OUT/raw
   if [ -n "$DATA" ]; then
-    CORPUS=$(cd "$DATA" && pwd)
+    CORPUS=$(cd "$DATA" && pwd) || exit 1
     STRICT=
   fi
-  if [ "$DRY_RUN" != 1 ]; then
-    mkdir -p "$OUT/raw" "$WORK"
-    if command -v flock >/dev/null; then
-      # another training of the same grid may be preparing the same folder
-      exec 9>"$WORK/prepare.lock"
-      flock 9
-      if [ -f "$WORK/data/done" ]; then
-        flock -u 9
-        stage_prepare
-        return
-      fi
+  if [ "$DRY_RUN" = 1 ]; then return 0; fi
+  mkdir -p "$OUT/raw" "$WORK" || exit 1
+  if command -v flock >/dev/null; then
+    # another training of the same grid may be preparing the same folder
+    exec 9>"$WORK/prepare.lock"
+    flock 9
+    if [ -f "$WORK/data/done" ]; then
+      flock -u 9
+      begin_data "$settings" "$@"
+      return
     fi
-    rm -rf "$PARTIAL"
-    mkdir -p "$PARTIAL/text" "$PARTIAL/segmented"
   fi
+  rm -rf "$PARTIAL"
+  mkdir -p "${@/#/$PARTIAL/}" || exit 1
+}
+
+# What was prepared in PARTIAL becomes the data.
+finish_data() { # finish_data SETTINGS
+  printf '%s\nDATA %s\n' "$1" "${DATA:+$CORPUS}" >"$PARTIAL/done"
+  rm -rf "$WORK/data"
+  mv "$PARTIAL" "$WORK/data"
+  if command -v flock >/dev/null; then flock -u 9; fi
+}
+
+stage_prepare() {
+  local settings="recipe $RECIPE $SRC-$TGT $BPE_TAG cut $CUT ${PREPARE_SETTINGS:-}"
+  if [ "$LONGEST" != 0 ]; then settings+=" longest $LONGEST"; fi
+  if ! begin_data "$settings" text segmented; then return; fi
   say "prepare: $SRC-$TGT, BPE=$BPE, from $CORPUS"
   read_corpus
   segment
@@ -380,10 +395,7 @@ stage_prepare() {
     --validpref "$PARTIAL/segmented/valid" --testpref "$PARTIAL/segmented/test" --destdir "$PARTIAL/bin" \
     --workers "$JOBS" "${PREPROCESS[@]}"
   if [ "$DRY_RUN" = 1 ]; then return; fi
-  printf '%s\nDATA %s\n' "$settings" "${DATA:+$CORPUS}" >"$PARTIAL/done"
-  rm -rf "$WORK/data"
-  mv "$PARTIAL" "$WORK/data"
-  if command -v flock >/dev/null; then flock -u 9; fi
+  finish_data "$settings"
   say "prepare: $(grep -c '' "$WORK/data/bin/dict.$SRC.txt") $SRC and $(grep -c '' "$WORK/data/bin/dict.$TGT.txt") $TGT types in $WORK/data"
 }
 

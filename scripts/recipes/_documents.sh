@@ -58,36 +58,7 @@ stage_prepare() {
 
 prepare_part() {
   local side settings="recipe $RECIPE $PART threshold $THRESHOLD"
-  if [ -f "$WORK/data/done" ] && [ "$DRY_RUN" != 1 ]; then
-    [ "$(head -n 1 "$WORK/data/done")" = "$settings" ] ||
-      die "$WORK/data was prepared with other settings ('$(head -n 1 "$WORK/data/done")', now '$settings'): choose another OUT, or remove that folder"
-    if [ -z "$DATA" ] || [ "$(sed -n 2p "$WORK/data/done")" = "DATA $(cd "$DATA" && pwd)" ]; then
-      say "prepare: done before ($WORK/data)"
-      return
-    fi
-    die "$WORK/data was prepared from '$(sed -n 2p "$WORK/data/done")', not from DATA=$DATA: choose another OUT, or remove that folder"
-  fi
-  PARTIAL=$WORK/data.partial
-  STRICT=1
-  CORPUS=$OUT/raw
-  if [ -n "$DATA" ]; then
-    CORPUS=$(cd "$DATA" && pwd)
-    STRICT=
-  fi
-  if [ "$DRY_RUN" != 1 ]; then
-    mkdir -p "$OUT/raw" "$WORK"
-    if command -v flock >/dev/null; then
-      exec 9>"$WORK/prepare.lock"
-      flock 9
-      if [ -f "$WORK/data/done" ]; then
-        flock -u 9
-        prepare_part
-        return
-      fi
-    fi
-    rm -rf "$PARTIAL"
-    mkdir -p "$PARTIAL/text" "$PARTIAL/bin"
-  fi
+  if ! begin_data "$settings" text bin; then return; fi
   say "prepare: $PART, from $CORPUS"
   read_part "$PART"
   for side in input0 label; do
@@ -96,10 +67,7 @@ prepare_part() {
       --workers "$JOBS" --thresholdsrc "$([ $side = label ] && echo 1 || echo "$THRESHOLD")"
   done
   if [ "$DRY_RUN" = 1 ]; then return; fi
-  printf '%s\nDATA %s\n' "$settings" "${DATA:+$CORPUS}" >"$PARTIAL/done"
-  rm -rf "$WORK/data"
-  mv "$PARTIAL" "$WORK/data"
-  if command -v flock >/dev/null; then flock -u 9; fi
+  finish_data "$settings"
   say "prepare: $(grep -c '' "$WORK/data/bin/input0/dict.txt") types in $WORK/data"
 }
 
