@@ -4,7 +4,6 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 import xml.etree.ElementTree as ElementTree
 
 import numpy as np
@@ -296,14 +295,7 @@ def test_wrong_options(options, message):
 
 def test_a_mistake_is_one_line_without_a_trace(tiny_data, tmp_path):
     done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "fairseq_attn_plugin.analysis.voting.election",
-            tiny_data,
-            "--path",
-            tmp_path / "none.pt",
-        ],
+        ["attn-analysis", "election", tiny_data, "--path", tmp_path / "none.pt"],
         cwd=REPO,
         capture_output=True,
         text=True,
