@@ -18,8 +18,8 @@ from torch import Tensor, nn
 
 from .._options import option
 from ..errors import OptionError
-from ._decoder import LSTMDecoder
-from ._encoder import LSTMEncoder
+from ..modules.decoder import LSTMDecoder
+from ..modules.encoder import LSTMEncoder
 from .attn_lstm import PAPER_SIZES, SMALL_SIZES, AttnLSTMConfig, AttnLSTMModel, _boolean, register_architecture
 
 __all__ = ["AgreementLSTMConfig", "AgreementLSTMModel", "BothDirections", "ReverseBatch", "reverse_batch"]

@@ -19,9 +19,9 @@ from torch import Tensor, nn
 from .. import attention as attentions
 from .._options import need, option
 from ..errors import OptionError
-from ._decoder import LSTMDecoder
-from ._encoder import LSTMEncoder, uniform_
-from ._teacher import take_parameters
+from ..modules.decoder import LSTMDecoder
+from ..modules.encoder import LSTMEncoder, uniform_
+from ..modules.teacher import take_parameters
 
 __all__ = ["AttnLSTMConfig", "AttnLSTMModel", "register_architecture"]
 

@@ -28,9 +28,9 @@ from fairseq_attn_plugin.text.word_vectors import read_word_vectors
 from .. import attention as attentions
 from .._options import need, option
 from ..errors import OptionError
-from ._documents import AttentionPooling, MeanPooling, layout_of
-from ._encoder import uniform_
-from ._ragged import RNNS, BlockRNN, RaggedEncoder
+from ..modules.document_pooling import AttentionPooling, MeanPooling, layout_of
+from ..modules.encoder import uniform_
+from ..modules.ragged import RNNS, BlockRNN, RaggedEncoder
 from .attn_lstm import register_architecture
 
 logger = logging.getLogger(__name__)

@@ -16,9 +16,9 @@ from .._options import option
 from ..attention import Attention
 from ..attention.normalizers import log_softmax
 from ..errors import OptionError
+from ..modules.encoder import LSTMEncoder, uniform_
+from ..modules.latent_decoder import LatentAlignments, LatentDecoder
 from ..ops.mixture_nll import log_likelihoods
-from ._encoder import LSTMEncoder, uniform_
-from ._latent_decoder import LatentAlignments, LatentDecoder
 from .attn_lstm import (
     SMALL_SIZES,
     AttnLSTMConfig,
