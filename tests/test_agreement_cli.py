@@ -8,7 +8,7 @@ import torch
 from test_distributed import LAST, MIDDLE, assert_equal_parameters, command, train_on_two
 from test_end_to_end import SIZES, TRAINING, generate
 
-from fairseq_attn_plugin import _compat
+from fairseq_attn_plugin.patches import loading
 
 from cli import REPO, USER_DIR, run_cli
 
@@ -138,7 +138,7 @@ def test_exported_direction_translates_alike(exported, trained, translations, ti
 
 
 def test_exported_checkpoint_is_an_ordinary_one(exported, trained, tiny_data):
-    _compat.allow_checkpoint_types()
+    loading.allow_checkpoint_types()
     state = torch.load(exported)
     model, task = state["cfg"]["model"], state["cfg"]["task"]
     assert model["_name"] == "attn_lstm" and model["encoder_bidirectional"] and model["decoder_hidden_size"] == 64

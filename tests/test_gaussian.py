@@ -14,9 +14,9 @@ from fairseq.models import MODEL_DATACLASS_REGISTRY
 from models_for_tests import SIZES, build, dictionary, fake_task, pad_batch
 from omegaconf import OmegaConf
 
-from fairseq_attn_plugin._checkpoint_files import OPTIONS, leave_out
 from fairseq_attn_plugin.attention import build_attention
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.patches.checkpoint_files import OPTIONS, leave_out
 from fairseq_attn_plugin.text.vocabulary import describe_vocabulary
 
 import oracles

@@ -6,10 +6,10 @@ import subprocess
 
 import pytest
 
-from fairseq_attn_plugin._replace_unk import positions_of, replace_unknown
 from fairseq_attn_plugin.analysis import cli
 from fairseq_attn_plugin.analysis.outputs.replacement import Count, replace_lines
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.text.unknown_words import positions_of, replace_unknown
 
 from cli import TINY, USER_DIR, prepare, run_cli
 

@@ -7,7 +7,7 @@ from typing import Callable
 import pytest
 import torch
 
-from fairseq_attn_plugin import _compat
+from fairseq_attn_plugin.patches import loading
 
 from cli import TINY, USER_DIR, run_cli
 
@@ -36,7 +36,7 @@ def generate(data: Path, *options: object) -> str:
 
 
 def model_of(checkpoint: Path) -> "dict[str, torch.Tensor]":
-    _compat.allow_checkpoint_types()
+    loading.allow_checkpoint_types()
     return torch.load(checkpoint)["model"]
 
 
@@ -101,10 +101,10 @@ def test_interactive_validate_and_finetune(folders: Callable[[str], Path], tiny_
     assert all(torch.equal(first[name], second[name]) for name in first)
 
 
-@pytest.mark.skipif(not _compat.reads_weights_only(), reason="this torch reads any pickle")
+@pytest.mark.skipif(not loading.reads_weights_only(), reason="this torch reads any pickle")
 def test_the_plugin_is_what_makes_it_work(folders: Callable[[str], Path], tiny_data: Path) -> None:
     command = ["fairseq-generate", tiny_data, "--path", folders("lstm") / "checkpoint3.pt"]
     done = run_cli(*command, check=False)
     assert done.returncode != 0 and "argparse.Namespace" in done.stderr, (
-        "stock fairseq reads its own checkpoints: _compat.allow_checkpoint_types may go"
+        "stock fairseq reads its own checkpoints: loading.allow_checkpoint_types may go"
     )

@@ -9,9 +9,9 @@ from typing import Any, List
 import pytest
 import torch
 
-from fairseq_attn_plugin import _compat
-from fairseq_attn_plugin._explain import explain
 from fairseq_attn_plugin.errors import OptionError, install_hook, one_line
+from fairseq_attn_plugin.patches import loading
+from fairseq_attn_plugin.patches.explained_errors import explain
 
 from cli import TINY, USER_DIR, run_cli
 
@@ -164,7 +164,7 @@ def test_unreadable_checkpoints(tmp_path: Path) -> None:
     assert line is not None and "is a folder" in line and "whole.pt" in line
 
 
-@pytest.mark.skipif(not _compat.reads_weights_only(), reason="this torch reads any pickle")
+@pytest.mark.skipif(not loading.reads_weights_only(), reason="this torch reads any pickle")
 def test_refused_checkpoint_names_file_and_global(tmp_path: Path) -> None:
     torch.save({"model": {}, "extra": Executes("touch %s" % (tmp_path / "executed"))}, tmp_path / "evil.pt")
     line = one_line(load(tmp_path / "evil.pt"))
@@ -213,7 +213,7 @@ def folder(tiny_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     command = ["fairseq-train", tiny_data, "--user-dir", USER_DIR, *TINY["lstm"], "--optimizer", "sgd"]
     command += ["--lr", 0.1, "--max-tokens", 500, "--max-update", 1, "--save-dir", folder]
     run_cli(*command, "--no-epoch-checkpoints", "--disable-validation")
-    _compat.allow_checkpoint_types()
+    loading.allow_checkpoint_types()
     state = torch.load(folder / "checkpoint_last.pt")
     state["extra_state"]["smuggled"] = Executes("touch %s" % (folder / "executed"))
     torch.save(state, folder / "evil.pt")

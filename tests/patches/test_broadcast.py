@@ -8,7 +8,7 @@ from typing import Callable, List
 import pytest
 import torch
 
-from fairseq_attn_plugin import _compat
+from fairseq_attn_plugin.patches import loading
 
 from cli import TINY, USER_DIR, run_cli, start_cli
 
@@ -45,7 +45,7 @@ def train_on_two(command: List[object]) -> List[str]:
 
 
 def parameters(checkpoint: Path) -> "dict[str, torch.Tensor]":
-    _compat.allow_checkpoint_types()
+    loading.allow_checkpoint_types()
     return {name: value.float() for name, value in torch.load(checkpoint)["model"].items()}
 
 

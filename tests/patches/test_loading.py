@@ -17,7 +17,7 @@ from fairseq_attn_plugin import _compat, _safe_arrays
 
 from cli import REPO, USER_DIR
 
-pytestmark = pytest.mark.skipif(not _compat.reads_weights_only(), reason="this torch reads any pickle")
+pytestmark = pytest.mark.skipif(not loading.reads_weights_only(), reason="this torch reads any pickle")
 
 
 @pytest.fixture(autouse=True)
@@ -143,7 +143,7 @@ def test_old_torch_is_left_alone(release: str, expected: bool, monkeypatch: pyte
     monkeypatch.setattr(torch, "__version__", release)
     monkeypatch.delattr(torch.serialization, "add_safe_globals")
     monkeypatch.setattr(distributed_utils, "_broadcast_object_slow", stock)
-    assert _compat.reads_weights_only() is expected
+    assert loading.reads_weights_only() is expected
     _compat.install()
     assert distributed_utils._broadcast_object_slow is stock
 
@@ -151,7 +151,7 @@ def test_old_torch_is_left_alone(release: str, expected: bool, monkeypatch: pyte
 @pytest.mark.parametrize("release", ["2.6.0a0+git123", "2.13.0+cpu", "3.0"])
 def test_new_torch_is_recognised(release: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "__version__", release)
-    assert _compat.reads_weights_only()
+    assert loading.reads_weights_only()
 
 
 def python(code: str, **environment: str) -> "subprocess.CompletedProcess[str]":
