@@ -29,9 +29,9 @@ from fairseq.dataclass import FairseqDataclass
 from omegaconf import II
 from torch import Tensor
 
-from .._options import need, option
 from ..errors import OptionError
 from ..models._latent_decoder import LatentAlignments
+from ..options import need, option
 from ._logging import log_sums
 from ._objectives import (
     BASELINES,
