@@ -18,7 +18,7 @@ from test_end_to_end import SIZES, TRAINING
 from test_latent_cli import LATENT
 from test_objectives import EXACT
 
-from fairseq_attn_plugin.criterions._objectives import OBJECTIVES
+from fairseq_attn_plugin.criterions.objectives import OBJECTIVES
 from fairseq_attn_plugin.ops import deferred, mixture_nll, pair_pooling
 from fairseq_attn_plugin.ops.chain_crf import METHODS, chain_log_odds
 from fairseq_attn_plugin.ops.lstm_cell import lstm_cell

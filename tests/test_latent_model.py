@@ -8,7 +8,7 @@ from fairseq.criterions import CRITERION_DATACLASS_REGISTRY, build_criterion
 from models_for_tests import build, dictionary, fake_task, pad_batch
 from omegaconf import OmegaConf
 
-from fairseq_attn_plugin.criterions._objectives import (
+from fairseq_attn_plugin.criterions.objectives import (
     NEEDS_POSTERIOR,
     OBJECTIVES,
     Batch,

@@ -10,7 +10,7 @@ from omegaconf import OmegaConf
 from fairseq_attn_plugin._overrides import check, take_lexicon
 from fairseq_attn_plugin.attention import names
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.models._lexicon import LexiconBias
+from fairseq_attn_plugin.modules.lexicon_bias import LexiconBias
 
 import oracles
 from cli import TINY, USER_DIR, run_cli

@@ -45,8 +45,8 @@ from torch import Tensor
 
 from ..errors import OptionError
 from ..options import need, option
-from ._logging import total
-from ._updates import Updates, call_before
+from .logged_sums import total
+from .updates import Updates, call_before
 
 __all__ = ["Alignment", "GuidedAlignmentConfig", "GuidedAlignmentCriterion", "alignment_terms", "links_matrix"]
 

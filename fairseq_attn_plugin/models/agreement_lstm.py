@@ -15,9 +15,9 @@ from fairseq.models import BaseFairseqModel
 from torch import Tensor, nn
 
 from ..errors import OptionError
+from ..modules.decoder import LSTMDecoder
+from ..modules.encoder import LSTMEncoder
 from ..options import file_options, option, parse_boolean
-from ._decoder import LSTMDecoder
-from ._encoder import LSTMEncoder
 from .architectures import PAPER_SIZES, SMALL_SIZES, register_architecture
 from .attn_lstm import AttnLSTMModel
 from .configuration import AttnLSTMConfig

@@ -15,14 +15,14 @@ from torch import Tensor
 
 from .. import attention as attentions
 from ..errors import OptionError
+from ..modules.decoder import LSTMDecoder
+from ..modules.embeddings import translation_embedding
+from ..modules.encoder import LSTMEncoder
+from ..modules.teacher import take_parameters
 from ..options import or_default, parse_boolean, parse_integers
-from ._decoder import LSTMDecoder
-from ._encoder import LSTMEncoder
-from ._teacher import take_parameters
 from .architectures import PAPER_SIZES, SMALL_SIZES, STRUCTURED_SIZES, register_architecture
 from .checks import check_options
 from .configuration import AttnLSTMConfig
-from .embeddings import translation_embedding
 
 __all__ = ["AttnLSTMConfig", "AttnLSTMModel", "register_architecture"]
 

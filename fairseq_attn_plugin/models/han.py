@@ -22,11 +22,11 @@ from torch import Tensor, nn
 from .. import attention as attentions
 from ..documents import class_names
 from ..errors import OptionError
-from ._documents import AttentionPooling, MeanPooling, layout_of
-from ._encoder import uniform_
-from ._ragged import BlockRNN, RaggedEncoder
+from ..modules.document_pooling import AttentionPooling, MeanPooling, layout_of
+from ..modules.embeddings import classifier_embedding
+from ..modules.encoder import uniform_
+from ..modules.ragged import BlockRNN, RaggedEncoder
 from .architectures import register_architecture
-from .embeddings import classifier_embedding
 from .han_configuration import HANConfig, check_options
 
 __all__ = ["HANConfig", "HANModel"]

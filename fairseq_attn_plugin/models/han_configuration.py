@@ -6,8 +6,8 @@ from typing import Any, List, Optional
 from fairseq.dataclass import FairseqDataclass
 
 from .. import attention as attentions
+from ..modules.ragged import RNNS
 from ..options import need, option
-from ._ragged import RNNS
 from .attention_options import offers_attention_options
 
 __all__ = ["HANConfig", "check_options"]

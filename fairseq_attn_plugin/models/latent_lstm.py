@@ -13,11 +13,11 @@ from torch import Tensor, nn
 from ..attention import Attention
 from ..attention.normalizers import log_softmax
 from ..errors import OptionError
+from ..modules.alignment_posterior import AlignmentPosterior
+from ..modules.encoder import LSTMEncoder
+from ..modules.latent_decoder import LatentAlignments, LatentDecoder
 from ..ops.mixture_nll import log_likelihoods
 from ..options import or_default, parse_boolean
-from ._encoder import LSTMEncoder
-from ._latent_decoder import LatentAlignments, LatentDecoder
-from .alignment_posterior import AlignmentPosterior
 from .architectures import SMALL_SIZES, register_architecture
 from .attn_lstm import AttnLSTMModel
 from .latent_configuration import LatentLSTMConfig, check_latent_options

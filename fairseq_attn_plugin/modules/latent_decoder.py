@@ -23,8 +23,8 @@ from ..attention import Penalty
 from ..attention.normalizers import LOG_ZERO
 from ..errors import OptionError
 from ..ops.mixture_nll import Alignments, mixture_log_probs
-from ._decoder import LSTMDecoder
-from ._encoder import EncoderOut, uniform_
+from .decoder import LSTMDecoder
+from .encoder import EncoderOut, uniform_
 
 logger = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from ._encoder import LSTMEncoder, uniform_
+from .encoder import LSTMEncoder, uniform_
 
 __all__ = ["AlignmentPosterior"]
 

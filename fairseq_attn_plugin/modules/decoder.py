@@ -6,7 +6,7 @@ One step, with top state s_t, context c_t of the attention and attentional outpu
     o_t = tanh(W_o [c_t; s_t]),                   logits_t = W_v o_t
 
 ``feed`` is o (``--input-feeding output``), c (``context``) or absent (``none``). A lexicon adds to the logits what
-:mod:`fairseq_attn_plugin.models._lexicon` says. What does not depend on the recurrence
+:mod:`fairseq_attn_plugin.modules.lexicon_bias` says. What does not depend on the recurrence
 is outside the loop over time: the embeddings' share of the first layer's gates, the vocabulary projection, with
 ``context`` also o, and with ``none`` everything (one LSTM call, one attention call, no loop).
 """
@@ -25,8 +25,8 @@ from ..attention import Attention, AttentionOutput, Penalty, index_rows, map_ten
 from ..ops.deferred import linear, share
 from ..ops.lstm_cell import lstm_cell
 from ..ops.tanh import tanh
-from ._encoder import EncoderOut, uniform_
-from ._lexicon import LexiconBias
+from .encoder import EncoderOut, uniform_
+from .lexicon_bias import LexiconBias
 
 __all__ = ["Decoded", "DecoderState", "LSTMDecoder"]
 

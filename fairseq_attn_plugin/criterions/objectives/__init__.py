@@ -33,9 +33,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..attention.normalizers import LOG_ZERO
-from ..models._latent_decoder import LatentAlignments, top_positions
-from ..ops.mixture_nll import NLL, Alignments, expected_nll, log_likelihoods, mixture_nll
+from ...attention.normalizers import LOG_ZERO
+from ...modules.latent_decoder import LatentAlignments, top_positions
+from ...ops.mixture_nll import NLL, Alignments, expected_nll, log_likelihoods, mixture_nll
 
 __all__ = [
     "BASELINES",
