@@ -247,7 +247,7 @@ def recommended(**changes):
     ("content", "message"),
     [
         (None, "no such file; attn-analysis election writes one"),
-        ("rho: 1", "is no JSON"),
+        ("rho: 1", "is not JSON"),
         ("[1, 2]", "is of the format None, must be 'fairseq_attn_plugin election 1'"),
         (words(), "is of the format 'fairseq_attn_plugin words 1'"),
         (election(**other_vocabulary("source")), "another source vocabulary (11 symbols; the data have 24)"),
@@ -278,7 +278,7 @@ def test_wrong_elections(content, message, tmp_path):
     ("content", "message"),
     [
         (None, "no such file; attn-analysis q-agent writes one"),
-        ("{", "is no JSON"),
+        ("{", "is not JSON"),
         (election(), "is of the format 'fairseq_attn_plugin election 1', must be 'fairseq_attn_plugin words 1'"),
         (words(**other_vocabulary("source")), "another source vocabulary"),
         (words(**other_vocabulary("target")), "another target vocabulary"),

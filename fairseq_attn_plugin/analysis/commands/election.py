@@ -36,7 +36,7 @@ from fairseq_attn_plugin.analysis.voting.ballots import (
     Tally,
 )
 from fairseq_attn_plugin.analysis.voting.election import _report, describe, hold_election, length_ratio
-from fairseq_attn_plugin.attention._windows import RULES
+from fairseq_attn_plugin.attention.windows import RULES
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.patches.overrides import parse_overrides
 from fairseq_attn_plugin.writing import whole_text

@@ -26,7 +26,7 @@ def read_json(
         source_dictionary, target_dictionary: the task's
 
     Raises:
-        OptionError: no such file, no JSON, another format or vocabulary
+        OptionError: no such file, not JSON, another format or vocabulary
     """
     try:
         with open(path, encoding="utf-8") as stream:
@@ -36,7 +36,7 @@ def read_json(
     except OSError as error:
         raise OptionError(f"{option} {path}: cannot be read: {error.strerror or error}") from None
     except (ValueError, RecursionError) as error:
-        raise OptionError(f"{option} {path}: is no JSON ({error}); {maker} writes such files") from None
+        raise OptionError(f"{option} {path}: is not JSON ({error}); {maker} writes such files") from None
     found = content.get("format") if isinstance(content, dict) else None
     if found != kind:
         raise OptionError(f"{option} {path}: is of the format {found!r}, must be {kind!r}, as {maker} writes it")
@@ -49,7 +49,7 @@ def number(option: str, path: str, content: Dict[str, Any], *keys: str) -> float
     """A finite number of a file, ``content[keys[0]][keys[1]]...``.
 
     Raises:
-        OptionError: it is missing or no number
+        OptionError: it is missing or not a number
     """
     value: Any = content
     for key in keys:
