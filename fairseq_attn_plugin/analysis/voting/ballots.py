@@ -40,6 +40,7 @@ from typing import Dict, List, NamedTuple, Optional, Sequence
 import torch
 from torch import Tensor
 
+from fairseq_attn_plugin.attention.windows import HALF, window, windows
 from fairseq_attn_plugin.errors import OptionError
 
 __all__ = [
