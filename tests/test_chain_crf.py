@@ -12,7 +12,7 @@ from cli import REPO
 
 sys.path.insert(0, str(REPO / "scripts"))
 
-from _bench_chain import loop, torch_struct
+from benchmark.chain import loop, torch_struct
 
 METHODS = ("recursion", "scan")
 methods = pytest.mark.parametrize("method", METHODS)

@@ -21,7 +21,7 @@ import torch
 from fairseq_attn_plugin.errors import OptionError
 
 Tick = Callable[[str], Any]
-USER_DIR = Path(__file__).resolve().parent.parent / "fairseq_attn_plugin"
+USER_DIR = Path(__file__).resolve().parents[2] / "fairseq_attn_plugin"
 SYSTEMS = ("attn-analysis extract", "fairseq-generate")
 WORDS = 10, 25  # of a sentence
 

@@ -12,12 +12,12 @@ from typing import Any, Callable, Mapping, Optional
 from unittest.mock import patch
 
 import torch
-from _bench_sections import Tick, compare, decode, train_step
-from _bench_systems import MemoryTask, Sizes, Spec, System, make_batch
 from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
 from omegaconf import OmegaConf
 from torch import Tensor
 
+from benchmark.sections import Tick, compare, decode, train_step
+from benchmark.systems import MemoryTask, Sizes, Spec, System, make_batch
 from fairseq_attn_plugin.criterions import objectives
 from fairseq_attn_plugin.criterions.latent_alignment import LatentAlignmentCriterion
 from fairseq_attn_plugin.ops.mixture_nll import NLL, Alignments

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any, Callable
 
 import torch
-from _bench_measure import Clock, Sample, interleave, round_ratios, summary
-from _bench_sections import Tick, decode
-from _bench_systems import MemoryTask, Sizes, Spec, System, as_batch
 
+from benchmark.measure import Clock, Sample, interleave, round_ratios, summary
+from benchmark.sections import Tick, decode
+from benchmark.systems import MemoryTask, Sizes, Spec, System, as_batch
 from fairseq_attn_plugin.text.vocabulary import describe_vocabulary
 
 TEACHER = "lstm_soft:attention_score=additive"

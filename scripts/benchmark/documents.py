@@ -14,14 +14,15 @@ from typing import Any, Mapping
 
 import torch
 import torch.nn.functional as F
-from _bench_measure import Clock, Sample
-from _bench_sections import Tick, compare
 from fairseq import models
 from fairseq.data import Dictionary
 from fairseq.models import MODEL_DATACLASS_REGISTRY
 from omegaconf import OmegaConf
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from benchmark.measure import Clock, Sample
+from benchmark.sections import Tick, compare
 
 OURS, PADDED, PACKED = "han", "padded", "packed"
 BASELINES = (PADDED, PACKED)

@@ -6,9 +6,9 @@ import warnings
 from typing import Any, Callable, Dict, Mapping
 
 import torch
-from _bench_measure import Clock, Sample, interleave, round_ratios, summary
 from torch import Tensor
 
+from benchmark.measure import Clock, Sample, interleave, round_ratios, summary
 from fairseq_attn_plugin.ops.chain_crf import chain_log_odds
 
 Tick = Callable[[str], Any]

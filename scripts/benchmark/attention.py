@@ -6,9 +6,9 @@ import math
 from typing import Any, Callable, Iterable, Mapping, Optional, Sequence
 
 import torch
-from _bench_measure import Clock, Sample, growth_exponent, interleave, peak_memory, round_ratios, summary
-from _bench_systems import Spec
 
+from benchmark.measure import Clock, Sample, growth_exponent, interleave, peak_memory, round_ratios, summary
+from benchmark.systems import Spec
 from fairseq_attn_plugin.attention import build_attention
 
 Tick = Callable[[str], Any]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, Callable, Mapping, Sequence
 
 import torch
-from _bench_measure import Clock, Sample, interleave, peak_memory, round_ratios, summary
-from _bench_systems import System, make_batch
+
+from benchmark.measure import Clock, Sample, interleave, peak_memory, round_ratios, summary
+from benchmark.systems import System, make_batch
 
 Tick = Callable[[str], Any]
 PHASES = ("forward", "backward", "update")
