@@ -22,7 +22,8 @@ from torch import Tensor, nn
 from ..attention import Penalty
 from ..attention.normalizers import LOG_ZERO
 from ..errors import OptionError
-from ..ops.mixture_nll import Alignments, mixture_log_probs
+from ..ops.alignment_blocks import Alignments
+from ..ops.mixture_log_probs import mixture_log_probs
 from .beam import SourceMemory
 from .decoder import LSTMDecoder
 from .encoder import EncoderOut, uniform_
