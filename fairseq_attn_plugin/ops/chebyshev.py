@@ -1,8 +1,8 @@
 """Chebyshev nodes on [-1, 1], and the Lagrange basis that interpolates between them.
 
-A function f that is smooth on [-1, 1] is close to sum_m f(x_m) l_m(x), where l_m is the polynomial that is 1 at node x_m
-and 0 at the others. In Chebyshev polynomials T_p, l_m(x) = sum_p C[m, p] T_p(x) with the matrix C of the discrete cosine
-transform (Trefethen 2013, "Approximation Theory and Approximation Practice", chapters 3 and 4).
+A function f that is smooth on [-1, 1] is close to sum_m f(x_m) l_m(x), where l_m is the polynomial that is 1 at node
+x_m and 0 at the others. In Chebyshev polynomials T_p, l_m(x) = sum_p C[m, p] T_p(x), with C the matrix of the discrete
+cosine transform (Trefethen 2013, "Approximation Theory and Approximation Practice", chapters 3 and 4).
 """
 
 from __future__ import annotations
