@@ -1,7 +1,7 @@
 """Runs fairseq's console scripts inside the test process: the same arguments and output, without seconds of imports.
 
-Tests of what only a process can show (the exit status, the hook of uncaught exceptions, that the plugin is imported in time)
-use ``cli.run_cli``.
+Tests of what only a process can show (the exit status, the hook of uncaught exceptions, that the plugin is imported in
+time) use ``cli.run_cli``.
 """
 
 import contextlib
@@ -29,8 +29,7 @@ class Output(NamedTuple):
 def run_tool(*args: object, stdin: str = "", fails: bool = False) -> Output:
     """Run ``args[0]`` (such as ``fairseq-train``) with the other arguments.
 
-    A mistake that is not explained in one line raises its exception, and so does an explained one unless ``fails``. With
-    ``fails`` the tool has to fail.
+    With ``fails`` the tool has to fail with a mistake that is explained in one line. Every other exception is raised.
     """
     tool, *options = (str(arg) for arg in args)
     module = tool.replace("fairseq-", "")

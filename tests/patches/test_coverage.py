@@ -11,6 +11,7 @@ from fairseq.hub_utils import GeneratorHubInterface
 from fairseq.sequence_generator import SequenceGenerator
 from fairseq.tasks.fairseq_task import FairseqTask
 from fairseq.tasks.translation import TranslationTask
+from in_process import run_tool
 from models_for_tests import build, dictionary, fake_task, pad_batch
 from omegaconf import open_dict
 
@@ -20,7 +21,6 @@ from fairseq_attn_plugin.patches.coverage import FLOOR, rank
 from fairseq_attn_plugin.patches.wrapping import wrapped_by
 
 from cli import TINY, USER_DIR, run_cli
-from in_process import run_tool
 
 TRAINING = [*TINY["lstm_soft"], "--optimizer", "adam", "--lr", 0.01, "--clip-norm", 1, "--batch-size", 20]
 TRAINING += ["--dropout", 0, "--seed", 1, "--cpu", "--num-workers", 0, "--no-epoch-checkpoints", "--no-progress-bar"]

@@ -8,15 +8,15 @@ from typing import Any, List
 
 import pytest
 import torch
+from in_process import run_tool
 
 from fairseq_attn_plugin import errors
 from fairseq_attn_plugin.errors import OptionError, install_hook, one_line
 from fairseq_attn_plugin.patches import loading
-from fairseq_attn_plugin.patches.explaining import explained
 from fairseq_attn_plugin.patches.explained_errors import explain
+from fairseq_attn_plugin.patches.explaining import explained
 
 from cli import TINY, USER_DIR, run_cli
-from in_process import run_tool
 
 
 class Executes:

@@ -4,6 +4,7 @@ import re
 
 import pytest
 import torch
+from in_process import run_tool
 from models_for_tests import build, fake_task, pad_batch
 
 from fairseq_attn_plugin.attention import build_attention
@@ -12,7 +13,6 @@ from fairseq_attn_plugin.patches.wrapping import wrapped_by
 
 import oracles
 from cli import TINY, USER_DIR
-from in_process import run_tool
 
 DIM = 5
 LENGTHS = (6, 1, 4, 2)

@@ -6,11 +6,11 @@ from typing import Callable
 
 import pytest
 import torch
+from in_process import run_tool
 
 from fairseq_attn_plugin.patches import loading
 
 from cli import TINY, USER_DIR, run_cli
-from in_process import run_tool
 
 STEPS_AN_EPOCH = 2
 # the task's own BLEU keeps numpy arrays among the meters of a checkpoint
