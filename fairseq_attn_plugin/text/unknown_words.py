@@ -83,9 +83,7 @@ def replace_unknown(
 class _Found(NamedTuple):
     text: str
     from_lexicon: bool
-    word: Optional[Tuple[int, int]] = (
-        None  # the pieces of the source that it stands for, if these are a whole split word
-    )
+    word: Optional[Tuple[int, int]] = None  # if it stands for a whole split word of the source: the pieces of this word
 
 
 def _find(
