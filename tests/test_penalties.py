@@ -4,8 +4,8 @@ import re
 
 import pytest
 import torch
+from attention_cases import DIM, attend, batch_of, draw_queries, make
 from models_for_tests import build, fake_task, pad_batch
-from test_attention_contract import DIM, attend, make, queries, sources
 from test_end_to_end import SIZES, TRAINING
 
 from fairseq_attn_plugin import _penalties
@@ -18,8 +18,8 @@ from cli import USER_DIR, run_cli
 @pytest.mark.parametrize("name", ["soft", "sigmoid"])
 def test_fertility_penalty_equals_the_normal_distribution(name):
     module = make(name, {"bias": "fertility"})
-    encodings, pad_mask, words = sources()
-    _, weights = attend(module, queries(), encodings, pad_mask)
+    encodings, pad_mask, words = batch_of()
+    _, weights = attend(module, draw_queries(), encodings, pad_mask)
     step_mask = torch.tensor([[False] * 3, [False, True, True], [False] * 3, [False, False, True]])
     (penalty,) = module.penalties(module.precompute(encodings, pad_mask), weights, step_mask).values()
     expected = sum(
@@ -32,7 +32,7 @@ def test_fertility_penalty_equals_the_normal_distribution(name):
 
 def test_no_penalty_where_its_weight_is_zero():
     module = make("soft", {"bias": "fertility", "fertility_weight": 0.0})
-    memory = module.precompute(*sources()[:2])
+    memory = module.precompute(*batch_of()[:2])
     assert module.penalties(memory, torch.ones(4, 3, 6)) == {}
     assert not any("predicted" in name for name, _ in module.named_parameters())
 
