@@ -20,7 +20,8 @@ from torch import Tensor
 
 from fairseq_attn_plugin.criterions import objectives
 from fairseq_attn_plugin.criterions.latent_alignment import LatentAlignmentCriterion
-from fairseq_attn_plugin.ops.mixture_nll import NLL, Alignments
+from fairseq_attn_plugin.ops.alignment_blocks import Alignments
+from fairseq_attn_plugin.ops.mixture_nll import NLL
 
 ALL_LOGITS = " (all logits)"
 OBJECTIVES = (

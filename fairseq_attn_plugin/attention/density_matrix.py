@@ -29,8 +29,9 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import OptionError
+from ..ops.chebyshev import chebyshev_nodes
 from ..ops.deferred import matmul_transposed, share
-from ..ops.pair_pooling import chebyshev_nodes, pooled_basis, pooled_tanh
+from ..ops.pair_pooling import pooled_basis, pooled_tanh
 from ..ops.tanh import by_sigmoid
 from ..options import option
 from .base import AttentionConfig

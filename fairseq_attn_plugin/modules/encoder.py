@@ -11,7 +11,7 @@ from fairseq.modules import FairseqDropout
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from ..attention import index_rows
+from .beam import follow
 
 __all__ = ["LSTMEncoder", "uniform_"]
 
@@ -106,7 +106,6 @@ class LSTMEncoder(FairseqEncoder):
             "tokens": src_tokens,
             "pad_mask": padding,
             "rows": torch.arange(src_tokens.size(0), device=src_tokens.device),
-            "memory": None,
         }
 
     def _encode_packed(self, embeddings: Tensor, pad_mask: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
@@ -182,23 +181,12 @@ class LSTMEncoder(FairseqEncoder):
         sentence, and ``rows`` says which sentence each row of the decoder translates. Entries move only when
         sentences do (when one of them is finished).
         """
-        rows = encoder_out["rows"].index_select(0, new_order)
-        if rows.shape == encoder_out["rows"].shape and torch.equal(rows, encoder_out["rows"]):
-            return encoder_out
-        sentences, counts = torch.unique_consecutive(rows, return_counts=True)
-        if not bool((counts == counts[0]).all()):
-            sentences = rows  # no equal number of neighbouring rows per sentence: give every row an entry of its own
-        result = dict(encoder_out)
-        result["rows"] = torch.arange(len(sentences), device=rows.device).repeat_interleave(len(rows) // len(sentences))
-        if len(sentences) != len(encoder_out["encodings"]) or not torch.equal(
-            sentences, torch.arange(len(sentences), device=rows.device)
-        ):
-            for name, value in encoder_out.items():
-                if name == "memory":
-                    result[name] = index_rows(value, sentences)
-                elif name != "rows" and value is not None:
-                    result[name] = value.index_select(0, sentences)
-        return result
+        rows, sentences = follow(encoder_out["rows"], new_order)
+        if sentences is not None:
+            encoder_out = {
+                name: None if value is None else value.index_select(0, sentences) for name, value in encoder_out.items()
+            }
+        return {**encoder_out, "rows": rows}
 
     def max_positions(self) -> float:
         return self.max_source_positions

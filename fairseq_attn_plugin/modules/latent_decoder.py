@@ -22,7 +22,9 @@ from torch import Tensor, nn
 from ..attention import Penalty
 from ..attention.normalizers import LOG_ZERO
 from ..errors import OptionError
-from ..ops.mixture_nll import Alignments, mixture_log_probs
+from ..ops.alignment_blocks import Alignments
+from ..ops.mixture_log_probs import mixture_log_probs
+from .beam import SourceMemory
 from .decoder import LSTMDecoder
 from .encoder import EncoderOut, uniform_
 
@@ -145,13 +147,10 @@ class LatentDecoder(LSTMDecoder):
         In beam search T counts the hypotheses of a sentence: ``query`` is then ``[B, beam, D]`` while the targets have
         ``B * beam`` rows (see :meth:`predict`).
         """
-        decoded = self.decode(prev_output_tokens, encoder_out, incremental_state)
+        decoded, source = self.decode(prev_output_tokens, encoder_out, incremental_state)
         assert self.attention is not None and decoded.weights is not None and decoded.scores is not None
-        memory_weight = self.output_projection.weight[:, : -self.hidden_size]
-        if encoder_out.get("projected") is None:
-            encoder_out["projected"] = F.linear(encoder_out["encodings"], memory_weight)
-            self._warn(encoder_out)
-        memory, pad_mask = encoder_out["projected"], encoder_out["pad_mask"]
+        assert source.projected is not None
+        memory, pad_mask = source.projected, encoder_out["pad_mask"]
         query = F.linear(
             decoded.features, self.output_projection.weight[:, -self.hidden_size :], self.output_projection.bias
         )
@@ -177,6 +176,11 @@ class LatentDecoder(LSTMDecoder):
             scores,
             penalties=decoded.penalties,
         )
+
+    def remember(self, encoder_out: EncoderOut) -> SourceMemory:
+        self._warn(encoder_out)
+        memory_weight = self.output_projection.weight[:, : -self.hidden_size]
+        return super().remember(encoder_out)._replace(projected=F.linear(encoder_out["encodings"], memory_weight))
 
     def _warn(self, encoder_out: EncoderOut) -> None:
         """Says once where ``topk`` cannot be had."""

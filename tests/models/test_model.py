@@ -59,7 +59,8 @@ def test_beam_rows_share_memory_and_follow_reordering(attention, feeding):
     encoder_out, state = model.encoder.reorder_encoder_out(model.encoder(source), rows), {}
     assert len(encoder_out["encodings"]) == len(LENGTHS)
     model.decoder(prefixes[:, :1], encoder_out, state)
-    assert len(encoder_out["memory"][0]) == len(LENGTHS)
+    memory = model.decoder.get_incremental_state(state, "progress").memory.attention
+    assert memory is not None and len(memory[0]) == len(LENGTHS)
 
     for t, order in ((1, torch.tensor([1, 0, 0, 5, 4, 3, 6, 6, 6, 11, 9, 10])), (2, torch.tensor([8, 7, 6, 2, 1, 0]))):
         model.decoder.reorder_incremental_state(state, order)
@@ -194,7 +195,8 @@ def test_numbers_of_layers_are_free(encoder_layers, decoder_layers, zero_init):
     model = make("soft", encoder_layers=encoder_layers, decoder_layers=decoder_layers, decoder_zero_init=zero_init)
     source = pad_batch(LENGTHS)
     logits, _ = model(source, None, targets())
-    state = model.decoder._initial_state(model.encoder(source))
+    encoder_out = model.encoder(source)
+    state = model.decoder._initial_state(encoder_out, model.decoder.remember(encoder_out))
     assert logits.shape == (len(LENGTHS), 5, 19)
     assert (state.hidden == 0).all() == zero_init
 

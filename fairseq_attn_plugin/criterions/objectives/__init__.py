@@ -35,7 +35,8 @@ from torch import Tensor
 
 from ...attention.normalizers import LOG_ZERO
 from ...modules.latent_decoder import LatentAlignments, top_positions
-from ...ops.mixture_nll import NLL, Alignments, expected_nll, log_likelihoods, mixture_nll
+from ...ops.alignment_blocks import Alignments
+from ...ops.mixture_nll import NLL, expected_nll, log_likelihoods, mixture_nll
 
 __all__ = [
     "BASELINES",
