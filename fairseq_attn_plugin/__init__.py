@@ -22,6 +22,8 @@ def _register() -> None:
         import_module("fairseq_attn_plugin.models")
         import_module("fairseq_attn_plugin.tasks")
         import_module("fairseq_attn_plugin.criterions")
+    # last, so that a mechanism of an installed package finds everything
+    import_module("fairseq_attn_plugin.attention.entry_points").load_entry_points()
 
 
 _register()

@@ -11,6 +11,7 @@ import importlib
 import pkgutil
 
 from .base import Attention, AttentionConfig, AttentionOutput, Penalty
+from .biases import BiasMemory, word_positions
 from .registry import (
     Option,
     attention_class,
@@ -28,6 +29,7 @@ __all__ = [
     "Attention",
     "AttentionConfig",
     "AttentionOutput",
+    "BiasMemory",
     "Option",
     "Penalty",
     "ScoredAttention",
@@ -40,6 +42,7 @@ __all__ = [
     "options",
     "options_of",
     "register_attention",
+    "word_positions",
 ]
 
 for _module in pkgutil.iter_modules(__path__):

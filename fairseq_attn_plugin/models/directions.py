@@ -58,7 +58,7 @@ def name_directions(asked: str, task_config: Any) -> Tuple[str, str, str]:
 
 
 def reversed_configuration(cfg: Any) -> Any:
-    """The configuration of the other direction: embeddings follow their language, the mechanism reverses its options."""
+    """The configuration of the other direction: embeddings follow their language, mechanisms reverse their options."""
     result = copy.copy(cfg)
     if not cfg.share_all_embeddings:
         for name in ("embed_path", "freeze_embed"):

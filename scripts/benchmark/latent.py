@@ -18,7 +18,6 @@ from torch import Tensor
 
 from benchmark.sections import Tick, compare, decode, train_step
 from benchmark.systems import MemoryTask, Sizes, Spec, System, make_batch
-from fairseq_attn_plugin.criterions import objectives
 from fairseq_attn_plugin.criterions.latent_alignment import LatentAlignmentCriterion
 from fairseq_attn_plugin.criterions.objectives import NEEDS_POSTERIOR, enumerated
 from fairseq_attn_plugin.ops.alignment_blocks import Alignments

@@ -1,41 +1,13 @@
 """Encoder and decoder: padding, incremental decoding, beam reordering, precision, options and their errors."""
 
-import itertools
-
 import pytest
 import torch
+from model_systems import BIASED, LENGTHS, make, systems, targets
 from models_for_tests import build, dictionary, fake_task, pad_batch
 
 from fairseq_attn_plugin.attention import Attention, AttentionConfig, names
 from fairseq_attn_plugin.attention.biases import BIASES
 from fairseq_attn_plugin.errors import OptionError
-
-FEEDING = ("output", "context", "none")
-LENGTHS = [3, 6, 1, 4]
-UNNORMALIZED = ("sigmoid", "local-p", "election")  # no priors of an alignment
-# mechanisms, some with biases, and models with a latent alignment whose prior they are
-ALL_BIASES = "+position,markov,fertility"
-BIASED = ["soft" + ALL_BIASES, "mqt+position", "structured+markov", "local-p+fertility"]
-LATENT = [f"latent/{name}" for name in (*names(), "soft" + ALL_BIASES) if name not in UNNORMALIZED]
-SYSTEMS = [*itertools.product([*names(), *BIASED], FEEDING), *itertools.product(LATENT, ("context", "none"))]
-systems = pytest.mark.parametrize(("attention", "feeding"), SYSTEMS)
-
-
-def make(attention, feeding="output", dtype=torch.float64, **options):
-    torch.manual_seed(7)
-    kind, _, attention = attention.rpartition("/")
-    attention, _, bias = attention.partition("+")
-    arch = "attn_lstm"
-    # without the fertilities' penalty, which is no part of the logits, as tests/test_penalties.py has it
-    options = {"attention_bias": bias, "attention_fertility_weight": 0, **options}
-    if kind == "latent":
-        arch = "lstm_latent_small"
-        options = {"attention_score": None, "latent_posterior": "False", "structured_scale": 1.0, **options}
-    return build(arch, attention=attention, input_feeding=feeding, **options).to(dtype).eval()
-
-
-def targets(batch=4, steps=5):
-    return pad_batch([steps] * batch, "right", symbols=15, seed=1)
 
 
 @systems
