@@ -73,8 +73,9 @@ def lasting_options(options: Sequence[str], files: Iterable[Path]) -> str:
 
 def differences(before: str, now: str) -> str:
     """``was: LINE; now: LINE`` for the lines in which two texts differ."""
+    old, new = before.split("\n"), now.split("\n")
     found = []
-    for line in difflib.unified_diff(before.split("\n"), now.split("\n"), n=0, lineterm=""):
-        if line[:3] not in ("---", "+++") and line[:1] in "+-":
-            found.append({"-": "was: ", "+": "now: "}[line[0]] + line[1:])
+    for kind, a, b, c, d in difflib.SequenceMatcher(a=old, b=new, autojunk=False).get_opcodes():
+        if kind != "equal":
+            found += [f"was: {line}" for line in old[a:b]] + [f"now: {line}" for line in new[c:d]]
     return "; ".join(found)

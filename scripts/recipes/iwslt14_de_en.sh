@@ -21,7 +21,8 @@
 #   LONGEST    training pairs with more tokens on a side, after BPE, are dropped, 0: none (125)
 #   SPLIT      the split of generate and score, test or valid (test)
 #   DEVICE     auto, cpu or cuda (auto: CUDA if torch sees a device)
-#   JOBS       processes for the preparation (all cores);  GENERATE_OPTIONS  more options for fairseq-generate
+#   JOBS       processes for the preparation (all cores)
+#   GENERATE_OPTIONS more options for fairseq-generate
 #   DRY_RUN    1: show the commands and run none (0)
 #   CORPUS_URL a mirror of the archive's folder
 #
@@ -29,5 +30,6 @@
 # dropout 0.3, 30 epochs, the rate halved after every epoch without a better validation loss; beam 10 with the exact
 # marginal). Text: the usual split of this corpus, Moses-tokenised and lower-cased, described in the module
 # fairseq_attn_plugin.recipes.text.iwslt14. Scores: BLEU of the tokenised text as it stands (sacreBLEU, --tokenize none
-# --lowercase), as in the paper, and of the detokenised test set if the archive was read. Finished stages do not run again; a training continues.
+# --lowercase), as in the paper, and of the detokenised test set if the archive was read. Finished stages do not run
+# again; an interrupted training continues.
 exec bash "$(dirname "${BASH_SOURCE[0]}")/_run.sh" iwslt14_de_en "$@"

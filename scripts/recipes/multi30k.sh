@@ -20,7 +20,8 @@
 #   BPE_SIZE   merges, or pieces of sentencepiece (8000)
 #   SPLIT      the split of generate and score, test or valid (test)
 #   DEVICE     auto, cpu or cuda (auto: CUDA if torch sees a device)
-#   JOBS       processes for the preparation (all cores);  GENERATE_OPTIONS  more options for fairseq-generate
+#   JOBS       processes for the preparation (all cores)
+#   GENERATE_OPTIONS more options for fairseq-generate
 #   DRY_RUN    1: show the commands and run none (0)
 #   CORPUS_URL a mirror of the raw files
 #

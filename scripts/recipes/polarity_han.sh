@@ -13,7 +13,8 @@
 #   THRESHOLD  words with fewer occurrences in the training set are unknown (3)
 #   SPLIT      the split of evaluate, baseline and table, test or valid (test)
 #   DEVICE     auto, cpu or cuda (auto: CUDA if torch sees a device)
-#   JOBS       processes for the preparation (all cores);  DRY_RUN  1: show the commands and run none (0)
+#   JOBS       processes for the preparation (all cores)
+#   DRY_RUN    1: show the commands and run none (0)
 #   CORPUS_URL a mirror of the archive
 #
 # Review cvNNN is in fold NNN / 100. In the run of fold K, fold K is the test set and fold K + 1 (after 9: 0) the

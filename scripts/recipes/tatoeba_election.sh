@@ -33,9 +33,11 @@
 #   EMBEDDINGS_SOURCE, EMBEDDINGS_TARGET   files of word vectors of one space, such as MUSE's (made from
 #              the training pairs)
 #   SYSTEMS    which are trained, translated with and scored ("teacher mask mask-words gaussian election-model")
-#   BEAM       (5);  SPLIT  the split that is translated, test or valid (test)
+#   BEAM       (5)
+#   SPLIT      the split that is translated, test or valid (test)
 #   DEVICE     auto, cpu or cuda (auto: CUDA if torch sees a device)
-#   JOBS       processes for the preparation (all cores);  GENERATE_OPTIONS  more options for fairseq-generate
+#   JOBS       processes for the preparation (all cores)
+#   GENERATE_OPTIONS more options for fairseq-generate
 #   DRY_RUN    1: show the commands and run none (0)
 #   CORPUS_URL a mirror of the zip file
 #

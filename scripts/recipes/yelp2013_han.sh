@@ -13,7 +13,8 @@
 #   THRESHOLD  words with fewer occurrences in the training set are unknown (6)
 #   SPLIT      the split of evaluate, baseline and table, test or valid (test)
 #   DEVICE     auto, cpu or cuda (auto: CUDA if torch sees a device)
-#   JOBS       processes for the preparation (all cores);  DRY_RUN  1: show the commands and run none (0)
+#   JOBS       processes for the preparation (all cores)
+#   DRY_RUN    1: show the commands and run none (0)
 #   CORPUS_URL a mirror of the archive
 #
 # Sizes and batches are those of Yang et al. 2016: GRUs of 50 units per direction, embeddings of 200, words with more
