@@ -1,26 +1,32 @@
-#!/usr/bin/env python3
-"""TF-IDF and logistic regression on the text of a document corpus: what a network has to beat.
+"""TF-IDF and logistic regression on a corpus of documents: what a network has to beat.
 
 Words and, if the validation set prefers them, pairs of words; sublinear TF-IDF of those in at least three documents;
-L2-regularised logistic regression whose strength is chosen on the validation set. Trained on the training set alone,
-as the networks are.
+L2-regularised logistic regression whose strength is chosen on the validation set. It is trained on the training set
+alone, as the networks are.
 """
 
-import argparse
-import json
-import os
-import sys
+from __future__ import annotations
+
 import time
 from pathlib import Path
 from typing import Any, Dict, List, Tuple
 
-from parallel_text import CorpusError, read_text, split_lines, status_of
+from ..errors import CorpusError
+from ..tables import write_json
+from ..text.files import read_text, split_lines
+
+__all__ = ["evaluate", "write_baseline"]
 
 STRENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
 NGRAMS = ((1, 1), (1, 2))
 
 
 def read_split(folder: Path, split: str) -> Tuple[List[str], List[str]]:
+    """Texts and labels.
+
+    Raises:
+        CorpusError: their numbers differ, or there are none
+    """
     texts, labels = (split_lines(read_text(folder / f"{split}.{side}")) for side in ("input0", "label"))
     if len(texts) != len(labels) or not texts:
         raise CorpusError(f"{folder}/{split}: {len(texts)} documents and {len(labels)} labels: prepare them again")
@@ -32,6 +38,16 @@ def words(text: str) -> List[str]:
 
 
 def evaluate(folder: Path, split: str) -> Dict[str, Any]:
+    """Scores of the best model on ``split``, in percent, with its strength, its n-grams and the seconds it took.
+
+    Args:
+        folder: with ``{train,valid,test}.{input0,label}``
+        split: that is scored
+
+    Raises:
+        CorpusError: the text is damaged
+        ImportError: scikit-learn is not installed
+    """
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression
     from sklearn.metrics import accuracy_score, f1_score
@@ -64,24 +80,15 @@ def evaluate(folder: Path, split: str) -> Dict[str, Any]:
     return {**best, "seconds": round(time.perf_counter() - start, 1)}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("folder", type=Path, help="with {train,valid,test}.{input0,label}")
-    parser.add_argument("--split", default="test")
-    parser.add_argument("--to", required=True, type=Path)
-    args = parser.parse_args()
+def write_baseline(folder: Path, split: str, to: Path) -> None:
+    """Writes the scores as JSON and prints them in a line."""
     try:
-        result = evaluate(args.folder, args.split)
+        result = evaluate(folder, split)
     except ImportError:
         raise CorpusError("the baseline needs scikit-learn: pip install 'fairseq_attn_plugin[analysis]'") from None
-    partial = args.to.with_name(args.to.name + ".partial")
-    partial.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    os.replace(partial, args.to)
+    write_json(to, result)
     print(
         "accuracy {accuracy:.2f}, macro-F1 {macro_f1:.2f} (C = {C:g}, n-grams up to {ngrams[1]}, {features:,} "
-        "features)".format(**result)
+        "features)".format(**result),
+        flush=True,
     )
-
-
-if __name__ == "__main__":
-    sys.exit(status_of(main))
