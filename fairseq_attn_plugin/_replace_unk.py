@@ -11,8 +11,9 @@ from __future__ import annotations
 import functools
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
+from fairseq_attn_plugin.text.lexicon import best_translations, read_lexicon
+
 from .errors import OptionError
-from .lexicon import best_translations, read_lexicon
 
 __all__ = ["UNKNOWN", "Replaced", "install", "positions_of", "replace_unknown"]
 

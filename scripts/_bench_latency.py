@@ -21,7 +21,7 @@ from _bench_measure import Clock, Sample, interleave, round_ratios, summary
 from _bench_sections import Tick, decode
 from _bench_systems import MemoryTask, Sizes, Spec, System, as_batch
 
-from fairseq_attn_plugin.vocabulary import describe_vocabulary
+from fairseq_attn_plugin.text.vocabulary import describe_vocabulary
 
 TEACHER = "lstm_soft:attention_score=additive"
 SYSTEMS = (TEACHER, "lstm_gaussian", "lstm_election")

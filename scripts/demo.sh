@@ -94,7 +94,7 @@ into() {
 }
 
 stage_corpus() {
-  python -m fairseq_attn_plugin.corpus --out "$OUT/text" --seed "$SEED" --train "$TRAIN" --valid "$VALID" --test "$TEST" ||
+  python -m fairseq_attn_plugin.toy_corpus --out "$OUT/text" --seed "$SEED" --train "$TRAIN" --valid "$VALID" --test "$TEST" ||
     die "the corpus could not be generated"
   # a few examples: source, target, links
   paste -d '\n' "$OUT/text/test.vr" "$OUT/text/test.dm" "$OUT/text/test.align" |

@@ -33,7 +33,7 @@ from fairseq import checkpoint_utils
 from tqdm import tqdm
 
 import fairseq_attn_plugin  # noqa: F401  (registers the architectures)
-from fairseq_attn_plugin.analysis.plot import check_drawing
+from fairseq_attn_plugin.analysis.drawing.canvas import check_drawing
 from fairseq_attn_plugin.criterions._objectives import OBJECTIVES, Batch, MovingAverage, Settings
 from fairseq_attn_plugin.errors import OptionError
 

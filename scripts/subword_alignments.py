@@ -14,8 +14,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from fairseq_attn_plugin.analysis.subword_links import SUBWORDS, check_file, convert_file
+from fairseq_attn_plugin.analysis.alignment.subword_links import check_file, convert_file
 from fairseq_attn_plugin.errors import OptionError, install_hook
+from fairseq_attn_plugin.text.subwords import SUBWORDS
 
 
 def main() -> None:

@@ -5,7 +5,8 @@ from typing import Optional, Sequence, Tuple
 
 import numpy as np
 
-from fairseq_attn_plugin.analysis.records import Header, Record, RecordWriter
+from fairseq_attn_plugin.analysis.records.record import Header, Record
+from fairseq_attn_plugin.analysis.records.writer import RecordWriter
 
 PAIRS = (
     ("ein klei@@ nes haus", "a small house"),

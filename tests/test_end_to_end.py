@@ -9,7 +9,7 @@ from fairseq.data import Dictionary
 
 from fairseq_attn_plugin.attention import names
 from fairseq_attn_plugin.attention.biases import BIASES
-from fairseq_attn_plugin.vocabulary import describe_vocabulary
+from fairseq_attn_plugin.text.vocabulary import describe_vocabulary
 
 from cli import USER_DIR, run_cli
 

@@ -17,7 +17,7 @@ from omegaconf import OmegaConf
 from fairseq_attn_plugin._checkpoint_files import OPTIONS, leave_out
 from fairseq_attn_plugin.attention import build_attention
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.vocabulary import describe_vocabulary
+from fairseq_attn_plugin.text.vocabulary import describe_vocabulary
 
 import oracles
 from cli import TINY, USER_DIR, run_cli
@@ -246,7 +246,7 @@ def recommended(**changes):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (None, "no such file; python -m fairseq_attn_plugin.analysis.election writes one"),
+        (None, "no such file; attn-analysis election writes one"),
         ("rho: 1", "is no JSON"),
         ("[1, 2]", "is of the format None, must be 'fairseq_attn_plugin election 1'"),
         (words(), "is of the format 'fairseq_attn_plugin words 1'"),
@@ -277,7 +277,7 @@ def test_wrong_elections(content, message, tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (None, "no such file; python -m fairseq_attn_plugin.analysis.q_agent writes one"),
+        (None, "no such file; attn-analysis q-agent writes one"),
         ("{", "is no JSON"),
         (election(), "is of the format 'fairseq_attn_plugin election 1', must be 'fairseq_attn_plugin words 1'"),
         (words(**other_vocabulary("source")), "another source vocabulary"),

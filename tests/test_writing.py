@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from fairseq_attn_plugin._writing import check_not_lost, whole_text
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.writing import check_not_lost, whole_text
 
 
 def test_a_file_is_there_whole_or_not_at_all(tmp_path):

@@ -9,20 +9,20 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
 import struct
 from pathlib import Path
-from typing import Any, BinaryIO, Dict, Iterable, Iterator, List, NamedTuple, Tuple, Union
+from typing import Any, BinaryIO, Dict, Iterable, Iterator, List, NamedTuple, Tuple
 
 import numpy as np
 
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.writing import PathLike
 
 __all__ = ["AXES", "Curves", "knows_epochs", "read_log", "read_run", "read_scalars", "read_tensorboard"]
 
+
 AXES = ("epochs", "updates")
-PathLike = Union[str, "os.PathLike[str]"]
 EVENTS = "tfevents"  # in the name of every file of TensorBoard's
 _SIMPLE = re.compile(r"\bepoch (\d+) \| (?:valid on '([^']*)' subset \| )?(.*)")
 _FOLDERS = {"train": ("train", "train_inner"), "valid": ("valid",)}  # the first one that there is

@@ -6,8 +6,9 @@ import json
 import math
 from typing import Any, Dict
 
+from fairseq_attn_plugin.text.vocabulary import check_vocabulary
+
 from ..errors import OptionError
-from ..vocabulary import check_vocabulary
 
 __all__ = ["number", "read_json"]
 

@@ -4,7 +4,7 @@ Attention using Election methods aided by Q-Learning", algorithm 1).
     a_ti = gaussian_ti + d   where  i != round(c_t)  and  x_i in words(y_{t-1})
 
 y_{t-1} is the decoder's input at step t, x_i the source word at i, ``words`` a table from target words to the source
-words that the agent hops to (:mod:`fairseq_attn_plugin.analysis.q_agent`, ``--election-table``), and d
+words that the agent hops to (``attn-analysis q-agent``, ``--election-table``), and d
 ``--election-share``. Outside the Gaussian's window, too, these words get d; nothing is normalised afterwards, so that
 the weights sum to more than one. The start of the sentence has no words. Without a table this is ``gaussian``.
 
@@ -28,7 +28,7 @@ from .gaussian import GaussianAttention, GaussianConfig, logger
 __all__ = ["TABLE_FORMAT", "ElectionAttention", "ElectionConfig"]
 
 TABLE_FORMAT = "fairseq_attn_plugin words 1"
-TABLE_COMMAND = "python -m fairseq_attn_plugin.analysis.q_agent"
+TABLE_COMMAND = "attn-analysis q-agent"
 
 
 @dataclass

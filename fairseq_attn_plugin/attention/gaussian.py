@@ -13,7 +13,7 @@ Nothing depends on the decoder's state: all rows a_t, until the centre reaches t
 last row), are computed once per sentence, and where no gradient is wanted all contexts, too. A step then looks up a
 row. ``--attention-score`` is without effect.
 
-An election (:mod:`fairseq_attn_plugin.analysis.election`) recommends rule, sigma and mean and measures rho;
+An election (``attn-analysis election``) recommends rule, sigma and mean and measures rho;
 ``--gaussian-election FILE`` takes them from there. With ``--gaussian-trained`` sigma, mean and rho are trained; the
 window's edge has no gradient. Rule and values are part of the checkpoint, which needs no FILE afterwards and whose
 values win over the options of whoever loads it.
@@ -45,7 +45,7 @@ __all__ = ["ELECTION_FORMAT", "GaussianAttention", "GaussianConfig", "GaussianMe
 logger = logging.getLogger(__name__)
 
 ELECTION_FORMAT = "fairseq_attn_plugin election 1"
-ELECTION_COMMAND = "python -m fairseq_attn_plugin.analysis.election"
+ELECTION_COMMAND = "attn-analysis election"
 # A row is computed for each of so many times as many steps as there are source words.
 MOST_WORDS = 1000
 # Narrower than this all is at one position; its square is a normal number.

@@ -19,7 +19,7 @@ no gradient back to its score, by the normaliser's own derivative; ``squared`` s
 it apart.
 
 Alignments come from ``fairseq-preprocess --align-suffix`` and ``fairseq-train --load-alignments``, in subwords (see
-:mod:`fairseq_attn_plugin.analysis.subword_links`). Any architecture that returns its attention in training will do; one
+``analysis.alignment.subword_links``). Any architecture that returns its attention in training will do; one
 of the ``lstm_latent`` family needs no posterior network for it (``--latent-posterior False``).
 
 What is logged beside nll_loss and ppl:

@@ -18,8 +18,9 @@ from typing import Any, Dict
 import torch
 from torch import Tensor, nn
 
+from fairseq_attn_plugin.text.lexicon import read_lexicon
+
 from ..errors import OptionError
-from ..lexicon import read_lexicon
 
 __all__ = ["LexiconBias"]
 

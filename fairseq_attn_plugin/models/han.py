@@ -7,7 +7,7 @@
 
 with trained vectors q_word and q_sentence. ``han`` is this; ``han_flat`` attends once, to the word embeddings of the
 whole document; ``han_mean`` has means in the place of attention. A document is one line of ``src_tokens`` in which
-every sentence ends with ``</s>`` (:mod:`fairseq_attn_plugin.documents` writes such lines). The models work with stock
+every sentence ends with ``</s>`` (``text.documents`` writes such lines). The models work with stock
 fairseq's task and criterion ``sentence_prediction``, and with ``document_classification``.
 """
 
@@ -22,11 +22,12 @@ from fairseq.models import BaseFairseqModel, register_model
 from fairseq.modules import FairseqDropout
 from torch import Tensor, nn
 
+from fairseq_attn_plugin.text.documents import class_names
+from fairseq_attn_plugin.text.word_vectors import read_word_vectors
+
 from .. import attention as attentions
 from .._options import need, option
-from ..documents import class_names
 from ..errors import OptionError
-from ..word_vectors import read_word_vectors
 from ._documents import AttentionPooling, MeanPooling, layout_of
 from ._encoder import uniform_
 from ._ragged import RNNS, BlockRNN, RaggedEncoder

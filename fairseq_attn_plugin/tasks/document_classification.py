@@ -21,7 +21,8 @@ from fairseq.tasks.sentence_prediction import (
     SentencePredictionTask,
 )
 
-from ..documents import END, class_names
+from fairseq_attn_plugin.text.documents import END, class_names
+
 from ..errors import OptionError
 
 __all__ = ["DocumentClassificationConfig", "DocumentClassificationTask"]

@@ -182,7 +182,7 @@ guide() {
   run ln -sf "$WORK/data/bin"/* "$DATA_BIN"
   for split in train valid; do
     say "alignments of $split by $TEACHER"
-    run python -m fairseq_attn_plugin.analysis.teacher_alignments "$DATA_BIN" --path "$TEACHER" --gen-subset "$split" \
+    run attn-analysis teacher-alignments "$DATA_BIN" --path "$TEACHER" --gen-subset "$split" \
       --into-data --overwrite "${CPU[@]}" || die "the teacher's alignments could not be made"
   done
   if [ "$DRY_RUN" != 1 ]; then teacher_stamp >"$DATA_BIN/done"; fi

@@ -108,7 +108,7 @@ stage_evaluate() {
         fi
       fi
       say "evaluate: $SPLIT of $PART with $RUN/checkpoint_best.pt"
-      run python -m fairseq_attn_plugin.analysis.classify "$WORK/data/bin" --path "$RUN/checkpoint_best.pt" \
+      run attn-analysis classify "$WORK/data/bin" --path "$RUN/checkpoint_best.pt" \
         --gen-subset "$SPLIT" --out "$RUN/$SPLIT.jsonl" --scores "$RUN/$SPLIT.json" \
         --plot "$RUN/$SPLIT.html" "${CPU[@]}" || die "classification failed with $RUN/checkpoint_best.pt"
       if [ "$DRY_RUN" != 1 ]; then echo "$stamp" >"$RUN/$SPLIT.done"; fi

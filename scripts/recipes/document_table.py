@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
 from parallel_text import CorpusError, read_text, status_of, write_lines
 
-from fairseq_attn_plugin.analysis.curves import read_log
+from fairseq_attn_plugin.analysis.drawing.curves import read_log
 from fairseq_attn_plugin.errors import OptionError
 
 SYSTEMS = {

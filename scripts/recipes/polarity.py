@@ -14,8 +14,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
 from parallel_text import CorpusError, find, status_of
 
-from fairseq_attn_plugin.documents import Document, documents_of, write_documents
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.text.documents import Document, documents_of, write_documents
 
 REVIEWS = 2000
 NAME = re.compile(r"(?:^|/)(neg|pos)/(cv\d{3}_\d+)\.txt$")

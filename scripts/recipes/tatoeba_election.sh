@@ -204,7 +204,7 @@ stage_election() {
   choose_device
   picture "$RUN/offsets.png"
   # shellcheck disable=SC2086 # ELECTION_OPTIONS is words
-  derive "$ELECTION" "$TEACHER_PT" python -m fairseq_attn_plugin.analysis.election "$WORK/data/bin" \
+  derive "$ELECTION" "$TEACHER_PT" attn-analysis election "$WORK/data/bin" \
     --path "$TEACHER_PT" --gen-subset valid --out "$ELECTION" "${PLOT[@]}" $ELECTION_OPTIONS "${CPU[@]}"
 }
 
@@ -217,7 +217,7 @@ stage_agent() {
     embeddings=(--embeddings-source "$EMBEDDINGS_SOURCE" --embeddings-target "$EMBEDDINGS_TARGET")
   fi
   # shellcheck disable=SC2086 # AGENT_OPTIONS is words
-  derive "$WORDS" "$WORK/data/bin/dict.$TGT.txt" python -m fairseq_attn_plugin.analysis.q_agent "$WORK/data/bin" \
+  derive "$WORDS" "$WORK/data/bin/dict.$TGT.txt" attn-analysis q-agent "$WORK/data/bin" \
     --source-lang "$SRC" --target-lang "$TGT" "${embeddings[@]}" --out "$WORDS" "${PLOT[@]}" --seed "$SEED" $AGENT_OPTIONS
 }
 

@@ -1,0 +1,1 @@
+"""Word alignments: from attention to links, their files, and their error rate."""

@@ -1,0 +1,166 @@
+"""Word alignments: Pharaoh files, from subword attention to word links, alignment error rate.
+
+A link is a pair (i, j): source word i and target word j, counted from 0.  Attention matrices are T x N: one
+row per target position, one column per source position; rows need not sum to one.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
+
+from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.writing import PathLike
+
+Link = Tuple[int, int]
+_LINK = re.compile(r"([0-9]+)([-p])([0-9]+)")
+_WPT = re.compile(r"([0-9]+)\s+([0-9]+)\s+([0-9]+)(?:\s+([SP]))?(?:\s+[0-9.]+)?")
+GOLD_FORMATS = ("auto", "pharaoh", "wpt")
+Lengths = Sequence[Optional[Tuple[int, int]]]
+
+
+class GoldAlignment(NamedTuple):
+    """Gold links of one sentence pair.  ``possible`` includes ``sure``."""
+
+    sure: frozenset[Link]
+    possible: frozenset[Link]
+
+
+def parse_alignment(line: str, first: int = 0) -> GoldAlignment:
+    """Read one Pharaoh line: ``i-j`` a sure link, ``ipj`` one that is only possible, separated by blanks.
+
+    The words are counted from ``first`` in the line, from 0 in what is returned.
+    Raises ``ValueError``, with the offending item, if the line has anything else.
+    """
+    sure: Set[Link] = set()
+    possible: Set[Link] = set()
+    for item in line.split():
+        match = _LINK.fullmatch(item)
+        if match is None:
+            raise ValueError(f"{item!r} is not a link; write i-j (sure) or ipj (possible), counted from {first}")
+        link = (int(match[1]) - first, int(match[3]) - first)
+        if min(link) < 0:
+            raise ValueError(f"{item!r} counts from 0, all should count from {first}")
+        possible.add(link)
+        if match[2] == "-":
+            sure.add(link)
+    return GoldAlignment(frozenset(sure), frozenset(possible))
+
+
+def format_alignment(alignment: GoldAlignment) -> str:
+    """The Pharaoh line of an alignment, ordered by source word, then target word."""
+    return " ".join(f"{i}{'-' if (i, j) in alignment.sure else 'p'}{j}" for i, j in sorted(alignment.possible))
+
+
+def read_alignments(path: PathLike) -> List[GoldAlignment]:
+    """One alignment per line; an empty line is a sentence pair without links.
+
+    Raises ``OptionError`` naming the file, and the line where there is one, if it cannot be read.
+    """
+    alignments: List[GoldAlignment] = []
+    try:
+        with open(path, encoding="utf-8") as stream:
+            for number, line in enumerate(stream, 1):
+                try:
+                    alignments.append(parse_alignment(line))
+                except ValueError as error:
+                    raise OptionError(f"{path}, line {number}: {error}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise OptionError(f"{path}: cannot read alignments: {error}") from None
+    return alignments
+
+
+def read_gold(
+    path: PathLike,
+    form: str = "auto",
+    one_based: bool = False,
+    lengths: Optional[Lengths] = None,
+    sentences: int = 0,
+) -> List[GoldAlignment]:
+    """Gold alignments of a corpus, sentence by sentence.
+
+    Args:
+        path: a file in one of two formats. ``pharaoh`` has a line ``0-0 1p2`` for each sentence pair. ``wpt``, that of
+            the shared task of WPT 2003 (Mihalcea and Pedersen, "An Evaluation Exercise for Word Alignment"), has a line
+            ``0001 3 4 S`` for each link: sentence, source word and target word, all counted from 1, and S (sure, also
+            where the letter is missing) or P (possible); links to word 0, which stands for no word, are passed over
+        form: one of ``GOLD_FORMATS``; ``auto`` sees which it is from the first line that is not empty
+        one_based: words of a Pharaoh file are counted from 1
+        lengths: words of source and target of every sentence of the corpus, None where they are not known
+        sentences: of the corpus, where nothing is known of their lengths
+
+    Returns:
+        links counted from 0; from a file in WPT's format, as many sentences as ``lengths``, or at least ``sentences``:
+        one without a link is not in the file
+
+    Raises:
+        OptionError: the file cannot be read, has a line that is no alignment or a link beyond its sentence (the line is
+            named), or has other sentences than the corpus
+    """
+    try:
+        lines = Path(path).read_text(encoding="utf-8-sig").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise OptionError(f"{path}: cannot read alignments: {error}") from None
+    if not lines[-1]:
+        del lines[-1]
+    if form == "auto":
+        start = next((line.strip() for line in lines if line.strip()), "")
+        form = "wpt" if _WPT.fullmatch(start) else "pharaoh"
+    gold: List[GoldAlignment] = []
+    found: List[Tuple[Set[Link], Set[Link]]] = [(set(), set()) for _ in lengths or range(sentences)]
+    for number, line in enumerate(lines, 1):
+        try:
+            if form != "wpt":
+                gold.append(parse_alignment(line, int(one_based)))
+                if lengths is not None and number <= len(lengths):
+                    check_links(gold[-1].possible, lengths[number - 1], int(one_based))
+            elif line.strip():
+                _add_wpt(line.strip(), found, lengths)
+        except ValueError as error:
+            raise OptionError(f"{path}, line {number}: {error}") from None
+    if form == "wpt":
+        return [GoldAlignment(frozenset(sure), frozenset(possible)) for sure, possible in found]
+    if lengths is not None and len(gold) != len(lengths):
+        raise OptionError(f"{path}: has {len(gold)} lines, the corpus has {len(lengths)} sentences")
+    return gold
+
+
+def _add_wpt(line: str, found: List[Tuple[Set[Link], Set[Link]]], lengths: Optional[Lengths]) -> None:
+    """Adds the link of a line to the sure and possible links of its sentence; raises ``ValueError`` with the reason."""
+    match = _WPT.fullmatch(line)
+    if match is None:
+        raise ValueError(f"{line!r} is no link of WPT's format; write: sentence, source word, target word, S or P")
+    sentence, source, target = (int(match[group]) for group in (1, 2, 3))
+    if sentence < 1 or (lengths is not None and sentence > len(lengths)):
+        of = "" if lengths is None else f" to {len(lengths)}, the sentences of the corpus"
+        raise ValueError(f"sentence {sentence}: is not one of 1{of}")
+    found.extend((set(), set()) for _ in range(sentence - len(found)))
+    if source and target:
+        link = (source - 1, target - 1)
+        check_links([link], lengths[sentence - 1] if lengths is not None else None, 1)
+        sure, possible = found[sentence - 1]
+        possible.add(link)
+        if match[4] != "P":
+            sure.add(link)
+
+
+def check_links(links: Iterable[Link], length: Optional[Tuple[int, int]], first: int = 0) -> None:
+    """Raises ``ValueError`` for a link to a word that a sentence of so many source and target words does not have.
+
+    ``length`` is None where it is not known; ``first`` is where the message counts from.
+    """
+    if length is None:
+        return
+    for link in sorted(links):
+        for side, index, words in zip(("source", "target"), link, length):
+            if index >= words:
+                raise ValueError(
+                    f"link {link[0] + first}-{link[1] + first}: the {side} has {words} words, counted from {first}"
+                    + ("" if first else "; if the file counts from 1, say so with --one-based")
+                )
+
+
+def write_alignments(path: PathLike, alignments: Iterable[GoldAlignment]) -> None:
+    """Write one Pharaoh line per alignment."""
+    Path(path).write_text("".join(format_alignment(item) + "\n" for item in alignments), encoding="utf-8")

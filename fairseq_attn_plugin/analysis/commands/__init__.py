@@ -1,0 +1,1 @@
+"""One module for each subcommand of ``attn-analysis``: ``configure`` and ``run``."""

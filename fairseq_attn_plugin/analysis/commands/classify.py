@@ -1,0 +1,135 @@
+"""Classifies documents with a trained model and shows which words and sentences decided.
+
+    attn-analysis classify DATA --path CHECKPOINT --input reviews.jsonl --out classes.jsonl
+    attn-analysis classify DATA --path CHECKPOINT --gen-subset test --plot page.html
+
+Each line of the output is a document: the label and its probability, those of all labels, the words and their weights,
+and the weights of the sentences. Words are weighed within their sentence (within the document by a flat model, which
+has no weights of sentences). Documents are read and written one batch at a time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import logging
+import os
+import sys
+from dataclasses import asdict
+from typing import Any, Dict, Iterator, List, Optional, TextIO
+
+from tqdm import tqdm
+
+import fairseq_attn_plugin  # noqa: F401  (registers the architectures)
+from fairseq_attn_plugin.analysis.drawing.documents import check_picture, draw
+from fairseq_attn_plugin.analysis.inference.classification import (
+    Classified,
+    Scores,
+    check_labels,
+    classify,
+    load_classifier,
+    split_samples,
+    text_samples,
+)
+from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.text.documents import add_reading_options, documents_of, reading_from
+from fairseq_attn_plugin.writing import check_not_lost, whole_text
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("data", help="folder with input0 and label, of which the dictionaries are read")
+    add("--path", required=True, metavar="FILE", help="checkpoint of han, han_flat or han_mean")
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--input", metavar="FILE", help="documents as JSONL or text, labels where they are known")
+    source.add_argument("--gen-subset", metavar="SPLIT", help="a binarised split of the data folder")
+    add("--out", metavar="FILE", help="JSONL with labels, probabilities and weights (default: standard output)")
+    add("--no-weights", action="store_true", help="leave the words and their weights out of --out")
+    add("--scores", metavar="FILE", help="JSON with accuracy, macro-F1, loss and confusion matrix")
+    add("--plot", action="append", default=[], metavar="FILE", help=".html, .png, .svg or .pdf; may be repeated")
+    add("--plot-documents", metavar="N,N", help="numbers of the documents to draw, from 1 (default: the first 5)")
+    add(
+        "--plot-sentences", type=int, default=0, metavar="N", help="draw the N weightiest sentences only (default: all)"
+    )
+    add("--batch-size", type=int, default=32, metavar="N", help="documents in a batch (default: 32)")
+    add("--refuse-long", action="store_true", help="refuse documents longer than the model takes, instead of cutting")
+    add("--cpu", action="store_true", help="do not use a GPU")
+    add_reading_options(parser)
+
+
+def _numbers(text: Optional[str]) -> List[int]:
+    if text is None:
+        return [1, 2, 3, 4, 5]
+    try:
+        numbers = [int(part) for part in text.split(",")]
+    except ValueError:
+        numbers = [0]
+    if min(numbers) < 1:
+        raise OptionError(f"--plot-documents {text}: must be numbers from 1 with commas between them, as in 1,7")
+    return numbers
+
+
+@contextlib.contextmanager
+def _output(path: Optional[str]) -> Iterator[TextIO]:
+    if path is None:
+        yield sys.stdout
+    else:
+        with whole_text(path, f"--out {path}: cannot be written") as stream:
+            yield stream
+
+
+def run(args: argparse.Namespace) -> None:
+    for name, least in (("batch_size", 1), ("plot_sentences", 0)):
+        if getattr(args, name) < least:
+            raise OptionError(f"--{name.replace('_', '-')} {getattr(args, name)}: must be at least {least}")
+    for path in args.plot:
+        check_picture(path)
+    numbers = _numbers(args.plot_documents)
+    reading = reading_from(args)
+    logging.getLogger("fairseq").setLevel(logging.WARNING)
+    outputs = {"--out": args.out, "--scores": args.scores}
+    outputs.update({f"--plot {place}" if place else "--plot": path for place, path in enumerate(args.plot)})
+    written = [os.path.realpath(path) for path in outputs.values() if path]
+    for option, path in outputs.items():
+        check_not_lost(option, path, [args.input, args.path])
+        if path and not os.path.isdir(os.path.dirname(path) or "."):
+            raise OptionError(f"{option} {path}: there is no folder {os.path.dirname(path)}")
+        if path and written.count(os.path.realpath(path)) > 1:
+            raise OptionError(f"{option} {path}: is named twice; give each output a file of its own")
+    if args.input is not None and not os.path.isfile(args.input):
+        raise OptionError(f"--input {args.input}: no such file; must hold documents as JSONL or text")
+    classifier = load_classifier(args.data, args.path, args.cpu)
+    if args.input is not None:
+        check_labels(classifier, documents_of(args.input, reading, labels=False), args.input)
+        samples = text_samples(classifier, documents_of(args.input, reading, labels=False), args.refuse_long)
+    else:
+        samples = split_samples(classifier, args.gen_subset, args.refuse_long)
+    scores, drawn = Scores(classifier.labels), {}
+    with _output(args.out) as stream:
+        items = classify(classifier, samples, args.batch_size)
+        for number, item in enumerate(tqdm(items, unit=" documents", disable=None, leave=False), start=1):
+            scores.add(item)
+            stream.write(json.dumps(_line(item, args.no_weights), ensure_ascii=False) + "\n")
+            if args.plot and number in numbers:
+                drawn[number] = item
+    if args.scores:
+        with whole_text(args.scores, f"--scores {args.scores}: cannot be written") as stream:
+            json.dump({"checkpoint": args.path, **scores.summary()}, stream, indent=1)
+            stream.write("\n")
+    chosen = [drawn[number] for number in numbers if number in drawn]
+    if args.plot and args.plot_documents and len(chosen) < len(numbers):
+        message = f"--plot-documents {args.plot_documents}: there are {scores.documents} documents"
+        if not chosen:
+            raise OptionError(message)
+        print(f"{message}; those that there are were drawn", file=sys.stderr)
+    for path in args.plot:
+        draw(chosen, path, args.plot_sentences)
+    print(scores, file=sys.stderr if args.out is None else sys.stdout)
+
+
+def _line(item: Classified, short: bool) -> Dict[str, Any]:
+    values = asdict(item)
+    for name in ("sentences", "word_weights", "sentence_weights") if short else ():
+        del values[name]
+    return {name: value for name, value in values.items() if value is not None}

@@ -1,0 +1,85 @@
+"""Outputs of systems side by side: source, reference, scores of each sentence, and the words that differ.
+
+    attn-analysis compare soft=soft/test.out mqt=mqt/test.out --source test.de --reference test.en --sort difference
+
+A word of an output is marked unless it belongs to a longest common subsequence of output and reference; words of the
+reference that nothing stands in the place of are named as missing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from fairseq_attn_plugin.analysis.outputs.comparison import METRICS, SORTS, TOKENIZERS, compare
+from fairseq_attn_plugin.analysis.outputs.comparison_pages import WRITERS, as_text
+from fairseq_attn_plugin.analysis.outputs.reading import (
+    check_lengths,
+    check_tokenisation,
+    read_output,
+    read_reference,
+    read_systems,
+    split_label,
+)
+from fairseq_attn_plugin.analysis.records.selection import add_sentence_options, sentence_numbers
+from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.writing import check_not_lost, whole_text
+
+FIRST_PRINTED, FIRST_WRITTEN = 10, 200
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "outputs", nargs="+", metavar="[LABEL=]FILE", help="text, output of fairseq-generate, or extracted attention"
+    )
+    parser.add_argument("--reference", required=True, metavar="FILE", help="reference translations")
+    parser.add_argument("--source", metavar="FILE", help="source sentences")
+    parser.add_argument("--sort", choices=SORTS, default="order", help="which sentences come first (default: order)")
+    parser.add_argument("--metric", choices=METRICS, default="bleu", help="the score to sort by (default: bleu)")
+    add_sentence_options(parser, f"{FIRST_PRINTED}, in a file {FIRST_WRITTEN}")
+    parser.add_argument("--remove-bpe", action="store_true", help="join subwords to words, in all files that have some")
+    parser.add_argument(
+        "--tokenize",
+        choices=TOKENIZERS,
+        default="none",
+        help="sacrebleu's tokeniser, for BLEU and marks; none: the text is tokenised (default: none)",
+    )
+    parser.add_argument("--lowercase", action="store_true", help="capital letters make no difference")
+    parser.add_argument(
+        "--out", metavar="FILE", help=f"a page, Markdown or text ({', '.join(WRITERS)}; default: text, printed)"
+    )
+
+
+def run(args: argparse.Namespace) -> None:
+    numbers = sentence_numbers(args.sentences)
+    if args.first is not None and args.first < 0:
+        raise OptionError(f"--first {args.first}: must be at least 1, or 0 for all sentences")
+    suffix = Path(args.out).suffix.lower() if args.out else None
+    if suffix is not None and suffix not in WRITERS:
+        raise OptionError(f"--out {args.out}: must end in {', '.join(WRITERS)}")
+    check_not_lost("--out", args.out, [args.reference, args.source, *(split_label(text)[1] for text in args.outputs)])
+    first = args.first
+    if first is None:
+        first = 0 if numbers is not None else FIRST_PRINTED if suffix is None else FIRST_WRITTEN
+    systems = read_systems(args.outputs, args.remove_bpe)
+    reference = read_reference(args.reference, args.remove_bpe)
+    source = None if args.source is None else read_output(args.source, args.remove_bpe)
+    named = {f"--reference {args.reference}": reference, **systems}
+    if source is not None:
+        check_lengths({f"--source {args.source}": source, **named})
+    check_lengths(named)
+    check_tokenisation(named)
+    comparison = compare(
+        systems, reference, source, args.sort, args.metric, numbers, first, args.tokenize, args.lowercase
+    )
+    if suffix is None:
+        sys.stdout.write(as_text(comparison, color=sys.stdout.isatty() and not os.environ.get("NO_COLOR")))
+    else:
+        with whole_text(args.out, f"--out {args.out}: cannot be written") as stream:
+            stream.write(WRITERS[suffix](comparison))
+        print(f"{args.out}: {len(comparison.sentences)} sentences")
+    left = comparison.total - len(comparison.sentences)
+    if numbers is None and left:
+        sys.stderr.write(f"{left} of {comparison.total} sentences are not shown; --first 0 shows all of them\n")

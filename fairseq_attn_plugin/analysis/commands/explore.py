@@ -1,0 +1,45 @@
+"""One page on which the attention of sentences is looked at, in any browser and without a network.
+
+    attn-analysis explore soft.jsonl structured=structured.jsonl --out attention.html
+
+All of it is in the one file: sentences, weights, style and script. Weights are stored in 4095ths of the greatest weight
+of their sentence, two characters each; words are made of subwords in the page, as :meth:`.Record.word_attention` does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from fairseq_attn_plugin.analysis.records.selection import add_sentence_options, sentence_numbers
+from fairseq_attn_plugin.analysis.web.explore import FIRST, explore
+from fairseq_attn_plugin.errors import OptionError
+
+__all__ = ["configure", "run"]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "records", nargs="+", metavar="[LABEL=]FILE", help="of attn-analysis extract, one for each model"
+    )
+    parser.add_argument("--out", required=True, metavar="FILE.html", help="the page")
+    add_sentence_options(parser, f"{FIRST}")
+    parser.add_argument("--title", help="of the page (default: the languages)")
+
+
+def run(args: argparse.Namespace) -> None:
+    if Path(args.out).suffix.lower() not in (".html", ".htm"):
+        raise OptionError(f"--out {args.out}: must end in .html")
+    if args.first is not None and args.first < 0:
+        raise OptionError(f"--first {args.first}: must be at least 1, or 0 for all sentences")
+    numbers = sentence_numbers(args.sentences)
+    explored = explore(args.records, args.out, numbers, FIRST if args.first is None else args.first, args.title)
+    count = len(explored.data["sentences"])
+    size = Path(args.out).stat().st_size / 1e6
+    print(f"{args.out}: {count} sentence{'s' if count != 1 else ''}, {size:.1f} MB; open it in a browser")
+    if explored.cut:
+        sys.stderr.write(f"the first {count} sentences only; --first 0 is all of them, --sentences 3 17 20-25 some\n")
+    if explored.missing:
+        names = " ".join(map(str, explored.missing[:10])) + (" ..." if len(explored.missing) > 10 else "")
+        sys.stderr.write(f"--sentences {names}: not in the files\n")

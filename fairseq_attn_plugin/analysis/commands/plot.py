@@ -1,0 +1,159 @@
+"""Heatmaps of sentences from extracted attention, one or several models side by side.
+
+    attn-analysis plot soft.jsonl lstm_adm.jsonl --sentences 3 17 --out pictures
+    attn-analysis plot lstm_soft=soft.npz lstm_adm=adm.npz --sentences 5 --gold test.align --out figure.pdf
+
+Of a latent alignment model the prior and the posterior stand side by side. In Python::
+
+    panels = [panel_of(system.find([5])[5], label=system.label) for system in open_systems(["soft.jsonl", "adm.jsonl"])]
+    heatmaps(panels, "figure.pdf")      # of fairseq_attn_plugin.analysis.drawing.heatmaps
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from pathlib import Path
+from typing import List, NamedTuple, Optional, Sequence, Set
+
+from tqdm import tqdm
+
+from fairseq_attn_plugin.analysis.alignment.linking import check_number
+from fairseq_attn_plugin.analysis.alignment.links import GOLD_FORMATS, GoldAlignment, read_gold
+from fairseq_attn_plugin.analysis.drawing.canvas import SUFFIXES, check_drawing
+from fairseq_attn_plugin.analysis.drawing.heatmaps import heatmaps
+from fairseq_attn_plugin.analysis.drawing.panels import END, FIRST, Length, choose_sentences, panels_of, weights_of
+from fairseq_attn_plugin.analysis.records.files import Records, open_systems
+from fairseq_attn_plugin.analysis.records.selection import add_sentence_options, sentence_numbers
+from fairseq_attn_plugin.errors import OptionError
+
+_OTHER_PICTURES = (".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".tif", ".tiff", ".eps", ".ps")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("files", nargs="+", metavar="[LABEL=]FILE", help="records of attn-analysis extract")
+    parser.add_argument(
+        "--out", required=True, metavar="PATH", help="a folder for sentence-0017.png and so on, or one picture's file"
+    )
+    add_sentence_options(parser, str(FIRST))
+    parser.add_argument("--words", metavar="A-B", help="of those with A to B source words")
+    parser.add_argument("--format", metavar="NAMES", help="of pictures in a folder: png,svg,pdf (default: png)")
+    parser.add_argument("--subwords", action="store_true", help="rows and columns are pieces of words")
+    parser.add_argument("--end", action="store_true", help=f"the ends of the sentences too, {END}")
+    parser.add_argument(
+        "--normalize", action="store_true", help="divide every row by its sum, for mechanisms whose weights sum to more"
+    )
+    parser.add_argument(
+        "--weights",
+        metavar="NAMES",
+        help="attention, of latent models also posterior, bayes (default: attention, and of latent models a posterior)",
+    )
+    parser.add_argument("--gold", metavar="FILE", help="gold alignments of the corpus's words, drawn as boxes")
+    parser.add_argument("--gold-format", choices=GOLD_FORMATS, default="auto", help="as in attn-analysis aer")
+    parser.add_argument("--one-based", action="store_true", help="words in a Pharaoh gold file are counted from 1")
+    parser.add_argument(
+        "--title",
+        nargs="?",
+        const="{split}, sentence {id}",
+        metavar="TEXT",
+        help="above each picture; {id} and {split} are filled in (default: '{split}, sentence {id}')",
+    )
+
+
+def _length(text: Optional[str]) -> Optional[Length]:
+    if text is None:
+        return None
+    match = re.fullmatch(r"([0-9]+)-([0-9]+)", text)
+    if match is None or int(match[1]) > int(match[2]):
+        raise OptionError(f"--words {text}: is no range of lengths such as 6-12")
+    return Length(int(match[1]), int(match[2]))
+
+
+class _Output(NamedTuple):
+    """Where pictures go: one file, or files of a folder."""
+
+    path: Path
+    suffixes: List[str]
+    digits: int = 0  # of a sentence's number in a folder; 0: one file
+
+    def make(self) -> None:
+        """Makes the folder, when there is something to put into it."""
+        if self.digits:
+            try:
+                self.path.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise OptionError(f"--out {self.path}: cannot be made a folder: {error.strerror or error}") from None
+
+    def paths(self, number: int) -> List[Path]:
+        if not self.digits:
+            return [self.path]
+        return [self.path / f"sentence-{number:0{self.digits}d}{suffix}" for suffix in self.suffixes]
+
+
+def _output(args: argparse.Namespace, pictures: int, sentences: int) -> _Output:
+    out = Path(args.out)
+    if out.suffix.lower() in SUFFIXES and not out.is_dir():
+        if args.format:
+            raise OptionError(f"--format {args.format}: --out {out} names a file, whose suffix is the format")
+        if pictures > 1:
+            raise OptionError(f"--out {out}: is one picture, not {pictures}; name a folder, or one of --sentences")
+        return _Output(check_drawing(out), [out.suffix])
+    if out.suffix.lower() in _OTHER_PICTURES and not out.is_dir():
+        check_drawing(out)  # which says what can be drawn
+    suffixes = [f".{name.strip().lower()}" for name in (args.format or "png").split(",")]
+    for suffix in suffixes:
+        if suffix not in SUFFIXES:
+            known = ", ".join(name[1:] for name in SUFFIXES)
+            raise OptionError(f"--format {args.format}: {suffix[1:]!r} is none of {known}")
+        check_drawing(out / f"sentence{suffix}")
+    return _Output(out, suffixes, max(4, len(str(sentences - 1))))
+
+
+def run(args: argparse.Namespace) -> None:
+    numbers = sentence_numbers(args.sentences)
+    if numbers is not None and args.words is not None:
+        raise OptionError("--sentences: names them all; it does not go with --words")
+    first = FIRST if args.first is None else args.first
+    if first < 0:
+        raise OptionError(f"--first {first}: must be at least 1, or 0 for all sentences")
+    length = _length(args.words)
+    systems = open_systems(args.files)
+    weights = weights_of(systems, args.weights.split(",") if args.weights else None)
+    header = systems[0].header
+    first = first or max(header.sentences, 1)
+    count = first if numbers is None else len(numbers)
+    gold: Optional[List[GoldAlignment]] = None
+    if args.gold:
+        gold = read_gold(args.gold, args.gold_format, args.one_based, [None] * header.sentences)
+    output = _output(args, count, header.sentences)
+
+    written: List[Path] = []
+    missing: Set[str] = set()
+    chosen_sentences = choose_sentences(systems, numbers, first, length)
+    for chosen in tqdm(chosen_sentences, total=count, unit=" sentences", disable=None):
+        links = None if gold is None else gold[check_number(chosen.records[0], systems[0])]
+        try:
+            panels = panels_of(systems, chosen, weights, args.subwords, args.end, links, args.normalize)
+        except ValueError as error:
+            raise OptionError(f"--gold {args.gold}: sentence {chosen.number}: {error}") from None
+        title = args.title and args.title.replace("{id}", str(chosen.number)).replace("{split}", header.split)
+        output.make()
+        for path in output.paths(chosen.number):
+            missing.update(heatmaps(panels, path, title))
+            written.append(path)
+    _report(args, systems, written, missing)
+
+
+def _report(args: argparse.Namespace, systems: Sequence[Records], written: Sequence[Path], missing: Set[str]) -> None:
+    if not written:
+        which = f"--words {args.words}: " if args.words else ""
+        raise OptionError(f"{which}no sentence to draw that is in {' and '.join(str(one.path) for one in systems)}")
+    if len(written) == 1:
+        print(written[0])
+    else:
+        print(f"{args.out}: {len(written)} pictures, {written[0].name} to {written[-1].name}")
+    if args.gold and any(system.header.target != "reference" for system in systems):
+        print("gold links are of the references, and not drawn for other translations", file=sys.stderr)
+    if missing:
+        print(f"no installed font has {' '.join(sorted(missing))}: they are boxes; SVG keeps them", file=sys.stderr)

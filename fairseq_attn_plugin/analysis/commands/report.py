@@ -1,0 +1,81 @@
+"""Everything about a folder of trained systems in one report, as Markdown and as a page.
+
+    attn-analysis report FOLDER --data DATA --out REPORT [--gold LINKS] [--systems soft mqt]
+
+A system is a folder in FOLDER with ``checkpoint_best.pt`` (or ``checkpoint_last.pt``) in it or in its ``checkpoints``;
+``train.log``, ``log`` or another ``.log`` beside it, or a folder ``tensorboard``, is its training. Attention is
+extracted twice, with the reference forced and for the beam's translations, into ``REPORT/attention``: what is there
+already is not extracted again, so that a report that was interrupted, or has further options, is soon there. A system
+that cannot be read is named in the report, and the others are reported.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import shlex
+import sys
+from pathlib import Path
+
+from fairseq_attn_plugin.analysis.alignment.links import GOLD_FORMATS
+from fairseq_attn_plugin.analysis.report.building import write_report
+from fairseq_attn_plugin.analysis.web import explore
+from fairseq_attn_plugin.errors import OptionError
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("folder", type=Path, help="folder of trained systems: a folder each, with its checkpoint_best.pt")
+    add("--data", required=True, help="folder that fairseq-preprocess wrote")
+    add("--out", required=True, type=Path, metavar="FOLDER", help="what to write: report.md, report.html and the rest")
+    add("--systems", nargs="+", metavar="NAME", help="folders to report, in this order (default: all)")
+    add("--gen-subset", default="test", metavar="SPLIT", help="split of the data (default: test)")
+    add("--beam", type=int, default=5, help="of the translations (default: 5)")
+    add("--gold", metavar="LINKS", help="gold alignments of the split's words")
+    add("--gold-format", choices=GOLD_FORMATS, default="auto", help="of --gold (default: seen from the file)")
+    add("--one-based", action="store_true", help="words in a Pharaoh --gold are counted from 1")
+    add("--reference", metavar="TEXT", help="words to score against (default: the split's, unknown ones as <unk>)")
+    add("--train-text", metavar="TEXT", help="target side of the training text (default: the data's training split)")
+    add("--baseline", metavar="NAME", help="system that the others are compared with (default: the first)")
+    add("--samples", type=int, default=1000, help="of the paired bootstrap; 0: none (default: 1000)")
+    add("--tokenize", default="none", help="sacrebleu's tokenizer for BLEU, such as 13a (default: none)")
+    add("--pictures", type=int, default=4, metavar="N", help="sentences with a heatmap (default: 4)")
+    add("--examples", type=int, default=6, metavar="N", help="translations side by side (default: 6)")
+    add("--explored", type=int, default=explore.FIRST, metavar="N", help="sentences on the page to explore; 0: all")
+    add("--max-tokens", type=int, default=4000, metavar="N", help="subwords in a batch (default: 4000)")
+    add("--title", help="of the report")
+    add("--cpu", action="store_true", help="do not use a GPU")
+
+
+def run(args: argparse.Namespace) -> None:
+    least = {"beam": 1, "max_tokens": 1, "samples": 0, "pictures": 0, "examples": 0, "explored": 0}
+    for name, bound in least.items():
+        if getattr(args, name) < bound:
+            raise OptionError(f"--{name.replace('_', '-')} {getattr(args, name)}: must be at least {bound}")
+    if args.samples == 1:
+        raise OptionError("--samples 1: must be at least 2, or 0 for none")
+    logging.getLogger("fairseq").setLevel(logging.WARNING)
+    write_report(
+        args.folder,
+        args.data,
+        args.out,
+        names=args.systems,
+        split=args.gen_subset,
+        beam=args.beam,
+        gold=args.gold,
+        gold_format=args.gold_format,
+        one_based=args.one_based,
+        reference=args.reference,
+        train_text=args.train_text,
+        baseline=args.baseline,
+        samples=args.samples,
+        tokenize=args.tokenize,
+        pictures=args.pictures,
+        examples=args.examples,
+        explored=args.explored,
+        max_tokens=args.max_tokens,
+        cpu=args.cpu,
+        title=args.title,
+        command=shlex.join(["attn-analysis", *sys.argv[1:]]),
+    )
+    print(f"{args.out / 'report.md'}, {args.out / 'report.html'}")

@@ -1,0 +1,98 @@
+"""Type a sentence and see its translation and where the model looked, in a browser on this machine.
+
+    attn-analysis serve data --path checkpoint_best.pt --bpe-codes codes --tokenizer moses
+
+Other programs may ask, too:
+
+    curl http://127.0.0.1:8000/translate -H 'Content-Type: application/json' -d '{"text": "Ein Hund schläft."}'
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import logging
+import sys
+from typing import List
+
+from fairseq_attn_plugin._overrides import parse_overrides
+from fairseq_attn_plugin.analysis.inference.loading import add_teacher_options
+from fairseq_attn_plugin.analysis.inference.segmenter import add_text_options, text_options
+from fairseq_attn_plugin.analysis.web.server import bind, is_local
+from fairseq_attn_plugin.errors import OptionError
+
+__all__ = ["configure", "run"]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("data", help="folder that fairseq-preprocess wrote")
+    add_teacher_options(parser)
+    parser.add_argument("--port", type=int, default=8000, help="0: any that is free (default: 8000)")
+    parser.add_argument("--host", default="127.0.0.1", help="(default: 127.0.0.1, for this machine only)")
+    search = parser.add_argument_group("search, as in fairseq-interactive")
+    search.add_argument("--beam", type=int, default=5, metavar="N", help="width of the search (default: 5)")
+    search.add_argument("--nbest", type=int, metavar="N", help="translations to show (default: 3, or the beam's width)")
+    search.add_argument("--lenpen", type=float, default=1.0, metavar="X", help="length penalty (default: 1)")
+    search.add_argument("--coverage-penalty", type=float, default=0.0, metavar="X", help="(default: 0)")
+    text = add_text_options(parser)
+    text.add_argument("--bpe", choices=("subword_nmt", "sentencepiece"), help="not needed: the files say it, too")
+    model = parser.add_argument_group("the model")
+    model.add_argument("--source-lang", "-s", metavar="LANG", help="(default: the model's)")
+    model.add_argument("--target-lang", "-t", metavar="LANG")
+
+
+def _check(args: argparse.Namespace) -> None:
+    needs = {"subword_nmt": "bpe_codes", "sentencepiece": "sentencepiece_model"}
+    if args.bpe and not getattr(args, needs[args.bpe]):
+        raise OptionError(f"--bpe {args.bpe}: needs --{needs[args.bpe].replace('_', '-')} FILE")
+    if args.beam < 1:
+        raise OptionError(f"--beam {args.beam}: must be at least 1")
+    if args.nbest is not None and not 1 <= args.nbest <= args.beam:
+        raise OptionError(f"--nbest {args.nbest}: must be from 1 to {args.beam}, the width of the beam")
+    try:
+        import fastapi  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError:
+        raise OptionError("attn-analysis serve needs fastapi: pip install 'fairseq_attn_plugin[serve]'") from None
+
+
+def run(args: argparse.Namespace) -> None:
+    _check(args)
+    listener = bind(args.host, args.port)
+    with listener:
+        import uvicorn
+
+        # importing fairseq sets the root logger to DEBUG
+        logging.getLogger("asyncio").setLevel(logging.WARNING)
+        from fairseq_attn_plugin.analysis.inference.translator import Translator
+        from fairseq_attn_plugin.analysis.web.application import application
+
+        overrides = parse_overrides(args.model_overrides)
+        for name in ("source_lang", "target_lang"):
+            if getattr(args, name):
+                overrides[name] = getattr(args, name)
+        translator = Translator(
+            args.data,
+            args.path,
+            args.beam,
+            args.lenpen,
+            args.coverage_penalty,
+            overrides=overrides,
+            cpu=args.cpu,
+            **text_options(args),
+        )
+        notes: List[str] = []
+        if not translator.segments:
+            notes.append(
+                "The vocabulary is of subwords, and no --bpe-codes or --sentencepiece-model was given: type text that "
+                "is split into them already."
+            )
+        for note in notes:
+            sys.stderr.write(note + "\n")
+        if not is_local(args.host):
+            sys.stderr.write(f"--host {args.host}: whoever reaches this machine can use the model\n")
+        app = application(translator, args.host, args.nbest or min(3, args.beam), notes)
+        host, port = listener.getsockname()[:2]
+        print(f"http://{f'[{host}]' if ':' in host else host}:{port}  (Ctrl+C ends it)", flush=True)
+        with contextlib.suppress(KeyboardInterrupt):
+            uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[listener])

@@ -1,0 +1,1 @@
+"""Pictures: heatmaps, curves, bars, documents."""

@@ -1,0 +1,78 @@
+"""Bars of several systems beside each other."""
+
+from __future__ import annotations
+
+from typing import Mapping, Optional, Sequence
+
+from fairseq_attn_plugin.analysis.drawing.canvas import canvas, check_drawing, save
+from fairseq_attn_plugin.analysis.drawing.curves import _colours
+from fairseq_attn_plugin.analysis.drawing.fonts import families, literal
+from fairseq_attn_plugin.writing import PathLike
+
+__all__ = ["grouped_bars"]
+
+
+_GREY = "#adb5bd"
+_BAR = 0.11  # inches
+
+
+def grouped_bars(
+    groups: Sequence[str],
+    series: Mapping[str, Sequence[Optional[float]]],
+    path: PathLike,
+    title: Optional[str] = None,
+    axes_labels: Sequence[str] = ("", ""),
+    first_is_reference: bool = False,
+) -> None:
+    """Draw a group of bars for each of ``groups``, in it a bar of each of ``series``, to ``path``.
+
+    Args:
+        groups: names under the groups
+        series: {label: a value for each group}; None has no bar
+        path: its suffix is the format (PNG, SVG or PDF)
+        title: above the picture
+        axes_labels: what the groups and what the values are
+        first_is_reference: the first series is grey, the measure of the others
+
+    Raises:
+        ValueError: no groups, no series, or another number of values than of groups
+        OptionError: another suffix, a path that cannot be written, or no matplotlib
+    """
+    if not groups or not series or any(len(values) != len(groups) for values in series.values()):
+        raise ValueError(f"{[len(values) for values in series.values()]} values for {len(groups)} groups")
+    path = check_drawing(path)
+    colours = [_GREY] * first_is_reference + list(_colours(len(series) - first_is_reference))
+    size = (max(3.2, _BAR * len(groups) * (len(series) + 2)), 2.8)
+    # the margins do not matter: bbox_inches cuts the picture to what is drawn
+    with canvas("bars", size, families([*groups, *series, title or ""])[0]) as figure:
+        axes = figure.add_axes((0, 0, 1, 1))
+        width = 0.84 / len(series)
+        handles = []
+        for number, (values, colour) in enumerate(zip(series.values(), colours)):
+            shown = [(place, value) for place, value in enumerate(values) if value is not None]
+            left = (number + 0.5) * width - 0.42
+            handles.append(
+                axes.bar([place + left for place, _ in shown], [value for _, value in shown], width, color=colour)
+            )
+        if any(value is not None and value < 0 for values in series.values() for value in values):
+            axes.axhline(0, color="#868e96", linewidth=0.8)
+        axes.set_xlim(-0.6, len(groups) - 0.4)
+        axes.set_xticks(range(len(groups)), labels=[literal(group) for group in groups])
+        axes.set_xlabel(literal(axes_labels[0]), fontsize=9)
+        axes.set_ylabel(literal(axes_labels[1]), fontsize=9)
+        axes.tick_params(labelsize=8, length=2.5, color="#b8c2cc")
+        axes.grid(axis="y", color="#e3e8ee", linewidth=0.6)
+        axes.set_axisbelow(True)
+        axes.spines[:].set_color("#b8c2cc")
+        axes.legend(
+            handles,
+            [literal(label) for label in series],
+            loc="upper left",
+            bbox_to_anchor=(1.02, 1),
+            borderaxespad=0,
+            frameon=False,
+            fontsize=8.5,
+        )
+        if title:
+            axes.set_title(literal(title), loc="left", fontsize=10, weight="bold", pad=8)
+        save(figure, path)

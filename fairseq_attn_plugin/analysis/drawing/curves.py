@@ -1,0 +1,244 @@
+"""Learning curves from the logs or TensorBoard files of fairseq-train.
+
+    attn-analysis curves soft=soft.log marginal=marginal.log elbo=runs/elbo --out curves.png
+        [--metrics accuracy bound ppl] [--x updates] [--json curves.json]
+
+A log is what fairseq-train printed, with ``--log-format json`` or ``simple``, or its ``--log-file``; a folder is that
+of its ``--tensorboard-logdir``.  There is one panel per metric: the name of a metric in the logs, or one of the groups
+that compare latent alignment models (Deng et al., "Latent Alignment and Variational Attention", 2018):
+
+    accuracy   posterior_accuracy, else prior_accuracy, else accuracy; per cent of words
+    bound      bound; nats per word
+    ppl        marginal_ppl, else ppl; perplexity per word
+
+A run shows the first of these that it logs in training and in validation: soft attention logs marginal_ppl at
+validation alone, and shows ppl, its own prediction's.
+What they mean is written in :mod:`fairseq_attn_plugin.criterions.latent_alignment`.  Curves are over epochs if all runs
+know them, else, since TensorBoard's files do not, over updates.
+"""
+
+from __future__ import annotations
+
+import colorsys
+import json
+import math
+from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Set
+
+from fairseq_attn_plugin.analysis.drawing.canvas import canvas, check_drawing, save
+from fairseq_attn_plugin.analysis.drawing.fonts import families, literal
+from fairseq_attn_plugin.analysis.training_logs import Curves, knows_epochs, read_run
+from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.writing import PathLike, whole_text
+
+__all__ = ["Curve", "choose", "plot_curves", "write_json"]
+
+
+GROUPS = {
+    "accuracy": ("posterior_accuracy", "prior_accuracy", "accuracy"),
+    "bound": ("bound",),
+    "ppl": ("marginal_ppl", "ppl"),
+}
+_NATS = ("bound", "kl", "marginal", "soft", "topk", "reconstruction", "prior_entropy", "posterior_entropy")
+_UNITS = {
+    **dict.fromkeys(_NATS, "nats per word"),
+    **dict.fromkeys(GROUPS["accuracy"], "% of words"),
+    **{"loss": "bits", "nll_loss": "bits per word", "wps": "words per second", "ups": "updates per second"},
+    **{"train_wall": "seconds", "wall": "seconds"},
+}
+_LOGS = ("log", "train", "tensorboard")  # names that say nothing: the folder's is the run's
+_PANEL = (3.7, 2.8)  # inches
+_GAP = (0.95, 1.15)  # between panels: tick labels and the axis label; title and the names beneath it
+_GREY = "#495057"
+_COLOURS = ("#1c7ed6", "#d9480f", "#2b8a3e", "#862e9c", "#b08900", "#0b7285", "#c2255c", "#343a40")
+
+
+class Curve(NamedTuple):
+    """One metric of one training, {epoch or update: value} each; ``metric`` is its name in the log."""
+
+    metric: str
+    train: Dict[int, float]
+    valid: Dict[int, float]
+    x: str = "epochs"
+
+
+def choose(curves: Mapping[str, Curves], metric: str) -> Dict[str, Curve]:
+    """The curve of ``metric`` for every run of ``curves`` {label: curves} that has one.
+
+    For a group of names (see ``GROUPS``) a run shows the first name that it has for training and for validation, or
+    else the first one that it has at all: its two curves are always of the same quantity.
+    Raises ``OptionError``, with the names that the logs have, if no run has the metric.
+    """
+    chosen = {}
+    for label, run in curves.items():
+        names = [name for name in GROUPS.get(metric, (metric,)) if name in run.train or name in run.valid]
+        names.sort(key=lambda name: not (name in run.train and name in run.valid))
+        if names:
+            chosen[label] = Curve(names[0], run.train.get(names[0], {}), run.valid.get(names[0], {}), run.x)
+    if not chosen:
+        known = sorted({name for run in curves.values() for subset in (run.train, run.valid) for name in subset})
+        names = list(GROUPS.get(metric, ()))
+        which = f" ({', '.join(names)})" if len(names) > 1 else ""
+        raise OptionError(f"--metrics {metric}: not in the logs{which}; they have {', '.join(known)}")
+    return chosen
+
+
+def logged_groups(curves: Mapping[str, Curves]) -> List[str]:
+    """The groups of which any run has a metric; ``loss`` if there are none."""
+    names = {name for run in curves.values() for subset in (run.train, run.valid) for name in subset}
+    return [group for group, of in GROUPS.items() if names.intersection(of)] or ["loss"]
+
+
+def read_runs(runs: Mapping[str, PathLike], x: Optional[str] = None) -> Dict[str, Curves]:
+    """The curves of ``runs`` {label: log or folder}, all over the same ``x``, one of ``AXES``; None: what all know.
+
+    Raises ``OptionError`` for one that cannot be read, or does not know what ``x`` asks for.
+    """
+    without = next((label for label, path in runs.items() if not knows_epochs(path)), None)
+    if x == "epochs" and without is not None:
+        raise OptionError(f"--x epochs: {runs[without]} is of TensorBoard, which knows updates alone; give the log")
+    over = x or ("epochs" if without is None else "updates")
+    return {label: read_run(path, over) for label, path in runs.items()}
+
+
+def plot_curves(
+    runs: Mapping[str, PathLike], metrics: Sequence[str], path: PathLike, x: Optional[str] = None
+) -> Dict[str, Dict[str, Curve]]:
+    """Draw the logs ``runs`` {label: log or folder} to ``path``, a panel per metric.
+
+    Over the epochs (or updates, see :func:`read_runs`): solid is validation, dashed training, and a run has one colour
+    throughout.  Returns {metric: {label: what was drawn}}.  Beneath the title of
+    a group stands which of its metrics each run has, and which runs lack the panel's metric.  Perplexities whose
+    largest value exceeds ten times the smallest are drawn on a logarithmic scale.  Values that are not finite are left
+    out.  The suffix of ``path`` is the format (PNG, SVG or PDF).
+    Raises ``ValueError`` without runs or metrics, ``OptionError`` for logs that cannot be read, metrics that they do
+    not have, another suffix, a path that cannot be written, or without matplotlib
+    (``pip install 'fairseq_attn_plugin[analysis]'``).
+    """
+    if not runs or not metrics:
+        raise ValueError("no runs or no metrics to draw")
+    path = check_drawing(path)
+    curves = read_runs(runs, x)
+    panels = {metric: choose(curves, metric) for metric in metrics}
+    from matplotlib.lines import Line2D
+
+    colours = dict(zip(runs, _colours(len(runs))))
+    columns = len(panels) if len(panels) <= 3 else math.ceil(math.sqrt(len(panels)))
+    rows = math.ceil(len(panels) / columns)
+    width, height = columns * _PANEL[0] + (columns - 1) * _GAP[0], rows * _PANEL[1] + (rows - 1) * _GAP[1]
+    # the margins do not matter: bbox_inches cuts the picture to what is drawn
+    with canvas("curves", (width, height), families(runs)[0]) as figure:
+        for number, (metric, drawn) in enumerate(panels.items()):
+            row, column = divmod(number, columns)
+            left, bottom = column * (_PANEL[0] + _GAP[0]), height - _PANEL[1] - row * (_PANEL[1] + _GAP[1])
+            box = (left / width, bottom / height, _PANEL[0] / width, _PANEL[1] / height)
+            _draw(figure.add_axes(box), metric, drawn, colours)
+        handles = [Line2D([], [], color=colour, linewidth=2) for colour in colours.values()]
+        texts = [literal(label) for label in runs]
+        if any(curve.valid for drawn in panels.values() for curve in drawn.values()):
+            handles.append(Line2D([], [], color=_GREY, linestyle="-", linewidth=1.4))
+            texts.append("validation")
+        if any(curve.train for drawn in panels.values() for curve in drawn.values()):
+            handles.append(Line2D([], [], color=_GREY, linestyle="--", linewidth=1.4))
+            texts.append("training")
+        anchor = figure.axes[columns - 1]
+        anchor.legend(
+            handles, texts, loc="upper left", bbox_to_anchor=(1.03, 1), borderaxespad=0, frameon=False, fontsize=9
+        )
+        save(figure, path)
+    return panels
+
+
+def _draw(axes: Any, metric: str, drawn: Mapping[str, Curve], colours: Mapping[str, str]) -> None:
+    """One panel: the curves of one metric."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
+
+    epochs: Set[int] = set()
+    values: List[float] = []
+    for label, curve in drawn.items():
+        for subset, style in ((curve.valid, "-"), (curve.train, "--")):
+            points = [(epoch, value) for epoch, value in sorted(subset.items()) if math.isfinite(value)]
+            # a curve of a single epoch is a marker alone, and those of short trainings show where their epochs are
+            marker = "o" if len(points) <= 30 else ""
+            axes.plot(
+                *([point[i] for point in points] for i in (0, 1)),
+                color=colours[label],
+                linestyle=style,
+                linewidth=1.6 if style == "-" else 1.2,
+                marker=marker,
+                markersize=3.5,
+                markerfacecolor=colours[label] if style == "-" else "white",
+            )
+            epochs.update(epoch for epoch, _ in points)
+            values.extend(value for _, value in points)
+    names = {curve.metric for curve in drawn.values()}
+    perplexity = all(name.split("_")[-1] == "ppl" for name in names)
+    if perplexity and values and 0 < 10 * min(values) < max(values):
+        axes.set_yscale("log")
+        # labels at 1, 2, 5 times a power of ten, or at powers alone where there are many of them
+        steps = (1.0, 2.0, 5.0) if max(values) < 1e4 * min(values) else (1.0,)
+        axes.yaxis.set_major_locator(LogLocator(subs=steps, numticks=20))
+        axes.yaxis.set_minor_locator(NullLocator())
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    if len(epochs) == 1:
+        axes.set_xlim(min(epochs) - 0.5, max(epochs) + 0.5)
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True, min_n_ticks=1))
+    axes.set_xlabel({"epochs": "epoch"}.get(next(iter(drawn.values())).x, "updates"), fontsize=9)
+    axes.set_ylabel(_axis_label(metric, sorted(names)[0]), fontsize=9)
+    axes.tick_params(labelsize=8, length=2.5, color="#b8c2cc")
+    axes.grid(color="#e3e8ee", linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.spines[:].set_color("#b8c2cc")
+    notes = _notes(metric, drawn, colours)
+    for number, note in enumerate(reversed(notes)):
+        axes.annotate(note, (0, 1), (0, 5 + 11 * number), "axes fraction", "offset points", fontsize=7.5, color=_GREY)
+    axes.set_title(metric, loc="left", fontsize=10, weight="bold", pad=6 + 11 * len(notes))
+
+
+def _axis_label(metric: str, name: str) -> str:
+    """What the numbers are, with their unit: ``prior entropy (nats per word)``."""
+    unit = _UNITS.get(name)
+    words = metric.replace("ppl", "perplexity").replace("_", " ")
+    return f"{words} ({unit})" if unit else words
+
+
+def _notes(metric: str, drawn: Mapping[str, Curve], labels: Iterable[str]) -> List[str]:
+    """The lines beneath the title: what the runs of a group show, and which runs have no curve here."""
+    lines = []
+    names = list(dict.fromkeys(curve.metric for curve in drawn.values()))
+    if names != [metric]:
+        for name in names:
+            shown = [label for label, curve in drawn.items() if curve.metric == name]
+            lines.append(name if len(names) == 1 else _clip(f"{name}: {', '.join(shown)}"))
+    missing = [label for label in labels if label not in drawn]
+    if missing:
+        lines.append(_clip(f"not logged: {', '.join(missing)}"))
+    return [literal(line) for line in lines]
+
+
+def _clip(text: str, width: int = 58) -> str:
+    return text if len(text) <= width else text[: width - 3] + "..."
+
+
+def _colours(count: int) -> List[str]:
+    if count <= len(_COLOURS):
+        return list(_COLOURS[:count])
+    wheel = (colorsys.hsv_to_rgb(number / count, 0.85, 0.78) for number in range(count))
+    return ["#" + "".join(f"{round(255 * part):02x}" for part in colour) for colour in wheel]
+
+
+def write_json(path: PathLike, panels: Mapping[str, Mapping[str, Curve]]) -> None:
+    """Write what ``plot_curves`` returned: {metric: {label: {"metric", "train", "valid"}}}, the latter two {epoch:
+    value} with null for a value that is not finite.  Raises ``OptionError`` if the file cannot be written."""
+
+    def plain(values: Mapping[int, float]) -> Dict[int, Optional[float]]:
+        return {epoch: value if math.isfinite(value) else None for epoch, value in sorted(values.items())}
+
+    content = {
+        metric: {
+            label: {"metric": curve.metric, "x": curve.x, "train": plain(curve.train), "valid": plain(curve.valid)}
+            for label, curve in drawn.items()
+        }
+        for metric, drawn in panels.items()
+    }
+    with whole_text(path, f"{path}: cannot write the curves") as stream:
+        stream.write(json.dumps(content, indent=1) + "\n")

@@ -1,0 +1,83 @@
+"""Histogram of how far from its own position a target word attends."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Mapping, Optional, Tuple, Union
+
+import numpy as np
+
+from fairseq_attn_plugin.analysis.drawing.canvas import canvas, check_drawing, save
+from fairseq_attn_plugin.analysis.drawing.heatmaps import _CURVES
+
+__all__ = ["offset_histogram"]
+
+
+def offset_histogram(
+    offsets: np.ndarray,
+    mass: np.ndarray,
+    first_choices: np.ndarray,
+    gaussians: Mapping[str, Tuple[float, float, float]],
+    window: float,
+    path: Union[str, Path],
+    title: Optional[str] = None,
+) -> None:
+    """Draw how the votes are spread over ``offsets``, ascending integers, to ``path``.
+
+    ``mass`` and ``first_choices`` are shares of all votes, one for each offset: bars and dots. ``gaussians`` are
+    curves, {label: (mean, sigma, area)}: the area is the share of the votes that the Gaussian stands for. Offsets of
+    at most ``window`` on either side are shaded. Far offsets with less than a hundredth of the greatest share are left
+    out.
+    The suffix of ``path`` is the format (PNG, SVG or PDF).
+    Raises ``ValueError`` if lengths differ or there is no offset, ``OptionError`` for another suffix, a path that
+    cannot be written, or without matplotlib (``pip install 'fairseq_attn_plugin[analysis]'``).
+    """
+    offsets, mass, first_choices = (np.asarray(values, dtype=float) for values in (offsets, mass, first_choices))
+    if not offsets.size or not offsets.shape == mass.shape == first_choices.shape:
+        raise ValueError(f"{offsets.shape} offsets for votes of shape {mass.shape} and {first_choices.shape}")
+    path = check_drawing(path)
+    from matplotlib.ticker import MaxNLocator, PercentFormatter
+
+    votes = np.maximum(mass, first_choices)
+    voted = np.flatnonzero(votes >= 0.01 * votes.max())
+    reach = max(window + 1, 3, np.abs(offsets[voted]).max(initial=0))
+    shown = np.abs(offsets) <= reach
+    with canvas("offsets", (6.4, 3.4)) as figure:
+        axes = figure.add_axes((0, 0, 1, 1))
+        axes.axvspan(-window - 0.5, window + 0.5, color="#f1f3f5", label=f"window, k = {window:.2f} on average")
+        axes.bar(offsets[shown], mass[shown], width=0.8, color="#74add1", label="attention")
+        axes.plot(
+            offsets[shown],
+            first_choices[shown],
+            linestyle="",
+            marker="o",
+            markersize=4,
+            color="#1864ab",
+            label="first choices",
+        )
+        line = np.linspace(-reach - 0.5, reach + 0.5, 1001)
+        for number, (label, (mean, sigma, area)) in enumerate(gaussians.items()):
+            # scaled by its sum over the integers, as a mask of whole positions is
+            near = np.arange(np.floor(mean - 8 * sigma) - 1, np.ceil(mean + 8 * sigma) + 2)
+            height = area / np.exp(-0.5 * ((near - mean) / sigma) ** 2).sum()
+            axes.plot(
+                line,
+                height * np.exp(-0.5 * ((line - mean) / sigma) ** 2),
+                color=_CURVES[number % len(_CURVES)],
+                linestyle="-" if number == 0 else "--",
+                linewidth=1.6,
+                label=f"{label}: mean {mean:.2f}, sigma {sigma:.2f}",
+            )
+        axes.set_xlim(-reach - 0.5, reach + 0.5)
+        axes.xaxis.set_major_locator(MaxNLocator(nbins=15, integer=True))
+        axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+        axes.set_xlabel("source position less that of the target word, in words", fontsize=9)
+        axes.set_ylabel("share of the votes", fontsize=9)
+        axes.tick_params(labelsize=8, length=2.5, color="#b8c2cc")
+        axes.grid(axis="y", color="#e3e8ee", linewidth=0.6)
+        axes.set_axisbelow(True)
+        axes.spines[:].set_color("#b8c2cc")
+        axes.legend(loc="upper left", bbox_to_anchor=(1.02, 1), borderaxespad=0, frameon=False, fontsize=8.5)
+        if title:
+            axes.set_title(title, loc="left", fontsize=10, weight="bold", pad=8)
+        save(figure, path)

@@ -1,0 +1,191 @@
+"""Heatmaps of sentences from extracted attention, one or several models side by side.
+
+    attn-analysis plot soft.jsonl lstm_adm.jsonl --sentences 3 17 --out pictures
+    attn-analysis plot lstm_soft=soft.npz lstm_adm=adm.npz --sentences 5 --gold test.align --out figure.pdf
+
+Of a latent alignment model the prior and the posterior stand side by side. In Python::
+
+    panels = [panel_of(system.find([5])[5], label=system.label) for system in open_systems(["soft.jsonl", "adm.jsonl"])]
+    heatmaps(panels, "figure.pdf")      # of fairseq_attn_plugin.analysis.drawing.heatmaps
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Iterable, Iterator, List, NamedTuple, Optional, Sequence
+
+import numpy as np
+
+from fairseq_attn_plugin.analysis.alignment.linking import units, weights_name
+from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, Link, check_links
+from fairseq_attn_plugin.analysis.alignment.subword_links import to_subwords
+from fairseq_attn_plugin.analysis.drawing.heatmaps import Panel
+from fairseq_attn_plugin.analysis.records.files import Records
+from fairseq_attn_plugin.analysis.records.pairing import check_same
+from fairseq_attn_plugin.analysis.records.record import Record
+from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.text.subwords import words_of
+
+__all__ = ["Chosen", "Length", "choose_sentences", "panel_of", "panels_of", "weights_of"]
+
+
+END = "</s>"
+FIRST = 10
+_BLOCK = 200  # sentences in memory at a time
+# what the matrices of a latent alignment model are
+_LATENT = {"attention": "prior", "bayes": "exact posterior"}
+
+
+class Length(NamedTuple):
+    """How many words a source has, at least and at most."""
+
+    least: int = 0
+    most: float = float("inf")
+
+
+class Chosen(NamedTuple):
+    """A sentence, and its record in each of the files."""
+
+    number: int
+    records: List[Record]
+
+
+def choose_sentences(
+    systems: Sequence[Records],
+    numbers: Optional[Sequence[int]] = None,
+    first: int = FIRST,
+    length: Optional[Length] = None,
+) -> Iterator[Chosen]:
+    """Sentences that are in all files, a few hundred in memory at a time.
+
+    Args:
+        systems: the files
+        numbers: which ones, in this order; without them the ``first`` ones
+        first: how many
+        length: of their sources, in words
+
+    Raises:
+        OptionError: a file does not have one of ``numbers``, or the files differ in the words of a source
+    """
+    if numbers is not None:
+        yield from _join(systems, list(dict.fromkeys(numbers)), needed=True)
+        return
+    lengths = length or Length()
+    wanted = (one.id for one in systems[0] if lengths.least <= len(one.source_words) <= lengths.most)
+    missing = first
+    while missing > 0:
+        block = list(islice(wanted, min(missing, _BLOCK)))
+        if not block:
+            return
+        for chosen in _join(systems, block, needed=False):
+            missing -= 1
+            yield chosen
+
+
+def _join(systems: Sequence[Records], numbers: Sequence[int], needed: bool) -> Iterator[Chosen]:
+    for start in range(0, len(numbers), _BLOCK):
+        block = numbers[start : start + _BLOCK]
+        found = [system.find(block) for system in systems]
+        for number in block:
+            for system, records in zip(systems, found):
+                if needed and number not in records:
+                    raise OptionError(
+                        f"--sentences {number}: is not in {system.path}, of a corpus of {system.header.sentences} "
+                        "sentences, counted from 0; those that a model found too long are left out"
+                    )
+            if all(number in records for records in found):
+                chosen = Chosen(number, [records[number] for records in found])
+                _check_sources(systems, chosen)
+                yield chosen
+
+
+def _check_sources(systems: Sequence[Records], chosen: Chosen) -> None:
+    first = (str(systems[0].path), chosen.records[0].source_words)
+    for system, record in zip(systems[1:], chosen.records[1:]):
+        check_same(chosen.number, "source", first, (str(system.path), record.source_words))
+
+
+def weights_of(systems: Sequence[Records], names: Optional[Sequence[str]] = None) -> List[List[str]]:
+    """Which matrices of every file to draw: those of ``names`` that it has, or what is usual.
+
+    Usual is ``attention``, and of a latent alignment model its posterior too: that of the network where there is one,
+    else the exact one. Raises ``OptionError`` for a name that no file has, and for a file that has none.
+    """
+    chosen = []
+    for system in systems:
+        known = system.header.weights
+        if names is None:
+            posterior = [name for name in ("posterior", "bayes") if name in known][:1]
+            chosen.append([weights_name(system), *posterior])
+        else:
+            chosen.append([name for name in names if name in known] or [weights_name(system, names[0])])
+    for name in names or ():
+        if not any(name in some for some in chosen):
+            raise OptionError(f"--weights {name}: none of the files has it")
+    return chosen
+
+
+def panel_of(
+    record: Record,
+    name: str = "attention",
+    label: str = "",
+    subwords: bool = False,
+    end: bool = False,
+    gold: Optional[GoldAlignment] = None,
+    normalize: bool = False,
+) -> Panel:
+    """A panel of :func:`plot.heatmaps` for one matrix of a record.
+
+    Args:
+        record: the sentence
+        name: of the matrix
+        label: stands above it
+        subwords: rows and columns are pieces of words
+        end: the ends of both sentences are there as well
+        gold: links between words
+        normalize: every row is divided by its sum
+    """
+    source, target = units(record, "subwords" if subwords else "words")
+    if subwords:
+        weights = record.weights[name]
+        weights = weights if end else weights[:-1, :-1]
+    else:
+        weights = record.word_attention(name, end)
+    if normalize:
+        total = weights.sum(axis=1, keepdims=True)
+        weights = weights / np.where(total > 0, total, 1)
+    ends = [END] if end else []
+    sure: Iterable[Link] = gold.sure if gold else ()
+    possible: Iterable[Link] = gold.possible if gold else ()
+    if subwords:
+        words = (words_of(record.source, record.subwords), words_of(record.target, record.subwords))
+        sure, possible = (to_subwords(links, *words) for links in (sure, possible))
+    return Panel(weights, source + ends, target + ends, label, set(sure), set(possible))
+
+
+def panels_of(
+    systems: Sequence[Records],
+    chosen: Chosen,
+    weights: Sequence[Sequence[str]],
+    subwords: bool = False,
+    end: bool = False,
+    gold: Optional[GoldAlignment] = None,
+    normalize: bool = False,
+) -> List[Panel]:
+    """The panels of one sentence, for every file those of its ``weights``; see :func:`panel_of`.
+
+    Gold links are between a source and its reference: they are drawn for a model's own translation only if it is the
+    reference. Raises ``ValueError`` for a link to a word that the sentence does not have.
+    """
+    panels = []
+    for system, record, names in zip(systems, chosen.records, weights):
+        forced = system.header.target == "reference"
+        links = gold if forced or (record.reference or "").split() == record.target_words else None
+        if links is not None:
+            check_links(links.possible, (len(record.source_words), len(record.target_words)))
+        latent = not {"posterior", "bayes"}.isdisjoint(record.weights)
+        for name in names:
+            shown = _LATENT.get(name, name) if latent else name
+            label = f"{system.label}: {shown}" if len(names) > 1 or shown != "attention" else system.label
+            panels.append(panel_of(record, name, label, subwords, end, links, normalize))
+    return panels

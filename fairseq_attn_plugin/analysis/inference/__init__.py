@@ -1,0 +1,1 @@
+"""Trained models at work: loading, forced attention, translation, classification."""

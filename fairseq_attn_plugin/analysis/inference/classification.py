@@ -1,0 +1,258 @@
+"""Classifies documents with a trained model and shows which words and sentences decided.
+
+    attn-analysis classify DATA --path CHECKPOINT --input reviews.jsonl --out classes.jsonl
+    attn-analysis classify DATA --path CHECKPOINT --gen-subset test --plot page.html
+
+Each line of the output is a document: the label and its probability, those of all labels, the words and their weights,
+and the weights of the sentences. Words are weighed within their sentence (within the document by a flat model, which
+has no weights of sentences). Documents are read and written one batch at a time.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass
+from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence
+
+import torch
+from fairseq import checkpoint_utils
+from fairseq.data import data_utils
+
+import fairseq_attn_plugin  # noqa: F401  (registers the architectures)
+from fairseq_attn_plugin.criterions.document_classification import macro_f1
+from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.models.han import HANModel
+from fairseq_attn_plugin.text.documents import Document, class_names
+
+__all__ = ["Classified", "Classifier", "Scores", "classify", "load_classifier", "split_samples", "text_samples"]
+
+
+class Classifier(NamedTuple):
+    """A trained model, its task, and the labels in the order of its classes."""
+
+    model: HANModel
+    task: Any
+    labels: List[str]
+    path: str
+
+
+class Sample(NamedTuple):
+    """A document as the model reads it."""
+
+    id: str
+    tokens: torch.Tensor  # [N], with </s> after every sentence
+    sentences: List[List[str]]  # the words, without empty sentences
+    gold: Optional[int]  # the class, where the label is known
+    cut: bool = False  # whether it was longer than the model takes
+
+
+MANY_UNKNOWN = 0.2  # of the words: text that was prepared in another way than that of the training
+
+
+@dataclass(frozen=True)
+class Classified:
+    """A document with what the model says of it."""
+
+    id: str
+    label: str
+    probability: float
+    probabilities: Dict[str, float]
+    gold: Optional[str]
+    sentences: List[List[str]]
+    word_weights: List[List[float]]
+    sentence_weights: Optional[List[float]]  # None by a flat model
+    cut: bool = False
+    unknown: int = 0  # words that the vocabulary does not have
+
+
+def load_classifier(data: str, path: str, cpu: bool = False) -> Classifier:
+    """Loads a checkpoint of ``han``, ``han_flat`` or ``han_mean`` for a data folder (whose dictionaries are read).
+
+    Raises ``OptionError`` for another kind of model, or a data folder with other labels.
+    """
+    settings = {"data": data, "shorten_method": "truncate"}
+    models, _, task = checkpoint_utils.load_model_ensemble_and_task([path], arg_overrides=settings)
+    model = models[0]
+    if not isinstance(model, HANModel):
+        raise OptionError(
+            f"--path {path}: is a {type(model).__name__}; must be a model of documents, such as --arch han"
+        )
+    bos, init = task.source_dictionary.bos(), task.cfg.init_token
+    if init not in (None, bos):
+        raise OptionError(f"--path {path}: was trained with --init-token {init}; only none and {bos} are no words")
+    labels = class_names(task.label_dictionary)
+    head = model.classification_heads[task.cfg.classification_head_name]
+    if not 0 < len(labels) <= head.out_features:
+        raise OptionError(f"{data}: has {len(labels)} labels; {path} was trained with {head.out_features} classes")
+    model.eval()
+    if torch.cuda.is_available() and not cpu:
+        model.cuda()
+    return Classifier(model, task, labels, path)
+
+
+def check_labels(classifier: Classifier, documents: Iterable[Document], path: str) -> None:
+    """Raises ``OptionError``, naming file and line, for a label that training does not know."""
+    for document in documents:
+        if document.label is not None and document.label not in classifier.labels:
+            raise OptionError(
+                f"{path}, line {document.line}: the label {document.label!r} is unknown to {classifier.path}; must be "
+                f"one of {', '.join(classifier.labels[:20])}, or left out"
+            )
+
+
+def text_samples(classifier: Classifier, documents: Iterable[Document], refuse_long: bool = False) -> Iterator[Sample]:
+    """Documents in a model's vocabulary; those of more than ``--max-positions`` symbols are cut, or refused.
+
+    Raises ``OptionError`` for a label that training does not know, or a document that is refused.
+    """
+    dictionary, limit = classifier.task.source_dictionary, classifier.task.cfg.max_positions
+    for number, document in enumerate(documents, start=1):
+        name = document.id or str(number)
+        if document.label is not None and document.label not in classifier.labels:
+            raise OptionError(
+                f"document {name}: its label {document.label!r} is unknown to {classifier.path}; must be one of "
+                f"{', '.join(classifier.labels[:20])}, or left out"
+            )
+        symbols = [symbol for sentence in document.sentences for symbol in (*map(dictionary.index, sentence), None)]
+        cut = len(symbols) > limit
+        if cut and refuse_long:
+            raise OptionError(
+                f"document {name}: has {len(symbols)} words and ends of sentences, more than the {limit} of the "
+                "model's --max-positions; leave out --refuse-long to have it cut"
+            )
+        sentences, left = [], limit
+        for sentence in document.sentences:
+            if left > 0:
+                sentences.append(sentence[:left])
+            left -= len(sentence) + 1
+        ends = [dictionary.eos() if symbol is None else symbol for symbol in symbols[:limit]]
+        gold = None if document.label is None else classifier.labels.index(document.label)
+        yield Sample(name, torch.tensor(ends or [dictionary.eos()]), sentences, gold, cut)
+
+
+def split_samples(classifier: Classifier, split: str, refuse_long: bool = False) -> Iterator[Sample]:
+    """The documents of a binarised split, in the order of its text, with the words that the vocabulary has.
+
+    Those of more than ``--max-positions`` symbols are cut, or refused. Raises ``OptionError`` for one that is refused,
+    and as the task does.
+    """
+    task = classifier.task
+    dictionary = task.source_dictionary
+    task.load_dataset(split)
+    dataset = task.dataset(split)
+    documents = data_utils.load_indexed_dataset(os.path.join(task.cfg.data, "input0", split), dictionary)
+    sizes, limit = documents.sizes + (task.cfg.init_token is not None), task.cfg.max_positions
+    if refuse_long and (sizes > limit).any():
+        number = int((sizes > limit).argmax())
+        raise OptionError(
+            f"document {number + 1} of {split}: has {sizes[number]} words and ends of sentences, more than the {limit} "
+            "of the model's --max-positions; leave out --refuse-long to have it cut"
+        )
+    for number in range(len(dataset)):
+        item = dataset[number]
+        tokens = item["net_input.src_tokens"]
+        sentences: List[List[str]] = [[]]
+        for symbol in tokens.tolist():
+            if symbol == dictionary.eos():
+                sentences.append([])
+            elif symbol not in (dictionary.bos(), dictionary.pad()):
+                sentences[-1].append(dictionary[symbol])
+        gold = int(item["target"]) if "target" in item else None
+        sentences = [sentence for sentence in sentences if sentence]
+        yield Sample(str(number + 1), tokens, sentences, gold, bool(sizes[number] > limit))
+
+
+@torch.no_grad()
+def classify(classifier: Classifier, samples: Iterable[Sample], batch_size: int = 32) -> Iterator[Classified]:
+    """What the model says of each document, in their order."""
+    batch: List[Sample] = []
+    for sample in samples:
+        batch.append(sample)
+        if len(batch) == batch_size:
+            yield from _classify(classifier, batch)
+            batch = []
+    if batch:
+        yield from _classify(classifier, batch)
+
+
+def _classify(classifier: Classifier, batch: List[Sample]) -> Iterator[Classified]:
+    model, task, labels = classifier.model, classifier.task, classifier.labels
+    device = model.embed_words.weight.device
+    tokens = data_utils.collate_tokens([sample.tokens for sample in batch], task.source_dictionary.pad()).to(device)
+    logits, attention = model(tokens, classification_head_name=task.cfg.classification_head_name)
+    every = logits[:, : len(labels)].float().softmax(-1).cpu()
+    word_rows = attention["word_attention"].float().cpu()
+    sentence_rows = attention["sentence_attention"].float().cpu() if "sentence_attention" in attention else None
+    dictionary = task.source_dictionary
+    for row, sample in enumerate(batch):
+        best = int(every[row].argmax())
+        # in the order of the words; what is no word has no weight
+        symbols = tokens[row].cpu()
+        real = (symbols != dictionary.pad()) & (symbols != dictionary.eos()) & (symbols != dictionary.bos())
+        weights = iter(word_rows[row][real].tolist())
+        shares = None
+        if sentence_rows is not None:
+            shares = [round(weight, 6) for weight in sentence_rows[row, : len(sample.sentences)].tolist()]
+        yield Classified(
+            id=sample.id,
+            label=labels[best],
+            probability=round(float(every[row, best]), 6),
+            probabilities={name: round(float(p), 6) for name, p in zip(labels, every[row])},
+            gold=None if sample.gold is None else labels[sample.gold],
+            sentences=sample.sentences,
+            word_weights=[[round(next(weights), 6) for _ in sentence] for sentence in sample.sentences],
+            sentence_weights=shares,
+            cut=sample.cut,
+            unknown=int((symbols == dictionary.unk()).sum()),
+        )
+
+
+class Scores:
+    """Counts documents and, where the label is known, what became of them."""
+
+    def __init__(self, labels: Sequence[str]):
+        self.labels = list(labels)
+        self.documents = self.cut = self.words = self.unknown = 0
+        self.bits = 0.0
+        self.confusion = [[0] * len(labels) for _ in labels]  # [label][prediction]
+
+    def add(self, item: Classified) -> None:
+        self.documents += 1
+        self.cut += item.cut
+        self.words += sum(map(len, item.sentences))
+        self.unknown += item.unknown
+        if item.gold is not None:
+            self.confusion[self.labels.index(item.gold)][self.labels.index(item.label)] += 1
+            self.bits -= math.log2(max(item.probabilities[item.gold], 1e-6))
+
+    def summary(self) -> Dict[str, Any]:
+        """Accuracy and macro-F1 in percent and the loss in bits, of the documents whose label is known."""
+        labelled = sum(map(sum, self.confusion))
+        result: Dict[str, Any] = {"documents": self.documents, "labelled": labelled, "cut": self.cut}
+        result["words"], result["unknown_words"] = self.words, self.unknown
+        if labelled:
+            hits = [self.confusion[k][k] for k in range(len(self.labels))]
+            predictions = [sum(column) for column in zip(*self.confusion)]
+            result["accuracy"] = round(100 * sum(hits) / labelled, 4)
+            result["macro_f1"] = round(macro_f1(hits, [sum(row) for row in self.confusion], predictions), 4)
+            result["loss"] = round(self.bits / labelled, 4)
+            result["labels"], result["confusion"] = self.labels, self.confusion
+        return result
+
+    def __str__(self) -> str:
+        values = self.summary()
+        parts = [f"{self.documents} documents"]
+        if "accuracy" in values:
+            parts.append(
+                "accuracy {accuracy:.2f}, macro-F1 {macro_f1:.2f}, loss {loss:.3f} bits".format(**values)
+                + (f" (of {values['labelled']})" if values["labelled"] != self.documents else "")
+            )
+        if self.cut:
+            parts.append(f"{self.cut} longer than --max-positions and cut")
+        if self.unknown > MANY_UNKNOWN * self.words:
+            parts.append(
+                f"{100 * self.unknown / self.words:.0f} % of the words unknown: was the text of the training prepared "
+                "in another way (--lowercase, --tokenize, --separator)?"
+            )
+        return ", ".join(parts)

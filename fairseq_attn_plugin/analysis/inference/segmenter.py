@@ -1,0 +1,138 @@
+"""From a line of text to the tokens that a model was trained on, as fairseq-interactive goes, and back."""
+
+from __future__ import annotations
+
+import argparse
+from argparse import Namespace
+from pathlib import Path
+from typing import Any, Dict, List, Optional
+
+from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.text.subwords import BPE_MARK, PIECE_MARK
+
+__all__ = ["CASES", "Segmenter", "TOKENIZERS", "add_text_options", "subwords_of", "text_options"]
+
+
+TOKENIZERS = ("moses", "nltk", "space")  # that fairseq has
+CASES = ("auto", "lower", "keep")
+
+
+def add_text_options(parser: argparse.ArgumentParser) -> Any:
+    """How text is prepared before a model reads it; returns the group of options."""
+    text = parser.add_argument_group("what is done to text; nothing of it is needed where it was done already")
+    text.add_argument("--tokenizer", choices=TOKENIZERS, help="(default: words are there with blanks between them)")
+    text.add_argument("--moses-no-dash-splits", action="store_true", help="moses: leave words with dashes whole")
+    text.add_argument("--moses-no-escape", action="store_true", help="moses: leave quotes and & as they are")
+    text.add_argument("--bpe-codes", metavar="FILE", help="subword-nmt: its codes")
+    text.add_argument("--sentencepiece-model", metavar="FILE", help="SentencePiece: its model")
+    text.add_argument(
+        "--case",
+        choices=CASES,
+        default="auto",
+        help="auto: lower-case if no word of the vocabulary has a capital letter (default)",
+    )
+    return text
+
+
+def text_options(args: Namespace) -> Dict[str, Any]:
+    """What :class:`Segmenter` is told by the options of :func:`add_text_options`."""
+    return {
+        "bpe_codes": args.bpe_codes,
+        "sentencepiece_model": args.sentencepiece_model,
+        "tokenizer": args.tokenizer,
+        "moses_options": {"no_dash_splits": args.moses_no_dash_splits, "no_escape": args.moses_no_escape},
+        "case": args.case,
+    }
+
+
+def subwords_of(dictionary: Any) -> str:
+    """How the words of a vocabulary were split: ``bpe``, ``sentencepiece`` or ``none``, by its marks."""
+    symbols = dictionary.symbols[dictionary.nspecial :]
+    if any(symbol.startswith(PIECE_MARK) for symbol in symbols):
+        return "sentencepiece"
+    return "bpe" if any(symbol.endswith(BPE_MARK) for symbol in symbols) else "none"
+
+
+class Segmenter:
+    """Case, tokeniser and subwords of one language.
+
+    Args:
+        dictionary: of the model; BPE pieces that it does not have are split further, as with subword-nmt's
+            ``--vocabulary``
+        language: of the text, for the tokeniser
+        detokenize: language that :meth:`decode` writes (default: the same)
+        bpe_codes: file of subword-nmt, by which words are split
+        sentencepiece_model: or a model of SentencePiece
+        tokenizer: one of ``TOKENIZERS``, before that
+        moses_options: ``no_dash_splits`` and ``no_escape``, as in fairseq-interactive
+        case: ``lower``; ``keep``; ``auto``: lower-cased if no word of the dictionary has a capital letter
+        prefix: of the names of the options in messages, such as ``target-``
+
+    Raises:
+        OptionError: a file is missing or is not what it should be
+    """
+
+    def __init__(
+        self,
+        dictionary: Any,
+        language: str,
+        detokenize: Optional[str] = None,
+        bpe_codes: Optional[str] = None,
+        sentencepiece_model: Optional[str] = None,
+        tokenizer: Optional[str] = None,
+        moses_options: Optional[Dict[str, bool]] = None,
+        case: str = "auto",
+        prefix: str = "",
+    ):
+        options = f"--{prefix}bpe-codes", f"--{prefix}sentencepiece-model"
+        if bpe_codes and sentencepiece_model:
+            raise OptionError(f"{options[0]}, {options[1]}: give one of them, not both")
+        for option, file in zip(options, (bpe_codes, sentencepiece_model)):
+            if file and not Path(file).is_file():
+                raise OptionError(f"{option} {file}: there is no such file")
+        if tokenizer is not None and tokenizer not in TOKENIZERS:
+            raise OptionError(f"--tokenizer {tokenizer}: must be one of {', '.join(TOKENIZERS)}")
+        from fairseq.data import encoders
+
+        values = {f"moses_{option}": value for option, value in (moses_options or {}).items()}
+        languages = {"source_lang": language, "target_lang": detokenize or language}
+        self._tokenizer = encoders.build_tokenizer(Namespace(tokenizer=tokenizer, **languages, **values))
+        self._bpe: Any = None
+        if bpe_codes:
+            self._bpe = _build("subword_nmt", f"{options[0]} {bpe_codes}: is no file of subword-nmt", bpe_codes)
+            self._bpe.bpe.vocab = set(dictionary.symbols)
+        elif sentencepiece_model:
+            about = f"{options[1]} {sentencepiece_model}: is no file of SentencePiece"
+            self._bpe = _build("sentencepiece", about, sentencepiece_model)
+        symbols = dictionary.symbols[dictionary.nspecial :]
+        self.lowercase = case == "lower" or (case == "auto" and not any(map(_has_capital, symbols)))
+        # words, as they are typed, become what the model reads
+        self.segments = self._bpe is not None or subwords_of(dictionary) == "none"
+
+    def __call__(self, line: str) -> List[str]:
+        return self.encode(line).split()
+
+    def encode(self, line: str) -> str:
+        """The tokens of a line, with blanks between them."""
+        if self.lowercase:
+            line = line.lower()
+        if self._tokenizer is not None:
+            line = self._tokenizer.encode(line)
+        return line.strip() if self._bpe is None else self._bpe.encode(line)
+
+    def decode(self, words: str) -> str:
+        """Words with blanks between them as one would write them."""
+        return words if self._tokenizer is None else self._tokenizer.decode(words)
+
+
+def _build(name: str, about: str, file: str) -> Any:
+    from fairseq.data import encoders
+
+    try:
+        return encoders.build_bpe(Namespace(bpe=name, bpe_codes=file, sentencepiece_model=file))
+    except (OSError, RuntimeError, ValueError, SystemExit) as error:  # subword-nmt ends the process
+        raise OptionError(f"{about}: {' '.join(str(error).split())}") from None
+
+
+def _has_capital(symbol: str) -> bool:
+    return symbol != symbol.lower() and not symbol.startswith("madeupword")

@@ -1,0 +1,1 @@
+"""What systems wrote: reading it, and comparing it."""

@@ -1,0 +1,217 @@
+"""Outputs of systems side by side: source, reference, scores of each sentence, and the words that differ.
+
+    attn-analysis compare soft=soft/test.out mqt=mqt/test.out --source test.de --reference test.en --sort difference
+
+A word of an output is marked unless it belongs to a longest common subsequence of output and reference; words of the
+reference that nothing stands in the place of are named as missing.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+
+from tqdm import tqdm
+
+from fairseq_attn_plugin.analysis.outputs.reading import (
+    check_lengths,
+)
+from fairseq_attn_plugin.errors import OptionError
+
+__all__ = ["Comparison", "Output", "Sentence", "Span", "compare", "differences", "matches"]
+
+
+SORTS = ("order", "worst", "best", "difference")
+METRICS = ("bleu", "chrf")
+TOKENIZERS = ("none", "13a", "intl", "zh", "char")
+
+
+class Span(NamedTuple):
+    """Words of an output: ``same`` as in the reference, ``other``, or those of the reference that are ``missing``."""
+
+    kind: str
+    words: List[str]
+
+
+class Output(NamedTuple):
+    """What a system made of a sentence; scores are between 0 and 100."""
+
+    label: str
+    spans: List[Span]
+    scores: Dict[str, float]
+
+
+class Sentence(NamedTuple):
+    number: int  # in the corpus, from 0
+    source: Optional[str]
+    reference: List[Tuple[str, bool]]  # its words, and whether any system has them
+    outputs: List[Output]
+
+
+class Comparison(NamedTuple):
+    sentences: List[Sentence]
+    total: int  # sentences of the corpus
+    corpus: Dict[str, Dict[str, float]]  # scores of the whole corpus, {label: {metric: score}}
+    signatures: Dict[str, str]  # how they were computed
+
+
+def matches(left: Sequence[str], right: Sequence[str]) -> List[Tuple[int, int]]:
+    """A longest common subsequence: pairs of indices (i, j) with left[i] == right[j], both ascending.
+
+    By the lengths l_ij of the longest one of left[i:] and right[j:]:
+
+        l_ij = 1 + l_i+1,j+1 if left[i] == right[j], else max(l_i+1,j, l_i,j+1)
+    """
+    rows, columns = len(left), len(right)
+    lengths = [[0] * (columns + 1) for _ in range(rows + 1)]
+    for i in range(rows - 1, -1, -1):
+        here, below, word = lengths[i], lengths[i + 1], left[i]
+        for j in range(columns - 1, -1, -1):
+            here[j] = below[j + 1] + 1 if word == right[j] else max(below[j], here[j + 1])
+    pairs = []
+    i = j = 0
+    while i < rows and j < columns:
+        if left[i] == right[j]:
+            pairs.append((i, j))
+            i, j = i + 1, j + 1
+        elif lengths[i + 1][j] >= lengths[i][j + 1]:
+            i += 1
+        else:
+            j += 1
+    return pairs
+
+
+def differences(
+    output: Sequence[str], reference: Sequence[str], pairs: Optional[Sequence[Tuple[int, int]]] = None
+) -> List[Span]:
+    """The words of ``output`` in order, with marks; ``pairs`` are those of :func:`matches` if they are known.
+
+    Between two words that are the same there are other words, or, if the output has none there, the missing ones.
+    """
+    pairs = matches(output, reference) if pairs is None else pairs
+    spans: List[Span] = []
+
+    def add(kind: str, words: Sequence[str]) -> None:
+        if words and spans and spans[-1].kind == kind:
+            spans[-1].words.extend(words)
+        elif words:
+            spans.append(Span(kind, list(words)))
+
+    before = (-1, -1)
+    for i, j in [*pairs, (len(output), len(reference))]:
+        others = output[before[0] + 1 : i]
+        add("other", others)
+        if not others:
+            add("missing", reference[before[1] + 1 : j])
+        add("same", output[i : i + 1])
+        before = (i, j)
+    return spans
+
+
+def _metrics(tokenize: str, lowercase: bool, of_sentences: bool) -> Dict[str, Any]:
+    """sacrebleu's metrics; BLEU of a sentence leaves out the orders for which it is too short."""
+    from sacrebleu.metrics import BLEU, CHRF
+
+    # a corpus that is tokenised already is what is expected: no warning that it is
+    return {
+        "bleu": BLEU(tokenize=tokenize, lowercase=lowercase, effective_order=of_sentences, force=True),
+        "chrf": CHRF(lowercase=lowercase),
+    }
+
+
+def compare(
+    systems: Mapping[str, Sequence[str]],
+    reference: Sequence[str],
+    source: Optional[Sequence[str]] = None,
+    sort: str = "order",
+    metric: str = "bleu",
+    sentences: Optional[Sequence[int]] = None,
+    first: int = 0,
+    tokenize: str = "none",
+    lowercase: bool = False,
+) -> Comparison:
+    """The sentences to look at, with what each system made of them.
+
+    Args:
+        systems: their outputs, {label: lines}
+        reference: a line for each sentence, as many as of every system
+        source: likewise
+        sort: ``order`` of the corpus (or of ``sentences``); ``worst`` or ``best`` mean score of the systems first;
+            the greatest ``difference`` of scores first
+        metric: the score to sort by, ``bleu`` or ``chrf``
+        sentences: numbers of those to show, from 0; None for all
+        first: how many at most, after sorting; 0 for all
+        tokenize: sacrebleu's name of how words are told apart, for BLEU and for the marks
+        lowercase: capital letters make no difference
+
+    Raises:
+        OptionError: files have different numbers of sentences, or none, or there is no sentence of some number
+    """
+    check_lengths({"reference": reference, **({} if source is None else {"source": source}), **systems})
+    if not reference:
+        raise OptionError("--reference: has no sentences")
+    for number in sentences or ():
+        if number >= len(reference):
+            raise OptionError(f"--sentences {number}: there are {len(reference)} sentences, counted from 0")
+    metrics = _metrics(tokenize, lowercase, of_sentences=True)
+    known: Dict[int, List[Dict[str, float]]] = {}
+
+    def scores(number: int) -> List[Dict[str, float]]:
+        """Of all systems; a sentence's are computed once."""
+        if number not in known:
+            known[number] = [
+                {name: one.sentence_score(lines[number], [reference[number]]).score for name, one in metrics.items()}
+                for lines in systems.values()
+            ]
+        return known[number]
+
+    def key(number: int) -> float:
+        values = [one[metric] for one in scores(number)]
+        if sort == "difference":
+            return min(values) - max(values)
+        return sum(values) / len(values) * (-1 if sort == "best" else 1)
+
+    order = list(range(len(reference)) if sentences is None else sentences)
+    if sort != "order":
+        order = sorted(tqdm(order, desc="scores", unit=" sentences", disable=None, leave=False), key=key)
+    shown = order[:first] if first else order
+    split = _splitter(metrics["bleu"], tokenize)
+    whole = _metrics(tokenize, lowercase, of_sentences=False)
+    corpus = {
+        label: {name: one.corpus_score(list(lines), [list(reference)]).score for name, one in whole.items()}
+        for label, lines in systems.items()
+    }
+    return Comparison(
+        [
+            _sentence(number, source, reference, systems, scores(number), split, lowercase)
+            for number in tqdm(shown, desc="differences", unit=" sentences", disable=None, leave=False)
+        ],
+        len(reference),
+        corpus,
+        {name: str(one.get_signature()) for name, one in whole.items()},
+    )
+
+
+def _splitter(bleu: Any, tokenize: str) -> Callable[[str], List[str]]:
+    return str.split if tokenize == "none" else lambda line: bleu.tokenizer(line).split()
+
+
+def _sentence(
+    number: int,
+    source: Optional[Sequence[str]],
+    reference: Sequence[str],
+    systems: Mapping[str, Sequence[str]],
+    scores: Sequence[Dict[str, float]],
+    split: Callable[[str], List[str]],
+    lowercase: bool,
+) -> Sentence:
+    words = split(reference[number])
+    key = [word.lower() for word in words] if lowercase else words
+    found = [False] * len(words)
+    outputs = []
+    for (label, lines), values in zip(systems.items(), scores):
+        output = split(lines[number])
+        pairs = matches([word.lower() for word in output] if lowercase else output, key)
+        for _, j in pairs:
+            found[j] = True
+        outputs.append(Output(label, differences(output, words, pairs), values))
+    return Sentence(number, None if source is None else source[number], list(zip(words, found)), outputs)

@@ -1,0 +1,1 @@
+"""The frame, the tables and the assets of HTML pages."""

@@ -1,0 +1,90 @@
+"""Records as JSON lines: the header in the first line, a sentence in each of the others."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Dict, Iterator, List
+
+import numpy as np
+
+from fairseq_attn_plugin.analysis.records.record import DIGITS, FORMAT, Header, Record
+from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.text.subwords import SUBWORDS
+from fairseq_attn_plugin.writing import PathLike
+
+
+def partial_path(path: PathLike) -> Path:
+    """Where the sentences of an unfinished extraction lie, as JSONL."""
+    return Path(f"{path}.unfinished")
+
+
+def parse_header(line: str, path: Path) -> Header:
+    try:
+        values = json.loads(line)
+        if values.pop("format") != FORMAT:
+            raise ValueError
+        header = Header(**{**values, "weights": tuple(values["weights"])})
+        if header.subwords not in SUBWORDS:
+            raise ValueError
+        return header
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise OptionError(f"{path}: is no file of attn-analysis extract (its header is not of {FORMAT!r})") from None
+
+
+def from_values(values: Dict[str, Any], header: Header) -> Record:
+    """Raises ``ValueError`` for anything that is no record."""
+    try:
+        shape = (len(values["target"]) + 1, len(values["source"]) + 1)
+        weights = {name: np.array(values[name], dtype=np.float32) for name in header.weights}
+        if any(matrix.shape != shape for matrix in weights.values()) or len(values["scores"]) != shape[0]:
+            raise ValueError
+        scores = [float(score) for score in values["scores"]]
+        return Record(
+            int(values["id"]),
+            [str(token) for token in values["source"]],
+            [str(token) for token in values["target"]],
+            weights,
+            scores,
+            header.subwords,
+            values.get("reference"),
+        )
+    except (KeyError, TypeError, AttributeError):
+        raise ValueError from None
+
+
+def read_jsonl(path: Path, header: Header) -> Iterator[Record]:
+    try:
+        with open(path, encoding="utf-8") as stream:
+            stream.readline()
+            for number, line in enumerate(stream, 2):
+                try:
+                    record = from_values(json.loads(line), header)
+                except ValueError:
+                    raise OptionError(f"{path}, line {number}: is no sentence with attention") from None
+                yield record
+    except (OSError, UnicodeDecodeError) as error:
+        raise OptionError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+
+
+def header_line(header: Header) -> str:
+    return json.dumps({"format": FORMAT, **asdict(header)}, ensure_ascii=False)
+
+
+def to_line(record: Record) -> str:
+    values: Dict[str, Any] = {"id": record.id, "source": record.source, "target": record.target}
+    if record.reference is not None:
+        values["reference"] = record.reference
+    values["score"] = round(record.score, DIGITS)
+    values["scores"] = [round(score, DIGITS) for score in record.scores]
+    words: Dict[str, Any] = {"source": record.source_words, "target": record.target_words}
+    for name, matrix in record.weights.items():
+        values[name] = _rounded(matrix)
+        words[name] = _rounded(record.word_attention(name))
+    values["words"] = words
+    return json.dumps(values, ensure_ascii=False)
+
+
+def _rounded(matrix: np.ndarray) -> List[List[float]]:
+    return np.round(np.asarray(matrix, dtype=float), DIGITS).tolist()

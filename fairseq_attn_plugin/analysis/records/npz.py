@@ -1,0 +1,76 @@
+"""Records as an NPZ archive: ``header``, ``ids``, and ``17/attention``, ``17/source`` ... for sentence 17."""
+
+from __future__ import annotations
+
+import struct
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any, Dict, Iterable, Iterator
+
+import numpy as np
+
+from fairseq_attn_plugin.analysis.records.jsonl import from_values, header_line
+from fairseq_attn_plugin.analysis.records.record import Header, Record
+from fairseq_attn_plugin.errors import OptionError
+
+# what reading an archive raises, wherever it was damaged
+DAMAGED = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    KeyError,
+    ValueError,
+    EOFError,
+    NotImplementedError,
+    OverflowError,
+)
+
+
+def read_array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
+    with archive.open(name + ".npy") as stream:
+        return np.lib.format.read_array(stream, allow_pickle=False)
+
+
+def read_npz(path: Path, header: Header) -> Iterator[Record]:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            for number in read_array(archive, "ids").tolist():
+                try:
+                    values: Dict[str, Any] = {"id": number}
+                    for name in ("source", "target", "scores", *header.weights):
+                        values[name] = read_array(archive, f"{number}/{name}").tolist()
+                    if f"{number}/reference.npy" in archive.NameToInfo:
+                        values["reference"] = str(read_array(archive, f"{number}/reference"))
+                    record = from_values(values, header)
+                except DAMAGED:
+                    raise OptionError(f"{path}: sentence {number} is damaged") from None
+                yield record
+    except (OSError, *DAMAGED) as error:
+        if isinstance(error, OptionError):
+            raise
+        raise OptionError(f"{path}: cannot be read: {error}") from None
+
+
+def write_npz(path: Path, header: Header, records: Iterable[Record]) -> None:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+
+        def put(name: str, value: Any) -> None:
+            with archive.open(name + ".npy", "w") as stream:
+                np.lib.format.write_array(stream, np.asanyarray(value), allow_pickle=False)
+
+        ids = []
+        put("header", header_line(header))
+        for record in records:
+            ids.append(record.id)
+            texts = {"source": record.source, "target": record.target}
+            words = {"words/source": record.source_words, "words/target": record.target_words}
+            for name, tokens in {**texts, **words}.items():
+                put(f"{record.id}/{name}", np.array(tokens, dtype=str))
+            if record.reference is not None:
+                put(f"{record.id}/reference", np.array(record.reference))
+            put(f"{record.id}/scores", np.array(record.scores, dtype=np.float32))
+            for name, matrix in record.weights.items():
+                put(f"{record.id}/{name}", matrix.astype(np.float32))
+                put(f"{record.id}/words/{name}", record.word_attention(name).astype(np.float32))
+        put("ids", np.array(ids, dtype=np.int64))

@@ -1,0 +1,1 @@
+"""One report about a folder of trained systems."""

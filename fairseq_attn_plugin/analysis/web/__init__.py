@@ -1,0 +1,1 @@
+"""Pages that run in a browser: explore and serve."""

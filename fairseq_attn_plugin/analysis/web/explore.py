@@ -1,0 +1,246 @@
+"""One page on which the attention of sentences is looked at, in any browser and without a network.
+
+    attn-analysis explore soft.jsonl structured=structured.jsonl --out attention.html
+
+All of it is in the one file: sentences, weights, style and script. Weights are stored in 4095ths of the greatest weight
+of their sentence, two characters each; words are made of subwords in the page, as :meth:`.Record.word_attention` does.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import groupby
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+from tqdm import tqdm
+
+from fairseq_attn_plugin.analysis.pages import frame as _html
+from fairseq_attn_plugin.analysis.records.files import Records, open_systems
+from fairseq_attn_plugin.analysis.records.pairing import UNKNOWN, check_same
+from fairseq_attn_plugin.analysis.records.record import Header, Record
+from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.text.subwords import spell, words_of
+from fairseq_attn_plugin.writing import PathLike, whole_text
+
+__all__ = ["Explored", "FIRST", "collect", "explore", "finite", "side", "write_page"]
+
+
+FIRST = 200  # sentences on a page, unless it is said: one that opens at once
+_UNSAID = ("checkpoint version",)  # options that say nothing to a reader
+_LEVELS = 4095  # two digits of base 64
+_MORE_THAN_ONE = 1.05  # a row's sum that is no matter of rounding
+_DIGITS = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", dtype=np.uint8)
+
+
+class Explored(NamedTuple):
+    """What a page shows, as its script reads it, and what it does not."""
+
+    data: Dict[str, Any]
+    cut: bool  # there are more sentences, left out because of ``first``
+    missing: List[int]  # sentences that were asked for and are in no file
+
+
+def side(tokens: Sequence[str], subwords: str, words: Optional[Sequence[str]] = None) -> Dict[str, Any]:
+    """The tokens of one side of a sentence, with its words and their numbers of tokens where these differ.
+
+    ``words`` are as they are to be read (default: as they are spelt).
+    """
+    words = spell(tokens, subwords) if words is None else list(words)
+    result: Dict[str, Any] = {"tokens": list(tokens)}
+    if words != result["tokens"]:
+        result.update(words=words, pieces=[len(list(same)) for _, same in groupby(words_of(tokens, subwords))])
+    return result
+
+
+def finite(number: float, digits: int) -> Optional[float]:
+    """A number for JSON, rounded; None for infinities and NaN, which JSON does not have."""
+    return round(float(number), digits) if math.isfinite(number) else None
+
+
+def encode(weights: np.ndarray) -> Tuple[float, str]:
+    """The greatest of ``weights``, and all of them in 4095ths of it, row by row, two digits of base 64 each.
+
+    A weight is off by at most 1/8190 of the greatest. What is no number counts as 0.
+    """
+    values = np.nan_to_num(np.asarray(weights, dtype=float), nan=0.0, posinf=0.0, neginf=0.0).clip(min=0.0)
+    greatest = float(f"{values.max(initial=0.0):.6g}")
+    levels = np.rint(values.ravel() / greatest * _LEVELS).clip(0, _LEVELS) if greatest else np.zeros(values.size)
+    codes = levels.astype(np.int64)
+    return greatest, _DIGITS[np.stack([codes >> 6, codes & 63], axis=-1)].tobytes().decode("ascii")
+
+
+def collect(
+    systems: Sequence[Records],
+    sentences: Optional[Sequence[int]] = None,
+    first: int = FIRST,
+    title: Optional[str] = None,
+) -> Explored:
+    """What the page of some systems shows, one sentence in memory at a time but for what is shown of it.
+
+    Args:
+        systems: extracted from the same corpus; the first one says which sentences are there
+        sentences: their numbers; or else
+        first: as many as these, from the start of the first system's file; 0 for all
+        title: of the page
+
+    Raises:
+        OptionError: systems translate between different languages, or the words of a source are not the same; their
+            subwords may be, and a word that one model does not know, too
+    """
+    languages = [(system.header.source_lang, system.header.target_lang) for system in systems]
+    for system, pair in zip(systems, languages):
+        if pair != languages[0]:
+            raise OptionError(
+                f"{system.path}: is of {'-'.join(pair)}, {systems[0].path} of {'-'.join(languages[0])}; a page is of "
+                "one direction"
+            )
+    found: Dict[int, Dict[str, Any]] = {}
+    cut = heavy = False
+    for number, system in enumerate(systems):
+        chosen = None if sentences is None and number == 0 else set(found if sentences is None else sentences)
+        left = None if chosen is None else len(chosen)
+        for record in _shown(system):
+            if chosen is None:
+                if first and len(found) == first:
+                    cut = True
+                    break
+            elif record.id not in chosen:
+                continue
+            _join(found, record, number, systems)
+            heavy = heavy or any(_heaviest(matrix) > _MORE_THAN_ONE for matrix in record.weights.values())
+            if left is not None:
+                left -= 1
+                if not left:
+                    break
+    order = sorted(found) if sentences is None else [number for number in sentences if number in found]
+    headers = [system.header for system in systems]
+    total = max(header.sentences for header in headers)
+    shown = f"{len(order)} of {total}" if len(order) < total else f"{len(order)}"
+    direction = "\u2009\u2192\u2009".join(languages[0])
+    data = {
+        "title": title or f"Attention, {direction}",
+        "subtitle": ", ".join(dict.fromkeys(header.split for header in headers)) + f": {shown} sentences",
+        "languages": list(languages[0]),
+        "subwords": any("words" in one for row in found.values() for one in (*row["sources"], *row["targets"])),
+        "heavy": heavy,  # some rows of weights sum to more than 1
+        "models": [_model(system) for system in systems],
+        "sentences": [found[number] for number in order],
+    }
+    missing = [] if sentences is None else [number for number in sentences if number not in found]
+    return Explored(data, cut, missing)
+
+
+def _shown(system: Records) -> Iterator[Record]:
+    with tqdm(desc=system.label, unit=" sentences", disable=None) as bar:
+        for record in system:
+            yield record
+            bar.update()
+
+
+def _model(system: Records) -> Dict[str, Any]:
+    header: Header = system.header
+    options = ", ".join(f"{name} {_said(value)}" for name, value in header.options.items() if name not in _UNSAID)
+    return {
+        "label": system.label,
+        "architecture": header.architecture,
+        "checkpoint": header.checkpoint,
+        "split": header.split,
+        "target": header.target,
+        "options": options,
+        "weights": list(header.weights),
+    }
+
+
+def _said(value: Any) -> str:
+    if isinstance(value, dict):
+        return " ".join(f"{name}={_said(one)}" for name, one in value.items())
+    return " ".join(map(_said, value)) if isinstance(value, (list, tuple)) else str(value)
+
+
+def _heaviest(weights: np.ndarray) -> float:
+    """The greatest sum of a row."""
+    return float(np.nansum(weights, axis=1, dtype=float).max(initial=0.0))
+
+
+def _join(found: Dict[int, Dict[str, Any]], record: Record, number: int, systems: Sequence[Records]) -> None:
+    """Puts what a system looked at beside what the others looked at in the same sentence."""
+    row = found.setdefault(record.id, {"id": record.id, "sources": [], "targets": [], "views": [None] * len(systems)})
+    for other, view in zip(systems, row["views"]):
+        if view is not None:
+            names = str(other.path), str(systems[number].path)
+            words = _words(row["sources"][view["source"]]), record.source_words
+            check_same(record.id, "source", (names[0], words[0]), (names[1], words[1]))
+    if record.reference is not None:
+        row.setdefault("reference", record.reference)
+    target = side(record.target, record.subwords)
+    place = _place(row["targets"], target)
+    forced = [system.header.target == "reference" for system in systems]
+    same = next(
+        (
+            view["text"]
+            for view, of_reference in zip(row["views"], forced)
+            if view is not None
+            and _alike(_words(row["targets"][view["text"]]), _words(target), of_reference and forced[number])
+        ),
+        place,
+    )
+    row["views"][number] = {
+        "source": _place(row["sources"], side(record.source, record.subwords)),
+        "target": place,
+        "text": same,  # the first target of these words, whatever their subwords
+        "score": finite(record.score, 4),
+        "scores": [finite(score, 3) for score in record.scores],
+        "weights": {name: encode(matrix) for name, matrix in record.weights.items()},
+    }
+
+
+def _place(sides: List[Dict[str, Any]], one: Dict[str, Any]) -> int:
+    """Where ``one`` is among ``sides``, to which it is added if it is not."""
+    if one not in sides:
+        sides.append(one)
+    return sides.index(one)
+
+
+def _words(one: Dict[str, Any]) -> List[str]:
+    return one.get("words", one["tokens"])
+
+
+def _alike(one: Sequence[str], other: Sequence[str], unknown: bool) -> bool:
+    """Whether the words are the same; with ``unknown`` what a model calls <unk> may be any word."""
+    return len(one) == len(other) and all(
+        left == right or (unknown and (UNKNOWN in left or UNKNOWN in right)) for left, right in zip(one, other)
+    )
+
+
+def write_page(explored: Explored, out: PathLike) -> None:
+    """Writes the page, whole or not at all; raises ``OptionError`` if it cannot be written."""
+    text = _html.page(
+        explored.data["title"],
+        _html.read_asset("explore.html"),
+        style=_html.read_asset("view.css") + _html.read_asset("explore.css"),
+        script=_html.read_asset("view.js") + _html.read_asset("explore.js"),
+        data=explored.data,
+    )
+    with whole_text(out, f"--out {out}: cannot be written") as stream:
+        stream.write(text)
+
+
+def explore(
+    files: Sequence[str],
+    out: PathLike,
+    sentences: Optional[Sequence[int]] = None,
+    first: int = FIRST,
+    title: Optional[str] = None,
+) -> Explored:
+    """Writes the page ``out`` for files of ``attn-analysis extract``, each ``FILE`` or ``LABEL=FILE``.
+
+    The other arguments and what is raised are those of :func:`collect`; ``OptionError`` also if there is nothing to
+    show.
+    """
+    explored = collect(open_systems(files), sentences, first, title)
+    if not explored.data["sentences"]:
+        where = f"--sentences {' '.join(map(str, sentences))}" if sentences else files[0]
+        raise OptionError(f"{where}: there is no such sentence" if sentences else f"{where}: has no sentences")
+    write_page(explored, out)
+    return explored

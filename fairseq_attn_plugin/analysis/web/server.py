@@ -1,0 +1,46 @@
+"""Type a sentence and see its translation and where the model looked, in a browser on this machine.
+
+    attn-analysis serve data --path checkpoint_best.pt --bpe-codes codes --tokenizer moses
+
+Other programs may ask, too:
+
+    curl http://127.0.0.1:8000/translate -H 'Content-Type: application/json' -d '{"text": "Ein Hund schläft."}'
+"""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import socket
+
+from fairseq_attn_plugin.errors import OptionError
+
+__all__ = ["bind", "is_local"]
+
+
+def is_local(host: str) -> bool:
+    """Whether only programs on this machine can reach a server at this address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A socket that listens there, at any free port if ``port`` is 0; raises ``OptionError`` if there can be none."""
+    if not 0 <= port <= 65535:
+        raise OptionError(f"--port {port}: must be from 0 (any that is free) to 65535")
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+    except (socket.gaierror, UnicodeError):
+        raise OptionError(f"--host {host}: is no address or name that this machine knows") from None
+    try:
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            reason = "is taken by another program; choose another, or 0 for any that is free"
+        elif error.errno in (errno.EACCES, errno.EPERM):
+            reason = "may not be used without the administrator's rights; choose one above 1023"
+        else:
+            raise OptionError(f"--host {host}: cannot be used: {error.strerror}") from None
+        raise OptionError(f"--port {port}: {reason}") from None

@@ -1,0 +1,67 @@
+"""Subword marks of subword-nmt and sentencepiece, and the words that subwords spell."""
+
+from __future__ import annotations
+
+from typing import Callable, Dict, List, Sequence
+
+__all__ = ["BPE_MARK", "PIECE_MARK", "SUBWORDS", "merge_subwords", "spell", "word_count", "word_of_subword", "words_of"]
+
+BPE_MARK = "@@"  # subword-nmt ends each piece of a word except the last with this mark
+PIECE_MARK = "\u2581"  # sentencepiece starts the first piece of a word with this mark
+
+
+def word_of_subword(tokens: Sequence[str], mark: str = BPE_MARK) -> List[int]:
+    """Index of the word that each subword belongs to: ``['a@@', 'b', 'c']`` gives ``[0, 0, 1]``."""
+    words, word = [], 0
+    for token in tokens:
+        words.append(word)
+        word += not token.endswith(mark)
+    return words
+
+
+def merge_subwords(tokens: Sequence[str], mark: str = BPE_MARK) -> List[str]:
+    """The words that the subwords spell."""
+    words = [""] * word_count(word_of_subword(tokens, mark))
+    for token, word in zip(tokens, word_of_subword(tokens, mark)):
+        words[word] += token[: -len(mark)] if token.endswith(mark) else token
+    return words
+
+
+def _sentencepiece(tokens: Sequence[str]) -> List[int]:
+    words, word = [], -1
+    for token in tokens:
+        word += word < 0 or token.startswith(PIECE_MARK)
+        words.append(word)
+    return words
+
+
+_WORDS: Dict[str, Callable[[Sequence[str]], List[int]]] = {
+    "bpe": word_of_subword,
+    "sentencepiece": _sentencepiece,
+    "none": lambda tokens: list(range(len(tokens))),
+}
+SUBWORDS = tuple(_WORDS)
+
+
+def words_of(tokens: Sequence[str], subwords: str = "bpe") -> List[int]:
+    """Index of the word that each piece belongs to: ``['a@@', 'b', 'c']`` gives ``[0, 0, 1]``.
+
+    ``subwords`` is ``bpe`` (subword-nmt: every piece of a word except the last ends in ``@@``), ``sentencepiece`` (the
+    first piece of a word starts with U+2581) or ``none`` (each piece is a word).
+    """
+    return _WORDS[subwords](tokens)
+
+
+def word_count(words: Sequence[int]) -> int:
+    """Number of words, given the word of each piece in order."""
+    return words[-1] + 1 if words else 0
+
+
+def spell(tokens: Sequence[str], subwords: str = "bpe") -> List[str]:
+    """The words that the pieces spell: ``['a@@', 'b', 'c']`` gives ``['ab', 'c']``."""
+    if subwords == "bpe":
+        return merge_subwords(tokens)
+    words = [""] * word_count(words_of(tokens, subwords))
+    for token, word in zip(tokens, words_of(tokens, subwords)):
+        words[word] += token.replace(PIECE_MARK, "") if subwords == "sentencepiece" else token
+    return words

@@ -1,0 +1,118 @@
+"""A small parallel corpus in two invented languages, with gold word alignments, generated from a seed.
+
+    python -m fairseq_attn_plugin.toy_corpus --out corpus [--seed 1] [--train 6000] [--valid 300] [--test 300]
+
+writes ``{train,valid,test}.{vr,dm,align}``: Velarin, Dormeth (one tokenised sentence a line) and the links
+between their words in Pharaoh format (``i-j``: source word i, target word j, counted from 0; all are sure).
+
+=====================  ==============================  ======================================
+construction           Velarin (source)                Dormeth (target)
+=====================  ==============================  ======================================
+clause                 S V O PP time                   time S PP O V
+question               V S O ?                         S O V wek ?  (wek is not aligned)
+noun phrase            article adjective noun          noun adjective (articles are dropped)
+agreement              number only                     gender and number; verb with subject
+adposition             before the noun phrase          after it
+object                 unmarked                        animates take ad (not aligned)
+compound noun          one word                        two words
+past tense             one word                        participle + auxiliary
+future tense           auxiliary + verb                one word
+particle verb          verb ... particle               one word
+possessive             before the noun                 ending of the noun
+pronoun subject        a word                          dropped, left to the verb's ending
+relative clause        noun dar verb                   verb-ind noun
+because                A , kara B                      B sint , A
+name                   Kašavi                          Cashawi
+=====================  ==============================  ======================================
+
+Every sentence has one translation, so a perfect model reaches 100 BLEU; a model that copies, or reads from
+left to right, does not get far.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+from pathlib import Path
+from typing import Sequence
+
+from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.toy_corpus.grammar import Grammar, SentencePair
+from fairseq_attn_plugin.toy_corpus.word_forms import Lexicon
+
+SOURCE, TARGET = "vr", "dm"
+SPLITS = {"train": 6000, "valid": 300, "test": 300}
+SHORTEST = 3  # pronoun, verb, full stop
+_PATIENCE = 300  # draws in a row without a new sentence after which we give up
+
+
+def generate(seed: int = 1, sizes: dict[str, int] | None = None, max_words: int = 18) -> dict[str, list[SentencePair]]:
+    """Sentence pairs for every split of ``sizes`` (default ``SPLITS``); no source sentence occurs twice.
+
+    ``max_words`` bounds the source sentence, end mark included.  Raises ``OptionError`` if a size is not
+    positive or if the grammar hardly yields new sentences of that length any more.
+    """
+    sizes = dict(SPLITS if sizes is None else sizes)
+    for split, size in sizes.items():
+        if size <= 0:
+            raise OptionError(f"--{split} {size}: give a number of sentences of at least 1")
+    if max_words < SHORTEST:
+        raise OptionError(f"--max-words {max_words}: the shortest sentence has {SHORTEST} words, end mark included")
+    # Own streams: another number of sentences or another length must not change the words of the languages.
+    grammar = Grammar(Lexicon(random.Random(f"lexicon {seed}")), random.Random(f"sentences {seed}"))
+    seen: set[tuple[str, ...]] = set()
+    corpus: dict[str, list[SentencePair]] = {}
+    for split, size in sizes.items():
+        pairs: list[SentencePair] = []
+        failures = 0
+        while len(pairs) < size:
+            pair = grammar.sentence()
+            if len(pair.source) <= max_words and pair.source not in seen:
+                seen.add(pair.source)
+                pairs.append(pair)
+                failures = 0
+                continue
+            failures += 1
+            if failures == _PATIENCE:
+                raise OptionError(
+                    f"--{split} {size}: too many sentences of at most {max_words} words, the last {_PATIENCE} of "
+                    f"those drawn were too long or not new (found {len(seen)}); ask for fewer, or raise --max-words"
+                )
+        corpus[split] = pairs
+    return corpus
+
+
+def write(corpus: dict[str, list[SentencePair]], folder: Path) -> None:
+    """Write ``{split}.{vr,dm,align}`` below ``folder``, which is created."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for split, pairs in corpus.items():
+        lines = {
+            SOURCE: [" ".join(pair.source) for pair in pairs],
+            TARGET: [" ".join(pair.target) for pair in pairs],
+            "align": [" ".join(f"{i}-{j}" for i, j in pair.links) for pair in pairs],
+        }
+        for suffix, text in lines.items():
+            with open(folder / f"{split}.{suffix}", "w", encoding="utf-8", newline="\n") as stream:
+                stream.write("\n".join(text) + "\n")
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m fairseq_attn_plugin.toy_corpus", description=__doc__.split("\n")[0]
+    )
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write, created if missing")
+    parser.add_argument("--seed", type=int, default=1, help="draws the words and the sentences (default 1)")
+    for split, size in SPLITS.items():
+        parser.add_argument(f"--{split}", type=int, default=size, metavar="N", help=f"sentences (default {size})")
+    parser.add_argument("--max-words", type=int, default=18, metavar="N", help="longest source sentence (default 18)")
+    args = parser.parse_args(argv)
+    if args.out.exists() and not args.out.is_dir():
+        raise OptionError(f"--out {args.out}: is a file; name a folder")
+    corpus = generate(args.seed, {split: getattr(args, split) for split in SPLITS}, args.max_words)
+    write(corpus, args.out)
+    counts = ", ".join(f"{split} {len(pairs)}" for split, pairs in corpus.items())
+    print(f"{args.out}: {counts} sentence pairs ({SOURCE} Velarin, {TARGET} Dormeth, gold alignments in *.align)")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,173 @@
+"""attn-analysis aer: against loops over all cells, formats of the gold, records and links, mistakes."""
+
+import json
+
+import numpy as np
+import pytest
+from records_for_tests import record, write_records
+
+from fairseq_attn_plugin.analysis.alignment.evaluation import evaluate, read_corpus, read_systems, table
+from fairseq_attn_plugin.analysis.alignment.linking import Linking
+from fairseq_attn_plugin.analysis.alignment.links import parse_alignment
+from fairseq_attn_plugin.analysis.cli import main
+from fairseq_attn_plugin.errors import OptionError
+
+from cli import run_cli
+from oracles import alignment_quality
+
+# A = {00, 11, 22, 31}; S = {00, 12, 22}; P = S + {11, 13}: AER 1 - 5/7, precision 3/4, recall 2/3, F1 12/17
+LINKS, GOLD = "0-0 1-1 2-2 3-1", "0-0 1-2 2-2 1p1 1p3"
+
+
+def write(path, *lines):
+    path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+    return str(path)
+
+
+def figures(folder, *arguments):
+    """What --json writes."""
+    main(["aer", *map(str, arguments), "--json", str(folder / "out.json")])
+    return json.loads((folder / "out.json").read_text(encoding="utf-8"))
+
+
+def test_by_hand(tmp_path, capsys):
+    system, gold = write(tmp_path / "fast.align", LINKS), write(tmp_path / "gold", GOLD)
+    content = figures(tmp_path, system, f"itself={gold}", "--gold", gold)
+    assert content["systems"]["fast"] == pytest.approx(
+        {"aer": 2 / 7, "precision": 3 / 4, "recall": 2 / 3, "f1": 12 / 17, "links": 4, "sentences_left_out": 0}
+    )
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"{gold}: 1 sentences, 3 sure and 2 only possible links"
+    assert [line.split() for line in lines[2:5]] == [
+        ["system", "AER", "precision", "recall", "F1", "links"],
+        ["fast", "0.2857", "0.7500", "0.6667", "0.7059", "4"],
+        ["itself", "0.0000", "1.0000", "1.0000", "1.0000", "5"],
+    ]
+
+
+def test_equals_loops_over_all_cells(tmp_path):
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(1, 7, size=(30, 2))
+    cells = [rng.random((3, *length)) for length in lengths]
+    systems, gold = [[], []], []
+    for matrices in cells:
+        for system, matrix in zip(systems, matrices[:2]):
+            system.append(" ".join(f"{i}-{j}" for i, j in zip(*np.nonzero(matrix < 0.3))))
+        kinds = np.where(matrices[2] < 0.15, "-", "p")
+        gold.append(" ".join(f"{i}{kinds[i, j]}{j}" for i, j in zip(*np.nonzero(matrices[2] < 0.4))))
+    paths = [write(tmp_path / name, *lines) for name, lines in zip("abg", (*systems, gold))]
+    found = figures(tmp_path, *paths[:2], "--gold", paths[2])["systems"]
+    for label, lines in zip("ab", systems):
+        links = [set(parse_alignment(line).sure) for line in lines]
+        expected = alignment_quality(links, [parse_alignment(line) for line in gold], lengths)
+        assert [found[label][name] for name in ("aer", "precision", "recall", "f1")] == pytest.approx(expected)
+    assert found["a"] != found["b"]
+
+
+def test_records_are_aligned_with_the_same_options(tmp_path, capsys):
+    weights = np.array([[0.7, 0.2, 0.1], [0.1, 0.4, 0.5], [0.0, 0.0, 1.0]])
+    records = [record(0, "a@@ b", "x y"), record(1, "a b", "x y@@ z", np.insert(weights, 1, weights[1], axis=0))]
+    soft = write_records(tmp_path / "soft.jsonl", records=records, sentences=3)
+    gold = write(tmp_path / "gold", "0-0", "0-0 1-1", "0-0")
+    content = figures(tmp_path, soft, f"again={soft}", "--gold", gold)
+    assert content["linking"]["end"] == "exclude" and content["systems"]["soft"] == content["systems"]["again"]
+    output = capsys.readouterr()
+    assert output.out.endswith("the end of the source left aside (--end exclude).\n")
+    assert "soft: its records lack 1 of the 3 sentences, which count as without links" in output.err
+    # 0-0 0-1 | 0-0 1-1 | nothing, against 4 sure links
+    assert content["systems"]["soft"]["links"] == 4 and content["systems"]["soft"]["recall"] == 3 / 4
+    assert figures(tmp_path, soft, "--gold", gold, "--end", "null")["systems"]["soft"]["links"] == 3
+
+
+def test_all_formats_of_the_gold_give_the_same(tmp_path):
+    system = write(tmp_path / "a", "0-0 1-1", "", "1-0")
+    golds = [
+        (write(tmp_path / "zero", "0-0 1p2", "", "0-0 1-1"),),
+        (write(tmp_path / "one", "1-1 2p3", "", "1-1 2-2"), "--one-based"),
+        (write(tmp_path / "wpt", "0001 1 1 S", "0001 2 3 P", "0003 1 1", "0003 2 2 S"),),
+    ]
+    results = [figures(tmp_path, system, "--gold", *gold)["systems"] for gold in golds]
+    assert results[0] == results[1] == results[2] and 0 < results[0]["a"]["aer"] < 1
+
+
+def test_what_the_figures_do_not_show(tmp_path, capsys):
+    system, gold = write(tmp_path / "a", "1-1", "2-2"), write(tmp_path / "gold", "1-1", "2-2")
+    main(["aer", system, "--gold", gold])
+    assert f"{gold}: no link is of word 0; if it counts from 1, give --one-based\n" in capsys.readouterr().err
+    main(["aer", system, "--gold", write(tmp_path / "gold", "0-0", "")])
+    assert capsys.readouterr().err == f"{gold}: 1 of the 2 sentences without any gold link\n"
+
+
+def test_from_python(tmp_path):
+    corpus = read_corpus(write(tmp_path / "de", "a b c d"), write(tmp_path / "en", "x y z w"))
+    systems, known = read_systems([write(tmp_path / "a", LINKS)], Linking(), corpus)
+    assert known.lengths == [(4, 4)]
+    (result,) = evaluate(systems, [parse_alignment(GOLD)])
+    assert result.score.aer == pytest.approx(2 / 7) and result.links == 4
+    assert table([result]).splitlines()[1].split()[0] == "a"
+
+
+@pytest.mark.parametrize(
+    ("gold", "options", "message"),
+    [
+        (["0-0"], [], r"gold: has 1 lines, the corpus has 2 sentences$"),
+        (["0-0", "0-0", ""], [], r"gold: has 3 lines, the corpus has 2 sentences$"),
+        (["0-0", "2-0"], [], r"gold, line 2: link 2-0: the source has 2 words, counted from 0; .* --one-based$"),
+        (["0001 1 1", "0002 1 4 S"], [], r"gold, line 2: link 1-4: the target has 2 words, counted from 1$"),
+        (["0001 1 1", "0003 1 1 S"], [], r"gold, line 2: sentence 3: is not one of 1 to 2"),
+        (["0-0", ""], ["short=SHORT"], r"^\S*short: has 1 lines, the corpus has 2 sentences$"),
+        (["0-0", ""], ["far=FAR"], r"^\S*far, line 1: link 5-0: the source has 1 words"),
+        (["0-0", ""], ["SOFT"], r"^soft: 2 files have this name; give each one of its own, NAME=FILE$"),
+        (["0-0", ""], ["own=OWN"], r"own.jsonl: is of the model's own translations \(beam 5\); .* without --beam$"),
+        (["0-0", ""], ["other=OTHER"], r"sentence 1 has 1 source and 2 target words, in \S*soft.jsonl it has 2 and 2$"),
+        (["0-0", ""], ["more=MORE"], r"more.jsonl: is of 4 sentences, \S*soft.jsonl of 2$"),
+        (["0-0", ""], ["--source-text", "SHORT"], r"^--source-text \S*short: needs --target-text as well$"),
+        (["0-0", ""], ["--target-text", "SHORT"], r"^--target-text \S*short: needs --source-text as well$"),
+        (["0-0", ""], ["--source-text", "FAR", "--target-text", "SHORT"], r"^--target-text \S*: has 1 lines, .* 2$"),
+        (["0-0", ""], ["--source-text", "NONE", "--target-text", "FAR"], r"^--source-text \S*none: cannot be read: No"),
+        (["0-0", ""], ["--source-text", "FAR", "--target-text", "FAR"], r"words, in \S*far and \S*far it has 2 and 2$"),
+        (["0-0", ""], ["--json", "NONE/a.json"], r"^--json \S*a.json: cannot be written: No such file"),
+        (["0-0", ""], ["--weights", "bayes"], r"^--weights bayes: none of the files has it; they have attention$"),
+    ],
+)  # fmt: skip
+def test_mistakes(tmp_path, gold, options, message):
+    pairs = [("a", "x"), ("b c", "y z")]
+    files = {
+        "SOFT": str(write_records(tmp_path / "soft.jsonl", pairs=pairs)),
+        "OWN": str(write_records(tmp_path / "own.jsonl", pairs=pairs, target="beam 5")),
+        "OTHER": str(write_records(tmp_path / "other.jsonl", pairs=[pairs[0], ("b@@ c", "y z")])),
+        "MORE": str(write_records(tmp_path / "more.jsonl", pairs=pairs * 2)),
+        "SHORT": write(tmp_path / "short", "0-0"),
+        "FAR": write(tmp_path / "far", "0-0 5-0", "0-0 1-1"),
+        "NONE": str(tmp_path / "none"),
+    }
+    for name, path in files.items():
+        options = [option.replace(name, path) if option.isupper() or "=" in option else option for option in options]
+        options = [option.replace("NONE/", f"{files['NONE']}/") for option in options]
+    with pytest.raises(OptionError, match=message):
+        main(["aer", files["SOFT"], *options, "--gold", write(tmp_path / "gold", *gold)])
+
+
+def test_as_a_user_runs_it(tmp_path):
+    write_records(tmp_path / "soft.jsonl", pairs=[("a $b$", "x y")])
+    write(tmp_path / "gold", "0-0 1-1")
+    done = run_cli("attn-analysis", "aer", "soft.jsonl", "--gold", "gold", cwd=tmp_path)
+    assert "soft    0.0000     1.0000  1.0000  1.0000      2" in done.stdout.splitlines()
+
+
+def test_hansards(real_data, tmp_path):
+    """447 sentences with 4,038 sure and 13,400 only possible links (Mihalcea and Pedersen 2003), counted from 1."""
+    folder = real_data / "alignments"
+    if not (folder / "enfr.gold").exists():
+        pytest.skip(f"NO REAL DATA: {folder} has no Hansards")
+    lines = (folder / "enfr.src-tgt").read_text(encoding="utf-8").splitlines()
+    texts = [write(tmp_path / str(side), *(line.split(" ||| ")[side] for line in lines)) for side in (0, 1)]
+    options = ["--gold", folder / "enfr.gold", "--source-text", texts[0], "--target-text", texts[1]]
+    diagonal = []
+    for line in lines:
+        source, target = (len(side.split()) for side in line.split(" ||| "))
+        diagonal.append(" ".join(f"{j * source // target}-{j}" for j in range(target)))
+    content = figures(tmp_path, write(tmp_path / "diagonal", *diagonal), *options, "--one-based")
+    assert content["sentences"] == 447 and 0.5 < content["systems"]["diagonal"]["aer"] < 0.65
+    with pytest.raises(OptionError, match=r"enfr.gold, line 1: link 2-2: the source has 2 words, counted from 0; if"):
+        figures(tmp_path, tmp_path / "diagonal", *options)

@@ -1,0 +1,203 @@
+"""Hard alignments of records: a case worked out by hand, a slow twin, both directions, mistakes."""
+
+import numpy as np
+import pytest
+from records_for_tests import record, write_records
+
+from fairseq_attn_plugin.analysis.alignment.linking import Linking, align, align_both, record_links
+from fairseq_attn_plugin.analysis.cli import main
+from fairseq_attn_plugin.analysis.records.files import open_records
+from fairseq_attn_plugin.analysis.records.pairing import meet
+from fairseq_attn_plugin.errors import OptionError
+
+from cli import run_cli
+
+# over words: x has .6 on ab, .35 on c, .05 on the end; yz has (.1 + .3) / 2 on ab, (.2 + .5) / 2 on c, .45 on the end
+HAND = record(
+    0,
+    "a@@ b c",
+    "x y@@ z",
+    np.array([[0.3, 0.3, 0.35, 0.05], [0.1, 0.0, 0.2, 0.7], [0.1, 0.2, 0.5, 0.2], [0.0, 0.0, 0.0, 1.0]], np.float32),
+)
+
+
+@pytest.mark.parametrize(
+    ("linking", "links"),
+    [
+        (Linking(), {(0, 0), (1, 1)}),
+        (Linking(end="null"), {(0, 0)}),
+        (Linking("threshold"), {(0, 0), (1, 0), (1, 1)}),
+        # 0.35 of the file is a little less as a float32
+        (Linking("threshold", 0.35), {(0, 0), (1, 0), (1, 1)}),
+        (Linking("threshold", 0.36), {(0, 0)}),
+        (Linking(level="subwords", end="null"), {(2, 0), (2, 2)}),
+        (Linking(level="subwords"), {(2, 0), (2, 1), (2, 2)}),
+        (Linking("threshold", 0.5, level="subwords"), {(2, 2)}),
+    ],
+)
+def test_by_hand(linking, links):
+    assert record_links(HAND, linking) == links
+
+
+def slow_links(one, linking):
+    """By loops over words and their pieces."""
+
+    def pieces(tokens):
+        groups, rest = [], list(enumerate(tokens))
+        while rest:
+            groups.append([])
+            while rest:
+                index, token = rest.pop(0)
+                groups[-1].append(index)
+                if linking.level == "subwords" or not token.endswith("@@"):
+                    break
+        return groups
+
+    sources, links = pieces(one.source), set()
+    for j, rows in enumerate(pieces(one.target)):
+        weights = []
+        for columns in [*sources, [len(one.source)]]:
+            weights.append(sum(float(one.attention[row, column]) for row in rows for column in columns) / len(rows))
+        if linking.method == "threshold":
+            links |= {(i, j) for i in range(len(sources)) if weights[i] >= linking.threshold}
+        else:
+            end = weights.pop()
+            best = max(weights, default=0)
+            if weights and (linking.end == "exclude" or best >= end):
+                links.add((weights.index(best), j))
+    return links
+
+
+@pytest.mark.parametrize("level", ["words", "subwords"])
+@pytest.mark.parametrize("method", [("argmax", 0.3, "null"), ("argmax", 0.3, "exclude"), ("threshold", 0.22)])
+def test_equals_its_slow_twin(level, method):
+    rng = np.random.default_rng(0)
+    linking = Linking(*method)._replace(level=level)
+    total = 0
+    for number in range(60):
+        sides = [
+            " ".join(f"w{k}" + "@@" * bool(rng.random() < 0.4) for k in range(rng.integers(0, 7))) for _ in range(2)
+        ]
+        one = record(number, *sides)
+        rows, columns = len(one.target) + 1, len(one.source) + 1
+        one.weights["attention"] = rng.dirichlet(np.full(columns, 0.4), size=rows)
+        links = record_links(one, linking)
+        assert links == slow_links(one, linking)
+        total += len(links)
+    assert total > 50
+
+
+def test_sides_without_words():
+    for source, target in (("", "x y"), ("a b", ""), ("", "")):
+        one = record(0, source, target)
+        for linking in (Linking(), Linking(end="exclude"), Linking("threshold"), Linking(level="subwords")):
+            assert record_links(one, linking) == set()
+
+
+def test_a_line_for_each_sentence_of_the_corpus(tmp_path, capsys):
+    # sentences 1 and 4 were too long to be extracted; 3 comes before 2
+    records = [record(0, "a b", "x y"), record(3, "a", "x"), record(2, "", "x")]
+    path = write_records(tmp_path / "soft.jsonl", records=records, sentences=5)
+    assert align(open_records(path)) == [{(0, 0), (1, 1)}, None, set(), {(0, 0)}, None]
+    main(["align", str(path), "--out", str(tmp_path / "links")])
+    assert (tmp_path / "links").read_text() == "0-0 1-1\n\n\n0-0\n\n"
+    assert capsys.readouterr().out == (
+        f"{tmp_path / 'links'}: 3 links of 5 sentences; 2 of them are not in the records, and their lines are empty\n"
+    )
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".npz"])
+def test_other_weights(tmp_path, suffix):
+    one = record(0, "a b", "x y")
+    one.weights["posterior"] = one.attention[:, [1, 0, 2]]
+    path = write_records(tmp_path / f"elbo{suffix}", records=[one], weights=("attention", "posterior"))
+    assert align(open_records(path)) == [{(0, 0), (1, 1)}]
+    assert align(open_records(path), Linking(weights="posterior")) == [{(1, 0), (0, 1)}]
+    with pytest.raises(OptionError, match=r"^--weights bayes: \S*elbo\S* has attention, posterior$"):
+        align(open_records(path), Linking(weights="bayes"))
+
+
+def both(tmp_path, backward_records, **header):
+    forward = write_records(tmp_path / "f.jsonl", "f", records=[record(0, "a@@ b c", "x y"), record(1, "d", "z")])
+    header = {"source_lang": "en", "target_lang": "de", **header}
+    backward = write_records(tmp_path / "b.jsonl", "b", records=backward_records, **header)
+    return forward, backward
+
+
+def test_both_directions(tmp_path, capsys):
+    # forward ab-x, c-y; backward: ab looks at x, c at x; other subwords, and <unk> for a word, do not matter
+    weights = np.array([[0.8, 0.1, 0.1], [0.8, 0.1, 0.1], [0.1, 0.1, 0.8]])
+    paths = both(tmp_path, [record(1, "z", "<unk>"), record(0, "x y", "ab c", weights)])
+    forward, backward = map(open_records, paths)
+    expected = {
+        "intersection": [{(0, 0)}, {(0, 0)}],
+        "union": [{(0, 0), (1, 0), (1, 1)}, {(0, 0)}],
+        # both (1, 0) and (1, 1) lie beside (0, 0), diagonally and sideways, and c and y have no link at first
+        "grow-diag-final-and": [{(0, 0), (1, 0), (1, 1)}, {(0, 0)}],
+    }
+    for method, links in expected.items():
+        assert align_both(forward, backward, method=method) == links
+    out = tmp_path / "links"
+    options = ["--out", str(out), "--reverse", str(paths[1]), "--symmetrize", "intersection"]
+    main(["align", str(paths[0]), *options])
+    assert out.read_text() == "0-0\n0-0\n"
+
+
+def test_a_sentence_that_one_direction_left_out_has_no_links(tmp_path):
+    forward, backward = both(tmp_path, [record(1, "z", "d")], sentences=2)
+    assert align_both(open_records(forward), open_records(backward)) == [None, {(0, 0)}]
+
+
+@pytest.mark.parametrize(
+    ("records", "header", "message"),
+    [
+        ([record(0, "x y", "ab e")], {}, r"sentence 0: \S*f.jsonl and --reverse \S*b.jsonl have other source words \("
+         r"'c' and 'e'\); they must be of the same corpus, in the same tokenisation$"),
+        ([record(0, "x y y", "ab c")], {}, r"have other target words \(2 and 3 words\)"),
+        ([record(0, "x y", "a@@ b c")], {"subwords": "none"}, r"\(.*\); --reverse \S*b.jsonl has @@ in its words"),
+        ([record(0, "x y", "ab c")], {"source_lang": "de", "target_lang": "en"},
+         r"^--reverse \S*b.jsonl: is de-en, must be en-de, the direction against that of \S*f.jsonl$"),
+        ([record(0, "x y", "ab c")], {"sentences": 7}, r"is of a corpus of 7 sentences, \S*f.jsonl of one of 2$"),
+    ],
+)  # fmt: skip
+def test_directions_that_do_not_fit(tmp_path, records, header, message):
+    forward, backward = both(tmp_path, records, **{"sentences": 2, **header})
+    with pytest.raises(OptionError, match=message):
+        align_both(open_records(forward), open_records(backward))
+
+
+@pytest.mark.parametrize("orders", [("abc", "abc"), ("abc", "cab"), ("abcd", "db"), ("", "a"), ("ab", "cd")])
+def test_meeting(orders):
+    one, other = ([(ord(letter), letter * times) for letter in order] for order, times in zip(orders, (1, 2)))
+    common = set(orders[0]) & set(orders[1])
+    assert sorted(meet(one, other)) == sorted((ord(letter), letter, letter * 2) for letter in common)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--threshold", "0.4"], "^--threshold 0.4: is used by --method threshold only$"),
+        (["--method", "threshold", "--end", "exclude"], "^--end exclude: is used by --method argmax only"),
+        (["--method", "threshold", "--threshold", "0"], "^--threshold 0.0: must be above 0$"),
+        (["--method", "threshold", "--threshold", "nan"], "^--threshold nan: must be above 0$"),
+        (["--symmetrize", "union"], "^--symmetrize union: needs --reverse"),
+        (["--out", "none/links"], "^--out none/links: cannot be written: No such file"),
+    ],
+)
+def test_options_that_do_not_serve(tmp_path, options, message):
+    path = write_records(tmp_path / "soft.jsonl")
+    with pytest.raises(OptionError, match=message):
+        main(["align", str(path), "--out", str(tmp_path / "links"), *options])
+    assert not (tmp_path / "links").exists()
+
+
+def test_a_number_beyond_the_corpus(tmp_path):
+    path = write_records(tmp_path / "soft.jsonl", records=[record(7, "a", "x")], sentences=5)
+    with pytest.raises(OptionError, match="has a sentence 7, its corpus 5, counted from 0"):
+        align(open_records(path))
+
+
+def test_as_a_user_runs_it(tmp_path):
+    write_records(tmp_path / "soft.npz", pairs=[("a @-@ <b>", "x $y$ z")])
+    run_cli("attn-analysis", "align", "soft.npz", "--out", "links", cwd=tmp_path)
+    assert (tmp_path / "links").read_text() == "0-0 1-1 2-2\n"

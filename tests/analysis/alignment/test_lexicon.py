@@ -1,0 +1,193 @@
+"""Translation lexicons: counts by hand, smoothing, the forms of the file, fairseq's reading of them, the command."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from records_for_tests import PAIRS, record, write_records
+
+from fairseq_attn_plugin.analysis import cli
+from fairseq_attn_plugin.analysis.alignment.lexicon import count_links, count_records, estimate
+from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.text.lexicon import Entry, best_translations, read_lexicon
+
+from cli import run_cli
+
+# source "klei@@ nes haus </s>", target "a hou@@ se </s>"; rows sum to other numbers than one
+WEIGHTS = [
+    [0.3, 0.3, 0.2, 0.2],
+    [0.0, 0.2, 1.4, 0.4],
+    [0.2, 0.0, 0.6, 0.2],
+    [0.9, 0.0, 0.1, 0.0],
+]
+ONE = record(0, "klei@@ nes haus", "a hou@@ se", np.array(WEIGHTS))
+END = {"</s>": {"</s>": 1.0}}
+
+
+def test_hard_counts_by_hand():
+    # words: kleines 0.6 of "a"; haus (1.4 + 0.6) / 2 = 1.0 of "house"; the row of the end is not counted
+    assert count_records([ONE]) == {"kleines": {"a": 1.0}, "haus": {"house": 1.0}, **END}
+    # subwords: the first of the two equal weights of "a"
+    assert count_records([ONE], level="subwords") == {"klei@@": {"a": 1.0}, "haus": {"hou@@": 1.0, "se": 1.0}, **END}
+
+
+def test_soft_counts_by_hand():
+    # "house": the mean of its rows is (0.1, 0.1, 1.0, 0.3), sum 1.5
+    counts = count_records([ONE], soft=True)
+    assert {f: {e: pytest.approx(c) for e, c in of.items()} for f, of in counts.items()} == {
+        "kleines": {"a": 0.6, "house": 0.2 / 1.5},
+        "haus": {"a": 0.2, "house": 1.0 / 1.5},
+        **END,
+    }
+    counts = count_records([ONE], soft=True, level="subwords")
+    assert counts["haus"] == {"a": pytest.approx(0.2), "hou@@": pytest.approx(0.7), "se": pytest.approx(0.6)}
+    assert "klei@@" not in counts or "hou@@" not in counts["klei@@"], "no weight, no pair"
+
+
+def test_words_that_translate_nothing():
+    """Target words whose weight is on the source's end, unknown words, rows without weights."""
+    weights = np.array([[0.1, 0.9], [1.0, 0.0], [0.0, 0.0], [0.0, 1.0]])
+    sentence = record(0, "haus", "the <unk> house", weights)
+    assert count_records([sentence]) == END
+    assert count_records([sentence], soft=True) == {"haus": {"the": pytest.approx(0.1)}, **END}
+    assert count_records([record(0, "<unk>", "house")]) == END
+    assert count_records([record(0, "", ""), record(1, "", "a"), record(2, "a", "")]) == {"</s>": {"</s>": 3.0}}
+
+
+def test_counts_of_links():
+    sentences = [([(0, 0), (0, 1), (1, 1)], ["das", "haus"], ["the", "house"]), ([(0, 0)], ["haus"], ["<unk>"])]
+    expected = {"das": {"the": 1.0, "house": 1.0}, "haus": {"house": 1.0}, "</s>": {"</s>": 2.0}}
+    assert count_links(sentences) == expected
+
+
+COUNTS = {"das": {"the": 3.0, "that": 1.0}, "haus": {"house": 0.4}}
+
+
+def test_smoothing_by_hand():
+    def listed(**options):
+        return {f: {e: pytest.approx(p) for e, p, _ in of} for f, of in estimate(COUNTS, **options).items()}
+
+    assert listed(min_count=0) == {"das": {"the": 0.75, "that": 0.25}, "haus": {"house": 1.0}}
+    assert listed() == {"das": {"the": 0.75, "that": 0.25}}
+    # three target words; haus: (0.4 + 1) / (0.4 + 3)
+    expected = {"das": {"the": 4 / 7, "that": 2 / 7}, "haus": {"house": 1.4 / 3.4}}
+    assert listed(smoothing="add", value=1, min_count=0) == expected
+    assert listed(smoothing="add", min_count=3) == {"das": {"the": 3.1 / 4.3}}
+    assert listed(smoothing="discount", min_count=0) == {"das": {"the": 2.5 / 4, "that": 0.5 / 4}}
+    assert listed(min_count=0, top=1) == {"das": {"the": 0.75}, "haus": {"house": 1.0}}
+    assert estimate({"x": {"b": 1.0, "a": 1.0}}, top=1) == {"x": [Entry("a", 0.5, 1.0)]}, "ties by the alphabet"
+
+
+def test_add_sums_to_one_with_the_pairs_that_were_not_counted():
+    lexicon = estimate(COUNTS, smoothing="add", value=0.3, min_count=0)
+    for source, unlisted in (("das", 1), ("haus", 2)):
+        total = sum(COUNTS[source].values())
+        rest = unlisted * 0.3 / (total + 3 * 0.3)
+        assert sum(entry.probability for entry in lexicon[source]) + rest == pytest.approx(1)
+
+
+# ---- files
+
+
+def test_forms_of_the_file(tmp_path):
+    from fairseq import utils
+
+    files = [str(write_records(tmp_path / name)) for name in ("one.jsonl", "two.npz")]
+    table, best, values = (tmp_path / name for name in ("lexicon.tsv", "best.txt", "lexicon.json"))
+    cli.main(["lexicon", *files, "--out", str(table)])
+    cli.main(["lexicon", *files, "--out", str(best), "--format", "replace-unk"])
+    cli.main(["lexicon", *files, "--out", str(values), "--format", "json"])
+    # the diagonals of records_for_tests, twice; in the second sentence row t is on word round(3 t / 5) = 0, 1, 1, 2, 2
+    expected = {
+        "ein": {"a": 1.0},
+        "kleines": {"small": 1.0},
+        "haus": {"house": 1.0},
+        "der": {"the": 1.0},
+        "hund": {"dog": 0.5, "is": 0.5},
+        "schläft": {"sleeping": 1.0},
+        "guten": {"good": 1.0},
+        "tag": {"day": 1.0},
+        "</s>": {"</s>": 1.0},
+    }
+    lexicon = read_lexicon(table, "--lexicon", probabilities=True)
+    assert {f: {e: p for e, p, _ in of} for f, of in lexicon.items()} == expected
+    assert "hund\tis\t0.5\t2\n" in table.read_text() and lexicon["</s>"][0].times == 6
+    loaded = json.loads(values.read_text())
+    assert loaded["tag"] == [{"target": "day", "probability": 1.0, "count": 2.0}] and loaded.keys() == expected.keys()
+    translations = {f: next(iter(of)) for f, of in expected.items() if f != "</s>"}
+    assert utils.load_align_dict(str(best)) == utils.load_align_dict.__wrapped__(str(best)) == translations
+    assert best_translations(read_lexicon(best, "--lexicon")) == translations
+    assert utils.load_align_dict(str(table)) == {**translations, "</s>": "</s>"}, "the best of several, not the last"
+
+
+def test_soft_counts_and_subwords_of_the_command(tmp_path, capsys):
+    file, out = str(write_records(tmp_path / "a.jsonl")), tmp_path / "lexicon.tsv"
+    cli.main(["lexicon", file, "--out", str(out), "--soft", "--level", "subwords", "--min-count", "0", "--top", "50"])
+    expected = estimate(
+        count_records([record(n, *pair) for n, pair in enumerate(PAIRS)], True, "subwords"), min_count=0
+    )
+    lexicon = read_lexicon(out, "--lexicon")
+    assert lexicon.keys() == expected.keys() >= {"klei@@", "nes"}
+    for source, entries in expected.items():
+        assert {e: pytest.approx(p, abs=2e-4) for e, p, _ in entries} == {e: p for e, p, _ in lexicon[source]}
+    assert re.search(r"lexicon.tsv: \d+ translations of 10 words, 3 sentences", capsys.readouterr().err)
+
+
+def test_links_of_two_texts(tmp_path):
+    for name, content in (
+        ("links", "0-0 1-1\n\n0p0 0-1\n"),
+        ("de", "das haus\n\nhaus\n"),
+        ("en", "the house\n\na home\n"),
+    ):
+        (tmp_path / name).write_text(content)
+    options = ["--links", tmp_path / "links", "--source", tmp_path / "de", "--target", tmp_path / "en"]
+    run_cli("attn-analysis", "lexicon", *options, "--out", tmp_path / "lexicon.tsv", cwd=tmp_path)
+    assert (tmp_path / "lexicon.tsv").read_text() == (
+        "</s>\t</s>\t1\t3\ndas\tthe\t1\t1\nhaus\thome\t0.5\t1\nhaus\thouse\t0.5\t1\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ([], "lexicon: give files of attn-analysis extract, or --links"),
+        (["{file}", "--links", "x"], "--links x: does not go with {file}"),
+        (["--links", "x"], "--links x: needs the texts that it links, --source and --target"),
+        (["--links", "x", "--source", "y", "--target", "z", "--soft"], "--soft: the links of x have no weights"),
+        (["--links", "x", "--source", "y", "--target", "z", "--level", "subwords"], "--level subwords: the links of x"),
+        (
+            ["--links", "{links}", "--source", "{text}", "--target", "{text}"],
+            "{links}, line 1: link 0-7: the target has",
+        ),
+        (["--links", "/no", "--source", "{text}", "--target", "{text}"], "/no: cannot be read: No such file"),
+        (["{file}", "--source", "y"], "--source y --target None: are of --links"),
+        (["{file}", "--weights", "prior"], "--weights prior: {file} has none of this name; choose from attention"),
+        (["{file}", "--smoothing-value", "1"], "--smoothing-value 1: needs --smoothing add or discount"),
+        (["{file}", "--smoothing", "add", "--smoothing-value", "-1"], "--smoothing-value -1: must be 0 or more"),
+        (["{file}", "--top", "0"], "--top 0: must be at least 1"),
+        (["{file}", "--min-count", "-1"], "--min-count -1: must be 0 or more"),
+        (["{file}", "--min-count", "100"], "--min-count 100: leaves no pair of the 3 sentences"),
+        (["{text}"], "{text}: is no file of attn-analysis extract"),
+    ],
+)
+def test_mistakes(options, message, tmp_path):
+    places = {"file": str(write_records(tmp_path / "a.jsonl")), "text": str(tmp_path / "text")}
+    places["links"] = str(tmp_path / "links")
+    (tmp_path / "text").write_text("ein haus\n")
+    (tmp_path / "links").write_text("0-7\n")
+    with pytest.raises(OptionError, match=re.escape(message.format(**places))):
+        cli.main(["lexicon", *(option.format(**places) for option in options), "--out", str(tmp_path / "lexicon")])
+    assert not (tmp_path / "lexicon").exists()
+
+
+def test_output_that_cannot_be_written(tmp_path):
+    file = str(write_records(tmp_path / "a.jsonl"))
+    with pytest.raises(OptionError, match="--out /no/such/folder/x: cannot be written: No such file"):
+        cli.main(["lexicon", file, "--out", "/no/such/folder/x"])
+
+
+def test_words_with_odd_blanks_and_lines_of_windows(tmp_path):
+    path = tmp_path / "lexicon.tsv"
+    path.write_bytes("10\u00a0000\tten thousand\u3000\t0.5\r\n\r\n".encode())
+    assert read_lexicon(path, "--lexicon") == {"10\u00a0000": [Entry("ten thousand\u3000", 0.5)]}

@@ -1,0 +1,212 @@
+"""Word alignments in subwords and back, against cases worked out by hand; every fault of the files is named."""
+
+import sys
+
+import pytest
+from fairseq.utils import parse_alignment as fairseq_links
+
+from fairseq_attn_plugin.analysis.alignment.subword_links import check_file, convert_file, to_subwords, to_words
+from fairseq_attn_plugin.analysis.alignment.symmetrize import SYMMETRIZATIONS, symmetrize
+from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.text.subwords import words_of
+
+from cli import REPO, run_cli
+
+SCRIPT = REPO / "scripts" / "subword_alignments.py"
+SOURCE = "das@@ selbe ha@@ u@@ s\nja\n\nein Bu@@ ch\n"
+TARGET = "the same ho@@ use\nyes\n\na book\n"
+WORDS = "0-0 0-1 1p2 1-2\n0p0\n\n1-1 0-0 1-1\n"
+# pieces 0 1 | 2 3 4 against 0 | 1 | 2 3
+PIECES = "0-0 0-1 1-0 1-1 2-2 2-3 3-2 3-3 4-2 4-3\n\n\n0-0 1-1 2-1\n"
+
+
+@pytest.fixture()
+def corpus(tmp_path):
+    """Paths of alignments, source, target and output."""
+    for name, text in (("words", WORDS), ("source", SOURCE), ("target", TARGET)):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    return [tmp_path / name for name in ("words", "source", "target", "out")]
+
+
+def test_words_of():
+    assert words_of("a@@ b@@ c d e@@ f".split()) == [0, 0, 0, 1, 2, 2]
+    assert words_of("\u2581a b \u2581c \u2581 d e".split(" "), "sentencepiece") == [0, 0, 1, 2, 2, 2]
+    assert words_of(["a", "b", "\u2581c"], "sentencepiece") == [0, 0, 1]  # the mark may lack at the beginning
+    assert words_of(["a@@", "b"], "none") == [0, 1]
+    assert [words_of([], kind) for kind in ("bpe", "sentencepiece", "none")] == [[], [], []]
+
+
+def test_all_pieces_of_linked_words_are_linked():
+    assert to_subwords([(1, 0), (0, 1), (0, 1)], [0, 1, 1], [0, 0, 1]) == [(0, 2), (1, 0), (1, 1), (2, 0), (2, 1)]
+    assert to_subwords([], [0], []) == []
+    # any piece will do on the way back
+    assert to_words([(2, 0), (0, 2)], [0, 1, 1], [0, 0, 1]) == [(0, 1), (1, 0)]
+
+
+@pytest.mark.parametrize(
+    "links, message",
+    [
+        ([(3, 0)], "link 3-0: the source has 2 words, counted from 0$"),
+        ([(0, 0), (1, 3)], "link 1-3: the target has 3 words"),
+        (
+            [(2, 1), (0, 0)],
+            "link 2-1: the source has 2 words, counted from 0; the other way round all links of the line",
+        ),
+    ],
+)
+def test_words_that_are_not_there(links, message):
+    with pytest.raises(ValueError, match=message):
+        to_subwords(links, [0, 1, 1, 1], [0, 1, 2])
+    with pytest.raises(ValueError, match="link 4-0: the source has 4 subwords"):
+        to_words([(4, 0)], [0, 1, 1, 1], [0, 1, 2])
+
+
+def test_file(corpus):
+    counts = convert_file(*corpus)
+    out = corpus[3].read_text()
+    assert out == PIECES
+    assert counts == (4, 13, 2, 1)
+    # what fairseq-preprocess makes of it
+    assert fairseq_links(out.splitlines()[3]).tolist() == [0, 0, 1, 1, 2, 1]
+    assert check_file(corpus[3], *corpus[1:3]) == (4, 13, 2, 0)
+    assert convert_file(*corpus, keep_possible=True) == (4, 14, 1, 0)
+    assert corpus[3].read_text().splitlines()[1] == "0-0"
+
+
+def test_there_and_back(corpus, tmp_path):
+    convert_file(*corpus)
+    convert_file(corpus[3], corpus[1], corpus[2], tmp_path / "back", words=True)
+    assert (tmp_path / "back").read_text() == "0-0 0-1 1-2\n\n\n0-0 1-1\n"
+
+
+def test_reverse(corpus, tmp_path):
+    (tmp_path / "reverse").write_text("0-0 1-0 2-1\n\n\n1-1 0-0\n")
+    convert_file(tmp_path / "reverse", *corpus[1:], reverse=True)
+    assert corpus[3].read_text() == PIECES
+
+
+def test_sentencepiece(tmp_path):
+    (tmp_path / "source").write_text("\u2581das selbe \u2581haus\n", encoding="utf-8")
+    (tmp_path / "target").write_text("\u2581same \u2581ho use\n", encoding="utf-8")
+    (tmp_path / "words").write_text("0-0 1-1\n")
+    paths = [tmp_path / name for name in ("words", "source", "target", "out")]
+    convert_file(*paths, subwords="sentencepiece")
+    assert paths[3].read_text() == "0-0 1-0 2-1 2-2\n"
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        ("0-0\n0-0\n", r"words: ends after line 2, .*source goes on; each line is a sentence pair$"),
+        (WORDS + "0-0\n", r"source and .*target: ends after line 4, .*words goes on"),
+        ("0-0\n0-0 0:0\n\n\n", r"words, line 2: '0:0' is not a link; write i-j \(sure\) or ipj"),
+        ("0-0\n0-0\n0-0\n\n", r"words, line 3: link 0-0: the source has 0 words"),
+        ("0-0 2-0\n\n\n\n", r"words, line 1: link 2-0: the source has 2 words, counted from 0; the other way round"),
+        ("0-3\n\n\n\n", r"words, line 1: link 0-3: the target has 3 words, counted from 0$"),
+    ],
+)
+def test_faults_name_file_and_line(corpus, words, message):
+    corpus[0].write_text(words)
+    with pytest.raises(OptionError, match=message):
+        convert_file(*corpus)
+    assert not corpus[3].exists() and len(list(corpus[3].parent.iterdir())) == 3
+
+
+def test_a_file_without_links_is_refused(corpus):
+    """Binarised it would be empty, which fairseq cannot read."""
+    corpus[0].write_text("\n\n\n\n")
+    with pytest.raises(OptionError, match="words: links no word of any of its 4 sentences"):
+        convert_file(*corpus)
+    assert not corpus[3].exists() and len(list(corpus[3].parent.iterdir())) == 3
+
+
+def test_check_refuses_what_fairseq_would_pass_over(corpus):
+    """With an index beyond the sentence fairseq trains it without links."""
+    corpus[0].write_text(PIECES.replace("4-3", "5-3"))
+    with pytest.raises(OptionError, match="words, line 1: link 5-3: the source has 5 subwords"):
+        check_file(*corpus[:3])
+    corpus[0].write_text("0p0\n\n\n\n")
+    with pytest.raises(OptionError, match="words, line 1: possible links .* are none that fairseq can read"):
+        check_file(*corpus[:3])
+
+
+def test_files_that_cannot_be_read_or_written(corpus, tmp_path):
+    with pytest.raises(OptionError, match="nowhere: cannot be read: No such file"):
+        convert_file(tmp_path / "nowhere", *corpus[1:])
+    with pytest.raises(OptionError, match="cannot write the alignments: No such file"):
+        convert_file(*corpus[:3], tmp_path / "nowhere" / "out")
+    corpus[1].write_bytes(b"ja\n\xff\n\n\n")
+    with pytest.raises(OptionError, match="source: is not UTF-8"):
+        convert_file(*corpus)
+
+
+def script(monkeypatch, *options):
+    """The script's main, in this process."""
+    monkeypatch.syspath_prepend(str(SCRIPT.parent))
+    monkeypatch.setattr(sys, "argv", [str(item) for item in (SCRIPT, *options)])
+    import subword_alignments
+
+    subword_alignments.main()
+
+
+def test_script(corpus, monkeypatch, capsys):
+    paths = [corpus[0], "--source", corpus[1], "--target", corpus[2]]
+    script(monkeypatch, *paths, "--out", corpus[3])
+    assert capsys.readouterr().out == (
+        f"{corpus[3]}: 13 links of 4 sentence pairs, 2 of them without any; "
+        "1 possible links left out (--possible keep)\n"
+    )
+    assert corpus[3].read_text() == PIECES
+    done = run_cli(SCRIPT, *paths, "--check", check=False)
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert done.stderr.splitlines()[-1] == (
+        f"subword_alignments.py: error: {corpus[0]}, line 2: possible links (ipj) are none that fairseq can read; "
+        "write i-j"
+    )
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ([], "--out is missing: name the file to write, or give --check"),
+        (["--check", "--out", "x"], "--check: writes nothing; leave out --out"),
+        (["--check", "--reverse"], "--check: writes nothing"),
+    ],
+)
+def test_options_of_the_script(corpus, options, message, monkeypatch):
+    with pytest.raises(OptionError, match=message):
+        script(monkeypatch, corpus[0], "--source", corpus[1], "--target", corpus[2], *options)
+
+
+# --- two directions
+
+
+def test_intersection_and_union():
+    forward, backward = [(0, 0), (1, 1)], [(0, 0), (2, 1)]
+    assert symmetrize(forward, backward, "intersection") == {(0, 0)}
+    assert symmetrize(forward, backward, "union") == {(0, 0), (1, 1), (2, 1)}
+    assert SYMMETRIZATIONS == ("intersection", "union", "grow-diag-final-and")
+
+
+def grown(forward, backward):
+    return sorted(symmetrize(forward, backward, "grow-diag-final-and"))
+
+
+def test_grow_diag_final_and():
+    # both agree on 0-0; 1-1 is beside it diagonally, 2-1 then sideways, since source word 2 has no link yet
+    assert grown([(0, 0), (1, 1)], [(0, 0), (2, 1)]) == [(0, 0), (1, 1), (2, 1)]
+    # 1-0 and 0-1 lie beside 0-0 and have a free word each; then 1-1 has none left
+    assert grown([(0, 0), (0, 1), (1, 0)], [(0, 0), (1, 1)]) == [(0, 0), (0, 1), (1, 0)]
+    # 3-3 is beside nothing; final-and takes it, as both of its words are free, and not 3-0, of which one is not
+    assert grown([(0, 0), (3, 3)], [(0, 0), (3, 0)]) == [(0, 0), (3, 3)]
+    # the forward direction comes first
+    assert grown([(0, 0), (2, 3)], [(0, 0), (2, 2)]) == [(0, 0), (2, 3)]
+    # nothing in common: final-and begins
+    assert grown([(0, 1)], [(1, 0), (0, 0)]) == [(0, 1), (1, 0)]
+    assert grown([], []) == []
+
+
+def test_grown_links_lie_between_intersection_and_union():
+    forward, backward = {(i, (i * 7) % 5) for i in range(6)}, {((j * 3) % 6, j) for j in range(5)}
+    links = symmetrize(forward, backward, "grow-diag-final-and")
+    assert forward & backward <= links <= forward | backward

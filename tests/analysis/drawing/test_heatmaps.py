@@ -1,0 +1,227 @@
+"""attn-analysis plot: which sentences, which matrices, which rows and columns, gold links, files, mistakes."""
+
+import json
+import xml.etree.ElementTree as ElementTree
+
+import numpy as np
+import pytest
+from records_for_tests import record, write_records
+
+from fairseq_attn_plugin.analysis.alignment.links import parse_alignment
+from fairseq_attn_plugin.analysis.cli import main
+from fairseq_attn_plugin.analysis.drawing import panels as heatmaps
+from fairseq_attn_plugin.analysis.drawing.panels import Length, choose_sentences, panel_of
+from fairseq_attn_plugin.analysis.records.files import open_records
+from fairseq_attn_plugin.errors import OptionError
+
+from cli import run_cli
+
+pytest.importorskip("matplotlib")
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """{name of the picture: (panels, title)}; nothing is drawn."""
+    pictures = {}
+    monkeypatch.setattr(
+        heatmaps, "heatmaps", lambda panels, path, title: pictures.update({path.name: (panels, title)}) or ""
+    )
+    return pictures
+
+
+def plot(*arguments):
+    main(["plot", *map(str, arguments)])
+
+
+def corpus(path, lengths, **options):
+    """A sentence for each length of its source; 0 for one that is left out."""
+    pairs = [(" ".join(f"s{i}" for i in range(length)), "t0 t1") for length in lengths]
+    records = [record(number, *pair) for number, pair in enumerate(pairs) if pair[0]]
+    return write_records(path, path.stem, records=records, **{"sentences": len(pairs), **options})
+
+
+def test_which_sentences(tmp_path, drawn, capsys):
+    one = corpus(tmp_path / "a.jsonl", [3, 5, 4, 6, 5, 5])
+    other = corpus(tmp_path / "b.npz", [3, 0, 4, 6, 5, 5])
+
+    def numbers(*options):
+        drawn.clear()
+        plot(one, other, "--out", tmp_path / "pictures", *options)
+        return [int(name[len("sentence-") : -len(".png")]) for name in drawn]
+
+    assert numbers("--sentences", 4, 0, 4) == [4, 0]
+    assert numbers() == [0, 2, 3, 4, 5]  # 1 is not in both
+    assert numbers("--first", 2) == [0, 2]
+    assert numbers("--words", "5-6") == [3, 4, 5]
+    assert numbers("--words", "4-5", "--first", 2) == [2, 4]
+    assert capsys.readouterr().out.splitlines()[-1] == (
+        f"{tmp_path / 'pictures'}: 2 pictures, sentence-0002.png to sentence-0004.png"
+    )
+
+
+def test_blocks(tmp_path, monkeypatch):
+    monkeypatch.setattr(heatmaps, "_BLOCK", 2)
+    systems = [
+        open_records(corpus(tmp_path / "a.jsonl", [2, 3] * 6)),
+        open_records(corpus(tmp_path / "b.jsonl", [2, 3, 0, 3, 2, 0] * 2)),
+    ]
+    for options, expected in (
+        ({"first": 5}, [0, 1, 3, 4, 6]),
+        ({"first": 50}, [0, 1, 3, 4, 6, 7, 9, 10]),
+        ({"first": 3, "length": Length(3, 3)}, [1, 3, 7]),
+        ({"numbers": [10, 0, 9, 1, 3]}, [10, 0, 9, 1, 3]),
+    ):
+        chosen = list(choose_sentences(systems, **options))
+        assert [one.number for one in chosen] == expected
+        assert all(record.id == one.number for one in chosen for record in one.records)
+
+
+def test_words_subwords_and_ends():
+    one = record(0, "ein klei@@ nes", "a sma@@ ll")
+    # diagonal() gives 0.7 to columns 0, 1, 2 and 3, and 0.1 to the others
+    words = panel_of(one, label="soft")
+    assert (words.source, words.target, words.label) == (["ein", "kleines"], ["a", "small"], "soft")
+    np.testing.assert_allclose(words.weights, [[0.7, 0.2], [0.1, 0.8]])
+    pieces = panel_of(one, subwords=True, end=True)
+    assert pieces.source == ["ein", "klei@@", "nes", "</s>"] and pieces.target == ["a", "sma@@", "ll", "</s>"]
+    np.testing.assert_allclose(pieces.weights, one.attention)
+    assert panel_of(one, subwords=True).weights.shape == (3, 3)
+    ends = panel_of(one, end=True)
+    assert ends.source[-1] == ends.target[-1] == "</s>"
+    np.testing.assert_allclose(ends.weights[-1], [0.1, 0.2, 0.7])
+
+
+def test_normalize_divides_rows_by_their_sums(tmp_path, drawn):
+    weights = np.array([[0.5, 1.5, 0], [0, 0, 0], [0, 0, 1]])
+    one = record(0, "a b", "x y", weights)
+    np.testing.assert_allclose(panel_of(one, normalize=True).weights, [[0.25, 0.75], [0, 0]])
+    path = write_records(tmp_path / "a.jsonl", records=[one])
+    plot(path, "--normalize", "--sentences", 0, "--out", tmp_path / "one.png")
+    ((panels, _),) = drawn.values()
+    np.testing.assert_allclose(panels[0].weights, [[0.25, 0.75], [0, 0]])
+
+
+def test_gold_links_of_words_and_of_their_pieces():
+    one, gold = record(0, "ein klei@@ nes", "a sma@@ ll"), parse_alignment("0-0 1p1")
+    panel = panel_of(one, gold=gold)
+    assert panel.gold == {(0, 0)} and panel.possible == {(0, 0), (1, 1)}
+    panel = panel_of(one, gold=gold, subwords=True)
+    assert panel.possible == {(0, 0), (1, 1), (1, 2), (2, 1), (2, 2)}
+
+
+def latent(number, names):
+    one = record(number, "a b", "x y")
+    for shift, name in enumerate(names, 1):
+        one.weights[name] = np.roll(one.attention, shift, axis=1)
+    return one
+
+
+@pytest.mark.parametrize(
+    ("names", "options", "labels"),
+    [
+        ((), [], ["soft", "elbo"]),
+        (("posterior", "bayes"), [], ["soft", "elbo: prior", "elbo: posterior"]),
+        (("bayes",), [], ["soft", "elbo: prior", "elbo: exact posterior"]),
+        (("posterior", "bayes"), ["--weights", "attention"], ["soft", "elbo: prior"]),
+        (
+            ("posterior", "bayes"),
+            ["--weights", "attention,posterior,bayes"],
+            ["soft", "elbo: prior", "elbo: posterior", "elbo: exact posterior"],
+        ),
+    ],
+)
+def test_which_matrices(tmp_path, drawn, names, options, labels):
+    soft = write_records(tmp_path / "soft.jsonl", records=[record(0, "a b", "x y")])
+    header = {"weights": ("attention", *names)}
+    elbo = write_records(tmp_path / "elbo.jsonl", "elbo", records=[latent(0, names)], **header)
+    plot(soft, elbo, "--out", tmp_path / "a.png", "--sentences", 0, *options)
+    panels, title = drawn["a.png"]
+    assert [panel.label for panel in panels] == labels and title is None
+    for panel in panels:
+        shift = ["prior", "posterior", "exact posterior"].index(panel.label.partition(": ")[2] or "prior")
+        weights = np.roll(record(0, "a b", "x y").attention, min(shift, len(names)), axis=1)
+        np.testing.assert_allclose(panel.weights, weights[:2, :2], atol=1e-5)
+
+
+def test_gold_and_titles(tmp_path, drawn, capsys):
+    own = record(1, "c d", "z w", reference="z v")
+    same = record(0, "a@@ b", "x y", reference="x y")
+    soft = write_records(tmp_path / "soft.jsonl", records=[record(0, "ab", "x y"), record(1, "c d", "z v")])
+    beam = write_records(tmp_path / "beam.jsonl", "beam", records=[same, own], target="beam 5", split="valid")
+    gold = tmp_path / "gold"
+    for content, options in (("0-1\n0-0 1p1\n", []), ("1-2\n1-1 2p2\n", ["--one-based"])):
+        gold.write_text(content)
+        title = ["--title", "{split} no. {id} {x}"]
+        plot(soft, beam, "--out", tmp_path, "--gold", gold, *options, *title)
+        assert [panel.gold for panel in drawn["sentence-0000.png"][0]] == [{(0, 1)}, {(0, 1)}]
+        # the second translation is not what the gold links are about
+        panels, title = drawn["sentence-0001.png"]
+        assert [panel.possible for panel in panels] == [{(0, 0), (1, 1)}, set()]
+        assert title == "test no. 1 {x}"
+        assert "gold links are of the references" in capsys.readouterr().err
+    plot(soft, "--out", tmp_path, "--title")
+    assert drawn["sentence-0001.png"][1] == "test, sentence 1"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--sentences", 7], r"^--sentences 7: is not in \S*soft.jsonl, of a corpus of 3 sentences, counted from 0;"),
+        (["--sentences", 1, "--words", "1-9"], "^--sentences: names them all"),
+        (["--first", -1], "^--first -1: must be at least 1, or 0 for all sentences$"),
+        (["--sentences", "5-3"], "^--sentences 5-3: must be a number, from 0, or a range"),
+        (["--words", "6"], "^--words 6: is no range of lengths such as 6-12$"),
+        (["--words", "9-6"], "^--words 9-6: is no range of lengths"),
+        (["--words", "90-99"], "^--words 90-99: no sentence to draw that is in"),
+        (["--format", "png,jpg"], "^--format png,jpg: 'jpg' is none of png, svg, pdf$"),
+        (["--weights", "bayes"], r"^--weights bayes: \S*soft.jsonl has attention$"),
+        (["--out", "OUT/a.png"], r"^--out \S*a.png: is one picture, not 10; name a folder, or one of --sentences$"),
+        (["--out", "OUT/a.png", "--format", "svg"], r"^--format svg: --out \S*a.png names a file, whose suffix is"),
+        (["--out", "OUT/file"], r"^--out \S*file: cannot be made a folder: File exists$"),
+        (["--gold", "OUT/gold"], r"--gold \S*gold: sentence 0: link 3-0: the source has 3 words, .* --one-based$"),
+        (["--gold", "OUT/gold", "--subwords"], r"--gold \S*gold: sentence 0: link 3-0: the source has 3 words"),
+        (["--gold", "OUT/file"], r"file: has 1 lines, the corpus has 3 sentences$"),
+        (["OTHER"], r"^sentence 0: \S*soft.jsonl and \S*other.jsonl have other source words \('kleines' and 'klei@@'\)"
+         r"; \S*other.jsonl has @@ in its words, the other has not"),
+        (["SHORT", "--sentences", 2], r"^--sentences 2: is not in \S*short.jsonl, of a corpus of 3"),
+    ],
+)  # fmt: skip
+def test_mistakes(tmp_path, drawn, options, message):
+    soft = write_records(tmp_path / "soft.jsonl")
+    files = {
+        "OTHER": write_records(tmp_path / "other.jsonl", "other", subwords="none"),
+        "SHORT": write_records(tmp_path / "short.jsonl", "short", pairs=[("ein kleines haus", "x")], sentences=3),
+    }
+    (tmp_path / "file").write_text("0-0\n")
+    (tmp_path / "gold").write_text("3-0\n\n\n")
+    options = [str(files.get(option, option)).replace("OUT", str(tmp_path)) for option in options]
+    with pytest.raises(OptionError, match=message):
+        plot(soft, *options, *([] if "--out" in options else ["--out", tmp_path / "pictures"]))
+    assert not drawn
+
+
+def test_a_word_that_one_model_does_not_know_is_the_same_word(tmp_path, drawn):
+    files = [
+        write_records(tmp_path / f"{name}.jsonl", name, pairs=[(source, "x")])
+        for name, source in (("a", "das Haus"), ("b", "<unk> Haus"))
+    ]
+    plot(*files, "--out", tmp_path / "a.svg", "--sentences", 0)
+    assert [panel.source[0] for panel in drawn["a.svg"][0]] == ["das", "<unk>"]
+
+
+def test_as_a_user_runs_it(tmp_path):
+    pairs = [("$a$ <b> _c_", "x & y"), ("", "z"), ("das w@@ ort", "")]
+    write_records(tmp_path / "soft.jsonl", pairs=pairs)
+    write_records(tmp_path / "adm.npz", "adm", pairs=pairs)
+    (tmp_path / "gold").write_text("0-0 1p1\n\n\n")
+    options = ["--gold", "gold", "--format", "svg,png", "--title", "--out", "pictures"]
+    done = run_cli("attn-analysis", "plot", "soft.jsonl", "$MQT$=adm.npz", *options, cwd=tmp_path)
+    assert done.stdout == "pictures: 6 pictures, sentence-0000.svg to sentence-0002.png\n"
+    assert sorted(path.name for path in (tmp_path / "pictures").iterdir()) == [
+        f"sentence-000{number}.{suffix}" for number in range(3) for suffix in ("png", "svg")
+    ]
+    root = ElementTree.parse(tmp_path / "pictures" / "sentence-0000.svg").getroot()
+    texts = ["".join(element.itertext()).strip() for element in root.iter("{http://www.w3.org/2000/svg}text")]
+    for text, count in (("test, sentence 0", 1), ("soft", 1), ("$MQT$", 1), ("$a$", 2), ("<b>", 2), ("&", 1)):
+        assert texts.count(text) == count
+    assert json.dumps(texts).count("no words") == 0

@@ -1,0 +1,214 @@
+"""Heatmaps: the file, its format, its labels and its boxes."""
+
+import xml.etree.ElementTree as ElementTree
+
+import numpy as np
+import pytest
+from figures_for_tests import kept_figures
+
+from fairseq_attn_plugin.analysis.drawing.canvas import save
+from fairseq_attn_plugin.analysis.drawing.heatmaps import Panel, heatmap, heatmaps
+from fairseq_attn_plugin.errors import OptionError
+
+matplotlib = pytest.importorskip("matplotlib")
+
+SOURCE = ["le", "mižage", "þurk", "."]
+TARGET = ["falesta", "hemar", "."]
+WEIGHTS = np.array([[0.1, 0.7, 0.1, 0.1], [0.0, 0.2, 0.75, 0.05], [0.0, 0.0, 0.1, 0.9]])
+GOLD_COLOUR = "#d9480f"
+
+
+def read_png(path):
+    from matplotlib.image import imread
+
+    return imread(path)
+
+
+def texts_of(path):
+    root = ElementTree.parse(path).getroot()
+    return ["".join(element.itertext()).strip() for element in root.iter("{http://www.w3.org/2000/svg}text")]
+
+
+def test_labels_and_title_are_text_in_an_svg(tmp_path):
+    path = tmp_path / "picture.svg"
+    heatmap(WEIGHTS, SOURCE, TARGET, path, title="test sentence 7", gold=[(1, 0), (2, 1)])
+    texts = texts_of(path)
+    for label in (*SOURCE, *TARGET, "test sentence 7"):
+        assert label in texts
+    assert texts.count(".") == 2
+    assert any("gold" in text for text in texts)
+
+
+def test_one_box_for_every_gold_link(tmp_path):
+    for links in ([], [(1, 0)], [(1, 0), (2, 1), (3, 2), (3, 2)]):
+        path = tmp_path / f"{len(links)}.svg"
+        heatmap(WEIGHTS, SOURCE, TARGET, path, gold=links)
+        assert path.read_text(encoding="utf-8").count(f"stroke: {GOLD_COLOUR}") == len(set(links))
+
+
+def test_suffix_is_the_format(tmp_path):
+    for suffix, start in ((".png", b"\x89PNG"), (".PDF", b"%PDF"), (".svg", b"<?xml")):
+        path = tmp_path / ("picture" + suffix)
+        heatmap(WEIGHTS, SOURCE, TARGET, str(path))
+        assert path.read_bytes().startswith(start)
+
+
+def test_size_grows_with_the_sentence_and_nothing_is_cut_off(tmp_path):
+    long_source = ["w%d" % i for i in range(30)] + ["averyveryverylongword"]
+    heatmap(WEIGHTS, SOURCE, TARGET, tmp_path / "small.png")
+    heatmap(np.full((3, 31), 1 / 31), long_source, TARGET, tmp_path / "large.png")
+    small, large = read_png(tmp_path / "small.png"), read_png(tmp_path / "large.png")
+    assert large.shape[1] > 2 * small.shape[1] and large.shape[0] > small.shape[0]
+    for picture in (small, large):
+        for edge in (picture[0], picture[-1], picture[:, 0], picture[:, -1]):
+            assert (edge[:, :3] == 1).all()  # white: no label runs over the edge
+
+
+def test_more_attention_is_darker(tmp_path):
+    light, dark = tmp_path / "light.png", tmp_path / "dark.png"
+    heatmap(np.full((4, 4), 0.1), list("abcd"), list("efgh"), light)
+    heatmap(np.full((4, 4), 0.9), list("abcd"), list("efgh"), dark)
+    assert read_png(dark)[..., :3].mean() < read_png(light)[..., :3].mean()
+
+
+def test_the_same_picture_is_the_same_file(tmp_path):
+    for name in ("a.svg", "b.svg"):
+        heatmap(WEIGHTS, SOURCE, TARGET, tmp_path / name)
+    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+
+
+def test_mistakes(tmp_path):
+    with pytest.raises(ValueError, match=r"shape \(3, 4\) for 2 target and 4 source tokens"):
+        heatmap(WEIGHTS, SOURCE, TARGET[:2], tmp_path / "a.png")
+    with pytest.raises(ValueError, match=r"gold link \(4, 0\) is outside 4 source and 3 target tokens"):
+        heatmap(WEIGHTS, SOURCE, TARGET, tmp_path / "a.png", gold=[(4, 0)])
+    with pytest.raises(OptionError, match=r"cannot draw \.jpg; use \.png, \.svg, \.pdf"):
+        heatmap(WEIGHTS, SOURCE, TARGET, tmp_path / "a.jpg")
+    assert not list(tmp_path.iterdir())
+
+
+def panel(rows, columns, label="", weight=0.1, target="t"):
+    tokens = [f"s{i}" for i in range(columns)], [f"{target}{i}" for i in range(rows)]
+    return Panel(np.full((rows, columns), weight), *tokens, label)
+
+
+def test_panels_side_by_side(tmp_path):
+    path = tmp_path / "a.svg"
+    second = Panel(1 - WEIGHTS, SOURCE, TARGET, "adm", {(0, 0)}, {(0, 0), (1, 1)})
+    third = Panel(WEIGHTS[:2], SOURCE, TARGET[:2], "other words")
+    assert heatmaps([Panel(WEIGHTS, SOURCE, TARGET, "soft"), second, third], path, title="sentence 5") == ""
+    texts = texts_of(path)
+    assert [texts.count(text) for text in ("soft", "adm", "other words", "sentence 5")] == [1] * 4
+    # source words above each panel; target words where they are others than those of the panel before
+    assert texts.count("mižage") == 3 and texts.count("falesta") == 2
+    assert sum("gold link, dashed: only possible" in text for text in texts) == 1  # one legend
+    assert path.read_text(encoding="utf-8").count(f"stroke: {GOLD_COLOUR}") == 2
+
+
+def test_one_scale(tmp_path, monkeypatch):
+    figures = kept_figures(monkeypatch)
+    heatmaps([panel(2, 2, weight=0.2), panel(2, 2, weight=0.9)], tmp_path / "a.png")
+    heatmaps([panel(2, 2, weight=0.2), panel(2, 2, weight=1.5)], tmp_path / "a.png")  # as sigmoid's sums over pieces
+    heatmaps([panel(2, 2, weight=0.2), panel(2, 2, weight=0.9)], tmp_path / "a.png", greatest=0.5)
+    for figure, greatest in zip(figures, (1, 1.5, 0.5)):
+        *axes, bar = figure.axes
+        assert [one.images[0].get_clim() for one in axes] == [(0, greatest)] * 2
+        assert bar.get_ylim() == (0, greatest)
+
+
+def boxes_of(figure):
+    """The panels with everything around them, in pixels, and without the scale."""
+    renderer = figure.canvas.get_renderer()
+    return [axes.get_tightbbox(renderer) for axes in figure.axes[:-1]]
+
+
+def test_panels_do_not_overlap_and_tops_are_level(tmp_path, monkeypatch):
+    figures = kept_figures(monkeypatch)
+    long = Panel(np.zeros((2, 2)), ["averyverylongsourceword", "b"], ["averyveryverylongtargetword", "d"], "l" * 60)
+    heatmaps([panel(3, 4), long, panel(6, 1), long, panel(1, 3)], tmp_path / "a.png", title="x")
+    boxes = boxes_of(figures[0])
+    for number, box in enumerate(boxes):
+        assert not any(box.overlaps(other) for other in boxes[number + 1 :])
+    tops = [axes.get_position().y1 for axes in figures[0].axes[:-1]]
+    assert tops == pytest.approx([tops[0]] * 5)
+
+
+def test_wide_pictures_go_on_in_another_row_and_cells_shrink_no_further_than_letters(tmp_path, monkeypatch):
+    figures = kept_figures(monkeypatch)
+    for columns, count in ((30, 2), (60, 3), (200, 1)):
+        heatmaps([panel(4, columns, f"l{number}") for number in range(count)], tmp_path / "a.png")
+    two, three, one = ([axes.get_window_extent() for axes in figure.axes[:-1]] for figure in figures)
+    assert two[0].y0 == pytest.approx(two[1].y0) and two[0].x1 < two[1].x0
+    assert three[0].y0 > three[1].y1 and three[1].y0 > three[2].y1
+    assert three[0].x0 == pytest.approx(three[2].x0)
+    assert [axes.yaxis.get_tick_params()["labelleft"] for axes in figures[0].axes[:-1]] == [True, False]
+    assert [axes.yaxis.get_tick_params()["labelleft"] for axes in figures[1].axes[:-1]] == [True] * 3
+    for figure, (box, *_) in zip(figures, (two, three, one)):
+        (label, *_) = figure.axes[0].get_xticklabels()
+        width = box.width / len(figure.axes[0].get_xticklabels())
+        assert label.get_window_extent(figure.canvas.get_renderer()).width <= width
+
+
+def test_sides_without_words(tmp_path):
+    path = tmp_path / "a.svg"
+    heatmaps([Panel(np.zeros((0, 4)), SOURCE, []), Panel(np.zeros((3, 0)), [], TARGET), panel(0, 0)], path)
+    texts = texts_of(path)
+    assert texts.count("no words") == 3 and texts.count("mižage") == 1 and texts.count("hemar") == 1
+    with pytest.raises(ValueError, match=r"shape \(0, 4\): nothing to draw"):
+        heatmap(np.zeros((0, 4)), SOURCE, [], path)
+    with pytest.raises(ValueError, match="no panels"):
+        heatmaps([], path)
+
+
+def test_text_is_shown_as_it_is(tmp_path):
+    words = ["$a^2$", "_b_", "\\alpha", "\\$5", "<b>&amp;", "'\"", "שלום", "مرحبا", "$", "100%", "{x}"]
+    path = tmp_path / "a.svg"
+    heatmaps([Panel(np.eye(11), words, words[::-1], "_l$1$")], path, title="$t$ _ {id}")
+    texts = texts_of(path)
+    for word in words:
+        assert texts.count(word) == 2
+    assert "_l$1$" in texts and "$t$ _ {id}" in texts
+
+
+def test_characters_that_no_font_has_are_returned(tmp_path, monkeypatch, recwarn):
+    from fairseq_attn_plugin.analysis.drawing import fonts as _fonts
+
+    monkeypatch.setattr(_fonts, "_others", tuple)
+    panels = [Panel(np.eye(1), ["a\u4e16 "], ["\u4e16\u754c"])]
+    assert heatmaps(panels, tmp_path / "a.png") == "\u4e16\u754c"
+    assert heatmaps(panels, tmp_path / "a.svg") == ""
+    assert not [one for one in recwarn if "Glyph" in str(one.message)]
+
+
+def test_fonts_that_have_the_characters_are_found(monkeypatch):
+    from fairseq_attn_plugin.analysis.drawing import fonts as _fonts
+
+    has = {"base": frozenset("ab"), "one": frozenset("c"), "two": frozenset("cd")}
+    monkeypatch.setattr(_fonts, "_path", lambda name: "base")
+    monkeypatch.setattr(_fonts, "_others", lambda: (("One", "one"), ("Two", "two")))
+    monkeypatch.setattr(_fonts, "_characters", lambda path: has[path])
+    assert _fonts.families(["a b", "b"]) == (["DejaVu Sans"], "")
+    assert _fonts.families(["a c", "dx"]) == (["DejaVu Sans", "Two"], "x")
+    assert _fonts.families([]) == (["DejaVu Sans"], "")
+
+
+@pytest.mark.parametrize(("size", "resolution"), [((10, 10), 150), ((400, 100), 31.6), ((2000, 1), 30)])
+def test_very_large_pictures_fit_into_memory(tmp_path, monkeypatch, size, resolution):
+    from matplotlib.figure import Figure
+
+    used = []
+    monkeypatch.setattr(Figure, "savefig", lambda self, path, dpi, **_: (used.append(dpi), path.touch()))
+    save(Figure(figsize=size), tmp_path / "a.png")
+    # 4e7 points, and no side above 6e4
+    assert used == [pytest.approx(resolution, abs=0.05)]
+
+
+def test_long_words_are_cut(tmp_path):
+    heatmap(np.ones((1, 1)), ["x" * 500], ["y" * 30], tmp_path / "a.svg")
+    texts = texts_of(tmp_path / "a.svg")
+    assert "x" * 29 + "\u2026" in texts and "y" * 30 in texts
+
+
+def test_what_cannot_be_written(tmp_path):
+    with pytest.raises(OptionError, match="a.png: cannot write the picture: No such file"):
+        heatmap(WEIGHTS, SOURCE, TARGET, tmp_path / "none" / "a.png")

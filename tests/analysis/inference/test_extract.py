@@ -1,0 +1,346 @@
+"""attn-analysis extract: the attention of every sentence is that of the model, whatever the batch and the model."""
+
+import json
+from argparse import Namespace
+
+import numpy as np
+import pytest
+import torch
+from fairseq.models.transformer import TransformerModel, transformer_iwslt_de_en
+from fairseq.tasks.translation import TranslationConfig, TranslationTask
+from models_for_tests import build
+
+from fairseq_attn_plugin.analysis import cli
+from fairseq_attn_plugin.analysis.inference import extraction
+from fairseq_attn_plugin.analysis.inference.attention_file import default_name
+from fairseq_attn_plugin.analysis.inference.extraction import extract, subwords_of
+from fairseq_attn_plugin.analysis.inference.loading import Teacher, load_teacher
+from fairseq_attn_plugin.analysis.inference.sentences import SplitSentences, TextSentences
+from fairseq_attn_plugin.analysis.outputs.generation import read_generated
+from fairseq_attn_plugin.analysis.records.files import open_records
+from fairseq_attn_plugin.analysis.records.jsonl import partial_path
+from fairseq_attn_plugin.errors import OptionError
+
+from cli import TINY, USER_DIR, run_cli
+
+TRANSFORMER = {
+    "encoder_embed_dim": 16,
+    "encoder_ffn_embed_dim": 16,
+    "encoder_attention_heads": 2,
+    "encoder_layers": 1,
+    "decoder_embed_dim": 16,
+    "decoder_ffn_embed_dim": 16,
+    "decoder_attention_heads": 2,
+    "decoder_layers": 2,
+    "data": "",
+}
+STOCK_LSTM = {"decoder_hidden_size": 8, "encoder_bidirectional": False}
+
+
+def task_of(data):
+    languages = {"source_lang": "xx", "target_lang": "yy"}
+    # what fairseq's command line takes from other groups of options
+    others = {"dataset_impl": None, "required_seq_len_multiple": 1, "train_subset": "train"}
+    return TranslationTask.setup_task(TranslationConfig(data=str(data), **languages, **others))
+
+
+def teacher_of(data, arch, count=1, **options):
+    """Untrained models: their attention is as good as any other to compare with."""
+    task = task_of(data)
+    models = []
+    for seed in range(count):
+        torch.manual_seed(seed)
+        if arch == "transformer":
+            args = Namespace(arch=arch, **TRANSFORMER)
+            transformer_iwslt_de_en(args)
+            models.append(TransformerModel.build_model(args, task))
+        else:
+            models.append(build(arch, task, **options))
+        for parameter in models[-1].parameters():  # attention that is far from uniform
+            parameter.data.mul_(3)
+        models[-1].eval()
+    return Teacher(models, task, "model.pt")
+
+
+def alone(model, source, target, **options):
+    """Oracle: log probabilities and attention of one sentence by itself, [T] and [T, N]."""
+    eos = model.decoder.dictionary.eos()
+    previous = torch.cat([target.new_tensor([eos]), target[:-1]])
+    with torch.no_grad():
+        output = model(source[None], torch.tensor([len(source)]), previous[None], **options)
+    weights = output[1]["attn"][0] if isinstance(output[1], dict) else output[1]
+    log_probs = model.get_normalized_probs(output, log_probs=True)[0]
+    return log_probs[torch.arange(len(target)), target], weights[0]
+
+
+ARCHITECTURES = [
+    ("lstm_soft", {}),
+    ("lstm_adm", {}),
+    ("lstm", STOCK_LSTM),
+    ("transformer", {}),
+    ("lstm_latent", {"input_feeding": "context"}),
+]
+
+
+@pytest.mark.parametrize(("arch", "options"), ARCHITECTURES, ids=[arch for arch, _ in ARCHITECTURES])
+def test_equals_each_sentence_by_itself(tiny_data, arch, options):
+    teacher = teacher_of(tiny_data, arch, **options)
+    sentences = SplitSentences(teacher, "test")
+    records = list(extract(teacher, sentences, max_tokens=100))
+    assert [record.id for record in records] == list(range(40))
+    for record, sentence in zip(records, sentences(0)):
+        scores, weights = alone(teacher.models[0], sentence.source, sentence.target)
+        assert record.source == sentence.source_tokens and record.target == sentence.target_tokens
+        np.testing.assert_allclose(record.attention, weights.numpy(), atol=1e-5)
+        np.testing.assert_allclose(record.scores, scores.numpy(), atol=1e-4)
+        assert record.attention.shape == (len(record.target) + 1, len(record.source) + 1)
+
+
+def test_layer_of_a_transformer(tiny_data):
+    teacher = teacher_of(tiny_data, "transformer")
+    sentences = SplitSentences(teacher, "test")
+    first, last = (next(extract(teacher, sentences, layer=layer)) for layer in (1, 2))
+    sentence = next(sentences(0))
+    for layer, record in ((0, first), (1, last)):
+        _, weights = alone(teacher.models[0], sentence.source, sentence.target, alignment_layer=layer)
+        np.testing.assert_allclose(record.attention, weights.numpy(), atol=2e-6)
+    assert np.abs(first.attention - last.attention).max() > 1e-4
+    np.testing.assert_array_equal(last.attention, next(extract(teacher, sentences)).attention)
+    with pytest.raises(OptionError, match="--layer 3: .*layers 1 to 2"):
+        next(extract(teacher, sentences, layer=3))
+    with pytest.raises(OptionError, match="--layer 1: .*is no transformer"):
+        next(extract(teacher_of(tiny_data, "lstm_soft"), sentences, layer=1))
+
+
+def test_latent_models_give_prior_and_posteriors(tiny_data):
+    teacher = teacher_of(tiny_data, "lstm_latent", input_feeding="context")
+    model = teacher.models[0]
+    sentences = SplitSentences(teacher, "test")
+    records = list(extract(teacher, sentences))
+    for record, sentence in list(zip(records, sentences(0)))[:8]:
+        assert tuple(record.weights) == ("attention", "posterior", "bayes")
+        for name, alignment in (("attention", "prior"), ("posterior", "posterior"), ("bayes", "bayes")):
+            model.decoder.alignment = alignment
+            _, weights = alone(model, sentence.source, sentence.target)
+            np.testing.assert_allclose(record.weights[name], weights.numpy(), atol=2e-6)
+        model.decoder.alignment = "prior"
+    assert np.abs(records[0].weights["bayes"] - records[0].attention).max() > 1e-3
+    without = teacher_of(tiny_data, "lstm_latent", input_feeding="context", latent_posterior="False")
+    assert tuple(next(extract(without, sentences)).weights) == ("attention", "bayes")
+
+
+def test_several_models_are_averaged(tiny_data):
+    teacher = teacher_of(tiny_data, "lstm_soft", count=2)
+    sentences = SplitSentences(teacher, "test")
+    record, sentence = next(extract(teacher, sentences)), next(sentences(0))
+    parts = [alone(model, sentence.source, sentence.target) for model in teacher.models]
+    np.testing.assert_allclose(record.attention, (parts[0][1] + parts[1][1]).numpy() / 2, atol=2e-6)
+    expected = torch.stack([scores.exp() for scores, _ in parts]).mean(0).log()
+    np.testing.assert_allclose(record.scores, expected.numpy(), atol=1e-4)
+
+
+def test_a_block_at_a_time(tiny_data, monkeypatch):
+    """Sentences are read as they are needed, in blocks; what comes out does not depend on where a block ends."""
+    teacher = teacher_of(tiny_data, "lstm_soft")
+    whole = list(extract(teacher, SplitSentences(teacher, "test")))
+    monkeypatch.setattr(extraction, "BLOCK", 7)
+    read = []
+
+    class Watched(SplitSentences):
+        def __call__(self, start):
+            for sentence in super().__call__(start):
+                read.append(sentence.id)
+                yield sentence
+
+    records = extract(teacher, Watched(teacher, "test"), start=3)
+    assert next(records).id == 3 and len(read) == 7
+    for one, other in zip(whole[4:], records):
+        assert one.id == other.id
+        np.testing.assert_allclose(one.attention, other.attention, atol=2e-6)
+
+
+def test_sentences_that_are_too_long_are_left_out(tiny_data):
+    teacher = teacher_of(tiny_data, "lstm_soft")
+    teacher.task.cfg.max_source_positions = 6
+    sentences = SplitSentences(teacher, "test")
+    fitting = [sentence.id for sentence in sentences(0) if len(sentence.source) <= 6]
+    assert 0 < len(fitting) < 40
+    assert [record.id for record in extract(teacher, sentences)] == fitting
+
+
+def test_text_keeps_words_that_the_model_does_not_know(tiny_data, tmp_path):
+    teacher = teacher_of(tiny_data, "lstm_soft")
+    (tmp_path / "in").write_text("ama neu cor\n\nbel\n")
+    (tmp_path / "out").write_text("roc eun ama\nleb\n\n")
+    records = list(extract(teacher, TextSentences(teacher, str(tmp_path / "in"), str(tmp_path / "out"))))
+    assert [record.source for record in records] == [["ama", "neu", "cor"], [], ["bel"]]
+    assert [record.target for record in records] == [["roc", "eun", "ama"], ["leb"], []]
+    assert records[1].attention.shape == (2, 1)
+    assert [record.id for record in extract(teacher, TextSentences(teacher, str(tmp_path / "in")), beam=2)] == [0, 1, 2]
+    with pytest.raises(OptionError, match="--target-text is missing"):
+        next(extract(teacher, TextSentences(teacher, str(tmp_path / "in"))))
+    again = list(TextSentences(teacher, str(tmp_path / "in"), str(tmp_path / "out"))(1))
+    assert [(one.id, one.source_tokens, one.target_tokens) for one in again] == [(1, [], ["leb"]), (2, ["bel"], [])]
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tiny_data, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("trained") / "soft" / "checkpoints"
+    run_cli(
+        ["fairseq-train", tiny_data, "--user-dir", USER_DIR, "--save-dir", folder, *TINY["lstm_soft"], "--cpu"]
+        + "--optimizer adam --lr 5e-3 --max-tokens 400 --max-update 60 --no-epoch-checkpoints".split()
+    )
+    return folder / "checkpoint_last.pt"
+
+
+def test_hypotheses_are_those_of_fairseq_generate(tiny_data, checkpoint, tmp_path):
+    out = tmp_path / "beam.jsonl"
+    run_cli("attn-analysis", "extract", tiny_data, "--path", checkpoint, "--beam", 3, "--out", out, "--cpu")
+    records = open_records(out)
+    assert records.header.name == "soft" and records.header.architecture == "lstm_soft"
+    assert records.header.target == "beam 3" and records.header.sentences == 40
+    printed = run_cli(
+        ["fairseq-generate", tiny_data, "--user-dir", USER_DIR, "--path", checkpoint, "--beam", 3, "--cpu"]
+        + ["--print-alignment", "soft"]
+    )
+    (tmp_path / "printed").write_text(printed.stdout)
+    references = (tiny_data.parent / "text" / "test.yy").read_text().splitlines()
+    for record, other, reference in zip(records, read_generated(tmp_path / "printed"), references):
+        assert record.target == other.target and record.reference == reference
+        np.testing.assert_allclose(record.attention, other.attention, atol=2e-4)  # printed with 4 digits
+
+
+def test_goes_on_where_it_stopped_and_names_what_differs(tiny_data, checkpoint, tmp_path, capsys):
+    out = tmp_path / "soft.jsonl"
+    command = ["extract", str(tiny_data), "--path", str(checkpoint), "--cpu", "--out", str(out)]
+    cli.main(command)
+    complete = out.read_text()
+    assert "attention of soft (attention) for 40 sentences" in capsys.readouterr().out
+    cli.main(command)
+    assert "is complete already" in capsys.readouterr().out
+    lines = complete.splitlines(keepends=True)
+    out.unlink()
+    partial_path(out).write_text("".join(lines[:18]) + lines[18][:30])
+    with pytest.raises(OptionError, match="interrupted extraction of other options"):
+        cli.main([*command, "--beam", "2"])
+    cli.main(command)
+    assert "40 sentences, 17 of them of an interrupted run" in capsys.readouterr().out
+    resumed = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [values.get("id") for values in resumed[1:]] == list(range(40))
+    for one, line in zip(resumed[1:], lines[1:]):
+        np.testing.assert_allclose(one["attention"], json.loads(line)["attention"], atol=3e-5)
+    with pytest.raises(OptionError, match="of other options or another corpus; give --overwrite"):
+        cli.main([*command, "--name", "other"])
+    cli.main([*command, "--name", "other", "--overwrite"])
+    assert open_records(out).label == "other"
+
+
+def test_text_gives_what_the_split_gives(tiny_data, checkpoint, tmp_path, capsys):
+    """With BPE merges that join everything again, text comes to the same tokens as the binarised split."""
+    teacher = load_teacher(str(tiny_data), str(checkpoint), cpu=True)
+    text = tiny_data.parent / "text"
+    (tmp_path / "codes").write_text("#version: 0.2\na m\nam a</w>\n")
+    cli.main(
+        ["extract", str(tiny_data), "--path", str(checkpoint), "--cpu", "--out", str(tmp_path / "text.npz")]
+        + ["--source-text", str(text / "test.xx"), "--target-text", str(text / "test.yy")]
+    )
+    split = extract(teacher, SplitSentences(teacher, "test"))
+    for one, other in zip(open_records(tmp_path / "text.npz"), split):
+        assert (one.source, one.target) == (other.source, other.target)
+        np.testing.assert_allclose(one.attention, other.attention, atol=1e-5)  # five digits are written
+    cli.main(
+        ["extract", str(tiny_data), "--path", str(checkpoint), "--cpu", "--out", str(tmp_path / "bpe.jsonl")]
+        + ["--source-text", str(text / "test.xx"), "--bpe-codes", str(tmp_path / "codes"), "--case", "lower"]
+        + ["--tokenizer", "moses", "--subwords", "bpe", "--beam", "1"]
+    )
+    assert "source tokens are not in the vocabulary: was the text" in capsys.readouterr().out
+    records = list(open_records(tmp_path / "bpe.jsonl"))
+    lines = (text / "test.xx").read_text().splitlines()
+    assert [" ".join(record.source_words) for record in records] == lines
+    assert any(len(record.source) > len(record.source_words) for record in records)
+
+
+def test_mistakes_are_one_line(tiny_data, checkpoint, tmp_path):
+    (tmp_path / "in").write_text("ama\nbel\n")
+    (tmp_path / "out").write_text("ama\n")
+    (tmp_path / "empty").write_text("")
+    source = ["--source-text", str(tmp_path / "in")]
+    for options, message in [
+        (["--out", str(tmp_path / "x.txt")], "must end in .jsonl or .npz"),
+        (["--out", str(tmp_path / "no" / "x.npz")], "there is no folder"),
+        (["--beam", "0"], "--beam 0: must be at least 1"),
+        (["--max-tokens", "0"], "--max-tokens 0: must be at least 1"),
+        (["--target-text", "x"], "--source-text, which is missing"),
+        (source, "without a translation .--target-text. give --beam"),
+        ([*source, "--gen-subset", "test", "--beam", "1"], "choose one of the two"),
+        ([*source, "--target-text", str(tmp_path / "out")], "has 1 lines, .*in has 2"),
+        (["--source-text", str(tmp_path / "empty"), "--beam", "1"], "has no sentence"),
+        (["--source-text", str(tmp_path / "none"), "--beam", "1"], "none: cannot be read: No such file"),
+        (["--source-text", str(tmp_path), "--beam", "1"], "must be a file; it is read twice"),
+        ([*source, "--beam", "1", "--bpe-codes", str(tmp_path / "none")], "--bpe-codes .*none: there is no such file"),
+        ([*source, "--beam", "1", "--sentencepiece-model", str(tmp_path / "in")], "is no file of SentencePiece"),
+        ([*source, "--beam", "1", "--bpe-codes", "a", "--sentencepiece-model", "b"], "give one of them, not both"),
+    ]:
+        with pytest.raises(OptionError, match=message) as caught:
+            cli.main(
+                ["extract", str(tiny_data), "--path", str(checkpoint), "--cpu", "--out", str(tmp_path / "x.jsonl")]
+                + options
+            )
+        assert "\n" not in str(caught.value)
+    assert not list(tmp_path.glob("x.*"))
+
+
+def test_another_corpus_is_not_taken_for_this_one(tiny_data, checkpoint, tmp_path):
+    """The same number of lines, other words; and a file that is there stays until the new one is complete."""
+    text, out = tmp_path / "in", tmp_path / "x.jsonl"
+    text.write_text("ama\nbel\n")
+    command = ["extract", str(tiny_data), "--path", str(checkpoint), "--cpu", "--beam", "1", "--out", str(out)]
+    command += ["--source-text", str(text)]
+    cli.main(command)
+    text.write_text("ama\ncor\n")
+    with pytest.raises(OptionError, match="of other options or another corpus"):
+        cli.main(command)
+    before = out.read_bytes()
+    with pytest.raises(OptionError, match="--layer 3: "):
+        cli.main([*command, "--layer", "3", "--overwrite"])
+    assert out.read_bytes() == before and not partial_path(out).exists()
+    cli.main([*command, "--overwrite"])
+    assert list(open_records(out))[1].source == ["cor"]
+
+
+def test_what_looks_like_a_special_symbol_is_a_word(tiny_data, tmp_path):
+    teacher = teacher_of(tiny_data, "lstm_soft")
+    (tmp_path / "in").write_text("ama </s> bel\n<pad> <s>\n")
+    (tmp_path / "out").write_text("<pad> ama\n</s>\n")
+    records = list(extract(teacher, TextSentences(teacher, str(tmp_path / "in"), str(tmp_path / "out"))))
+    assert [record.source for record in records] == [["ama", "</s>", "bel"], ["<pad>", "<s>"]]
+    assert [record.attention.shape for record in records] == [(3, 4), (2, 3)]
+    np.testing.assert_allclose(records[0].attention.sum(1), 1, atol=1e-5)
+
+
+def test_long_hypotheses_are_forced_in_batches_of_their_own(tiny_data, monkeypatch):
+    """A model that does not end: each sentence has a hypothesis of 200 subwords."""
+    teacher = teacher_of(tiny_data, "lstm_soft")
+    teacher.models[0].decoder.fc_out.bias.data[teacher.task.target_dictionary.eos()] = -1e4
+    sizes = []
+
+    def force(models, sample, *args):
+        sizes.append(sample["target"].numel())
+        return original(models, sample, *args)
+
+    original = extraction.force
+    monkeypatch.setattr(extraction, "force", force)
+    records = list(extract(teacher, SplitSentences(teacher, "test"), beam=1, max_tokens=1000))
+    assert len(records) == 40 and all(len(record.target) == 200 for record in records) and max(sizes) <= 1005
+
+
+def test_a_model_without_attention_is_refused(tiny_data, tmp_path):
+    teacher = teacher_of(tiny_data, "lstm", **STOCK_LSTM, decoder_attention="0")
+    with pytest.raises(OptionError, match="returns no attention of source words"):
+        next(extract(teacher, SplitSentences(teacher, "test")))
+
+
+def test_names(tiny_data):
+    assert default_name("runs/soft/checkpoint_best.pt:runs/b.pt") == "soft"
+    assert default_name("runs/adm/checkpoints/checkpoint_best.pt") == "adm"
+    assert subwords_of(task_of(tiny_data).source_dictionary) == "none"

@@ -1,0 +1,276 @@
+"""Supervised attention through the real command-line tools, and the alignments that a trained model teaches in turn."""
+
+import json
+import re
+
+import pytest
+import torch
+from fairseq.data import data_utils
+from models_for_tests import build, fake_task
+from test_end_to_end import SIZES, TRAINING
+
+from fairseq_attn_plugin.analysis import cli
+from fairseq_attn_plugin.analysis.alignment.error_rate import alignment_error_rate
+from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, read_alignments
+from fairseq_attn_plugin.analysis.alignment.subword_links import check_file
+from fairseq_attn_plugin.analysis.inference.loading import Teacher
+from fairseq_attn_plugin.analysis.inference.teacher_alignments import attention_links, teacher_links
+from fairseq_attn_plugin.errors import OptionError
+
+from cli import USER_DIR, run_cli
+
+GUIDED = "--criterion guided_alignment --load-alignments --alignment-weight 1 --alignment-anneal-updates 300".split()
+UPDATES = 150
+PAD, EOS = 1, 2
+
+
+def reversal(n):
+    return [(n - 1 - j, j) for j in range(n)]
+
+
+@pytest.fixture(scope="module")
+def aligned(tiny_data, tmp_path_factory):
+    """The tiny corpus with its alignments; the first and the last sentence of the training data have none."""
+    text, folder = tiny_data.parent / "text", tmp_path_factory.mktemp("aligned")
+    prefixes = []
+    for split in ("train", "valid"):
+        lines = (text / f"{split}.xx").read_text().splitlines()
+        links = [" ".join(f"{i}-{j}" for i, j in reversal(len(line.split()))) for line in lines]
+        if split == "train":
+            links[0] = links[-1] = ""
+        (folder / f"{split}.align").write_text("".join(line + "\n" for line in links))
+        for language in ("xx", "yy"):
+            (folder / f"{split}.{language}").write_text((text / f"{split}.{language}").read_text())
+        prefixes += [f"--{split}pref", folder / split]
+    run_cli(
+        ["fairseq-preprocess", "--source-lang", "xx", "--target-lang", "yy", "--destdir", folder / "bin", *prefixes]
+        + ["--align-suffix", "align", "--srcdict", tiny_data / "dict.xx.txt", "--tgtdict", tiny_data / "dict.yy.txt"]
+    )
+    return folder / "bin"
+
+
+def train(data, folder, *options):
+    """The log lines of a training: (kind, metrics), kinds train_inner, train and valid."""
+    done = run_cli(
+        ["fairseq-train", data, "--user-dir", USER_DIR, "--save-dir", folder, "--arch", "lstm_soft", *SIZES, *TRAINING]
+        + ["--log-format", "json", *options]
+    )
+    lines = re.findall(r"\| (train_inner|train|valid) \| (\{.*\})", done.stdout + done.stderr)
+    return [(kind, json.loads(text)) for kind, text in lines]
+
+
+@pytest.fixture(scope="module")
+def guided(aligned, tmp_path_factory):
+    """A model that was trained with alignments: its folder, its log, and the log of two updates more."""
+    folder = tmp_path_factory.mktemp("guided")
+    log = train(aligned, folder, *GUIDED, "--max-update", UPDATES)
+    more = train(aligned, folder, *GUIDED, "--max-update", UPDATES + 2, "--log-interval", 1)
+    return folder, log, more
+
+
+def test_learns_the_alignments_it_is_given(guided):
+    _, log, _ = guided
+    valid = [values for kind, values in log if kind == "valid"]
+    losses = [float(values["valid_alignment_loss"]) for values in valid]
+    assert losses[-1] < 0.4 * losses[0]
+    assert float(valid[-1]["valid_alignment_accuracy"]) > 85
+    assert float(valid[-1]["valid_loss"]) == float(valid[-1]["valid_nll_loss"])
+    trained = [values for kind, values in log if kind == "train"]
+    assert float(trained[0]["train_loss"]) > float(trained[0]["train_nll_loss"]) + 0.5
+    assert float(trained[-1]["train_alignment_accuracy"]) > 80 and "train_ppl" in trained[-1]
+    assert "valid_alignment_weight" not in valid[-1]
+
+
+def test_schedule_goes_on_in_a_resumed_training(guided):
+    """The weight of an update is 1 - u / 300, u updates before it; an epoch logs the mean of its 25."""
+    _, log, more = guided
+    weights = [float(values["train_alignment_weight"]) for kind, values in log if kind == "train"]
+    assert len(weights) == UPDATES // 25
+    expected = [1 - (25 * epoch + 12) / 300 for epoch in range(len(weights))]
+    assert weights == pytest.approx(expected, abs=1e-3)
+    inner = [float(values["alignment_weight"]) for kind, values in more if kind == "train_inner"]
+    assert inner == pytest.approx([1 - UPDATES / 300, 1 - (UPDATES + 1) / 300], abs=1e-3)
+
+
+def test_validates(guided, aligned):
+    """fairseq-validate measures what the training measured."""
+    done = run_cli(
+        ["fairseq-validate", aligned, "--user-dir", USER_DIR, "--path", guided[0] / "checkpoint_last.pt", "--cpu"]
+        + ["--task", "translation", "--batch-size", 40, "--log-format", "json"]
+    )
+    valid = [values for kind, values in guided[2] if kind == "valid"][-1]
+    for name in ("loss", "alignment_loss", "alignment_accuracy"):
+        (value,) = re.findall(rf'valid_{name}": "([\d.]+)"', done.stdout + done.stderr)
+        assert float(value) == pytest.approx(float(valid["valid_" + name]), rel=2e-3), name
+
+
+def test_teacher_aligns_as_it_was_taught(guided, aligned, tiny_data, tmp_path, capsys):
+    """Training data in the order of the corpus; batches are in another one, and padded on the left."""
+    checkpoint, text = guided[0] / "checkpoint_last.pt", tiny_data.parent / "text"
+    cli.main(
+        ["teacher-alignments", str(aligned), "--path", str(checkpoint), "--out", str(tmp_path / "train.align"), "--cpu"]
+    )
+    assert capsys.readouterr().out.startswith(f"{tmp_path / 'train.align'}: ")
+    check_file(tmp_path / "train.align", text / "train.xx", text / "train.yy")
+    found = read_alignments(tmp_path / "train.align")
+    lengths = [len(line.split()) for line in (text / "train.xx").read_text().splitlines()]
+    gold = [GoldAlignment(frozenset(reversal(n)), frozenset(reversal(n))) for n in lengths]
+    assert len(found) == len(gold)
+    assert alignment_error_rate([item.sure for item in found], gold).aer < 0.15
+    # one sentence a batch, and an ensemble of the same model twice, change nothing
+    for path, tokens in ((checkpoint, 1), (f"{checkpoint}:{checkpoint}", 300)):
+        again = [str(tmp_path / "again"), "--max-tokens", str(tokens), "--cpu"]
+        cli.main(["teacher-alignments", str(aligned), "--path", str(path), "--out", *again])
+        assert read_alignments(tmp_path / "again") == found
+
+
+def test_both_directions(guided, aligned, tiny_data, tmp_path):
+    """A teacher of the other direction reads the same data folder; what they agree on is what either says."""
+    checkpoint, back = str(guided[0] / "checkpoint_last.pt"), tmp_path / "back"
+    train(tiny_data, back, "--source-lang", "yy", "--target-lang", "xx", "--max-update", 120)
+    reverse = ["--reverse-path", str(back / "checkpoint_last.pt"), "--gen-subset", "valid", "--cpu"]
+    results = {}
+    for method in ("intersection", "union", "grow-diag-final-and"):
+        cli.main(
+            [
+                "teacher-alignments",
+                str(aligned),
+                "--path",
+                checkpoint,
+                *reverse,
+                "--symmetrize",
+                method,
+                "--out",
+                str(tmp_path / method),
+            ]
+        )
+        results[method] = [item.sure for item in read_alignments(tmp_path / method)]
+    cli.main(
+        ["teacher-alignments", str(aligned), "--path", checkpoint, *reverse[2:], "--out", str(tmp_path / "forward")]
+    )
+    forward = [item.sure for item in read_alignments(tmp_path / "forward")]
+    for both, either, grown, one in zip(*(results[method] for method in results), forward):
+        assert both <= grown <= either and both <= one <= either
+    with pytest.raises(OptionError, match="--reverse-path .*: translates xx-yy, must translate yy-xx, against"):
+        cli.main(
+            [
+                "teacher-alignments",
+                str(aligned),
+                "--path",
+                checkpoint,
+                "--reverse-path",
+                checkpoint,
+                "--out",
+                str(tmp_path / "x"),
+                "--cpu",
+            ]
+        )
+
+
+def test_into_the_data_folder(guided, tiny_data, tmp_path, capsys):
+    """What is put into a folder of plain data is what --load-alignments finds there."""
+    data = tmp_path / "bin"
+    data.mkdir()
+    for file in tiny_data.iterdir():
+        if not file.name.startswith("test"):
+            (data / file.name).write_bytes(file.read_bytes())
+    command = [str(data), "--path", str(guided[0] / "checkpoint_last.pt"), "--gen-subset", "valid", "--cpu"]
+    cli.main(["teacher-alignments", *command, "--into-data"])
+    assert {path.name for path in data.glob("*align*")} == {"valid.align.xx-yy.idx", "valid.align.xx-yy.bin"}
+    cli.main(["teacher-alignments", *command, "--out", str(tmp_path / "text")])
+    stored = data_utils.load_indexed_dataset(str(data / "valid.align.xx-yy"), None, "mmap")
+    pairs = [sorted(map(tuple, item.view(-1, 2).tolist())) for item in stored]
+    assert pairs == [sorted(item.sure) for item in read_alignments(tmp_path / "text")]
+    with pytest.raises(
+        OptionError, match=r"--into-data: .*valid\.align\.xx-yy\.idx is there already; give --overwrite"
+    ):
+        cli.main(["teacher-alignments", *command, "--into-data"])
+    cli.main(["teacher-alignments", *command, "--into-data", "--overwrite"])
+    capsys.readouterr()
+
+
+def test_teacher_that_links_nothing(guided, tiny_data, tmp_path, monkeypatch):
+    """A file without links would be one of no bytes, which fairseq cannot read."""
+    module = "fairseq_attn_plugin.analysis.inference.teacher_alignments.attention_links"
+    monkeypatch.setattr(module, lambda weights, *rest: [[] for _ in weights])
+    command = [str(tiny_data), "--path", str(guided[0] / "checkpoint_last.pt"), "--gen-subset", "valid", "--cpu"]
+    with pytest.raises(OptionError, match="links no word of the split valid: its attention is greatest on the end"):
+        cli.main(["teacher-alignments", *command, "--into-data"])
+    assert not list(tiny_data.glob("*align*"))
+
+
+def test_attention_links():
+    """Left- and right-padded sides, the ends of both sentences, ties."""
+    source = torch.tensor([[PAD, 7, 8, EOS], [5, 6, 7, EOS], [5, EOS, PAD, PAD]])
+    target = torch.tensor([[7, 8, EOS, PAD], [PAD, 7, 9, EOS], [4, EOS, PAD, PAD]])
+    weights = torch.zeros(3, 4, 4)
+    weights[0, 0] = torch.tensor([0.9, 0.1, 0.2, 0.1])  # the greatest on padding does not count
+    weights[0, 1] = torch.tensor([0.0, 0.1, 0.2, 0.7])  # the end of the source: no link
+    weights[0, 2] = torch.tensor([0.0, 1.0, 0.0, 0.0])  # the end of the target
+    weights[1, 1] = torch.tensor([0.3, 0.3, 0.3, 0.1])
+    weights[1, 2] = torch.tensor([0.1, 0.1, 0.7, 0.1])
+    weights[2, 0] = torch.tensor([0.6, 0.4, 0.0, 0.0])
+    assert attention_links(weights, source, target, PAD, EOS) == [[(1, 0)], [(0, 0), (2, 1)], [(0, 0)]]
+
+
+def test_sentences_that_are_too_long_have_no_links(guided, tiny_data, tmp_path, capsys):
+    """The lines of all others stay where they are."""
+    command = [str(tiny_data), "--path", str(guided[0] / "checkpoint_last.pt"), "--gen-subset", "test", "--cpu"]
+    cli.main(["teacher-alignments", *command, "--out", str(tmp_path / "all")])
+    capsys.readouterr()
+    cli.main(
+        [
+            "teacher-alignments",
+            *command,
+            "--out",
+            str(tmp_path / "some"),
+            "--model-overrides",
+            "{'max_source_positions': 6}",
+        ]
+    )
+    every, some = ((tmp_path / name).read_text().splitlines() for name in ("all", "some"))
+    lengths = [len(line.split()) for line in (tiny_data.parent / "text" / "test.xx").read_text().splitlines()]
+    assert some == [line if n <= 5 else "" for n, line in zip(lengths, every)]
+    longer = sum(n > 5 for n in lengths)
+    assert longer and f"{longer} of them longer than the teacher takes" in capsys.readouterr().out
+
+
+def test_models_without_attention(tiny_data):
+    task = fake_task(data="data")
+    model = build("lstm_soft", task, decoder_attention="False").eval()
+    sample = {
+        "id": torch.tensor([0]),
+        "target": torch.tensor([[5, EOS]]),
+        "net_input": {
+            "src_tokens": torch.tensor([[5, EOS]]),
+            "src_lengths": torch.tensor([2]),
+            "prev_output_tokens": torch.tensor([[EOS, 5]]),
+        },
+    }
+
+    class Data(list):
+        tgt, sizes = True, torch.tensor([[2, 2]]).numpy()
+
+    task.load_dataset, task.dataset = lambda split: None, lambda split: Data([0])
+    task.max_positions = lambda: (10, 10)
+    task.get_batch_iterator = lambda *args, **kwargs: task
+    task.next_epoch_itr = lambda shuffle: [sample]
+    task.cfg.source_lang, task.cfg.target_lang = "xx", "yy"
+    with pytest.raises(OptionError, match="--path old.pt: a .* returns no attention of source words"):
+        teacher_links(Teacher([model], task, "old.pt"), "test")
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ([], "--out is missing: name the file to write, or give --into-data"),
+        (["--out", "x", "--max-tokens", "0"], "--max-tokens 0: must be at least 1"),
+        (["--out", "x", "--symmetrize", "union"], "--symmetrize union: needs --reverse-path"),
+        (["--out", "x", "--model-overrides", "latent"], "--model-overrides latent: must be a dictionary"),
+    ],
+)
+def test_wrong_options(options, message):
+    with pytest.raises(OptionError, match=message):
+        cli.main(["teacher-alignments", "data", "--path", "checkpoint.pt", *options])
+    with pytest.raises(OptionError, match="one data folder at a time"):
+        cli.main(["teacher-alignments", "data:more", "--path", "checkpoint.pt", *options])

@@ -1,0 +1,201 @@
+"""attn-analysis compare: which words differ, scores, and the three forms in which sentences are shown."""
+
+import itertools
+import random
+import re
+
+import browser
+import pytest
+import sacrebleu
+from records_for_tests import write_records
+
+from fairseq_attn_plugin.analysis.cli import main
+from fairseq_attn_plugin.analysis.outputs.comparison import Span, compare, differences, matches
+from fairseq_attn_plugin.analysis.outputs.comparison_pages import as_html, as_markdown, as_text
+from fairseq_attn_plugin.errors import OptionError
+
+from cli import run_cli
+
+REFERENCE = ["the cat sat on the mat .", "a dog <b>runs</b> .", "x"]
+SYSTEMS = {
+    "soft": ["the cat is on the mat .", "a dog <b>runs</b> .", "x"],
+    "mqt": ["cat sat on a small mat .", "the <script>alert(1)</script> dog", ""],
+}
+SOURCE = ["die katze saß auf der matte .", "ein hund & <i>so</i>", "x"]
+
+
+def longest(left, right):
+    """The length of a longest common subsequence, by trying all of them."""
+    for size in range(min(len(left), len(right)), -1, -1):
+        of_right = set(itertools.combinations(right, size))
+        if any(one in of_right for one in itertools.combinations(left, size)):
+            return size
+    return 0
+
+
+def test_matches_are_a_longest_common_subsequence():
+    generator = random.Random(1)
+    for _ in range(300):
+        left, right = ([generator.choice("abc") for _ in range(generator.randint(0, 7))] for _ in range(2))
+        pairs = matches(left, right)
+        assert len(pairs) == longest(left, right)
+        assert all(left[i] == right[j] for i, j in pairs)
+        assert all(a < c and b < d for (a, b), (c, d) in zip(pairs, pairs[1:]))
+
+
+def test_words_that_differ():
+    reference = "the cat sat on the mat .".split()
+    assert differences("the cat is on the mat .".split(), reference) == [
+        Span("same", ["the", "cat"]),
+        Span("other", ["is"]),
+        Span("same", "on the mat .".split()),
+    ]
+    # nothing stands in the place of "the" and "sat": they are missing; "a small" stands in that of "the"
+    assert differences("cat on a small mat .".split(), reference) == [
+        Span("missing", ["the"]),
+        Span("same", ["cat"]),
+        Span("missing", ["sat"]),
+        Span("same", ["on"]),
+        Span("other", ["a", "small"]),
+        Span("same", ["mat", "."]),
+    ]
+    assert differences([], ["a", "b"]) == [Span("missing", ["a", "b"])]
+    assert differences(["a"], []) == [Span("other", ["a"])] and differences([], []) == []
+
+
+def test_scores_are_those_of_sacrebleu():
+    result = compare(SYSTEMS, REFERENCE, tokenize="13a")
+    for sentence in result.sentences:
+        for output in sentence.outputs:
+            pair = SYSTEMS[output.label][sentence.number], [REFERENCE[sentence.number]]
+            assert output.scores["bleu"] == sacrebleu.sentence_bleu(*pair, use_effective_order=True).score
+            assert output.scores["chrf"] == sacrebleu.sentence_chrf(*pair).score
+    for label, lines in SYSTEMS.items():
+        assert result.corpus[label]["bleu"] == sacrebleu.corpus_bleu(lines, [REFERENCE]).score
+    assert "tok:13a" in result.signatures["bleu"] and "eff:no" in result.signatures["bleu"]
+    assert [one.scores["bleu"] for one in compare({"a": ["X"]}, ["x"]).sentences[0].outputs] == [0.0]
+    upper = compare({"a": ["X y"]}, ["x Y z"], lowercase=True).sentences[0]
+    assert upper.outputs[0].spans == [Span("same", ["X", "y"]), Span("missing", ["z"])]
+    assert upper.reference == [("x", True), ("Y", True), ("z", False)]
+
+
+def test_order_of_sentences():
+    systems = {"a": ["x y z w", "x y z w", "q q q q"], "b": ["x y z w", "x q q q", "x q q q"]}
+    reference = ["x y z w"] * 3
+
+    def numbers(sort, **others):
+        return [one.number for one in compare(systems, reference, sort=sort, **others).sentences]
+
+    assert numbers("order") == [0, 1, 2] and numbers("best") == [0, 1, 2] and numbers("worst") == [2, 1, 0]
+    assert numbers("difference", metric="chrf") == [1, 2, 0]
+    assert numbers("worst", first=1) == [2] and numbers("order", sentences=[2, 0]) == [2, 0]
+    assert numbers("best", sentences=[2, 1], first=1) == [1]
+    with pytest.raises(OptionError, match="--sentences 3: there are 3 sentences"):
+        numbers("order", sentences=[3])
+    with pytest.raises(OptionError, match="b: has 1 sentences, reference has 2"):
+        compare({"a": ["x", "y"], "b": ["x"]}, ["x", "y"])
+    with pytest.raises(OptionError, match="has no sentences"):
+        compare({"a": []}, [])
+
+
+def test_as_text():
+    lines = as_text(compare(SYSTEMS, REFERENCE, SOURCE)).splitlines()
+    start = lines.index("sentence 0")
+    assert lines[start + 1 : start + 4] == [
+        "  source     die katze saß auf der matte .",
+        "  reference  the cat sat on the mat .",
+        "  soft       the cat *is* on the mat .",
+    ]
+    assert lines[start + 5] == "  mqt        [missing: the] cat sat on *a* *small* mat ."
+    assert re.fullmatch(r"             BLEU \d+\.\d, chrF \d+\.\d", lines[start + 4])
+    colored = as_text(compare({"a": ["x\x1b[2J y"]}, ["x z"]), color=True)
+    assert "\x1b[1;31mx\ufffd[2J y\x1b[0m" in colored and "\x1b[2J" not in colored
+
+
+def test_as_markdown():
+    text = as_markdown(compare({"a|b": ["1 * 2 _x_ <b> $"]}, ["1 * 2 _x_ <i> $ end"]))
+    assert r"| a\|b | 1 \* 2 \_x\_ **\<b\>** \$ *\[missing: end\]* |" in text
+    assert r"| reference | 1 \* 2 \_x\_ \<i\> \$ end | | |" in text
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Paths of the reference, the source and the outputs, as text."""
+    texts = {"test.en": REFERENCE, "test.de": SOURCE, **{f"{label}.txt": lines for label, lines in SYSTEMS.items()}}
+    for name, lines in texts.items():
+        (tmp_path / name).write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+    return tmp_path
+
+
+def test_page(files, tmp_path_factory):
+    out = files / "page.html"
+    options = ["--source", str(files / "test.de"), "--reference", str(files / "test.en"), "--out", str(out)]
+    main(["compare", f"soft <1>={files / 'soft.txt'}", str(files / "mqt.txt"), *options])
+    for page in browser.pages(tmp_path_factory):
+        page.open(out.as_uri())
+        assert page.texts("article h2") == ["0", "1", "2"]
+        assert page.texts(".name")[:4] == ["source", "reference", "soft <1>", "mqt"]
+        assert page.texts("article:first-child .other") == ["is", "a small"]
+        assert page.texts("article:first-child .missing") == ["the"]
+        assert page.texts("#s1 .unseen") == []  # soft has them all
+        assert page.texts("#s1 .output .other") == ["the <script>alert(1)</script>"]
+        page.one("#sort [value=difference]").click()
+        assert page.texts("article h2")[-1] == "0"
+        page.one("#search").send_keys("KATZE mat")
+        assert [one.get_attribute("id") for one in page.shown("article")] == ["s0"]
+        assert page.one("#count").text == "1 of 3 sentences"
+        page.resize(390, 800)
+        assert page.script("return document.documentElement.scrollWidth") <= 390
+        assert page.requests() == [out.as_uri()] and not page.problems()
+
+
+def test_page_without_a_browser():
+    text = as_html(compare(SYSTEMS, REFERENCE, SOURCE), title="a < b")
+    assert "<title>a &lt; b</title>" in text and "<script>alert" not in text and "<b>runs" not in text
+    assert '<span class="other" title="not in the reference">is</span>' in text
+    # no system has "sat on the mat" as a whole, but each of its words is matched by one of them
+    assert 'class="unseen">' not in text.split('id="s0"')[1].split("</article>")[0]
+
+
+def test_the_command(files):
+    generated = "S-1\tx\nH-1\t-0.1\ta dog r@@ uns\nH-0\t-0.2\tthe c@@ at\nH-2\t-0.2\tx\n"
+    (files / "out.txt").write_text(generated)
+    done = run_cli("attn-analysis", "compare", files / "soft.txt", f"bpe={files / 'out.txt'}", "--first", 2,
+                   "--reference", files / "test.en", "--remove-bpe", "--source", files / "test.de")  # fmt: skip
+    assert "  bpe        the cat [missing: sat on the mat .]\n" in done.stdout and "\x1b" not in done.stdout
+    assert done.stdout.startswith("soft: BLEU ") and "1 of 3 sentences are not shown; --first 0" in done.stderr
+
+
+def test_mistakes_are_named(files, capsys):
+    system, reference = str(files / "soft.txt"), ["--reference", str(files / "test.en")]
+    (files / "bpe.txt").write_text("a@@ b\nc\nd\n")
+    (files / "short.txt").write_text("a\n")
+    forced = write_records(files / "forced.jsonl")
+    for arguments, message in [
+        (
+            [system, str(files / "bpe.txt"), *reference],
+            r"bpe: has subwords \(.*a@@\), --reference .*--remove-bpe",
+        ),
+        ([system, str(files / "short.txt"), *reference], r"short: has 1 sentences, --reference .*test\.en has 3"),
+        (
+            [system, *reference, "--source", str(files / "short.txt")],
+            r"--reference .* has 3 sentences, --source .* has 1",
+        ),
+        ([str(forced), *reference], "holds attention to the references"),
+        ([system, *reference, "--out", "x.pdf"], r"--out x\.pdf: must end in \.html, \.md, \.txt"),
+        ([system, *reference, "--out", system], r"soft\.txt: is one of the files that are read, and would be lost"),
+        ([system, *reference, "--first", "-2"], "--first -2: must be at least 1"),
+        ([system, *reference, "--sentences", "9"], "--sentences 9: there are 3"),
+        ([system, *reference, "--out", str(files / "gone" / "x.md")], r"x\.md: cannot be written: No such file"),
+        ([str(files / "gone.txt"), *reference], r"gone\.txt: cannot be read"),
+    ]:
+        with pytest.raises(OptionError, match=message):
+            main(["compare", *arguments])
+    assert capsys.readouterr().out == ""
+
+
+def test_outputs_of_extracted_attention(tmp_path, capsys):
+    path = write_records(tmp_path / "beam.jsonl", target="beam 5")
+    (tmp_path / "ref").write_text("a small house\nthe dog sleeps\ngood day\n")
+    main(["compare", str(path), "--reference", str(tmp_path / "ref"), "--sentences", "1"])
+    assert "  soft       the dog *is* *sleeping*\n" in capsys.readouterr().out

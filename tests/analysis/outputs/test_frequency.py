@@ -1,0 +1,266 @@
+"""Frequencies of words, accuracy by training count, scores: worked examples, slow counts, sacrebleu, the command."""
+
+import json
+import random
+import re
+
+import pytest
+import sacrebleu
+
+from fairseq_attn_plugin.analysis import cli
+from fairseq_attn_plugin.analysis.drawing.bars import grouped_bars
+from fairseq_attn_plugin.analysis.outputs import frequency
+from fairseq_attn_plugin.analysis.outputs.significance import score_systems
+from fairseq_attn_plugin.analysis.outputs.word_frequency import (
+    Accuracy,
+    accuracy,
+    count_bins,
+    count_words,
+    deviation,
+    percent_bins,
+    percentiles,
+    shares,
+)
+from fairseq_attn_plugin.errors import OptionError
+
+from cli import run_cli
+
+# 10 words: the 4, of 2, cat dog 1 each, a 2
+TRAINING = count_words(["the the of a cat", "the the of a dog", ""])
+
+
+def test_percentiles_by_hand():
+    # rarest first: cat, dog (1 each, 2 of 10 words), then of, a (2 each, 4 of 10), then the (4 of 10)
+    assert TRAINING == {"the": 4, "of": 2, "a": 2, "cat": 1, "dog": 1}
+    assert percentiles(TRAINING) == {"cat": 10.0, "dog": 10.0, "of": 40.0, "a": 40.0, "the": 80.0}
+    # five words: two of them, two, one
+    assert percentiles(TRAINING, "types") == {"cat": 20.0, "dog": 20.0, "of": 60.0, "a": 60.0, "the": 90.0}
+
+
+def test_shares_and_deviations_by_hand():
+    bins = percent_bins(TRAINING, [(0, 30), (30, 50), (60, 80), (80, 100)])
+    assert bins.names == ("0-30 %", "30-50 %", "60-80 %", "80-100 %", "unseen")
+    # the upper end of a bin is the next one's: "the", at 80, lies in the last
+    reference, output = ["the cat of a dog", "the dog"], ["the cat of the", "", "the the unheard a"]
+    assert bins.count(reference) == [3, 2, 0, 2, 0] and bins.count(output) == [1, 2, 0, 4, 1]
+    assert shares(reference, bins) == pytest.approx([300 / 7, 200 / 7, 0, 200 / 7, 0])
+    assert shares([""], bins) == [0.0] * 5
+    # 1 of 8 words against 3 of 7: 100 * (1/8 - 3/7) / (3/7) = -70.83
+    assert deviation(shares(output, bins)[0], shares(reference, bins)[0]) == pytest.approx(-70.8333, abs=1e-3)
+    assert deviation(1.0, 0.0) is None
+
+
+def test_each_tenth_of_the_training_text_is_a_tenth_of_it():
+    """What tells percent of tokens from percent of types: Zipf's law, 20,000 words."""
+    rng = random.Random(1)
+    words = [f"w{int(rng.paretovariate(0.7))}" for _ in range(20000)]
+    counts = count_words([" ".join(words)])
+    edges = [(low, low + 10) for low in range(0, 50, 10)]
+    by_tokens = shares([" ".join(words)], percent_bins(counts, edges))
+    assert all(8 < share < 12 for share in by_tokens[1:5]), by_tokens
+    assert sum(shares([" ".join(words)], percent_bins(counts, [(0, 70)], "types"))) < 50
+
+
+@pytest.mark.parametrize("edges", [[], [(10, 5)], [(0, 20), (10, 30)], [(0, 101)], [(-1, 5)], [(5, 5)]])
+def test_bins_that_are_none(edges):
+    with pytest.raises(ValueError):
+        percent_bins(TRAINING, edges)
+
+
+def test_accuracy_by_hand():
+    bins = count_bins(TRAINING, (1, 2, 4))
+    assert bins.names == ("unseen", "1", "2-3", "4+")
+    # the: 2 of 3 in the output of the first sentence are right; the dog of the second sentence is in the first
+    output, reference = ["the the the cat new", "dog of"], ["the dog the cat", "of a new"]
+    assert accuracy(output, reference, bins) == [
+        Accuracy(0, 1, 1),
+        Accuracy(1, 2, 2),
+        Accuracy(1, 1, 2),
+        Accuracy(2, 3, 2),
+    ]
+    one = Accuracy(1, 1, 2)
+    assert (one.precision, one.recall, one.f1) == (1.0, 0.5, pytest.approx(2 / 3))
+    assert (Accuracy(0, 0, 2).precision, Accuracy(0, 2, 0).recall, Accuracy(0, 0, 0).f1) == (None, None, None)
+    assert count_bins(TRAINING, (3, 5)).names == ("0-2", "3-4", "5+")
+
+
+def test_accuracy_equals_striking_out_words_one_by_one():
+    rng = random.Random(2)
+    vocabulary = ["the", "of", "a", "cat", "dog", "new"]
+    texts = [[" ".join(rng.choices(vocabulary, k=rng.randint(0, 9))) for _ in range(200)] for _ in range(2)]
+    bins = count_bins(TRAINING, (1, 2, 4))
+    expected = [[0, 0, 0] for _ in bins.names]
+    for output, reference in zip(*texts):
+        left = reference.split()
+        for word in left:
+            expected[bins.of(word)][2] += 1
+        for word in output.split():
+            expected[bins.of(word)][1] += 1
+            if word in left:
+                left.remove(word)
+                expected[bins.of(word)][0] += 1
+    assert [[one.matches, one.output, one.reference] for one in accuracy(*texts, bins)] == expected
+
+
+# ---- scores
+
+
+def corpus(seed, errors, lines=60):
+    """Sentences of ten words, always the same, and these with some of the words replaced."""
+    reference = [" ".join(random.Random(number).choices("abcdefghij", k=10)) for number in range(lines)]
+    rng = random.Random(seed)
+    return reference, [" ".join(w if rng.random() > errors else "x" for w in line.split()) for line in reference]
+
+
+def test_scores_are_sacrebleus():
+    reference, good = corpus(1, 0.1)
+    bad = corpus(1, 0.4)[1]
+    systems = {"bad": bad, "good": good}
+    alone, signatures = score_systems(systems, reference)
+    for label, lines in systems.items():
+        assert alone["BLEU"][label].value == sacrebleu.corpus_bleu(lines, [reference], tokenize="none").score
+        assert alone["chrF2"][label].value == sacrebleu.corpus_chrf(lines, [reference]).score
+        assert alone["BLEU"][label].p_value is None
+    assert "tok:none" in signatures["BLEU"]
+    tested, signatures = score_systems(systems, reference, baseline="good", samples=100, seed=7)
+    assert list(tested["BLEU"]) == ["bad", "good"] and "seed:7" in signatures["BLEU"] and "bs:100" in signatures["BLEU"]
+    for metric in ("BLEU", "chrF2"):
+        good, bad = tested[metric]["good"], tested[metric]["bad"]
+        assert good.value == pytest.approx(alone[metric]["good"].value)
+        assert good.p_value is None and bad.p_value == pytest.approx(1 / 101), "no sample of 100 differs as much"
+        assert abs(good.mean - good.value) < good.interval < 10
+    assert score_systems(systems, reference, baseline="good", samples=100, seed=7)[0] == tested
+    assert score_systems(systems, reference, baseline="good", samples=100, seed=8)[0] != tested
+
+
+def test_systems_that_do_not_differ():
+    reference, one = corpus(1, 0.2)
+    systems = {"one": one, "same": list(one), "as good": corpus(2, 0.2)[1]}
+    scores, _ = score_systems(systems, reference, baseline="one", samples=50)
+    for of in scores.values():
+        assert of["same"].value == of["one"].value and of["same"].p_value == 1.0
+        assert 0.05 < of["as good"].p_value < 1
+
+
+# ---- the command
+
+
+@pytest.fixture
+def files(tmp_path):
+    (tmp_path / "train").write_text("the the of a cat\nthe the of a dog\n")
+    (tmp_path / "ref").write_text("the cat of a dog\nthe dog\n\n")
+    (tmp_path / "hyp").write_text("the cat of the $dog$\n\na\n")
+    (tmp_path / "_2").write_text("the cat of a dog\nthe do@@ g\n\n".replace("@@ ", ""))
+    return tmp_path
+
+
+def command(files, *options, systems=("hyp", "_2")):
+    named = [str(files / name) for name in systems]
+    return ["frequency", *named, "--train", str(files / "train"), "--reference", str(files / "ref"), *map(str, options)]
+
+
+def test_tables_json_and_pictures(files, capsys):
+    out, path = files / "made" / "here", files / "all.json"
+    options = ["--bins", "0-30,30-60,60-100", "--rare", "60", "--count-bins", "1,2,4", "--out", out, "--json", path]
+    cli.main(command(files, *options, "--bootstrap", "_2", "--samples", "20", "--format", "svg"))
+    printed = capsys.readouterr().out
+    assert (out / "frequency.md").read_text() == printed
+    assert sorted(p.name for p in out.iterdir()) == ["accuracy.svg", "frequency.md", "frequency.svg", "rare.svg"]
+    assert " _2" in (out / "frequency.svg").read_text(), "labels are shown as they are"
+    values = json.loads(path.read_text())
+    assert values["bins"] == ["0-30 %", "30-60 %", "60-100 %", "unseen"]
+    assert values["rare_bins"] == ["0-30 %", "30-60 %"] and values["different_words_in_bins"] == [2, 2, 1, 0]
+    assert values["training"]["shares"] == pytest.approx([20, 40, 40, 0])
+    assert values["reference"] == {
+        "words": 7,
+        "different_words": 5,
+        "shares": pytest.approx([300 / 7, 200 / 7, 200 / 7, 0]),
+        "rare_share": pytest.approx(250 / 7),
+    }
+    hyp, same = values["systems"]["hyp"], values["systems"]["_2"]
+    # of 6 words: cat; of, a; the, the; $dog$. The rare ones are 50 / 6 * ... = (100 / 6 + 200 / 6) / 2 = 25 per bin
+    assert hyp["shares"] == pytest.approx([100 / 6, 200 / 6, 200 / 6, 100 / 6])
+    assert hyp["rare_share"] == pytest.approx(25) and hyp["rare_deviation"] == pytest.approx(-30)
+    assert hyp["deviations"][-1] is None and same["deviations"][:3] == [0.0, 0.0, 0.0]
+    assert hyp["accuracy"]["1"] == {
+        "matches": 1,
+        "output": 1,
+        "reference": 3,
+        "precision": 1.0,
+        "recall": pytest.approx(1 / 3),
+        "f1": 0.5,
+    }
+    assert same["scores"]["BLEU"]["value"] == pytest.approx(100) and same["scores"]["BLEU"]["p_value"] is None
+    assert 0 < hyp["scores"]["BLEU"]["p_value"] <= 1
+    assert "| 0-30 %" in printed and "16.67 (-61.1)" in printed and "**42.86 (+0.0)**" in printed
+    assert "| rare: mean of 2 |" in printed and "50.0 (100.0 / 33.3)" in printed
+
+
+def test_subwords_of_all_files_are_joined(files, capsys):
+    for name in ("train", "ref", "hyp", "_2"):
+        path = files / name
+        path.write_text(path.read_text().replace("dog", "do@@ g"))
+    plain = command(files, systems=["hyp"])
+    cli.main(plain)
+    split = capsys.readouterr().out
+    cli.main([*plain, "--remove-bpe"])
+    joined = capsys.readouterr().out
+    # words and different words of the reference: "the cat of a dog", "the dog", with "dog" as two pieces or one
+    assert re.search(r"\| reference .* 7 \| +5 \|", joined) and re.search(r"\| reference .* 9 \| +6 \|", split)
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "message"),
+    [
+        ({"hyp": "a\n"}, [], "hyp: has 1 sentences, --reference "),
+        ({"hyp": "a\nb\nc\nd\n"}, [], "hyp: has 4 sentences, --reference "),
+        ({"hyp": "do@@ g\n\n\n"}, [], "hyp: has subwords (do@@), --train "),
+        ({"train": "do@@ g\n"}, [], "has subwords (do@@), --reference "),
+        ({"train": "\n \n"}, [], "train: has no words; it must be the target side"),
+        ({"ref": "", "hyp": "", "_2": ""}, [], "ref: has no sentences"),
+        ({}, ["--bootstrap", "soft"], "--bootstrap soft: is none of the systems; choose from hyp, _2"),
+        ({}, ["--bins", "0-10,5-20"], "--bins 0-10,5-20: must be percentiles from 0 to 100 in order"),
+        ({}, ["--bins", "10"], "--bins 10: must be percentiles"),
+        ({}, ["--bins", "0-nan"], "--bins 0-nan: must be percentiles"),
+        ({}, ["--count-bins", "2,1"], "--count-bins 2,1: must be positive and ascending"),
+        ({}, ["--rare", "0"], "--rare 0: must be more than 0"),
+        ({}, ["--samples", "1"], "--samples 1: must be at least 2"),
+        ({}, ["--seed", "-1"], "--seed -1: must be 0 or more"),
+        ({}, ["--tokenize", "moses"], "--tokenize moses: unknown; choose from"),
+        ({}, ["--json", "/no/such/folder/x.json"], "--json /no/such/folder/x.json: cannot be written: No such file"),
+        ({}, ["--out", "/dev/null/x"], "--out /dev/null/x: cannot be made: Not a directory"),
+    ],
+)
+def test_mistakes(change, options, message, files):
+    for name, content in change.items():
+        (files / name).write_text(content)
+    with pytest.raises(OptionError, match=re.escape(message)):
+        cli.main(command(files, *options))
+
+
+def test_a_system_of_a_columns_name(files):
+    (files / "training").write_text("a\nb\nc\n")
+    with pytest.raises(OptionError, match="training: is the name of another column"):
+        cli.main(command(files, systems=["training"]))
+
+
+def test_bars_of_any_values(tmp_path):
+    for series in ({"$a_b$": [None, -1.0, 2.0], "_": [1, None, 0]}, {"all missing": [None] * 3}):
+        grouped_bars(["a", "$b", "\u732b"], series, tmp_path / "x.svg", "100 % $", ("x_y", "$"))
+        assert (tmp_path / "x.svg").stat().st_size > 1000
+    with pytest.raises(ValueError):
+        grouped_bars(["a"], {"x": [1, 2]}, tmp_path / "x.svg")
+    with pytest.raises(OptionError, match=r"x.gif: cannot draw .gif"):
+        grouped_bars(["a"], {"x": [1]}, tmp_path / "x.gif")
+
+
+def test_mistakes_are_one_line(files):
+    done = run_cli("attn-analysis", *command(files, "--rare", "500"), check=False)
+    assert done.returncode == 1 and done.stderr.splitlines()[-1].endswith(
+        "error: --rare 500: must be more than 0 and at most 100"
+    )
+    assert "Traceback" not in done.stderr
+
+
+def test_deciles_are_tenths():
+    assert frequency.DECILES[0] == (0, 10) and frequency.DECILES[-1] == (90, 100) and len(frequency.DECILES) == 10

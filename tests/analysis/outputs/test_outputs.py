@@ -1,0 +1,120 @@
+"""Outputs of systems, whatever file they lie in."""
+
+import re
+from pathlib import Path
+
+import pytest
+from records_for_tests import PAIRS, record, write_records
+
+from fairseq_attn_plugin.analysis.outputs import reading as outputs
+from fairseq_attn_plugin.errors import OptionError
+
+GENERATED = """INFO something | of fairseq
+S-1\tein h@@ und
+T-1\ta d@@ og
+H-1\t-0.5\tthe d@@ og
+D-1\t-0.5\tthe dog
+P-1\t-0.1 -0.2
+H-1\t-0.7\tsecond best
+S-2\tx
+T-2\tx <<unk>>
+H-2\t-inf\t
+D-2\t-inf\t
+S-0\tein haus
+T-0\ta house
+H-0\t-1e-05\ta <b> \u2028 $house$
+D-0\t-1e-05\ta house
+Generate test with beam=2: BLEU4 = 0.00
+"""
+
+
+def text(path, content):
+    path.write_text(content, encoding="utf-8")
+    return path
+
+
+def test_the_output_of_fairseq_is_in_the_order_of_the_corpus(tmp_path):
+    path = text(tmp_path / "test.out", GENERATED)
+    assert outputs.read_output(path) == ["a <b> \u2028 $house$", "the d@@ og", ""]
+    assert outputs.read_output(path, remove_bpe=True) == ["a <b> $house$", "the dog", ""]
+    assert outputs.read_reference(path, remove_bpe=True) == ["a house", "a dog", "x <<unk>>"]
+    only = text(tmp_path / "d.out", "".join(line for line in GENERATED.splitlines(True) if not line.startswith("H")))
+    assert outputs.read_output(only) == ["a house", "the dog", ""]
+
+
+def test_plain_text_keeps_its_lines(tmp_path):
+    path = text(tmp_path / "hyp", "a \u2028b\n\nH-0 is no line of fairseq\n\u2581klein es \u2581haus")
+    assert outputs.read_output(path) == ["a \u2028b", "", "H-0 is no line of fairseq", "\u2581klein es \u2581haus"]
+    path = text(tmp_path / "pieces", "\u2581klein es \u2581haus\n\u2581gut\n")
+    assert outputs.read_output(path, remove_bpe=True) == ["kleines haus", "gut"]
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".npz"])
+def test_words_of_extracted_hypotheses(suffix, tmp_path, capsys):
+    path = write_records(tmp_path / f"beam{suffix}", target="beam 5")
+    assert outputs.read_output(path) == ["a small house", "the dog is sleeping", "good day"]
+    some = [record(0, *PAIRS[0], reference="a little house"), record(2, *PAIRS[2], reference="hello")]
+    path = write_records(tmp_path / f"some{suffix}", records=some, target="beam 5", sentences=4)
+    assert outputs.read_output(path) == ["a small house", "", "good day", ""]
+    assert f"{path}: 2 of 4 sentences were not extracted and count as empty" in capsys.readouterr().err
+    with pytest.raises(OptionError, match="has references of 2 of its 4 sentences only; give their text"):
+        outputs.read_reference(path)
+    forced = write_records(tmp_path / f"forced{suffix}")
+    assert outputs.read_reference(forced) == ["a small house", "the dog is sleeping", "good day"]
+    with pytest.raises(OptionError, match="holds attention to the references, no translations"):
+        outputs.read_output(forced)
+    with pytest.raises(OptionError, match="has no references; give their text"):
+        outputs.read_reference(write_records(tmp_path / f"no{suffix}", target="beam 5"))
+
+
+def test_labels(tmp_path):
+    paths = []
+    for folder in ("soft", "mqt"):
+        (tmp_path / folder).mkdir()
+        paths.append(str(text(tmp_path / folder / "test.hyp", "a\n")))
+    odd = str(text(tmp_path / "a=b.hyp", "a\n"))
+    assert list(outputs.read_systems([paths[0], f"other={paths[1]}"])) == ["test", "other"]
+    assert list(outputs.read_systems(paths)) == ["soft", "mqt"], "by the folders"
+    assert list(outputs.read_systems([odd])) == ["a=b"]
+    assert list(outputs.read_systems([paths[0], paths[0] + "/../test.hyp"][:1])) == ["test"]
+    records = str(write_records(tmp_path / "beam.jsonl", name="structured", target="beam 5"))
+    assert list(outputs.read_systems([records, odd])) == ["structured", "a=b"]
+    with pytest.raises(OptionError, match="x: 2 files have this name; give each one of its own, NAME=FILE"):
+        outputs.read_systems([f"x={path}" for path in paths])
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "cannot be read: No such file"),
+        (b"good\n\xff\n", "is not UTF-8 after line"),
+        (b"H-0\t-1\ta\nH-2\t-1\tb\n", "sentence 1 has no line H-1; fairseq-generate did not end"),
+    ],
+)
+def test_files_that_cannot_be_read(content, message, tmp_path):
+    path = tmp_path / "hyp"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(OptionError, match=re.escape(f"{path}: {message}")):
+        outputs.read_output(path)
+
+
+def test_references_that_were_not_printed(tmp_path):
+    with pytest.raises(OptionError, match="output of fairseq-generate without references"):
+        outputs.read_reference(text(tmp_path / "x.out", "S-0\ta\nH-0\t-1\ta\n"))
+
+
+def test_lengths_and_tokenisation():
+    outputs.check_lengths({"a": ["x"], "b": [""]})
+    with pytest.raises(OptionError, match="^b: has 2 sentences, a has 1; they must be of the same corpus$"):
+        outputs.check_lengths({"a": ["x"], "b": ["x", "y"]})
+    outputs.check_tokenisation({"a": ["klei@@ nes"], "empty": ["", " "], "b": ["hau@@ s"]})
+    outputs.check_tokenisation({"a": ["an @@ alone and me@@you are words"], "b": ["x"]})
+    for words, pieces in (("x", "klei@@ nes"), ("x", "\u2581x y"), ("klei@@ nes", "\u2581x y")):
+        with pytest.raises(OptionError, match="has subwords .* --remove-bpe joins them to words"):
+            outputs.check_tokenisation({"one": [words], "two": ["", pieces]})
+
+
+def test_real_looking_paths_are_paths():
+    assert outputs.split_label("no/such=file") == (None, Path("no/such=file"))
+    assert outputs.split_label("=file") == (None, Path("=file"))

@@ -1,0 +1,192 @@
+"""The files of attn-analysis extract: what is written is read again, in either form, and damage is named."""
+
+import json
+
+import numpy as np
+import pytest
+from records_for_tests import diagonal, record, write_records
+
+from fairseq_attn_plugin.analysis.records.files import open_records, open_systems
+from fairseq_attn_plugin.analysis.records.jsonl import partial_path
+from fairseq_attn_plugin.analysis.records.record import Header
+from fairseq_attn_plugin.analysis.records.writer import RecordWriter
+from fairseq_attn_plugin.errors import OptionError
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".npz"])
+def test_round_trip(tmp_path, suffix):
+    given = [
+        record(0, "ein klei@@ nes haus", "a small house", reference='a "tiny" <house>'),
+        record(3, "a", ""),
+        record(4, "", "b"),
+    ]
+    given[0].weights["posterior"] = diagonal(3, 4, peak=0.9)
+    given[1].weights["posterior"] = diagonal(0, 1)
+    given[2].weights["posterior"] = diagonal(1, 0)
+    path = write_records(tmp_path / f"x{suffix}", records=given, weights=("attention", "posterior"), sentences=5)
+    records = open_records(path)
+    assert records.header.sentences == 5 and records.label == "soft" and records.count() == 3
+    for _ in range(2):  # read anew each time
+        read = list(records)
+        assert [one.id for one in read] == [0, 3, 4]
+        for one, other in zip(given, read):
+            assert (one.source, one.target, one.reference) == (other.source, other.target, other.reference)
+            assert one.scores == pytest.approx(other.scores, abs=1e-5)
+            for name in ("attention", "posterior"):
+                np.testing.assert_allclose(one.weights[name], other.weights[name], atol=1e-5)
+    assert not partial_path(path).exists() and set(records.find([3, 9])) == {3}
+
+
+def test_words_sum_over_the_source_and_average_over_the_target():
+    weights = np.array([[0.1, 0.2, 0.3, 0.4], [0.3, 0.1, 0.2, 0.4], [0.0, 0.5, 0.5, 0.0], [0, 0, 0, 1]])
+    one = record(0, "a@@ b c", "x@@ y z", weights)
+    assert one.source_words == ["ab", "c"] and one.target_words == ["xy", "z"]
+    np.testing.assert_allclose(one.word_attention(), [[0.35, 0.25], [0.5, 0.5]])
+    np.testing.assert_allclose(one.word_attention(end=True), [[0.35, 0.25, 0.4], [0.5, 0.5, 0], [0, 0, 1]])
+
+
+def test_words_of_sentencepiece_and_of_empty_sentences():
+    one = record(0, "\u2581a b \u2581c", "", np.array([[0.1, 0.2, 0.3, 0.4]]), subwords="sentencepiece")
+    assert one.source_words == ["ab", "c"] and one.target_words == []
+    assert one.word_attention().shape == (0, 2)
+    np.testing.assert_allclose(one.word_attention(end=True), [[0.3, 0.3, 0.4]])
+    assert one.score == -0.5
+
+
+def test_an_interrupted_file_goes_on_after_its_last_whole_line(tmp_path):
+    path = tmp_path / "x.jsonl"
+    complete = write_records(tmp_path / "all.jsonl").read_bytes()
+    lines = complete.splitlines(keepends=True)
+    partial_path(path).write_bytes(b"".join(lines[:2]) + lines[2][:20])
+    with pytest.raises(OptionError, match="interrupted; run the same"):
+        open_records(path)
+    writer = RecordWriter(path, open_records(tmp_path / "all.jsonl").header)
+    assert writer.done == 1
+    for one in list(open_records(tmp_path / "all.jsonl"))[1:]:
+        writer.write(one)
+    writer.finish()
+    assert path.read_bytes() == complete
+
+
+def test_another_run_is_not_continued(tmp_path):
+    path = tmp_path / "x.jsonl"
+    partial_path(path).write_bytes(write_records(tmp_path / "all.jsonl").read_bytes())
+    header = open_records(tmp_path / "all.jsonl").header
+    with pytest.raises(OptionError, match="of other options or another corpus"):
+        RecordWriter(path, Header(**{**header.__dict__, "target": "beam 5"}))
+    assert partial_path(path).read_bytes() == (tmp_path / "all.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("x.txt", "", "whose names end in .jsonl or .npz"),
+        ("x.jsonl", "", "is no file of attn-analysis extract"),
+        ("x.jsonl", '{"format": "other"}\n', "is no file of attn-analysis extract"),
+        ("x.npz", "no archive", "is no file of attn-analysis extract"),
+    ],
+)
+def test_other_files_are_refused(tmp_path, name, content, message):
+    (tmp_path / name).write_text(content)
+    with pytest.raises(OptionError, match=message):
+        open_records(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda values: values.pop("attention"),
+        lambda values: values["attention"].pop(),
+        lambda values: values["attention"][0].pop(),
+        lambda values: values["scores"].pop(),
+        lambda values: values.update(target=None),
+        lambda values: values.update(id="first"),
+    ],
+)
+def test_a_damaged_line_is_named(tmp_path, damage):
+    path = write_records(tmp_path / "x.jsonl")
+    lines = path.read_text(encoding="utf-8").splitlines()
+    values = json.loads(lines[2])
+    damage(values)
+    lines[2] = json.dumps(values)
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    with pytest.raises(OptionError, match="x.jsonl, line 3"):
+        list(open_records(path))
+
+
+def test_labels(tmp_path):
+    one, other = write_records(tmp_path / "a.jsonl"), write_records(tmp_path / "b.npz")
+    assert [system.label for system in open_systems([str(one), f"other={other}"])] == ["soft", "other"]
+    with pytest.raises(OptionError, match="2 files have this name; give each one of its own"):
+        open_systems([str(one), str(other)])
+    with pytest.raises(OptionError, match="no.jsonl: cannot be read"):
+        open_systems([str(tmp_path / "no.jsonl")])
+
+
+def test_what_holds_no_sentence_is_no_interrupted_run(tmp_path):
+    """Another run's header alone: its first batch failed, or it was never begun."""
+    path = tmp_path / "x.jsonl"
+    lines = write_records(tmp_path / "all.jsonl").read_bytes().splitlines(keepends=True)
+    header = open_records(tmp_path / "all.jsonl").header
+    other = Header(**{**header.__dict__, "target": "beam 5"})
+    for content in (lines[0], lines[0] + lines[1][:50], b"", b"{"):
+        partial_path(path).write_bytes(content)
+        writer = RecordWriter(path, other)
+        assert writer.done == writer.next == 0
+        writer.close()
+        assert not partial_path(path).exists()
+
+
+def test_what_another_run_or_damage_left_is_replaced_where_that_is_wanted(tmp_path):
+    path = tmp_path / "x.jsonl"
+    content = write_records(tmp_path / "all.jsonl").read_bytes()
+    header = open_records(tmp_path / "all.jsonl").header
+    other = Header(**{**header.__dict__, "target": "beam 5"})
+    for left, with_header in ((content, other), (content[:-2] + b"\n", header), (b"no header\nx\n", header)):
+        partial_path(path).write_bytes(left)
+        with pytest.raises(OptionError):
+            RecordWriter(path, with_header)
+        writer = RecordWriter(path, with_header, replace=True)
+        assert writer.done == writer.next == 0
+        writer.close()
+    partial_path(path).write_bytes(content)
+    writer = RecordWriter(path, header, replace=True)  # it is of this run, and is gone on with
+    assert (writer.done, writer.next) == (3, 3)
+    writer.close()
+
+
+def test_one_writer_at_a_time(tmp_path):
+    pytest.importorskip("fcntl")
+    write_records(tmp_path / "all.jsonl")
+    header = open_records(tmp_path / "all.jsonl").header
+    first = RecordWriter(tmp_path / "x.jsonl", header)
+    with pytest.raises(OptionError, match="another process is writing it"):
+        RecordWriter(tmp_path / "x.jsonl", header)
+    first.write(record(0, "a", "b"))
+    first.finish()
+    assert len(list(open_records(tmp_path / "x.jsonl"))) == 1
+
+
+def test_a_record_that_does_not_fit_is_not_written(tmp_path):
+    with pytest.raises(ValueError, match="sentence 0: attention is"):
+        write_records(tmp_path / "x.jsonl", records=[record(0, "a b", "c", np.ones((2, 2)))])
+
+
+def test_wherever_the_checkpoint_was_looked_for(tmp_path):
+    header = open_records(write_records(tmp_path / "all.jsonl")).header
+    assert header.same_run(Header(**{**header.__dict__, "checkpoint": "elsewhere/checkpoint_best.pt"}))
+    assert not header.same_run(Header(**{**header.__dict__, "options": {"corpus": "other"}}))
+
+
+def test_an_archive_with_any_byte_wrong(tmp_path):
+    """It is read, or refused in one line."""
+    path = write_records(tmp_path / "x.npz")
+    content = path.read_bytes()
+    refused = 0
+    for place in range(0, len(content), 97):
+        path.write_bytes(content[:place] + bytes([content[place] ^ 0xFF]) + content[place + 1 :])
+        try:
+            list(open_records(path))
+        except OptionError:
+            refused += 1
+    assert refused > 10

@@ -1,0 +1,121 @@
+"""attn-analysis report: all systems of a folder, what they are measured by, and a folder with broken ones in it."""
+
+import math
+
+import numpy as np
+import pytest
+from records_for_tests import record, write_records
+
+from fairseq_attn_plugin.analysis import cli
+from fairseq_attn_plugin.analysis.records.files import open_records
+from fairseq_attn_plugin.analysis.report.building import find_systems, measures
+from fairseq_attn_plugin.errors import OptionError
+
+from cli import TINY, USER_DIR, run_cli
+
+pytest.importorskip("matplotlib")
+
+
+def test_measures_by_hand(tmp_path):
+    """Two target subwords and the end. Rows (1/2, 1/2, 0) and (0, 2, 2), which is divided by 4: both have entropy ln 2
+    and the greatest weight 1/2; the end has 0 and 1/2. The end's own row does not count."""
+    weights = np.array([[0.5, 0.5, 0.0], [0.0, 2.0, 2.0], [1.0, 0.0, 0.0]])
+    one = record(0, "a b", "x y", weights, scores=[math.log(0.5), math.log(0.25), math.log(0.5)])
+    found = measures(open_records(write_records(tmp_path / "x.jsonl", records=[one, record(1, "a", "", scores=[0.0])])))
+    assert found.perplexity == pytest.approx(16 ** (1 / 4), rel=1e-4)  # product of the probabilities: 1/16, 4 subwords
+    assert found.entropy == pytest.approx(math.log(2), rel=1e-4)
+    assert (found.greatest, found.end) == (pytest.approx(0.5), pytest.approx(0.25))
+
+
+def test_measures_of_a_row_without_weights(tmp_path):
+    one = record(0, "a", "x y", np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), scores=[-math.inf, -1.0, -1.0])
+    found = measures(open_records(write_records(tmp_path / "x.jsonl", records=[one])))
+    assert found.perplexity == math.inf and found.entropy == 0 and found.greatest == 1
+    with pytest.raises(OptionError, match="has no sentence"):
+        measures(open_records(write_records(tmp_path / "y.jsonl", records=[])))
+
+
+def test_which_folders_are_systems(tmp_path):
+    for name, file in [("b", "checkpoint_last.pt"), ("a", "checkpoints/checkpoint_best.pt"), ("c", "model.pt")]:
+        (tmp_path / name / file).parent.mkdir(parents=True)
+        (tmp_path / name / file).touch()
+    (tmp_path / "b" / "checkpoint_best.pt").touch()
+    (tmp_path / "b" / "other.log").touch()
+    found = find_systems(tmp_path)
+    assert [(system.name, system.checkpoint.name, system.log and system.log.name) for system in found] == [
+        ("a", "checkpoint_best.pt", None),
+        ("b", "checkpoint_best.pt", "other.log"),
+    ]
+    assert [system.name for system in find_systems(tmp_path, ["b", "a"])] == ["b", "a"]
+    for folder, names, message in [
+        (tmp_path / "none", None, "is no folder"),
+        (tmp_path / "c", None, "no folder in it has a checkpoint_best.pt"),
+        (tmp_path, ["c"], "--systems c: there is no checkpoint_best.pt"),
+    ]:
+        with pytest.raises(OptionError, match=message):
+            find_systems(folder, names)
+
+
+@pytest.fixture(scope="module")
+def trained(tiny_data, tmp_path_factory):
+    """Two systems, and two folders with what is no system."""
+    folder = tmp_path_factory.mktemp("systems")
+    for name in ("lstm_soft", "lstm_latent"):
+        (folder / name).mkdir()  # fairseq does not make the folder of a log
+        run_cli(
+            ["fairseq-train", tiny_data, "--user-dir", USER_DIR, "--save-dir", folder / name, *TINY[name], "--cpu"]
+            + ["--log-file", folder / name / "train.log", "--log-format", "json"]
+            + "--optimizer adam --lr 5e-3 --max-tokens 400 --max-update 50 --no-epoch-checkpoints".split()
+        )
+    (folder / "broken").mkdir()
+    (folder / "broken" / "checkpoint_best.pt").write_bytes(
+        (folder / "lstm_soft" / "checkpoint_last.pt").read_bytes()[:1000]
+    )
+    (folder / "text").mkdir()
+    (folder / "text" / "checkpoint_best.pt").write_text("no checkpoint")
+    return folder
+
+
+def test_report(tiny_data, trained, tmp_path, capsys):
+    out = tmp_path / "report"
+    gold = tmp_path / "gold"
+    lines = (tiny_data.parent / "text" / "test.xx").read_text().splitlines()
+    lengths = [len(line.split()) for line in lines]
+    gold.write_text("".join(" ".join(f"{n - 1 - j}-{j}" for j in range(n)) + "\n" for n in lengths))
+    command = ["report", str(trained), "--data", str(tiny_data), "--out", str(out), "--cpu", "--samples", "20"]
+    command += ["--beam", "2", "--gold", str(gold), "--pictures", "2", "--examples", "3", "--title", "A <title>"]
+    cli.main(command)
+    printed = capsys.readouterr()
+    assert printed.err.count("left out:") == 2 and "broken: left out: checkpoint" in printed.err
+    markdown, html = (out / "report.md").read_text(), (out / "report.html").read_text()
+    assert markdown.startswith("# A \\<title\\>\n") and "<title>A &lt;title&gt;</title>" in html
+    for heading in ("Systems", "Learning curves", "Attention as an alignment", "Rare and frequent words", "Left out"):
+        assert f"## {heading}\n" in markdown and f"<h2>{heading}</h2>" in html
+    for name in ("lstm\\_soft", "lstm\\_latent"):
+        assert f"| {name} | " in markdown
+    assert "| AER | precision |" in markdown
+    files = ["compare.html", "explore.html", "lexicon.tsv", "curves.png", "frequency/rare.png"]
+    assert all((out / name).stat().st_size > 0 for name in files) and len(list(out.glob("heatmaps/*.png"))) == 2
+    assert html.count("data:image/png") == 6
+    assert open_records(out / "attention" / "lstm_latent.reference.jsonl").header.weights[1:] == ("posterior", "bayes")
+    # again: nothing is extracted anew but what has changed
+    stamps = {path: path.stat().st_mtime_ns for path in (out / "attention").iterdir()}
+    assert len(stamps) == 4
+    cli.main([*command[:-2], "--beam", "1", "--baseline", "lstm_soft"])
+    changed = {path.name for path, stamp in stamps.items() if path.stat().st_mtime_ns != stamp}
+    assert changed == {"lstm_soft.beam.jsonl", "lstm_latent.beam.jsonl"}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--systems", "nothing"], "--systems nothing: there is no checkpoint_best.pt"),
+        (["--systems", "broken", "text"], "none of its systems can be read; broken: .*; text: "),
+        (["--baseline", "other"], "--baseline other: is none of broken, lstm_latent, lstm_soft, text"),
+        (["--beam", "0"], "--beam 0: must be at least 1"),
+        (["--gold", "no.gold"], "no.gold"),
+    ],
+)
+def test_mistakes(tiny_data, trained, tmp_path, options, message):
+    with pytest.raises(OptionError, match=message):
+        cli.main(["report", str(trained), "--data", str(tiny_data), "--out", str(tmp_path / "out"), "--cpu", *options])

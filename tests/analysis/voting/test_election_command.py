@@ -1,0 +1,304 @@
+"""The election command: its figures against a slow count, its files, and a line for every mistake."""
+
+import json
+import re
+import shutil
+import subprocess
+import xml.etree.ElementTree as ElementTree
+
+import numpy as np
+import pytest
+import torch
+from fairseq.data.indexed_dataset import make_builder
+from test_end_to_end import SIZES, TRAINING
+from test_voting import slow_election
+
+from fairseq_attn_plugin._explain import explain
+from fairseq_attn_plugin.analysis import cli
+from fairseq_attn_plugin.analysis.drawing.histogram import offset_histogram
+from fairseq_attn_plugin.analysis.inference.loading import load_teacher
+from fairseq_attn_plugin.analysis.voting.election import FORMAT
+from fairseq_attn_plugin.attention import build_attention
+from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.text.vocabulary import check_vocabulary
+
+from cli import REPO, TINY, USER_DIR, run_cli
+
+RULES = "half,log2,log3,log4,1"
+TEACHING = ["--attention", "soft", "--attention-score", "additive"]
+
+
+@pytest.fixture(scope="module")
+def teacher(tiny_data, tmp_path_factory):
+    """A teacher that has learnt some of its corpus, in which words stand in reverse order."""
+    folder = tmp_path_factory.mktemp("teacher")
+    run_cli(
+        ["fairseq-train", tiny_data, "--user-dir", USER_DIR, "--save-dir", folder, "--arch", "attn_lstm", *TEACHING]
+        + [*SIZES, *TRAINING, "--max-update", 150]
+    )
+    return folder / "checkpoint_last.pt"
+
+
+@pytest.fixture(scope="module")
+def votes(tiny_data, teacher):
+    """Rows of weights of every sentence of the split valid, which the teacher reads one at a time."""
+    loaded = load_teacher(str(tiny_data), str(teacher), cpu=True)
+    loaded.task.load_dataset("valid")
+    dataset, sentences = loaded.task.dataset("valid"), []
+    for number in range(len(dataset)):
+        sample = dataset.collater([dataset[number]])
+        with torch.no_grad():
+            weights = loaded.models[0](**sample["net_input"])[1]["attn"][0]
+        sentences.append(weights[0, :-1, :-1].double().tolist())
+    return sentences
+
+
+def hold(capsys, data, *options):
+    cli.main(["election", str(data), "--path", *map(str, options), "--cpu"])
+    return capsys.readouterr().out
+
+
+def test_json_and_table_have_what_a_slow_count_finds(tiny_data, teacher, votes, tmp_path, capsys):
+    out = hold(capsys, tiny_data, teacher, "--rules", RULES, "--out", tmp_path / "a.json", "--max-tokens", 60)
+    found = json.loads((tmp_path / "a.json").read_text())
+    voters, means, offsets = slow_election(votes, 1.0, RULES.split(","))
+    assert found["format"] == FORMAT and found["languages"] == ["xx", "yy"] and found["split"] == "valid"
+    assert (found["sentences"], found["sentences_left_out"], found["voters"]) == (40, 0, voters)
+    assert found["length_ratio"] == 1.0 and 0 < found["end_of_sentence"] < 1
+
+    assert {row["rule"] for row in found["rules"]} == set(means)
+    sizes = [row["mean_window"] for row in found["rules"]]
+    assert sizes == sorted(sizes)
+    for row in found["rules"]:
+        mean = means[row["rule"]]
+        assert row["mean_k"] == pytest.approx(mean["k"]) and row["mean_window"] == pytest.approx(mean["window"])
+        assert row["share"] == pytest.approx(mean["share"]) and row["mass"] == pytest.approx(mean["mass"], abs=1e-5)
+        satisfied = {name: row["satisfaction"][name] for name in ("k-borda", "sntv", "bloc")}
+        assert satisfied == pytest.approx({name: mean[name] for name in satisfied}, abs=1e-6)
+        # what is printed is what is written
+        (line,) = [line.split() for line in out.splitlines() if line.startswith(row["rule"] + " ")]
+        printed = [f"{row['mean_k']:.2f}", f"{row['mean_window']:.2f}", f"{100 * row['share']:.1f}"]
+        printed += [f"{mean['k-borda']:.2f}", f"({row['satisfaction']['chance']:.2f})", f"{mean['sntv']:.2f}"]
+        printed += [f"{mean['bloc']:.2f}", f"{100 * row['mass']:.2f}"]
+        assert line[1:] == printed + ([] if row["gain_per_word"] is None else [f"{row['gain_per_word']:+.2f}"])
+    assert [row["gain_per_word"] is None for row in found["rules"]] == [True] + [False] * 4
+
+    assert set(found["offsets"]) == {str(offset) for offset in range(min(offsets), max(offsets) + 1)}
+    for offset, expected in offsets.items():
+        item = found["offsets"][str(offset)]
+        assert list(item.values()) == pytest.approx(list(expected.values()), abs=1e-5), offset
+
+    by_offset = {int(offset): item["mass"] for offset, item in found["offsets"].items()}
+    mean = sum(offset * mass for offset, mass in by_offset.items())
+    sigma = sum((offset - mean) ** 2 * mass for offset, mass in by_offset.items()) ** 0.5
+    assert found["gaussian"]["mean"] == pytest.approx(mean, abs=1e-6)
+    assert found["gaussian"]["sigma"] == pytest.approx(sigma) and 0 < found["gaussian"]["distance"] < 1
+    choice = found["recommended"]
+    assert re.search(rf"^recommended: {choice['rule']} \(", out, re.MULTILINE)
+    assert f"recommended Gaussian: mean {choice['mean']:.2f}, sigma {choice['sigma']:.2f};" in out
+    assert 0.1 <= choice["sigma"] < found["gaussian"]["sigma"]
+    (mean_k,) = [row["mean_k"] for row in found["rules"] if row["rule"] == choice["rule"]]
+    assert len(choice["elected"]) == 2 * round(mean_k) + 1
+    most = sorted(offsets, key=lambda offset: -offsets[offset]["borda"])[: len(choice["elected"])]
+    assert choice["elected"] == sorted(most)
+    assert f"{voters} voters in 40 sentences; 1 target words per source word (measured on train)" in out
+
+
+def test_the_attention_reads_it(tiny_data, teacher, tmp_path, capsys):
+    hold(capsys, tiny_data, teacher, "--out", tmp_path / "a.json", "--length-ratio", 1.5)
+    found = json.loads((tmp_path / "a.json").read_text())
+    loaded = load_teacher(str(tiny_data), str(teacher), cpu=True)
+    source, target = loaded.task.source_dictionary, loaded.task.target_dictionary
+    check_vocabulary(found["source_vocabulary"], source, "--x", "a.json", "source")
+    check_vocabulary(found["target_vocabulary"], target, "--x", "a.json", "target")
+    attention = build_attention("gaussian", 4, 6, election=str(tmp_path / "a.json"))
+    attention.read_files(source, target)
+    assert float(attention.log_sigma.exp()) == pytest.approx(found["recommended"]["sigma"])
+    assert float(attention.mean) == pytest.approx(found["recommended"]["mean"])
+    assert float(attention.log_ratio.exp()) == pytest.approx(1.5)
+
+
+def test_batches_and_ensembles_of_the_same_do_not_matter(tiny_data, teacher, tmp_path, capsys):
+    results = []
+    for path, tokens in ((teacher, 4000), (teacher, 1), (f"{teacher}:{teacher}", 50)):
+        hold(capsys, tiny_data, path, "--out", tmp_path / "a.json", "--max-tokens", tokens)
+        content = json.loads((tmp_path / "a.json").read_text())
+        results.append([row["satisfaction"]["k-borda"] for row in content["rules"]] + [content["gaussian"]["sigma"]])
+    assert results[1] == pytest.approx(results[0], rel=1e-4) and results[2] == pytest.approx(results[0], rel=1e-4)
+    assert not list(tmp_path.glob("*.partial"))
+
+
+def test_options_of_the_recommendation(tiny_data, teacher, capsys):
+    """Sentences of 2 to 7 words: the window of floor(p / 2) holds more than three quarters of them."""
+    for options, rule in (
+        (("--most-words", 1, "--least-gain", -100), "half"),
+        (("--least-gain", -100), "log2"),
+        (("--least-gain", 100), "1"),
+    ):
+        out = hold(capsys, tiny_data, teacher, "--rules", "1,log2,half", *options)
+        assert re.search(rf"^recommended: {rule} \(", out, re.MULTILINE), out
+
+
+def test_length_ratio_of_the_training_data(tiny_data, teacher, tmp_path, capsys):
+    """Sums of words, the end of sentence not counted; of the split itself where there is no training data."""
+    data = copy(tiny_data, tmp_path / "data")
+    put(data, "train.xx-yy.xx", [[4, 5, 6, 2], [4, 2]])
+    put(data, "train.xx-yy.yy", [[4, 2], [4, 5, 2]])
+    assert "; 0.75 target words per source word (measured on train);" in hold(capsys, data, teacher)
+    assert "; 1.25 target words per source word (as given);" in hold(capsys, data, teacher, "--length-ratio", "1.25")
+    for file in data.glob("train.*"):
+        file.unlink()
+    out = hold(capsys, data, teacher)
+    assert "; 1 target words per source word (measured on valid, as the data folder has no train);" in out
+    put(data, "valid.xx-yy.xx", [[2], [2]])
+    put(data, "valid.xx-yy.yy", [[4, 2], [4, 2]])
+    with pytest.raises(OptionError, match="--length-ratio auto: valid has 0 source and 2 target words; give the ratio"):
+        hold(capsys, data, teacher)
+    with pytest.raises(OptionError, match="--gen-subset valid: nobody votes; all 2 sentences are empty, or longer"):
+        hold(capsys, data, teacher, "--length-ratio", "1")
+
+
+def test_sentences_that_do_not_vote(tiny_data, teacher, capsys):
+    lengths = [len(line.split()) for line in (tiny_data.parent / "text" / "valid.xx").read_text().splitlines()]
+    out = hold(capsys, tiny_data, teacher, "--model-overrides", "{'max_source_positions': 6}")
+    short = [n for n in lengths if n <= 5]
+    assert f"{sum(short)} voters in {len(short)} sentences ({len(lengths) - len(short)} left out: " in out
+    with pytest.raises(OptionError, match="--gen-subset valid: nobody votes; all 40 sentences are empty, or longer"):
+        hold(capsys, tiny_data, teacher, "--model-overrides", "{'max_source_positions': 2}")
+
+
+def test_picture(tiny_data, teacher, tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    for suffix, start in ((".png", b"\x89PNG"), (".svg", b"<?xml")):
+        hold(capsys, tiny_data, teacher, "--rules", "1", "--plot", tmp_path / ("offsets" + suffix))
+        assert (tmp_path / ("offsets" + suffix)).read_bytes().startswith(start)
+    root = ElementTree.parse(tmp_path / "offsets.svg").getroot()
+    texts = ["".join(element.itertext()).strip() for element in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"attention", "first choices", "window, k = 1.00 on average"} <= set(texts)
+    assert any(re.match(r"recommended: mean -?\d\.\d\d, sigma \d\.\d\d", text) for text in texts)
+    assert "xx-yy valid: votes by offset; 1" in texts
+    with pytest.raises(OptionError, match=r"offsets\.txt: cannot draw \.txt; use \.png, \.svg, \.pdf"):
+        hold(capsys, tiny_data, teacher, "--plot", tmp_path / "offsets.txt")
+
+
+def test_picture_of_any_votes(tmp_path):
+    pytest.importorskip("matplotlib")
+    one, gaussians = np.array([1.0]), {"a": (0.0, 0.1, 1.0)}
+    offset_histogram(np.array([0]), one, one, gaussians, 0.0, tmp_path / "one.pdf")
+    offset_histogram(np.arange(-500, 501), np.full(1001, 1e-3), np.zeros(1001), {}, 3.5, tmp_path / "flat.png", "$a")
+    offset_histogram(np.array([0]), 0 * one, 0 * one, gaussians, 1.0, tmp_path / "none.svg")
+    assert len(list(tmp_path.iterdir())) == 3
+    with pytest.raises(ValueError, match="offsets for votes of shape"):
+        offset_histogram(np.arange(2), one, one, {}, 1.0, tmp_path / "x.png")
+    with pytest.raises(OptionError, match="nowhere/x.png: cannot write the picture: No such file"):
+        offset_histogram(np.array([0]), one, one, {}, 1.0, tmp_path / "nowhere" / "x.png")
+
+
+# --- mistakes
+
+
+def copy(data, folder):
+    shutil.copytree(data, folder)
+    return folder
+
+
+def put(folder, name, sentences):
+    """A file of a split as fairseq-preprocess writes it."""
+    builder = make_builder(str(folder / (name + ".bin")), "mmap", vocab_size=20)
+    for sentence in sentences:
+        builder.add_item(torch.tensor(sentence))
+    builder.finalize(str(folder / (name + ".idx")))
+
+
+def test_empty_split(tiny_data, teacher, tmp_path, capsys):
+    data = copy(tiny_data, tmp_path / "data")
+    for language in ("xx", "yy"):
+        put(data, f"valid.xx-yy.{language}", [])
+        put(data, f"test.xx-yy.{language}", [])
+        put(data, f"train.xx-yy.{language}", [])
+    with pytest.raises(OptionError, match="^--gen-subset valid: validation set empty; it has no sentence"):
+        hold(capsys, data, teacher)
+    with pytest.raises(OptionError, match="^--gen-subset test: empty; it has no sentence"):
+        hold(capsys, data, teacher, "--gen-subset", "test", "--length-ratio", "1")
+
+
+def test_split_that_is_not_there(tiny_data, teacher, capsys):
+    with pytest.raises(FileNotFoundError) as caught:
+        hold(capsys, tiny_data, teacher, "--gen-subset", "dev")
+    line = explain(caught.value)
+    assert line and "has no split 'dev'" in line and "it has test (xx-yy), train (xx-yy), valid (xx-yy)" in line
+
+
+def test_split_without_a_target_side(tiny_data, teacher, tmp_path, capsys):
+    data = copy(tiny_data, tmp_path / "data")
+    for file in data.glob("valid.xx-yy.yy.*"):
+        file.unlink()
+    with pytest.raises(OptionError, match="^--gen-subset valid: has no target side"):
+        hold(capsys, data, teacher)
+
+
+def test_teacher_without_attention(tiny_data, tmp_path, capsys):
+    options = [*TINY["lstm"], "--decoder-attention", "False", *TRAINING, "--max-update", 1]
+    run_cli(["fairseq-train", tiny_data, "--user-dir", USER_DIR, "--save-dir", tmp_path, *options])
+    with pytest.raises(OptionError, match="^--path .*: a LSTMModel returns no attention of source words .* lstm_soft$"):
+        hold(capsys, tiny_data, tmp_path / "checkpoint_last.pt", "--out", tmp_path / "a.json")
+    assert not list(tmp_path.glob("a.json*"))
+
+
+def test_teacher_that_has_diverged(tiny_data, teacher, tmp_path, capsys):
+    state = torch.load(teacher, map_location="cpu")
+    state["model"]["encoder.embed_tokens.weight"].fill_(float("nan"))
+    torch.save(state, tmp_path / "nan.pt")
+    with pytest.raises(OptionError, match="^--path .*nan.pt: its attention is not finite; the training has diverged"):
+        hold(capsys, tiny_data, tmp_path / "nan.pt")
+
+
+def test_model_that_does_not_translate(tiny_data, tmp_path, capsys):
+    data = tmp_path / "bin"
+    data.mkdir()
+    shutil.copy(tiny_data / "dict.xx.txt", data / "dict.txt")
+    for split in ("train", "valid"):
+        put(data, split, [[4, 5, 6, 2]] * 200)
+    model = "--task language_modeling --arch transformer_lm --decoder-layers 1 --decoder-embed-dim 16".split()
+    run_cli(
+        ["fairseq-train", data, "--save-dir", tmp_path / "lm", *model, "--decoder-attention-heads", 2]
+        + ["--decoder-ffn-embed-dim", 16, *TRAINING, "--max-update", 1, "--tokens-per-sample", 20]
+    )
+    with pytest.raises(OptionError, match="^--path .*: is no translation model; its task has no source and target"):
+        hold(capsys, data, tmp_path / "lm" / "checkpoint_last.pt")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--rules", "log2,log5"], "--rules log5: must be one of log4, log3, log2, half, or a number of positions"),
+        (["--rules", "0"], "--rules 0: must be at least 1 position on either side"),
+        (["--rules", " ,"], "--rules: name at least one, as in log2"),
+        (["--length-ratio", "0"], "--length-ratio 0: must be auto, or target words per source word, a number above 0"),
+        (["--length-ratio", "-1"], "--length-ratio -1: must be auto, or"),
+        (["--length-ratio", "inf"], "--length-ratio inf: must be auto, or"),
+        (["--length-ratio", "equal"], "--length-ratio equal: must be auto, or"),
+        (["--max-tokens", "0"], "--max-tokens 0: must be at least 1"),
+        (["--least-gain", "nan"], "--least-gain nan: must be a number of percentage points"),
+        (["--most-words", "75"], "--most-words 75: must be a share of the sentence, above 0 and at most 1"),
+        (["--out", "nowhere/a.json"], "--out nowhere/a.json: cannot be written: there is no folder nowhere"),
+        (["--plot", "."], "--plot .: cannot be written: it is a folder; name a file"),
+        (["--model-overrides", "1"], "--model-overrides 1: must be a dictionary"),
+    ],
+)
+def test_wrong_options(options, message):
+    with pytest.raises(OptionError, match="^" + re.escape(message)):
+        cli.main(["election", "data", "--path", "checkpoint.pt", *options])
+    with pytest.raises(OptionError, match="one data folder at a time"):
+        cli.main(["election", "data:more", "--path", "checkpoint.pt"])
+
+
+def test_a_mistake_is_one_line_without_a_trace(tiny_data, tmp_path):
+    done = subprocess.run(
+        ["attn-analysis", "election", tiny_data, "--path", tmp_path / "none.pt"],
+        cwd=REPO,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert done.stderr.strip().splitlines()[-1].endswith("none.pt: no such file; %s has no checkpoints" % tmp_path)

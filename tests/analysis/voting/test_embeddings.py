@@ -1,0 +1,206 @@
+"""Word vectors of two languages: text files with all their oddities, the training pairs, a model's own."""
+
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from fairseq.data import Dictionary
+from fairseq.tasks.translation import TranslationConfig, TranslationTask
+
+from fairseq_attn_plugin.analysis.voting.embeddings import (
+    TrainingPairs,
+    read_training_pairs,
+    read_vectors,
+    teacher_vectors,
+    unit_rows,
+    vectors_of_pairs,
+)
+from fairseq_attn_plugin.errors import OptionError
+
+
+def dictionary(*words):
+    result = Dictionary()
+    for word in words:
+        result.add_symbol(word)
+    return result
+
+
+ENGLISH, SPANISH = dictionary("dog", "cat", "no", "<s>"), dictionary("perro", "gato", "no", "añejo")
+
+
+def write(folder, text):
+    path = folder / "vectors.vec"
+    path.write_bytes(text.encode("utf-8"))
+    return str(path)
+
+
+def row(vectors, words, word):
+    return vectors[words.index(word)].tolist()
+
+
+VECTORS = "the 9 9\ndog 3 4\nno 0 -2.5e1\nperro -6 8\nañejo 1 0\n</s> 1 1\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        VECTORS,
+        "6 2\n" + VECTORS,
+        VECTORS.replace("\n", " \n"),  # as fastText ends its lines
+        VECTORS.replace("\n", "\r\n"),
+        VECTORS.replace(" ", "\t"),
+        VECTORS[:-1],
+        VECTORS + "dog 1 0\n",  # of a word that comes twice the first counts
+        "of the 1 2\n1\u00a02 3 4\n\u2028 5 6\n".replace("of the", "the") + VECTORS,  # no space, no end of line
+        VECTORS + "New York 1 2\nname . 1 2\n",  # a word with a space, which no vocabulary has
+        VECTORS + "the nan inf\n",  # numbers that nobody needs
+    ],
+)
+def test_reads_text_files(tmp_path, text):
+    english, spanish = read_vectors(write(tmp_path, text), [ENGLISH, SPANISH], "--embeddings")
+    assert english.shape == (len(ENGLISH), 2) and spanish.shape == (len(SPANISH), 2)
+    assert row(english, ENGLISH, "dog") == pytest.approx([0.6, 0.8])
+    assert row(spanish, SPANISH, "perro") == pytest.approx([-0.6, 0.8])
+    assert row(spanish, SPANISH, "añejo") == [1, 0]
+    assert row(english, ENGLISH, "no") == row(spanish, SPANISH, "no") == [0, -1]
+    # cat and gato are not in the file, and the end of the sentence is no word
+    assert np.abs(english).sum(1).astype(bool).sum() == 2 and np.abs(spanish).sum(1).astype(bool).sum() == 3
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("dog 1 2\nthe 1 2 3\n", "line 2: has 3 numbers after the word 'the', must have 2 as line 1 says"),
+        ("2 3\nthe 1 2\n", "line 2: has 2 numbers after the word 'the', must have 3 as its first line says"),
+        ("the 1 2\ncat 5\n", "line 2: has 1 numbers after the word 'cat', must have 2"),
+        ("the 1 2\ncat\n", "line 2: has 0 numbers after the word 'cat', must have 2"),
+        ("the 1 2\nnew york city 5\n", "line 2: has 3 numbers after the word 'new', must have 2"),
+        ("the 1 2\ncat 1 x\n", "line 2: after the word 'cat' not all is finite numbers"),
+        ("the 1 2\ncat 1 nan\n", "line 2: after the word 'cat' not all is finite numbers"),
+        ("the 1 2\ncat 1 1e39\n", "line 2: after the word 'cat' not all is finite numbers"),
+        ("the 1 2\ncat 1  \ncat 1 2\n", "line 2: has 1 numbers"),
+        ("the 1 2\n\ncat 1 2\n", "line 2: is empty; must be a word and its numbers"),
+        ("the\n", "line 1: has no numbers after the word 'the'"),
+        ("5 0\nthe\n", "line 1: vectors of width 0"),
+        ("5 2\n", "has no vectors"),
+        ("", "has no vectors"),
+    ],
+)
+def test_malformed_files(tmp_path, text, message):
+    path = write(tmp_path, text)
+    with pytest.raises(OptionError) as caught:
+        read_vectors(path, [ENGLISH], "--embeddings-source")
+    assert str(caught.value).startswith(f"--embeddings-source {path}") and message in str(caught.value)
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    with pytest.raises(OptionError, match="--embeddings .*absent.vec: cannot be read: No such file"):
+        read_vectors(str(tmp_path / "absent.vec"), [ENGLISH], "--embeddings")
+    # bytes that are no UTF-8 in a word that nobody needs do no harm
+    path = tmp_path / "latin.vec"
+    path.write_bytes("größe 1 2\ndog 0 2\n".encode("latin-1"))
+    assert row(read_vectors(str(path), [ENGLISH], "--embeddings")[0], ENGLISH, "dog") == [0, 1]
+
+
+def test_unit_rows():
+    rows = unit_rows(np.array([[3.0, 4.0], [0.0, 0.0], [1e-30, 0.0]]))
+    assert rows.dtype == np.float32
+    np.testing.assert_allclose(rows, [[0.6, 0.8], [0, 0], [1, 0]], rtol=1e-6)
+
+
+def some_pairs(sentences=60, words=9, seed=3):
+    """Sentence pairs in which target word w + 4 is mostly the translation of source word w, also as lists."""
+    rng = np.random.default_rng(seed)
+    lists = []
+    for _ in range(sentences):
+        source = rng.integers(4, 4 + words, size=rng.integers(1, 6)).tolist()
+        target = [int(w) if rng.random() < 0.8 else int(rng.integers(4, 4 + words)) for w in source]
+        lists.append((source, target))
+    flat = [(np.concatenate([pair[i] for pair in lists])).astype(np.int32) for i in (0, 1)]
+    numbers = [np.repeat(np.arange(sentences), [len(pair[i]) for pair in lists]) for i in (0, 1)]
+    return TrainingPairs(flat[0], numbers[0], flat[1], numbers[1], sentences), lists
+
+
+def slow_rows(lists, side, word):
+    """The formula of the module for one word, its row brought to length one."""
+    values = []
+    for pair in lists:
+        different = len(set(pair[0])) + len(set(pair[1]))
+        values.append(1 / different if word in pair[side] else 0.0)
+    length = sum(value**2 for value in values) ** 0.5
+    return [value / length for value in values]
+
+
+def test_vectors_of_pairs_are_those_of_the_formula():
+    pairs, lists = some_pairs()
+    sizes = (13, 15)  # two target words never occur
+    counts = [np.bincount(pairs.source_words, minlength=13), np.bincount(pairs.target_words, minlength=15)]
+    frequent = sorted(counts[0][4:])[2]  # two source words at least are too rare, unless they tie
+    kept = [(side, w) for side in (0, 1) for w in range(4, 13) if counts[side][w] >= frequent]
+    assert 3 < len(kept) < 18
+    rows = np.array([slow_rows(lists, side, w) for side, w in kept])
+    left, singular, _ = np.linalg.svd(rows)
+    for dim in (4, 100):
+        vectors = vectors_of_pairs(pairs, sizes, dim, min_count=int(frequent))
+        assert [part.shape for part in vectors] == [(13, min(dim, len(kept))), (15, min(dim, len(kept)))]
+        found = np.array([vectors[side][w] for side, w in kept])
+        expected = left[:, :dim] * singular[:dim]
+        expected = expected / np.linalg.norm(expected, axis=1, keepdims=True)
+        np.testing.assert_allclose(found @ found.T, expected @ expected.T, atol=2e-3 if dim == 4 else 1e-5)
+        assert sum(int(part.any(1).sum()) for part in vectors) == len(kept)
+    again = vectors_of_pairs(pairs, sizes, 4, min_count=int(frequent))
+    once = vectors_of_pairs(pairs, sizes, 4, min_count=int(frequent))
+    assert all(np.array_equal(one, two) for one, two in zip(again, once))
+
+
+def test_translations_are_nearest():
+    pairs, _ = some_pairs(400)
+    source, target = vectors_of_pairs(pairs, (13, 13), 100, 5)
+    assert (target @ source.T)[4:].argmax(1).tolist() == list(range(4, 13))
+
+
+def test_no_word_is_frequent_enough():
+    pairs, _ = some_pairs(10)
+    with pytest.raises(OptionError, match="--min-count 1000: no word of the source is that frequent"):
+        vectors_of_pairs(pairs, (13, 13), 100, 1000)
+
+
+def test_without_scikit_learn(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sklearn.decomposition", None)
+    with pytest.raises(OptionError, match=r"needs scikit-learn: pip install 'fairseq_attn_plugin\[analysis\]'"):
+        vectors_of_pairs(some_pairs(10)[0], (13, 13))
+
+
+def test_training_pairs(tiny_data):
+    config = TranslationConfig(data=str(tiny_data), source_lang="xx", target_lang="yy", dataset_impl=None)
+    config.train_subset, config.required_seq_len_multiple = "train", 1
+    task = TranslationTask.setup_task(config)
+    pairs = read_training_pairs(task, str(tiny_data))
+    assert pairs.sentences == 400
+    for words, numbers, language, own in (
+        (pairs.source_words, pairs.source_pairs, "xx", task.source_dictionary),
+        (pairs.target_words, pairs.target_pairs, "yy", task.target_dictionary),
+    ):
+        lines = (tiny_data.parent / "text" / f"train.{language}").read_text().splitlines()
+        expected = [(number, word) for number, line in enumerate(lines) for word in line.split()]
+        assert [(number, own[word]) for number, word in zip(numbers.tolist(), words.tolist())] == expected
+
+
+def fake_model(source, target):
+    parts = [SimpleNamespace(embed_tokens=torch.nn.Embedding(10, width)) for width in (source, target)]
+    return SimpleNamespace(encoder=parts[0], decoder=parts[1])
+
+
+def test_teachers_own():
+    pairs = TrainingPairs(np.array([4, 5, 4]), np.zeros(3), np.array([9]), np.zeros(1), 1)
+    model = fake_model(6, 6)
+    source, target = teacher_vectors(model, "model.pt", pairs)
+    weight = model.encoder.embed_tokens.weight.detach()[5]
+    np.testing.assert_allclose(source[5], weight / weight.norm(), rtol=1e-5)
+    assert np.flatnonzero(source.any(1)).tolist() == [4, 5] and np.flatnonzero(target.any(1)).tolist() == [9]
+    with pytest.raises(OptionError, match="--path m.pt: its source embeddings are 6 wide and its target embeddings 8"):
+        teacher_vectors(fake_model(6, 8), "m.pt", pairs)
+    with pytest.raises(OptionError, match="--path m.pt: a SimpleNamespace has no word embeddings of an encoder"):
+        teacher_vectors(SimpleNamespace(), "m.pt", pairs)

@@ -1,0 +1,386 @@
+"""The agent that hops: its world and its learning against exact ones, the table, the command line, mistakes."""
+
+import json
+import math
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+import torch
+from fairseq.data import Dictionary
+
+from fairseq_attn_plugin.analysis import cli
+from fairseq_attn_plugin.analysis.voting import hops as _hops
+from fairseq_attn_plugin.analysis.voting.agent import FORMAT, table
+from fairseq_attn_plugin.analysis.voting.embeddings import unit_rows
+from fairseq_attn_plugin.analysis.voting.hops import Neighbours, Paths, best_values, nearest, paths
+from fairseq_attn_plugin.analysis.voting.q_learning import (
+    QNetwork,
+    Replay,
+    Settings,
+    States,
+    greedy_hops,
+    learn,
+    q_targets,
+)
+from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.text.vocabulary import check_vocabulary
+
+from cli import REPO, TINY, USER_DIR, run_cli
+
+
+def some_vectors(starts=12, words=10, width=4, seed=0):
+    """Vectors of start words and source words; the first of each have none."""
+    rng = np.random.default_rng(seed)
+    vectors = [unit_rows(rng.normal(size=(count, width))) for count in (starts, words)]
+    for part in vectors:
+        part[0] = 0
+    return [torch.from_numpy(part) for part in vectors]
+
+
+def slow_q(here, visited, left, source, threshold, cost):
+    """Exact values and the way to them: (Q of hopping or None, [(word, cosine), ...] of all hops that are left)."""
+    ways = [
+        (float(here @ source[word]), word)
+        for word in range(len(source))
+        if word not in visited and source[word].any() and here.any()
+    ]
+    ways = [way for way in ways if way[0] >= threshold]
+    if not left or not ways:
+        return None, []
+    cosine, word = max(ways)
+    after, rest = slow_q(source[word], visited | {word}, left - 1, source, threshold, cost)
+    return cosine - cost + max(0.0, after or 0.0), [(word, cosine), *rest]
+
+
+def world(start, source, threshold, horizon):
+    return paths(nearest(start, source, 1), nearest(source, source, horizon), threshold, horizon)
+
+
+@pytest.mark.parametrize("threshold", [-0.99, 0.0, 0.5, 0.9])
+@pytest.mark.parametrize("horizon, cost", [(1, 0.0), (3, 0.6), (7, 0.0), (7, 0.7), (20, 0.3)])
+def test_paths_and_values_against_recursion(monkeypatch, threshold, horizon, cost):
+    """Also that the nearest ``horizon`` source words are enough, and that chunks change nothing."""
+    monkeypatch.setattr(_hops, "_CHUNK", 25)
+    start, source = some_vectors()
+    path = world(start, source, threshold, horizon)
+    values = best_values(path, cost)
+    longest = 0
+    for row in range(len(start)):
+        _, way = slow_q(start[row], frozenset(), horizon, source, threshold, cost)
+        found = [word for word in path.words[row].tolist() if word >= 0]
+        assert found == [word for word, _ in way]
+        assert path.words[row, len(found) :].eq(-1).all() and path.cosines[row, len(found) :].eq(0).all()
+        torch.testing.assert_close(path.cosines[row, : len(way)], torch.tensor([cosine for _, cosine in way]))
+        for step in range(horizon):
+            here = source[found[step - 1]] if 0 < step <= len(found) else start[row]
+            exact = None
+            if step <= len(found):
+                exact, _ = slow_q(here, frozenset(found[:step]), horizon - step, source, threshold, cost)
+            assert values[row, step].item() == pytest.approx(-math.inf if exact is None else exact, abs=1e-5)
+        longest = max(longest, len(found))
+    assert not path.words[0].ge(0).any()
+    if threshold < 0 and horizon >= 7:
+        assert longest == min(horizon, 9)
+
+
+def test_equal_vectors_pass_a_threshold_of_one():
+    start, source = some_vectors(width=50)
+    source[3] = start[5]
+    path = world(start, source, 1.0, 4)
+    assert path.words[5].tolist() == [3, -1, -1, -1] and path.words.ge(0).sum() == 1
+
+
+def test_no_neighbours():
+    start, source = some_vectors()
+    found = nearest(start, torch.zeros_like(source), 3)
+    assert found.words.shape == (12, 0)
+    none = Neighbours(torch.zeros(10, 0).long(), torch.zeros(10, 0))
+    assert paths(found, none, 0.0, 2).words.tolist() == [[-1, -1]] * 12
+
+
+def test_replay_keeps_the_last():
+    replay, generator = Replay(5), torch.Generator().manual_seed(1)
+
+    def add(*rows):
+        row = torch.tensor(rows)
+        replay.add(row=row, step=row + 1, action=row % 2, reward=row / 10, ended=row > 3)
+
+    add(1, 2, 3)
+    assert len(replay) == 3 and set(replay.sample(200, generator)["row"].tolist()) == {1, 2, 3}
+    add(4, 5, 6, 7)
+    batch = replay.sample(500, generator)
+    assert len(replay) == 5 and set(batch["row"].tolist()) == {3, 4, 5, 6, 7}
+    # the columns of a transition stay together
+    assert torch.equal(batch["step"], batch["row"] + 1) and torch.equal(batch["action"], batch["row"] % 2)
+    assert torch.equal(batch["reward"], batch["row"] / 10) and torch.equal(batch["ended"], batch["row"] > 3)
+
+
+def test_targets():
+    reward, ended = torch.tensor([0.5, 0.5, -0.2, 0.0]), torch.tensor([False, True, False, True])
+    following = torch.tensor([[0.0, 0.9], [0.0, 0.9], [0.1, -3.0], [5.0, 5.0]])
+    assert q_targets(reward, ended, following).tolist() == pytest.approx([1.4, 0.5, -0.1, 0.0])
+
+
+def test_network():
+    network = QNetwork(101)
+    assert [layer.out_features for layer in network if isinstance(layer, torch.nn.Linear)] == [128, 256, 128, 2]
+    assert sum(isinstance(layer, torch.nn.ReLU) for layer in network) == 3
+    assert network(torch.randn(7, 101)).shape == (7, 2)
+
+
+def test_what_the_network_sees():
+    start, source = some_vectors()
+    path = world(start, source, -0.9, 4)
+    states = States.of(path, start, source)
+    seen = states.see(torch.tensor([2, 2, 2, 5]), torch.tensor([0, 1, 4, 3]))
+    expected = [start[2], source[path.words[2, 0]], source[path.words[2, 3]], source[path.words[5, 2]]]
+    torch.testing.assert_close(seen[:, :4], torch.stack(expected) * 2)  # sqrt(4)
+    assert seen[:, 4].tolist() == [1.0, 0.75, 0.0, 0.25]
+
+
+def learnable(horizon=4, cost=0.68):
+    """A world in which no two paths look the same to the network and go on differently, and no choice is close."""
+    start, source = some_vectors(120, 40, 8, seed=7)
+    path = world(start, source, 0.2, horizon)
+    values, ways, kept = best_values(path, cost), {}, []
+    for row, words in enumerate(path.words.tolist()):
+        own = {(word, step): tuple(words[step:]) for step, word in enumerate(words) if word >= 0}
+        clear = values[row][values[row].isfinite()].abs().gt(0.03).all()
+        if clear and all(ways.get(place, way) == way for place, way in own.items()):
+            ways.update(own)
+            kept.append(row)
+    path = Paths(path.words[kept], path.cosines[kept])
+    return path, States.of(path, start[kept], source)
+
+
+def ideal_hops(path, cost):
+    """Hops until the first one that is not worth its cost."""
+    return best_values(path, cost).gt(0).int().cumprod(1).sum(1)
+
+
+def test_learns_the_exact_values_and_policy():
+    cost = 0.68
+    path, states = learnable(cost=cost)
+    exact, ideal = best_values(path, cost), ideal_hops(path, cost)
+    possible = path.words.ge(0)
+    # there is something to learn: to go on, to stop at once or later, and to hop at a loss for the sake of what comes
+    assert len(ideal) > 40 and len(set(ideal.tolist())) == 5
+    loss = possible & path.cosines.lt(cost - 0.01) & exact.gt(0.01)
+    assert loss.sum() >= 20
+    agent = learn(path, states, torch.ones(len(ideal)), Settings(hop_cost=cost, updates=1500, seed=2))
+    assert torch.equal(greedy_hops(agent.network, path, states), ideal)
+    rows = torch.arange(len(ideal))
+    q = torch.stack([agent.network(states.see(rows, torch.full_like(rows, step))) for step in range(4)], 1).detach()
+    assert (q[..., 1] - exact)[possible].abs().max() < 0.05 and q[..., 0][possible].abs().max() < 0.05
+    history = agent.history
+    assert history.losses[-1] < 0.01 * history.losses[0] and len(history.updates) == 100
+    best = float(exact[possible[:, 0], 0].clamp(min=0).mean())
+    assert history.rewards[-1] == pytest.approx(best, abs=0.1) and history.rewards[0] < best - 0.1
+    assert history.epsilons[0] > 0.95 and history.epsilons[60] == pytest.approx(0.05)
+
+
+def test_without_cost_hopping_is_always_better():
+    path, states = learnable(cost=0.0)
+    agent = learn(path, states, torch.ones(len(path.words)), Settings(updates=300))
+    assert torch.equal(greedy_hops(agent.network, path, states), path.words.ge(0).sum(1))
+
+
+def test_seeds_and_frequencies():
+    path, states = learnable()
+    settings = Settings(updates=20, hop_cost=0.5, seed=3)
+    state = torch.random.get_rng_state()
+    first = learn(path, states, torch.ones(len(path.words)), settings)
+    assert torch.equal(state, torch.random.get_rng_state())
+    torch.rand(5)
+    again = learn(path, states, torch.ones(len(path.words)), settings)
+    other = learn(path, states, torch.ones(len(path.words)), settings._replace(seed=4))
+    for name, value in first.network.state_dict().items():
+        assert torch.equal(value, again.network.state_dict()[name])
+    assert first.history == again.history != other.history
+    # episodes begin at the words that have a frequency, and of those at the ones that a hop leads from
+    assert not path.words[0].ge(0).any()
+    one = torch.zeros(len(path.words))
+    one[0], one[7] = 1e9, 1
+    only = learn(path, states, one, settings._replace(updates=10, hop_cost=0.0))
+    sums = path.cosines[7].cumsum(0).tolist()
+    assert len(only.history.rewards) == 10 and all(0 <= reward <= sums[-1] for reward in only.history.rewards)
+    # the first update: every episode takes one action at random, and those that stop end with 0
+    assert only.history.rewards[0] == 0
+
+
+def dictionary(*words):
+    result = Dictionary()
+    for word in words:
+        result.add_symbol(word)
+    return result
+
+
+def test_table():
+    source, target = dictionary("dog", "cat", "hound"), dictionary("perro", "y", "gato")
+    words = torch.tensor([[-1, -1]] * 4 + [[4, 6], [5, 4], [5, -1]])
+    found = table(Paths(words, torch.zeros(7, 2)), torch.tensor([0, 0, 0, 0, 2, 0, 1]), source, target)
+    assert found == {"perro": ["dog", "hound"], "gato": ["cat"]} and list(found) == ["perro", "gato"]
+
+
+def test_command_line(tiny_data, tmp_path, capsys):
+    """Every word of the tiny corpus is translated by one word, spelt backwards, that stands in the same pairs."""
+    out, plot = tmp_path / "words.json", tmp_path / "rewards.png"
+    command = [str(tiny_data), "--updates", "150"]
+    cli.main(["q-agent", *command, "--out", str(out), "--plot", str(plot)])
+    said = capsys.readouterr().out
+    content = json.loads(out.read_text(encoding="utf-8"))
+    assert content["words"] == {word: [word[::-1]] for word in content["words"]} and len(content["words"]) == 10
+    assert (content["format"], content["threshold"], content["horizon"]) == (FORMAT, 0.79, 5)
+    for side, language in (("source", "xx"), ("target", "yy")):
+        own = Dictionary.load(str(tiny_data / f"dict.{language}.txt"))
+        check_vocabulary(content[f"{side}_vocabulary"], own, "--election-table", out, side)
+    assert plot.read_bytes()[:4] == b"\x89PNG"
+    assert "xx: 10 of 12 words have a vector, 100.0% of the running text" in said
+    assert "the best there is 1.0000; it stops where the best policy does for 10 of 10 words" in said
+    assert "10 of 12 target words (100.0% of the running text) name 10 source words, 10 different ones" in said
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["rewards.png", "words.json"]
+    # the same again; then every hop at a loss
+    again = [*command, "--out", str(tmp_path / "again.json"), "--source-lang", "xx", "--target-lang", "yy"]
+    cli.main(["q-agent", *again])
+    assert (tmp_path / "again.json").read_bytes() == out.read_bytes()
+    with pytest.raises(OptionError, match=r"--hop-cost 1.5: no hop is worth it; the highest cosine is 1, so give less"):
+        cli.main(["q-agent", *again, "--hop-cost", "1.5"])
+    # the other direction
+    cli.main(["q-agent", *command, "--out", str(out), "--source-lang", "yy", "--target-lang", "xx"])
+    assert json.loads(out.read_text())["languages"] == ["yy", "xx"]
+
+
+def write_vectors(folder, **words):
+    path = folder / f"{next(iter(words))}.vec"
+    path.write_text("".join(f"{word} {' '.join(map(str, vector))}\n" for word, vector in words.items()))
+    return str(path)
+
+
+def test_given_embeddings(tiny_data, tmp_path, capsys):
+    """ama - bel - cor on a circle, 30 degrees apart, and the target word leb a little before ama."""
+
+    def at(degrees):
+        return [math.cos(math.radians(degrees)), math.sin(math.radians(degrees)), 0]
+
+    source = write_vectors(tmp_path, ama=at(0), bel=at(30), cor=at(60), dun=[0, 0, 1], beyond=at(1))
+    target = write_vectors(tmp_path, leb=at(-10), roc=[0, 0, -1], jat=at(3))
+    out = tmp_path / "words.json"
+    both = ["--embeddings-source", source, "--embeddings-target", target]
+    command = [str(tiny_data), "--out", str(out), "--updates", "150"]
+    for options, expected in (
+        ([], ["ama", "bel", "cor"]),
+        (["--horizon", "2"], ["ama", "bel"]),
+        (["--threshold", "0.9"], ["ama"]),
+        (["--hop-cost", "0.92"], ["ama"]),  # cosines 0.985, 0.866, 0.866
+    ):
+        cli.main(["q-agent", *command, *both, *options])
+        assert json.loads(out.read_text())["words"] == {"leb": expected}
+    # one file of both languages: ama, which both have, names itself
+    merged = write_vectors(tmp_path, ama=at(0), leb=at(10), cor=at(80))
+    cli.main(["q-agent", *command, "--embeddings", merged])
+    assert json.loads(out.read_text())["words"] == {"ama": ["ama"], "leb": ["ama"]}
+    capsys.readouterr()
+    with pytest.raises(OptionError, match=r"--threshold 0.99: .* the highest there is is 0.9848 \(leb - ama\); give a"):
+        cli.main(["q-agent", *command, *both, "--threshold", "0.99"])
+    wide = write_vectors(tmp_path, roc=[1, 2])
+    with pytest.raises(OptionError, match="--embeddings-target .*roc.vec: has vectors of width 2, --embeddings-source"):
+        cli.main(["q-agent", *command, "--embeddings-source", source, "--embeddings-target", wide])
+    with pytest.raises(
+        OptionError, match=r"--embeddings .*roc.vec: has no vector for any word of the source .* \(xx\)"
+    ):
+        cli.main(["q-agent", *command, "--embeddings", wide])
+    with pytest.raises(OptionError, match=r"-target .*amax.vec: has no vector for any word of the target .* \(yy\)"):
+        ama = write_vectors(tmp_path, ama=[1, 2], dun=[2, 2])
+        cli.main(
+            [
+                "q-agent",
+                *command,
+                "--embeddings-source",
+                ama,
+                "--embeddings-target",
+                write_vectors(tmp_path, amax=[1, 1]),
+            ]
+        )
+
+
+def test_teachers_embeddings(tiny_data, tmp_path, capsys):
+    """A model whose embeddings of source and target are apart: the cosines mean little, but are the model's."""
+    small = ["--max-update", "1", "--batch-size", "4", "--disable-validation", "--optimizer", "adam", "--cpu"]
+    run_cli(["fairseq-train", tiny_data, "--user-dir", USER_DIR, *TINY["lstm_soft"], *small, "--save-dir", tmp_path])
+    checkpoint, out = str(tmp_path / "checkpoint_last.pt"), tmp_path / "words.json"
+    options = ["--path", checkpoint, "--out", str(out), "--threshold", "0.1", "--updates", "150"]
+    cli.main(["q-agent", str(tiny_data), *options])
+    model = torch.load(checkpoint, weights_only=False)["model"]
+    own = [Dictionary.load(str(tiny_data / f"dict.{language}.txt")) for language in ("xx", "yy")]
+    source, target = (
+        torch.nn.functional.normalize(model[f"{part}.embed_tokens.weight"].float(), dim=1)
+        for part in ("encoder", "decoder")
+    )
+    words = json.loads(out.read_text())["words"]
+    cosines = target[4:14] @ source[4:14].t()  # after the ten words come those that fill up the vocabulary
+    expected = {
+        own[1][4 + row]: own[0][4 + int(cosines[row].argmax())] for row in range(10) if cosines[row].max() > 0.1
+    }
+    assert {word: named[0] for word, named in words.items()} == expected and len(words) > 3
+    with pytest.raises(OptionError, match="--source-lang yy: the teacher .*checkpoint_last.pt has xx"):
+        cli.main(["q-agent", str(tiny_data), *options, "--source-lang", "yy"])
+    with pytest.raises(OptionError, match="--path .*: one checkpoint, please"):
+        cli.main(["q-agent", str(tiny_data), "--path", f"{checkpoint}:{checkpoint}", "--out", str(out)])
+    capsys.readouterr()
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (["--horizon", "0"], "--horizon 0: must be at least 1"),
+        (["--threshold", "-1"], "--threshold -1: must be a cosine above -1 and at most 1"),
+        (["--threshold", "1.01"], "--threshold 1.01: must be a cosine above -1 and at most 1"),
+        (["--seed", "-1"], "--seed -1: must be from 0 to 4294967295"),
+        (["--threshold", "nan"], "--threshold nan: must be a cosine"),
+        (["--hop-cost", "-0.1"], "--hop-cost -0.1: must be 0 or more"),
+        (["--lr", "0"], "--lr 0: must be above 0"),
+        (["--updates", "0"], "--updates 0: must be at least 1"),
+        (["--embedding-dim", "0"], "--embedding-dim 0: must be at least 1"),
+        (["--min-count", "0"], "--min-count 0: must be at least 1"),
+        (["--min-count", "100000"], "--min-count 100000: no word of the source is that frequent"),
+        (["--embeddings", "a.vec", "--path", "b.pt"], "--embeddings and --path: the embeddings come from one of them"),
+        (["--embeddings-source", "a.vec"], "--embeddings-source: needs --embeddings-target; --embeddings FILE serves"),
+        (["--embeddings-target", "a.vec"], "--embeddings-target: needs --embeddings-source"),
+        (["--embeddings", "absent.vec"], "--embeddings absent.vec: cannot be read: No such file"),
+        (["--plot", "rewards.txt"], "rewards.txt: cannot draw .txt; use .png"),
+        (["--plot", "nowhere/rewards.png"], "--plot nowhere/rewards.png: there is no folder nowhere"),
+        (["--out", "nowhere/words.json"], "--out nowhere/words.json: there is no folder nowhere"),
+        (["--source-lang", "xx"], "name both languages, --source-lang and --target-lang"),
+        (["--source-lang", "xx", "--target-lang", "zz"], "bin: has no dict.zz.txt"),
+    ],
+)
+def test_wrong_options(tiny_data, tmp_path, monkeypatch, options, message):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(OptionError) as caught:
+        cli.main(["q-agent", str(tiny_data), "--out", str(tmp_path / "words.json"), *options])
+    assert message in str(caught.value) and "\n" not in str(caught.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_wrong_folders(tiny_data, tmp_path):
+    out = str(tmp_path / "words.json")
+    with pytest.raises(OptionError, match="absent: is no folder; give one that fairseq-preprocess wrote"):
+        cli.main(["q-agent", str(tmp_path / "absent"), "--out", out])
+    with pytest.raises(OptionError, match="one data folder, please"):
+        cli.main(["q-agent", f"{tiny_data}:{tiny_data}", "--out", out])
+    data = tmp_path / "bin"
+    data.mkdir()
+    with pytest.raises(OptionError, match="bin: name both languages, --source-lang and --target-lang"):
+        cli.main(["q-agent", str(data), "--out", out])
+    for file in tiny_data.iterdir():
+        if not file.name.startswith("train"):
+            shutil.copy(file, data)
+    # as a user sees it: one line
+    command = ["attn-analysis", "q-agent", str(data), "--out", out]
+    done = subprocess.run(command, cwd=REPO, capture_output=True, text=True)
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert "bin: has no training split; binarise it with fairseq-preprocess --trainpref" in done.stderr.splitlines()[-1]
+    with pytest.raises(OptionError, match="--out .*: cannot be written: Is a directory"):
+        cli.main(["q-agent", str(tiny_data), "--out", str(data), "--updates", "1"])

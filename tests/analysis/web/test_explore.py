@@ -1,0 +1,572 @@
+"""The page of attn-analysis explore: what is in it, and what a reader sees in a browser."""
+
+import json
+import re
+from pathlib import Path
+
+import browser
+import numpy as np
+import pytest
+from records_for_tests import PAIRS, diagonal, record, write_records
+
+from fairseq_attn_plugin.analysis.cli import main
+from fairseq_attn_plugin.analysis.records.files import open_records, open_systems
+from fairseq_attn_plugin.analysis.records.selection import sentence_numbers
+from fairseq_attn_plugin.analysis.web.explore import collect, encode, explore, side
+from fairseq_attn_plugin.errors import OptionError
+
+from cli import run_cli
+
+DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+NASTY = "</script><script>window.hit=1</script> <img/src=x/onerror=window.hit=2> &amp; <!-- \u2028 \"q\" 'x' $a_b$"
+
+
+def decoded(greatest, text):
+    """The inverse of encode, digit by digit."""
+    return [(64 * DIGITS.index(a) + DIGITS.index(b)) * greatest / 4095 for a, b in zip(text[::2], text[1::2])]
+
+
+# --- what is in the page ----------------------------------------------------------------------------------------------
+
+
+def test_weights_are_kept_to_a_4095th_of_the_greatest():
+    weights = np.random.default_rng(1).dirichlet([0.2] * 7, 5)
+    weights[1] *= 1.9  # not all mechanisms' weights are at most 1
+    greatest, text = encode(weights)
+    assert greatest == pytest.approx(weights.max(), rel=1e-5) and len(text) == 2 * weights.size
+    np.testing.assert_allclose(decoded(greatest, text), weights.ravel(), atol=greatest / 8190 + 1e-6)
+    # 0, half and all of the greatest: 2048 = 32 * 64 + 0 ("gA"), 4095 = 63 * 64 + 63 ("//")
+    assert encode(np.array([[0.0, 0.25, 0.5]])) == (0.5, "AAgA//")
+    assert encode(np.array([[0.0, np.nan]])) == (0.0, "AAAA") and encode(np.zeros((0, 3))) == (0.0, "")
+
+
+def test_words_are_given_only_where_they_are_not_the_tokens():
+    assert side(["a", "b"], "bpe") == {"tokens": ["a", "b"]}
+    assert side(["a@@", "b", "c"], "bpe") == {"tokens": ["a@@", "b", "c"], "words": ["ab", "c"], "pieces": [2, 1]}
+    assert side(["\u2581a", "b"], "sentencepiece")["words"] == ["ab"]
+    assert side([], "bpe") == {"tokens": []}
+
+
+def test_systems_are_joined_by_the_number_of_the_sentence(tmp_path):
+    whole = write_records(tmp_path / "soft.jsonl")
+    other = [record(2, "guten tag", "hello"), record(0, *PAIRS[0])]  # in another order, without sentence 1
+    part = write_records(tmp_path / "adm.npz", "adm", records=other, target="beam 5")
+    data, cut, missing = collect(open_systems([str(whole), f"density={part}"]))
+    assert [one["id"] for one in data["sentences"]] == [0, 1, 2] and not cut and not missing
+    assert [model["label"] for model in data["models"]] == ["soft", "density"]
+    first, second, third = data["sentences"]
+    assert [view["target"] for view in first["views"]] == [0, 0] and len(first["targets"]) == 1
+    assert second["views"][1] is None
+    assert [view["target"] for view in third["views"]] == [0, 1] and third["targets"][1] == {"tokens": ["hello"]}
+    greatest, text = first["views"][0]["weights"]["attention"]
+    expected = next(iter(open_records(whole))).attention
+    np.testing.assert_allclose(decoded(greatest, text), expected.ravel(), atol=2e-4)
+
+
+def test_which_sentences(tmp_path, capsys):
+    path = write_records(tmp_path / "soft.jsonl", pairs=PAIRS * 3)
+    out = tmp_path / "page.html"
+    main(["explore", str(path), "--out", str(out), "--first", "4"])
+    shown = capsys.readouterr()
+    assert "4 sentences" in shown.out and "the first 4 sentences only; --first 0" in shown.err
+    assert [one["id"] for one in _data(out)["sentences"]] == [0, 1, 2, 3]
+    assert _data(out)["subtitle"] == "test: 4 of 9 sentences"
+    main(["explore", str(path), "--out", str(out), "--sentences", "7", "2-3,99"])
+    assert "--sentences 99: not in the files" in capsys.readouterr().err
+    assert [one["id"] for one in _data(out)["sentences"]] == [7, 2, 3]
+    main(["explore", str(path), "--out", str(out), "--first", "0"])
+    assert len(_data(out)["sentences"]) == 9 and not capsys.readouterr().err
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".npz"])
+def test_scores_that_are_not_finite_are_null(tmp_path, suffix):
+    whole = record(0, *PAIRS[0])
+    first = record(0, *PAIRS[0], scores=[-0.5, float("-inf"), -0.25, -0.125])
+    second = record(1, *PAIRS[1], scores=[float("nan"), -1, -1, -1, -1, -1])
+    second.attention[0, 0] = np.nan
+    path = write_records(tmp_path / f"soft{suffix}", records=[first, second])
+    other = write_records(tmp_path / "other.jsonl", "other", records=[whole])
+    explore([str(path), str(other)], tmp_path / "page.html")
+    views = [one["views"] for one in _data(tmp_path / "page.html")["sentences"]]
+    assert views[0][0]["scores"] == [-0.5, None, -0.25, -0.125] and views[0][0]["score"] is None
+    assert views[1][0]["scores"][:2] == [None, -1.0] and views[0][1]["score"] == -0.5
+
+
+def test_models_of_different_subwords_are_shown_together(tmp_path):
+    """As for attn-analysis plot, words must be the same, but for those that a model does not know."""
+    files = [
+        write_records(tmp_path / "fine.jsonl", "fine", pairs=[PAIRS[0], (PAIRS[1][0], "the dog is slee@@ ping")]),
+        write_records(
+            tmp_path / "whole.jsonl",
+            "whole",
+            pairs=[("ein kleines haus", "a small house"), ("d@@ er hund schläft", "the dog is sleeping")],
+        ),
+        write_records(
+            tmp_path / "words.jsonl",
+            "words",
+            pairs=[("ein <unk> haus", "a small <unk>"), ("der hund schläft", "the dog is here")],
+            subwords="none",
+        ),
+    ]
+    data, _, _ = collect(open_systems([str(file) for file in files]))
+    first, second = data["sentences"]
+    pieces = {"tokens": ["ein", "klei@@", "nes", "haus"], "words": ["ein", "kleines", "haus"], "pieces": [1, 2, 1]}
+    assert first["sources"] == [pieces, {"tokens": ["ein", "kleines", "haus"]}, {"tokens": ["ein", "<unk>", "haus"]}]
+    assert [view["source"] for view in first["views"]] == [0, 1, 2]
+    # of the reference "house" is not known to the last: it is the same text
+    assert [(view["target"], view["text"]) for view in first["views"]] == [(0, 0), (0, 0), (1, 0)]
+    assert [view["source"] for view in second["views"]] == [0, 1, 0]
+    assert [(view["target"], view["text"]) for view in second["views"]] == [(0, 0), (1, 0), (2, 2)]
+    # of translations, <unk> is a word as any other
+    found = write_records(
+        tmp_path / "beam.jsonl", "beam", pairs=[("ein kleines haus", "<unk> small house")], target="beam 5"
+    )
+    data, _, _ = collect(open_systems([str(files[0]), str(found)]))
+    assert [view["text"] for view in data["sentences"][0]["views"]] == [0, 1]
+
+
+def test_rows_that_sum_to_more_than_one_are_known(tmp_path):
+    def heavy(total):
+        path = write_records(tmp_path / "some.jsonl", records=[record(0, "a b", "c", diagonal(1, 2) * total)])
+        return collect(open_systems([str(path)])).data["heavy"]
+
+    assert [heavy(total) for total in (0.5, 1, 1.04, 1.06, 2)] == [False, False, False, True, True]
+
+
+def _data(path):
+    text = path.read_text(encoding="utf-8")
+    return json.loads(re.search(r'id="data">(.*?)</script>', text, re.S)[1])
+
+
+def test_numbers_of_sentences():
+    assert sentence_numbers(None) is None
+    assert sentence_numbers(["3", "5-7,0", "6"]) == [3, 5, 6, 7, 0]
+    for text in ("x", "-1", "7-5", "1-", "0-99999999", ","):
+        with pytest.raises(OptionError, match=r"^--sentences"):
+            sentence_numbers([text])
+
+
+def test_mistakes_are_named(tmp_path):
+    soft = write_records(tmp_path / "soft.jsonl")
+    out = tmp_path / "page.html"
+    pieces = write_records(tmp_path / "pieces.jsonl", "pieces", records=[record(0, *PAIRS[0])], subwords="none")
+    with pytest.raises(
+        OptionError, match=r"sentence 0: .*soft\.jsonl and .*pieces\.jsonl have other .*; .*pieces.* has @@"
+    ):
+        explore([str(soft), str(pieces)], out)
+    unlike = write_records(tmp_path / "unlike.jsonl", "unlike", pairs=[("ein <unk> baum", "a small tree")])
+    with pytest.raises(OptionError, match=r"have other source words \('haus' and 'baum'\)"):
+        explore([str(soft), str(unlike)], out)
+    # what may be any word for one model must still be the same for the others
+    some = write_records(tmp_path / "some.jsonl", "some", pairs=[("ein <unk> <unk>", "a small tree")])
+    with pytest.raises(OptionError, match=r"soft\.jsonl and .*unlike\.jsonl have other source words"):
+        explore([str(some), str(soft), str(unlike)], out)
+    reverse = write_records(tmp_path / "reverse.jsonl", "reverse", source_lang="en", target_lang="de")
+    with pytest.raises(OptionError, match="is of en-de, .* of de-en"):
+        explore([str(soft), str(reverse)], out)
+    empty = write_records(tmp_path / "empty.jsonl", pairs=[])
+    with pytest.raises(OptionError, match=r"empty\.jsonl: has no sentences"):
+        explore([str(empty)], out)
+    with pytest.raises(OptionError, match="--sentences 77: there is no such sentence"):
+        explore([str(soft)], out, sentences=[77])
+    with pytest.raises(OptionError, match="--first -1: must be"):
+        main(["explore", str(soft), "--out", str(out), "--first", "-1"])
+    with pytest.raises(OptionError, match=r"--out .*soft\.jsonl: must end in \.html"):
+        main(["explore", str(soft), "--out", str(soft)])
+    assert not out.exists() and len(list(open_records(soft))) == len(PAIRS)
+    with pytest.raises(OptionError, match="--out .*page.html: cannot be written: No such file"):
+        explore([str(soft)], tmp_path / "gone" / "page.html")
+
+
+def test_the_command(tmp_path):
+    path = write_records(tmp_path / "soft.jsonl")
+    done = run_cli("attn-analysis", "explore", path, "--out", tmp_path / "page.html", "--title", "My <page>")
+    assert re.search(r"page\.html: 3 sentences, 0\.\d MB; open it in a browser\n$", done.stdout)
+    assert "<title>My &lt;page&gt;</title>" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+# --- what a reader sees -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    yield from browser.pages(tmp_path_factory)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> str:
+    """The address of a page with two systems, one of them latent, with markup in a sentence."""
+    folder = tmp_path_factory.mktemp("pages")
+    pairs = [*PAIRS, (NASTY, NASTY), ("", "x"), ("א ב", "a b")]
+    soft = write_records(folder / "soft.jsonl", pairs=pairs, architecture="lstm_soft")
+    records = [record(number, *pair) for number, pair in enumerate(pairs)]
+    records[1] = record(1, PAIRS[1][0], "a dog sleeps", reference="the <b>dog</b> is sleeping")
+    for one in records:
+        shape = one.attention.shape
+        one.weights["posterior"] = diagonal(shape[0] - 1, shape[1] - 1, peak=0.99)
+    # of "das Haus", the words of sentence 0: 0.1 + 0.2 of the pieces klei@@ nes for "small"
+    records[0].weights["attention"][1] = [0.1, 0.1, 0.2, 0.5, 0.1]
+    del records[5]
+    latent = write_records(
+        folder / "latent.jsonl", "latent <i>", records=records, weights=("attention", "posterior"), target="beam 5"
+    )
+    explore([str(soft), str(latent)], folder / "page.html")
+    return (folder / "page.html").as_uri()
+
+
+def word(page, card, side, index):
+    return page.all(".card")[card].find_elements("css selector", f".word[data-side={side}]")[index]
+
+
+def weights(page, card, side):
+    """What the words of a side are shaded by, as computed by the browser, and the numbers beside them."""
+    return page.script(
+        """return [...document.querySelectorAll('.card')[arguments[0]].querySelectorAll(`.row.${arguments[1]} .word`)]
+        .map((one) => [Number(one.dataset.weight), Number(getComputedStyle(one).getPropertyValue('--shade')),
+                       one.querySelector('.value').textContent, getComputedStyle(one).backgroundColor])""",
+        card,
+        side,
+    )
+
+
+def test_pointing_at_a_word_shades_what_it_looked_at(pages, made):
+    pages.open(made + "#sentence=0")
+    pages.hover(word(pages, 1, "target", 1))
+    shaded = weights(pages, 1, "source")
+    assert [one[0] for one in shaded] == pytest.approx([0.1, 0.3, 0.5, 0.1], abs=1e-3)
+    assert [one[2] for one in shaded] == ["0.10", "0.30", "0.50", "0.10"]
+    assert [one[1] for one in shaded] == pytest.approx([w**0.65 for w in (0.1, 0.3, 0.5, 0.1)], abs=2e-3)
+    # .5 ** .65 = .637, of which the light page takes .72: an opacity of .459
+    opacities = [float(re.search(r"([\d.]+)\)$", one[3])[1]) for one in shaded]
+    assert opacities[2] == pytest.approx(0.459, abs=0.005) and opacities[2] == max(opacities)
+    # the other model has the same target: the same word is active there
+    assert [one.text.split("\n")[0] for one in pages.all(".word.active")] == ["small", "small"]
+    assert pages.texts(".readout")[1].startswith("small (probability 0.61) looked at haus 0.50, kleines 0.30, ")
+    # .5 and .3 and twice .1 are above the least that a line is drawn for
+    assert len(pages.all(".card")[1].find_elements("css selector", ".links path")) == 4
+    assert not pages.problems()
+
+
+def test_pointing_at_a_source_word_shades_what_looked_at_it(pages, made):
+    pages.open(made + "#sentence=0&model=latent <i>")
+    pages.hover(word(pages, 0, "source", 2))
+    record_weights = diagonal(3, 4)
+    # the column of "haus", the fourth token, with the row that the fixture set
+    expected = [record_weights[0, 3], 0.5, record_weights[2, 3], record_weights[3, 3]]
+    assert [one[0] for one in weights(pages, 0, "target")] == pytest.approx(expected, abs=1e-3)
+    assert "haus was looked at by" in pages.texts(".readout")[0]
+
+
+def test_switching_model_words_and_kind_of_weights(pages, made):
+    pages.open(made + "#sentence=0")
+    assert len(pages.all(".card")) == 2 and pages.texts(".card h2") == ["soft", "latent <i>"]
+    pages.all("input[name=model]")[1].click()
+    assert pages.texts(".card h2") == ["latent <i>"]
+    assert "model=latent" in pages.script("return location.hash")
+    assert pages.texts(".row.source .word bdi") == ["ein", "kleines", "haus", "end"]
+    pages.all("input[name=units]")[1].click()
+    assert pages.texts(".row.source .word bdi") == ["ein", "klei@@", "nes", "haus", "end"]
+    pages.hover(word(pages, 0, "target", 1))
+    assert [one[0] for one in weights(pages, 0, "source")] == pytest.approx([0.1, 0.1, 0.2, 0.5, 0.1], abs=1e-3)
+    pages.all("input[name=weights]")[1].click()
+    posterior = diagonal(3, 4, peak=0.99)[1]
+    assert [one[0] for one in weights(pages, 0, "source")] == pytest.approx(posterior, abs=1e-3)
+    assert pages.texts(".card .detail") == ["lstm_soft, posterior"]
+    # a model without a posterior shows what it has
+    pages.press("m", "m")
+    assert pages.texts(".card .detail") == ["lstm_soft, attention"]
+    assert not pages.problems()
+
+
+def test_the_heatmap_says_its_weights(pages, made):
+    pages.open(made + "#sentence=0&model=latent <i>")
+    cell = pages.one(".map .cell[data-row='1'][data-column='2']")
+    pages.hover(cell)
+    assert pages.one(".tip").text == "small \u2190 haus0.500"
+    assert float(cell.get_attribute("fill-opacity")) == pytest.approx(0.5**0.65, abs=2e-3)
+    assert pages.texts(".word.active bdi") == ["small"]
+    assert pages.texts(".map text.on") == ["haus", "small"]
+
+
+def test_a_held_word_stays(pages, made):
+    pages.open(made + "#sentence=0&model=soft")
+    word(pages, 0, "target", 2).click()
+    pages.hover(word(pages, 0, "target", 0))
+    assert pages.texts(".word.active.pinned bdi") == ["house"]
+    from selenium.webdriver.common.keys import Keys
+
+    pages.press(Keys.ESCAPE)
+    pages.hover(word(pages, 0, "target", 1))
+    assert pages.texts(".word.active bdi") == ["small"]
+
+
+def test_keyboard(pages, made):
+    from selenium.webdriver.common.keys import Keys
+
+    pages.open(made + "#sentence=0&model=soft")
+    pages.press("j")
+    assert "sentence=1" in pages.script("return location.hash")
+    pages.press(Keys.ARROW_RIGHT)
+    assert pages.texts(".word.active bdi") == ["dog"]
+    assert pages.script("return document.activeElement.textContent").startswith("dog")
+    pages.press("x")  # the source word that "dog" looked at most
+    best = int(diagonal(4, 3)[1, :3].argmax())
+    assert pages.texts(".word.active bdi") == [PAIRS[1][0].split()[best]]
+    pages.press("k", "w")
+    assert "sentence=0" in pages.script("return location.hash") and "show=subwords" in pages.script(
+        "return location.hash"
+    )
+    pages.one("#list").send_keys(Keys.END)
+    assert "sentence=5" in pages.script("return location.hash")
+    pages.press("?")
+    assert pages.one("#help").is_displayed()
+    pages.press(Keys.ESCAPE)
+    assert not pages.one("#help").is_displayed()
+    pages.press("/", *"small")
+    assert [one.get_attribute("id") for one in pages.all("#list li")] == ["sentence-0"]
+
+
+def test_search_filter_and_sort(pages, made):
+    def shown():
+        return [int(one.get_attribute("id").split("-")[1]) for one in pages.all("#list li")]
+
+    pages.open(made)
+    assert shown() == [0, 1, 2, 3, 4, 5]
+    search = pages.one("#search")
+    search.send_keys("SCHLÄFT dog")
+    assert shown() == [1] and pages.one("#count").text == "1 of 6 sentences"
+    search.clear()
+    search.send_keys("reference-less word")
+    assert shown() == []
+    pages.script("arguments[0].value = ''; arguments[0].dispatchEvent(new Event('input'))", search)
+    pages.one("#open-filters").click()
+    pages.one("#least-words").send_keys("3")
+    pages.one("#most-words").send_keys("3")
+    assert shown() == [0, 1]
+    pages.script("document.querySelector('#least-words').value = document.querySelector('#most-words').value = ''")
+    pages.one("#most-score").send_keys("-0.525")  # scores of both models are -0.5 - 0.01 id
+    assert shown() == [3, 4, 5]
+    pages.script("document.querySelector('#most-score').value = ''")
+    choose = pages.one("#sort")
+    orders = [one.get_attribute("value") for one in choose.find_elements("css selector", "option")]
+    assert orders == ["corpus", "short", "long", "worst", "best", "spread", "disagreement"]
+    choose.find_element("css selector", "[value=worst]").click()
+    assert shown() == [5, 4, 3, 2, 1, 0]
+    choose.find_element("css selector", "[value=short]").click()
+    assert shown() == [4, 2, 5, 0, 1, 3]
+    choose.find_element("css selector", "[value=disagreement]").click()
+    # of all that the models were made to look at, only the row of "small" differs; of 1 and 5 there is no second model
+    assert shown()[0] == 0 and set(shown()[-2:]) == {1, 5}
+    one = open_records(Path(made[len("file://") :]).with_name("soft.jsonl")).find([0])[0].word_attention(end=True)[1]
+    differs = np.abs(one - np.array([0.1, 0.3, 0.5, 0.1])).sum() / 2 / 4  # the mean over the four rows
+    assert f"differs {differs:.2f}" in pages.texts("#list .scores")[0]
+
+
+def test_markup_in_a_sentence_is_text_and_nothing_is_asked_of_a_network(pages, made):
+    pages.open(made + "#sentence=3&model=all")
+    pages.hover(word(pages, 0, "target", 0))
+    assert pages.texts(".card:first-child .row.source .word bdi")[:-1] == NASTY.split()
+    assert pages.texts(".card h2")[1] == "latent <i>"
+    assert pages.script("return window.hit") is None and not pages.all("img, .words script")
+    pages.script("location.hash = '#sentence=1'")
+    pages.one("#next")
+    assert pages.texts(".reference bdi") == ["the <b>dog</b> is sleeping"]
+    assert pages.requests() == [made]
+    assert not pages.problems()
+
+
+def test_different_targets_empty_sides_and_missing_sentences(pages, made):
+    pages.open(made + "#sentence=1")
+    pages.hover(word(pages, 0, "target", 1))
+    assert pages.texts(".word.active bdi") == ["dog"]  # the other model's second word is of another target
+    assert "Here is another translation" in pages.texts(".readout")[1]
+    pages.hover(word(pages, 0, "source", 1))
+    assert pages.texts(".word.active bdi") == ["hund", "hund"]
+    pages.open(made + "#sentence=4")
+    assert pages.texts(".card:first-child .row.source .word bdi") == ["end"]
+    pages.open(made + "#sentence=5")
+    assert "not in the file of this model" in pages.texts(".card")[1]
+    assert pages.one(".row.source .words").get_attribute("dir") == "rtl"
+    pages.open(made + "#sentence=77&model=nobody")
+    assert pages.one("#message").text == "Sentence 77 is not on this page. There is no model nobody on this page."
+    assert pages.one("#position").text.startswith("Sentence 0")
+    assert not pages.problems()
+
+
+def test_keys_where_no_model_has_the_sentence(pages, made):
+    """What was active before the sentence without cards is not looked for in it."""
+    from selenium.webdriver.common.keys import Keys
+
+    pages.open(made + "#sentence=3&model=latent <i>")
+    word(pages, 0, "target", 1).click()
+    pages.script("location.hash = '#sentence=5'")
+    pages.wait("return document.querySelectorAll('.nothing').length === 1")
+    keys = ["x", Keys.ESCAPE, Keys.ARROW_RIGHT, "w", "p", "x", Keys.ESCAPE]
+    pages.press(*keys)
+    pages.script("document.querySelector('#list').scrollTop = 0; dispatchEvent(new Event('resize'))")
+    assert not pages.all(".word") and not pages.problems()
+    pages.press("k", Keys.ARROW_RIGHT, "x")
+    assert len(pages.all(".word.active")) == 1 and not pages.all(".pinned") and not pages.problems()
+    # the first of two cards is empty
+    pages.open(made + "#sentence=5&model=all")
+    pages.press("x", Keys.ESCAPE, Keys.ARROW_RIGHT)
+    assert len(pages.all(".word.active")) == 1 and not pages.problems()
+
+
+def test_nothing_that_matches_is_said(pages, made):
+    pages.open(made + "#sentence=1")
+    search = pages.one("#search")
+    search.send_keys("zzz")
+    assert pages.one("#board").text.split("\n") == ["No sentence matches the search.", "Show all sentences"]
+    assert pages.one("#count").text == "None of 6 sentences matches" and pages.one("#position").text == "No sentence"
+    pages.script("arguments[0].blur()", search)
+    pages.press("x", "m", "w", "j", "k", "p")
+    assert "No sentence matches" in pages.one("#board").text and not pages.all(".word")
+    pages.one("#open-filters").click()
+    pages.one("#least-words").send_keys("99")
+    assert "No sentence matches the search and the filter." in pages.one("#board").text
+    pages.one("#board button").click()
+    assert search.get_attribute("value") == "" and len(pages.all("#list li")) == 6 and len(pages.all(".card")) > 0
+    assert pages.one("#position").text.startswith("Sentence 1") and pages.all(".word.active")
+    # what is found again is shown again
+    search.send_keys("zzz")
+    search.send_keys("\b\b\b")
+    assert pages.all(".word.active") and not pages.problems()
+
+
+def test_what_is_pressed_is_what_is_held(pages, made):
+    pages.open(made + "#sentence=0&model=soft")
+    pages.hover(word(pages, 0, "target", 1))
+    assert not pages.all(".word[aria-pressed=true]") and len(pages.all(".word[aria-pressed=false]")) == 8
+    word(pages, 0, "target", 1).click()
+    pages.hover(word(pages, 0, "target", 0))
+    assert pages.texts(".word[aria-pressed=true] bdi") == ["small"]
+    word(pages, 0, "target", 1).click()
+    assert not pages.all(".word[aria-pressed=true]")
+
+
+def test_words_are_of_their_language(pages, made):
+    pages.open(made + "#sentence=1&model=latent <i>")
+    languages = "return [...document.querySelectorAll(arguments[0])].map((one) => one.closest('[lang]').lang)"
+    assert pages.script(languages, ".row.source .word bdi") == ["de", "de", "de", "en"]
+    assert pages.script(languages, "#list .words-of:not(:empty)")[0] == "de"
+    pages.hover(word(pages, 0, "target", 1))
+    assert pages.script(languages, ".readout bdi")[:2] == ["en", "de"]
+    assert pages.script(languages, ".reference bdi") == ["en"]
+    assert pages.script("return ['de_AT', 'zh-hans', '', 'not a language'].map(languageTag)") == [
+        "de-AT",
+        "zh-Hans",
+        None,
+        None,
+    ]
+    assert pages.script("return languageName('not a language')") == "not a language"
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory) -> str:
+    """The address of a page with models of different subwords, one of them with weights that sum to two."""
+    folder = tmp_path_factory.mktemp("mixed")
+    fine = record(0, *PAIRS[0], scores=[-0.5, float("-inf"), -0.25, -0.125])
+    whole = record(0, "ein kleines haus", "a small hou@@ se", 2 * diagonal(4, 3))
+    files = [
+        write_records(folder / "fine.jsonl", "fine", records=[fine, record(1, *PAIRS[1])]),
+        write_records(folder / "whole.jsonl", "whole", records=[whole, record(1, "der <unk> schläft", "a dog")]),
+    ]
+    explore([str(file) for file in files], folder / "page.html")
+    return (folder / "page.html").as_uri()
+
+
+def test_a_shade_says_the_same_in_all_models(pages, mixed):
+    pages.open(mixed + "#sentence=0")
+    pages.hover(word(pages, 0, "target", 1))
+    # the weights of "small" in both, in subwords; in words the pieces of "kleines" are added
+    fine, whole = diagonal(3, 4)[1], 2 * diagonal(4, 3)[1]
+    fine = [fine[0], fine[1] + fine[2], fine[3], fine[4]]
+    greatest = (2 * diagonal(4, 3)).max()
+    assert greatest > 1
+    for card, expected in enumerate([fine, whole]):
+        shaded = weights(pages, card, "source")
+        assert [one[0] for one in shaded] == pytest.approx(expected, abs=1e-3)
+        assert [one[1] for one in shaded] == pytest.approx([(w / greatest) ** 0.65 for w in expected], abs=2e-3)
+    assert pages.texts(".legend text") == ["0", f"{greatest:.2f}"] * 2
+    pages.all("input[name=rows]")[1].click()
+    assert "rows=one" in pages.script("return location.hash")
+    for card, expected in enumerate([fine, [weight / 2 for weight in whole]]):
+        shaded = weights(pages, card, "source")
+        assert [one[0] for one in shaded] == pytest.approx(expected, abs=1e-3)
+        assert [one[1] for one in shaded] == pytest.approx([w**0.65 for w in expected], abs=2e-3)
+    assert pages.texts(".legend text") == ["0", "1"] * 2
+    pages.script("document.activeElement.blur()")
+    pages.press("n")
+    assert "rows=" not in pages.script("return location.hash")
+    assert pages.texts(".legend text")[1] == f"{greatest:.2f}" and not pages.problems()
+
+
+def test_rows_that_sum_to_one_have_no_switch(pages, made):
+    pages.open(made + "#rows=one")
+    assert not pages.all("input[name=rows]")
+    pages.press("n", "j")
+    assert pages.script("return location.hash").startswith("#sentence=1&model=all")
+    assert "rows=" not in pages.script("return location.hash") and not pages.problems()
+
+
+def test_each_model_has_its_own_subwords(pages, mixed):
+    pages.open(mixed + "#sentence=0&show=subwords")
+    assert pages.texts(".row.source .word bdi") == [
+        "ein",
+        "klei@@",
+        "nes",
+        "haus",
+        "end",
+        "ein",
+        "kleines",
+        "haus",
+        "end",
+    ]
+    pages.hover(word(pages, 0, "source", 3))
+    assert pages.texts(".word.active bdi") == ["haus"]  # the fourth piece of the other model is its end
+    assert "split in another way" in pages.texts(".readout")[1]
+    pages.hover(word(pages, 1, "target", 2))
+    assert "split in another way" in pages.texts(".readout")[0]
+    pages.press("w")
+    pages.hover(word(pages, 0, "source", 2))
+    assert pages.texts(".word.active bdi") == ["haus", "haus"]
+    pages.hover(word(pages, 1, "target", 2))
+    assert pages.texts(".word.active bdi") == ["house", "house"]
+    pages.open(mixed + "#sentence=1")
+    pages.hover(word(pages, 1, "source", 1))
+    assert pages.texts(".word.active bdi") == ["hund", "<unk>"]
+    pages.hover(word(pages, 1, "target", 1))
+    assert "another translation" in pages.texts(".readout")[0]
+    assert "der hund schläft" in pages.texts("#list .words-of") and not pages.problems()
+
+
+def test_scores_that_are_not_known_are_dashes(pages, mixed):
+    pages.open(mixed + "#sentence=0&model=fine")
+    assert pages.texts(".card .score") == ["mean log p \u2013"]
+    pages.hover(word(pages, 0, "target", 1))
+    assert pages.texts(".readout")[0].startswith("small (probability \u2013) looked at")
+    pages.hover(word(pages, 0, "target", 2))
+    assert pages.texts(".readout")[0].startswith("house (probability 0.78) looked at")
+    assert pages.texts("#list .scores") == ["3 words  \u00b7  \u2013", "3 words  \u00b7  \u22120.51"]
+    pages.one("#sort [value=spread]").click()  # of sentence 0 one score is known only
+    assert [one.get_attribute("id") for one in pages.all("#list li")] == ["sentence-1", "sentence-0"]
+    pages.one("#sort [value=best]").click()
+    assert [one.get_attribute("id") for one in pages.all("#list li")] == ["sentence-1", "sentence-0"]
+    assert not pages.problems()
+
+
+def test_narrow_windows_scroll_in_one_direction_only(pages, made):
+    try:
+        for width in (390, 1280):
+            pages.resize(width, 800)
+            for number in range(6):
+                pages.open(made + f"#sentence={number}")
+                assert pages.script("return document.documentElement.scrollWidth") <= width, (width, number)
+        pages.resize(390, 800)
+        assert not pages.one("#list").is_displayed()
+        pages.one("#open-list").click()
+        pages.all("#list li")[2].click()
+        assert not pages.one("#list").is_displayed() and "sentence=2" in pages.script("return location.hash")
+    finally:
+        pages.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})

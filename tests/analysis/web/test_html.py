@@ -1,0 +1,85 @@
+"""The frame of all pages: nothing in a text ends an element or a script, and nothing comes from a network."""
+
+import json
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from fairseq_attn_plugin.analysis.pages.frame import embedded_json, escape, figure, page, table
+from fairseq_attn_plugin.errors import OptionError
+
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
+NASTY = ["</script><script>alert(1)</script>", "<!-- <script>", "a\u2028b\u2029c", "\"'&<>", "\ud800"]
+
+
+class Elements(HTMLParser):
+    """Start tags with their attributes, and all text, of a page."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.text = [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+@pytest.mark.parametrize("text", NASTY)
+def test_text_in_a_script_element_is_only_text(text):
+    written = embedded_json({"text": text})
+    assert not re.search("[<>&\u2028\u2029\ud800]", written)
+    assert json.loads(written) == {"text": text}
+    found = Elements(page("t", "<p></p>", script="let a = 1;", data=[text]))
+    assert [tag for tag, _ in found.tags].count("script") == 2
+    assert json.loads(found.text[found.text.index("let a = 1;") - 2]) == [text]
+
+
+def test_numbers_that_json_does_not_have_are_refused():
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        embedded_json([float("nan")])
+
+
+def test_page_escapes_its_title_and_runs_its_own_script_only():
+    text = page("a <b> & c", "<p>body</p>", style="p { color: red }", script="run()")
+    assert "<title>a &lt;b&gt; &amp; c</title>" in text and "p { color: red }" in text
+    policy = next(attributes["content"] for tag, attributes in Elements(text).tags if "http-equiv" in attributes)
+    assert "default-src 'none'" in policy and "connect-src 'none'" in policy
+    # the digest of "run()": printf 'run()' | openssl dgst -sha256 -binary | base64
+    assert "script-src 'sha256-AvyuiL0SD1mVY3NNxR+V2uo+lhk6RMFrytWmRt6CrJQ='" in policy
+    assert "connect-src 'self'" in page("t", "", connect=True) and "script-src 'none'" in page("t", "")
+
+
+def test_table_escapes_cells_and_puts_numbers_on_the_right():
+    text = table(["system", "BLEU <1>"], [["a & <b>", 38.564], ["c", None]], caption="x > y")
+    assert "<caption>x &gt; y</caption>" in text and "a &amp; &lt;b&gt;" in text
+    assert 'class="number">38.56<' in text and 'class="number">\u2013<' in text
+    assert 'class="number">BLEU &lt;1&gt;<' in text and "<td>c</td>" in text
+    assert 'class="number">c<' in table(["a"], [["c"]], align="r")
+    assert "<tbody>\n</tbody>" in table(["a", "b"], [])
+
+
+@pytest.mark.parametrize(("rows", "align"), [([["a"]], None), ([["a", "b"]], "l")])
+def test_table_of_another_width_is_refused(rows, align):
+    with pytest.raises(ValueError, match="columns"):
+        table(["x", "y"], rows, align=align)
+
+
+def test_figure_holds_the_picture_itself(tmp_path):
+    (tmp_path / "a.png").write_bytes(PNG)
+    assert 'src="data:image/png;base64,iVBORw0KGgo' in figure(tmp_path / "a.png", "one < two")
+    assert "<figcaption>one &lt; two</figcaption>" in figure(PNG, "one < two")
+    drawn = figure(b'<?xml version="1.0"?>\n<svg xmlns="http://www.w3.org/2000/svg"></svg>', alt='a "picture"')
+    assert 'src="data:image/svg+xml;base64,' in drawn and 'alt="a &quot;picture&quot;"' in drawn
+    with pytest.raises(ValueError, match="neither PNG nor SVG"):
+        figure(b"GIF89a")
+    with pytest.raises(OptionError, match=r"gone\.png: cannot be read: No such file"):
+        figure(tmp_path / "gone.png")
+
+
+def test_escape():
+    assert escape("<a href=\"x\" title='y'>&") == "&lt;a href=&quot;x&quot; title=&#x27;y&#x27;&gt;&amp;"
+    assert escape("a\udce4") == "a?"

@@ -1,0 +1,361 @@
+"""attn-analysis serve: a sentence goes in, translations and attention come out; nobody from elsewhere is answered."""
+
+import contextlib
+import json
+import re
+import signal
+import threading
+
+import browser
+import numpy as np
+import pytest
+
+from fairseq_attn_plugin.analysis.cli import main
+from fairseq_attn_plugin.analysis.inference.translator import Translator
+from fairseq_attn_plugin.analysis.web.server import bind, is_local
+from fairseq_attn_plugin.errors import OptionError
+
+from cli import TINY, USER_DIR, run_cli, start_cli
+
+testclient = pytest.importorskip("fastapi.testclient", reason="NO TEST OF THE SERVER: fastapi or httpx is missing")
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tiny_data, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("checkpoint")
+    run_cli(
+        ["fairseq-train", tiny_data, "--user-dir", USER_DIR, *TINY["lstm_soft"], "--save-dir", folder, "--cpu"]
+        + "--optimizer adam --lr 0.005 --max-tokens 400 --max-epoch 8 --no-epoch-checkpoints --seed 1".split()
+        + ["--max-source-positions", "12"]
+    )
+    return folder / "checkpoint_best.pt"
+
+
+@pytest.fixture(scope="module")
+def translator(tiny_data, checkpoint):
+    return Translator(str(tiny_data), str(checkpoint), beam=3, cpu=True)
+
+
+@pytest.fixture
+def client(translator):
+    from fairseq_attn_plugin.analysis.web.application import application
+
+    app = application(translator, nbest=2, notes=["a <note>"])
+    return testclient.TestClient(app, base_url="http://127.0.0.1:8000")
+
+
+def test_translations_are_those_of_fairseq_interactive(tiny_data, checkpoint, translator):
+    text = "ama bel zzz cor"
+    done = run_cli(
+        ["fairseq-interactive", tiny_data, "--user-dir", USER_DIR, "--path", checkpoint, "--cpu"]
+        + ["--beam", "3", "--nbest", "2"],
+        stdin=text + "\n",
+    )
+    # scores are of base 2 there
+    hypotheses = re.findall(r"^H-0\t(\S+)\t(.*)$", done.stdout, re.M)
+    positional = re.findall(r"^P-0\t(.*)$", done.stdout, re.M)
+    found = translator(text, nbest=2)
+    assert [one.text for one in found] == [words for _, words in hypotheses]
+    assert [one.score for one in found] == pytest.approx(
+        [float(score) * np.log(2) for score, _ in hypotheses], abs=1e-4
+    )
+    for one, scores in zip(found, positional):
+        assert one.record.scores == pytest.approx([float(score) * np.log(2) for score in scores.split()], abs=1e-3)
+        assert one.record.attention.shape == (len(one.record.target) + 1, 5)
+        np.testing.assert_allclose(one.record.attention.sum(1), 1, atol=1e-5)
+    assert found[0].record.source == ["ama", "bel", "zzz", "cor"] and found[0].unknown == [2]
+
+
+def test_attention_is_that_of_the_hypothesis(translator):
+    """Forcing the hypothesis gives the weights that the beam search returned with it."""
+    import torch
+
+    one = translator("ama bel cor dun")[0]
+    task, model = translator.task, translator.models[0]
+    source = torch.tensor([translator.encode("ama bel cor dun")[1].tolist()])
+    target = [task.target_dictionary.index(token) for token in one.record.target]
+    previous = torch.tensor([[task.target_dictionary.eos(), *target]])
+    with torch.no_grad():
+        _, extra = model(source, torch.tensor([5]), previous)
+    np.testing.assert_allclose(one.record.attention, extra["attn"][0][0].numpy(), atol=1e-5)
+
+
+def test_text_is_made_into_words(translator):
+    # the dictionary has no capital letter; line ends and characters of control are blanks
+    tokens, ids = translator.encode(" AMA\n bel\x00\u2028cor ")
+    assert tokens == ["ama", "bel", "cor"] and len(ids) == 4
+    for text in ("", "  \n ", "\x00"):
+        with pytest.raises(OptionError, match="there is no word"):
+            translator(text)
+    with pytest.raises(OptionError, match="too long: 12 subwords, the model takes at most 11"):
+        translator("ama " * 12)
+    assert translator("ama " * 11)[0].record.attention.shape[1] == 12
+    for number in (0, 4):
+        with pytest.raises(OptionError, match=f"--nbest {number}: must be from 1 to 3"):
+            translator("ama", nbest=number)
+
+
+def test_subwords_and_tokenizer(tiny_data, checkpoint, tmp_path):
+    """Words are split by the codes, into no pieces but those of the dictionary."""
+    codes = tmp_path / "codes"
+    codes.write_text("#version: 0.2\na m\nam a</w>\n")
+    made = Translator(str(tiny_data), str(checkpoint), bpe_codes=str(codes), tokenizer="moses", case="keep", cpu=True)
+    assert made.encode("ama, ama")[0] == ["ama", ",", "ama"]
+    assert made.encode("AMA")[0][-1] == "A" and not made.lowercase
+    assert made("ama.")[0].record.source == ["ama", "."] and made("ama.")[0].unknown == [1]
+
+
+def test_words_are_shown_as_they_were_typed(tiny_data, checkpoint, monkeypatch):
+    """Moses writes &lt; for what was typed as <: the model reads that, the reader does not."""
+    from fairseq_attn_plugin.analysis.web.application import as_json
+
+    made = Translator(str(tiny_data), str(checkpoint), tokenizer="moses", beam=1, cpu=True)
+    one = made("a<b [\"&'|")[0]
+    assert one.record.source == ["a", "&lt;", "b", "&#91;", "&quot;", "&amp;", "&apos;", "&#124;"]
+    assert one.source_words == ["a", "<", "b", "[", '"', "&", "'", "|"]
+    answer = as_json(one)
+    assert answer["source"]["tokens"] == one.record.source and answer["source"]["pieces"] == [1] * 8
+    assert answer["source"]["words"] == answer["words"]["source"] == one.source_words
+    # of what the model writes the same holds
+    monkeypatch.setattr(made.task.target_dictionary, "symbols", ["&lt;"] * len(made.task.target_dictionary))
+    one = made("ama")[0]
+    assert set(one.record.target) == {"&lt;"} and set(one.target_words) == {"<"} and set(one.text) <= set("< ")
+    # without the tokeniser, or its escapes, what is there is what was typed
+    for options in ({}, {"tokenizer": "moses", "moses_options": {"no_escape": True}}):
+        made = Translator(str(tiny_data), str(checkpoint), beam=1, cpu=True, **options)
+        one = made("a < &lt")[0]
+        assert one.source_words == one.record.source and "<" in one.source_words
+
+
+def test_one_sentence_at_a_time(translator):
+    """Threads that ask together get what they get one after the other."""
+    texts = ["ama bel", "cor dun esk fim", "gol", "hus ilo jat"] * 2
+    alone = [translator(text)[0].text for text in texts]
+    together = [""] * len(texts)
+
+    def ask(number):
+        together[number] = translator(texts[number])[0].text
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(len(texts))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert together == alone
+
+
+def test_answers_in_json(client, translator):
+    answer = client.post("/translate", json={"text": "ama bel zzz"})
+    assert answer.status_code == 200
+    first, second = answer.json()["translations"]
+    expected = translator("ama bel zzz", nbest=2)
+    assert [first["text"], second["text"]] == [one.text for one in expected]
+    assert first["source"] == {"tokens": ["ama", "bel", "zzz"], "unknown": [2]}
+    np.testing.assert_allclose(first["attention"], expected[0].record.attention, atol=1e-5)
+    np.testing.assert_allclose(first["words"]["attention"], expected[0].record.word_attention(), atol=1e-5)
+    assert len(client.post("/translate", json={"text": "ama", "nbest": 3}).json()["translations"]) == 3
+
+
+def test_numbers_that_are_not_finite_are_null(translator, monkeypatch):
+    from fairseq_attn_plugin.analysis.web.application import application
+
+    found = translator("ama bel")[0]
+    found.record.attention[0, 0] = np.nan
+    found.record.scores[0] = float("-inf")
+    monkeypatch.setattr(type(translator), "translate", lambda *_: [found._replace(score=float("nan"))])
+    client = testclient.TestClient(application(translator), base_url="http://localhost:8000")
+    answer = client.post("/translate", json={"text": "ama bel"})
+    assert answer.status_code == 200
+    one = answer.json()["translations"][0]
+    assert one["score"] is None and one["scores"][0] is None and one["scores"][1] < 0
+    assert one["attention"][0][0] is None and one["words"]["attention"][0][0] is None and one["attention"][0][1] >= 0
+
+
+@pytest.mark.parametrize(
+    ("question", "status", "message"),
+    [
+        ({"text": " "}, 400, "there is no word to translate"),
+        ({"text": "ama " * 999}, 400, "the sentence is too long: 999 subwords"),
+        ({"text": "ama", "nbest": 9}, 400, "--nbest 9: must be from 1 to 3"),
+        ({"text": "x" * 5001}, 400, "the sentence is too long: 5001 characters, at most 5000"),
+        ({"words": "ama"}, 422, 'send {"text": "a sentence"}, and "nbest" if it is to be another number: text: '),
+        ({"text": 5, "\ud800": 1}, 422, "text: "),
+        ({"text": "ama", "nbest": "many"}, 422, "nbest: "),
+        ([], 422, "send {"),
+        ("ama", 422, "send {"),
+        (None, 422, "send {"),
+        ({"text": "\ud800"}, 400, "there is no word to translate"),
+    ],
+)
+def test_mistakes_are_answered(client, question, status, message):
+    headers = {"content-type": "application/json"}
+    answer = client.post("/translate", content=json.dumps(question), headers=headers)
+    assert answer.status_code == status and message in answer.json()["error"] and list(answer.json()) == ["error"]
+
+
+def test_all_errors_have_one_form(client, translator, monkeypatch):
+    broken = client.post("/translate", content=b"{", headers={"content-type": "application/json"})
+    assert broken.status_code == 422 and broken.json()["error"].endswith("another number: JSON decode error")
+    assert client.get("/gone").json() == {"error": "GET /gone: Not Found"}
+    wrong = client.get("/translate")
+    assert wrong.status_code == 405 and wrong.json() == {"error": "GET /translate: Method Not Allowed"}
+    assert wrong.headers["allow"] == "POST"
+
+    def fail(*_):
+        raise RuntimeError("out of something")
+
+    monkeypatch.setattr(type(translator), "translate", fail)
+    calm = testclient.TestClient(client.app, base_url="http://127.0.0.1:8000", raise_server_exceptions=False)
+    failed = calm.post("/translate", json={"text": "ama"})
+    assert failed.status_code == 500
+    assert failed.json() == {"error": "the server has failed (RuntimeError); more is in its terminal"}
+
+
+def test_a_long_text_is_not_tokenised(translator, monkeypatch):
+    monkeypatch.setattr(type(translator), "encode", lambda *_: pytest.fail("was tokenised"))
+    with pytest.raises(OptionError, match="too long: 1000000 characters, at most 5000 are read"):
+        translator("x" * 10**6)
+
+
+def test_markup_is_answered_as_it_is(client):
+    nasty = "<script>alert(1)</script> </script> &amp;"
+    answer = client.post("/translate", json={"text": nasty})
+    assert answer.json()["translations"][0]["source"]["tokens"] == nasty.split()
+    assert answer.headers["content-type"] == "application/json"
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({"host": "localhost:8000"}, 200),
+        ({"host": "localhost.:8000"}, 200),
+        ({"host": "LocalHost."}, 200),
+        ({"host": "127.0.0.1."}, 200),
+        ({"host": "[::1]:8000"}, 200),
+        ({"host": "10.0.0.3"}, 200),
+        ({"host": "127.0.0.1:8000", "origin": "http://127.0.0.1:8000"}, 200),
+        ({"host": "evil.example:8000"}, 403),
+        ({"host": "127.0.0.1.evil.example"}, 403),
+        ({"host": "[::1"}, 403),
+        ({"host": ""}, 403),
+        ({"host": "."}, 403),
+        ({"host": "localhost.."}, 403),
+        ({"origin": "http://["}, 403),
+        ({"origin": "http://evil.example"}, 403),
+        ({"origin": "null"}, 403),
+    ],
+)
+def test_only_this_machine_is_answered(client, headers, status):
+    """A page of somewhere else, whose name was made to point here, sends its own name as host or origin."""
+    answers = [client.get("/", headers=headers), client.post("/translate", json={"text": "ama"}, headers=headers)]
+    assert [answer.status_code for answer in answers] == [status, status]
+    if status == 403:
+        assert all(list(answer.json()) == ["error"] for answer in answers)
+
+
+def test_names_that_are_answered(translator, monkeypatch):
+    from fairseq_attn_plugin.analysis.web import application as _server
+
+    monkeypatch.setattr(_server.socket, "gethostname", lambda: "Desk")
+    monkeypatch.setattr(_server.socket, "getfqdn", lambda: "desk.example.org.")
+
+    def answers(host, names):
+        client = testclient.TestClient(_server.application(translator, host), base_url="http://localhost:8000")
+        return [client.get("/", headers={"host": name}).status_code for name in names]
+
+    names = ["desk:8000", "desk.example.org", "DESK.example.org.:8000", "alias", "other.example.org"]
+    assert answers("0.0.0.0", names) == [200, 200, 200, 403, 403]
+    assert answers("Alias.", names) == [200, 200, 200, 200, 403]
+    # nobody can reach 127.0.0.1 by a name of the network
+    assert answers("127.0.0.1", names) == [200, 403, 403, 403, 403]
+    client = testclient.TestClient(_server.application(translator), base_url="http://desk.lan:8000")
+    assert re.search(r"not served here: ask for localhost, .* 127\.0\.0\.1 .* --host", client.get("/").json()["error"])
+
+
+def test_the_page_loads_nothing_from_elsewhere(client):
+    text = client.get("/").text
+    assert "default-src 'none'" in text and "connect-src 'self'" in text and "a \\u003cnote\\u003e" in text
+    assert not re.search(r"(src|href)=\"(?!data:)", text)
+    assert client.get("/docs").status_code == 404
+
+
+def test_addresses():
+    assert [is_local(host) for host in ("127.0.0.1", "::1", "localhost", "127.8.8.8")] == [True] * 4
+    assert [is_local(host) for host in ("0.0.0.0", "::", "10.0.0.1", "example.org")] == [False] * 4
+    with bind("127.0.0.1", 0) as listener:
+        port = listener.getsockname()[1]
+        with pytest.raises(OptionError, match=f"--port {port}: is taken by another program"):
+            bind("127.0.0.1", port)
+    for host, port, message in [
+        ("127.0.0.1", 70000, "--port 70000: must be from 0"),
+        ("no such host", 0, "--host no such host: is no address"),
+        ("192.0.2.1", 0, "--host 192.0.2.1: cannot be used"),
+    ]:
+        with pytest.raises(OptionError, match=message):
+            bind(host, port)
+
+
+def test_mistakes_are_named(tiny_data, checkpoint, tmp_path, monkeypatch):
+    given = ["serve", str(tiny_data), "--path", str(checkpoint), "--port", "0", "--cpu"]
+    (tmp_path / "codes").write_text("#version: 0.2\na b c d\n")
+    for options, message in [
+        (["--beam", "0"], "--beam 0: must be at least 1"),
+        (["--nbest", "6"], "--nbest 6: must be from 1 to 5"),
+        (["--bpe", "subword_nmt"], "--bpe subword_nmt: needs --bpe-codes FILE"),
+        (["--bpe-codes", "gone"], "--bpe-codes gone: there is no such file"),
+        (["--bpe-codes", str(tmp_path / "codes")], "codes: is no file of subword-nmt"),
+        (["--sentencepiece-model", str(tmp_path / "codes")], "codes: is no file of SentencePiece"),
+        (["--model-overrides", "x"], "--model-overrides x: must be a dictionary"),
+    ]:
+        with pytest.raises(OptionError, match=message):
+            main([*given, *options])
+    monkeypatch.setitem(__import__("sys").modules, "fastapi", None)
+    with pytest.raises(OptionError, match=r"pip install 'fairseq_attn_plugin\[serve\]'"):
+        main(given)
+
+
+def test_the_command_in_a_browser(tiny_data, checkpoint, tmp_path_factory):
+    server = start_cli("attn-analysis", "serve", tiny_data, "--path", checkpoint, "--port", "0", "--cpu")
+    try:
+        address = server.stdout.readline().split()[0]
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+", address)
+        with contextlib.closing(browser.pages(tmp_path_factory)) as opened:
+            page = next(opened)
+            page.open(address)
+            page.one("#text").send_keys("ama <b>bel</b>\n")
+            page.wait("return document.querySelectorAll('.word').length > 0")
+            assert page.texts(".row.source .word bdi") == ["ama", "<b>bel</b>", "end"]
+            assert page.texts(".word.unknown bdi") == ["<b>bel</b>"]
+            assert len(page.all("#hypotheses label")) == 3
+            page.hover(page.one(".row.target .word"))
+            shown = page.script(
+                "return [...document.querySelectorAll('.row.source .word')].map((one) => +one.dataset.weight)"
+            )
+            assert sum(shown) == pytest.approx(1, abs=1e-3)
+            page.all("#hypotheses input")[1].click()
+            words = page.texts(".row.target .word bdi")[:-1]
+            assert words == page.texts("#hypotheses label:nth-child(2) > span:first-child")[0].split()
+            assert page.script("return document.querySelectorAll('b.injected, .words b').length") == 0
+            assert not page.problems()
+            assert set(page.requests()) == {address + "/", address + "/translate"}
+            page.script("document.querySelector('#text').value = '  '")
+            page.one("#send").click()
+            page.wait("return !document.querySelector('#message').hidden")
+            assert page.one("#message").text == "There is no word to translate"
+            assert not page.one("#results").is_displayed()
+        server.send_signal(signal.SIGINT)
+        rest, _ = server.communicate(timeout=60)
+        assert server.returncode == 0 and "Traceback" not in rest
+    finally:
+        server.kill()
+        server.wait()
+
+
+def test_a_port_that_is_taken_is_known_before_anything_is_loaded(tiny_data):
+    with bind("127.0.0.1", 0) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(
+            OptionError, match=f"^--port {port}: is taken by another program; choose another, or 0 for any"
+        ):
+            main(["serve", str(tiny_data), "--path", "gone.pt", "--port", str(port)])

@@ -1,0 +1,207 @@
+"""Documents: files, sentences, lines for fairseq-preprocess, splits; and mistakes in them, each one line."""
+
+import gzip
+import json
+
+import pytest
+from fairseq.data import Dictionary
+
+from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.text.documents import (
+    Document,
+    Reading,
+    class_names,
+    documents_of,
+    split_documents,
+    split_sentences,
+    to_line,
+    write_documents,
+)
+
+from cli import REPO, run_cli
+
+
+def written(tmp_path, name, text):
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("One. Two! Three?", ["One.", "Two!", "Three?"]),
+        (
+            "it cost 3.5 million , see www.x.org for more . yes",
+            ["it cost 3.5 million , see www.x.org for more .", "yes"],
+        ),
+        ('he said " stop ! " and left .', ['he said " stop ! "', "and left ."]),
+        ("well . . . no .", ["well . . .", "no ."]),
+        ("(Good.) Bad", ["(Good.)", "Bad"]),
+        ("a line\nanother  line", ["a line", "another line"]),
+        ("没有。是的！", ["没有。", "是的！"]),
+        ("no end", ["no end"]),
+        ("", []),
+        (" \n . ", ["."]),
+    ],
+)
+def test_sentences_end_at_punctuation_and_lines(text, sentences):
+    assert split_sentences(text) == sentences
+
+
+def test_sentences_end_at_the_separator_alone():
+    assert split_sentences("a. b <sssss> c <sssss>  <sssss>", "<sssss>") == ["a. b", "c"]
+
+
+def test_jsonl_has_sentences_as_text_or_words_or_one_text(tmp_path):
+    lines = [
+        {"label": "pos", "sentences": ["The film .", ["I", "liked", "it"]], "name": "cv1"},
+        {"label": 3, "text": "Good . Bad !", "id": 7},
+        {"label": "neg", "sentences": ["", [], "  "]},
+    ]
+    path = written(tmp_path, "a.jsonl", "\n".join(map(json.dumps, lines)) + "\n\n")
+    expected = [
+        Document([["The", "film", "."], ["I", "liked", "it"]], "pos", "cv1"),
+        Document([["Good", "."], ["Bad", "!"]], "3", "7"),
+        Document([], "neg", None),
+    ]
+    assert list(documents_of(path)) == expected
+    zipped = tmp_path / "a.jsonl.gz"
+    zipped.write_bytes(gzip.compress(path.read_bytes()))
+    assert list(documents_of(zipped)) == expected
+    assert next(iter(documents_of(path, Reading(lowercase=True)))).sentences[1] == ["i", "liked", "it"]
+
+
+def test_text_has_a_label_before_a_tab_or_none(tmp_path):
+    path = written(tmp_path, "a.txt", "pos\tGood film. Yes.\r\nneg\tBad\n")
+    assert [d.label for d in documents_of(path)] == ["pos", "neg"]
+    words = [d.sentences for d in documents_of(path, Reading(tokenize=True, lowercase=True))]
+    assert words[0] == [["good", "film", "."], ["yes", "."]]
+    path = written(tmp_path, "b.txt", "no label here\n")
+    assert list(documents_of(path, labels=False)) == [Document([["no", "label", "here"]])]
+
+
+def test_fairseqs_own_symbols_in_a_text_stay_words(tmp_path):
+    path = written(tmp_path, "a.txt", "x\ta </s> b <pad> <b> <unk>\n")
+    (document,) = documents_of(path)
+    assert to_line(document.sentences) == "a &lt;/s&gt; b &lt;pad&gt; <b> &lt;unk&gt;"
+
+
+def test_line_of_a_document_ends_every_sentence_but_the_last():
+    assert to_line([["a", "b"], ["c"]]) == "a b </s> c"
+    assert to_line([]) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "parts"),
+    [
+        ("a.jsonl", '{"label": "x", "sentences": []}\n{"label": \n', ["a.jsonl, line 2", "is no JSON"]),
+        ("a.jsonl", '["x"]\n', ["line 1", "must be an object"]),
+        ("a.jsonl", '{"label": "x"}\n', ["line 1", '"sentences" or "text"']),
+        ("a.jsonl", '{"label": "x", "text": "a", "sentences": []}\n', ['either "sentences" or "text"']),
+        ("a.jsonl", '{"label": "x", "sentences": "a b"}\n', ["line 1", "must be a list"]),
+        ("a.jsonl", '{"label": "x", "sentences": [3]}\n', ["line 1", "not 3"]),
+        ("a.jsonl", '{"label": "x", "text": 3}\n', ['"text" must be a string']),
+        ("a.jsonl", '{"label": 0.5, "text": "a"}\n', ["the label 0.5"]),
+        ("a.jsonl", '{"label": "so so", "text": "a"}\n', ["'so so'", "without spaces"]),
+        ("a.jsonl", '{"text": "a"}\n', ["line 1", "has no label"]),
+        ("a.txt", "pos\ta\nno label\n", ["line 2", "has no label", "LABEL<TAB>text"]),
+        ("a.txt", "pos\ta\tb\n", ["line 1", "2 tabs"]),
+        ("a.txt", "", ["a.txt: is empty"]),
+        ("a.jsonl", "\n\n", ["is empty"]),
+    ],
+)
+def test_mistakes_name_the_line(tmp_path, name, text, parts):
+    path = written(tmp_path, name, text)
+    with pytest.raises(OptionError) as error:
+        list(documents_of(path))
+    assert all(part in str(error.value) for part in parts), error.value
+    assert "\n" not in str(error.value)
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    with pytest.raises(OptionError, match="cannot be read: No such file"):
+        list(documents_of(tmp_path / "none.jsonl"))
+    path = tmp_path / "latin.txt"
+    path.write_bytes(b"pos\tcaf\xe9\n")
+    with pytest.raises(OptionError, match="is not UTF-8"):
+        list(documents_of(path))
+    path = tmp_path / "cut.txt.gz"
+    path.write_bytes(gzip.compress(b"pos\ta\n" * 1000)[:-20])
+    with pytest.raises(OptionError, match="damaged or no gzip"):
+        list(documents_of(path))
+
+
+def test_splits_have_a_share_of_every_label_and_lose_nothing():
+    documents = [Document([[str(n)]], "ab"[n % 4 == 0]) for n in range(100)]
+    splits = split_documents(documents, {"valid": 0.1, "test": 0.2}, seed=3)
+    assert {name: len(part) for name, part in splits.items()} == {"train": 71, "valid": 9, "test": 20}
+    # 75 a and 25 b: 7 + 2 and 15 + 5
+    assert sum(d.label == "b" for d in splits["valid"]) == 2 and sum(d.label == "b" for d in splits["test"]) == 5
+    numbers = [[int(d.sentences[0][0]) for d in part] for part in splits.values()]
+    assert sorted(sum(numbers, [])) == list(range(100))
+    assert all(part == sorted(part) for part in numbers)
+    assert split_documents(documents, {"valid": 0.1, "test": 0.2}, seed=3) == splits
+    assert split_documents(documents, {"valid": 0.1, "test": 0.2}, seed=4) != splits
+    with pytest.raises(OptionError, match="the split valid is empty"):
+        split_documents(documents[:3], {"valid": 0.1})
+    with pytest.raises(OptionError, match="leave something for train"):
+        split_documents(documents, {"valid": 0.5, "test": 0.5})
+
+
+def test_files_appear_whole_or_not_at_all(tmp_path):
+    documents = [Document([["a"], ["b", "c"]], "x"), Document([], "y")]
+    assert write_documents(documents, tmp_path / "new" / "train") == (2, 2, 3)
+    assert (tmp_path / "new" / "train.input0").read_text() == "a </s> b c\n\n"
+    assert (tmp_path / "new" / "train.label").read_text() == "x\ny\n"
+    bad = written(tmp_path, "bad.txt", "x\ta\nno label\n")
+    with pytest.raises(OptionError):
+        write_documents(documents_of(bad), tmp_path / "bad" / "train")
+    assert not list((tmp_path / "bad").iterdir())
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OptionError, match="cannot be written|cannot be made"):
+        write_documents(documents, tmp_path / "file" / "train")
+
+
+def test_classes_are_the_labels_without_what_fairseq_adds():
+    dictionary = Dictionary()
+    for label, count in (("pos", 3), ("neg", 5)):
+        dictionary.add_symbol(label, count)
+    dictionary.finalize()
+    dictionary.add_symbol("<mask>")
+    assert len(dictionary) > 7 and class_names(dictionary) == ["neg", "pos"]
+
+
+def test_script_writes_splits(tmp_path):
+    lines = [json.dumps({"label": "ab"[n % 2], "sentences": ["s %d ." % n]}) for n in range(20)]
+    path = written(tmp_path, "all.jsonl", "\n".join(lines) + "\n")
+    script = REPO / "scripts" / "documents.py"
+    done = run_cli(script, path, "--to", tmp_path / "text", "--split", "valid=0.2", "test=0.2")
+    assert "12 documents" in done.stdout and done.stdout.count("4 documents") == 2
+    assert sorted(p.name for p in (tmp_path / "text").iterdir()) == [
+        f"{split}.{side}" for split in ("test", "train", "valid") for side in ("input0", "label")
+    ]
+    wrong = run_cli(script, path, "--to", tmp_path, "--split", "valid", check=False)
+    assert wrong.returncode == 1 and wrong.stderr.strip().endswith("as in valid=0.1") and "Trace" not in wrong.stderr
+
+
+def test_equal_documents_are_in_one_split():
+    texts = [[["same"]]] * 6 + [[[f"w{number}"]] for number in range(30)]
+    splits = split_documents([Document(text, "a") for text in texts], {"valid": 0.3, "test": 0.3}, seed=3)
+    holding = [split for split, part in splits.items() if any(one.sentences == [["same"]] for one in part)]
+    assert len(holding) == 1 and sum(map(len, splits.values())) == 36
+
+
+@pytest.mark.parametrize("split", ["train=0.1", "a/b=0.3"])
+def test_split_names_that_are_none(tmp_path, split):
+    (tmp_path / "x.txt").write_text("a\tb\n" * 20)
+    done = run_cli(
+        REPO / "scripts" / "documents.py", tmp_path / "x.txt", "--to", tmp_path / "out", "--split", split, check=False
+    )
+    assert done.returncode == 1 and f"--split {split}: must be the name of another split" in done.stderr
+
+
+def test_half_a_surrogate_pair_is_named(tmp_path):
+    (tmp_path / "x.jsonl").write_text('{"label": "a", "text": "b"}\n{"label": "a", "text": "x \\ud800"}\n')
+    with pytest.raises(OptionError, match="x.jsonl, line 2: has half of a surrogate pair"):
+        list(documents_of(tmp_path / "x.jsonl"))
