@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import pkgutil
 from typing import Any, Dict, List
 
 from docutils import nodes
@@ -10,41 +11,30 @@ from docutils.statemachine import StringList
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-__all__ = ["GROUPS", "setup"]
+__all__ = ["GROUPS", "modules_of", "setup"]
 
 PACKAGE = "fairseq_attn_plugin"
+# a package stands for itself and its public modules
 GROUPS: Dict[str, List[str]] = {
-    "attention": [
-        "attention",
-        "attention.base",
-        "attention.scored",
-        "attention.scores",
-        "attention.normalizers",
-        "attention.biases",
-        "attention.soft",
-        "attention.density_matrix",
-        "attention.structured",
-        "attention.local",
-        "attention.gaussian",
-        "attention.election",
-    ],
-    "ops": ["ops.pair_pooling", "ops.chain_crf", "ops.mixture_nll", "ops.deferred", "ops.lstm_cell", "ops.tanh"],
-    "models": [
-        "models.attn_lstm",
-        "models.latent_lstm",
-        "models.agreement_lstm",
-        "models.han",
-        "tasks.document_classification",
-    ],
-    "criterions": [
-        "criterions.latent_alignment",
-        "criterions.guided_alignment",
-        "criterions.agreement",
-        "criterions.document_classification",
-    ],
+    "attention": ["attention"],
+    "ops": ["ops"],
+    "models": ["models", "modules", "tasks"],
+    "criterions": ["criterions"],
     "analysis": ["analysis.records", "analysis.translator"],
-    "other": ["errors", "export"],
+    "other": ["errors", "options", "export", "testing", "toy_corpus", "text"],
 }
+
+
+def modules_of(group: str) -> List[str]:
+    """The full names of the modules of a group, in alphabetical order below each package."""
+    result: List[str] = []
+    for name in (f"{PACKAGE}.{item}" for item in GROUPS[group]):
+        module = importlib.import_module(name)
+        result.append(name)
+        for below in pkgutil.iter_modules(getattr(module, "__path__", [])):
+            if not below.name.startswith("_"):
+                result.append(f"{name}.{below.name}")
+    return result
 
 
 class ApiDirective(SphinxDirective):
@@ -54,7 +44,7 @@ class ApiDirective(SphinxDirective):
         group = self.arguments[0]
         if group not in GROUPS:
             raise self.error(f"unknown group {group}; choose from {', '.join(GROUPS)}")
-        return [self.module(f"{PACKAGE}.{name}") for name in GROUPS[group]]
+        return [self.module(name) for name in modules_of(group)]
 
     def module(self, name: str) -> nodes.section:
         section = nodes.section(ids=[nodes.make_id(name)], names=[name])
