@@ -45,7 +45,7 @@ class LinkFilesOutside(SphinxTransform):
         return None
 
     @staticmethod
-    def content(link: addnodes.pending_xref) -> "list[nodes.Node]":
+    def content(link: addnodes.pending_xref) -> list[nodes.Node]:
         return [child.deepcopy() for child in link.children]
 
 

@@ -34,7 +34,7 @@ def flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def default_of(item: "Field[Any]") -> Any:
+def default_of(item: Field[Any]) -> Any:
     return item.default_factory() if item.default_factory is not MISSING else item.default
 
 
@@ -45,14 +45,14 @@ def shown(value: Any) -> str:
     return "that of " + flag(interpolated.group(1).split(".")[-1]) if interpolated else str(value)
 
 
-def row(name: str, item: "Field[Any]") -> Row:
+def row(name: str, item: Field[Any]) -> Row:
     text = str(item.metadata.get("help") or "")
     # the default has a column of its own
     text = re.sub(r"\s*\(default: ([^()]*)\)$", lambda found: _without_default(found, default_of(item)), text)
     return flag(name), shown(default_of(item)), text
 
 
-def _without_default(found: "re.Match[str]", default: Any) -> str:
+def _without_default(found: re.Match[str], default: Any) -> str:
     """Nothing where the help repeats the default only, else the help's own words."""
     return "" if found.group(1) == str(default) else found.group(0)
 
