@@ -21,9 +21,9 @@ def help_of(command: str) -> str:
     """What ``attn-analysis COMMAND --help`` prints in a terminal of 100 columns."""
     text = io.StringIO()
     # argparse colours its output in a terminal, and takes the width from COLUMNS
-    with mock.patch.dict(os.environ, {"COLUMNS": "100", "NO_COLOR": "1"}), contextlib.redirect_stdout(text):
-        with contextlib.suppress(SystemExit):
-            cli.main([command, "--help"])
+    terminal = mock.patch.dict(os.environ, {"COLUMNS": "100", "NO_COLOR": "1"})
+    with terminal, contextlib.redirect_stdout(text), contextlib.suppress(SystemExit):
+        cli.main([command, "--help"])
     return text.getvalue()
 
 

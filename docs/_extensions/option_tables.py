@@ -133,7 +133,7 @@ class OptionTablesDirective(SphinxDirective):
     def models(self) -> List[nodes.Node]:
         """The models that are not another one under a further name."""
         result: List[nodes.Node] = []
-        for name, cls in own(MODEL_REGISTRY).items():
+        for name in own(MODEL_REGISTRY):
             if base_name(name) != name:
                 continue
             made = section(name, "model")
