@@ -19,9 +19,13 @@ def mathml(latex: str, display: str) -> str:
         SphinxError: the formula is not valid LaTeX
     """
     try:
-        return convert(latex.strip(), display=display)
+        made = convert(latex.strip(), display=display)
     except Exception as error:  # latex2mathml raises a different exception for each kind of mistake
         raise SphinxError(f"the formula {latex.strip()!r} cannot be converted: {error!r}") from error
+    # what it does not know it copies
+    if "\\" in made or "<mi>&</mi>" in made:
+        raise SphinxError(f"the formula {latex.strip()!r} has a command that latex2mathml does not know")
+    return made
 
 
 def visit_inline(self: Any, node: nodes.math) -> None:
