@@ -1,4 +1,8 @@
-"""Runs fairseq's console scripts the way a user does, from the environment that runs the tests."""
+"""Runs fairseq's console scripts the way a user does, from the environment that runs the tests.
+
+Commands start from a process that has imported torch and fairseq (:mod:`warm`); FAIRSEQ_ATTN_COLD=1 starts ordinary
+processes instead.
+"""
 
 import os
 import subprocess
@@ -6,6 +10,8 @@ import sys
 import sysconfig
 from pathlib import Path
 from typing import Mapping, Optional
+
+import warm
 
 REPO = Path(__file__).resolve().parent.parent
 USER_DIR = str(REPO / "fairseq_attn_plugin")
@@ -42,7 +48,7 @@ def run_cli(
     if check and done.returncode != 0:
         raise CliError(
             "%s\nended with status %d\n--- stdout\n%s\n--- stderr\n%s"
-            % (" ".join(command), done.returncode, done.stdout[-3000:], done.stderr[-6000:])
+            % (" ".join(words_of(args)), done.returncode, done.stdout[-3000:], done.stderr[-6000:])
         )
     return done
 
@@ -61,19 +67,32 @@ def start_cli(*args: object, env: Optional[Mapping[str, str]] = None) -> "subpro
 
 
 def prepare(*args: object, env: Optional[Mapping[str, str]] = None) -> "tuple[list[str], dict[str, str]]":
+    """The command to execute, and its environment."""
+    words = words_of(args)
+    script = Path(sysconfig.get_path("scripts")) / words[0]
+    usual = usual_environment()
+    if words[0] == sys.executable:
+        words = warm.command(words[1:], usual)
+    elif script.exists():
+        # the script's own first line may name another interpreter: run it with ours
+        words = warm.command([str(script), *words[1:]], usual)
+    return words, {**usual, **(env or {})}
+
+
+def words_of(args: "tuple[object, ...]") -> "list[str]":
     if len(args) == 1 and isinstance(args[0], (list, tuple)):
         args = tuple(args[0])
-    command = [str(arg) for arg in args]
-    script = Path(sysconfig.get_path("scripts")) / command[0]
-    # the script's own first line may name another interpreter: run it with ours
-    command = [sys.executable, str(script)] + command[1:] if script.exists() else command
+    return [str(arg) for arg in args]
+
+
+def usual_environment() -> "dict[str, str]":
+    """One thread for each process, the checkout on PYTHONPATH, and nothing that a developer may have exported."""
     environment = dict(os.environ, OMP_NUM_THREADS="1", MKL_NUM_THREADS="1", PYTHONIOENCODING="utf-8")
-    # tests of what is written to stderr must not depend on what the developer has exported
+    # tests of what is written to stderr must not depend on them
     environment.pop("FAIRSEQ_ATTN_TRACEBACK", None)
     environment.pop("HYDRA_FULL_ERROR", None)
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(REPO), environment.get("PYTHONPATH")]))
-    environment.update(env or {})
-    return command, environment
+    return environment
 
 
 # architectures cut down to a few thousand parameters, for tests of the tools rather than of the models
