@@ -204,7 +204,7 @@ def test_documents_show_every_command_of_every_fold(shown, tmp_path):
     ]
     starts = [command[:2] for command in commands]
     assert starts.count(["#", "fetch"]) == 2 and [start[0] for start in starts].count("fairseq-preprocess") == 4
-    assert sum("attn-analysis classify" in command for command in commands) == 6
+    assert sum(command[:2] == ["attn-analysis", "classify"] for command in commands) == 6
     training = only(shown("yelp2013_han", OUT=tmp_path, EMBEDDINGS="w.vec"), "fairseq-train")
     assert value(training, "--word-embeddings").endswith("/w.vec") and "gru" in training
     assert Path(value(training, "--save-dir")).name == "han.pretrained.seed1"
