@@ -13,23 +13,19 @@ from sphinx.util.docutils import SphinxDirective
 __all__ = ["setup"]
 
 
-def in_words(value: Any) -> str:
-    return value if isinstance(value, str) else ", ".join(str(item) for item in value)
-
-
 class PatchListDirective(SphinxDirective):
     def run(self) -> List[nodes.Node]:
-        if find_spec("fairseq_attn_plugin.patches") is None:
+        if find_spec("fairseq_attn_plugin.patches") is None:  # TODO(merge): remove
             return []
-        patches = import_module("fairseq_attn_plugin.patches").PATCHES
         result = nodes.definition_list()
-        for patch in patches:
-            definition = nodes.definition("", nodes.paragraph("", patch.reason))
-            definition += nodes.paragraph("", f"Checked with {in_words(patch.versions)}. Changes: ")
-            for target in [patch.targets] if isinstance(patch.targets, str) else patch.targets:
-                definition[-1] += [nodes.literal(str(target), str(target)), nodes.Text(" ")]
+        for patch in import_module("fairseq_attn_plugin.patches").PATCHES:
+            reason = nodes.paragraph("", patch.reason[:1].upper() + patch.reason[1:] + ".")
+            changes = nodes.paragraph("", f"Checked with fairseq {', '.join(patch.checked)}.")
+            for number, target in enumerate(patch.wraps):
+                name = target.replace(":", ".")
+                changes += [nodes.Text(", " if number else " Wraps "), nodes.literal(name, name)]
             term = nodes.term("", "", nodes.literal(patch.name, patch.name))
-            result += nodes.definition_list_item("", term, definition)
+            result += nodes.definition_list_item("", term, nodes.definition("", reason, changes))
         return [result]
 
 
