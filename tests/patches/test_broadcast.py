@@ -12,7 +12,7 @@ from cli import TINY, USER_DIR, start_cli
 
 UPDATES = 4
 LAST, MIDDLE = "checkpoint_1_4.pt", "checkpoint_1_2.pt"
-ARCHITECTURES = ["lstm_soft", "lstm_adm", "lstm_latent"]
+ARCHITECTURES = ["lstm_soft", "lstm_adm", "lstm_latent", "lstm_agreement"]
 RESUMED = "resumed"
 
 # The first training makes the process group, the others find it.

@@ -272,15 +272,17 @@ def test_generate_with_too_long_samples(folder: Path, tiny_data: Path) -> None:
 
 def test_generate_with_other_dictionaries(folder: Path, tiny_data: Path, tmp_path: Path) -> None:
     """Of an ensemble, the checkpoint that does not fit is named."""
-    for path in tiny_data.iterdir():
-        (tmp_path / path.name).write_bytes(path.read_bytes())
-    with (tmp_path / "dict.yy.txt").open("a") as stream:
-        stream.write("further 1\n")
-    checkpoint = folder / "checkpoint_last.pt"
-    for paths in (str(checkpoint), "%s:%s" % (checkpoint, checkpoint)):
-        line = mistake("fairseq-generate", tmp_path, "--user-dir", USER_DIR, "--path", paths)
-        assert line.startswith("checkpoint %s does not fit: decoder.embed_tokens.weight is [" % checkpoint)
-        assert "use the data folder" in line
+    fits, other = folder / "checkpoint_last.pt", tmp_path / "other.pt"
+    state = torch.load(fits)
+    words = state["model"]["decoder.embed_tokens.weight"]
+    state["model"]["decoder.embed_tokens.weight"] = torch.cat([words, words[:1]])
+    torch.save(state, other)
+    for paths in (str(other), "%s:%s" % (fits, other), "%s:%s" % (other, fits)):
+        line = mistake("fairseq-generate", tiny_data, "--user-dir", USER_DIR, "--path", paths)
+        assert line.startswith("checkpoint %s does not fit: decoder.embed_tokens.weight is [" % other)
+        assert (
+            "%d, 16] in the checkpoint and [%d, 16] in the model; use the data" % (len(words) + 1, len(words)) in line
+        )
 
 
 def test_validate_without_a_task(folder: Path, tiny_data: Path) -> None:
