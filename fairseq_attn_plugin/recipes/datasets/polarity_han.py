@@ -5,8 +5,8 @@ from typing import List
 from ..data_folder import Preparation
 from ..errors import OptionError
 from ..settings import Variables
-from ..text.documents.recipe import DocumentCorpus
-from ..text.documents.run import DocumentRecipe
+from ..documents.recipe import DocumentCorpus
+from ..documents.run import DocumentRecipe
 from ..text.polarity import write_fold
 from ..training import OptionGroups
 

@@ -9,8 +9,8 @@ from ..data_folder import Preparation
 from ..errors import OptionError
 from ..settings import Variables
 from ..stamps import write_stamp
-from ..text.documents.recipe import DocumentCorpus
-from ..text.documents.run import DocumentRecipe
+from ..documents.recipe import DocumentCorpus
+from ..documents.run import DocumentRecipe
 from ..text.yelp2013 import write_splits
 from ..training import OptionGroups
 
