@@ -31,10 +31,10 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
-from fairseq_attn_plugin._overrides import parse_overrides
 from fairseq_attn_plugin._writing import whole_text
 from fairseq_attn_plugin.attention.windows import RULES
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.patches.overrides import parse_overrides
 from fairseq_attn_plugin.vocabulary import describe_vocabulary
 
 from .plot import check_drawing, offset_histogram

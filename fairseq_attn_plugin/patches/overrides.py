@@ -1,17 +1,20 @@
 """Options of a trained model that may be chosen when it is used.
 
 fairseq-generate, -interactive and -validate take a model's options from its checkpoint, and change them by
-``--model-overrides "{'latent_topk': 5}"``. The options listed here have flags of their own there, which are merged into
-the overrides, in whatever order they are given.
+``--model-overrides "{'latent_topk': 5}"``. The options of :data:`OPTIONS` have flags of their own there. After
+parsing, the flags are merged into the overrides and win over entries of the same name.
 """
 
 import argparse
 import ast
-import functools
 import os
 from typing import Any, Callable, Dict, Tuple
 
 from fairseq_attn_plugin.errors import OptionError
+
+from .wrapping import Patch
+
+__all__ = ["OPTIONS", "PATCH", "check", "flag", "parse_overrides", "take_lexicon"]
 
 OPTIONS: Dict[str, Dict[str, Any]] = {
     "latent_topk": {
@@ -42,75 +45,50 @@ OPTIONS: Dict[str, Dict[str, Any]] = {
 }
 
 
+PREFIX = "override_"  # of the flags in the namespace, so that none of them is taken for an option of the task
+
+
 def flag(name: str) -> str:
+    """The command-line flag of an option: ``latent_topk`` gives ``--latent-topk``."""
     return "--" + name.replace("_", "-")
 
 
-def install() -> None:
-    """Add the flags to fairseq's parsers; calling it again changes nothing."""
-    from fairseq import checkpoint_utils, options
+def _with_flags(original: Callable[..., None]) -> Callable[..., None]:
     from fairseq.dataclass.configs import CommonEvalConfig
 
-    original = options.gen_parser_from_dataclass
-    if getattr(original, "adds_overrides", False):
-        return
-
-    @functools.wraps(original)
-    def with_flags(parser: Any, dataclass_instance: Any, *args: Any, **kwargs: Any) -> None:
+    def gen_parser_from_dataclass(parser: Any, dataclass_instance: Any, *args: Any, **kwargs: Any) -> None:
         original(parser, dataclass_instance, *args, **kwargs)
         if isinstance(dataclass_instance, CommonEvalConfig):
-            add_flags(parser)
+            for name, settings in OPTIONS.items():
+                parser.add_argument(flag(name), dest=PREFIX + name, default=argparse.SUPPRESS, **settings)
 
-    with_flags.adds_overrides = True  # type: ignore[attr-defined]
-    options.gen_parser_from_dataclass = with_flags
+    return gen_parser_from_dataclass
 
-    parse = options.parse_args_and_arch
 
-    @functools.wraps(parse)
-    def with_languages(*args: Any, **kwargs: Any) -> Any:
+def _merging(parse: Callable[..., Any]) -> Callable[..., Any]:
+    def parse_args_and_arch(*args: Any, **kwargs: Any) -> Any:
         result = parse(*args, **kwargs)
-        _read_in_direction(result[0] if isinstance(result, tuple) else result)
+        options = result[0] if isinstance(result, tuple) else result
+        _merge(options)
+        _read_in_direction(options)
         return result
 
-    options.parse_args_and_arch = with_languages
-
-    load = checkpoint_utils.load_model_ensemble_and_task
-
-    @functools.wraps(load)
-    def checked(filenames: Any, arg_overrides: Any = None, *args: Any, **kwargs: Any) -> Any:
-        result = load(filenames, arg_overrides, *args, **kwargs)
-        check(result[0], arg_overrides or {})
-        take_lexicon(result[0], arg_overrides or {}, result[2])
-        return result
-
-    checkpoint_utils.load_model_ensemble_and_task = checked
+    return parse_args_and_arch
 
 
-def add_flags(parser: Any) -> None:
-    """The flags, and a ``--model-overrides`` that adds to what they have set."""
-    stock = parser._option_string_actions["--model-overrides"]
-    stock.__class__ = _Merge
-    for name, settings in OPTIONS.items():
-        parser.add_argument(
-            flag(name), dest="model_overrides", action=_Merge, default=argparse.SUPPRESS, **settings
-        ).key = name
-
-
-class _Merge(argparse._StoreAction):
-    """Adds one entry, or for ``--model-overrides`` itself all of its entries, to the overrides."""
-
-    key = None
-
-    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
-        merged = parse_overrides(getattr(namespace, self.dest, None) or "{}")
-        merged.update(parse_overrides(values) if self.key is None else {self.key: values})
-        setattr(namespace, self.dest, repr(merged))
+def _merge(options: argparse.Namespace) -> None:
+    """Move the flags into ``model_overrides``."""
+    given = {name: vars(options).pop(PREFIX + name) for name in OPTIONS if PREFIX + name in options}
+    if given:
+        overrides = parse_overrides(getattr(options, "model_overrides", None) or "{}")
+        options.model_overrides = repr({**overrides, **given})
 
 
 def _read_in_direction(args: Any) -> None:
-    """``--agreement-direction de-en`` chooses the languages of the data, too, where they are these and none were given.
+    """``--agreement-direction de-en`` also chooses the languages of the data if none are given and the data have them.
 
-    Otherwise it is left to the model, which knows its directions."""
+    Otherwise the model decides, which knows its directions.
+    """
     direction = parse_overrides(getattr(args, "model_overrides", None) or "{}").get("agreement_direction")
     parts, data = str(direction).split("-"), getattr(args, "data", None)
     given = any(getattr(args, name, None) for name in ("source_lang", "target_lang"))
@@ -124,7 +102,11 @@ def _read_in_direction(args: Any) -> None:
 
 
 def parse_overrides(text: str) -> Dict[str, Any]:
-    """The dictionary that ``--model-overrides`` is; raises OptionError for anything else."""
+    """The dictionary of ``--model-overrides``.
+
+    Raises:
+        OptionError: ``text`` is not a dictionary in Python's notation
+    """
     try:
         value = ast.literal_eval(text)
     except (ValueError, SyntaxError):
@@ -134,8 +116,26 @@ def parse_overrides(text: str) -> Dict[str, Any]:
     return value
 
 
+def _checked(load: Callable[..., Any]) -> Callable[..., Any]:
+    def load_model_ensemble_and_task(filenames: Any, arg_overrides: Any = None, *args: Any, **kwargs: Any) -> Any:
+        result = load(filenames, arg_overrides, *args, **kwargs)
+        check(result[0], arg_overrides or {})
+        take_lexicon(result[0], arg_overrides or {}, result[2])
+        return result
+
+    return load_model_ensemble_and_task
+
+
 def check(models: Any, overrides: Dict[str, Any]) -> None:
-    """Raises OptionError where an option of this module was given and no model has it."""
+    """Check that each option of this module that is given has a model to take it.
+
+    Args:
+        models: the models of ``--path``
+        overrides: the dictionary of ``--model-overrides``
+
+    Raises:
+        OptionError: an option of :data:`OPTIONS` is given, and none of the models has it
+    """
     from fairseq_attn_plugin.models.agreement_lstm import AgreementLSTMModel
     from fairseq_attn_plugin.models.latent_lstm import LatentLSTMModel
 
@@ -151,7 +151,7 @@ def check(models: Any, overrides: Dict[str, Any]) -> None:
 
 
 def takes_lexicon(model: Any) -> bool:
-    """Whether a lexicon may bias the model: one of this package, without latent alignment."""
+    """Whether a lexicon may bias the model: a model of this package without latent alignment."""
     from fairseq_attn_plugin.models.attn_lstm import AttnLSTMModel
     from fairseq_attn_plugin.models.latent_lstm import LatentLSTMModel
 
@@ -161,10 +161,13 @@ def takes_lexicon(model: Any) -> bool:
 
 
 def take_lexicon(models: Any, overrides: Dict[str, Any], task: Any) -> None:
-    """Gives the models the lexicon of the overrides, in the place of one that they were trained with, and its epsilon.
+    """Give the models the lexicon and the epsilon of the overrides instead of those that they were trained with.
 
-    It cannot be read when a model is built: for checkpoints that is done without files (``_checkpoint_files``), and
-    with the options that it was saved with, of which an old checkpoint has no epsilon.
+    A lexicon cannot be read while the model is built: models are built for checkpoints without files
+    (:mod:`.checkpoint_files`) and with the options that were saved with them, and old checkpoints have no epsilon.
+
+    Raises:
+        OptionError: the epsilon is not a positive number, or the lexicon cannot be read
     """
     path, epsilon = overrides.get("lexicon"), overrides.get("lexicon_epsilon")
     if epsilon is not None and not (isinstance(epsilon, (int, float)) and epsilon > 0):
@@ -174,3 +177,15 @@ def take_lexicon(models: Any, overrides: Dict[str, Any], task: Any) -> None:
             model.decoder.lexicon.read(path, task.source_dictionary, task.target_dictionary)
         if epsilon is not None:
             model.decoder.lexicon.epsilon = float(epsilon)
+
+
+PATCH = Patch(
+    name="overrides",
+    reason="options of a trained model can be changed by --model-overrides only, which checks nothing",
+    checked=("0.12.3.1",),
+    wraps={
+        "fairseq.options:gen_parser_from_dataclass": _with_flags,
+        "fairseq.options:parse_args_and_arch": _merging,
+        "fairseq.checkpoint_utils:load_model_ensemble_and_task": _checked,
+    },
+)

@@ -8,10 +8,13 @@ from typing import Any, List
 
 import pytest
 import torch
+from in_process import run_tool
 
-from fairseq_attn_plugin import _compat
-from fairseq_attn_plugin._explain import explain
+from fairseq_attn_plugin import errors
 from fairseq_attn_plugin.errors import OptionError, install_hook, one_line
+from fairseq_attn_plugin.patches import loading
+from fairseq_attn_plugin.patches.explained_errors import explain
+from fairseq_attn_plugin.patches.explaining import explained
 
 from cli import TINY, USER_DIR, run_cli
 
@@ -131,15 +134,29 @@ def test_a_thread_that_loads_does_not_spoil_the_end(tmp_path: Path) -> None:
 
 
 def test_fault_in_an_explanation_does_not_hide_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    from fairseq_attn_plugin import _explain
-
     seen: List[BaseException] = []
     monkeypatch.setattr(sys, "excepthook", lambda kind, error, trace: seen.append(error))
-    monkeypatch.setattr(_explain, "RULES", [lambda error: 1 / 0])
+    monkeypatch.setattr(errors, "_RULES", [lambda error: 1 / 0])
     install_hook()
     error = RuntimeError("boom")
     sys.excepthook(RuntimeError, error, None)
     assert seen == [error]
+
+
+def test_an_explanation_sees_the_arguments_and_changes_nothing() -> None:
+    def fail(name: str, times: int = 2) -> None:
+        raise KeyError(name)
+
+    def explanation(error: Exception, arguments: Any) -> Any:
+        return "--name %(name)s" % arguments if "times" not in arguments else 1 / 0
+
+    wrapper = explained(explanation)(fail)
+    error = raised(wrapper, "x")
+    assert type(error) is KeyError and error.args == ("x",) and one_line(error) == "--name x"
+    # the innermost function knows most
+    assert one_line(raised(explained(lambda error, arguments: "another")(wrapper), "x")) == "--name x"
+    faulty = raised(wrapper, "x", 3)
+    assert type(faulty) is KeyError and one_line(faulty) is None
 
 
 # --- with fairseq's functions, in this process
@@ -148,7 +165,6 @@ def test_fault_in_an_explanation_does_not_hide_the_error(monkeypatch: pytest.Mon
 def load(path: Path) -> BaseException:
     from fairseq import checkpoint_utils
 
-    _compat.install()
     return raised(checkpoint_utils.load_checkpoint_to_cpu, str(path))
 
 
@@ -164,7 +180,7 @@ def test_unreadable_checkpoints(tmp_path: Path) -> None:
     assert line is not None and "is a folder" in line and "whole.pt" in line
 
 
-@pytest.mark.skipif(not _compat.reads_weights_only(), reason="this torch reads any pickle")
+@pytest.mark.skipif(not loading.reads_weights_only(), reason="this torch reads any pickle")
 def test_refused_checkpoint_names_file_and_global(tmp_path: Path) -> None:
     torch.save({"model": {}, "extra": Executes("touch %s" % (tmp_path / "executed"))}, tmp_path / "evil.pt")
     line = one_line(load(tmp_path / "evil.pt"))
@@ -212,8 +228,7 @@ def folder(tiny_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("errors")
     command = ["fairseq-train", tiny_data, "--user-dir", USER_DIR, *TINY["lstm"], "--optimizer", "sgd"]
     command += ["--lr", 0.1, "--max-tokens", 500, "--max-update", 1, "--save-dir", folder]
-    run_cli(*command, "--no-epoch-checkpoints", "--disable-validation")
-    _compat.allow_checkpoint_types()
+    run_tool(*command, "--no-epoch-checkpoints", "--disable-validation")
     state = torch.load(folder / "checkpoint_last.pt")
     state["extra_state"]["smuggled"] = Executes("touch %s" % (folder / "executed"))
     torch.save(state, folder / "evil.pt")
@@ -230,9 +245,14 @@ def line_of(*args: object, **options: Any) -> str:
     return errors[0]
 
 
+def mistake(*args: object) -> str:
+    """The line of a tool that has to fail, run in this process."""
+    return run_tool(*args, fails=True).error
+
+
 def test_generate_refuses_smuggled_code(folder: Path, tiny_data: Path) -> None:
-    line = line_of("fairseq-generate", tiny_data, "--user-dir", USER_DIR, "--path", folder / "evil.pt")
-    assert line.startswith("fairseq-generate: error: refused to read checkpoint %s" % (folder / "evil.pt"))
+    line = mistake("fairseq-generate", tiny_data, "--user-dir", USER_DIR, "--path", folder / "evil.pt")
+    assert line.startswith("refused to read checkpoint %s" % (folder / "evil.pt"))
     assert ".system" in line and not (folder / "executed").exists()
 
 
@@ -246,18 +266,38 @@ def test_traceback_on_demand(folder: Path, tiny_data: Path) -> None:
 
 def test_generate_with_too_long_samples(folder: Path, tiny_data: Path) -> None:
     command = ["fairseq-generate", tiny_data, "--user-dir", USER_DIR, "--path", folder / "checkpoint_last.pt"]
-    line = line_of(*command, "--max-source-positions", 5)
+    line = mistake(*command, "--max-source-positions", 5)
     assert "--max-source-positions 5" in line and "--skip-invalid-size-inputs-valid-test" in line
+
+
+def test_generate_with_other_dictionaries(folder: Path, tiny_data: Path, tmp_path: Path) -> None:
+    """Of an ensemble, the checkpoint that does not fit is named."""
+    fits, other = folder / "checkpoint_last.pt", tmp_path / "other.pt"
+    state = torch.load(fits)
+    words = state["model"]["decoder.embed_tokens.weight"]
+    state["model"]["decoder.embed_tokens.weight"] = torch.cat([words, words[:1]])
+    torch.save(state, other)
+    for paths in (str(other), "%s:%s" % (fits, other), "%s:%s" % (other, fits)):
+        line = mistake("fairseq-generate", tiny_data, "--user-dir", USER_DIR, "--path", paths)
+        assert line.startswith("checkpoint %s does not fit: decoder.embed_tokens.weight is [" % other)
+        assert (
+            "%d, 16] in the checkpoint and [%d, 16] in the model; use the data" % (len(words) + 1, len(words)) in line
+        )
+
+
+def test_validate_without_a_task(folder: Path, tiny_data: Path) -> None:
+    command = ["fairseq-validate", tiny_data, "--user-dir", USER_DIR, "--path", folder / "checkpoint_last.pt"]
+    assert mistake(*command).startswith("--task is missing: give the task")
 
 
 def test_train_on_a_checkpoint_of_another_architecture(folder: Path, tiny_data: Path, tmp_path: Path) -> None:
     command = ["fairseq-train", tiny_data, "--user-dir", USER_DIR, "--optimizer", "sgd", "--max-tokens", 500]
     command += ["--save-dir", tmp_path, "--restore-file", folder / "checkpoint_last.pt"]
-    line = line_of(*command, *TINY["lstm_soft"])
+    line = mistake(*command, *TINY["lstm_soft"])
     assert "checkpoint %s is of architecture lstm" % (folder / "checkpoint_last.pt") in line
     assert "--arch asks for lstm_soft" in line
     # the same architecture, another size
-    line = line_of(*command, *TINY["lstm"], "--encoder-hidden-size", 20)
+    line = mistake(*command, *TINY["lstm"], "--encoder-hidden-size", 20)
     assert "encoder.lstm.weight_ih_l0 is [64, 16] in the checkpoint and [80, 16] in the model" in line
 
 

@@ -1,27 +1,57 @@
-"""Penalties of attention mechanisms: their values, and that any criterion's loss has them."""
+"""Penalties of attention mechanisms: their values, and that the loss of every criterion has them."""
 
 import re
 
 import pytest
 import torch
-from attention_cases import DIM, attend, batch_of, draw_queries, make
+from in_process import run_tool
 from models_for_tests import build, fake_task, pad_batch
-from test_end_to_end import SIZES, TRAINING
 
-from fairseq_attn_plugin import _penalties
 from fairseq_attn_plugin.attention import build_attention
+from fairseq_attn_plugin.patches.penalties import add_penalties
+from fairseq_attn_plugin.patches.wrapping import wrapped_by
 
 import oracles
-from cli import USER_DIR, run_cli
+from cli import TINY, USER_DIR
+
+DIM = 5
+LENGTHS = (6, 1, 4, 2)
+
+
+def make(name, **options):
+    torch.manual_seed(11)
+    module = build_attention(name, query_dim=DIM, memory_dim=DIM, **options)
+    for parameter in module.parameters():  # larger than at initialisation, so that differences show
+        torch.nn.init.uniform_(parameter, -1.0, 1.0)
+    return module.double()
+
+
+def sources():
+    """Encodings, padded on the left, their mask, and the same without padding."""
+    words = [torch.randn(length, DIM, dtype=torch.float64) for length in LENGTHS]
+    encodings = torch.zeros(len(LENGTHS), max(LENGTHS), DIM, dtype=torch.float64)
+    pad_mask = torch.ones(encodings.shape[:2], dtype=torch.bool)
+    for row, sentence in enumerate(words):
+        encodings[row, -len(sentence) :] = sentence
+        pad_mask[row, -len(sentence) :] = False
+    return encodings, pad_mask, words
 
 
 @pytest.mark.parametrize("name", ["soft", "sigmoid"])
 def test_fertility_penalty_equals_the_normal_distribution(name):
-    module = make(name, {"bias": "fertility"})
-    encodings, pad_mask, words = batch_of()
-    _, weights = attend(module, draw_queries(), encodings, pad_mask)
+    module = make(name, bias="fertility")
+    encodings, pad_mask, words = sources()
+    memory = module.precompute(encodings, pad_mask)
+    queries = torch.randn(len(LENGTHS), 3, DIM, dtype=torch.float64)
+    state, weights = module.initial_state(memory), []
+    for t in range(3):
+        where = torch.full((len(LENGTHS), 1), t)
+        out = module.step(queries[:, t : t + 1], memory, state, where)
+        state = out.state
+        weights.append(out.weights)
+    weights = torch.cat(weights, dim=1)
     step_mask = torch.tensor([[False] * 3, [False, True, True], [False] * 3, [False, False, True]])
-    (penalty,) = module.penalties(module.precompute(encodings, pad_mask), weights, step_mask).values()
+    (penalty,) = module.penalties(memory, weights, step_mask).values()
     expected = sum(
         oracles.fertility_penalty(module.biases, sentence, weights[row][~step_mask[row]][:, ~pad_mask[row]])
         for row, sentence in enumerate(words)
@@ -30,9 +60,9 @@ def test_fertility_penalty_equals_the_normal_distribution(name):
     assert penalty.weight == 0.1
 
 
-def test_no_penalty_where_its_weight_is_zero():
-    module = make("soft", {"bias": "fertility", "fertility_weight": 0.0})
-    memory = module.precompute(*batch_of()[:2])
+def test_no_penalty_if_its_weight_is_zero():
+    module = make("soft", bias="fertility", fertility_weight=0.0)
+    memory = module.precompute(*sources()[:2])
     assert module.penalties(memory, torch.ones(4, 3, 6)) == {}
     assert not any("predicted" in name for name, _ in module.named_parameters())
 
@@ -69,7 +99,9 @@ def test_every_criterion_has_them_in_training_and_logs_them_always(attention, op
     }
     criterion = Criterion()
     plain, words, _ = criterion(model, sample)
-    criterion.forward = _penalties._with_penalties(criterion, criterion.forward)
+    add_penalties(criterion)
+    add_penalties(criterion)  # has no further effect
+    assert wrapped_by(criterion, "forward") == ["penalties"]
     values = {}
     for training in (False, True):
         criterion.train(training)
@@ -90,19 +122,17 @@ def test_every_criterion_has_them_in_training_and_logs_them_always(attention, op
     assert not model._forward_hooks
 
 
-PLAIN = [*SIZES[:6], *SIZES[7:]]  # without --encoder-bidirectional, which some architectures are by default
-
-
 @pytest.mark.parametrize(
     "arch",
     ["lstm_structured", "lstm_latent_small --criterion latent_alignment --objective marginal --structured-scale 1"],
 )
 def test_criterions_of_any_family_log_the_penalties(arch, tiny_data, tmp_path):
-    done = run_cli(
-        ["fairseq-train", tiny_data, "--user-dir", USER_DIR, "--save-dir", tmp_path, *PLAIN, *TRAINING]
-        + ["--max-update", 3, "--log-format", "json", "--log-interval", 1, "--arch", *arch.split()]
-        + ["--attention", "structured", "--attention-bias", "fertility"]
+    output = run_tool(
+        *("fairseq-train", tiny_data, "--user-dir", USER_DIR, "--save-dir", tmp_path, "--cpu", "--num-workers", 0),
+        *(*TINY["lstm_soft"][2:], "--optimizer", "adam", "--lr", 0.01, "--batch-size", 20, "--max-update", 3),
+        *("--no-save", "--no-epoch-checkpoints", "--log-format", "json", "--log-interval", 1, "--arch", *arch.split()),
+        *("--attention", "structured", "--attention-bias", "fertility"),
     )
     for name in ("fertility_penalty", "transition_penalty"):
         for prefix in ("", "valid_"):
-            assert re.search(rf'"{prefix}{name}": "[\d.]+"', done.stdout + done.stderr), prefix + name
+            assert re.search(rf'"{prefix}{name}": "[\d.]+"', output.stdout), prefix + name

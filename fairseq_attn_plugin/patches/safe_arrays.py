@@ -1,9 +1,9 @@
-"""Reads the numpy arrays of a checkpoint without handing the file the keys to numpy.
+"""Reads the numpy arrays of a checkpoint without giving the file access to numpy's own types.
 
-Why: fairseq keeps some meters as numpy arrays (the n-gram counts of ``--eval-bleu``), so a checkpoint may
-name ``numpy.ndarray``, ``numpy.dtype`` and ``_reconstruct`` (or ``scalar``). Allowing numpy's own would be a
-hole: a crafted dtype state can clear the flags of an object array, whose bytes are then taken for pointers.
-The stand-ins below accept what numpy writes for plain booleans and numbers, and refuse all else.
+fairseq keeps some meters as numpy arrays (the n-gram counts of ``--eval-bleu``). A checkpoint may therefore name
+``numpy.ndarray``, ``numpy.dtype`` and ``_reconstruct`` (or ``scalar``). Allowing numpy's own types would open a hole: a
+crafted dtype state can clear the flags of an object array, whose bytes are then taken for pointers. The stand-ins below
+accept what numpy writes for plain booleans and numbers, and refuse everything else.
 """
 
 import pickle
@@ -21,7 +21,7 @@ def _refuse(what: str) -> pickle.UnpicklingError:
 
 
 class PlainDtype:
-    """Stands in for ``numpy.dtype``: kind and width of a number, then the byte order; nothing else."""
+    """Stands in for ``numpy.dtype``: the kind and width of a number, then its byte order."""
 
     def __init__(self, code: Any, *_align_and_copy: Any) -> None:
         text = code.decode("ascii", "replace") if isinstance(code, bytes) else code
@@ -37,10 +37,10 @@ class PlainDtype:
 
 
 def _plain(dtype: Any, raw: Any) -> np.dtype:
-    """The dtype to read ``raw`` with, built afresh: one that came out of the file is not to be trusted."""
+    """The dtype to read ``raw`` with, built afresh, since a dtype from the file cannot be trusted."""
     if isinstance(dtype, PlainDtype):
         dtype = dtype.dtype
-    # numpy's own dtype comes here only if somebody has allowed it
+    # numpy's own dtype comes here only if the user has allowed it
     if not isinstance(dtype, np.dtype) or not _PLAIN_CODE.match(dtype.str[1:]) or not isinstance(raw, bytes):
         raise _refuse("a numpy array of %r" % (type(dtype),))
     return np.dtype(dtype.str)
@@ -56,7 +56,7 @@ class PlainArray(np.ndarray):
 
     def __setstate__(self, state: Any) -> None:
         _version, shape, dtype, fortran, raw = state
-        # numpy turns foreign byte orders into the machine's own, as it does when it reads a pickle itself
+        # numpy converts foreign byte orders into the machine's own, as it does when it reads a pickle itself
         filled: Any = (1, tuple(shape), _plain(dtype, raw), bool(fortran), raw)
         try:
             super().__setstate__(filled)
@@ -85,7 +85,7 @@ def plain_scalar(dtype: Any, raw: Any) -> Any:
 def stand_ins() -> List[Tuple[Callable[..., Any], str]]:
     """Pairs for ``torch.serialization.add_safe_globals``: stand-in, and the name it answers to."""
     pairs: List[Tuple[Callable[..., Any], str]] = [(PlainArray, "numpy.ndarray"), (PlainDtype, "numpy.dtype")]
-    # under their own names too, should somebody have allowed numpy's under numpy's
+    # under their own names too, in case the user has allowed numpy's types under numpy's names
     pairs += [(kind, "%s.%s" % (kind.__module__, kind.__name__)) for kind in (PlainArray, PlainDtype)]
     # the module moved with numpy 2; a checkpoint carries the name of the numpy that wrote it
     for module in ("numpy.core.multiarray", "numpy._core.multiarray"):

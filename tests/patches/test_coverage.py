@@ -11,14 +11,19 @@ from fairseq.hub_utils import GeneratorHubInterface
 from fairseq.sequence_generator import SequenceGenerator
 from fairseq.tasks.fairseq_task import FairseqTask
 from fairseq.tasks.translation import TranslationTask
+from in_process import run_tool
 from models_for_tests import build, dictionary, fake_task, pad_batch
 from omegaconf import open_dict
-from test_end_to_end import SIZES, TRAINING, soft_weights
 
-from fairseq_attn_plugin._coverage import FLOOR, install, rank
+from fairseq_attn_plugin import patches
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.patches.coverage import FLOOR, rank
+from fairseq_attn_plugin.patches.wrapping import wrapped_by
 
-from cli import USER_DIR, run_cli
+from cli import TINY, USER_DIR, run_cli
+
+TRAINING = [*TINY["lstm_soft"], "--optimizer", "adam", "--lr", 0.01, "--clip-norm", 1, "--batch-size", 20]
+TRAINING += ["--dropout", 0, "--seed", 1, "--cpu", "--num-workers", 0, "--no-epoch-checkpoints", "--no-progress-bar"]
 
 PAD, EOS, BEAM, BETA = 1, 2, 4, 0.3
 SMALL_TRANSFORMER = {"encoder_ffn_embed_dim": 16, "encoder_attention_heads": 2, "decoder_ffn_embed_dim": 16}
@@ -245,9 +250,10 @@ def test_every_task_heeds_the_option_once():
     def classes(base):
         return [base, *(found for subclass in base.__subclasses__() for found in classes(subclass))]
 
-    install()
+    patches.install()
     own = [task for task in classes(FairseqTask) if "build_generator" in vars(task)]
-    assert OwnTask in own and len(own) > 3 and all(task.build_generator.heeds_coverage for task in own)
+    assert OwnTask in own and len(own) > 3
+    assert all(wrapped_by(task, "build_generator", own=True) == ["coverage"] for task in own)
     models, batch = make("soft"), sample()
     results = [
         generator(models, kind, coverage_penalty=BETA).generate(models, batch) for kind in (TranslationTask, OwnTask)
@@ -260,9 +266,9 @@ def test_every_task_heeds_the_option_once():
 def trained(tiny_data, tmp_path_factory):
     """Checkpoint of a model trained for a moment, validated by translations with a penalty."""
     folder = tmp_path_factory.mktemp("coverage")
-    command = ["fairseq-train", tiny_data, "--user-dir", USER_DIR, "--save-dir", folder, "--arch", "lstm_soft", *SIZES]
-    command += [*TRAINING, "--max-update", 40, "--best-checkpoint-metric", "bleu", "--maximize-best-checkpoint-metric"]
-    run_cli([*command, "--eval-bleu", "--eval-bleu-args", '{"beam": 2, "max_len_b": 10, "coverage_penalty": 0.2}'])
+    command = ["fairseq-train", tiny_data, "--user-dir", USER_DIR, "--save-dir", folder, *TRAINING]
+    command += ["--max-update", 40, "--best-checkpoint-metric", "bleu", "--maximize-best-checkpoint-metric"]
+    run_tool(*command, "--eval-bleu", "--eval-bleu-args", '{"beam": 2, "max_len_b": 10, "coverage_penalty": 0.2}')
     return folder / "checkpoint_last.pt"
 
 
@@ -292,7 +298,8 @@ def test_command_line(trained, tiny_data):
         log_probs = [[float(step) for step in line[0].split()] for line in steps[row]]
         plain = [sum(line) / len(line) for line in log_probs]
         moved += plain != sorted(plain, reverse=True)
-        for score, without, weights in zip(scores, plain, soft_weights(dict(enumerate(alignments[row])))):
+        for score, without, (alignment,) in zip(scores, plain, alignments[row]):
+            weights = [[float(weight) for weight in line.split(",")] for line in alignment.split()]
             words = [True] * (len(weights[0]) - 1) + [False]  # the end of the source is printed too
             penalty = 0.5 * coverage_of_words(weights, words) / math.log(2)
             assert score == pytest.approx(without + penalty, abs=1e-3)
@@ -301,7 +308,7 @@ def test_command_line(trained, tiny_data):
 
 def test_interactive(trained, tiny_data):
     start = ["fairseq-interactive", tiny_data, "--user-dir", USER_DIR, "--path", trained, "--cpu", "--max-len-b", 10]
-    output = run_cli([*start, "--coverage-penalty", 100], stdin="ama bel cor dun\n").stdout
+    output = run_tool(*start, "--coverage-penalty", 100, stdin="ama bel cor dun\n").stdout
     ((score, _),), ((steps,),) = printed(output, "H")[0], printed(output, "P")[0]
     assert float(score) < min(map(float, steps.split())) - 1
 
@@ -314,29 +321,15 @@ def test_interactive(trained, tiny_data):
     ],
 )
 def test_mistakes_are_one_line(options, words, trained, tiny_data):
-    done = run_cli(command(tiny_data, trained, *options), check=False)
-    last = done.stderr.strip().splitlines()[-1]
-    assert done.returncode == 1 and "Traceback" not in done.stderr
+    line = run_tool(*command(tiny_data, trained, *options), fails=True).error
     for word in words:
-        assert word in last
+        assert word in line
 
 
 def test_mistakes_in_validation_are_one_line(tiny_data, tmp_path):
-    command = [
-        "fairseq-train",
-        tiny_data,
-        "--user-dir",
-        USER_DIR,
-        "--save-dir",
-        tmp_path,
-        "--arch",
-        "lstm_soft",
-        *SIZES,
-    ]
-    options = ["--eval-bleu", "--eval-bleu-args", '{"coverage_penalty": -1}']
-    done = run_cli([*command, *TRAINING, "--max-update", 1, *options], check=False)
-    assert done.returncode == 1 and "Traceback" not in done.stderr
-    assert "--coverage-penalty -1: must be a number" in done.stderr.strip().splitlines()[-1]
+    command = ["fairseq-train", tiny_data, "--user-dir", USER_DIR, "--save-dir", tmp_path, *TRAINING]
+    options = ["--max-update", 1, "--eval-bleu", "--eval-bleu-args", '{"coverage_penalty": -1}']
+    assert "--coverage-penalty -1: must be a number" in run_tool(*command, *options, fails=True).error
 
 
 def test_hub_interface(trained, tiny_data):

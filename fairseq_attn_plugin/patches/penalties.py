@@ -1,45 +1,47 @@
-"""Penalties of attention mechanisms in the loss, whatever the criterion.
+"""Penalties of attention mechanisms in the loss of any criterion.
 
-A mechanism may come with terms of the training loss of its own: the fertility bias with the likelihood of fertilities,
-structured attention with the size of its transitions. They are added to the loss of every criterion, stock ones
-included, in training (at validation they are logged only, so that losses stay comparable), and logged by name,
-unweighted: those that depend on the weights in nats per target word, those of parameters as they are.
+A mechanism may have terms of the training loss of its own: the likelihood of fertilities (the fertility bias), the
+size of the transitions (structured attention). They are added to the loss of every criterion in training, stock
+criterions included. At validation they are only logged, so that losses stay comparable. They are logged by name and
+unweighted: penalties that depend on the weights in nats per target word, penalties of parameters as they are.
 """
 
-import functools
-from typing import Any, Dict, Iterator
+from typing import Any, Callable, Dict, Iterator
 
 from fairseq_attn_plugin.attention import Attention, Penalty
 
+from .wrapping import Patch, wrap
+
+__all__ = ["PATCH", "add_penalties"]
+
+PATCH_NAME = "penalties"
 KEY = "penalties"
 SUFFIX = "_penalty"
 
 
-def install() -> None:
-    """Wrap the criterions that fairseq's tasks build; calling it again changes nothing."""
-    from fairseq.tasks import FairseqTask
-
-    build, reduce = FairseqTask.build_criterion, FairseqTask.reduce_metrics
-    if getattr(build, "adds_penalties", False):
-        return
-
-    @functools.wraps(build)
+def _building(build: Callable[..., Any]) -> Callable[..., Any]:
     def build_criterion(self: Any, *args: Any, **kwargs: Any) -> Any:
         criterion = build(self, *args, **kwargs)
-        criterion.forward = _with_penalties(criterion, criterion.forward)
+        add_penalties(criterion)
         return criterion
 
-    @functools.wraps(reduce)
+    return build_criterion
+
+
+def _reducing(reduce: Callable[..., None]) -> Callable[..., None]:
     def reduce_metrics(self: Any, logging_outputs: Any, criterion: Any) -> None:
         reduce(self, logging_outputs, criterion)
         _log(logging_outputs)
 
-    build_criterion.adds_penalties = True  # type: ignore[attr-defined]
-    FairseqTask.build_criterion, FairseqTask.reduce_metrics = build_criterion, reduce_metrics
+    return reduce_metrics
+
+
+def add_penalties(criterion: Any) -> None:
+    """Make ``criterion.forward`` add the penalties of the model it is given; a second call changes nothing."""
+    wrap(criterion, "forward", lambda forward: _with_penalties(criterion, forward), PATCH_NAME)
 
 
 def _with_penalties(criterion: Any, original: Any) -> Any:
-    @functools.wraps(original)
     def forward(model: Any, sample: Any, *args: Any, **kwargs: Any) -> Any:
         found: Dict[str, Penalty] = {}
 
@@ -70,7 +72,7 @@ def _with_penalties(criterion: Any, original: Any) -> Any:
 
 
 def _penalties_of(output: Any) -> Iterator[Dict[str, Penalty]]:
-    """The penalties in what a model returned, however deep in tuples and dictionaries."""
+    """The penalties in the output of a model, at any depth of tuples and dictionaries."""
     if isinstance(output, dict):
         if output.get(KEY):
             yield output[KEY]
@@ -94,3 +96,14 @@ def _log(logging_outputs: Any) -> None:
         if words:
             total = sum(utils.item(log.get(name, 0)) for log in logging_outputs)
             metrics.log_scalar(name, total / words, words, round=4)
+
+
+PATCH = Patch(
+    name=PATCH_NAME,
+    reason="criterions of fairseq do not know the losses of attention mechanisms",
+    checked=("0.12.3.1",),
+    wraps={
+        "fairseq.tasks.fairseq_task:FairseqTask.build_criterion": _building,
+        "fairseq.tasks.fairseq_task:FairseqTask.reduce_metrics": _reducing,
+    },
+)

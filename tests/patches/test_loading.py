@@ -1,4 +1,4 @@
-"""What ``_compat`` allows in a checkpoint, and what stays refused."""
+"""What may be in a checkpoint, and what is refused."""
 
 import argparse
 import codecs
@@ -13,16 +13,12 @@ import numpy as np
 import pytest
 import torch
 
-from fairseq_attn_plugin import _compat, _safe_arrays
+from fairseq_attn_plugin import patches
+from fairseq_attn_plugin.patches import loading, safe_arrays
 
 from cli import REPO, USER_DIR
 
-pytestmark = pytest.mark.skipif(not _compat.reads_weights_only(), reason="this torch reads any pickle")
-
-
-@pytest.fixture(autouse=True)
-def installed() -> None:
-    _compat.install()
+pytestmark = pytest.mark.skipif(not loading.reads_weights_only(), reason="this torch reads any pickle")
 
 
 def round_trip(value: Any, path: Path) -> Any:
@@ -62,7 +58,7 @@ def test_plain_arrays(array: np.ndarray, tmp_path: Path) -> None:
     read = round_trip(array, tmp_path / "file.pt")
     assert isinstance(read, np.ndarray) and read.dtype == array.dtype.newbyteorder("=") and read.shape == array.shape
     np.testing.assert_array_equal(read, array)
-    # what is saved again names numpy's type and not ours: stock fairseq reads the file elsewhere
+    # a file that is saved again names numpy's type and not ours, so that stock fairseq reads it
     for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
         again = pickle.dumps(read + 0 if array.dtype != bool else read, protocol)
         assert b"fairseq_attn_plugin" not in again
@@ -95,7 +91,7 @@ REFUSED = {
     "subprocess": Crafted(subprocess.check_call, (["touch", "executed"],)),
     "getattr": Crafted(getattr, ("a string", "join")),
     "codecs": Crafted(codecs.decode, (b"x", "rot13")),
-    # each of these makes numpy take bytes of the file for pointers to objects, if numpy's own types are allowed
+    # if numpy's own types are allowed, each of these makes numpy take bytes of the file for pointers to objects
     "object array": array_of(OBJECT_WITHOUT_FLAGS),
     "object field": array_of(INT_WITH_OBJECT_FIELD),
     "fewer bytes than the shape needs": array_of(np.dtype("f8"), shape=(1000,)),
@@ -118,8 +114,8 @@ def test_refused(payload: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert os.listdir(tmp_path) == ["file.pt"], "the payload was executed"
 
 
-def test_who_has_allowed_numpy_himself_still_reads_arrays(tmp_path: Path) -> None:
-    """Which of two entries for one name torch takes is left to chance, and mixed they would not fit."""
+def test_a_user_who_has_allowed_numpy_still_reads_arrays(tmp_path: Path) -> None:
+    """torch chooses among two entries of one name at random, and numpy's types do not go with the stand-ins."""
     torch.save(np.arange(3.0), tmp_path / "file.pt")
     dtype = [np.dtype, type(np.dtype("f8"))]
     for chosen in ([np.ndarray], dtype, [np.ndarray, *dtype, RECONSTRUCT]):
@@ -143,15 +139,15 @@ def test_old_torch_is_left_alone(release: str, expected: bool, monkeypatch: pyte
     monkeypatch.setattr(torch, "__version__", release)
     monkeypatch.delattr(torch.serialization, "add_safe_globals")
     monkeypatch.setattr(distributed_utils, "_broadcast_object_slow", stock)
-    assert _compat.reads_weights_only() is expected
-    _compat.install()
+    assert loading.reads_weights_only() is expected
+    patches.install()
     assert distributed_utils._broadcast_object_slow is stock
 
 
 @pytest.mark.parametrize("release", ["2.6.0a0+git123", "2.13.0+cpu", "3.0"])
 def test_new_torch_is_recognised(release: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "__version__", release)
-    assert _compat.reads_weights_only()
+    assert loading.reads_weights_only()
 
 
 def python(code: str, **environment: str) -> "subprocess.CompletedProcess[str]":
@@ -209,8 +205,8 @@ def test_attention_without_fairseq() -> None:
 
 def test_stand_ins_refuse_what_no_array_holds() -> None:
     with pytest.raises(pickle.UnpicklingError, match="'O'"):
-        _safe_arrays.PlainDtype("O")
+        safe_arrays.PlainDtype("O")
     with pytest.raises(pickle.UnpicklingError, match="class"):
-        _safe_arrays.plain_array(dict, (0,), b"b")
+        safe_arrays.plain_array(dict, (0,), b"b")
     with pytest.raises(pickle.UnpicklingError, match="3 bytes"):
-        _safe_arrays.plain_scalar(_safe_arrays.PlainDtype("f8"), b"abc")
+        safe_arrays.plain_scalar(safe_arrays.PlainDtype("f8"), b"abc")

@@ -5,25 +5,24 @@ source word j:
 
     s(Y, X) = log p(Y | X) / lp(Y) + cp(X; Y),   cp(X; Y) = BETA * sum_j log(min(sum_t a_tj, 1))
 
-lp is fairseq's own: |Y|^lenpen, or 1 with ``--unnormalized``. Where the paper is silent:
+lp is fairseq's own: |Y|^lenpen, or 1 with ``--unnormalized``. The paper leaves these points open:
 
-- j counts the words of the source. Padding is none, and neither is the end of the sentence, which nothing has to
-  translate. t counts the end of the target too, as |Y| does.
+- j runs over the words of the source. Padding and the end of the sentence do not count, since nothing has to translate
+  them. t includes the end of the target, as |Y| does.
 - sum_t a_tj is at least ``FLOOR``: a sparse normaliser gives exact zeros, whose logarithm would make all hypotheses
   that leave out a word equally bad. A word left out costs at most -log(FLOOR) = 13.8 times BETA.
-- In an ensemble a is the mean of the models' attention.
+- In an ensemble, a is the mean of the models' attention.
 
 fairseq ends the search of a sentence when as many hypotheses as the beam is wide are finished, whatever their scores.
-The search is therefore the same for every BETA; the penalty decides among the hypotheses that it has finished. Where
-the prefix of ``--prefix-size`` holds the end of the sentence, fairseq fills the beam with one translation without
-copying its attention: the scores of these copies differ then.
+The search is therefore the same for every BETA, and the penalty decides among the finished hypotheses. If the prefix
+of ``--prefix-size`` holds the end of the sentence, fairseq fills the beam with one translation without copying its
+attention, and the scores of these copies differ.
 
-The option is a further field of fairseq's ``GenerationConfig``, so that it arrives wherever that does: as a flag of
-fairseq-generate and fairseq-interactive, in ``--eval-bleu-args '{"coverage_penalty": 0.2}'`` of fairseq-train, and as a
-keyword of ``generate`` and ``translate`` of fairseq's hub interface.
+The option is an additional field of fairseq's ``GenerationConfig``. It is therefore a flag of fairseq-generate and
+fairseq-interactive, an entry of ``--eval-bleu-args '{"coverage_penalty": 0.2}'`` of fairseq-train, and a keyword of
+``generate`` and ``translate`` of fairseq's hub interface.
 """
 
-import functools
 import math
 from dataclasses import field, make_dataclass
 from typing import Any, Callable, Dict, Iterator, List, Optional
@@ -33,26 +32,28 @@ from torch import Tensor
 
 from fairseq_attn_plugin.errors import OptionError
 
-__all__ = ["FLOOR", "install", "rank", "rank_by_coverage"]
+from .wrapping import Patch, wrap, wrapped_by
 
+__all__ = ["FLOOR", "PATCH", "rank", "rank_by_coverage"]
+
+PATCH_NAME = "coverage"
 FLOOR = 1e-6
 NAME, FLAG = "coverage_penalty", "--coverage-penalty"
 HELP = "weight of the source words without attention in the scores of hypotheses (Wu et al. 2016; default: 0)"
 
 
-def install() -> None:
-    """Add the option to fairseq, and heed it where generators are built; calling it again changes nothing."""
+def _prepare() -> None:
+    """Add the option to fairseq, and heed it in the tasks that build their generators themselves."""
     from fairseq.tasks import FairseqTask
 
     _add_option()
     for task in _with_subclasses(FairseqTask):
-        build = vars(task).get("build_generator")
-        if build is not None and not getattr(build, "heeds_coverage", False):
-            task.build_generator = _heeding(build)
+        if "build_generator" in vars(task):
+            wrap(task, "build_generator", _heeding, PATCH_NAME)
 
 
 def _add_option() -> None:
-    """Make the option a field of ``GenerationConfig``, in the class itself: others have imported it by name."""
+    """Make the option a field of ``GenerationConfig``, in the class itself: other modules have imported it by name."""
     from fairseq.dataclass.configs import GenerationConfig
     from fairseq.dataclass.initialize import hydra_init
 
@@ -74,7 +75,6 @@ def _with_subclasses(base: Any) -> Iterator[Any]:
 
 
 def _heeding(build: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(build)
     def build_generator(self: Any, models: Any, args: Any, *others: Any, **options: Any) -> Any:
         beta = _value(args)
         generator = build(self, models, args, *others, **options)
@@ -82,7 +82,6 @@ def _heeding(build: Callable[..., Any]) -> Callable[..., Any]:
             rank_by_coverage(generator, models, beta)
         return generator
 
-    build_generator.heeds_coverage = True  # type: ignore[attr-defined]
     return build_generator
 
 
@@ -106,8 +105,9 @@ def rank_by_coverage(generator: Any, models: Any, beta: float) -> None:
         beta: the penalty's weight
 
     Raises:
-        OptionError: the generator searches by no beam, or a model has no attention. That a model without the means to
-            say so has none, or one that does not belong to the words of the source, is found in the first batch.
+        OptionError: the generator does not search by a beam, or a model says that it has no attention. Other models
+            without attention, or with attention to something else than the words of the source, are found in the first
+            batch.
     """
     from fairseq.sequence_generator import SequenceGenerator
     from fairseq.sequence_scorer import SequenceScorer
@@ -116,7 +116,7 @@ def rank_by_coverage(generator: Any, models: Any, beta: float) -> None:
         raise OptionError(f"{FLAG} {beta:g}: without effect on --score-reference, which ranks nothing; leave one out")
     if not isinstance(generator, SequenceGenerator):
         raise OptionError(f"{FLAG} {beta:g}: this task does not search by a beam; leave it out")
-    if hasattr(generator, NAME):  # by a task that has called its base class
+    if PATCH_NAME in wrapped_by(generator, "generate"):  # by the build_generator of the task's base class
         return
     if any(getattr(getattr(model, "decoder", None), "attention", model) is None for model in models):
         raise _no_attention(beta)
@@ -124,27 +124,27 @@ def rank_by_coverage(generator: Any, models: Any, beta: float) -> None:
         module.need_attn = True  # without --print-alignment it is off while translating
     moved = _moves_sources(models, beta)
     pad, eos = generator.pad, generator.tgt_dict.eos()
-    search = generator.generate
 
-    @functools.wraps(search)
-    def generate(models: Any, sample: Any, **options: Any) -> Any:
-        finalized = search(models, sample, **options)
-        return rank(finalized, _words(sample["net_input"].get("src_tokens"), pad, eos, moved), beta)
+    def ranking(search: Callable[..., Any]) -> Callable[..., Any]:
+        def generate(models: Any, sample: Any, **options: Any) -> Any:
+            finalized = search(models, sample, **options)
+            return rank(finalized, _words(sample["net_input"].get("src_tokens"), pad, eos, moved), beta)
 
-    generator.generate = generate
-    generator.coverage_penalty = beta
+        return generate
+
+    wrap(generator, "generate", ranking, PATCH_NAME)
 
 
 def rank(finalized: List[List[Dict[str, Any]]], words: Optional[Tensor], beta: float) -> List[List[Dict[str, Any]]]:
-    """The same hypotheses, cp(X; Y) added to their scores, and in the order of these.
+    """Add cp(X; Y) to the scores of the hypotheses, and sort them by the sum.
 
     Args:
         finalized: for each of B sentences its hypotheses, with ``score`` and ``attention`` ``[N, T]``
-        words: ``[B, N]``, True on what is to be covered; None: the sources are no words
+        words: ``[B, N]``, True on what is to be covered; None if the sources are not words
         beta: the penalty's weight
 
     Raises:
-        OptionError: there is no attention, or one to other positions than those of ``words``
+        OptionError: there is no attention, or it has other positions than ``words``
     """
     sentences = [row for row, hypotheses in enumerate(finalized) for _ in hypotheses]
     attention = [hypothesis["attention"] for hypotheses in finalized for hypothesis in hypotheses]
@@ -187,7 +187,7 @@ def _moves_sources(models: Any, beta: float) -> bool:
     if len(moved) > 1:
         raise OptionError(
             f"{FLAG} {beta:g}: stock lstm returns its attention in another order of positions than the other models "
-            "of --path, so that there is no mean of them; leave it or them out"
+            "of --path, which therefore have no mean; leave stock lstm or the others out"
         )
     return moved == {True}
 
@@ -197,3 +197,12 @@ def _no_attention(beta: float) -> OptionError:
         f"{FLAG} {beta:g}: the model returns no attention, from which coverage is computed (--decoder-attention False "
         "trains such models); leave it out"
     )
+
+
+PATCH = Patch(
+    name=PATCH_NAME,
+    reason="beam search of fairseq has no coverage penalty",
+    checked=("0.12.3.1",),
+    wraps={"fairseq.tasks.fairseq_task:FairseqTask.build_generator": _heeding},
+    extra=_prepare,
+)

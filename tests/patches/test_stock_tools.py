@@ -1,4 +1,4 @@
-"""With ``--user-dir`` alone every stock tool reads the checkpoints that stock fairseq-train writes."""
+"""Every stock tool reads the checkpoints that fairseq-train writes, with ``--user-dir`` and without other means."""
 
 import functools
 from pathlib import Path
@@ -6,8 +6,9 @@ from typing import Callable
 
 import pytest
 import torch
+from in_process import run_tool
 
-from fairseq_attn_plugin import _compat
+from fairseq_attn_plugin.patches import loading
 
 from cli import TINY, USER_DIR, run_cli
 
@@ -26,17 +27,16 @@ def train(data: Path, arch: str, save_dir: Path, *options: object) -> str:
     command += ["--update-epoch-batch-itr", "True"]
     command += BLEU if arch == "transformer" else []
     # an option given twice counts the last time
-    return run_cli(*command, *options).stdout
+    return run_tool(*command, *options).stdout
 
 
 def generate(data: Path, *options: object) -> str:
     """Translate the test set; stdout."""
     command = ["fairseq-generate", data, "--user-dir", USER_DIR, "--beam", 2, "--max-len-b", 10]
-    return run_cli(*command, "--batch-size", 16, *options).stdout
+    return run_tool(*command, "--batch-size", 16, *options).stdout
 
 
 def model_of(checkpoint: Path) -> "dict[str, torch.Tensor]":
-    _compat.allow_checkpoint_types()
     return torch.load(checkpoint)["model"]
 
 
@@ -85,12 +85,12 @@ def test_interactive_validate_and_finetune(folders: Callable[[str], Path], tiny_
     checkpoint = folders("lstm_soft") / "checkpoint2.pt"
 
     command = ["fairseq-interactive", tiny_data, "--user-dir", USER_DIR, "--path", checkpoint, "--beam", 2]
-    answer = run_cli(*command, "--max-len-b", 10, stdin="ama bel\n\nesk\n").stdout
+    answer = run_tool(*command, "--max-len-b", 10, stdin="ama bel\n\nesk\n").stdout
     assert lines(answer, "S") == ["S-0\tama bel", "S-1\t", "S-2\tesk"]  # an empty line loses nothing
     assert len(lines(answer, "H")) == 3
 
     command = ["fairseq-validate", tiny_data, "--user-dir", USER_DIR, "--task", "translation"]
-    log = run_cli(*command, "--path", checkpoint, "--max-tokens", 500).stdout
+    log = run_tool(*command, "--path", checkpoint, "--max-tokens", 500).stdout
     assert "| loss " in log.splitlines()[-1]
 
     options = ["--max-epoch", 1, "--lr", 0.0, "--finetune-from-model", checkpoint]
@@ -101,10 +101,10 @@ def test_interactive_validate_and_finetune(folders: Callable[[str], Path], tiny_
     assert all(torch.equal(first[name], second[name]) for name in first)
 
 
-@pytest.mark.skipif(not _compat.reads_weights_only(), reason="this torch reads any pickle")
+@pytest.mark.skipif(not loading.reads_weights_only(), reason="this torch reads any pickle")
 def test_the_plugin_is_what_makes_it_work(folders: Callable[[str], Path], tiny_data: Path) -> None:
     command = ["fairseq-generate", tiny_data, "--path", folders("lstm") / "checkpoint3.pt"]
     done = run_cli(*command, check=False)
     assert done.returncode != 0 and "argparse.Namespace" in done.stderr, (
-        "stock fairseq reads its own checkpoints: _compat.allow_checkpoint_types may go"
+        "stock fairseq reads its own checkpoints: loading.allow_checkpoint_types may go"
     )

@@ -1,4 +1,4 @@
-"""No sentence is left out of the batches."""
+"""Every sentence is in a batch."""
 
 import numpy as np
 import pytest

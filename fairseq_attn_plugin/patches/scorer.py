@@ -1,22 +1,19 @@
 """``fairseq-generate --score-reference --print-alignment soft``.
 
-Stock fairseq's scorer of references computes hard alignments always, and fails when it prints them as soft ones.
+Stock fairseq's scorer of references always computes hard alignments, and stops when it prints them as soft ones. The
+patch computes soft alignments if they are asked for.
 """
 
-import functools
-from typing import Any
+from typing import Any, Callable
+
+from .wrapping import Patch
+
+__all__ = ["PATCH"]
 
 
-def install() -> None:
-    """Give the scorer soft alignments where they are asked for; calling it again changes nothing."""
+def _with_soft_alignments(original: Callable[..., Any]) -> Callable[..., Any]:
     from fairseq import utils
-    from fairseq.sequence_scorer import SequenceScorer
 
-    original = SequenceScorer.generate
-    if getattr(original, "knows_soft_alignments", False):
-        return
-
-    @functools.wraps(original)
     def generate(self: Any, models: Any, sample: Any, **kwargs: Any) -> Any:
         hypotheses = original(self, models, sample, **kwargs)
         if self.compute_alignment == "soft":
@@ -28,5 +25,12 @@ def install() -> None:
                     )
         return hypotheses
 
-    generate.knows_soft_alignments = True  # type: ignore[attr-defined]
-    SequenceScorer.generate = generate
+    return generate
+
+
+PATCH = Patch(
+    name="scorer",
+    reason="fairseq-generate --score-reference --print-alignment soft stops with an error",
+    checked=("0.12.3.1",),
+    wraps={"fairseq.sequence_scorer:SequenceScorer.generate": _with_soft_alignments},
+)
