@@ -87,7 +87,7 @@ def test_long_targets_stay_at_the_end(ratio, size):
     assert torch.equal(weights[-1], weights[-2])
 
 
-@pytest.mark.parametrize("size", [6, 150])  # of which the rows of the shorter are kept for further sentences
+@pytest.mark.parametrize("size", [6, 150])  # the rows of the shorter one are kept for further sentences
 def test_contexts_looked_up_are_those_of_training(size):
     for options in ({}, {"trained": True, "ratio": 1.3}, {"max_normalize": True}):
         module = attention(sigma=0.777, **options)  # in no other test, so that rows are kept from inference mode
@@ -162,7 +162,7 @@ def test_max_normalized_weights_have_the_maximum_one():
 
 
 def test_further_votes():
-    """Every source word that the table has for the input word gets the share, but for the word at the centre."""
+    """Every source word that the table has for the input word gets the share, except the word at the centre."""
     module = attention("election", share=0.3, sigma=0.5, rule="1")
     module.table = torch.full((20, 2), PAD)
     module.table[7] = torch.tensor([11, 12])
