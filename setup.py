@@ -17,6 +17,9 @@ setup(
     name="fairseq_attn_plugin",
     version=VERSION,
     description="LSTM sequence-to-sequence models for fairseq in which the attention mechanism varies",
+    author="The fairseq_attn_plugin authors",
+    license="MIT",
+    license_files=["LICENSE"],
     long_description=README.read_text(encoding="utf-8") if README.exists() else "",
     long_description_content_type="text/markdown",
     packages=find_packages(include=["fairseq_attn_plugin", "fairseq_attn_plugin.*"]),
@@ -41,6 +44,8 @@ setup(
         "analysis": ["matplotlib>=3.5", "tensorboardX", "scikit-learn"],
         # attn-analysis serve
         "serve": ["fastapi>=0.100", "uvicorn"],
+        # scripts/docs.sh; latex2mathml: formulas that need no script and no network
+        "docs": ["sphinx>=7", "furo", "myst-nb>=1.0", "latex2mathml>=3.76", "nbclient", "nbformat", "ipykernel"],
         "dev": [
             "pytest>=7",
             "pytest-xdist",

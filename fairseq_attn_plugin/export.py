@@ -15,7 +15,7 @@ from typing import Any, Dict, Optional, Sequence, Tuple
 
 import torch
 
-from fairseq_attn_plugin._explain_checkpoints import architecture
+from fairseq_attn_plugin.checkpoints import architecture
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.writing import whole_file
 

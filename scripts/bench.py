@@ -25,20 +25,21 @@ os.environ.setdefault("KINETO_LOG_LEVEL", "9")  # the profiler, which the memory
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import torch
-from _bench_attention import aqt_section, memory_section
-from _bench_chain import chain_section
-from _bench_chain import systems as systems_of_chains
-from _bench_documents import BASELINES as DOCUMENT_BASELINES
-from _bench_documents import documents_section
-from _bench_extract import SYSTEMS as EXTRACTORS
-from _bench_extract import extract_section
-from _bench_latency import CLASSES, LatencyRun
-from _bench_latency import SYSTEMS as LATENCY_ARCHS
-from _bench_latent import OBJECTIVES, PREDICTIONS, latent_sections
-from _bench_measure import environment
-from _bench_report import SOFT, STOCK, UNFED, judge, markdown
-from _bench_sections import decode_section, profile, train_section
-from _bench_systems import MemoryTask, Sizes, Spec, System
+from benchmark.attention import aqt_section, memory_section
+from benchmark.chain import chain_section
+from benchmark.chain import systems as systems_of_chains
+from benchmark.documents import BASELINES as DOCUMENT_BASELINES
+from benchmark.documents import documents_section
+from benchmark.extract import SYSTEMS as EXTRACTORS
+from benchmark.extract import extract_section
+from benchmark.latency import CLASSES, LatencyRun
+from benchmark.latency import SYSTEMS as LATENCY_ARCHS
+from benchmark.latent import OBJECTIVES, PREDICTIONS, latent_sections
+from benchmark.measure import environment
+from benchmark.report import markdown
+from benchmark.sections import decode_section, profile, train_section
+from benchmark.systems import MemoryTask, Sizes, Spec, System
+from benchmark.targets import SOFT, STOCK, UNFED, judge
 from tqdm import tqdm
 
 import fairseq_attn_plugin  # noqa: F401  (registers the architectures)

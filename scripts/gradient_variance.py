@@ -34,7 +34,7 @@ from tqdm import tqdm
 
 import fairseq_attn_plugin  # noqa: F401  (registers the architectures)
 from fairseq_attn_plugin.analysis.drawing.canvas import check_drawing
-from fairseq_attn_plugin.criterions._objectives import OBJECTIVES, Batch, MovingAverage, Settings
+from fairseq_attn_plugin.criterions.objectives import OBJECTIVES, Batch, MovingAverage, Settings
 from fairseq_attn_plugin.errors import OptionError
 
 EXACT = "elbo-enum"

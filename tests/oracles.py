@@ -171,7 +171,7 @@ def further_votes(module, query, encodings, step):
 
 
 def lexicon_bias(lexicon, weights, tokens, epsilon, vocabulary):
-    """log(P_lex + epsilon) of every target word (the module text of models/_lexicon.py), from one step's weights of the
+    """log(P_lex + epsilon) of every target word (see modules/lexicon_bias.py), from one step's weights of the
     source words ``tokens``; ``lexicon`` is {(source, target): probability}."""
     rows = [[lexicon.get((source, target), 0.0) for target in range(vocabulary)] for source in tokens.tolist()]
     return torch.log(weights / weights.sum() @ torch.tensor(rows, dtype=weights.dtype) + epsilon)

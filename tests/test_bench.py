@@ -13,10 +13,11 @@ from cli import REPO, run_cli
 
 sys.path.insert(0, str(REPO / "scripts"))
 
-from _bench_documents import document_lengths, document_systems
-from _bench_latency import LatencyRun, percentiles, random_table, sentences
-from _bench_latent import LatentSystem
-from _bench_measure import (
+from bench import class_list
+from benchmark.documents import document_lengths, document_systems
+from benchmark.latency import LatencyRun, percentiles, random_table, sentences
+from benchmark.latent import LatentSystem
+from benchmark.measure import (
     grows_at_most_linearly,
     growth_exponent,
     interleave,
@@ -24,9 +25,9 @@ from _bench_measure import (
     round_ratios,
     summary,
 )
-from _bench_report import Target, judge, markdown, table
-from _bench_systems import MemoryTask, Sizes, Spec, make_batch
-from bench import class_list
+from benchmark.report import markdown, table
+from benchmark.systems import MemoryTask, Sizes, Spec, make_batch
+from benchmark.targets import Target, judge
 
 CPU = torch.device("cpu")
 MIB = 1 << 20
@@ -169,7 +170,7 @@ def test_pairing_and_memory_targets_are_judged():
 
 
 def test_table_is_markdown():
-    assert table(["a", "b"], [["x", "1"]]) == "| a | b |\n| --- | ---: |\n| x | 1 |"
+    assert table(["a", "b"], [["x", "1"]]) == "| a   |   b |\n|:----|----:|\n| x   |   1 |"
 
 
 # systems and batches

@@ -133,7 +133,7 @@ def test_experiments_are_cells_of_the_grid(config_name, model, hydra_dir):
 
 
 def test_every_objective_has_a_file():
-    from fairseq_attn_plugin.criterions._objectives import OBJECTIVES as known
+    from fairseq_attn_plugin.criterions.objectives import OBJECTIVES as known
 
     assert sorted(known) == OBJECTIVES
 

@@ -6,14 +6,11 @@ import pytest
 import torch
 
 from fairseq_attn_plugin.attention.normalizers import LOG_ZERO
-from fairseq_attn_plugin.ops import mixture_nll as ops
-from fairseq_attn_plugin.ops.mixture_nll import (
-    Alignments,
-    expected_nll,
-    log_likelihoods,
-    mixture_log_probs,
-    mixture_nll,
-)
+from fairseq_attn_plugin.ops import alignment_blocks
+from fairseq_attn_plugin.ops.alignment_blocks import Alignments
+from fairseq_attn_plugin.ops.mixture_log_probs import mixture_log_probs
+from fairseq_attn_plugin.ops.mixture_nll import expected_nll, log_likelihoods, mixture_nll
+from fairseq_attn_plugin.ops.nll_sums import NLLSums
 
 import oracles
 
@@ -91,7 +88,7 @@ def direct(batch, weights, mixture, smoothing=0.0):
 def blocks(request, monkeypatch):
     """Blocks of everything, of one row, and of two sentences."""
     size = {"one-block": 1 << 20, "tiny-blocks": 1, "sentence-groups": 2 * 5 * 5 * WORDS * 8}[request.param]
-    monkeypatch.setattr(ops, "BLOCK_BYTES", {"cpu": size})
+    monkeypatch.setattr(alignment_blocks, "BLOCK_BYTES", {"cpu": size})
 
 
 @pytest.mark.parametrize(("kind", "mixture", "smoothing"), list(itertools.product(KINDS, (True, False), (0.0, 0.2))))
@@ -236,7 +233,7 @@ def test_autocast_of_the_model_reaches_only_the_products():
 
 
 def test_no_gradient_is_computed_where_none_is_wanted(monkeypatch):
-    monkeypatch.setattr(ops._Accumulator, "_backward", None)
+    monkeypatch.setattr(NLLSums, "_logit_gradients", None)
     batch = alignments()
     log_likelihoods(batch)
     with torch.no_grad():

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from fairseq_attn_plugin.ops import pair_pooling
-from fairseq_attn_plugin.ops.pair_pooling import chebyshev_nodes, lagrange_basis, pooled_basis, pooled_tanh
+from fairseq_attn_plugin.ops.chebyshev import chebyshev_nodes, lagrange_basis
+from fairseq_attn_plugin.ops.pair_pooling import pooled_basis, pooled_tanh
 
 import oracles
 

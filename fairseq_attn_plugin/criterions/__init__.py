@@ -1,8 +1,9 @@
-"""fairseq criterions. Files whose name starts with ``_`` hold parts of criterions; every other file registers one."""
+"""The criterions of this package. Importing it registers those that ``__all__`` names with fairseq.
 
-import importlib
-import pkgutil
+fairseq imports the folders ``models`` and ``tasks`` of a ``--user-dir``, but not its criterions; the package itself
+imports this module.
+"""
 
-for _module in pkgutil.iter_modules(__path__):
-    if not _module.name.startswith("_"):
-        importlib.import_module(f"{__name__}.{_module.name}")
+from . import agreement, document_classification, guided_alignment, latent_alignment
+
+__all__ = ["agreement", "document_classification", "guided_alignment", "latent_alignment"]

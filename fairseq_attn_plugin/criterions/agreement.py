@@ -1,6 +1,6 @@
 """``--criterion agreement``: two directions trained together, whose attentions should be each other's transposes.
 
-With D the term of ``--agreement-loss`` (formulas: :mod:`fairseq_attn_plugin.criterions._agreement_terms`), the loss of
+With D the term of ``--agreement-loss`` (formulas: :mod:`fairseq_attn_plugin.criterions.agreement_terms`), the loss of
 a pair of sentences x, y is
 
     -log p(y | x) - log p(x | y) + weight * D
@@ -31,12 +31,12 @@ from fairseq.logging import metrics
 from omegaconf import II
 from torch import Tensor
 
-from .._options import need, option
 from ..errors import OptionError
 from ..models.agreement_lstm import AgreementLSTMModel, BothDirections
-from ._agreement_terms import LOSSES, attentions, trace, trace_bound
-from ._logging import perplexity, total
-from ._updates import Updates
+from ..options import need, option
+from .agreement_terms import LOSSES, attentions, trace, trace_bound
+from .logged_sums import perplexity, total
+from .updates import Updates
 
 __all__ = ["AgreementConfig", "AgreementCriterion"]
 

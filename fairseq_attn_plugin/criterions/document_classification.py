@@ -19,7 +19,7 @@ from fairseq.logging import metrics
 from torch import Tensor
 
 from ..errors import OptionError
-from ._logging import total
+from .logged_sums import total
 
 __all__ = ["DocumentClassificationCriterion", "macro_f1"]
 

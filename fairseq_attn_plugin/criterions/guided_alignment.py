@@ -43,10 +43,10 @@ from fairseq.criterions.label_smoothed_cross_entropy import (
 from fairseq.logging import metrics
 from torch import Tensor
 
-from .._options import need, option
 from ..errors import OptionError
-from ._logging import total
-from ._updates import Updates, call_before
+from ..options import need, option
+from .logged_sums import total
+from .updates import Updates, call_before
 
 __all__ = ["Alignment", "GuidedAlignmentConfig", "GuidedAlignmentCriterion", "alignment_terms", "links_matrix"]
 

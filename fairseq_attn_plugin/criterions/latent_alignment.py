@@ -1,6 +1,6 @@
 """``--criterion latent_alignment``: every objective of latent alignment models, chosen by ``--objective``.
 
-The formulas are in :mod:`fairseq_attn_plugin.criterions._objectives`. What is logged, for training and validation:
+The formulas are in :mod:`fairseq_attn_plugin.criterions.objectives`. What is logged, for training and validation:
 
     loss                 training: the objective, bits per word (per sentence with --sentence-avg); validation: nll_loss
     nll_loss, ppl        the model's own prediction: the exact marginal (with --latent-topk that of the K most probable
@@ -29,11 +29,11 @@ from fairseq.dataclass import FairseqDataclass
 from omegaconf import II
 from torch import Tensor
 
-from .._options import need, option
 from ..errors import OptionError
-from ..models._latent_decoder import LatentAlignments
-from ._logging import log_sums
-from ._objectives import (
+from ..modules.latent_decoder import LatentAlignments
+from ..options import need, option
+from .logged_sums import log_sums
+from .objectives import (
     BASELINES,
     NEEDS_POSTERIOR,
     OBJECTIVES,

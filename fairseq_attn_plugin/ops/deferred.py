@@ -24,6 +24,8 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
+from .precision import autocast_enabled
+
 __all__ = ["linear", "matmul", "matmul_transposed", "share"]
 
 
@@ -104,13 +106,7 @@ class _DeferredLinear(Function):
 def _share_node(matrix: Tensor) -> Any:
     node = matrix.grad_fn
     # Under autocast the operands change type inside the product: leave that to torch.
-    return node if hasattr(node, "products") and not _autocast(matrix) else None
-
-
-def _autocast(tensor: Tensor) -> bool:
-    if tensor.device.type == "cpu":
-        return torch.is_autocast_cpu_enabled()
-    return torch.is_autocast_enabled()
+    return node if hasattr(node, "products") and not autocast_enabled(matrix) else None
 
 
 def share(matrix: Tensor) -> Tensor:

@@ -5,7 +5,7 @@
 
 (Hochreiter and Schmidhuber 1997, with forget gates.) ``torch.nn.LSTMCell`` ties this to its two matrix products. In a
 decoder with input feeding those are better arranged by hand (the embeddings' part of all steps in one product, see
-``models/_decoder.py``), which leaves the element-wise part as a function of its own.
+``modules/decoder.py``), which leaves the element-wise part as a function of its own.
 """
 
 from __future__ import annotations

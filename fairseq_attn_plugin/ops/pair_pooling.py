@@ -22,7 +22,6 @@ Three observations carry the speed:
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import Any, Iterator, NamedTuple, Optional, Sequence, Tuple
 
@@ -31,38 +30,13 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-__all__ = ["chebyshev_nodes", "lagrange_basis", "pooled_basis", "pooled_tanh"]
+from .chebyshev import cosine_matrix
+
+__all__ = ["pooled_basis", "pooled_tanh"]
 
 # Elements of one block of pairs. On a processor the five buffers of the Chebyshev recurrence then stay in its
 # second-level cache; a GPU wants few large launches.
 _BLOCK_ELEMENTS = {"cpu": 1 << 18, "cuda": 1 << 25}
-
-
-@functools.lru_cache(maxsize=None)
-def chebyshev_nodes(count: int, dtype: torch.dtype = torch.float64, device: Optional[torch.device] = None) -> Tensor:
-    """The ``count`` Chebyshev points of the first kind, x_m = cos(pi (2m - 1) / (2 count)), shape ``[count]``.
-
-    Kept, so that a decoder step on a GPU does not wait for a copy.
-    """
-    with torch.inference_mode(False):
-        m = torch.arange(1, count + 1, dtype=torch.float64)
-        return torch.cos(math.pi * (2 * m - 1) / (2 * count)).to(device=device, dtype=dtype)
-
-
-def _cosine_matrix(count: int) -> Tensor:
-    """C[m, p] with l_m(x) = sum_p C[m, p] T_p(x): the discrete cosine transform, in float64."""
-    p = torch.arange(count, dtype=torch.float64)
-    m = torch.arange(1, count + 1, dtype=torch.float64)
-    matrix = torch.cos(math.pi * (2 * m[:, None] - 1) * p / (2 * count)) * (2.0 / count)
-    matrix[:, 0] /= 2
-    return matrix
-
-
-def lagrange_basis(x: Tensor, count: int) -> Tensor:
-    """l_m(x) for the Chebyshev nodes, shape ``x.shape + (count,)``: the plain formula, for tests and small inputs."""
-    angle = torch.arccos(x.clamp(-1, 1))
-    polynomials = torch.cos(angle[..., None] * torch.arange(count, dtype=x.dtype, device=x.device))
-    return polynomials @ _cosine_matrix(count).to(x).t()
 
 
 def _prepare(keys: Tensor, pad_mask: Optional[Tensor]) -> Tuple[Tensor, bool]:
@@ -186,7 +160,7 @@ class _PooledBasis(Function):
             # A pair with padding has L = 1, hence T_p = 1: take those pairs away again, and what padding has summed.
             total -= pad_mask.sum(1).to(total.dtype)[:, None, None, None]
             total.masked_fill_(pad_mask[:, :, None, None], 0.0)
-        return torch.matmul(_cosine_matrix(count).to(total), total).to(keys.dtype)
+        return torch.matmul(cosine_matrix(count).to(total), total).to(keys.dtype)
 
     @staticmethod
     @once_differentiable
@@ -194,7 +168,7 @@ class _PooledBasis(Function):
         prepared, pad_mask = ctx.saved_tensors
         degrees = [p * _sign(p) for p in range(1, ctx.count)]
         # Of sum_m C[m, p] T_p the derivative needs p T_p' = p U_{p-1}: degree and sign go into the matrix.
-        matrix = (_cosine_matrix(ctx.count)[:, 1:] * torch.tensor(degrees)).t().to(prepared)
+        matrix = (cosine_matrix(ctx.count)[:, 1:] * torch.tensor(degrees)).t().to(prepared)
         grad = torch.matmul(matrix, grad.to(prepared.dtype))
         if pad_mask is not None:
             grad = grad.masked_fill(pad_mask[:, :, None, None], 0.0)

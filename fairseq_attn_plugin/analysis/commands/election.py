@@ -29,7 +29,6 @@ import math
 import os
 from typing import Optional
 
-from fairseq_attn_plugin._overrides import parse_overrides
 from fairseq_attn_plugin.analysis.drawing.canvas import check_drawing
 from fairseq_attn_plugin.analysis.drawing.histogram import offset_histogram
 from fairseq_attn_plugin.analysis.inference.loading import add_teacher_options, load_teacher
@@ -37,8 +36,9 @@ from fairseq_attn_plugin.analysis.voting.ballots import (
     Tally,
 )
 from fairseq_attn_plugin.analysis.voting.election import _report, describe, hold_election, length_ratio
-from fairseq_attn_plugin.attention._windows import RULES
+from fairseq_attn_plugin.attention.windows import RULES
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.patches.overrides import parse_overrides
 from fairseq_attn_plugin.writing import whole_text
 
 

@@ -24,12 +24,12 @@ import os
 from pathlib import Path
 from typing import Any, List
 
-from fairseq_attn_plugin._overrides import parse_overrides
 from fairseq_attn_plugin.analysis.inference.attention_file import describe, extract_file
 from fairseq_attn_plugin.analysis.inference.loading import Teacher, add_teacher_options, load_teacher
 from fairseq_attn_plugin.analysis.inference.segmenter import Segmenter, add_text_options, text_options
 from fairseq_attn_plugin.analysis.inference.sentences import MANY, SplitSentences, TextSentences, _fingerprint
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.patches.overrides import parse_overrides
 from fairseq_attn_plugin.text.subwords import SUBWORDS
 from fairseq_attn_plugin.writing import check_not_lost
 

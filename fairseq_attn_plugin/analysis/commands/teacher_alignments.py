@@ -18,7 +18,6 @@ import logging
 import os
 
 import fairseq_attn_plugin  # noqa: F401  (registers the architectures)
-from fairseq_attn_plugin._overrides import parse_overrides
 from fairseq_attn_plugin.analysis.alignment.symmetrize import SYMMETRIZATIONS
 from fairseq_attn_plugin.analysis.inference.loading import add_teacher_options, load_teacher
 from fairseq_attn_plugin.analysis.inference.teacher_alignments import (
@@ -29,6 +28,7 @@ from fairseq_attn_plugin.analysis.inference.teacher_alignments import (
     write_links,
 )
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.patches.overrides import parse_overrides
 
 
 def _check(args: argparse.Namespace) -> None:

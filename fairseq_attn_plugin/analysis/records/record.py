@@ -7,7 +7,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 import numpy as np
 
-from fairseq_attn_plugin.analysis.alignment.merging import merge_weights
+from fairseq_attn_plugin.analysis.records.merging import merge_weights
 from fairseq_attn_plugin.text.subwords import spell, words_of
 
 __all__ = ["FORMAT", "Header", "Record"]

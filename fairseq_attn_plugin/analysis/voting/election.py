@@ -100,7 +100,7 @@ def hold_election(
     Args:
         teacher: from :func:`~fairseq_attn_plugin.analysis.inference.loading.load_teacher`
         split: which sentences vote
-        rules: of :mod:`fairseq_attn_plugin.attention._windows`
+        rules: of :mod:`fairseq_attn_plugin.attention.windows`
         ratio: target words per source word
         max_tokens: words in a batch
         least_gain, most_words: of :func:`~fairseq_attn_plugin.analysis.voting.ballots.recommended`

@@ -13,8 +13,8 @@ from fairseq_attn_plugin.analysis.alignment.links import (
     read_gold,
     write_alignments,
 )
-from fairseq_attn_plugin.analysis.alignment.merging import merge_attention
 from fairseq_attn_plugin.analysis.outputs.generation import read_generated
+from fairseq_attn_plugin.analysis.records.merging import merge_attention
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.subwords import merge_subwords, word_of_subword
 

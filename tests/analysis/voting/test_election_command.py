@@ -13,13 +13,13 @@ from fairseq.data.indexed_dataset import make_builder
 from test_end_to_end import SIZES, TRAINING
 from test_voting import slow_election
 
-from fairseq_attn_plugin._explain import explain
 from fairseq_attn_plugin.analysis import cli
 from fairseq_attn_plugin.analysis.drawing.histogram import offset_histogram
 from fairseq_attn_plugin.analysis.inference.loading import load_teacher
 from fairseq_attn_plugin.analysis.voting.election import FORMAT
 from fairseq_attn_plugin.attention import build_attention
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.patches.explained_errors import explain
 from fairseq_attn_plugin.text.vocabulary import check_vocabulary
 
 from cli import REPO, TINY, USER_DIR, run_cli

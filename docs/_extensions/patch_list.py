@@ -1,0 +1,34 @@
+"""``{patch-list}``: what the package changes in stock fairseq, from ``fairseq_attn_plugin.patches.PATCHES``."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, Dict, List
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+__all__ = ["setup"]
+
+
+class PatchListDirective(SphinxDirective):
+    def run(self) -> List[nodes.Node]:
+        if find_spec("fairseq_attn_plugin.patches") is None:  # TODO(merge): remove
+            return []
+        result = nodes.definition_list()
+        for patch in import_module("fairseq_attn_plugin.patches").PATCHES:
+            reason = nodes.paragraph("", patch.reason[:1].upper() + patch.reason[1:] + ".")
+            changes = nodes.paragraph("", f"Checked with fairseq {', '.join(patch.checked)}.")
+            for number, target in enumerate(patch.wraps):
+                name = target.replace(":", ".")
+                changes += [nodes.Text(", " if number else " Wraps "), nodes.literal(name, name)]
+            term = nodes.term("", "", nodes.literal(patch.name, patch.name))
+            result += nodes.definition_list_item("", term, nodes.definition("", reason, changes))
+        return [result]
+
+
+def setup(app: Sphinx) -> Dict[str, Any]:
+    app.add_directive("patch-list", PatchListDirective)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

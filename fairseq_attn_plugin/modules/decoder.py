@@ -1,0 +1,142 @@
+"""The LSTM decoder of all translation models of this package.
+
+:mod:`fairseq_attn_plugin.modules.recurrent_decoder` computes o_t. This module makes logits of it:
+
+    logits_t = W_v o_t + b_v,  or with another layer before the vocabulary  W_v (W_a o_t + b_a) + b_v
+
+A lexicon adds a bias to the logits (:mod:`fairseq_attn_plugin.modules.lexicon_bias`).
+
+Shapes: B sentences, R rows (R = B in training, B times the beam in a search), N source positions, T steps, V words.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Optional, Tuple
+
+import torch.nn.functional as F
+from fairseq.modules import AdaptiveSoftmax
+from torch import Tensor, nn
+
+from ..attention import Attention
+from .decoder_state import Decoded
+from .encoder import EncoderOut, uniform_
+from .lexicon_bias import LexiconBias
+from .recurrent_decoder import RecurrentDecoder
+
+__all__ = ["LSTMDecoder"]
+
+
+class LSTMDecoder(RecurrentDecoder):
+    """LSTM decoder with any attention mechanism.
+
+    Args:
+        dictionary: target dictionary
+        embed_tokens: target embeddings
+        attention: a mechanism built for ``query_dim = hidden_size``, or None
+        memory_dim: units of a source encoding
+        hidden_size: units of every layer
+        out_embed_dim: units before the vocabulary projection; a layer is added where they differ from ``hidden_size``
+        dropout_out: dropout between layers and of the attentional output
+        share_input_output_embed: use the embeddings as vocabulary projection
+        adaptive_softmax_cutoff: cut-offs of an adaptive softmax instead of the vocabulary projection
+        max_target_positions: longest target accepted
+        options: further arguments of :class:`~fairseq_attn_plugin.modules.recurrent_decoder.RecurrentDecoder`
+
+    Attributes:
+        lexicon: biases the logits once a lexicon is read; needs attention and an ordinary softmax
+        need_attn: whether weights are returned outside training
+    """
+
+    def __init__(
+        self,
+        dictionary: Any,
+        embed_tokens: nn.Embedding,
+        attention: Optional[Attention],
+        memory_dim: int,
+        hidden_size: int,
+        out_embed_dim: int = 512,
+        dropout_out: float = 0.1,
+        share_input_output_embed: bool = False,
+        adaptive_softmax_cutoff: Optional[List[int]] = None,
+        max_target_positions: float = 1e5,
+        **options: Any,
+    ):
+        super().__init__(
+            dictionary, embed_tokens, attention, memory_dim, hidden_size, dropout_out=dropout_out, **options
+        )
+        self.max_target_positions = max_target_positions
+        self.need_attn = True
+        self.additional_fc: Optional[nn.Module] = None
+        if out_embed_dim != hidden_size:
+            self.additional_fc = uniform_(nn.Linear(hidden_size, out_embed_dim))
+        self.adaptive_softmax: Optional[nn.Module] = None
+        self.share_input_output_embed = share_input_output_embed
+        if adaptive_softmax_cutoff is not None:
+            self.adaptive_softmax = AdaptiveSoftmax(
+                len(dictionary), out_embed_dim, adaptive_softmax_cutoff, dropout=dropout_out
+            )
+        elif not share_input_output_embed:
+            self.fc_out = uniform_(nn.Linear(out_embed_dim, len(dictionary)))
+        self.lexicon = LexiconBias()
+
+    def forward(
+        self,
+        prev_output_tokens: Tensor,
+        encoder_out: EncoderOut,
+        incremental_state: Optional[Dict[str, Any]] = None,
+        **unused: Any,
+    ) -> Tuple[Tensor, Dict[str, Any]]:
+        """Decodes a batch.
+
+        Args:
+            prev_output_tokens: ``[R, T]``, the target shifted by one
+            encoder_out: of the encoder
+            incremental_state: with it only the steps after its last one are decoded: one token, or at first the prefix
+
+        Returns:
+            logits ``[R, T, V]`` and a dictionary: ``attn`` is ``[weights]`` with weights ``[R, T, N]`` or None without
+            attention; ``penalties`` has the attention's penalties by name, where it has any
+        """
+        decoded, _ = self.decode(prev_output_tokens, encoder_out, incremental_state)
+        logits = self.output_layer(self._output_features(decoded))
+        if self.lexicon.active:
+            assert self.attention is not None and decoded.weights is not None
+            logits = self.lexicon(logits, decoded.weights, encoder_out["tokens"], self.attention.normalized)
+        return logits, self._extra(decoded)
+
+    def extract_features(
+        self,
+        prev_output_tokens: Tensor,
+        encoder_out: EncoderOut,
+        incremental_state: Optional[Dict[str, Any]] = None,
+        **unused: Any,
+    ) -> Tuple[Tensor, Dict[str, Any]]:
+        """As :meth:`forward`, without the vocabulary projection and the lexicon: ``[R, T, out_embed_dim]``."""
+        decoded, _ = self.decode(prev_output_tokens, encoder_out, incremental_state)
+        return self._output_features(decoded), self._extra(decoded)
+
+    def _output_features(self, decoded: Decoded) -> Tensor:
+        if self.additional_fc is None:
+            return decoded.features
+        return self.dropout_out_module(self.additional_fc(decoded.features))
+
+    def _extra(self, decoded: Decoded) -> Dict[str, Any]:
+        extra: Dict[str, Any] = {"attn": [decoded.weights if self.training or self.need_attn else None]}
+        if decoded.penalties:
+            extra["penalties"] = decoded.penalties
+        return extra
+
+    def output_layer(self, features: Tensor, **unused: Any) -> Tensor:
+        """Projects features to the vocabulary (an adaptive softmax does that in its criterion)."""
+        if self.adaptive_softmax is not None:
+            return features
+        if self.share_input_output_embed:
+            return F.linear(features, self.embed_tokens.weight)
+        return self.fc_out(features)
+
+    def make_generation_fast_(self, need_attn: bool = False, **unused: Any) -> None:
+        """Called by fairseq before generation; ``need_attn`` says whether the weights are wanted."""
+        self.need_attn = need_attn
+
+    def max_positions(self) -> float:
+        return self.max_target_positions

@@ -1,0 +1,55 @@
+"""What the steps of a decoder read, hand on and return; R rows, T steps, N source positions."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+
+from torch import Tensor
+
+from ..attention import Penalty, index_rows
+from .beam import SourceMemory, reorder_memory
+
+__all__ = ["Decoded", "DecoderInputs", "DecoderState", "Progress"]
+
+
+class DecoderInputs(NamedTuple):
+    """What the steps of one call read."""
+
+    embeddings: Tensor  # [R, T, E]
+    positions: Tensor  # [R, T], the number of each step, from 0
+    words: Optional[Tensor]  # [R, T], for an attention that reads words
+
+    def step(self, t: int) -> Tuple[Tensor, Optional[Tensor]]:
+        """Position and word of step ``t``, ``[R, 1]`` each."""
+        return self.positions[:, t : t + 1], None if self.words is None else self.words[:, t : t + 1]
+
+
+class DecoderState(NamedTuple):
+    """What one decoder step hands to the next; one row per hypothesis."""
+
+    hidden: Tensor  # [R, layers, Ds]
+    cell: Tensor  # [R, layers, Ds]
+    feed: Optional[Tensor]  # [R, F], fed to the first layer; None without input feeding
+    attention: Any  # the attention's own state, tensors of R rows, or None
+
+
+class Decoded(NamedTuple):
+    """The result of the recurrence over T steps."""
+
+    features: Tensor  # [R, T, F], see LSTMDecoder.combine
+    weights: Optional[Tensor]  # [R, T, N], of the attention
+    scores: Optional[Tensor]  # [R, T, N], before its normaliser
+    state: DecoderState  # after the last step
+    penalties: Optional[Dict[str, Penalty]] = None  # of the attention, where whole targets were decoded
+
+
+class Progress(NamedTuple):
+    """What incremental decoding keeps between two calls, in fairseq's incremental state."""
+
+    state: DecoderState
+    memory: SourceMemory
+    weights: List[Tensor]  # of the recurrence, see recurrence.joined_weights; empty for a decoder without a loop
+
+    def reorder(self, new_order: Tensor) -> Progress:
+        """The progress of the hypotheses that survive a step of beam search, ``new_order`` ``[R']`` of R rows."""
+        return self._replace(state=index_rows(self.state, new_order), memory=reorder_memory(self.memory, new_order))

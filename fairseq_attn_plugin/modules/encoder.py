@@ -1,0 +1,197 @@
+"""The LSTM encoder of every model of this package."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Optional, Tuple
+
+import torch
+import torch.nn.functional as F
+from fairseq.models import FairseqEncoder
+from fairseq.modules import FairseqDropout
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from .beam import follow
+
+__all__ = ["LSTMEncoder", "uniform_"]
+
+EncoderOut = Dict[str, Any]
+
+
+def uniform_(module: nn.Module, bound: float = 0.1) -> nn.Module:
+    """Draws all parameters of ``module`` uniformly from [-bound, bound]: stock fairseq's and the papers'
+    initialisation of LSTMs."""
+    for parameter in module.parameters():
+        nn.init.uniform_(parameter, -bound, bound)
+    return module
+
+
+class LSTMEncoder(FairseqEncoder):
+    """A (bidirectional) LSTM over the source, its encodings in the coordinates of the ``src_tokens`` that were given.
+
+    fairseq pads on the left by default. Whatever side the padding is on, position j of every result belongs to
+    ``src_tokens[:, j]``; stock fairseq's LSTM moves left padding to the right and leaves it there, which shifts
+    its alignments in padded batches.
+
+    Args:
+        dictionary: source dictionary
+        embed_tokens: source embeddings
+        hidden_size: units per direction
+        num_layers: number of layers
+        bidirectional: whether each layer has a second LSTM that reads from right to left
+        dropout_in: dropout of the embeddings
+        dropout_out: dropout of the encodings, and between layers
+        max_source_positions: longest source accepted
+    """
+
+    def __init__(
+        self,
+        dictionary: Any,
+        embed_tokens: nn.Embedding,
+        hidden_size: int,
+        num_layers: int = 1,
+        bidirectional: bool = False,
+        dropout_in: float = 0.1,
+        dropout_out: float = 0.1,
+        max_source_positions: float = 1e5,
+    ):
+        super().__init__(dictionary)
+        self.embed_tokens = embed_tokens
+        self.padding_idx = dictionary.pad()
+        self.num_layers, self.bidirectional = num_layers, bidirectional
+        self.max_source_positions = max_source_positions
+        self.output_units = hidden_size * (2 if bidirectional else 1)
+        self.dropout_in_module = FairseqDropout(dropout_in, module_name=type(self).__name__)
+        self.dropout_out_module = FairseqDropout(dropout_out, module_name=type(self).__name__)
+        self.lstm = nn.LSTM(
+            embed_tokens.embedding_dim,
+            hidden_size,
+            num_layers,
+            dropout=dropout_out if num_layers > 1 else 0.0,
+            bidirectional=bidirectional,
+            batch_first=True,
+        )
+        uniform_(self.lstm)
+
+    def forward(
+        self, src_tokens: Tensor, src_lengths: Optional[Tensor] = None, train_embeddings: bool = True, **unused: Any
+    ) -> EncoderOut:
+        """Encodes a batch.
+
+        Args:
+            src_tokens: ``[B, N]``, padded on either side
+            src_lengths: not needed; the padding tells
+            train_embeddings: whether gradients reach the embeddings
+
+        Returns:
+            a dictionary with ``encodings`` ``[B, N, Dh]`` (zero on padding), ``hidden`` and ``cell`` ``[B, layers,
+            Dh]``, the states after the last word (of both directions, side by side), ``tokens`` ``[B, N]``, the words,
+            ``pad_mask`` ``[B, N]`` or None without padding, ``rows`` ``[B]``, the sentence of each row of the decoder,
+            and ``memory``, where the decoder keeps what its attention precomputed
+        """
+        pad_mask = src_tokens.eq(self.padding_idx)
+        vectors = self.embed_tokens(src_tokens)
+        embeddings = self.dropout_in_module(vectors if train_embeddings else vectors.detach())
+        if not bool(pad_mask.any()):
+            padding: Optional[Tensor] = None
+            encodings, (hidden, cell) = self.lstm(embeddings)
+        else:
+            padding = pad_mask
+            encode = self._encode_frozen if embeddings.device.type == "cpu" else self._encode_packed
+            encodings, hidden, cell = encode(embeddings, pad_mask)
+        return {
+            "encodings": self.dropout_out_module(encodings),
+            "hidden": self._join_directions(hidden),
+            "cell": self._join_directions(cell),
+            "tokens": src_tokens,
+            "pad_mask": padding,
+            "rows": torch.arange(src_tokens.size(0), device=src_tokens.device),
+        }
+
+    def _encode_packed(self, embeddings: Tensor, pad_mask: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
+        # Packing wants the words first and at least one of them; a stable sort of the mask is the permutation that
+        # does it for padding on either side, and its inverse takes the encodings back to the given coordinates.
+        to_front = pad_mask.to(torch.uint8).argsort(dim=1, stable=True)
+        lengths = (~pad_mask).sum(1).clamp(min=1)
+        packed = pack_padded_sequence(
+            _gather(embeddings, to_front), lengths.cpu(), batch_first=True, enforce_sorted=False
+        )
+        outputs, (hidden, cell) = self.lstm(packed)
+        outputs, _ = pad_packed_sequence(outputs, batch_first=True, total_length=pad_mask.size(1))
+        # A row without words was encoded as one padding symbol: it counts for nothing.
+        empty = pad_mask.all(dim=1)[None, :, None]
+        hidden, cell = hidden.masked_fill(empty, 0.0), cell.masked_fill(empty, 0.0)
+        encodings = _gather(outputs, to_front.argsort(dim=1)).masked_fill(pad_mask.unsqueeze(-1), 0.0)
+        return encodings, hidden, cell
+
+    def _encode_frozen(self, embeddings: Tensor, pad_mask: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
+        """The same as :meth:`_encode_packed`, by LSTMs that stand still on padding.
+
+        A further input, 1 on padding and 0 on words, closes the input gate and opens the forget gate: c_t =
+        c_{t-1}, exactly. From zero states the padding before the first word then leaves (h, c) at zero, and the
+        padding after the last one keeps c; the last h is read where the last word is. torch has a fused LSTM for
+        processors, but not for packed sequences of unequal length.
+        """
+        batch, size, directions = embeddings.size(0), self.lstm.hidden_size, 2 if self.bidirectional else 1
+        closed = embeddings.new_tensor([-1e4, 1e4, 0.0, 0.0]).repeat_interleave(size).unsqueeze(1)
+        mark = pad_mask.unsqueeze(-1).to(embeddings.dtype)
+        zeros = embeddings.new_zeros(directions, batch, size)
+        rows, positions = torch.arange(batch), torch.arange(pad_mask.size(1))
+        ends = positions.masked_fill(pad_mask, 0).amax(1), positions.masked_fill(pad_mask, pad_mask.size(1) - 1).amin(1)
+        outputs, hidden, cell = embeddings, [], []
+        for layer in range(self.num_layers):
+            if layer:
+                outputs = F.dropout(outputs, self.lstm.dropout, self.training)
+            weights = []
+            for direction in ("", "_reverse")[:directions]:
+                w_input, *others = (
+                    getattr(self.lstm, f"{part}_l{layer}{direction}")
+                    for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+                )
+                weights += [torch.cat([w_input, closed], dim=1), *others]
+            outputs, _, last_cell = torch.lstm(
+                torch.cat([outputs, mark], dim=-1),
+                (zeros, zeros),
+                weights,
+                True,
+                1,
+                0.0,
+                self.training,
+                directions == 2,
+                True,
+            )
+            hidden += [h[rows, end] for h, end in zip(outputs.split(size, dim=-1), ends)]
+            cell.append(last_cell)
+        encodings = outputs.masked_fill(pad_mask.unsqueeze(-1), 0.0)
+        return encodings, torch.stack(hidden), torch.cat(cell)
+
+    def _join_directions(self, states: Tensor) -> Tensor:
+        """``[layers * directions, B, H]`` to ``[B, layers, directions * H]``."""
+        batch = states.size(1)
+        return (
+            states.view(self.num_layers, -1, batch, states.size(-1))
+            .permute(2, 0, 1, 3)
+            .reshape(batch, self.num_layers, -1)
+        )
+
+    def reorder_encoder_out(self, encoder_out: EncoderOut, new_order: Tensor) -> EncoderOut:
+        """Reorders the decoder's rows for beam search.
+
+        The hypotheses of a sentence share its encodings and attention memory: the tensors keep one entry per
+        sentence, and ``rows`` says which sentence each row of the decoder translates. Entries move only when
+        sentences do (when one of them is finished).
+        """
+        rows, sentences = follow(encoder_out["rows"], new_order)
+        if sentences is not None:
+            encoder_out = {
+                name: None if value is None else value.index_select(0, sentences) for name, value in encoder_out.items()
+            }
+        return {**encoder_out, "rows": rows}
+
+    def max_positions(self) -> float:
+        return self.max_source_positions
+
+
+def _gather(x: Tensor, index: Tensor) -> Tensor:
+    """Permutes the positions of ``x`` ``[B, N, D]`` by ``index`` ``[B, N]``."""
+    return x.gather(1, index.unsqueeze(-1).expand(-1, -1, x.size(-1)))

@@ -1,0 +1,231 @@
+"""The decoder of models with a latent alignment (Deng et al. 2018, "Latent Alignment and Variational Attention").
+
+The attention is the prior p(z_t = j) of the alignment z_t of step t. The recurrence is fed the prior's mean context c_t
+= sum_j p(j) h_j, never a sampled one, so that the states s_t do not depend on any z, and
+
+    o_tj = tanh(W_h h_j + W_s s_t + b),   p(y_t | z_t = j) = softmax(W_v o_tj + b_v),
+    p(y_t) = sum_j p(j) p(y_t | z_t = j)
+
+The decoder runs the recurrence; :mod:`fairseq_attn_plugin.ops.mixture_nll` computes with all pairs (t, j) afterwards.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from typing import Any, Dict, NamedTuple, Optional, Tuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ..attention import Penalty
+from ..attention.normalizers import LOG_ZERO
+from ..errors import OptionError
+from ..ops.alignment_blocks import Alignments
+from ..ops.mixture_log_probs import mixture_log_probs
+from .beam import SourceMemory
+from .decoder import LSTMDecoder
+from .encoder import EncoderOut, uniform_
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["LatentAlignments", "LatentDecoder", "top_positions"]
+
+
+class LatentAlignments(NamedTuple):
+    """All that an objective needs of a batch; the tensors through which gradients flow are among them, so that
+    data-parallel wrappers see every parameter that is used.
+
+    In beam search the hypotheses of a sentence stand side by side in T, but for ``prior``, which has a row for each.
+    """
+
+    memory: Tensor  # [B, N, D], W_h h_j
+    query: Tensor  # [B, T, D], W_s s_t + b
+    weight: Tensor  # [V, D], vocabulary projection
+    bias: Optional[Tensor]  # [V]
+    keep: Optional[Tensor]  # [B, T, D], the steps' dropout masks, the same for all alignments
+    pad_mask: Optional[Tensor]  # [B, N], True on padding
+    prior: Tensor  # [B, T, N], p(z_t = j)
+    log_prior: Tensor  # [B, T, N], LOG_ZERO on padding
+    scores: Tensor  # [B, T, N], the attention's, before its normaliser
+    log_posterior: Optional[Tensor] = None  # [B, T, N], log q(z_t = j | x, y)
+    posterior_scores: Optional[Tensor] = None  # [B, T, N], before the softmax
+    penalties: Optional[Dict[str, Penalty]] = None  # of the prior's attention
+
+    def words(self, target: Tensor, pad: int, index: Optional[Tensor] = None) -> Alignments:
+        """The words ``target`` ``[B, T]`` with all alignments, or with those of ``index`` ``[B, T, K]``."""
+        return Alignments(
+            self.memory,
+            self.query,
+            self.weight,
+            self.bias,
+            target,
+            target.eq(pad),
+            self.pad_mask,
+            self.keep,
+            index,
+        )
+
+    def relaxed_words(self, target: Tensor, pad: int, weights: Tensor) -> Alignments:
+        """The words ``target``, each with one soft alignment: o = tanh(W_h sum_j w_j h_j + W_s s + b).
+
+        Args:
+            target: ``[B, T]``
+            pad: the padding symbol
+            weights: ``[B, T, N]``
+        """
+        query = self.query + weights.type_as(self.memory) @ self.memory
+        return Alignments(None, query, self.weight, self.bias, target, target.eq(pad), None, self.keep, None)
+
+
+def top_positions(log_prior: Tensor, count: int) -> Tuple[Tensor, Tensor]:
+    """The ``count`` most probable positions of every step, ``[B, T, count]``, and their log probabilities made to sum
+    to one; all positions where the source has fewer."""
+    log_weights, index = log_prior.topk(min(count, log_prior.size(-1)), dim=-1)
+    # A shorter sentence of the batch fills up with padding, whose weight stays zero.
+    return log_weights.log_softmax(-1).clamp(min=LOG_ZERO), index
+
+
+class LatentDecoder(LSTMDecoder):
+    """LSTM decoder whose prediction is the marginal over alignments.
+
+    ``forward`` returns log p(y_t) ``[B, T, V]`` in the place of logits (their softmax is p itself) and the prior as
+    attention weights. Arguments are those of :class:`LSTMDecoder`; o has ``out_embed_dim`` units.
+
+    Attributes:
+        topk: predict from the ``topk`` most probable positions, renormalised; None: from all
+        prediction: ``marginal``, ``soft`` (p(y_t | c_t), which is ordinary attention), or ``auto``: as the criterion
+            that trained the model noted in ``trained_soft``
+        alignment: which weights the model returns; other than the ``prior`` are known for whole targets only
+    """
+
+    trained_soft: Tensor
+
+    def __init__(self, *args: Any, out_embed_dim: int, **options: Any):
+        # o itself may have any width here, since it is not fed back: no further layer is needed before the projection
+        super().__init__(*args, **{**options, "out_embed_dim": options["hidden_size"]})
+        self.topk: Optional[int] = None
+        self.prediction = "auto"
+        self.alignment = "prior"
+        self._warned = False
+        self.output_projection = uniform_(nn.Linear(options["memory_dim"] + self.hidden_size, out_embed_dim))
+        if not self.share_input_output_embed:
+            self.fc_out = uniform_(nn.Linear(out_embed_dim, len(self.dictionary)))
+        # a number, so that checkpoints can be averaged
+        self.register_buffer("trained_soft", torch.zeros(()))
+
+    def combine(self, context: Tensor, hidden: Tensor) -> Tensor:
+        """The state itself: what is made of it depends on the alignment."""
+        return hidden
+
+    def forward(
+        self,
+        prev_output_tokens: Tensor,
+        encoder_out: EncoderOut,
+        incremental_state: Optional[Dict[str, Any]] = None,
+        **unused: Any,
+    ) -> Tuple[Tensor, Dict[str, Any]]:
+        """Returns log p(y_t) ``[B, T, V]`` and ``{"attn": [p(z_t)]}``."""
+        if self.alignment != "prior":
+            raise OptionError(f"--latent-alignment {self.alignment}: needs the whole target; add --score-reference")
+        latent = self.alignments(prev_output_tokens, encoder_out, incremental_state)
+        attn = latent.prior if self.training or self.need_attn else None
+        return self.predict(latent), {"attn": [attn]}
+
+    def extract_features(self, *args: Any, **kwargs: Any) -> Tuple[Tensor, Dict[str, Any]]:
+        raise NotImplementedError("a latent alignment has features for every alignment: see LatentDecoder.alignments")
+
+    def alignments(
+        self,
+        prev_output_tokens: Tensor,
+        encoder_out: EncoderOut,
+        incremental_state: Optional[Dict[str, Any]] = None,
+    ) -> LatentAlignments:
+        """Runs the recurrence and returns what p(z) and p(y | z) are computed from.
+
+        In beam search T counts the hypotheses of a sentence: ``query`` is then ``[B, beam, D]`` while the targets have
+        ``B * beam`` rows (see :meth:`predict`).
+        """
+        decoded, source = self.decode(prev_output_tokens, encoder_out, incremental_state)
+        assert self.attention is not None and decoded.weights is not None and decoded.scores is not None
+        assert source.projected is not None
+        memory, pad_mask = source.projected, encoder_out["pad_mask"]
+        query = F.linear(
+            decoded.features, self.output_projection.weight[:, -self.hidden_size :], self.output_projection.bias
+        )
+        beam = len(query) // len(memory)
+        scores, weights = (x.reshape(len(memory), -1, x.size(-1)) for x in (decoded.scores, decoded.weights))
+        log_prior = self.attention.log_weights(weights, scores, pad_mask)
+        if pad_mask is not None:
+            # A source without words has encodings that are all zero: any alignment is as good as another.
+            empty = pad_mask.all(dim=1)
+            log_prior = log_prior.masked_fill(empty[:, None, None], -math.log(pad_mask.size(1)))
+            pad_mask = pad_mask & ~empty.unsqueeze(1)
+        if beam > 1:
+            query = query.reshape(len(memory), -1, query.size(-1))
+        return LatentAlignments(
+            memory,
+            query,
+            self._seen(self.embed_tokens.weight if self.share_input_output_embed else self.fc_out.weight),
+            None if self.share_input_output_embed else self._seen(self.fc_out.bias),
+            self._dropout_mask(query),
+            pad_mask,
+            decoded.weights,
+            log_prior,
+            scores,
+            penalties=decoded.penalties,
+        )
+
+    def remember(self, encoder_out: EncoderOut) -> SourceMemory:
+        self._warn(encoder_out)
+        memory_weight = self.output_projection.weight[:, : -self.hidden_size]
+        return super().remember(encoder_out)._replace(projected=F.linear(encoder_out["encodings"], memory_weight))
+
+    def _warn(self, encoder_out: EncoderOut) -> None:
+        """Says once where ``topk`` cannot be had."""
+        if self.topk is None or self._warned or self.training:
+            return
+        if self.predicts_soft:
+            self._warned = True
+            logger.warning(
+                f"--latent-topk {self.topk}: without effect, since this model predicts from the mean context; "
+                "--latent-prediction marginal predicts from alignments"
+            )
+            return
+        pad_mask, width = encoder_out["pad_mask"], encoder_out["encodings"].size(1)
+        shortest = width if pad_mask is None else int((~pad_mask).sum(1).min())
+        if shortest < self.topk:
+            self._warned = True
+            logger.warning(
+                f"--latent-topk {self.topk}: larger than a source of {shortest} positions; sources that short are "
+                "translated with the exact marginal"
+            )
+
+    def _seen(self, parameter: Tensor) -> Tensor:
+        # Data-parallel wrappers look for the parameters that are used in the graphs behind the outputs: a parameter
+        # that is an output itself has none.
+        return parameter.view_as(parameter) if self.training else parameter
+
+    @property
+    def predicts_soft(self) -> bool:
+        return bool(self.trained_soft > 0.5) if self.prediction == "auto" else self.prediction == "soft"
+
+    def predict(self, latent: LatentAlignments) -> Tensor:
+        """log p(y_t) of all words, ``[R, T, V]`` for R rows of the decoder."""
+        nothing = latent.query.new_zeros(latent.query.shape[:2], dtype=torch.long)
+        if self.predicts_soft:
+            words = latent.relaxed_words(nothing, -1, latent.log_prior.exp())
+            log_probs = mixture_log_probs(words, latent.log_prior.new_zeros(*nothing.shape, 1))
+        elif self.topk is None:
+            log_probs = mixture_log_probs(latent.words(nothing, -1), latent.log_prior)
+        else:
+            log_weights, index = top_positions(latent.log_prior, self.topk)
+            log_probs = mixture_log_probs(latent.words(nothing, -1, index), log_weights)
+        return log_probs.view(*latent.prior.shape[:2], -1)
+
+    def _dropout_mask(self, query: Tensor) -> Optional[Tensor]:
+        module = self.dropout_out_module
+        if module.p > 0 and (self.training or module.apply_during_inference):
+            return F.dropout(torch.ones_like(query), module.p)
+        return None

@@ -1,0 +1,117 @@
+"""The LSTM layers of a decoder, one step at a time.
+
+A decoder with input feeding, or with an attention that looks back, runs one step after another. Layer l of step t reads
+the layer below (the first one y_{t-1} and what is fed) and its own state:
+
+    gates_tl = W_l [x_tl; h_{t-1,l}] + b_l,    h_tl, c_tl = lstm_cell(gates_tl, c_{t-1,l})
+
+Everything that does not depend on the recurrence stays outside the loop: the first layer's product with all embeddings,
+the joined matrices [W_input, W_hidden], and the dropout masks of all steps. The parameters are those of an
+``nn.LSTM``, so that a decoder has the same ones with and without a loop.
+"""
+
+from __future__ import annotations
+
+from typing import List, NamedTuple, Optional, Tuple
+
+import torch
+import torch.nn.functional as F
+from fairseq.modules import FairseqDropout
+from torch import Tensor, nn
+
+from ..ops.deferred import linear, share
+from ..ops.lstm_cell import lstm_cell
+
+__all__ = ["DropoutMasks", "LayerStates", "SteppedLSTM", "joined_weights"]
+
+
+class LayerStates(NamedTuple):
+    """The state of L layers, each ``[R, Ds]``."""
+
+    hidden: Tuple[Tensor, ...]
+    cell: Tuple[Tensor, ...]
+
+    @classmethod
+    def unstack(cls, hidden: Tensor, cell: Tensor) -> LayerStates:
+        """From ``[R, L, Ds]``."""
+        return cls(hidden.unbind(1), cell.unbind(1))
+
+    def stack(self) -> Tuple[Tensor, Tensor]:
+        """Hidden and cell states, ``[R, L, Ds]`` each."""
+        return torch.stack(self.hidden, dim=1), torch.stack(self.cell, dim=1)
+
+
+class DropoutMasks:
+    """The dropout masks of all layers and steps, drawn in one call.
+
+    Args:
+        module: says whether there is dropout, and its probability
+        like: ``[R, T, ...]``, a tensor of the rows and steps, for device and precision
+        layers: number of layers with dropout at every step
+        size: Ds
+    """
+
+    def __init__(self, module: FairseqDropout, like: Tensor, layers: int, size: int):
+        self.masks: Optional[List[Tuple[Tensor, ...]]] = None
+        if layers and module.p > 0 and (module.training or module.apply_during_inference):
+            rows, steps = like.shape[:2]
+            masks = F.dropout(like.new_ones(layers, steps, rows, size), module.p)
+            self.masks = [layer.unbind(0) for layer in masks.unbind(0)]
+
+    def __call__(self, x: Tensor, layer: int, step: int) -> Tensor:
+        """Applies the mask of one layer and step to ``x`` ``[R, Ds]``."""
+        return x if self.masks is None else x * self.masks[layer][step]
+
+
+def joined_weights(lstm: nn.LSTM, embed_dim: int) -> List[Tensor]:
+    """[W_input, W_hidden] of every layer, without the first layer's columns for the ``embed_dim`` embedding units.
+
+    Joined once: in training for all steps, in incremental decoding for all calls with the same state.
+    """
+    weights = []
+    for layer in range(lstm.num_layers):
+        w_input = getattr(lstm, f"weight_ih_l{layer}")[:, 0 if layer else embed_dim :]
+        weights.append(share(torch.cat([w_input, getattr(lstm, f"weight_hh_l{layer}")], dim=1)))
+    return weights
+
+
+class SteppedLSTM:
+    """The layers of an LSTM over T steps whose input is partly known beforehand (embeddings) and partly fed.
+
+    Args:
+        lstm: supplies parameters; its input is the embedding and what is fed, side by side
+        weights: :func:`joined_weights` of it
+        embeddings: ``[R, T, E]``
+        dropout: masks of the layers, applied between them
+    """
+
+    def __init__(self, lstm: nn.LSTM, weights: List[Tensor], embeddings: Tensor, dropout: DropoutMasks):
+        self.weights, self.dropout = weights, dropout
+        rows, steps, embed_dim = embeddings.shape
+        # [layer][step] [R, 4 Ds]: biases, and in the first layer the embeddings' share of the gates
+        self.known: List[List[Tensor]] = []
+        for layer in range(lstm.num_layers):
+            bias = getattr(lstm, f"bias_ih_l{layer}") + getattr(lstm, f"bias_hh_l{layer}")
+            if layer == 0:
+                gates = F.linear(embeddings.transpose(0, 1), lstm.weight_ih_l0[:, :embed_dim], bias)
+                self.known.append(list(gates.unbind(0)))
+            else:
+                self.known.append([bias.expand(rows, -1)] * steps)
+
+    def step(self, t: int, fed: Optional[Tensor], states: LayerStates) -> LayerStates:
+        """The states after step ``t``, counted from 0.
+
+        Args:
+            t: which of the T steps
+            fed: ``[R, F]``, or None without input feeding
+            states: after the previous step
+        """
+        hidden, cell, x = [], [], fed
+        for layer, (weight, h, c) in enumerate(zip(self.weights, *states)):
+            read = h if x is None else torch.cat([x, h], dim=1)
+            new_hidden, new_cell = lstm_cell(linear(read, weight, self.known[layer][t]), c)
+            hidden.append(new_hidden)
+            cell.append(new_cell)
+            if layer + 1 < len(self.weights):
+                x = self.dropout(new_hidden, layer, t)
+        return LayerStates(tuple(hidden), tuple(cell))

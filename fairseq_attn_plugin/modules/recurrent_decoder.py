@@ -1,0 +1,238 @@
+"""The recurrent part of a decoder: from target words and the source to one feature vector per step.
+
+One step, with top state s_t, context c_t of the attention and attentional output o_t (Luong et al. 2015, "Effective
+Approaches to Attention-based Neural Machine Translation"):
+
+    s_t = LSTM(s_{t-1}, [y_{t-1}; feed_{t-1}]),   c_t = attention(s_t),   o_t = tanh(W_o [c_t; s_t])
+
+``feed`` is o (``--input-feeding output``), c (``context``) or absent (``none``). Work that does not depend on the
+recurrence stays outside the loop over time: the embeddings' share of the first layer's gates, with ``context`` also o,
+and with ``none`` everything (one LSTM call, one attention call, no loop).
+
+Shapes: B sentences, R rows (R = B in training, B times the beam in a search), N source positions, T steps, Dh encoder
+units, Ds decoder units.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+import torch
+from fairseq.models import FairseqIncrementalDecoder
+from fairseq.modules import FairseqDropout
+from torch import Tensor, nn
+
+from ..attention import Attention, AttentionOutput, index_rows
+from ..ops.deferred import linear, share
+from ..ops.tanh import tanh
+from .beam import SentenceAttention, SourceMemory
+from .decoder_state import Decoded, DecoderInputs, DecoderState, Progress
+from .encoder import EncoderOut, uniform_
+from .recurrence import DropoutMasks, LayerStates, SteppedLSTM, joined_weights
+
+__all__ = ["RecurrentDecoder"]
+
+PROGRESS = "progress"  # key of fairseq's incremental state
+
+
+class RecurrentDecoder(FairseqIncrementalDecoder):
+    """An LSTM decoder without its vocabulary projection.
+
+    Args:
+        dictionary: target dictionary
+        embed_tokens: target embeddings
+        attention: a mechanism built for ``query_dim = hidden_size``, or None
+        memory_dim: units of a source encoding
+        hidden_size: units of every layer
+        num_layers: number of layers; need not equal the encoder's
+        input_feeding: ``output``, ``context`` or ``none``
+        zero_init: start from zeros instead of the encoder's last states (projected where the sizes differ)
+        dropout_in: dropout of the embeddings
+        dropout_out: dropout between layers and of the attentional output
+    """
+
+    def __init__(
+        self,
+        dictionary: Any,
+        embed_tokens: nn.Embedding,
+        attention: Optional[Attention],
+        memory_dim: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        input_feeding: str = "output",
+        zero_init: bool = False,
+        dropout_in: float = 0.1,
+        dropout_out: float = 0.1,
+    ):
+        super().__init__(dictionary)
+        self.embed_tokens, self.attention = embed_tokens, attention
+        self.hidden_size, self.num_layers = hidden_size, num_layers
+        self.input_feeding = input_feeding
+        self.dropout_in_module = FairseqDropout(dropout_in, module_name=type(self).__name__)
+        self.dropout_out_module = FairseqDropout(dropout_out, module_name=type(self).__name__)
+        feeds_context = input_feeding == "context" and attention is not None
+        self.feed_size = 0 if input_feeding == "none" else memory_dim if feeds_context else hidden_size
+        # The loop over time uses this module's parameters too, so that all kinds of input feeding have the same ones.
+        self.lstm = nn.LSTM(
+            embed_tokens.embedding_dim + self.feed_size,
+            hidden_size,
+            num_layers,
+            dropout=dropout_out if num_layers > 1 else 0.0,
+            batch_first=True,
+        )
+        uniform_(self.lstm)
+        self.hidden_projection: Optional[nn.Module] = None
+        self.cell_projection: Optional[nn.Module] = None
+        self.zero_init = zero_init
+        if not zero_init and memory_dim != hidden_size:
+            self.hidden_projection = uniform_(nn.Linear(memory_dim, hidden_size))
+            self.cell_projection = uniform_(nn.Linear(memory_dim, hidden_size))
+        if attention is not None:
+            self.output_projection = uniform_(nn.Linear(memory_dim + hidden_size, hidden_size, bias=False))
+
+    def decode(
+        self,
+        prev_output_tokens: Tensor,
+        encoder_out: EncoderOut,
+        incremental_state: Optional[Dict[str, Any]] = None,
+    ) -> Tuple[Decoded, SourceMemory]:
+        """Runs the recurrence over the whole target, or over the steps after the last one of ``incremental_state``.
+
+        Returns:
+            the result, and what was computed from the source
+        """
+        sentences = len(encoder_out["encodings"])
+        progress: Optional[Progress] = None
+        if incremental_state is not None:
+            progress = self.get_incremental_state(incremental_state, PROGRESS)  # type: ignore[assignment]
+        if progress is None:
+            first, progress = 0, self._start(encoder_out)
+        else:
+            first, prev_output_tokens = prev_output_tokens.size(1) - 1, prev_output_tokens[:, -1:]
+        embeddings = self.dropout_in_module(self.embed_tokens(prev_output_tokens))
+        steps = torch.arange(first, first + embeddings.size(1), device=embeddings.device)
+        reads_words = self.attention is not None and self.attention.needs_words
+        inputs = DecoderInputs(
+            embeddings, steps.expand(embeddings.shape[:2]), prev_output_tokens if reads_words else None
+        )
+        memory = progress.memory
+        attend = None if self.attention is None else SentenceAttention(self.attention, memory.attention, sentences)
+        decoded = (self._decode_at_once if self._loop_free else self._decode_stepwise)(inputs, attend, progress)
+        if incremental_state is not None:
+            progress = progress._replace(state=decoded.state)
+            self.set_incremental_state(incremental_state, PROGRESS, progress)  # type: ignore[arg-type]
+        elif self.attention is not None and decoded.weights is not None and len(decoded.weights) == sentences:
+            beyond_end = prev_output_tokens.eq(self.dictionary.pad())  # as in the target, one step ahead
+            penalties = self.attention.penalties(memory.attention, decoded.weights, beyond_end)
+            decoded = decoded._replace(penalties=penalties)
+        return decoded, memory
+
+    def combine(self, context: Tensor, hidden: Tensor) -> Tensor:
+        """A step's features from its context ``[R, T, Dh]`` and state ``[R, T, Ds]`` (see the module's text)."""
+        return self.dropout_out_module(tanh(self.output_projection(torch.cat([context, hidden], dim=-1))))
+
+    @property
+    def _loop_free(self) -> bool:
+        return self.feed_size == 0 and (self.attention is None or not self.attention.recurrent)
+
+    def remember(self, encoder_out: EncoderOut) -> SourceMemory:
+        """Computes what depends on the source alone, once per sentence."""
+        if self.attention is None:
+            return SourceMemory(encoder_out["rows"], None)
+        source = {"source_tokens": encoder_out["tokens"]} if self.attention.needs_words else {}
+        memory = self.attention.precompute(encoder_out["encodings"], encoder_out["pad_mask"], **source)
+        return SourceMemory(encoder_out["rows"], memory)
+
+    def _start(self, encoder_out: EncoderOut) -> Progress:
+        """The progress before the first step."""
+        memory = self.remember(encoder_out)
+        state = self._initial_state(encoder_out, memory)
+        weights = [] if self._loop_free else joined_weights(self.lstm, self.embed_tokens.embedding_dim)
+        return Progress(state, memory, weights)
+
+    def _initial_state(self, encoder_out: EncoderOut, memory: SourceMemory) -> DecoderState:
+        rows, encodings = memory.rows, encoder_out["encodings"]
+        if self.zero_init:
+            hidden = cell = encodings.new_zeros(len(rows), self.num_layers, self.hidden_size)
+        else:
+            # Layers are matched from the top down; a deeper decoder starts its lowest layers from the encoder's lowest.
+            surplus = encoder_out["hidden"].size(1) - self.num_layers
+            layers = torch.arange(self.num_layers, device=rows.device).add(surplus).clamp(min=0)
+            hidden = encoder_out["hidden"].index_select(1, layers).index_select(0, rows)
+            cell = encoder_out["cell"].index_select(1, layers).index_select(0, rows)
+            if self.hidden_projection is not None and self.cell_projection is not None:
+                hidden, cell = self.hidden_projection(hidden), self.cell_projection(cell)
+        feed = encodings.new_zeros(len(rows), self.feed_size) if self.feed_size else None
+        attention_state = None
+        if self.attention is not None:
+            attention_state = index_rows(self.attention.initial_state(memory.attention), rows)
+        return DecoderState(hidden, cell, feed, attention_state)
+
+    def _decode_at_once(
+        self, inputs: DecoderInputs, attend: Optional[SentenceAttention], progress: Progress
+    ) -> Decoded:
+        start = (x.transpose(0, 1).contiguous() for x in (progress.state.hidden, progress.state.cell))
+        hidden, (last_hidden, last_cell) = self.lstm(inputs.embeddings, tuple(start))
+        state = DecoderState(last_hidden.transpose(0, 1), last_cell.transpose(0, 1), None, None)
+        if attend is None:
+            return Decoded(self.dropout_out_module(hidden), None, None, state)
+        attended = attend(hidden, None, inputs.positions, inputs.words)
+        return Decoded(self.combine(attended.context, hidden), attended.weights, attended.scores, state)
+
+    def _decode_stepwise(
+        self, inputs: DecoderInputs, attend: Optional[SentenceAttention], progress: Progress
+    ) -> Decoded:
+        """The loop over time. It computes o_t where o_t is fed; otherwise o is computed for all steps at the end."""
+        feeds_output = self.input_feeding == "output" or attend is None
+        dropped = self.num_layers if feeds_output else self.num_layers - 1  # layers with dropout at every step
+        dropout = DropoutMasks(self.dropout_out_module, inputs.embeddings, dropped, self.hidden_size)
+        lstm = SteppedLSTM(self.lstm, progress.weights, inputs.embeddings, dropout)
+        output = self._output_in_loop(dropout, len(inputs.embeddings)) if feeds_output else None
+        layers = LayerStates.unstack(progress.state.hidden, progress.state.cell)
+        feed, attention_state = progress.state.feed, progress.state.attention
+
+        results: List[Tensor] = []  # of each step: what is fed, or the state
+        attended: List[AttentionOutput] = []
+        for t in range(inputs.embeddings.size(1)):
+            layers = lstm.step(t, feed, layers)
+            hidden, context = layers.hidden[-1], None
+            if attend is not None:
+                attended.append(attend(hidden.unsqueeze(1), attention_state, *inputs.step(t)))
+                attention_state, context = attended[-1].state, attended[-1].context.squeeze(1)
+            if output is not None:
+                feed = output(t, context, hidden)
+            elif self.feed_size:
+                feed = context
+            results.append(hidden if output is None else feed)
+
+        features = torch.stack(results, dim=1)
+        if output is None:
+            features = self.combine(torch.cat([out.context for out in attended], dim=1), features)
+        state = DecoderState(*layers.stack(), feed, attention_state)
+        if attend is None:
+            return Decoded(features, None, None, state)
+        weights, scores = (torch.cat(parts, dim=1) for parts in zip(*((out.weights, out.scores) for out in attended)))
+        return Decoded(features, weights, scores, state)
+
+    def _output_in_loop(self, dropout: DropoutMasks, rows: int) -> Callable[[int, Optional[Tensor], Tensor], Tensor]:
+        """A function of t, c_t ``[R, Dh]`` and s_t ``[R, Ds]`` that returns o_t (s_t without attention).
+
+        As :meth:`combine`, but the gradient of W_o is summed once, after the loop.
+        """
+        last = self.num_layers - 1
+        if self.attention is None:
+            return lambda t, context, hidden: dropout(hidden, last, t)
+        weight = share(self.output_projection.weight)
+        no_bias = weight.new_zeros(1, 1).expand(rows, self.hidden_size)
+
+        def output(t: int, context: Optional[Tensor], hidden: Tensor) -> Tensor:
+            assert context is not None
+            return dropout(tanh(linear(torch.cat([context, hidden], dim=1), weight, no_bias)), last, t)
+
+        return output
+
+    def reorder_incremental_state(self, incremental_state: Dict[str, Any], new_order: Tensor) -> None:
+        """Keeps the progress of the hypotheses that survive a step of beam search."""
+        progress: Optional[Progress] = self.get_incremental_state(incremental_state, PROGRESS)  # type: ignore[assignment]
+        if progress is not None:
+            self.set_incremental_state(incremental_state, PROGRESS, progress.reorder(new_order))  # type: ignore[arg-type]

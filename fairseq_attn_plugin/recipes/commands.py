@@ -1,0 +1,142 @@
+"""Commands and steps of a recipe: run them, or show them in a dry run.
+
+A dry run prints commands as a shell would take them, steps inside Python as shell comments, and remarks as
+``[NAME] ...``. It writes nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+from typing import IO, Any, Callable, Dict, List, Optional, Sequence, Union
+
+from ..writing import whole_file
+from .errors import OptionError
+from .settings import ROOT
+
+__all__ = ["USER_DIR", "Shell"]
+
+USER_DIR = ROOT / "fairseq_attn_plugin"
+LOG_LINES = 5  # of a failed command that the user sees
+
+
+class Shell:
+    """Runs commands in the environment of this Python. The words of a command are anything with a ``str``.
+
+    Args:
+        name: of the recipe, for remarks
+        dry_run: whether commands are shown instead
+    """
+
+    def __init__(self, name: str, dry_run: bool = False):
+        self.name = name
+        self.dry_run = dry_run
+
+    def say(self, text: str) -> None:
+        """Prints a remark."""
+        print(f"[{self.name}] {text}", flush=True)
+
+    def run(self, *command: object, failure: str = "") -> None:
+        """Runs a command with the output of this process.
+
+        Raises:
+            OptionError: the command failed; ``failure`` is the message
+        """
+        words = [str(word) for word in command]
+        if self.dry_run:
+            self._show(words)
+        elif self.execute(words) != 0:
+            raise OptionError(failure or f"{words[0]} failed")
+
+    def run_into(self, file: Path, *command: object) -> None:
+        """Runs a command with its output in a file, which appears only if the command succeeds."""
+        words = [str(word) for word in command]
+        if self.dry_run:
+            self._show([*words, ">", str(file)])
+            return
+        with whole_file(file, f"{file} cannot be written") as partial:
+            with open(partial, "wb") as stream:
+                status = self.execute(words, stdout=stream)
+            if status != 0:
+                raise OptionError(f"{words[0]} failed")
+
+    def run_quietly(self, log: Path, *command: object) -> None:
+        """Runs a command with its output in a log, whose end is shown only if the command fails."""
+        words = [str(word) for word in command]
+        if self.dry_run:
+            self._show(words)
+            return
+        with open(log, "wb") as stream:
+            status = self.execute(words, stdout=stream, stderr=subprocess.STDOUT)
+        if status != 0:
+            lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+            sys.stderr.write("".join(line + "\n" for line in lines[-LOG_LINES:]))
+            raise OptionError(f"{words[0]} failed, see {log}")
+
+    def run_with_progress(self, log: Path, *command: object) -> None:
+        """As :meth:`run_quietly`, for a command with a progress bar: a terminal shows the bar."""
+        if sys.stderr.isatty():
+            self.run(*command)
+        else:
+            self.run_quietly(log, *command)
+
+    def step(self, description: str, function: Callable[..., Any], *args: Any, **options: Any) -> None:
+        """Calls ``function``; a dry run prints the description as a comment."""
+        if self.dry_run:
+            print("# " + description, flush=True)
+        else:
+            function(*args, **options)
+
+    def make_folder(self, folder: Path) -> None:
+        if self.dry_run:
+            self._show(["mkdir", "-p", str(folder)])
+        else:
+            folder.mkdir(parents=True, exist_ok=True)
+
+    def copy(self, source: Path, target: Path) -> None:
+        """Copies a file; the copy appears only when it is complete."""
+        if self.dry_run:
+            self._show(["cp", str(source), str(target)])
+            return
+        with whole_file(target, f"{target} cannot be written") as partial:
+            shutil.copyfile(source, partial)
+
+    def cpu_options(self, device: str) -> List[str]:
+        """``--cpu`` where torch has no CUDA device, or where DEVICE=cpu."""
+        if device == "auto" and not self._has_cuda():
+            device = "cpu"
+        return ["--cpu"] if device == "cpu" else []
+
+    def _has_cuda(self) -> bool:
+        if self.dry_run:
+            return shutil.which("nvidia-smi") is not None
+        import torch
+
+        return torch.cuda.is_available()
+
+    def execute(
+        self, words: Sequence[str], stdout: Optional[IO[bytes]] = None, stderr: Union[int, IO[bytes], None] = None
+    ) -> int:
+        """Exit status of the command; tools are taken from the environment of this Python first."""
+        command = [sys.executable, *words[1:]] if words[0] == "python" else list(words)
+        sys.stdout.flush()
+        try:
+            return subprocess.run(command, env=_environment(), stdout=stdout, stderr=stderr).returncode
+        except FileNotFoundError:
+            raise OptionError(f"{words[0]} is not installed: run 'bash scripts/setup.sh' in {ROOT}") from None
+
+    def _show(self, words: Sequence[str]) -> None:
+        print(" ".join(word if word == ">" else shlex.quote(word) for word in words), flush=True)
+
+
+def _environment() -> Dict[str, str]:
+    paths = {"PATH": sysconfig.get_path("scripts"), "PYTHONPATH": str(ROOT)}
+    environment = dict(os.environ)
+    for name, first in paths.items():
+        environment[name] = os.pathsep.join(filter(None, [first, environment.get(name)]))
+    return environment

@@ -1,0 +1,70 @@
+"""Tatoeba sentence pairs of manythings.org/anki (CC BY 2.0): English with Spanish (119K pairs) or Vietnamese (8K)."""
+
+from typing import NamedTuple
+
+from ..settings import Variables
+from ..text.pair_splits import split_pairs
+from ..training import OptionGroups
+from ..translation.reading import CorpusReader, Treatment
+from ..translation.recipe import Corpus
+from ..translation.run import TranslationRecipe
+
+URL = "https://www.manythings.org/anki"
+
+
+class Pair(NamedTuple):
+    """A file of sentence pairs: the other language, its name, its pairs, and the least bytes of its archive."""
+
+    language: str
+    file: str
+    pairs: int
+    least: int
+
+
+PAIRS = {"spa-eng": Pair("es", "spa.txt", 100000, 2000000), "vie-eng": Pair("vi", "vie.txt", 7000, 200000)}
+
+
+def read_pairs(reader: CorpusReader, pair: str, url: str, treatment: Treatment, equal_words: bool = False) -> None:
+    """Downloads one of ``PAIRS``, splits it and reads the splits."""
+    _, file, pairs, least = PAIRS[pair]
+    if reader.downloads:
+        reader.fetch(f"{url}/{pair}.zip", f"{pair}.zip", least)
+        reader.unpack(f"{pair}.zip", [file])
+    choice = ", pairs of equally many words" if equal_words else ""
+    reader.shell.step(
+        f"split {reader.corpus / file} into {reader.partial}/{{train,valid,test}}{choice}",
+        *(split_pairs, reader.corpus, file, reader.languages, reader.partial),
+        at_least=pairs,
+        strict=reader.downloads,
+        equal_words=equal_words,
+    )
+    first, second = reader.languages
+    for split in ("train", "valid", "test"):
+        reader.read_split(split, (f"{split}.{first}", f"{split}.{second}"), 1, treatment, folder=reader.partial)
+
+
+def corpus(variables: Variables) -> Corpus:
+    name = variables.choice("PAIR", tuple(PAIRS))
+    pair = PAIRS[name]
+    variables.direction("en", pair.language)
+    treatment = Treatment(tokenize=True, raw=True)
+    return Corpus(
+        name="tatoeba",
+        languages=("en", pair.language),
+        at_home=f"{pair.file} (or {pair.file}.gz)",
+        folder=f"tatoeba-{name}",
+        read=lambda reader: read_pairs(reader, name, variables.text("CORPUS_URL"), treatment),
+        stamp=f"pair {name}",
+        training=OptionGroups(
+            optimizer="--optimizer adam --lr 1e-3".split(),
+            schedule="--lr-scheduler fixed --force-anneal 9 --lr-shrink 0.5".split(),
+            criterion="--criterion label_smoothed_cross_entropy --label-smoothing 0.1".split(),
+            # the multiple: batches are as full as the limit allows, not rounded down to a multiple of 8
+            batch="--max-tokens 2000 --required-batch-size-multiple 1".split(),
+            other="--dropout 0.2 --clip-norm 5 --max-epoch 12".split(),
+        ),
+        generate="--max-len-a 1.5 --max-len-b 20".split(),
+    )
+
+
+RECIPE = TranslationRecipe("tatoeba", {"PAIR": "spa-eng", "CORPUS_URL": URL}, corpus)

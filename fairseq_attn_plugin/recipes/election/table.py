@@ -1,0 +1,68 @@
+"""The table of the election recipe: BLEU of its systems and the satisfaction of its election, beside the paper's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import List, Mapping, Optional
+
+from ..tables import markdown, number, read_json
+from ..text.files import write_lines
+from .systems import SYSTEMS
+
+__all__ = ["satisfaction", "scores", "write_table"]
+
+# percent, by rule of the window; table 2 of the paper
+PAPER_SATISFACTION = {"log4": 55.01, "log3": 90.17, "log2": 93.22, "half": 96.24}
+
+
+def scores(files: Mapping[str, Path]) -> List[str]:
+    """BLEU by system, of files of sacreBLEU, and all distinct signatures."""
+    rows, signatures = [], []
+    for system, path in files.items():
+        content = read_json(path)
+        kind = SYSTEMS.get(system)
+        paper = f"{kind.bleu:.2f}" if kind and kind.bleu else ""
+        rows.append([kind.title if kind else system, f"{number(content, path, 'score'):.2f}", paper])
+        signatures.append(str(content.get("signature")))
+    distinct = [f"`{signature}`" for signature in dict.fromkeys(signatures)]
+    return [*markdown(["system", "BLEU", "paper"], rows), "", "BLEU: " + ", ".join(distinct)]
+
+
+def satisfaction(path: Path) -> List[str]:
+    """Satisfaction in percent by rule of the window, of the file of the election."""
+    content = read_json(path)
+    rows = []
+    for rule in content.get("rules") or ():
+        name = str(rule.get("rule"))
+        shares = [f"{number(rule, path, 'satisfaction', method):.2f}" for method in ("k-borda", "sntv", "bloc")]
+        paper = PAPER_SATISFACTION.get(name)
+        mean, mass = number(rule, path, "mean_k"), number(rule, path, "mass")
+        rows.append([name, f"{mean:.2f}", *shares, f"{mass:.3f}", f"{paper:.2f}" if paper else ""])
+    chosen = content.get("recommended") or {}
+    sigma, mean = number(chosen, path, "sigma"), number(chosen, path, "mean")
+    ratio = number(content, path, "length_ratio")
+    return [
+        *markdown(["k", "mean k", "k-Borda", "SNTV", "Bloc", "attention inside", "paper"], rows),
+        "",
+        f"Satisfaction in percent, of the validation set. Chosen: {chosen.get('rule')}, sigma {sigma:.3f}, "
+        f"mean {mean:+.3f}; {ratio:.3f} target words per source word.",
+    ]
+
+
+def write_table(title: str, files: Mapping[str, Path], election: Optional[Path], to: Path) -> None:
+    """Writes and prints the table.
+
+    Args:
+        title: of the table
+        files: of sacreBLEU, by system
+        election: JSON of the election; None: without satisfaction
+        to: Markdown file
+
+    Raises:
+        CorpusError: a file is missing or damaged
+    """
+    lines = ["## " + title, "", *scores(files)]
+    if election is not None:
+        lines += ["", *satisfaction(election)]
+    write_lines(to, lines)
+    print("\n".join(lines), flush=True)

@@ -1,0 +1,43 @@
+"""Locks of folders that several runs of a recipe share. A lock ends with its process."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import Iterator
+
+import portalocker
+
+from .errors import OptionError
+
+__all__ = ["locked"]
+
+
+@contextlib.contextmanager
+def locked(path: Path, wait: bool = True) -> Iterator[bool]:
+    """Holds the lock of the file ``path`` during the block.
+
+    Args:
+        path: of the lock; its folder is made
+        wait: whether to wait for another process; otherwise the block runs at once
+
+    Yields:
+        whether the lock is held; always true with ``wait``
+
+    Raises:
+        OptionError: the file system has no locks
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    flags = portalocker.LockFlags.EXCLUSIVE
+    with open(path, "a", encoding="utf-8") as stream:
+        try:
+            portalocker.lock(stream, flags if wait else flags | portalocker.LockFlags.NON_BLOCKING)
+        except portalocker.exceptions.AlreadyLocked:
+            yield False
+            return
+        except portalocker.exceptions.LockException as error:
+            raise OptionError(f"{path} cannot be locked ({error}): choose OUT on another file system") from None
+        try:
+            yield True
+        finally:
+            portalocker.unlock(stream)

@@ -1,0 +1,56 @@
+"""Tables and scores as files: Markdown by tabulate, JSON that is complete or absent."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Dict, List, Sequence
+
+from tabulate import tabulate
+
+from ..writing import whole_text
+from .errors import CorpusError
+from .text.files import read_text
+
+__all__ = ["markdown", "number", "read_json", "write_json"]
+
+
+def markdown(header: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> List[str]:
+    """Lines of a table; the columns ``left`` are aligned to the left, all others to the right."""
+    align = ["left" if column in left else "right" for column in range(len(header))]
+    text = tabulate(rows, headers=header, tablefmt="pipe", colalign=align, disable_numparse=True)
+    return text.split("\n")
+
+
+def read_json(path: Path) -> Dict[str, Any]:
+    """An object in a file.
+
+    Raises:
+        CorpusError: the file is missing or damaged, or holds something else
+    """
+    try:
+        content = json.loads(read_text(path))
+    except ValueError as error:
+        raise CorpusError(f"{path} is not JSON ({error}): run its stage again") from None
+    if not isinstance(content, dict):
+        raise CorpusError(f"{path} holds no table: run its stage again")
+    return content
+
+
+def write_json(path: Path, content: Any) -> None:
+    with whole_text(path, f"{path} cannot be written") as stream:
+        stream.write(json.dumps(content, indent=1) + "\n")
+
+
+def number(content: Dict[str, Any], path: Path, *keys: str) -> float:
+    """The number at ``content[key][key]...``.
+
+    Raises:
+        CorpusError: there is none; ``path`` is named
+    """
+    value: Any = content
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    if not isinstance(value, (int, float)):
+        raise CorpusError(f"{path} has no {'.'.join(keys)}: run its stage again")
+    return float(value)

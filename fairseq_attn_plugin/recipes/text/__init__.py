@@ -1,0 +1,1 @@
+"""Text of published corpora: reading, checking, tokenising, splitting, segmenting."""

@@ -1,0 +1,113 @@
+"""A recipe of translation with its settings: the stages prepare, train, generate, score."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Callable, Dict, List, Sequence
+
+from ..commands import Shell
+from ..settings import Variables
+from ..training import Training, train, train_command
+from . import model as models
+from .model import ModelSettings, choose_groups, read_model_settings
+from .preparation import prepare
+from .recipe import DEFAULTS, Corpus, Experiment, read_corpus_settings
+from .results import System, score, translate
+from .teacher import guide
+
+__all__ = ["TranslationRecipe", "TranslationRun"]
+
+
+@dataclass(frozen=True)
+class TranslationRun:
+    """One model on one corpus.
+
+    Attributes:
+        experiment: the corpus and its settings
+        model: settings of the model
+        extra: options of fairseq-train after ``--``
+    """
+
+    experiment: Experiment
+    model: ModelSettings
+    extra: Sequence[str]
+
+    @property
+    def folder(self) -> Path:
+        return self.experiment.work / f"{self.model.name}.seed{self.experiment.settings.seed}"
+
+    @property
+    def training(self) -> Training:
+        groups = choose_groups(self.experiment.corpus, self.model)
+        return Training(
+            folder=self.folder,
+            options=groups.options(self.model.arch, self.experiment.settings.seed, self.extra),
+            dictionaries=self.experiment.dictionaries,
+            lasting_files=[self.model.teacher] if self.model.teacher else [],
+            languages=self.experiment.language_options,
+        )
+
+    @property
+    def system(self) -> System:
+        topk = self.model.topk
+        return System(
+            checkpoint=self.training.best,
+            results=self.folder / f"top{topk}" if topk else self.folder,
+            options=["--latent-topk", str(topk)] if topk else [],
+        )
+
+    def stages(self) -> Dict[str, Callable[[], None]]:
+        """The stages by name, in their order."""
+        return {
+            "prepare": lambda: prepare(self.experiment),
+            "train": self.train,
+            "generate": lambda: translate(self.experiment, self.system),
+            "score": lambda: score(self.experiment, self.system),
+        }
+
+    def train(self) -> None:
+        """The train stage."""
+        shell, data, teacher = self.experiment.shell, self.experiment.data, self.model.teacher
+        if teacher is None:
+            train(shell, self.training, data)
+        else:
+            train(shell, self.training, data, lambda cpu: guide(shell, data, self.folder, teacher, cpu))
+
+    def train_command(self) -> List[str]:
+        """The words of the fairseq-train command."""
+        cpu = self.experiment.shell.cpu_options(self.experiment.settings.device)
+        data_bin = self.folder / "bin" if self.model.teacher else self.experiment.data_bin
+        return train_command(self.training, data_bin, cpu)
+
+
+@dataclass(frozen=True)
+class TranslationRecipe:
+    """A recipe of translation.
+
+    Attributes:
+        name: of the recipe and its script
+        defaults: of its environment variables, where they differ from the common ones
+        corpus: makes the description from the variables
+    """
+
+    name: str
+    defaults: Dict[str, str]
+    corpus: Callable[[Variables], Corpus]
+
+    stages = ("prepare", "train", "generate", "score")
+
+    @property
+    def all_defaults(self) -> Dict[str, str]:
+        """Defaults of all its environment variables."""
+        return {**DEFAULTS, **models.DEFAULTS, **self.defaults}
+
+    def open(self, variables: Variables, extra: Sequence[str], shell: Shell) -> TranslationRun:
+        """The recipe with these settings.
+
+        Raises:
+            OptionError: a variable has a wrong value
+        """
+        corpus = self.corpus(variables)
+        settings = read_corpus_settings(variables, corpus)
+        return TranslationRun(Experiment(corpus, settings, shell), read_model_settings(variables, extra), extra)

@@ -1,0 +1,1 @@
+"""The sections of ``scripts/bench.py``: what each one measures, the targets, and the report."""

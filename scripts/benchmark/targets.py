@@ -1,0 +1,130 @@
+"""What the project promises of its speed and memory, and whether a benchmark shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Iterator, Optional, Union
+
+from benchmark.measure import grows_at_most_linearly
+
+
+@dataclass(frozen=True)
+class Target:
+    """``quantity`` of ``system`` against ``baseline`` in a section is ``at least`` or ``at most`` ``bound``.
+
+    ``throughput`` is the baseline's time over the system's, ``time`` the system's over the baseline's, ``step`` the
+    same of one step, ``memory`` the system's peak over the baseline's.
+    ``length`` None asks for it at every measured length.
+    """
+
+    section: str
+    system: str
+    baseline: str
+    quantity: str
+    sense: str
+    bound: float
+    length: Optional[int] = None
+
+    def holds(self, value: float) -> bool:
+        return value >= self.bound if self.sense == "at least" else value <= self.bound
+
+
+STOCK = "lstm"
+SOFT = "lstm_soft"
+UNFED = "lstm_soft:input_feeding=none"
+TEACHER = "lstm_soft:attention_score=additive"
+# Bal and Sinha, "Modelling Bahdanau Attention using Election methods aided by Q-Learning", table 1: milliseconds, of
+# attention, mask, and mask and agent.
+PAPER_LATENCY = {"4-7": (1.46, 1.13, 1.33), "8-11": (2.32, 1.96, 2.12), "12-15": (2.86, 2.43, 2.61)}
+PAPER_SYSTEMS = (TEACHER, "lstm_gaussian", "lstm_election")
+TARGETS = (
+    Target("train", SOFT, STOCK, "throughput", "at least", 1.10),
+    Target("decode", SOFT, STOCK, "throughput", "at least", 1.10),
+    Target("train", UNFED, STOCK, "throughput", "at least", 1.30),
+    Target("train", "lstm_adm", SOFT, "time", "at most", 1.10, length=25),
+    Target("decode", "lstm_adm", SOFT, "time", "at most", 1.02, length=25),
+    Target("train", "lstm_adm_aqt", SOFT, "time", "at most", 1.50, length=25),
+    Target("decode", "lstm_adm_aqt", SOFT, "time", "at most", 1.15, length=25),
+    Target("latency", "lstm_gaussian", TEACHER, "time", "at most", 0.85),
+    Target("latency", "lstm_election", TEACHER, "time", "at most", 0.9),
+    Target("latency_attention", "lstm_gaussian", TEACHER, "step", "at most", 0.5),
+    Target("latency_attention", "lstm_election", TEACHER, "step", "at most", 0.6),
+    Target("latency_attention", "lstm_gaussian", TEACHER, "time", "at most", 0.5),
+    Target("latency_attention", "lstm_election", TEACHER, "time", "at most", 0.6),
+    Target("latent", "marginal", "soft", "memory", "at most", 1.5),
+    Target("latent", "elbo-enum", "soft", "memory", "at most", 1.5),
+    Target("latent", "marginal", "marginal (all logits)", "time", "at most", 1.0),
+    Target("latent", "elbo-enum", "elbo-enum (all logits)", "time", "at most", 1.0),
+    Target("latent", "elbo-reinforce", "soft", "time", "at most", 2.5),
+    Target("latent", "elbo-sum-and-sample", "elbo-enum", "time", "at most", 0.35),
+    Target("latent_decode", "top-5", "soft", "time", "at most", 2.0),
+    Target("aqt", "pooled", "direct", "throughput", "at least", 30.0),
+    Target("aqt", "pooled", "direct", "difference", "at most", 1e-5),
+    Target("chain", "chain_log_odds", "loop", "throughput", "at least", 1.0),
+    Target("chain", "chain_log_odds", "torch-struct", "throughput", "at least", 1.0),
+    Target("documents", "han", "padded", "throughput", "at least", 2.0),
+    Target("documents", "han", "packed", "throughput", "at least", 2.0),
+    Target("extract", "attn-analysis extract", "fewest sentences", "memory", "at most", 1.05),
+    Target("memory", "soft", "N", "growth", "at most", 1.0),
+    Target("memory", "mqt", "N", "growth", "at most", 1.0),
+    Target("memory", "aqt", "N", "growth", "at most", 1.0),
+    Target("memory", "mqt:chunk_size=8", "N", "growth", "at most", 1.0),
+    Target("memory", "aqt:chunk_size=8", "N", "growth", "at most", 1.0),
+)
+
+
+def judge(sections: Mapping[str, Any], targets: Sequence[Target] = TARGETS) -> list[dict[str, Any]]:
+    """Each target with what was measured for it and ``met`` (None: not measured)."""
+    verdicts = []
+    for target in targets:
+        found = list(_measured(target, sections))
+        for length, value, met in found or [(target.length, None, None)]:
+            verdicts.append({**asdict(target), "length": length, "value": value, "met": met})
+    return verdicts
+
+
+def _measured(target: Target, sections: Mapping[str, Any]) -> Iterator[tuple[Union[int, str, None], float, bool]]:
+    section = sections.get(target.section)
+    if section is None:
+        return
+    if target.section == "aqt":
+        value = section["max_relative_difference" if target.quantity == "difference" else "speedup"]
+        value = value if target.quantity == "difference" else value["median"]
+        yield None, value, target.holds(value)
+    elif target.section == "chain":
+        for measured in section.values():
+            ratio = measured["time_ratio"].get(target.baseline)
+            if ratio is not None:
+                value = median_ratio(ratio["rounds"], target.quantity)
+                yield None, value, target.holds(value)
+    elif target.section == "memory":
+        mechanism = section["mechanisms"].get(target.system)
+        if mechanism is not None:
+            linear = grows_at_most_linearly(section["positions"], mechanism["peak_memory_bytes"])
+            yield None, mechanism["exponent"], linear
+    elif target.section == "extract":
+        peaks = [run["peak_memory_bytes"] for run in section["systems"][target.system]]
+        for count, peak in list(zip(section["sentences"], peaks))[1:]:
+            yield count, peak / peaks[0], target.holds(peak / peaks[0])
+    else:
+        for key, measured in section.items():
+            length = int(key) if key.isdigit() else key  # a class of lengths
+            if target.quantity == "memory":
+                if not {target.system, target.baseline} <= set(measured["systems"]):
+                    continue
+                peaks = [measured["systems"][name]["peak_memory_bytes"] for name in (target.system, target.baseline)]
+                yield length, peaks[0] / peaks[1], target.holds(peaks[0] / peaks[1])
+                continue
+            kind = "step_ratio" if target.quantity == "step" else "time_ratio"
+            ratio = measured["systems"].get(target.system, {}).get(kind, {}).get(target.baseline)
+            if ratio is not None and target.length in (None, length):
+                value = median_ratio(ratio["rounds"], target.quantity)
+                yield length, value, target.holds(value)
+
+
+def median_ratio(time_ratios: Sequence[float], quantity: str) -> float:
+    """Median over rounds; of the inverse for a throughput, since medians of inverses are taken as such."""
+    ordered = sorted(1 / r if quantity == "throughput" else r for r in time_ratios)
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2

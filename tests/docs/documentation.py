@@ -1,0 +1,71 @@
+"""The pages of the documentation, and the commands and code in them."""
+
+import os
+import re
+import shlex
+from pathlib import Path
+from typing import Dict, Iterator, List, NamedTuple
+
+REPO = Path(__file__).resolve().parent.parent.parent
+PAGES = sorted(
+    path
+    for path in [
+        *REPO.glob("*.md"),
+        *(REPO / "docs").rglob("*.md"),
+        REPO / "benchmarks" / "README.md",
+        REPO / "benchmarks" / "results" / "README.md",
+    ]
+    if "_build" not in path.parts
+)
+
+
+def environment(**variables: str) -> Dict[str, str]:
+    """For a process that has this checkout, one thread, and no home folder."""
+    result = dict(os.environ, PYTHONPATH=str(REPO), OMP_NUM_THREADS="1", PYTHONIOENCODING="utf-8", **variables)
+    result.pop("HOME", None)
+    return result
+
+
+class Command(NamedTuple):
+    """A command of a fenced block, without its pipes and comments."""
+
+    page: str
+    environment: Dict[str, str]  # assignments in front of it
+    words: List[str]
+
+    def __str__(self) -> str:
+        return f"{self.page}: {' '.join(self.words)}"
+
+
+def fenced(page: Path, language: str) -> Iterator[str]:
+    """The fenced blocks of a language."""
+    for block in re.finditer(r"^```(\w+)\n(.*?)^```$", page.read_text(encoding="utf-8"), re.M | re.S):
+        if block.group(1) == language:
+            yield block.group(2)
+
+
+def commands(page: Path) -> Iterator[Command]:
+    """All simple commands of the page's bash blocks."""
+    for block in fenced(page, "bash"):
+        for line in block.replace("\\\n", " ").splitlines():
+            lexer = shlex.shlex(line, posix=True, punctuation_chars="|;&<>()")
+            lexer.whitespace_split = True
+            words: List[str] = []
+            operator = ";"
+            for word in [*lexer, ";"]:
+                if set(word) <= set("|;&<>()"):
+                    operator = word
+                    if words and operator not in ("<", ">"):
+                        yield command(page, words)
+                        words = []
+                elif operator not in ("<", ">"):
+                    words.append(word)
+
+
+def command(page: Path, words: List[str]) -> Command:
+    environment = {}
+    while words and re.match(r"[A-Z_]+=", words[0]):
+        name, value = words[0].split("=", 1)
+        environment[name] = value
+        words = words[1:]
+    return Command(page.relative_to(REPO).as_posix(), environment, words)

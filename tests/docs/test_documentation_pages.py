@@ -1,0 +1,72 @@
+"""Links, pictures and lines of the documentation."""
+
+import re
+from pathlib import Path
+from typing import Iterator, List, Set
+
+import pytest
+
+from documentation import PAGES, REPO
+
+LONGEST = 120
+LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+
+
+def name_of(page: Path) -> str:
+    return page.relative_to(REPO).as_posix()
+
+
+def outside_of_code(page: Path) -> str:
+    return re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+
+
+def targets(page: Path) -> Iterator[str]:
+    for target in LINK.findall(re.sub(r"`[^`\n]*`", "", outside_of_code(page))):
+        if not target.startswith(("https://", "http://")):
+            yield target
+
+
+def anchors(page: Path) -> Set[str]:
+    """The names that headings have in a link, as in GitHub and MyST."""
+    headings = re.findall(r"^#+ (.*)$", outside_of_code(page), flags=re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in targets(page):
+        path, _, anchor = target.partition("#")
+        file = (page.parent / path).resolve() if path else page
+        assert file.exists(), f"{target} does not exist"
+        if anchor:
+            assert anchor in anchors(file), f"{target}: there is no such heading"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_lines_are_short(page: Path) -> None:
+    """Outside of tables, and of lines whose length is that of a link."""
+    long: List[str] = []
+    for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
+        if len(line) > LONGEST and not line.startswith("|") and len(LINK.sub("", line)) > LONGEST:
+            long.append(f"{number}: {line}")
+    assert long == []
+
+
+def test_readme_is_short() -> None:
+    lines = (REPO / "README.md").read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= 130
+    pictures = [number for number, line in enumerate(lines) if line.startswith("![")]
+    assert pictures and pictures[0] < 20
+
+
+def test_pages_have_one_title() -> None:
+    for page in PAGES:
+        titles = re.findall(r"^# .+$", outside_of_code(page), flags=re.M)
+        assert len(titles) == (0 if page.name == "changelog.md" else 1), name_of(page)
+
+
+def test_citation_has_the_package_version() -> None:
+    init = (REPO / "fairseq_attn_plugin" / "__init__.py").read_text(encoding="utf-8")
+    found = re.search(r'__version__ = "([^"]+)"', init)
+    assert found is not None
+    assert f"\nversion: {found.group(1)}\n" in (REPO / "CITATION.cff").read_text(encoding="utf-8")

@@ -1,0 +1,109 @@
+"""Every command and every import in the documentation is one that the program accepts."""
+
+import ast
+import json
+import re
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import List
+
+import pytest
+
+from documentation import PAGES, REPO, Command, commands, environment, fenced
+
+COMMANDS = [item for page in PAGES for item in commands(page)]
+PARSED = ("fairseq-preprocess", "fairseq-train", "fairseq-validate", "fairseq-generate", "fairseq-interactive")
+SHELL = {"source", "for", "done", "do"}
+EXAMPLE = "docs/examples/distance_attention"
+
+
+def errors_of(items: List[Command]) -> List[str]:
+    words = [sys.executable, str(Path(__file__).with_name("parse_commands.py"))]
+    text = json.dumps([arguments(item) for item in items])
+    done = subprocess.run(words, input=text, env=environment(), cwd=REPO, text=True, capture_output=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    result: List[str] = json.loads(done.stdout)
+    return result
+
+
+def arguments(item: Command) -> List[str]:
+    """The words to parse: `do` of a loop is left out, a recipe becomes the fairseq-train that it would call."""
+    words = item.words[1:] if item.words[0] == "do" else item.words
+    if words[0] != "bash":
+        return words
+    arch = ["--arch", item.environment.get("ARCH", "lstm_adm")]
+    criterion = ["--criterion", "latent_alignment"] if "OBJECTIVE" in item.environment else []
+    return ["fairseq-train", "data", *arch, *criterion, *words[words.index("--") + 1 :]]
+
+
+def is_parsed(item: Command) -> bool:
+    words = item.words[1:] if item.words[:1] == ["do"] else item.words
+    if not words:
+        return False
+    if words[0] == "bash":
+        return "--" in words
+    return words[0] in (*PARSED, "attn-analysis", "python")
+
+
+def needs_example(item: Command) -> bool:
+    return EXAMPLE in item.words
+
+
+def test_there_are_commands() -> None:
+    assert len([item for item in COMMANDS if is_parsed(item)]) > 60
+    assert {item.words[0] for item in COMMANDS if item.words} - SHELL >= {*PARSED[:4], "attn-analysis", "bash"}
+
+
+@pytest.mark.cli
+def test_commands_are_accepted_and_wrong_ones_are_not() -> None:
+    wrong = ["fairseq-train data --arch lstm_soft --no-such-option 1", "attn-analysis plot --no-such-option 1"]
+    items = [item for item in COMMANDS if is_parsed(item) and not needs_example(item)]
+    errors = errors_of([*items, *(Command("a page", {}, text.split()) for text in wrong)])
+    assert [error for error in errors[: len(items)] if error] == []
+    assert ["no-such-option" in error for error in errors[len(items) :]] == [True, True]
+
+
+@pytest.mark.cli
+@pytest.mark.skipif(not (REPO / EXAMPLE).exists(), reason="the example is merged later")  # TODO(merge): remove
+def test_commands_with_a_mechanism_from_outside_are_accepted() -> None:
+    items = [item for item in COMMANDS if is_parsed(item) and needs_example(item)]
+    assert len(items) >= 3
+    assert [error for error in errors_of(items) if error] == []
+
+
+@pytest.mark.parametrize("item", [item for item in COMMANDS if item.words[:1] == ["bash"]], ids=str)
+def test_scripts_exist_and_name_their_variables(item: Command) -> None:
+    script = REPO / item.words[1]
+    text = script.read_text(encoding="utf-8")
+    manual = "\n".join(line for line in text.splitlines() if line.startswith("#"))
+    for name in item.environment:
+        assert re.search(rf"\b{name}\b", manual), f"{script.name} does not name {name}"
+
+
+@pytest.mark.parametrize("item", [i for i in COMMANDS if i.words[:1] == ["fairseq-hydra-train"]], ids=str)
+def test_configurations_exist(item: Command) -> None:
+    words = item.words
+    folder = REPO / words[words.index("--config-dir") + 1]
+    assert (folder / (words[words.index("--config-name") + 1] + ".yaml")).is_file()
+    for word in words:
+        group, _, values = word.partition("=")
+        if values and (folder / group).is_dir():
+            assert all((folder / group / (value + ".yaml")).is_file() for value in values.split(","))
+
+
+def test_every_command_is_known() -> None:
+    known = {*PARSED, *SHELL, "attn-analysis", "python", "bash", "fairseq-hydra-train"}
+    assert [str(item) for item in COMMANDS if item.words and item.words[0] not in known] == []
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if any(fenced(page, "python"))], ids=lambda page: page.name)
+def test_imports_exist(page: Path) -> None:
+    for block in fenced(page, "python"):
+        for node in ast.walk(ast.parse(block)):
+            if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "fairseq_attn_plugin":
+                if node.module == "fairseq_attn_plugin.testing" and not (REPO / "fairseq_attn_plugin/testing").exists():
+                    continue  # TODO(merge): remove
+                module = import_module(node.module)
+                assert all(hasattr(module, alias.name) for alias in node.names), ast.unparse(node)

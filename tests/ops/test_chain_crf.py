@@ -1,0 +1,125 @@
+"""Marginals of two-state chains against enumeration, an independent library, and shapes that go wrong elsewhere."""
+
+import sys
+
+import pytest
+import torch
+
+from fairseq_attn_plugin.ops.chain_crf import chain_log_odds
+
+import oracles
+from cli import REPO
+
+sys.path.insert(0, str(REPO / "scripts"))
+
+from benchmark.chain import loop, torch_struct
+
+METHODS = ("recursion", "scan")
+methods = pytest.mark.parametrize("method", METHODS)
+
+
+def draw(rows, size, seed=0, scale=1.0, dtype=torch.float64):
+    generator = torch.Generator().manual_seed(seed)
+    potentials = scale * torch.randn(rows, size, generator=generator, dtype=torch.float64)
+    transitions = scale * torch.randn(2, 2, generator=generator, dtype=torch.float64)
+    return potentials.to(dtype), transitions.to(dtype)
+
+
+@methods
+@pytest.mark.parametrize("size", range(1, 9))
+def test_equals_enumeration_of_all_labelings(method, size):
+    potentials, transitions = (x.requires_grad_() for x in draw(3, size, seed=size))
+    marginals = torch.sigmoid(chain_log_odds(potentials, transitions, method=method))
+    expected = torch.stack([oracles.chain_marginals(row, transitions) for row in potentials])
+    torch.testing.assert_close(marginals, expected, rtol=1e-12, atol=1e-12)
+
+    factors = torch.randn(3, size, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    inputs = (potentials, transitions)
+    gradients = torch.autograd.grad((marginals * factors).sum(), inputs)
+    for own, other in zip(gradients, torch.autograd.grad((expected * factors).sum(), inputs)):
+        torch.testing.assert_close(own, other, rtol=1e-10, atol=1e-12)
+
+
+@methods
+@pytest.mark.parametrize("size", (1, 2, 9, 33))
+def test_gradcheck(method, size):
+    potentials, transitions = (x.requires_grad_() for x in draw(2, size))
+    assert torch.autograd.gradcheck(
+        lambda x, t: torch.sigmoid(chain_log_odds(x, t, method=method)), (potentials, transitions)
+    )
+
+
+@methods
+@pytest.mark.parametrize("size", (1, 2, 17, 100))
+def test_equals_torch_struct(method, size):
+    pytest.importorskip("torch_struct", reason="torch-struct is not installed (extra: dev)")
+    potentials, transitions = draw(4, size, seed=size)
+    marginals = torch.sigmoid(chain_log_odds(potentials, transitions, method=method))
+    torch.testing.assert_close(marginals, torch_struct(potentials, transitions))
+
+
+@methods
+def test_equals_the_textbook_loop(method):
+    potentials, transitions = draw(4, 30)
+    marginals = torch.sigmoid(chain_log_odds(potentials, transitions, method=method))
+    torch.testing.assert_close(marginals, loop(potentials, transitions))
+
+
+@methods
+def test_padding_on_either_side_passes_nothing_on(method):
+    potentials, transitions = draw(1, 5)
+    expected = chain_log_odds(potentials, transitions, method=method)
+    for before, after in ((3, 0), (0, 4), (2, 7), (60, 60)):
+        wide = torch.full((1, before + 5 + after), 1e3, dtype=torch.float64)
+        pad_mask = torch.ones(1, before + 5 + after, dtype=torch.bool)
+        wide[:, before : before + 5], pad_mask[:, before : before + 5] = potentials, False
+        wide.requires_grad_()
+        odds = chain_log_odds(wide, transitions, pad_mask, method)
+        torch.testing.assert_close(odds[:, before : before + 5], expected, rtol=1e-12, atol=1e-12)
+        (gradient,) = torch.autograd.grad(odds.masked_fill(pad_mask, 0.0).sum(), wide)
+        assert (gradient.masked_select(pad_mask) == 0).all()
+
+
+@methods
+@pytest.mark.parametrize("size", (7, 100))
+@pytest.mark.parametrize("scale", (1.0, 5.0, 100.0))
+def test_float32_is_as_good_as_its_rounding(method, size, scale):
+    """Potentials are rounded to 24 bits: marginals can be no better than their slope (at most 1/4 for the position's
+    own, and as much again for both sides) times that, plus a few roundings of the messages."""
+    potentials, transitions = draw(50, size, scale=scale, dtype=torch.float32)
+    exact = torch.sigmoid(chain_log_odds(potentials.double(), transitions.double(), method=method))
+    marginals = torch.sigmoid(chain_log_odds(potentials, transitions, method=method))
+    assert marginals.dtype == torch.float32
+    rounding = torch.finfo(torch.float32).eps * (40 + 10 * float(transitions.abs().max()))
+    assert (marginals - exact).abs().max() < rounding
+
+
+@methods
+@pytest.mark.parametrize("dtype", (torch.float16, torch.bfloat16))
+def test_half_precision_is_computed_in_full(method, dtype):
+    """Also in extreme cases: large potentials, strong coupling, and one position alone."""
+    for size, scale in ((1, 1.0), (30, 1.0), (30, 1000.0)):
+        potentials, transitions = (x.requires_grad_() for x in draw(4, size, scale=scale, dtype=dtype))
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            marginals = torch.sigmoid(chain_log_odds(potentials, transitions, method=method))
+        marginals.square().sum().backward()
+        exact = torch.sigmoid(chain_log_odds(potentials.detach().double(), transitions.detach().double()))
+        torch.testing.assert_close(marginals.double(), exact, rtol=0, atol=2e-6 if scale == 1 else 2e-3)
+        assert potentials.grad.isfinite().all() and transitions.grad.isfinite().all()
+
+
+@methods
+def test_strong_coupling_makes_the_chain_agree(method):
+    transitions = torch.tensor([[30.0, -30.0], [-30.0, 30.0]])
+    potentials = torch.full((1, 50), -1.0)
+    potentials[0, 17] = 51.0  # outweighs the 49 others by 2, and all are equal
+    marginals = torch.sigmoid(chain_log_odds(potentials, transitions, method=method))
+    torch.testing.assert_close(marginals, torch.full((1, 50), 2.0).sigmoid(), atol=1e-4, rtol=0)
+
+
+def test_leading_dimensions_and_the_choice_of_method():
+    potentials, transitions = draw(6, 5)
+    expected = chain_log_odds(potentials, transitions, method="recursion")
+    torch.testing.assert_close(chain_log_odds(potentials.view(2, 3, 5), transitions), expected.view(2, 3, 5))
+    with pytest.raises(ValueError, match="recursion, scan"):
+        chain_log_odds(potentials, transitions, method="loop")

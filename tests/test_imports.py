@@ -1,0 +1,120 @@
+"""The package's imports run one way: no circle, no arrow to a higher layer, no private name of another package."""
+
+import ast
+from pathlib import Path
+
+import pytest
+from graphlib import TopologicalSorter
+
+from cli import REPO
+
+PACKAGE = "fairseq_attn_plugin"
+# A layer may import from itself and from the layers before it.
+LAYERS = (
+    ("errors",),
+    ("writing", "wrapping", "options"),
+    ("ops", "text", "toy_corpus"),
+    ("attention",),
+    ("checkpoints",),
+    ("modules",),
+    ("models",),
+    ("tasks", "criterions"),
+    ("export", "patches"),
+    ("analysis", "testing"),
+    ("recipes",),
+)
+ANALYSIS = (
+    ("training_logs", "pages"),
+    ("records",),
+    ("alignment",),
+    ("outputs",),
+    ("drawing",),
+    ("inference",),
+    ("translator", "web", "voting", "report"),
+    ("commands",),
+    ("cli",),
+)
+FILES = sorted((REPO / PACKAGE).rglob("*.py"))
+MODULES = {}
+for file in FILES:
+    parts = file.relative_to(REPO).with_suffix("").parts
+    MODULES[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = file
+
+
+def imported(module: str, file: Path):
+    """Each import as (module of this package, name or None, is it made when the module is imported)."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    late = {id(node) for scope in ast.walk(tree) if isinstance(scope, ast.FunctionDef) for node in ast.walk(scope)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name.split(".")[0] == PACKAGE:
+                    yield alias.name, None, id(node) not in late
+        elif isinstance(node, ast.ImportFrom):
+            base = (node.module or "").split(".") if node.module else []
+            if node.level:
+                package = module.split(".") if file.name == "__init__.py" else module.split(".")[:-1]
+                base = package[: len(package) - node.level + 1] + base
+            if base[:1] != [PACKAGE]:
+                continue
+            for alias in node.names:
+                whole = ".".join([*base, alias.name])
+                if whole in MODULES:
+                    yield whole, None, id(node) not in late
+                else:
+                    yield ".".join(base), alias.name, id(node) not in late
+
+
+IMPORTS = {module: list(imported(module, file)) for module, file in MODULES.items()}
+
+
+def layer_of(name: str, layers) -> int:
+    (found,) = (number for number, names in enumerate(layers) if name in names)
+    return found
+
+
+def test_every_module_has_a_layer():
+    for module in MODULES:
+        parts = module.split(".")
+        if len(parts) > 1:
+            assert sum(parts[1] in names for names in LAYERS) == 1, f"{module}: add it to LAYERS"
+        if parts[1:2] == ["analysis"] and len(parts) > 2:
+            assert sum(parts[2] in names for names in ANALYSIS) == 1, f"{module}: add it to ANALYSIS"
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_imports_run_down(module):
+    parts = module.split(".")
+    if len(parts) == 1:
+        return  # the package itself registers everything
+    for target, _, _ in IMPORTS[module]:
+        to = target.split(".")
+        if len(to) == 1:
+            continue
+        assert layer_of(to[1], LAYERS) <= layer_of(parts[1], LAYERS), f"{module} imports {target}, which is above it"
+        if parts[1] == to[1] == "analysis" and len(parts) > 2 and len(to) > 2:
+            above = layer_of(to[2], ANALYSIS) > layer_of(parts[2], ANALYSIS)
+            assert not above, f"{module} imports {target}, which is above it"
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_nothing_private_is_imported_from_another_module(module):
+    package = module if MODULES[module].name == "__init__.py" else module.rpartition(".")[0]
+    for target, name, _ in IMPORTS[module]:
+        private = name if name is not None else target.rpartition(".")[2]
+        if private.startswith("_") and not private.startswith("__"):
+            assert target == package or target.rpartition(".")[0] == package, f"{module} imports {private} of {target}"
+
+
+def test_imports_have_no_circle():
+    """Raises CycleError, which names the modules, if two modules import each other when they are imported."""
+    graph = {
+        module: {target for target, _, at_once in found if at_once and target in MODULES and target != module}
+        for module, found in IMPORTS.items()
+    }
+    for found in graph.values():
+        found.discard(PACKAGE)  # registers the parts; they need nothing of it but its being there
+    for name, file in MODULES.items():
+        if file.name == "__init__.py":  # a package imports its parts, which may name the package's other parts
+            graph[name] = {target for target in graph[name] if not target.startswith(name + ".")}
+    assert list(TopologicalSorter(graph).static_order())
