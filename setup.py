@@ -40,7 +40,8 @@ setup(
         "tqdm",
     ],
     extras_require={
-        # tensorboard: fairseq's --tensorboard-logdir, and the curves of its files; scikit-learn: word vectors made from sentence pairs
+        # tensorboard: fairseq's --tensorboard-logdir, and the curves of its files
+        # scikit-learn: word vectors made from sentence pairs
         "analysis": ["matplotlib>=3.5", "tensorboard", "scikit-learn"],
         # attn-analysis serve
         "serve": ["fastapi>=0.100", "uvicorn"],

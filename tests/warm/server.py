@@ -269,7 +269,9 @@ def become(request: Request, imported: Imported) -> None:
     first = request.folder
     if request.arguments[0] != "-m":
         first = os.path.dirname(os.path.realpath(request.arguments[0]))
-    given = [os.path.abspath(folder) for folder in request.environment.get("PYTHONPATH", "").split(os.pathsep) if folder]
+    given = [
+        os.path.abspath(folder) for folder in request.environment.get("PYTHONPATH", "").split(os.pathsep) if folder
+    ]
     sys.path[:] = list(dict.fromkeys([first, *given, *sys.path[1:]]))
     importlib.invalidate_caches()
     sys.meta_path.insert(0, Fairseq(imported))
