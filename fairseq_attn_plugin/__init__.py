@@ -1,8 +1,8 @@
-"""LSTM sequence-to-sequence models for fairseq in which the attention mechanism is the thing that varies.
+"""LSTM sequence-to-sequence models for fairseq in which the attention mechanism varies.
 
-Importing the package registers its models, tasks and criterions with fairseq, be it through ``--user-dir`` or in a
-notebook, and makes stock fairseq work on today's torch (:mod:`fairseq_attn_plugin._compat`). Where fairseq is
-not installed only the parts that need plain torch are there (``attention``, ``ops``).
+Importing the package registers its models, tasks and criterions with fairseq, through ``--user-dir`` as well as in a
+notebook, and mends stock fairseq (:mod:`fairseq_attn_plugin.patches`). Without fairseq, only the parts that need plain
+torch work (``attention``, ``ops``).
 """
 
 from importlib import import_module
@@ -13,15 +13,17 @@ __version__ = "0.1.0"
 
 def _register() -> None:
     if find_spec("fairseq") is not None:
-        # first, so that a mistake in what follows is reported as clearly as any other
-        import_module("fairseq_attn_plugin._compat").install()
+        # first, so that a mistake in the imports below is reported as clearly as any other
+        import_module("fairseq_attn_plugin.patches").install()
     import_module("fairseq_attn_plugin.attention")
     if find_spec("fairseq") is not None:
-        # fairseq imports models/*.py and tasks/*.py of a --user-dir itself, but no criterions, and none without one; a
-        # module is imported once, whoever asks first, so that nothing registers twice
+        # fairseq imports models/*.py and tasks/*.py of a --user-dir itself, but not the criterions, and none of them
+        # without a --user-dir; Python imports a module once, so that nothing is registered twice
         import_module("fairseq_attn_plugin.models")
         import_module("fairseq_attn_plugin.tasks")
         import_module("fairseq_attn_plugin.criterions")
+    # last, so that a mechanism of an installed package finds everything
+    import_module("fairseq_attn_plugin.attention.entry_points").load_entry_points()
 
 
 _register()

@@ -1,8 +1,9 @@
-"""How the package tells a user about a mistake: one line that names the option, the value and what is right.
+"""How the package tells a user about a mistake: one line that names the option, the value and what would be right.
 
-:class:`OptionError` is raised by the package itself. What stock fairseq raises for common mistakes is turned
-into such a line by :mod:`fairseq_attn_plugin._explain`. Both are shown by the hook that :func:`install_hook`
-puts in ``sys.excepthook``; every other exception keeps its full trace, and so does everything when the
+The package itself raises :class:`OptionError`. An exception of another library can be explained by such a line as
+well: :func:`annotate` attaches the line to the exception, and :func:`explain_by` adds a rule that derives the line
+from the exception. :mod:`fairseq_attn_plugin.patches` does so for stock fairseq. The hook that :func:`install_hook`
+puts in ``sys.excepthook`` shows the line. Every other exception keeps its full trace, and so does everything if the
 environment has ``FAIRSEQ_ATTN_TRACEBACK=1``.
 """
 
@@ -11,11 +12,22 @@ import os
 import sys
 import threading
 from types import TracebackType
-from typing import TYPE_CHECKING, Optional, Type
+from typing import TYPE_CHECKING, Callable, List, Optional, Type
+
+__all__ = [
+    "TRACEBACK_VARIABLE",
+    "OptionError",
+    "Rule",
+    "annotate",
+    "explain_by",
+    "install_hook",
+    "one_line",
+    "wants_traceback",
+]
 
 
 class _Plain:
-    """In the place of hydra's base class where hydra is not installed (plain torch without fairseq)."""
+    """Takes the place of hydra's base class if hydra is not installed (plain torch without fairseq)."""
 
 
 if TYPE_CHECKING:
@@ -27,14 +39,18 @@ else:
     except ImportError:
         _Compact = _Plain
 
+Rule = Callable[[BaseException], Optional[str]]
+
 TRACEBACK_VARIABLE = "FAIRSEQ_ATTN_TRACEBACK"
+_ANNOTATION = "fairseq_attn_line"
+_RULES: List[Rule] = []
 
 
 class OptionError(_Compact, ValueError):
     """A user's mistake. The message names the option, its value, and what would be right.
 
-    Shown as one line with exit status 1 and no trace by the command-line tools. In a notebook it is an
-    ordinary ``ValueError``.
+    The command-line tools show it as one line without a trace and exit with status 1. In a notebook it is an ordinary
+    ``ValueError``.
     """
 
 
@@ -43,12 +59,24 @@ def wants_traceback() -> bool:
     return os.environ.get(TRACEBACK_VARIABLE, "").strip().lower() not in ("", "0", "false", "no")
 
 
-def one_line(error: BaseException) -> Optional[str]:
-    """The line to show for ``error``, or None where it is no known mistake and its trace is needed."""
-    from fairseq_attn_plugin._explain import explain
+def annotate(error: BaseException, line: str) -> None:
+    """Attach the line that explains ``error``. The first line wins: it comes from where the most is known."""
+    if getattr(error, _ANNOTATION, None) is None:
+        setattr(error, _ANNOTATION, line)
 
-    message = str(error) if isinstance(error, OptionError) else explain(error)
-    return None if message is None else " ".join(message.split())
+
+def explain_by(rule: Rule) -> None:
+    """Add a rule: a function from an exception to the line that explains it, or to None."""
+    if rule not in _RULES:
+        _RULES.append(rule)
+
+
+def one_line(error: BaseException) -> Optional[str]:
+    """The line to show for ``error``, or None if it is not a known mistake and its trace is needed."""
+    line: Optional[str] = str(error) if isinstance(error, OptionError) else getattr(error, _ANNOTATION, None)
+    for rule in _RULES:
+        line = rule(error) if line is None else line
+    return None if line is None else " ".join(line.split())
 
 
 def install_hook() -> None:
@@ -70,7 +98,7 @@ def install_hook() -> None:
             program = os.path.basename(sys.argv[0]) if sys.argv and sys.argv[0] else "python"
             sys.stdout.flush()
             sys.stderr.write("%s: error: %s\n" % (program, line))
-        if trace is not None and not hasattr(sys, "ps1"):  # not called by hand, no interactive session
+        if trace is not None and not hasattr(sys, "ps1"):  # not called by hand, not an interactive session
             _leave_loading_threads()
 
     hook.shows_option_errors = True  # type: ignore[attr-defined]
@@ -78,10 +106,10 @@ def install_hook() -> None:
 
 
 def _leave_loading_threads() -> None:
-    """Ends the process with status 1 if a thread of fairseq's is loading batches ahead.
+    """End the process with status 1 if a thread of fairseq is loading batches ahead.
 
-    The interpreter, when it ends, ends such a thread wherever it is. Inside torch that aborts the process now and then,
-    with status -6 and a message that hides the line above it.
+    The interpreter stops such a thread wherever it is when the process ends. Inside torch that sometimes aborts the
+    process with status -6 and a message that hides the line above it.
     """
     if any(type(thread).__name__ == "BackgroundConsumer" for thread in threading.enumerate()):
         atexit._run_exitfuncs()

@@ -15,8 +15,8 @@ from typing import Any, Dict, Optional, Sequence, Tuple
 
 import torch
 
-from fairseq_attn_plugin._explain_checkpoints import architecture
 from fairseq_attn_plugin._writing import whole_file
+from fairseq_attn_plugin.checkpoints import architecture
 from fairseq_attn_plugin.errors import OptionError
 
 __all__ = ["export_direction", "main"]

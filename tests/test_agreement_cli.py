@@ -5,10 +5,9 @@ import re
 
 import pytest
 import torch
-from test_distributed import LAST, MIDDLE, assert_equal_parameters, command, train_on_two
 from test_end_to_end import SIZES, TRAINING, generate
 
-from fairseq_attn_plugin import _compat
+from fairseq_attn_plugin.patches import loading
 
 from cli import REPO, USER_DIR, run_cli
 
@@ -138,7 +137,7 @@ def test_exported_direction_translates_alike(exported, trained, translations, ti
 
 
 def test_exported_checkpoint_is_an_ordinary_one(exported, trained, tiny_data):
-    _compat.allow_checkpoint_types()
+    loading.allow_checkpoint_types()
     state = torch.load(exported)
     model, task = state["cfg"]["model"], state["cfg"]["task"]
     assert model["_name"] == "attn_lstm" and model["encoder_bidirectional"] and model["decoder_hidden_size"] == 64
@@ -209,11 +208,3 @@ def test_resumes_in_the_other_direction(trained, tiny_data, tmp_path):
     options = [*REVERSE, "--label-smoothing", 0.01, "--restore-file", trained[0]]
     log = validation(train(tiny_data, tmp_path, *options, updates=351))
     assert log[-1]["valid_reverse_ppl"] < 1.6 and log[-1]["valid_forward_ppl"] < 1.6
-
-
-def test_two_processes_train_as_one(tiny_data, tmp_path):
-    """As ``tests/test_distributed.py`` has it for the other criterions."""
-    two, one = tmp_path / "two", tmp_path / "one"
-    train_on_two(command(tiny_data, "lstm_agreement", two, "--batch-size", 40))
-    run_cli(command(tiny_data, "lstm_agreement", one, "--batch-size", 40, "--update-freq", 2))
-    assert_equal_parameters(one / LAST, two / LAST, two / MIDDLE)

@@ -14,12 +14,12 @@ from fairseq.data.indexed_dataset import make_builder
 from test_end_to_end import SIZES, TRAINING
 from test_voting import slow_election
 
-from fairseq_attn_plugin._explain import explain
 from fairseq_attn_plugin.analysis.election import FORMAT, main
 from fairseq_attn_plugin.analysis.plot import offset_histogram
 from fairseq_attn_plugin.analysis.teacher_alignments import load_teacher
 from fairseq_attn_plugin.attention import build_attention
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.patches.explained_errors import explain
 from fairseq_attn_plugin.vocabulary import check_vocabulary
 
 from cli import REPO, TINY, USER_DIR, run_cli

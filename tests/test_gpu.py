@@ -4,15 +4,15 @@ import copy
 import re
 from contextlib import nullcontext
 
+import attention_cases as contract
+import latent_models as latent_model
+import model_systems as models
 import pytest
-import test_attention_contract as contract
 import test_han as han
-import test_latent_model as latent_model
 import test_mixture_nll as likelihoods
-import test_model as models
 import torch
+from attention_cases import mechanisms
 from models_for_tests import build, pad_batch
-from test_attention_contract import mechanisms
 from test_deferred import recurrence
 from test_end_to_end import SIZES, TRAINING
 from test_latent_cli import LATENT
@@ -26,7 +26,8 @@ from fairseq_attn_plugin.ops.tanh import tanh
 
 from cli import USER_DIR, run_cli
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="NO GPU: torch.cuda.is_available() is False")
+if not torch.cuda.is_available():  # one skipped module, not a thousand skipped tests
+    pytest.skip("NO GPU: torch.cuda.is_available() is False", allow_module_level=True)
 
 DEVICE = torch.device("cuda")
 CPU = torch.device("cpu")
@@ -101,7 +102,7 @@ def attend(module, query, encodings, pad_mask, at_once=True):
     size = query.size(1) if at_once and not module.recurrent else 1
     contexts, weights = [], []
     for part, part_where in zip(query.split(size, 1), where.split(size, 1)):
-        out = contract.take_step(module, part, memory, state, part_where)
+        out = contract.step_at(module, part, memory, state, part_where)
         state = out.state
         contexts.append(out.context)
         weights.append(out.weights)
@@ -111,8 +112,8 @@ def attend(module, query, encodings, pad_mask, at_once=True):
 def attention_results(module, device, dtype, side, at_once):
     """Context, weights and all gradients of a padded batch, wide enough for what is done for long sources only."""
     module = copy.deepcopy(module).to(device)
-    encodings, pad_mask, _ = contract.sources(side, width=12, dtype=dtype)
-    encodings, query = (x.to(device).requires_grad_() for x in (encodings, contract.queries(dtype=dtype)))
+    encodings, pad_mask, _ = contract.batch_of(side, width=12, dtype=dtype)
+    encodings, query = (x.to(device).requires_grad_() for x in (encodings, contract.draw_queries(dtype=dtype)))
     context, weights = attend(module, query, encodings, pad_mask.to(device), at_once)
     factor = torch.linspace(-1, 1, context.numel(), dtype=dtype).view_as(context).to(device)
     (context * factor).sum().backward()
@@ -136,11 +137,11 @@ def test_attention(name, options, dtype, at_once):
 @pytest.mark.parametrize("half", [torch.float16, torch.bfloat16])
 def test_attention_in_half_precision(name, options, half):
     module = contract.make(name, options, torch.float32)
-    encodings, pad_mask, _ = contract.sources(dtype=torch.float32)
-    expected, _ = attend(module, contract.queries(dtype=torch.float32), encodings, pad_mask)
+    encodings, pad_mask, _ = contract.batch_of(dtype=torch.float32)
+    expected, _ = attend(module, contract.draw_queries(dtype=torch.float32), encodings, pad_mask)
     module = module.to(DEVICE, half)
     encodings = encodings.to(DEVICE, half).requires_grad_()
-    context, weights = attend(module, contract.queries(dtype=half).to(DEVICE), encodings, pad_mask.to(DEVICE))
+    context, weights = attend(module, contract.draw_queries(dtype=half).to(DEVICE), encodings, pad_mask.to(DEVICE))
     context.float().pow(2).sum().backward()
     assert context.dtype == weights.dtype == half
     assert finite([context, weights, encodings.grad, *gradients_by_name(module).values()])

@@ -263,7 +263,7 @@ def test_pretrained_embeddings_are_taken_and_frozen(tmp_path):
     ("options", "parts"),
     [
         ({"attention": "hard"}, ["--attention hard", "soft"]),
-        ({"attention": "local-p"}, ["--attention local-p", "one of soft, structured", "documents"]),
+        ({"attention": "local-p"}, ["--attention local-p", "one of aqt, mqt, sigmoid, soft, structured", "documents"]),
         ({"attention_score": "cosine"}, ["--attention-score cosine", "additive"]),
         ({"attention_normalizer": "hardmax"}, ["--attention-normalizer hardmax", "entmax15"]),
         ({"document_encoder": "deep"}, ["--document-encoder deep", "hierarchical, flat"]),

@@ -7,10 +7,10 @@ import torch
 from models_for_tests import build, dictionary, fake_task, pad_batch
 from omegaconf import OmegaConf
 
-from fairseq_attn_plugin._overrides import check, take_lexicon
 from fairseq_attn_plugin.attention import names
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.modules.lexicon_bias import LexiconBias
+from fairseq_attn_plugin.patches.overrides import check, take_lexicon
 
 import oracles
 from cli import TINY, USER_DIR, run_cli
@@ -228,7 +228,7 @@ def test_checkpoints_hold_lexicons_of_any_size(file, tmp_path, caplog):
 
 
 def test_configuration_of_a_checkpoint_needs_no_file():
-    from fairseq_attn_plugin._checkpoint_files import leave_out
+    from fairseq_attn_plugin.patches.checkpoint_files import leave_out
 
     config = OmegaConf.create({"_name": "lstm_soft", "lexicon": "/no/such/file", "lexicon_epsilon": 0.01})
     assert leave_out(config).lexicon is None and leave_out(config).lexicon_epsilon == 0.01

@@ -31,10 +31,10 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
-from fairseq_attn_plugin._overrides import parse_overrides
 from fairseq_attn_plugin._writing import whole_text
-from fairseq_attn_plugin.attention._windows import RULES
+from fairseq_attn_plugin.attention.windows import RULES
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.patches.overrides import parse_overrides
 from fairseq_attn_plugin.vocabulary import describe_vocabulary
 
 from .plot import check_drawing, offset_histogram
@@ -96,7 +96,7 @@ def hold_election(
     Args:
         teacher: from :func:`~fairseq_attn_plugin.analysis.teacher_alignments.load_teacher`
         split: which sentences vote
-        rules: of :mod:`fairseq_attn_plugin.attention._windows`
+        rules: of :mod:`fairseq_attn_plugin.attention.windows`
         ratio: target words per source word
         max_tokens: words in a batch
         least_gain, most_words: of :func:`~fairseq_attn_plugin.analysis.voting.recommended`

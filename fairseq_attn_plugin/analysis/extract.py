@@ -31,9 +31,9 @@ from fairseq import utils
 from torch import Tensor
 from tqdm import tqdm
 
-from fairseq_attn_plugin._overrides import parse_overrides
 from fairseq_attn_plugin._writing import check_not_lost
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.patches.overrides import parse_overrides
 
 from ._forced import force, weight_names
 from ._segment import Segmenter, add_text_options, subwords_of, text_options

@@ -6,7 +6,7 @@ A filter: line by line, every line that has no ``<unk>`` of a hypothesis (H, D) 
 soft. fairseq prints ``<unk>`` for unknown source words, too: ``--source`` has the words themselves, a line for each
 sentence of the corpus, in its order. With BPE, leave ``--remove-bpe`` of fairseq-generate out, since alignments are of
 subwords, and give it here. How a word is replaced is said by
-:func:`fairseq_attn_plugin._replace_unk.replace_unknown`.
+:func:`fairseq_attn_plugin.text.unknown_words.replace_unknown`.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ import sys
 from dataclasses import dataclass
 from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, TextIO
 
-from fairseq_attn_plugin._replace_unk import UNKNOWN, Replaced, positions_of, replace_unknown
 from fairseq_attn_plugin._writing import whole_text
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.lexicon import best_translations, read_lexicon
+from fairseq_attn_plugin.text.unknown_words import UNKNOWN, Replaced, positions_of, replace_unknown
 
 from .alignment import BPE_MARK, merge_subwords, word_of_subword
 from .outputs import read_lines

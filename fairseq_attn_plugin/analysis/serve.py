@@ -18,8 +18,8 @@ import socket
 import sys
 from typing import List
 
-from fairseq_attn_plugin._overrides import parse_overrides
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.patches.overrides import parse_overrides
 
 from ._segment import add_text_options, text_options
 from .teacher_alignments import add_teacher_options

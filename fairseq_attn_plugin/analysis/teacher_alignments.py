@@ -25,9 +25,9 @@ from torch import Tensor
 from tqdm import tqdm
 
 import fairseq_attn_plugin  # noqa: F401  (registers the architectures)
-from fairseq_attn_plugin._overrides import parse_overrides
 from fairseq_attn_plugin._writing import whole_text
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.patches.overrides import parse_overrides
 
 from ._forced import attention
 from .alignment import Link

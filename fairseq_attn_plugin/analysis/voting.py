@@ -2,7 +2,7 @@
 
 After Bal and Sinha, "Modelling Bahdanau attention using election methods aided by Q-learning". Voter t ranks the p
 source words by its attention weights; the end of the sentence is neither voter nor candidate. A rule gives k
-(:mod:`fairseq_attn_plugin.attention._windows`), and the committee that t is offered is the window
+(:mod:`fairseq_attn_plugin.attention.windows`), and the committee that t is offered is the window
 
     W_t = { j : |j - round(c_t)| <= k, 0 <= j < p },    c_t = min(t / rho, p - 1),
 
@@ -40,7 +40,7 @@ from typing import Dict, List, NamedTuple, Optional, Sequence
 import torch
 from torch import Tensor
 
-from ..attention._windows import HALF, window, windows
+from ..attention.windows import HALF, window, windows
 from ..errors import OptionError
 
 __all__ = [

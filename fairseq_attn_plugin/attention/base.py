@@ -8,26 +8,32 @@ padding.
     state     = attention.initial_state(memory)                      # None, or a NamedTuple of tensors
     output    = attention.step(query, memory, state, positions)      # context, weights, scores, state
 
-A mechanism with ``needs_words`` also sees words: ``precompute(..., source_tokens=...)`` ``[B, N]`` and
+A mechanism that takes ``words`` also sees words: ``precompute(..., source_tokens=...)`` ``[B, N]`` and
 ``step(..., inputs=...)`` ``[B, T]``, the decoder's input word of each query.
 
 T counts queries that do not depend on each other: all decoder steps at once for a mechanism without recurrence, or
-the hypotheses of one step in beam search. ``memory`` holds one entry per sentence, never one per hypothesis.
+the hypotheses of one step in beam search. ``memory`` holds one entry per sentence, never one per hypothesis. It is
+opaque to callers: they hand it back to ``initial_state``, ``step`` and ``penalties``, and select sentences from it with
+:func:`~fairseq_attn_plugin.attention.index_rows`.
+
+:func:`fairseq_attn_plugin.testing.check_attention` checks that a mechanism keeps the contract.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, Callable, ClassVar, Dict, NamedTuple, Optional, Type, TypeVar
+from dataclasses import dataclass
+from typing import Any, ClassVar, Dict, FrozenSet, Mapping, NamedTuple, Optional, Type
 
 from torch import Tensor, nn
 
 from ..errors import OptionError
+from ..options import option
 from .normalizers import log_of_weights, log_softmax
 
-__all__ = ["Attention", "AttentionConfig", "AttentionOutput", "Penalty", "index_rows", "map_tensors"]
+__all__ = ["TAKES", "Attention", "AttentionConfig", "AttentionOutput", "Penalty"]
 
-Tensors = TypeVar("Tensors")
+# What Attention.takes may name.
+TAKES = frozenset({"bias", "documents", "max_normalize", "normalizer", "words"})
 
 
 class AttentionOutput(NamedTuple):
@@ -51,45 +57,31 @@ class AttentionConfig:
     """Options of a mechanism. A field ``x`` of a class with prefix ``p`` is ``--p-x`` on the command line and
     ``p_x`` in YAML.
 
-    A mechanism with options of its own derives from this class, sets ``prefix`` and adds fields with a ``help`` in
-    their metadata.
+    A mechanism with options of its own derives from this class, sets ``prefix`` and adds fields
+    (:func:`fairseq_attn_plugin.options.option`, or ``dataclasses.field`` with a ``help`` in the metadata).
     """
 
     prefix: ClassVar[str] = "attention"
 
-    score: Optional[str] = field(
-        default=None,
-        metadata={"help": "score function: dot, scaled_dot, general or additive (default: the mechanism's own)"},
+    score: Optional[str] = option(
+        None, "score function: dot, scaled_dot, general or additive (default: the mechanism's own)"
     )
-    normalizer: str = field(
-        default="softmax", metadata={"help": "scores to weights: softmax, sparsemax or entmax15 (default: softmax)"}
+    normalizer: str = option("softmax", "scores to weights: softmax, sparsemax or entmax15 (default: softmax)")
+    hidden_dim: Optional[int] = option(None, "width of the additive score (default: the decoder's hidden size)")
+    max_normalize: bool = option(
+        False,
+        "divide the weights by the greatest of them, in training and in translation, instead of leaving "
+        "their sum at one",
     )
-    hidden_dim: Optional[int] = field(
-        default=None, metadata={"help": "width of the additive score (default: the decoder's hidden size)"}
+    bias: str = option(
+        "", "added to the scores: any of position, markov, fertility, separated by commas (default: none)"
     )
-    max_normalize: bool = field(
-        default=False,
-        metadata={
-            "help": "divide the weights by the greatest of them, in training and in translation, instead of leaving "
-            "their sum at one"
-        },
+    bias_window: int = option(
+        1, "source positions on either side that the markov and fertility biases see (default: 1)"
     )
-    bias: str = field(
-        default="",
-        metadata={
-            "help": "added to the scores: any of position, markov, fertility, with commas between (default: none)"
-        },
-    )
-    bias_window: int = field(
-        default=1,
-        metadata={"help": "source positions on either side that the markov and fertility biases see (default: 1)"},
-    )
-    bias_dim: int = field(
-        default=32, metadata={"help": "hidden width of the position and fertility biases (default: 32)"}
-    )
-    fertility_weight: float = field(
-        default=0.1,
-        metadata={"help": "factor of the fertility bias's penalty in the loss; 0 has none (default: 0.1)"},
+    bias_dim: int = option(32, "hidden width of the position and fertility biases (default: 32)")
+    fertility_weight: float = option(
+        0.1, "factor of the fertility bias's penalty in the loss; 0 has none (default: 0.1)"
     )
 
 
@@ -98,24 +90,30 @@ class Attention(nn.Module):
 
     Attributes:
         Config: dataclass of the mechanism's options
-        name: what it is registered as
-        takes_biases: whether it has scores for ``--attention-bias``
-        takes_max_normalize: whether it has ``--attention-max-normalize``
-        needs_words: whether it sees source and target words; see the module's text
-        own_normalizer: whether its definition says how scores become weights, so that there is none to choose
-        recurrent: whether a step needs the state that the step before it returned; then T is 1 in time
+        name: the name under which it is registered
+        takes: what the mechanism can use:
+
+            - ``bias``: it has scores, to which ``--attention-bias`` adds
+            - ``normalizer``: ``--attention-normalizer`` chooses how its scores become weights
+            - ``max_normalize``: ``--attention-max-normalize`` may divide its weights
+            - ``words``: it reads source and target words; see the module's text
+            - ``documents``: it can pool a document by one trained query, without target words or positions
+
+        to_normalize: what a user does to make its weights sum to one, for messages; empty if nothing helps
+        recurrent: whether a step needs the state that the previous step returned; then T is 1 in time
         normalized: whether the weights of a sentence with at least one word sum to one
         scores_are_logits: whether the weights are the chosen normaliser of the scores that ``step`` returns
 
-    The last three may depend on options. Raises OptionError for options that the mechanism cannot take.
+    The last three may depend on options.
+
+    Raises:
+        OptionError: options that the mechanism cannot take
     """
 
     Config: ClassVar[Type[AttentionConfig]] = AttentionConfig
     name: ClassVar[str] = ""
-    takes_biases: ClassVar[bool] = False
-    takes_max_normalize: ClassVar[bool] = False
-    needs_words: ClassVar[bool] = False
-    own_normalizer: ClassVar[bool] = False
+    takes: ClassVar[FrozenSet[str]] = frozenset()
+    to_normalize: ClassVar[str] = ""
     recurrent: bool = False
     normalized: bool = True
     scores_are_logits: bool = False
@@ -123,30 +121,50 @@ class Attention(nn.Module):
     def __init__(self, query_dim: int, memory_dim: int, config: AttentionConfig):
         super().__init__()
         self.query_dim, self.memory_dim, self.config = query_dim, memory_dim, config
-        if config.bias and not self.takes_biases:
+        if config.bias and "bias" not in self.takes:
             raise OptionError(
-                f"--attention-bias {config.bias}: {self.name} attention has no scores that a bias could be added to; "
+                f"--attention-bias {config.bias}: {self.name} attention has no scores to add a bias to; "
                 "leave it out, or choose another --attention"
             )
-        if config.normalizer != "softmax" and self.own_normalizer:
+        if config.normalizer != "softmax" and "normalizer" not in self.takes:
             raise OptionError(
-                f"--attention-normalizer {config.normalizer}: {self.name} attention says itself how scores become "
+                f"--attention-normalizer {config.normalizer}: {self.name} attention defines how scores become "
                 "weights; leave it out, or choose another --attention"
             )
         if config.max_normalize:
-            if not self.takes_max_normalize:
+            if "max_normalize" not in self.takes:
                 raise OptionError(
-                    f"--attention-max-normalize: {self.name} attention has no weights that could be divided by their "
-                    "maximum; leave it out, or choose another --attention"
+                    f"--attention-max-normalize: {self.name} attention has no weights to divide by their maximum; "
+                    "leave it out, or choose another --attention"
                 )
             self.normalized = self.scores_are_logits = False
 
+    @property
+    def needs_words(self) -> bool:
+        """Whether ``precompute`` takes ``source_tokens`` and ``step`` takes ``inputs``."""
+        return "words" in self.takes
+
+    @classmethod
+    def reversed_options(cls, options: Mapping[str, Any]) -> Dict[str, Any]:
+        """The options, by field name, that differ in a model of the opposite translation direction. By default none.
+
+        Args:
+            options: all options of the mechanism, by field name
+        """
+        return {}
+
     def read_files(self, source_dictionary: Any, target_dictionary: Any) -> None:
-        """Reads the files that options name, before training: what is taken from them becomes part of the state
-        dictionary. fairseq dictionaries serve to check and to look up words. By default there is nothing to read.
+        """Reads the files that options name (fields with ``file=True`` in their metadata), before training starts.
+
+        What is read becomes part of the state dictionary, so that a checkpoint needs no files. By default there is
+        nothing to read.
+
+        Args:
+            source_dictionary: fairseq's dictionary of the source
+            target_dictionary: fairseq's dictionary of the target
 
         Raises:
-            OptionError: files that are missing, wrong, or made for other dictionaries
+            OptionError: files that are missing, malformed, or made for other dictionaries
         """
 
     def precompute(self, encodings: Tensor, pad_mask: Optional[Tensor] = None) -> Any:
@@ -154,7 +172,7 @@ class Attention(nn.Module):
 
         Args:
             encodings: ``[B, N, Dh]``
-            pad_mask: ``[B, N]``, True on padding; None says that there is none
+            pad_mask: ``[B, N]``, True on padding; None without padding
 
         Returns:
             a NamedTuple of tensors (or None) whose first dimension is B
@@ -201,25 +219,10 @@ class Attention(nn.Module):
             pad_mask: ``[B, N]``
 
         Returns:
-            ``[B, T, N]`` in float32 or better; ``LOG_ZERO`` (exp of it is zero) on padding. From the scores where the
-            weights are their softmax, which stays exact when a weight underflows.
+            ``[B, T, N]`` in float32 or better; ``LOG_ZERO`` (exp of it is zero) on padding. Computed from the scores
+            where the weights are their softmax, which stays exact when a weight underflows.
         """
         mask = None if pad_mask is None else pad_mask.unsqueeze(1)
         if self.scores_are_logits and self.config.normalizer == "softmax":
             return log_softmax(scores, mask)
         return log_of_weights(weights, mask)
-
-
-def map_tensors(function: Callable[[Tensor], Tensor], tensors: Tensors) -> Tensors:
-    """Applies ``function`` to every tensor of a memory or state, which may hold further ones, or None."""
-    if tensors is None:
-        return tensors
-    if isinstance(tensors, Tensor):
-        return function(tensors)  # type: ignore[return-value]
-    parts = (map_tensors(function, part) for part in tensors)  # type: ignore[attr-defined]
-    return type(tensors)(*parts)
-
-
-def index_rows(tensors: Tensors, index: Tensor) -> Tensors:
-    """Selects rows (dimension 0) of every tensor of a memory or state: the one function behind beam reordering."""
-    return map_tensors(lambda tensor: tensor.index_select(0, index), tensors)

@@ -1,9 +1,9 @@
-"""Biases added to the scores of any mechanism: what is known of alignments beforehand.
+"""Biases added to the scores of any mechanism: prior knowledge about alignments.
 
 With t and j counted from 0 (padding before a sentence does not count), n the sentence's length and a_tj the weights,
 
     position    v . tanh( w_t log(1 + t) + w_j log(1 + j) + w_n log(1 + n) + b )
-    markov      sum_{|d| <= k} u_d a_{t-1, j+d}                                 where the last step looked
+    markov      sum_{|d| <= k} u_d a_{t-1, j+d}                                 where the previous step looked
     fertility   v . tanh( sum_{|d| <= k} w_d C_{t, j+d} + b ),  C_tj = sum_{i < t} a_ij     how much of j is covered
 
 after Cohn, Hoang, Vymolova, Yao, Dyer and Haffari 2016, "Incorporating Structural Alignment Biases into an Attentional
@@ -13,8 +13,8 @@ encodings (there: global fertility):
 
     - sum_j log N( sum_t a_tj ; m(h_j), v(h_j) ),   m = softplus(w_m . h_j + b_m),  v = softplus(w_v . h_j + b_v) + 0.05
 
-The smallest variance keeps it bounded from below: without it a word whose fertility can be hit exactly would earn
-any likelihood.
+The smallest variance bounds it from below: without it the likelihood of a word whose fertility is predicted exactly
+would be unbounded.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SMALLEST_VARIANCE = 0.05
 
 
 class BiasMemory(NamedTuple):
-    """What the biases keep of a batch of sentences; None for those that are not in use."""
+    """The memory of the biases of a batch of sentences; None for biases that are not in use."""
 
     pad_mask: Optional[Tensor]  # [B, N]
     place: Optional[Tensor]  # [B, N, A], position: w_j log(1 + j) + w_n log(1 + n) + b
@@ -61,7 +61,7 @@ def parse_biases(text: str) -> List[str]:
     for item in wanted:
         if item not in BIASES:
             raise OptionError(
-                f"--attention-bias {text}: {item!r} is unknown; choose from {', '.join(BIASES)}, with commas between"
+                f"--attention-bias {text}: {item!r} is unknown; choose from {', '.join(BIASES)}, separated by commas"
             )
     return [item for item in BIASES if item in wanted]
 

@@ -17,12 +17,12 @@ pooled``, the default):
   once per sentence. The error falls by a factor of about 3.4 per node (nearest pole at i pi/2) and reaches
   float32's rounding at M = 12, the default of ``--adm-nodes``.
 
-``--adm-pairing direct`` computes all pairs at every step, O(T N^2 D): for tests and for very short sources.
+``--adm-pairing direct`` computes all pairs at every step, O(T N^2 D). It serves tests and very short sources.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Optional, Tuple
 
 import torch
@@ -33,9 +33,10 @@ from ..ops.chebyshev import chebyshev_nodes
 from ..ops.deferred import matmul_transposed, share
 from ..ops.pair_pooling import pooled_basis, pooled_tanh
 from ..ops.tanh import by_sigmoid
-from . import register_attention
+from ..options import option
 from .base import AttentionConfig
 from .biases import BiasMemory
+from .registry import register_attention
 from .scored import ScoredAttention
 from .scores import GeneralScore, projection
 
@@ -46,19 +47,11 @@ __all__ = ["ADMConfig", "ADMMemory", "AdditiveDensityMatrix", "MultiplicativeDen
 class ADMConfig(AttentionConfig):
     prefix: ClassVar[str] = "adm"
 
-    pairing: str = field(
-        default="pooled",
-        metadata={
-            "help": "pooled: pair terms summed once per sentence; direct: all pairs at every step (default: pooled)"
-        },
+    pairing: str = option(
+        "pooled", "pooled: pair terms summed once per sentence; direct: all pairs at every step (default: pooled)"
     )
-    nodes: int = field(
-        default=12, metadata={"help": "aqt, pooled: Chebyshev nodes (default: 12, exact to float32's rounding)"}
-    )
-    chunk_size: int = field(
-        default=0,
-        metadata={"help": "source positions whose pairs are held at a time; 0 chooses by the cache (default: 0)"},
-    )
+    nodes: int = option(12, "aqt, pooled: Chebyshev nodes (default: 12, exact to float32's rounding)")
+    chunk_size: int = option(0, "source positions whose pairs are held at a time; 0 chooses by the cache (default: 0)")
 
 
 class ADMMemory(NamedTuple):
@@ -71,9 +64,10 @@ class ADMMemory(NamedTuple):
 
 
 class DensityMatrixAttention(ScoredAttention):
-    """What mqt and aqt share: the projected encodings, the diagonal and the mean."""
+    """The part common to mqt and aqt: the projected encodings, the diagonal and the mean."""
 
     Config = ADMConfig
+    takes = ScoredAttention.takes | {"documents"}
     scores_are_logits = True
     config: ADMConfig
 
@@ -89,8 +83,8 @@ class DensityMatrixAttention(ScoredAttention):
             raise OptionError(
                 f"--adm-chunk-size {config.chunk_size}: must be 0 (chosen by the cache) or a number of positions"
             )
-        # `general` scores against the very same keys W_m h_j; any other score needs the projection beside its own
-        # parameters.
+        # `general` scores against the same keys W_m h_j; any other score needs the projection in addition to its
+        # own parameters.
         self.projection = None if self._general else projection(memory_dim, query_dim, bias=False)
 
     @property

@@ -1,31 +1,37 @@
-"""Gaussian attention with further votes for words that a Q-learned agent names (Bal and Sinha, "Modelling Bahdanau
-Attention using Election methods aided by Q-Learning", algorithm 1).
+"""Gaussian attention with further votes for words that a Q-learned agent names.
+
+Bal and Sinha, "Modelling Bahdanau Attention using Election methods aided by Q-Learning", algorithm 1:
 
     a_ti = gaussian_ti + d   where  i != round(c_t)  and  x_i in words(y_{t-1})
 
 y_{t-1} is the decoder's input at step t, x_i the source word at i, ``words`` a table from target words to the source
 words that the agent hops to (:mod:`fairseq_attn_plugin.analysis.q_agent`, ``--election-table``), and d
-``--election-share``. Outside the Gaussian's window, too, these words get d; nothing is normalised afterwards, so that
+``--election-share``. These words get d also outside the Gaussian's window. The sum is not normalised, so that
 the weights sum to more than one. The start of the sentence has no words. Without a table this is ``gaussian``.
 
-The table is part of the checkpoint, whose table wins over the one of whoever loads it.
+The table is part of the checkpoint, and overrides the table of whoever loads it.
 """
 
 from __future__ import annotations
 
+import logging
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, Dict, List, Optional, Tuple
 
 import torch
 from torch import Tensor
 
 from ..errors import OptionError
-from . import register_attention
-from ._files import read_json
-from .gaussian import GaussianAttention, GaussianConfig, logger
+from ..options import option
+from .files import read_json
+from .gaussian import GaussianAttention, GaussianConfig
+from .gaussian_rows import Rows
+from .registry import register_attention
 
 __all__ = ["TABLE_FORMAT", "ElectionAttention", "ElectionConfig"]
+
+logger = logging.getLogger(__name__)
 
 TABLE_FORMAT = "fairseq_attn_plugin words 1"
 TABLE_COMMAND = "python -m fairseq_attn_plugin.analysis.q_agent"
@@ -35,19 +41,17 @@ TABLE_COMMAND = "python -m fairseq_attn_plugin.analysis.q_agent"
 class ElectionConfig(GaussianConfig):
     prefix: ClassVar[str] = "election"
 
-    table: Optional[str] = field(
-        default=None,
-        metadata={"help": "JSON of the source words that further votes for a target word go to (default: none)"},
+    table: Optional[str] = option(
+        None, "JSON of the source words that get further votes, by target word (default: none)", file=True
     )
-    share: float = field(
-        default=0.25, metadata={"help": "d, what such a vote adds to a weight (default: 0.25, as in the paper)"}
-    )
+    share: float = option(0.25, "d, what such a vote adds to a weight (default: 0.25, as in the paper)")
 
 
 @register_attention("election")
 class ElectionAttention(GaussianAttention):
     Config = ElectionConfig
-    needs_words = True
+    takes = GaussianAttention.takes | {"words"}
+    to_normalize = "choose --attention gaussian"
     config: ElectionConfig  # type: ignore[assignment]
 
     table: Tensor  # [V, H], indices of source words by the index of the target word, filled up with padding's
@@ -80,21 +84,16 @@ class ElectionAttention(GaussianAttention):
         self.table = table.to(self.table.device)
 
     def _votes(
-        self,
-        weights: Tensor,
-        words: Tensor,
-        nearest: Tensor,
-        pad_mask: Optional[Tensor],
-        source_tokens: Optional[Tensor],
+        self, rows: Rows, pad_mask: Optional[Tensor], source_tokens: Optional[Tensor]
     ) -> Tuple[Optional[Tensor], Optional[Tensor]]:
         if self.table.numel() == 0 or self.config.share == 0:
             return None, None
         if source_tokens is None:
             raise ValueError("election attention with a table needs the argument source_tokens")
-        receives = words.unsqueeze(1) != nearest.unsqueeze(-1)
+        receives = rows.words.unsqueeze(1) != rows.nearest.unsqueeze(-1)
         if pad_mask is not None:
             receives = receives & ~pad_mask.unsqueeze(1)
-        return source_tokens[:, None, None, :], weights + self.config.share * receives
+        return source_tokens[:, None, None, :], rows.weights + self.config.share * receives
 
     def _add_votes(self, weights: Tensor, voted: Tensor, tokens: Tensor, inputs: Optional[Tensor]) -> Tensor:
         if inputs is None:

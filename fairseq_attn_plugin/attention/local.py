@@ -4,13 +4,13 @@
     local-p   p_t = n sigmoid( v . tanh(W s_t) ) (eq. 9), predicted; the same, times exp( -(j - p_t)^2 / (2 (D/2)^2) )
               (eq. 10), after which the weights sum to less than one
 
-Positions are counted from 0 and n is the sentence's length, end of sentence included; t stops at the last word. The
-window's edge is in p_t's way only where it cuts: there, as in the paper, it has no gradient. D is ``--local-window``.
+Positions are counted from 0 and n is the sentence's length, end of sentence included; t stops at the last word. As in
+the paper, the edge of the window has no gradient. D is ``--local-window``.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Optional
 
 import torch
@@ -18,10 +18,11 @@ from torch import Tensor, nn
 
 from ..errors import OptionError
 from ..ops.deferred import share
-from . import register_attention
+from ..options import option
 from .base import AttentionConfig
 from .biases import BiasMemory, word_positions
 from .normalizers import in_full
+from .registry import register_attention
 from .scored import ScoredAttention
 from .scores import projection
 
@@ -32,9 +33,7 @@ __all__ = ["LocalConfig", "LocalMonotonicAttention", "LocalPredictiveAttention"]
 class LocalConfig(AttentionConfig):
     prefix: ClassVar[str] = "local"
 
-    window: int = field(
-        default=10, metadata={"help": "D, source positions on either side of local attention's centre (default: 10)"}
-    )
+    window: int = option(10, "D, source positions on either side of local attention's centre (default: 10)")
 
 
 class LocalMemory(NamedTuple):
@@ -47,7 +46,7 @@ class LocalMemory(NamedTuple):
 
 
 class LocalAttention(ScoredAttention):
-    """What both share: scores, and the window around a centre."""
+    """The common part of both: scores, and the window around a centre."""
 
     Config = LocalConfig
     config: LocalConfig

@@ -4,8 +4,8 @@
     sparsemax   argmax_p  p . x - |p|^2 / 2       (Martins and Astudillo 2016)
     entmax15    argmax_p  p . x + H_1.5(p)        (Peters, Niculae and Martins 2019; H_1.5: Tsallis' entropy)
 
-p ranges over the probability simplex. The latter two give exact zeros; they are the library entmax's. All are
-computed in float32 for half-precision scores and return the scores' type.
+p ranges over the probability simplex. sparsemax and entmax15 give exact zeros; the library entmax computes them. All
+are computed in float32 for half-precision scores and return the type of the scores.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _SMALLEST = 1e-30
 
 
 def in_full(x: Tensor) -> Tensor:
-    """Half precision to float32, all else as it is."""
+    """Half precision to float32; other types are unchanged."""
     return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
 
 

@@ -1,8 +1,8 @@
-"""What mechanisms that score source positions share: score, add biases, turn scores into weights, average.
+"""The base class of mechanisms that score source positions: score, add biases, turn scores into weights, average.
 
-A mechanism derives from :class:`ScoredAttention` and says what it keeps of a sentence, how it scores, and, where that
-is not ``--attention-normalizer``, how scores become weights. Biases (:mod:`fairseq_attn_plugin.attention.biases`) then
-work with it as with any other.
+A mechanism derives from :class:`ScoredAttention` and defines what it keeps of a sentence, how it scores, and, unless
+``--attention-normalizer`` decides it, how scores become weights. Biases (:mod:`fairseq_attn_plugin.attention.biases`)
+and division by the maximum then work with it.
 """
 
 from __future__ import annotations
@@ -23,15 +23,14 @@ __all__ = ["ScoredAttention", "position_mask"]
 class ScoredAttention(Attention):
     """scores = score(s, h_j) + biases,   a = weigh(scores),   c = sum_j a_j h_j.
 
-    With ``--attention-max-normalize`` a = weigh(scores) / max_j weigh(scores)_j. Biases that look back at earlier steps
-    see the weights that were used, a.
+    With ``--attention-max-normalize`` a = weigh(scores) / max_j weigh(scores)_j. Biases that depend on earlier steps
+    read the weights that were used, a.
 
     The memory of a derived class is a NamedTuple with at least the fields ``encodings``, ``pad_mask`` and ``bias``
     (default None).
     """
 
-    takes_biases = True
-    takes_max_normalize = True
+    takes = frozenset({"bias", "max_normalize", "normalizer"})
     default_score: ClassVar[str] = "general"
 
     def __init__(self, query_dim: int, memory_dim: int, config: AttentionConfig):
@@ -43,7 +42,7 @@ class ScoredAttention(Attention):
             self.recurrent = self.biases.recurrent
 
     def _memorize(self, encodings: Tensor, pad_mask: Optional[Tensor]) -> Any:
-        """What :meth:`precompute` keeps of a batch of sentences, but for the biases."""
+        """What :meth:`precompute` keeps of a batch of sentences; the biases add their own part."""
         raise NotImplementedError
 
     def _score(self, query: Tensor, memory: Any) -> Tensor:

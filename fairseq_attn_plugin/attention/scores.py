@@ -107,7 +107,7 @@ class ScaledDotScore(DotScore):
 
 @register_score("general")
 class GeneralScore(Score):
-    """W is applied to the encodings, once per sentence, rather than to every query."""
+    """W is applied to the encodings, once per sentence, and not to every query."""
 
     def __init__(self, query_dim: int, memory_dim: int, hidden_dim: Optional[int] = None):
         super().__init__(query_dim, memory_dim, hidden_dim)

@@ -10,8 +10,8 @@ from typing import NamedTuple, Optional
 from torch import Tensor
 
 from ..ops.deferred import share
-from . import register_attention
 from .biases import BiasMemory
+from .registry import register_attention
 from .scored import ScoredAttention
 
 __all__ = ["SoftAttention", "SoftMemory"]
@@ -26,6 +26,7 @@ class SoftMemory(NamedTuple):
 
 @register_attention("soft")
 class SoftAttention(ScoredAttention):
+    takes = ScoredAttention.takes | {"documents"}
     scores_are_logits = True
 
     def _memorize(self, encodings: Tensor, pad_mask: Optional[Tensor]) -> SoftMemory:

@@ -1,20 +1,20 @@
 """Structured and sigmoid attention (Kim, Denton, Hoang and Rush 2017, "Structured Attention Networks").
 
-Every source position has a binary variable z_j, whether the decoder attends there, instead of all positions sharing one
-categorical variable:
+Every source position has its own binary variable z_j, whether the decoder attends there. (In soft attention all
+positions share one categorical variable.)
 
     structured  z is a linear-chain CRF whose unary potentials are the scores and whose transition potentials
                 t[from, to] are trained, so that neighbours may be attended together; the weights are lambda p(z_j = 1)
                 normalised over the source
-    sigmoid     the z_j are independent: a_j = sigmoid(score_j), normalised by nothing
+    sigmoid     the z_j are independent: a_j = sigmoid(score_j), not normalised
 
-lambda is ``--structured-scale``; with 1 the weights are a distribution.
+lambda is ``--structured-scale``; with lambda = 1 the weights are a distribution.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, Dict, Optional
 
 import torch
@@ -23,9 +23,10 @@ from torch import Tensor, nn
 
 from ..errors import OptionError
 from ..ops.chain_crf import chain_log_odds
-from . import register_attention
+from ..options import option
 from .base import AttentionConfig, Penalty
 from .normalizers import in_full
+from .registry import register_attention
 from .scored import position_mask
 from .soft import SoftAttention, SoftMemory
 
@@ -36,13 +37,9 @@ __all__ = ["SigmoidAttention", "StructuredAttention", "StructuredConfig"]
 class StructuredConfig(AttentionConfig):
     prefix: ClassVar[str] = "structured"
 
-    scale: float = field(
-        default=2.0,
-        metadata={"help": "lambda, the sum of structured attention's weights (default: 2, as in the paper)"},
-    )
-    l2: float = field(
-        default=0.005,
-        metadata={"help": "factor of the squared transition potentials, halved, in the loss per word (default: 0.005)"},
+    scale: float = option(2.0, "lambda, the sum of structured attention's weights (default: 2, as in the paper)")
+    l2: float = option(
+        0.005, "factor of the squared transition potentials, halved, in the loss per word (default: 0.005)"
     )
 
 
@@ -51,19 +48,20 @@ class StructuredAttention(SoftAttention):
     """Marginals of a chain over the source; see the module's text and :mod:`fairseq_attn_plugin.ops.chain_crf`."""
 
     Config = StructuredConfig
-    own_normalizer = True
+    takes = SoftAttention.takes - {"normalizer"}
+    to_normalize = "with --structured-scale 1 they do"
     scores_are_logits = False
     config: StructuredConfig
 
     def __init__(self, query_dim: int, memory_dim: int, config: StructuredConfig):
         super().__init__(query_dim, memory_dim, config)
-        for option, value, right in (
+        for name, value, right in (
             ("scale", config.scale, 0 < config.scale < math.inf),
             ("l2", config.l2, 0 <= config.l2 < math.inf),
         ):
             if not right:
                 raise OptionError(
-                    f"--structured-{option} {value}: must be {'above 0' if option == 'scale' else '0 or more'}"
+                    f"--structured-{name} {value}: must be {'above 0' if name == 'scale' else '0 or more'}"
                 )
         self.transitions = nn.Parameter(torch.empty(2, 2).uniform_(-0.1, 0.1))
         self.normalized = config.scale == 1.0 and not config.max_normalize
@@ -71,7 +69,7 @@ class StructuredAttention(SoftAttention):
     def _weigh(self, scores: Tensor, query: Tensor, memory: SoftMemory, positions: Optional[Tensor]) -> Tensor:
         mask = position_mask(memory.pad_mask)
         odds = chain_log_odds(scores, self.transitions, mask)
-        # p_j / sum_k p_k as a softmax of logarithms: also where all marginals underflow
+        # p_j / sum_k p_k as a softmax of logarithms stays exact where all marginals underflow.
         weights = self.normalize(F.logsigmoid(odds), mask)
         return (self.config.scale * weights).type_as(scores)
 
@@ -83,7 +81,7 @@ class StructuredAttention(SoftAttention):
 class SigmoidAttention(SoftAttention):
     """a_j = sigmoid(score_j)."""
 
-    own_normalizer = True
+    takes = SoftAttention.takes - {"normalizer"}
     normalized = False
     scores_are_logits = False
 

@@ -31,9 +31,9 @@ from fairseq.logging import metrics
 from omegaconf import II
 from torch import Tensor
 
-from .._options import need, option
 from ..errors import OptionError
 from ..models.agreement_lstm import AgreementLSTMModel, BothDirections
+from ..options import need, option
 from .agreement_terms import LOSSES, attentions, trace, trace_bound
 from .logged_sums import perplexity, total
 from .updates import Updates

@@ -43,8 +43,8 @@ from fairseq.criterions.label_smoothed_cross_entropy import (
 from fairseq.logging import metrics
 from torch import Tensor
 
-from .._options import need, option
 from ..errors import OptionError
+from ..options import need, option
 from .logged_sums import total
 from .updates import Updates, call_before
 

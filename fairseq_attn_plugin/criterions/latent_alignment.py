@@ -29,9 +29,9 @@ from fairseq.dataclass import FairseqDataclass
 from omegaconf import II
 from torch import Tensor
 
-from .._options import need, option
 from ..errors import OptionError
 from ..modules.latent_decoder import LatentAlignments
+from ..options import need, option
 from .logged_sums import log_sums
 from .objectives import (
     BASELINES,

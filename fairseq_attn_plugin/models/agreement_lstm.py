@@ -7,26 +7,36 @@ symmetry). Each direction translates by itself: the task's languages choose whic
 their languages (``models.de-en.encoder...``, ``models.en-de.encoder...``).
 """
 
-import copy
 from dataclasses import dataclass
-from types import SimpleNamespace
-from typing import Any, ClassVar, Dict, List, NamedTuple, Optional, Tuple, Type, cast
+from typing import Any, ClassVar, Dict, NamedTuple, Tuple, Type, cast
 
 import torch
 from fairseq.models import BaseFairseqModel
 from torch import Tensor, nn
 
-from .._options import option
 from ..errors import OptionError
 from ..modules.decoder import LSTMDecoder
 from ..modules.encoder import LSTMEncoder
-from .attn_lstm import PAPER_SIZES, SMALL_SIZES, AttnLSTMConfig, AttnLSTMModel, _boolean, register_architecture
+from ..options import file_options, option, parse_boolean
+from .architectures import PAPER_SIZES, SMALL_SIZES, register_architecture
+from .attn_lstm import AttnLSTMModel
+from .configuration import AttnLSTMConfig
+from .directions import SWAPPED, directions_of, name_directions, reversed_configuration, reversed_task
 
-__all__ = ["AgreementLSTMConfig", "AgreementLSTMModel", "BothDirections", "ReverseBatch", "reverse_batch"]
+__all__ = [
+    "AgreementLSTMConfig",
+    "AgreementLSTMModel",
+    "BothDirections",
+    "ReverseBatch",
+    "directions_of",
+    "reverse_batch",
+]
 
 
 @dataclass
-class AgreementLSTMConfig(AttnLSTMConfig):  # type: ignore[misc, valid-type]
+class AgreementLSTMConfig(AttnLSTMConfig):
+    """Options of ``lstm_agreement``, besides those of ``attn_lstm``."""
+
     agreement_share_embeddings: bool = option(
         False,
         "one matrix per language: a direction's source embeddings are the other one's target embeddings (requires "
@@ -50,7 +60,7 @@ class ReverseBatch(NamedTuple):
 
 
 class BothDirections(NamedTuple):
-    """What both directions make of a batch, ``target`` [B, T] and ``src_tokens`` [B, N]."""
+    """The outputs of both directions for a batch, ``target`` [B, T] and ``src_tokens`` [B, N]."""
 
     forward: Tuple[Tensor, Dict[str, Any]]  # the decoder's output [B, T, V] of the direction in use
     reverse: Tuple[Tensor, Dict[str, Any]]  # of the other, [B, N, V'], for reverse_target
@@ -62,8 +72,8 @@ class BothDirections(NamedTuple):
 def reverse_batch(src_tokens: Tensor, target: Tensor, pad: int, eos: int) -> ReverseBatch:
     """The batch of the opposite direction.
 
-    The target becomes the source as it stands, since the encoder takes padding on either side. A decoder wants its
-    words first: the source is moved to the left. fairseq ends both with the end-of-sentence symbol.
+    The target becomes the source unchanged, since the encoder takes padding on either side. A decoder needs its
+    words first: the words of the source are moved to the left. fairseq ends both with the end-of-sentence symbol.
 
     Args:
         src_tokens: ``[B, N]``, padded on either side
@@ -115,10 +125,10 @@ class AgreementLSTMModel(AttnLSTMModel):
                 f"--adaptive-softmax-cutoff {cfg.adaptive_softmax_cutoff}: agreement models have an ordinary softmax "
                 "only; leave it out"
             )
-        if not _boolean("--decoder-attention", cfg.decoder_attention):
+        if not parse_boolean("--decoder-attention", cfg.decoder_attention):
             raise OptionError("--decoder-attention False: it is their attentions that the two directions agree in")
-        for name in ("gaussian_election", "election_table", "election_teacher", "lexicon"):
-            if cfg[name] is not None:
+        for name in file_options(AgreementLSTMConfig):
+            if cfg[name] is not None and name not in SWAPPED:
                 raise OptionError(
                     f"--{name.replace('_', '-')} {cfg[name]}: was made for one direction, and an agreement model has "
                     "two; leave it out, or choose another --arch"
@@ -140,9 +150,9 @@ class AgreementLSTMModel(AttnLSTMModel):
             OptionError: options with wrong values, or that do not go together
         """
         cls.check(cfg, task)
-        direction, reverse, named_by = _names(cfg.agreement_direction, getattr(task, "cfg", None))
+        direction, reverse, named_by = name_directions(cfg.agreement_direction, getattr(task, "cfg", None))
         forward = AttnLSTMModel.build_model(cfg, task)
-        backward = AttnLSTMModel.build_model(_of_reverse(cfg), _reversed_task(task))
+        backward = AttnLSTMModel.build_model(reversed_configuration(cfg), reversed_task(task))
         if cfg.agreement_share_embeddings:
             backward.encoder.embed_tokens = forward.decoder.embed_tokens
             backward.decoder.embed_tokens = forward.encoder.embed_tokens
@@ -151,14 +161,14 @@ class AgreementLSTMModel(AttnLSTMModel):
     def forward(self, src_tokens: Tensor, src_lengths: Tensor, prev_output_tokens: Tensor, **kwargs: Any) -> Any:
         """Returns logits ``[B, T, V]`` and ``{"attn": [weights [B, T, N]]}`` of the direction in use.
 
-        With ``target=...`` ``[B, T]`` both directions as :class:`BothDirections`: what the criterion asks for.
+        With ``target=...`` ``[B, T]``, as the criterion calls it, both directions as :class:`BothDirections`.
 
         Raises:
-            OptionError: training of the direction in use alone, by a criterion that knows of no other
+            OptionError: a criterion that trains only the direction in use
         """
         if "target" in kwargs:
             if self.training and self.named_by.startswith("--agreement-direction"):
-                # The checkpoint would take it for the name of whatever direction it is read in.
+                # The checkpoint would give this name to the direction in which the data are read.
                 raise OptionError(
                     f"{self.named_by}: is for trained models; train with a --source-lang and --target-lang of these "
                     "names, which the directions will have"
@@ -201,69 +211,6 @@ class AgreementLSTMModel(AttnLSTMModel):
                 f"these, as with {hint}"
             )
         return super().load_state_dict(state_dict, *args, **kwargs)
-
-
-def directions_of(state_dict: Dict[str, Any]) -> List[str]:
-    """The names of the directions in an agreement model's parameters; none in those of other models."""
-    parts = (name.split(".") for name in state_dict)
-    return sorted({part[1] for part in parts if len(part) > 3 and part[0] == "models" and "-" in part[1]})
-
-
-def _names(asked: str, task_config: Any) -> Tuple[str, str, str]:
-    """The names of the task's direction and of the other one, as module names (which have no dots), and the options
-    that gave them."""
-    source: Optional[str] = getattr(task_config, "source_lang", None)
-    target: Optional[str] = getattr(task_config, "target_lang", None)
-    pair = (source or "source", target or "target")
-    named_by = f"--source-lang {pair[0]} --target-lang {pair[1]}"
-    if asked != "auto":
-        if asked == "-".join(pair[::-1]):
-            raise OptionError(
-                f"--agreement-direction {asked}: the data are read as {'-'.join(pair)}; give --source-lang {pair[1]} "
-                f"--target-lang {pair[0]}, or --agreement-direction {'-'.join(pair)}"
-            )
-        named = tuple(asked.split("-"))
-        if asked != "-".join(pair):
-            if len(named) != 2 or not all(named):
-                raise OptionError(
-                    f"--agreement-direction {asked}: must be two languages with a hyphen between them and none in "
-                    "their names, as in de-en, or auto"
-                )
-            pair = (named[0], named[1])
-        named_by = f"--agreement-direction {asked}"
-    if pair[0] == pair[1]:
-        raise OptionError(f"{named_by}: an agreement model tells its directions apart by two different languages")
-    source, target = (language.replace(".", "_") for language in pair)
-    return f"{source}-{target}", f"{target}-{source}", named_by
-
-
-def _of_reverse(cfg: Any) -> Any:
-    """The configuration of the other direction: what belongs to a language follows it."""
-    result = copy.copy(cfg)
-    if not cfg.share_all_embeddings:
-        for name in ("embed_path", "freeze_embed"):
-            result[f"encoder_{name}"], result[f"decoder_{name}"] = cfg[f"decoder_{name}"], cfg[f"encoder_{name}"]
-    # The inverse of the line t / ratio + mean.
-    ratio = 1.0 if cfg.gaussian_ratio is None else cfg.gaussian_ratio
-    if cfg.gaussian_ratio is not None and ratio > 0:
-        result["gaussian_ratio"] = 1 / ratio
-    if cfg.gaussian_mean is not None:
-        result["gaussian_mean"] = -cfg.gaussian_mean * ratio
-    return result
-
-
-def _reversed_task(task: Any) -> Any:
-    """What a model is built from, of the other direction."""
-    limits = getattr(task, "cfg", None)
-    swapped = {
-        "max_source_positions": getattr(limits, "max_target_positions", 1e5),
-        "max_target_positions": getattr(limits, "max_source_positions", 1e5),
-    }
-    return SimpleNamespace(
-        source_dictionary=task.target_dictionary,
-        target_dictionary=task.source_dictionary,
-        cfg=SimpleNamespace(**swapped),
-    )
 
 
 register_architecture("lstm_agreement", **PAPER_SIZES)(AgreementLSTMModel)

@@ -5,95 +5,38 @@
     document vector    v    = sum_i a_i g_i,     a   = attention(q_sentence, g),   g = [LSTM(s); reversed LSTM(s)]
     classes            p    = softmax(W v + b)
 
-with trained vectors q_word and q_sentence. ``han`` is this; ``han_flat`` attends once, to the word embeddings of the
-whole document; ``han_mean`` has means in the place of attention. A document is one line of ``src_tokens`` in which
-every sentence ends with ``</s>`` (:mod:`fairseq_attn_plugin.documents` writes such lines). The models work with stock
-fairseq's task and criterion ``sentence_prediction``, and with ``document_classification``.
+with trained vectors q_word and q_sentence. ``han`` has these equations; ``han_flat`` attends once, to the word
+embeddings of the whole document; ``han_mean`` takes means instead of attention. A document is one line of
+``src_tokens`` in which every sentence ends with ``</s>`` (:mod:`fairseq_attn_plugin.documents` writes such lines). The
+models work with stock fairseq's task and criterion ``sentence_prediction``, and with ``document_classification``.
 """
 
-import logging
-from dataclasses import dataclass, make_dataclass
 from typing import Any, ClassVar, Dict, Optional, Tuple, Type
 
 import torch
-from fairseq.dataclass import FairseqDataclass
 from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.models import BaseFairseqModel, register_model
 from fairseq.modules import FairseqDropout
 from torch import Tensor, nn
 
 from .. import attention as attentions
-from .._options import need, option
 from ..documents import class_names
 from ..errors import OptionError
 from ..modules.document_pooling import AttentionPooling, MeanPooling, layout_of
+from ..modules.embeddings import classifier_embedding
 from ..modules.encoder import uniform_
-from ..modules.ragged import RNNS, BlockRNN, RaggedEncoder
-from ..word_vectors import read_word_vectors
-from .attn_lstm import register_architecture
-
-logger = logging.getLogger(__name__)
+from ..modules.ragged import BlockRNN, RaggedEncoder
+from .architectures import register_architecture
+from .han_configuration import HANConfig, check_options
 
 __all__ = ["HANConfig", "HANModel"]
-
-# mechanisms that one query of its own makes sense for: no words of a target side, no steps, no positions of a target
-ATTENTIONS = ("soft", "structured", "sigmoid", "mqt", "aqt")
-# options of a decoder's attention that a single query has no use for
-_UNUSED = ("attention_bias", "attention_fertility_weight", "attention_max_normalize", "attention_hidden_dim")
-ENCODERS = ("hierarchical", "flat")
-POOLINGS = ("attention", "mean")
-
-
-@dataclass
-class _BaseConfig(FairseqDataclass):
-    document_encoder: str = option(
-        "hierarchical", "hierarchical: words to sentences to the document; flat: words to the document"
-    )
-    pooling: str = option("attention", "how values become one vector: attention, or their mean")
-    rnn: str = option("lstm", "bidirectional network before each pooling: lstm, gru or none")
-    attention: str = option("soft", f"attention mechanism: {', '.join(ATTENTIONS)}")
-    attention_hidden_dim: Optional[int] = option(None, "width of the additive score (default: that of the values)")
-    word_embed_dim: int = option(200, "dimension of the word embeddings")
-    word_embeddings: Optional[str] = option(
-        None, "text file of pretrained word vectors (word2vec, fastText, GloVe) to start from"
-    )
-    freeze_word_embeddings: bool = option(False, "do not train the word embeddings")
-    word_hidden_size: int = option(50, "units of the network over words, per direction")
-    sentence_hidden_size: int = option(50, "units of the network over sentences, per direction")
-    dropout: float = option(0.0, "dropout of word, sentence and document vectors")
-    word_dropout: float = option(0.0, "probability with which a word is replaced by the unknown word in training")
-
-
-def _with_attention_options(base: type) -> type:
-    """``base`` with the options of the mechanisms that may be chosen as further fields."""
-    extra: Dict[str, Any] = {}
-    for name in ATTENTIONS:
-        for own in attentions.options_of(attentions.attention_class(name).Config):
-            if not own.name.startswith(_UNUSED):
-                extra[own.name] = (own.name, own.type, option(own.field.default, own.field.metadata["help"]))
-    return make_dataclass("HANConfig", extra.values(), bases=(base,), namespace={"__module__": __name__})
-
-
-HANConfig: Type[Any] = _with_attention_options(_BaseConfig)
-
-
-def _check(cfg: Any) -> None:
-    """Raises OptionError for options with wrong values, or that do not go together."""
-    for name, known in (("document_encoder", ENCODERS), ("pooling", POOLINGS), ("rnn", (*RNNS, "none"))):
-        need(cfg[name] in known, cfg, name, f"one of {', '.join(known)}")
-    attentions.attention_class(cfg.attention)
-    need(cfg.attention in ATTENTIONS, cfg, "attention", f"one of {', '.join(ATTENTIONS)} to classify documents")
-    for name in ("word_embed_dim", "word_hidden_size", "sentence_hidden_size"):
-        need(cfg[name] >= 1, cfg, name, "at least 1")
-    for name in ("dropout", "word_dropout"):
-        need(0 <= cfg[name] < 1, cfg, name, "at least 0 and less than 1")
 
 
 @register_model("han", dataclass=HANConfig)
 class HANModel(BaseFairseqModel):
     """A document classifier; see the module's text.
 
-    ``classification_heads`` holds one layer of classes for each name, as stock fairseq's task wants it.
+    ``classification_heads`` holds one layer of classes for each name, as stock fairseq's task needs it.
     """
 
     base_config: ClassVar[Type[Any]] = HANConfig
@@ -126,9 +69,9 @@ class HANModel(BaseFairseqModel):
         """Builds the model from its configuration.
 
         Raises:
-            OptionError: options with wrong values, or that do not go together
+            OptionError: options with wrong values
         """
-        _check(cfg)
+        check_options(cfg)
         dictionary = task.source_dictionary
 
         def encoder(input_dim: int, hidden_size: int) -> RaggedEncoder:
@@ -136,7 +79,9 @@ class HANModel(BaseFairseqModel):
             dim = input_dim if rnn is None else rnn.output_dim
             return RaggedEncoder(rnn, cls.build_pooling(cfg, dim), dim)
 
-        embedding = _embedding(dictionary, cfg.word_embed_dim, cfg.word_embeddings, cfg.freeze_word_embeddings)
+        embedding = classifier_embedding(
+            dictionary, cfg.word_embed_dim, cfg.word_embeddings, cfg.freeze_word_embeddings
+        )
         words = encoder(cfg.word_embed_dim, cfg.word_hidden_size)
         hierarchical = cfg.document_encoder == "hierarchical"
         sentences = encoder(words.output_dim, cfg.sentence_hidden_size) if hierarchical else None
@@ -147,10 +92,10 @@ class HANModel(BaseFairseqModel):
         return model
 
     def upgrade_state_dict_named(self, state_dict: Dict[str, Any], name: str) -> None:
-        """A checkpoint knows its classes by name: the numbers of those of other data may be in another order.
+        """Compares the classes of a checkpoint with those of the data by name: other data may number them differently.
 
         Raises:
-            OptionError: the data's labels are others than those that the model was trained with, or in another order
+            OptionError: the labels of the data differ from those of the training, or are in another order
         """
         super().upgrade_state_dict_named(state_dict, name)
         key = f"{name}.class_names" if name else "class_names"
@@ -181,7 +126,7 @@ class HANModel(BaseFairseqModel):
         self.classification_heads[name] = head.to(self.embed_words.weight)  # device and precision of a model in use
 
     def max_positions(self) -> None:
-        """Documents may be of any length; the task limits them."""
+        """None: documents may be of any length, and the task limits them."""
 
     def forward(
         self,
@@ -196,7 +141,7 @@ class HANModel(BaseFairseqModel):
         Args:
             src_tokens: ``[B, N]``, padded on either side; every sentence ends with ``</s>``
             src_lengths: not needed; the padding tells
-            features_only: True, there being no other output than features and classes
+            features_only: True; there are no outputs besides features and classes
             classification_head_name: which layer of classes; None returns the document vectors ``[B, D]``
 
         Returns:
@@ -214,7 +159,7 @@ class HANModel(BaseFairseqModel):
     def encode(self, src_tokens: Tensor, fill: Optional[float] = None) -> Tuple[Tensor, Dict[str, Tensor]]:
         """Document vectors ``[B, D]`` and the dictionary of :meth:`forward`; ``fill`` as in ``_ragged.make_blocks``."""
         symbols = self.dictionary
-        # the one moment at which a GPU is waited for: blocks are laid out by the processor
+        # The only synchronisation with a GPU: the CPU lays out the blocks.
         layout = layout_of(
             src_tokens.cpu().numpy(), symbols.pad(), symbols.bos(), symbols.eos(), self.sentences is not None
         )
@@ -230,7 +175,7 @@ class HANModel(BaseFairseqModel):
         )
         attention = {"word_attention": _scatter(word_weights, places, src_tokens, 0.0)}
         if self.sentences is None:
-            # a document without words has no row among the sequences
+            # The sequences have no row for a document without words.
             present = torch.from_numpy(layout.document_lengths.nonzero()[0]).to(device)
             return vectors.new_zeros(len(src_tokens), vectors.size(-1)).index_copy(0, present, vectors), attention
         documents = layout.places // src_tokens.size(1)
@@ -260,30 +205,6 @@ class HANModel(BaseFairseqModel):
 def _scatter(values: Tensor, places: Tensor, like: Tensor, fill: float) -> Tensor:
     """``[B, N]`` like ``like`` with ``values`` at ``places`` of it and ``fill`` elsewhere."""
     return values.new_full((like.numel(),), fill).index_copy(0, places, values).view(like.shape)
-
-
-def _embedding(dictionary: Any, dim: int, path: Optional[str], freeze: bool) -> nn.Embedding:
-    embedding = nn.Embedding(len(dictionary), dim, padding_idx=dictionary.pad())
-    uniform_(embedding)
-    with torch.no_grad():
-        embedding.weight[dictionary.pad()] = 0.0
-        if path is not None:
-            (vectors,) = read_word_vectors(path, [dictionary], "--word-embeddings")
-            if vectors.shape[1] != dim:
-                raise OptionError(
-                    f"--word-embeddings {path}: its vectors have {vectors.shape[1]} dimensions; give --word-embed-dim "
-                    f"{vectors.shape[1]} (now {dim})"
-                )
-            found = torch.from_numpy(vectors.any(axis=1))
-            words = len(dictionary) - dictionary.nspecial
-            if not found.any():
-                raise OptionError(
-                    f"--word-embeddings {path}: has a vector for none of the {words} words of the vocabulary"
-                )
-            logger.info(f"--word-embeddings {path}: vectors of {int(found.sum())} of {words} words")
-            embedding.weight[found] = torch.from_numpy(vectors)[found]
-    embedding.weight.requires_grad = not freeze
-    return embedding
 
 
 register_architecture("han_flat", document_encoder="flat", rnn="none")(HANModel)

@@ -1,95 +1,28 @@
 """LSTM encoder-decoder models with a latent alignment (Deng et al. 2018), and their named architectures.
 
 ``lstm_latent`` reads any registered attention as the prior p(z) of the source position from which the next word is
-predicted. ``--criterion latent_alignment`` trains it; a posterior network q(z | x, y), which sees the word that is
-being predicted, serves the variational objectives and is not used to translate.
+predicted. ``--criterion latent_alignment`` trains it. A posterior network q(z | x, y), which reads the word that is
+being predicted, serves the variational objectives; translation does not use it.
 """
 
-from dataclasses import dataclass
 from typing import Any, ClassVar, Dict, Optional, Tuple, Type
 
 import torch
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
-from .._options import option
 from ..attention import Attention
 from ..attention.normalizers import log_softmax
 from ..errors import OptionError
-from ..modules.encoder import LSTMEncoder, uniform_
+from ..modules.alignment_posterior import AlignmentPosterior
+from ..modules.encoder import LSTMEncoder
 from ..modules.latent_decoder import LatentAlignments, LatentDecoder
 from ..ops.mixture_nll import log_likelihoods
-from .attn_lstm import (
-    SMALL_SIZES,
-    AttnLSTMConfig,
-    AttnLSTMModel,
-    _boolean,
-    _default,
-    register_architecture,
-)
+from ..options import or_default, parse_boolean
+from .architectures import SMALL_SIZES, register_architecture
+from .attn_lstm import AttnLSTMModel
+from .latent_configuration import LatentLSTMConfig, check_latent_options
 
 __all__ = ["AlignmentPosterior", "LatentLSTMConfig", "LatentLSTMModel"]
-
-ALIGNMENTS = ("prior", "posterior", "bayes")
-PREDICTIONS = ("auto", "marginal", "soft")
-
-
-@dataclass
-class LatentLSTMConfig(AttnLSTMConfig):  # type: ignore[misc, valid-type]
-    input_feeding: str = option(
-        "context", "what is fed to the next step: context (the prior's mean), or none (no loop over time)"
-    )
-    decoder_zero_init: bool = option(True, "start the decoder from zeros instead of the encoder's last states")
-    latent_posterior: str = option("True", "posterior network; False for objectives that need none")
-    posterior_hidden_size: Optional[int] = option(
-        None, "units per direction of the posterior's LSTMs (default: --encoder-hidden-size)"
-    )
-    posterior_layers: Optional[int] = option(None, "layers of the posterior's LSTMs (default: --encoder-layers)")
-    latent_topk: Optional[int] = option(
-        None, "predict from the K most probable alignments, renormalised (default: all, the exact marginal)"
-    )
-    latent_prediction: str = option(
-        "auto", "marginal, soft (from the mean context), or auto: as the objective that trained the model has it"
-    )
-    latent_alignment: str = option(
-        "prior",
-        "attention weights to return: prior; or, where the whole target is given (--score-reference), posterior (the "
-        "network's q) or bayes (the exact p(z | x, y))",
-    )
-
-
-class AlignmentPosterior(nn.Module):
-    """q(z_t = j | x, y) = softmax_j(g_t . W f_j), f and g the states of bidirectional LSTMs over source and target.
-
-    g_t has read the whole target, y_t included. The embeddings are the model's own (Deng et al. 2018, section 4).
-    """
-
-    def __init__(self, source: LSTMEncoder, target: LSTMEncoder):
-        super().__init__()
-        self.source, self.target = source, target
-        self.bilinear = uniform_(nn.Linear(source.output_units, target.output_units, bias=False))
-
-    def forward(self, src_tokens: Tensor, target: Tensor, recompute: bool = False, apart: bool = False) -> Tensor:
-        """Scores ``[B, T, N]`` of the words ``target`` ``[B, T]``, before the softmax; meaningless on padding.
-
-        With ``recompute`` the LSTMs run again on the way back instead of keeping what they need for it, where their
-        dropout can be drawn again: on a GPU cuDNN draws that between layers, from a state of its own. With ``apart``
-        the rest of the model is trained as if the posterior were not there: no gradient reaches the shared embeddings.
-        """
-        lstm = self.source.lstm
-        recompute &= src_tokens.device.type == "cpu" or not self.training or lstm.num_layers == 1 or lstm.dropout == 0
-
-        def read(reader: LSTMEncoder, tokens: Tensor) -> Tensor:
-            return reader(tokens, train_embeddings=not apart)["encodings"]
-
-        if recompute and torch.is_grad_enabled():
-            keys, queries = (
-                checkpoint(read, *pair, use_reentrant=False)
-                for pair in ((self.source, src_tokens), (self.target, target))
-            )
-        else:
-            keys, queries = read(self.source, src_tokens), read(self.target, target)
-        return queries @ self.bilinear(keys).transpose(1, 2)
 
 
 class LatentLSTMModel(AttnLSTMModel):
@@ -107,49 +40,24 @@ class LatentLSTMModel(AttnLSTMModel):
     @classmethod
     def check(cls, cfg: Any, task: Any) -> None:
         super().check(cfg, task)
-        if cfg.input_feeding == "output":
-            raise OptionError(
-                "--input-feeding output: in a latent alignment model the attentional output depends on the alignment; "
-                "choose context or none"
-            )
-        if cfg.adaptive_softmax_cutoff is not None:
-            raise OptionError(
-                f"--adaptive-softmax-cutoff {cfg.adaptive_softmax_cutoff}: latent alignment models have an ordinary "
-                "softmax only; leave it out"
-            )
-        if not _boolean("--decoder-attention", cfg.decoder_attention):
-            raise OptionError("--decoder-attention False: a latent alignment model's prior is its attention")
-        if cfg.lexicon is not None:
-            raise OptionError(
-                f"--lexicon {cfg.lexicon}: biases one distribution per word, and a latent alignment has one per source "
-                "position; leave it out, or choose an --arch without latent alignment, such as lstm_soft"
-            )
-        for name, known in (("prediction", PREDICTIONS), ("alignment", ALIGNMENTS)):
-            value = cfg[f"latent_{name}"]
-            if value not in known:
-                raise OptionError(f"--latent-{name} {value}: unknown; choose from {', '.join(known)}")
-        limit = getattr(getattr(task, "cfg", None), "max_source_positions", 1024)
-        if cfg.latent_topk is not None and not 1 <= cfg.latent_topk <= limit:
-            raise OptionError(
-                f"--latent-topk {cfg.latent_topk}: must be at least 1 and no larger than the longest source "
-                f"(--max-source-positions {limit}); leave it out for the exact marginal"
-            )
-        for name in ("posterior_hidden_size", "posterior_layers"):
-            if cfg[name] is not None and cfg[name] < 1:
-                raise OptionError(f"--{name.replace('_', '-')} {cfg[name]}: must be at least 1")
+        check_latent_options(cfg, task)
 
     @classmethod
     def build_attention(cls, cfg: Any, query_dim: int, memory_dim: int) -> Optional[Attention]:
+        """The prior.
+
+        Raises:
+            OptionError: as in ``attn_lstm``, or weights that do not sum to one
+        """
         attention = super().build_attention(cfg, query_dim, memory_dim)
         if attention is not None and not attention.normalized:
-            given, further = f"--attention {cfg.attention}: its weights", ""
+            given, remedy = f"--attention {cfg.attention}: its weights", attention.to_normalize
             if cfg.attention_max_normalize:
-                given, further = "--attention-max-normalize: weights divided by their maximum", "; leave it out"
-            elif cfg.attention == "structured":
-                further = "; with --structured-scale 1 they do"
-            elif cfg.attention == "election":
-                further = "; choose --attention gaussian"
-            raise OptionError(f"{given} do not sum to one, so that they are no prior of an alignment{further}")
+                given, remedy = "--attention-max-normalize: weights divided by their maximum", "leave it out"
+            raise OptionError(
+                f"{given} do not sum to one, so that they are not the prior of an alignment"
+                + (f"; {remedy}" if remedy else "")
+            )
         return attention
 
     @classmethod
@@ -158,9 +66,9 @@ class LatentLSTMModel(AttnLSTMModel):
         assert isinstance(model, LatentLSTMModel)
         model.decoder.topk, model.decoder.prediction = cfg.latent_topk, cfg.latent_prediction
         model.decoder.alignment = cfg.latent_alignment
-        if _boolean("--latent-posterior", cfg.latent_posterior):
-            hidden_size = _default(cfg.posterior_hidden_size, model.encoder.lstm.hidden_size)
-            layers = _default(cfg.posterior_layers, cfg.encoder_layers)
+        if parse_boolean("--latent-posterior", cfg.latent_posterior):
+            hidden_size = or_default(cfg.posterior_hidden_size, model.encoder.lstm.hidden_size)
+            layers = or_default(cfg.posterior_layers, cfg.encoder_layers)
 
             def reader(dictionary: Any, embedding: nn.Embedding) -> LSTMEncoder:
                 return LSTMEncoder(
@@ -169,8 +77,8 @@ class LatentLSTMModel(AttnLSTMModel):
                     hidden_size=hidden_size,
                     num_layers=layers,
                     bidirectional=True,
-                    dropout_in=_default(cfg.encoder_dropout_in, cfg.dropout),
-                    dropout_out=_default(cfg.encoder_dropout_out, cfg.dropout),
+                    dropout_in=or_default(cfg.encoder_dropout_in, cfg.dropout),
+                    dropout_out=or_default(cfg.encoder_dropout_out, cfg.dropout),
                 )
 
             model.posterior = AlignmentPosterior(
@@ -186,8 +94,8 @@ class LatentLSTMModel(AttnLSTMModel):
     def forward(self, src_tokens: Tensor, src_lengths: Tensor, prev_output_tokens: Tensor, **kwargs: Any) -> Any:
         """Returns log p(y_t) ``[B, T, V]`` of all words and ``{"attn": [weights [B, T, N]]}``.
 
-        The weights are the prior's, or those that ``--latent-alignment`` names. See :meth:`alignments` for what the
-        criterion asks for (``target=...``, ``posterior=...``).
+        The weights are the prior's, or those that ``--latent-alignment`` names. With ``target=...`` it returns
+        :meth:`alignments`, for the criterion.
         """
         if "target" in kwargs:
             wanted = {key: kwargs[key] for key in ("target", "posterior", "recompute", "apart") if key in kwargs}
@@ -208,9 +116,16 @@ class LatentLSTMModel(AttnLSTMModel):
         recompute: bool = False,
         apart: bool = False,
     ) -> LatentAlignments:
-        """What objectives are computed from; with ``posterior`` also q(z | x, y), where the model has its network
-        (``recompute``, ``apart``: see :meth:`AlignmentPosterior.forward`; ``apart`` leaves the random numbers of the
-        rest alone, too)."""
+        """The quantities from which objectives are computed.
+
+        Args:
+            src_tokens: ``[B, N]``
+            prev_output_tokens: ``[B, T]``
+            target: ``[B, T]``
+            posterior: whether to compute q(z | x, y), if the model has its network
+            recompute: see :meth:`AlignmentPosterior.forward`
+            apart: see there; it also leaves the random numbers of the rest unchanged
+        """
         if not posterior or self.posterior is None:
             latent = self.decoder.alignments(prev_output_tokens, self.encoder(src_tokens))
             if self.posterior is not None and self.training and torch.distributed.is_initialized():
@@ -218,7 +133,7 @@ class LatentLSTMModel(AttnLSTMModel):
                 unused = sum(parameter.flatten()[0] for parameter in self.posterior.parameters())
                 latent = latent._replace(query=latent.query + 0.0 * unused)
             return latent
-        # First, so that it is the last on the way back, when the activations of the rest are gone.
+        # First, so that it is the last in the backward pass, when the activations of the rest are freed.
         if apart:
             devices = [src_tokens.device] if src_tokens.device.type == "cuda" else []
             with torch.random.fork_rng(devices):
@@ -231,7 +146,7 @@ class LatentLSTMModel(AttnLSTMModel):
 
     @property
     def posteriors(self) -> Tuple[str, ...]:
-        """What :meth:`forced` returns besides the attention: ``bayes``, and ``posterior`` where it has its network."""
+        """The alignments that :meth:`forced` adds to the attention; ``posterior`` only if there is a network."""
         return ("bayes",) if self.posterior is None else ("posterior", "bayes")
 
     def forced(self, src_tokens: Tensor, prev_output_tokens: Tensor, target: Tensor) -> Tuple[Any, Dict[str, Tensor]]:
@@ -267,13 +182,13 @@ class LatentLSTMModel(AttnLSTMModel):
         return (latent.log_prior + log_likelihoods(words).log_likelihood).softmax(-1)
 
     def set_num_updates(self, num_updates: int) -> None:
-        """fairseq's word how far training is; schedules of the criterion look it up."""
+        """Notes the number of updates, for schedules of the criterion; fairseq calls it."""
         self.num_updates = num_updates
         super().set_num_updates(num_updates)
 
 
 # The sizes of Deng et al. 2018 (IWSLT'14): 2-layer BiLSTM encoder with 512 units per direction, 2-layer decoder of 768.
-PAPER_SIZES: Dict[str, Any] = {
+LATENT_SIZES: Dict[str, Any] = {
     "attention_score": "additive",
     "attention_hidden_dim": 512,
     "dropout": 0.3,
@@ -287,5 +202,5 @@ PAPER_SIZES: Dict[str, Any] = {
     "decoder_out_embed_dim": 768,
 }
 
-register_architecture("lstm_latent", **PAPER_SIZES)(LatentLSTMModel)
+register_architecture("lstm_latent", **LATENT_SIZES)(LatentLSTMModel)
 register_architecture("lstm_latent_small", **SMALL_SIZES)(LatentLSTMModel)

@@ -12,7 +12,7 @@ from typing import Any, Dict
 import torch
 from torch import Tensor, nn
 
-from .._explain_checkpoints import architecture
+from ..checkpoints import architecture
 from ..errors import OptionError
 
 __all__ = ["take_parameters"]

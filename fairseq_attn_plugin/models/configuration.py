@@ -1,0 +1,66 @@
+"""The configuration of LSTM encoder-decoder models: stock fairseq ``lstm``'s options and defaults, and our own."""
+
+from dataclasses import dataclass
+from typing import Optional
+
+from fairseq.dataclass import FairseqDataclass
+
+from ..options import option
+from .attention_options import offers_attention_options
+
+__all__ = ["AttnLSTMConfig"]
+
+
+@offers_attention_options()
+@dataclass
+class AttnLSTMConfig(FairseqDataclass):
+    """Options of ``attn_lstm``; those of the attention mechanisms are added."""
+
+    attention: str = option("soft", "attention mechanism")
+    input_feeding: str = option("output", "what is fed to the next step: output (attentional output), context, or none")
+    dropout: float = option(0.1, "dropout probability")
+    encoder_embed_dim: int = option(512, "encoder embedding dimension")
+    encoder_embed_path: Optional[str] = option(None, "path to pre-trained encoder embedding", file=True)
+    encoder_freeze_embed: bool = option(False, "freeze encoder embeddings")
+    encoder_hidden_size: Optional[int] = option(
+        None, "encoder hidden size, per direction (default: --encoder-embed-dim)"
+    )
+    encoder_layers: int = option(1, "number of encoder layers")
+    encoder_bidirectional: bool = option(False, "make all layers of encoder bidirectional")
+    decoder_embed_dim: int = option(512, "decoder embedding dimension")
+    decoder_embed_path: Optional[str] = option(None, "path to pre-trained decoder embedding", file=True)
+    decoder_freeze_embed: bool = option(False, "freeze decoder embeddings")
+    decoder_hidden_size: Optional[int] = option(None, "decoder hidden size (default: --decoder-embed-dim)")
+    decoder_layers: int = option(1, "number of decoder layers, independent of the encoder's")
+    decoder_out_embed_dim: int = option(512, "decoder output embedding dimension")
+    decoder_attention: str = option("True", "decoder attention; False decodes from the encoder's last state alone")
+    decoder_zero_init: bool = option(False, "start the decoder from zeros instead of the encoder's last states")
+    adaptive_softmax_cutoff: Optional[str] = option(
+        None, "comma-separated cut-offs of an adaptive softmax; must be used with the adaptive_loss criterion"
+    )
+    share_decoder_input_output_embed: bool = option(False, "share decoder input and output embeddings")
+    share_all_embeddings: bool = option(
+        False, "share encoder, decoder and output embeddings (requires shared dictionary and embed dim)"
+    )
+    encoder_dropout_in: Optional[float] = option(None, "dropout of encoder embeddings (default: --dropout)")
+    encoder_dropout_out: Optional[float] = option(
+        None, "dropout of encoder outputs and between layers (default: --dropout)"
+    )
+    decoder_dropout_in: Optional[float] = option(None, "dropout of decoder embeddings (default: --dropout)")
+    decoder_dropout_out: Optional[float] = option(
+        None, "dropout of decoder outputs and between layers (default: --dropout)"
+    )
+    election_teacher: Optional[str] = option(
+        None,
+        "checkpoint of a model with attention: training starts from its parameters, all but the attention's",
+        file=True,
+    )
+    lexicon: Optional[str] = option(
+        None,
+        "translation lexicon P(e | f): log(its probability by the attention + epsilon) is added to the logits; lines "
+        "of source, target and probability separated by tabs, as attn-analysis lexicon writes them",
+        file=True,
+    )
+    lexicon_epsilon: float = option(
+        1e-3, "added to the lexicon's probability; a smaller value gives the lexicon more weight"
+    )

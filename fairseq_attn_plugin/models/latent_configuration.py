@@ -1,0 +1,77 @@
+"""The configuration of models with a latent alignment, and its checks."""
+
+from dataclasses import dataclass
+from typing import Any, Optional
+
+from ..errors import OptionError
+from ..options import option, parse_boolean
+from .configuration import AttnLSTMConfig
+
+__all__ = ["LatentLSTMConfig", "check_latent_options"]
+
+ALIGNMENTS = ("prior", "posterior", "bayes")
+PREDICTIONS = ("auto", "marginal", "soft")
+
+
+@dataclass
+class LatentLSTMConfig(AttnLSTMConfig):
+    """Options of ``lstm_latent``, besides those of ``attn_lstm``."""
+
+    input_feeding: str = option(
+        "context", "what is fed to the next step: context (the prior's mean), or none (no loop over time)"
+    )
+    decoder_zero_init: bool = option(True, "start the decoder from zeros instead of the encoder's last states")
+    latent_posterior: str = option("True", "posterior network; False for objectives that need none")
+    posterior_hidden_size: Optional[int] = option(
+        None, "units per direction of the posterior's LSTMs (default: --encoder-hidden-size)"
+    )
+    posterior_layers: Optional[int] = option(None, "layers of the posterior's LSTMs (default: --encoder-layers)")
+    latent_topk: Optional[int] = option(
+        None, "predict from the K most probable alignments, renormalised (default: all, the exact marginal)"
+    )
+    latent_prediction: str = option(
+        "auto", "marginal, soft (from the mean context), or auto: as the objective that trained the model has it"
+    )
+    latent_alignment: str = option(
+        "prior",
+        "attention weights to return: prior; or, where the whole target is given (--score-reference), posterior (the "
+        "network's q) or bayes (the exact p(z | x, y))",
+    )
+
+
+def check_latent_options(cfg: Any, task: Any) -> None:
+    """Checks the options that are particular to a latent alignment.
+
+    Raises:
+        OptionError: an option with a wrong value, or options that a latent alignment excludes
+    """
+    if cfg.input_feeding == "output":
+        raise OptionError(
+            "--input-feeding output: in a latent alignment model the attentional output depends on the alignment; "
+            "choose context or none"
+        )
+    if cfg.adaptive_softmax_cutoff is not None:
+        raise OptionError(
+            f"--adaptive-softmax-cutoff {cfg.adaptive_softmax_cutoff}: latent alignment models have an ordinary "
+            "softmax only; leave it out"
+        )
+    if not parse_boolean("--decoder-attention", cfg.decoder_attention):
+        raise OptionError("--decoder-attention False: a latent alignment model's prior is its attention")
+    if cfg.lexicon is not None:
+        raise OptionError(
+            f"--lexicon {cfg.lexicon}: biases one distribution per word, and a latent alignment has one per source "
+            "position; leave it out, or choose an --arch without latent alignment, such as lstm_soft"
+        )
+    for name, known in (("prediction", PREDICTIONS), ("alignment", ALIGNMENTS)):
+        value = cfg[f"latent_{name}"]
+        if value not in known:
+            raise OptionError(f"--latent-{name} {value}: unknown; choose from {', '.join(known)}")
+    limit = getattr(getattr(task, "cfg", None), "max_source_positions", 1024)
+    if cfg.latent_topk is not None and not 1 <= cfg.latent_topk <= limit:
+        raise OptionError(
+            f"--latent-topk {cfg.latent_topk}: must be at least 1 and no larger than the longest source "
+            f"(--max-source-positions {limit}); leave it out for the exact marginal"
+        )
+    for name in ("posterior_hidden_size", "posterior_layers"):
+        if cfg[name] is not None and cfg[name] < 1:
+            raise OptionError(f"--{name.replace('_', '-')} {cfg[name]}: must be at least 1")

@@ -1,0 +1,43 @@
+"""The posterior network of models with a latent alignment."""
+
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from .encoder import LSTMEncoder, uniform_
+
+__all__ = ["AlignmentPosterior"]
+
+
+class AlignmentPosterior(nn.Module):
+    """q(z_t = j | x, y) = softmax_j(g_t . W f_j), f and g the states of bidirectional LSTMs over source and target.
+
+    g_t has read the whole target, y_t included. The embeddings are the model's own (Deng et al. 2018, section 4).
+    """
+
+    def __init__(self, source: LSTMEncoder, target: LSTMEncoder):
+        super().__init__()
+        self.source, self.target = source, target
+        self.bilinear = uniform_(nn.Linear(source.output_units, target.output_units, bias=False))
+
+    def forward(self, src_tokens: Tensor, target: Tensor, recompute: bool = False, apart: bool = False) -> Tensor:
+        """Scores ``[B, T, N]`` of the words ``target`` ``[B, T]``, before the softmax; meaningless on padding.
+
+        With ``recompute`` the LSTMs run again in the backward pass, instead of keeping their activations, where their
+        dropout can be drawn again. (On a GPU cuDNN draws the dropout between layers from a state of its own.) With
+        ``apart`` no gradient reaches the shared embeddings: the rest of the model is trained as without a posterior.
+        """
+        lstm = self.source.lstm
+        recompute &= src_tokens.device.type == "cpu" or not self.training or lstm.num_layers == 1 or lstm.dropout == 0
+
+        def read(reader: LSTMEncoder, tokens: Tensor) -> Tensor:
+            return reader(tokens, train_embeddings=not apart)["encodings"]
+
+        if recompute and torch.is_grad_enabled():
+            keys, queries = (
+                checkpoint(read, *pair, use_reentrant=False)
+                for pair in ((self.source, src_tokens), (self.target, target))
+            )
+        else:
+            keys, queries = read(self.source, src_tokens), read(self.target, target)
+        return queries @ self.bilinear(keys).transpose(1, 2)

@@ -1,0 +1,62 @@
+"""Options of fairseq's dataclasses: how a field is declared, and how its value is checked."""
+
+from dataclasses import field, fields
+from typing import Any, List
+
+from .errors import OptionError
+
+__all__ = ["file_options", "need", "option", "or_default", "parse_boolean", "parse_integers"]
+
+BOOLEANS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+
+
+def option(default: Any, text: str, file: bool = False) -> Any:
+    """A field of a dataclass that becomes a command-line option.
+
+    Args:
+        default: its value where the user gives none
+        text: its help
+        file: whether the value names a file that is read when training starts and becomes part of the checkpoint;
+            such an option is left out when a checkpoint is loaded
+    """
+    return field(default=default, metadata={"help": text, "file": True} if file else {"help": text})
+
+
+def file_options(config: Any) -> List[str]:
+    """The names of the fields of a dataclass (or of an instance) that were declared with ``file=True``."""
+    return [item.name for item in fields(config) if item.metadata.get("file")]
+
+
+def or_default(value: Any, default: Any) -> Any:
+    """``value``, or ``default`` where it is None."""
+    return default if value is None else value
+
+
+def need(right: bool, config: Any, name: str, what: str) -> None:
+    """Raises OptionError, ``--name VALUE: must be WHAT``, unless ``right``."""
+    if not right:
+        raise OptionError(f"--{name.replace('_', '-')} {getattr(config, name)}: must be {what}")
+
+
+# fairseq's parsers of such strings call eval(), and a configuration may come from an untrusted checkpoint.
+def parse_boolean(option: str, value: Any) -> bool:
+    """True or False from a string such as ``True``, ``yes`` or ``0``.
+
+    Raises:
+        OptionError: any other value; the message names ``option``
+    """
+    if str(value).lower() not in BOOLEANS:
+        raise OptionError(f"{option} {value}: must be True or False")
+    return BOOLEANS[str(value).lower()]
+
+
+def parse_integers(option: str, value: Any) -> List[int]:
+    """Integers from a string such as ``10000,50000``.
+
+    Raises:
+        OptionError: any other value; the message names ``option``
+    """
+    try:
+        return [int(item) for item in str(value).strip("[]()").split(",")]
+    except ValueError:
+        raise OptionError(f"{option} {value}: must be integers separated by commas, as in 10000,50000") from None

@@ -1,0 +1,191 @@
+"""Options of a trained model that may be chosen when it is used.
+
+fairseq-generate, -interactive and -validate take a model's options from its checkpoint, and change them by
+``--model-overrides "{'latent_topk': 5}"``. The options of :data:`OPTIONS` have flags of their own there. After
+parsing, the flags are merged into the overrides and win over entries of the same name.
+"""
+
+import argparse
+import ast
+import os
+from typing import Any, Callable, Dict, Tuple
+
+from fairseq_attn_plugin.errors import OptionError
+
+from .wrapping import Patch
+
+__all__ = ["OPTIONS", "PATCH", "check", "flag", "parse_overrides", "take_lexicon"]
+
+OPTIONS: Dict[str, Dict[str, Any]] = {
+    "latent_topk": {
+        "type": int,
+        "metavar": "K",
+        "help": "latent alignment models: predict from the K most probable alignments (default: the exact marginal)",
+    },
+    "latent_prediction": {
+        "help": "latent alignment models: marginal, soft, or auto (default: what the model was trained with)",
+    },
+    "latent_alignment": {
+        "help": "latent alignment models: weights to return: prior; posterior or bayes with --score-reference",
+    },
+    "agreement_direction": {
+        "metavar": "SRC-TGT",
+        "help": "agreement models: the direction to translate in, such as de-en (default: that of the data, which are "
+        "read in this one unless --source-lang or --target-lang is given or their languages have other names)",
+    },
+    "lexicon": {
+        "metavar": "FILE",
+        "help": "models of this package, also such as were trained without it: translation lexicon that biases them",
+    },
+    "lexicon_epsilon": {
+        "type": float,
+        "metavar": "X",
+        "help": "what is added to the lexicon's probability (default: what the model was trained with, or 0.001)",
+    },
+}
+
+
+PREFIX = "override_"  # of the flags in the namespace, so that none of them is taken for an option of the task
+
+
+def flag(name: str) -> str:
+    """The command-line flag of an option: ``latent_topk`` gives ``--latent-topk``."""
+    return "--" + name.replace("_", "-")
+
+
+def _with_flags(original: Callable[..., None]) -> Callable[..., None]:
+    from fairseq.dataclass.configs import CommonEvalConfig
+
+    def gen_parser_from_dataclass(parser: Any, dataclass_instance: Any, *args: Any, **kwargs: Any) -> None:
+        original(parser, dataclass_instance, *args, **kwargs)
+        if isinstance(dataclass_instance, CommonEvalConfig):
+            for name, settings in OPTIONS.items():
+                parser.add_argument(flag(name), dest=PREFIX + name, default=argparse.SUPPRESS, **settings)
+
+    return gen_parser_from_dataclass
+
+
+def _merging(parse: Callable[..., Any]) -> Callable[..., Any]:
+    def parse_args_and_arch(*args: Any, **kwargs: Any) -> Any:
+        result = parse(*args, **kwargs)
+        options = result[0] if isinstance(result, tuple) else result
+        _merge(options)
+        _read_in_direction(options)
+        return result
+
+    return parse_args_and_arch
+
+
+def _merge(options: argparse.Namespace) -> None:
+    """Move the flags into ``model_overrides``."""
+    given = {name: vars(options).pop(PREFIX + name) for name in OPTIONS if PREFIX + name in options}
+    if given:
+        overrides = parse_overrides(getattr(options, "model_overrides", None) or "{}")
+        options.model_overrides = repr({**overrides, **given})
+
+
+def _read_in_direction(args: Any) -> None:
+    """``--agreement-direction de-en`` also chooses the languages of the data if none are given and the data have them.
+
+    Otherwise the model decides, which knows its directions.
+    """
+    direction = parse_overrides(getattr(args, "model_overrides", None) or "{}").get("agreement_direction")
+    parts, data = str(direction).split("-"), getattr(args, "data", None)
+    given = any(getattr(args, name, None) for name in ("source_lang", "target_lang"))
+    if not data or given:
+        return
+    folder = data.split(os.pathsep)[0]
+    for i in range(1, len(parts)):  # languages may have hyphens in their names
+        languages = "-".join(parts[:i]), "-".join(parts[i:])
+        if all(os.path.exists(os.path.join(folder, f"dict.{language}.txt")) for language in languages):
+            args.source_lang, args.target_lang = languages
+
+
+def parse_overrides(text: str) -> Dict[str, Any]:
+    """The dictionary of ``--model-overrides``.
+
+    Raises:
+        OptionError: ``text`` is not a dictionary in Python's notation
+    """
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        value = None
+    if not isinstance(value, dict):
+        raise OptionError(f"--model-overrides {text}: must be a dictionary, as in \"{{'latent_topk': 5}}\"")
+    return value
+
+
+def _checked(load: Callable[..., Any]) -> Callable[..., Any]:
+    def load_model_ensemble_and_task(filenames: Any, arg_overrides: Any = None, *args: Any, **kwargs: Any) -> Any:
+        result = load(filenames, arg_overrides, *args, **kwargs)
+        check(result[0], arg_overrides or {})
+        take_lexicon(result[0], arg_overrides or {}, result[2])
+        return result
+
+    return load_model_ensemble_and_task
+
+
+def check(models: Any, overrides: Dict[str, Any]) -> None:
+    """Check that each option of this module that is given has a model to take it.
+
+    Args:
+        models: the models of ``--path``
+        overrides: the dictionary of ``--model-overrides``
+
+    Raises:
+        OptionError: an option of :data:`OPTIONS` is given, and none of the models has it
+    """
+    from fairseq_attn_plugin.models.agreement_lstm import AgreementLSTMModel
+    from fairseq_attn_plugin.models.latent_lstm import LatentLSTMModel
+
+    kinds: Dict[str, Tuple[Callable[[Any], bool], str]] = {
+        "latent": (lambda model: isinstance(model, LatentLSTMModel), "has latent alignments"),
+        "agreement": (lambda model: isinstance(model, AgreementLSTMModel), "has two directions"),
+        "lexicon": (takes_lexicon, "takes a lexicon, which needs attention and an ordinary softmax"),
+    }
+    for name in OPTIONS:
+        has, what = kinds[name.split("_")[0]]
+        if name in overrides and not any(map(has, models)):
+            raise OptionError(f"{flag(name)} {overrides[name]}: none of the models of --path {what}; leave it out")
+
+
+def takes_lexicon(model: Any) -> bool:
+    """Whether a lexicon may bias the model: a model of this package without latent alignment."""
+    from fairseq_attn_plugin.models.attn_lstm import AttnLSTMModel
+    from fairseq_attn_plugin.models.latent_lstm import LatentLSTMModel
+
+    if not isinstance(model, AttnLSTMModel) or isinstance(model, LatentLSTMModel):
+        return False
+    return model.decoder.attention is not None and model.decoder.adaptive_softmax is None
+
+
+def take_lexicon(models: Any, overrides: Dict[str, Any], task: Any) -> None:
+    """Give the models the lexicon and the epsilon of the overrides instead of those that they were trained with.
+
+    A lexicon cannot be read while the model is built: models are built for checkpoints without files
+    (:mod:`.checkpoint_files`) and with the options that were saved with them, and old checkpoints have no epsilon.
+
+    Raises:
+        OptionError: the epsilon is not a positive number, or the lexicon cannot be read
+    """
+    path, epsilon = overrides.get("lexicon"), overrides.get("lexicon_epsilon")
+    if epsilon is not None and not (isinstance(epsilon, (int, float)) and epsilon > 0):
+        raise OptionError(f"--lexicon-epsilon {epsilon}: must be a number above 0")
+    for model in filter(takes_lexicon, models):
+        if path is not None:
+            model.decoder.lexicon.read(path, task.source_dictionary, task.target_dictionary)
+        if epsilon is not None:
+            model.decoder.lexicon.epsilon = float(epsilon)
+
+
+PATCH = Patch(
+    name="overrides",
+    reason="options of a trained model can be changed by --model-overrides only, which checks nothing",
+    checked=("0.12.3.1",),
+    wraps={
+        "fairseq.options:gen_parser_from_dataclass": _with_flags,
+        "fairseq.options:parse_args_and_arch": _merging,
+        "fairseq.checkpoint_utils:load_model_ensemble_and_task": _checked,
+    },
+)

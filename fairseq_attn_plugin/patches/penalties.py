@@ -1,0 +1,109 @@
+"""Penalties of attention mechanisms in the loss of any criterion.
+
+A mechanism may have terms of the training loss of its own: the likelihood of fertilities (the fertility bias), the
+size of the transitions (structured attention). They are added to the loss of every criterion in training, stock
+criterions included. At validation they are only logged, so that losses stay comparable. They are logged by name and
+unweighted: penalties that depend on the weights in nats per target word, penalties of parameters as they are.
+"""
+
+from typing import Any, Callable, Dict, Iterator
+
+from fairseq_attn_plugin.attention import Attention, Penalty
+
+from .wrapping import Patch, wrap
+
+__all__ = ["PATCH", "add_penalties"]
+
+PATCH_NAME = "penalties"
+KEY = "penalties"
+SUFFIX = "_penalty"
+
+
+def _building(build: Callable[..., Any]) -> Callable[..., Any]:
+    def build_criterion(self: Any, *args: Any, **kwargs: Any) -> Any:
+        criterion = build(self, *args, **kwargs)
+        add_penalties(criterion)
+        return criterion
+
+    return build_criterion
+
+
+def _reducing(reduce: Callable[..., None]) -> Callable[..., None]:
+    def reduce_metrics(self: Any, logging_outputs: Any, criterion: Any) -> None:
+        reduce(self, logging_outputs, criterion)
+        _log(logging_outputs)
+
+    return reduce_metrics
+
+
+def add_penalties(criterion: Any) -> None:
+    """Make ``criterion.forward`` add the penalties of the model it is given; a second call changes nothing."""
+    wrap(criterion, "forward", lambda forward: _with_penalties(criterion, forward), PATCH_NAME)
+
+
+def _with_penalties(criterion: Any, original: Any) -> Any:
+    def forward(model: Any, sample: Any, *args: Any, **kwargs: Any) -> Any:
+        found: Dict[str, Penalty] = {}
+
+        def look(module: Any, inputs: Any, output: Any) -> None:
+            for penalties in _penalties_of(output):
+                for name, (value, weight) in penalties.items():
+                    value = found[name].value + value if name in found else value
+                    found[name] = Penalty(value, weight)
+
+        handle = model.register_forward_hook(look)
+        try:
+            loss, sample_size, logged = original(model, sample, *args, **kwargs)
+        finally:
+            handle.remove()
+        words = logged.get("ntokens", sample_size)
+        for module in model.modules():
+            if isinstance(module, Attention):
+                for name, (value, weight) in module.parameter_penalties().items():
+                    # per word, and fairseq divides the sum of all losses by that of all sample sizes
+                    loss = loss + weight * sample_size * value if criterion.training else loss
+                    logged[name] = logged.get(name, 0) + value.detach() * words
+        for name, (value, weight) in found.items():
+            loss = loss + weight * value if criterion.training else loss
+            logged[name] = value.detach()
+        return loss, sample_size, logged
+
+    return forward
+
+
+def _penalties_of(output: Any) -> Iterator[Dict[str, Penalty]]:
+    """The penalties in the output of a model, at any depth of tuples and dictionaries."""
+    if isinstance(output, dict):
+        if output.get(KEY):
+            yield output[KEY]
+        parts: Any = [part for name, part in output.items() if name != KEY]
+    elif isinstance(output, (tuple, list)):
+        if getattr(output, KEY, None):
+            yield output.penalties  # type: ignore[union-attr]
+        parts = [part for part in output if part is not getattr(output, KEY, None)]
+    else:
+        return
+    for part in parts:
+        yield from _penalties_of(part)
+
+
+def _log(logging_outputs: Any) -> None:
+    from fairseq import utils
+    from fairseq.logging import metrics
+
+    words = sum(utils.item(log.get("ntokens", 0)) for log in logging_outputs)
+    for name in sorted({name for log in logging_outputs for name in log if name.endswith(SUFFIX)}):
+        if words:
+            total = sum(utils.item(log.get(name, 0)) for log in logging_outputs)
+            metrics.log_scalar(name, total / words, words, round=4)
+
+
+PATCH = Patch(
+    name=PATCH_NAME,
+    reason="criterions of fairseq do not know the losses of attention mechanisms",
+    checked=("0.12.3.1",),
+    wraps={
+        "fairseq.tasks.fairseq_task:FairseqTask.build_criterion": _building,
+        "fairseq.tasks.fairseq_task:FairseqTask.reduce_metrics": _reducing,
+    },
+)

@@ -1,0 +1,112 @@
+"""How a patch changes fairseq: it wraps functions, each of them once.
+
+:func:`wrap` replaces a function of a module, a class or an object by a wrapper that carries the name of its patch. A
+second call with the same patch changes nothing. :func:`wrapped_by` lists the patches that wrap a function.
+:class:`Patch` declares what a patch wraps and why.
+"""
+
+import functools
+from dataclasses import dataclass, field
+from importlib import import_module
+from types import ModuleType
+from typing import Any, Callable, List, Mapping, Optional, Tuple
+
+__all__ = ["MakeWrapper", "Patch", "PatchError", "resolve", "wrap", "wrapped_by"]
+
+MARK = "fairseq_attn_patch"
+
+MakeWrapper = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+class PatchError(RuntimeError):
+    """The installed fairseq has no function where a patch expects one."""
+
+
+def wrap(owner: Any, name: str, make_wrapper: MakeWrapper, patch: str) -> None:
+    """Replace ``owner.name`` by ``make_wrapper(owner.name)``, unless ``patch`` wraps it already.
+
+    The wrapper takes name, docstring and signature of the original (``functools.wraps``).
+
+    Args:
+        owner: a module, a class, or an object. A class must define the function itself: the wrapper of an inherited
+            function would run twice.
+        name: the name of the function
+        make_wrapper: takes the original function and returns a new one
+        patch: the name of the patch
+
+    Raises:
+        PatchError: ``owner`` has no function of this name
+    """
+    if patch in wrapped_by(owner, name, own=True):
+        return
+    original = _own(owner, name)
+    if original is None or isinstance(original, (staticmethod, classmethod)) or not callable(original):
+        where = "%s.%s" % (getattr(owner, "__name__", type(owner).__name__), name)
+        raise PatchError("patch %s: %s is not a plain function of the installed fairseq" % (patch, where))
+    wrapper = functools.wraps(original)(make_wrapper(original))
+    setattr(wrapper, MARK, patch)
+    setattr(owner, name, wrapper)
+
+
+def wrapped_by(owner: Any, name: str, own: bool = False) -> List[str]:
+    """The patches that wrap ``owner.name``, the outermost first. With ``own``, inherited functions do not count."""
+    function = _own(owner, name) if own else getattr(owner, name, None)
+    found: List[str] = []
+    while function is not None:
+        patch = getattr(function, MARK, None)
+        if patch is not None and patch not in found:  # functools.wraps of others copies the mark
+            found.append(patch)
+        function = getattr(function, "__wrapped__", None)
+    return found
+
+
+def _own(owner: Any, name: str) -> Any:
+    return vars(owner).get(name) if isinstance(owner, (type, ModuleType)) else getattr(owner, name, None)
+
+
+def resolve(target: str) -> Tuple[Any, str]:
+    """Owner and name of a target: ``package.module:function`` or ``package.module:Class.function``."""
+    module, _, path = target.partition(":")
+    owner: Any = import_module(module)
+    *classes, name = path.split(".")
+    for part in classes:
+        owner = getattr(owner, part)
+    return owner, name
+
+
+def _always() -> bool:
+    return True
+
+
+@dataclass(frozen=True)
+class Patch:
+    """A change of fairseq (or of torch, on behalf of fairseq).
+
+    Args:
+        name: the name of its file
+        reason: one line that says what happens without it
+        checked: the versions of fairseq (``fairseq.__version__``) that the tests of the patch have run with
+        wraps: for each target (:func:`resolve`) the function that makes its wrapper
+        extra: what else has to be done; must change nothing when it is called again
+        needed: whether the installed versions need the patch
+    """
+
+    name: str
+    reason: str
+    checked: Tuple[str, ...]
+    wraps: Mapping[str, MakeWrapper] = field(default_factory=dict)
+    extra: Optional[Callable[[], None]] = None
+    needed: Callable[[], bool] = _always
+
+    def install(self) -> None:
+        """Install the patch where it is needed; a second call changes nothing."""
+        if not self.needed():
+            return
+        for target, make_wrapper in self.wraps.items():
+            wrap(*resolve(target), make_wrapper, self.name)
+        if self.extra is not None:
+            self.extra()
+
+    def is_installed(self) -> bool:
+        """Whether every target is wrapped by this patch."""
+        return all(self.name in wrapped_by(*resolve(target)) for target in self.wraps)

@@ -1,0 +1,1 @@
+"""Text: subwords, vocabularies, lexicons, word vectors, documents."""

@@ -1,0 +1,57 @@
+"""The contract of every registered attention mechanism, and its weights and gradients against the oracles."""
+
+import copy
+
+import pytest
+import torch
+from attention_cases import CASES, SHARED, all_pairs, attend, batch_of, draw_queries, make, mechanisms, subject_of
+
+from fairseq_attn_plugin.testing import CHECKS, check_attention
+
+import oracles
+
+
+@mechanisms
+def test_keeps_the_contract(name, options):
+    subject = subject_of(name, options)
+    check_attention(name, subject.prepare, **subject.options)
+
+
+def test_every_pair_of_shared_options_occurs():
+    rows = [{"mechanism": name, **options} for name, options in CASES]
+    for (one, value), (other, second) in all_pairs():
+        assert any(row.get(one) == value and row.get(other) == second for row in rows), (one, value, other, second)
+    assert len(CASES) < 90 and set(SHARED["mechanism"]) >= {"soft", "mqt", "local-p", "structured"}
+
+
+@mechanisms
+def test_weights_and_gradients_equal_the_oracles(name, options):
+    module = make(name, {"nodes": 28, **options} if name == "aqt" else options)
+    encodings, pad_mask, sentences = batch_of()
+    encodings.requires_grad_()
+    query = draw_queries().requires_grad_()
+    factor = torch.randn(*query.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    context, weights = attend(module, query, encodings, pad_mask)
+    (context * factor).sum().backward()
+
+    reference = copy.deepcopy(module)
+    reference.zero_grad()
+    sentences = [sentence.clone().requires_grad_() for sentence in sentences]
+    other_query = query.detach().clone().requires_grad_()
+    total = 0
+    for row, sentence in enumerate(sentences):
+        expected = oracles.sequence(name, reference, other_query[row], sentence)
+        torch.testing.assert_close(weights[row][:, ~pad_mask[row]], expected, rtol=1e-9, atol=1e-10)
+        total = total + ((expected @ sentence) * factor[row]).sum()
+    total.backward()
+    for row, sentence in enumerate(sentences):
+        torch.testing.assert_close(encodings.grad[row, ~pad_mask[row]], sentence.grad, rtol=1e-6, atol=1e-7)
+    torch.testing.assert_close(query.grad, other_query.grad, rtol=1e-6, atol=1e-7)
+    theirs = dict(reference.named_parameters())
+    for key, parameter in module.named_parameters():
+        torch.testing.assert_close(parameter.grad, theirs[key].grad, rtol=1e-6, atol=1e-7, msg=key)
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_every_check_runs_alone(check):
+    check_attention("soft", checks=[check])

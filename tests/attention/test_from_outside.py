@@ -1,0 +1,257 @@
+"""A mechanism from outside the package: one file in a folder of one's own, or an entry point of an installed package.
+
+Mechanisms stay registered as long as a process lives. They are therefore registered in processes of their own.
+"""
+
+import importlib
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from fairseq_attn_plugin import attention
+from fairseq_attn_plugin.models.attn_lstm import AttnLSTMConfig
+
+from cli import REPO, USER_DIR, prepare, run_cli
+
+EXAMPLES = REPO / "docs" / "examples"
+FOLDER = EXAMPLES / "distance_attention"
+SIZES = (
+    "--encoder-embed-dim 12 --encoder-hidden-size 10 --decoder-embed-dim 12 --decoder-hidden-size 10 "
+    "--decoder-out-embed-dim 10 --encoder-layers 1 --decoder-layers 1"
+).split()
+BUDGET = (
+    "--optimizer adam --lr 0.005 --batch-size 50 --max-update 3 --seed 1 --cpu --num-workers 0 --no-epoch-checkpoints "
+    "--no-progress-bar"
+).split()
+
+
+def python(code, *folders):
+    """Runs code in a process whose path begins with ``folders``; its output and its errors."""
+    _, environment = prepare("python", env={"PYTHONPATH": os.pathsep.join([*map(str, folders), str(REPO)])})
+    done = subprocess.run([sys.executable, "-c", code], env=environment, text=True, capture_output=True)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def train(data, folder, *options, arch="lstm_soft", check=True):
+    command = ["fairseq-train", data, "--user-dir", FOLDER, "--arch", arch, *SIZES, *BUDGET]
+    return run_cli([*command, "--save-dir", folder, "--attention", "distance", *options], check=check)
+
+
+def generate(data, checkpoint, user_dir, check=True):
+    command = ["fairseq-generate", data, "--user-dir", user_dir, "--path", checkpoint, "--gen-subset", "test", "--cpu"]
+    return run_cli([*command, "--beam", 2, "--max-len-b", 8, "--print-alignment", "soft"], check=check)
+
+
+def saved(checkpoint):
+    return torch.load(checkpoint, weights_only=False)
+
+
+@pytest.fixture(scope="module")
+def trained(tiny_data, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("distance")
+    train(tiny_data, folder, "--distance-scale", 3, "--attention-score", "additive", "--attention-bias", "markov")
+    return folder / "checkpoint_last.pt"
+
+
+def test_one_file_is_enough(trained, tiny_data):
+    """Training and translation, with the mechanism's own options and with those that all scored mechanisms share."""
+    state = saved(trained)
+    assert state["cfg"]["model"]["distance_scale"] == 3.0 and state["cfg"]["model"]["attention"] == "distance"
+    parameters = state["model"]
+    assert parameters["decoder.attention.slope"] != 0 and "decoder.attention.biases.markov.weight" in parameters
+    lines = generate(tiny_data, trained, FOLDER).stdout.splitlines()
+    assert sum(bool(re.match(r"H-\d", line)) for line in lines) == 40
+
+
+def test_a_checkpoint_without_its_mechanism_is_one_line(trained, tiny_data):
+    done = generate(tiny_data, trained, USER_DIR, check=False)
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    line = done.stderr.splitlines()[-1]
+    assert "error: --attention distance: unknown attention; choose from aqt, " in line and "--user-dir" in line
+
+
+def test_yaml(trained, tiny_data, tmp_path):
+    """The same options in a YAML file give the same parameters as the command line."""
+    options = dict(zip(SIZES[::2], SIZES[1::2]))
+    options.update({"--distance-scale": "3", "--attention-score": "additive", "--attention-bias": "markov"})
+    model = [f"  {name[2:].replace('-', '_')}: {value}" for name, value in options.items()]
+    (tmp_path / "mine.yaml").write_text(
+        "\n".join(
+            [
+                f"common: {{user_dir: {FOLDER}, cpu: true, seed: 1, no_progress_bar: true}}",
+                f"task: {{_name: translation, data: {tiny_data}}}",
+                "dataset: {batch_size: 50, num_workers: 0}",
+                "optimization: {max_update: 3, lr: [0.005]}",
+                "checkpoint: {save_dir: made, no_epoch_checkpoints: true}",
+                "criterion: {_name: cross_entropy}",
+                "optimizer: {_name: adam, adam_betas: '(0.9, 0.999)'}",
+                "lr_scheduler: {_name: fixed}",
+                "model:",
+                "  _name: lstm_soft",
+                "  attention: distance",
+                *model,
+            ]
+        )
+        + "\n"
+    )
+    run_cli(["fairseq-hydra-train", "--config-dir", tmp_path, "--config-name", "mine"], cwd=tmp_path)
+    (made,) = tmp_path.rglob("checkpoint_last.pt")
+    ours, theirs = saved(made)["model"], saved(trained)["model"]
+    assert ours.keys() == theirs.keys()
+    for name, value in ours.items():
+        torch.testing.assert_close(value, theirs[name], msg=name)
+
+
+def test_the_example_keeps_the_contract_and_its_formula():
+    python(
+        """
+import torch
+import distance_attention
+from fairseq_attn_plugin.attention import build_attention
+from fairseq_attn_plugin.testing import check_attention
+
+for options in ({}, {"scale": 0.5, "score": "dot"}, {"bias": "position,markov", "normalizer": "sparsemax"}):
+    check_attention("distance", **options)
+
+torch.manual_seed(1)
+module = build_attention("distance", 4, 4, scale=2.0, score="dot").double()
+module.slope.data.fill_(0.3)
+encodings, query = torch.randn(1, 5, 4).double(), torch.randn(1, 3, 4).double()
+out = module.step(query, module.precompute(encodings), None, torch.tensor([[0, 1, 7]]))
+for t, step in enumerate((0, 1, 7)):
+    costs = [torch.log1p(torch.exp(torch.tensor(0.3).double())) * abs(j - step) / 2.0 for j in range(5)]
+    scores = torch.stack([query[0, t] @ encodings[0, j] - costs[j] for j in range(5)])
+    torch.testing.assert_close(out.weights[0, t], scores.exp() / scores.exp().sum(), rtol=1e-6, atol=1e-8)
+""",
+        EXAMPLES,
+    )
+
+
+def test_all_models_and_configurations_have_the_options():
+    """Classes that were imported before, subclasses, architectures, hydra's store, and copies by pickle."""
+    done = python(
+        """
+import pickle
+from fairseq_attn_plugin.models.agreement_lstm import AgreementLSTMConfig
+from fairseq_attn_plugin.models.attn_lstm import AttnLSTMConfig
+from fairseq_attn_plugin.models.han import HANConfig
+from fairseq_attn_plugin.options import file_options
+before = AttnLSTMConfig()
+files = file_options(AttnLSTMConfig)
+import distance_attention
+from fairseq.models import MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
+from hydra.core.config_store import ConfigStore
+
+for name, config in MODEL_DATACLASS_REGISTRY.items():
+    if issubclass(config, AttnLSTMConfig):
+        made = config(distance_scale=2.5)
+        assert made.distance_scale == 2.5 and config().distance_scale == 5.0
+        assert pickle.loads(pickle.dumps(made)) == made and "distance_scale=2.5" in repr(made)
+        assert made != config() and made._get_help("distance_scale").startswith("source positions")
+        node = ConfigStore.instance().load(f"model/{name}.yaml").node
+        assert node.distance_scale == 5.0 and node._name == name
+        assert pickle.loads(pickle.dumps(MODEL_REGISTRY[name])) is MODEL_REGISTRY[name]
+assert MODEL_DATACLASS_REGISTRY["lstm_latent"]().latent_prediction == "auto"
+assert MODEL_DATACLASS_REGISTRY["lstm_adm"]().attention == "mqt"
+assert MODEL_DATACLASS_REGISTRY["attn_lstm_small"]().attention_score == "additive"
+assert AgreementLSTMConfig().distance_scale == before.distance_scale == 5.0
+assert not hasattr(HANConfig, "distance_scale"), "it cannot pool documents"
+assert file_options(AttnLSTMConfig) == files and len(files) >= 6
+""",
+        EXAMPLES,
+    )
+    assert done.stdout == ""
+
+
+MECHANISM = """
+from dataclasses import dataclass, field
+from typing import ClassVar, Optional
+from fairseq_attn_plugin.attention import AttentionConfig, register_attention
+from fairseq_attn_plugin.attention.soft import SoftAttention
+from fairseq_attn_plugin.options import option
+
+@dataclass
+class MineConfig(AttentionConfig):
+    prefix: ClassVar[str] = "mine"
+    size: Optional[int] = option(None, "size of mine")
+    words: Optional[str] = option(None, "file of mine", file=True)
+
+@register_attention("mine")
+class MineAttention(SoftAttention):
+    Config = MineConfig
+"""
+
+
+def install(folder, name, code, entry):
+    """What pip leaves of a package: a module, and a dist-info that names its entry point."""
+    (folder / f"{name}.py").write_text(code)
+    info = folder / f"{name}-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[fairseq_attn_plugin.attention]\n{entry}\n")
+
+
+PARSE = """
+import sys
+import fairseq_attn_plugin
+from fairseq import options
+from fairseq_attn_plugin.attention import names
+from fairseq_attn_plugin.models.attn_lstm import AttnLSTMConfig
+from fairseq_attn_plugin.options import file_options
+arguments = ["data", "--arch", "lstm_latent_small", "--attention", "mine", "--mine-size", "7"]
+args = options.parse_args_and_arch(options.get_training_parser(), arguments)
+assert args.mine_size == 7 and "mine_words" in file_options(AttnLSTMConfig)
+"""
+
+
+def test_an_entry_point_of_an_installed_package_that_is_imported_first(tmp_path):
+    install(tmp_path, "mine_package", MECHANISM, "mine = mine_package")
+    assert "cannot be loaded" not in python(f"import mine_package\n{PARSE}", tmp_path).stderr
+
+
+def test_a_broken_entry_point_is_one_line_that_names_it(tmp_path):
+    """The others work, and the message about an unknown mechanism repeats the line."""
+    install(tmp_path, "mine_package", MECHANISM, "mine = mine_package")
+    install(tmp_path, "broken_package", "raise RuntimeError('no\\nluck')", "wrong = broken_package")
+    code = """
+from fairseq_attn_plugin.attention import attention_class
+try:
+    attention_class("wrong")
+except ValueError as error:
+    print(error)
+"""
+    done = python(PARSE + code, tmp_path)
+    warning = "the entry point wrong = broken_package (fairseq_attn_plugin.attention) cannot be loaded: RuntimeError: "
+    (line,) = [line for line in done.stderr.splitlines() if "entry point" in line]
+    assert line.endswith(warning + "no luck")  # logging may prefix it
+    assert "--attention wrong: unknown attention; choose from " in done.stdout
+    assert done.stdout.rstrip().endswith(warning + "no luck")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (('str] = "mine"', 'str] = "encoder"\n    layers: int = 3'), "'encoder_layers' has the name"),
+        (('str] = "mine"', 'str] = "latent"\n    topk: int = 3'), "'latent_topk' has the name"),
+        (('option(None, "size of mine")', "field(default_factory=int)"), "'mine_size' of .* needs a default"),
+        (('Optional[int] = option(None, "size of mine")', "bool = True"), "'mine_size' of .* is on by default"),
+        (("    Config = MineConfig", '    Config = MineConfig\n    takes = frozenset({"biases"})'), "takes 'biases'"),
+        (('register_attention("mine")', 'register_attention("soft")'), "'soft' is registered already"),
+        (('str] = "mine"', 'str] = "adm"\n    nodes: int = 3'), "redefines the option 'adm_nodes'"),
+    ],
+)
+def test_mistakes_of_authors(change, message, tmp_path, monkeypatch):
+    """What is refused leaves no trace, so that it needs no process of its own."""
+    assert change[0] in MECHANISM
+    (tmp_path / "mistaken_mechanism.py").write_text(MECHANISM.replace(*change))
+    monkeypatch.syspath_prepend(tmp_path)
+    before, options = attention.names(), list(AttnLSTMConfig.__dataclass_fields__)
+    with pytest.raises(ValueError, match=message):
+        importlib.import_module("mistaken_mechanism")
+    assert attention.names() == before and list(AttnLSTMConfig.__dataclass_fields__) == options
+    assert "mistaken_mechanism" not in sys.modules

@@ -1,0 +1,109 @@
+"""The mechanisms and options with which the contract and the oracles are compared.
+
+Every mechanism has its defaults and its own options, one at a time. The options that scored mechanisms share are
+combined so that every pair of values of two options, and of a mechanism and an option, occurs at least once.
+"""
+
+import itertools
+
+import pytest
+import torch
+
+from fairseq_attn_plugin.attention import attention_class, names
+from fairseq_attn_plugin.testing import Subject
+from fairseq_attn_plugin.testing.subject import DIM, attend, batch_of, draw_queries, precompute, step_at
+
+__all__ = ["CASES", "DIM", "attend", "batch_of", "draw_queries", "make", "mechanisms", "precompute", "step_at"]
+
+# Source words (see oracles.words) that further votes go to, by the decoder's input word; 1 is padding.
+TABLE = [[1, 1, 1]] * 4 + [[4, 6, 1], [5, 1, 1], [7, 9, 10], [1, 1, 1], [11, 8, 4], [6, 1, 1], [10, 7, 5], [9, 11, 8]]
+
+SHARED = {
+    "mechanism": [name for name in names() if "bias" in attention_class(name).takes],
+    "score": ["dot", "scaled_dot", "general", "additive"],
+    "normalizer": ["softmax", "sparsemax", "entmax15"],
+    "bias": ["", "position", "markov,fertility"],
+    "max_normalize": [False, True],
+}
+
+
+def allowed(row):
+    """Whether a mechanism takes these options; ``row`` may be a part of them."""
+    fixed = "mechanism" in row and "normalizer" not in attention_class(row["mechanism"]).takes
+    return not fixed or row.get("normalizer", "softmax") == "softmax"
+
+
+def pairs_of(row):
+    return set(itertools.combinations(sorted(row.items()), 2))
+
+
+def all_pairs():
+    """Every pair of values of two different options that is possible."""
+    for one, other in itertools.combinations(sorted(SHARED), 2):
+        for values in itertools.product(SHARED[one], SHARED[other]):
+            row = dict(zip((one, other), values))
+            if allowed(row):
+                yield tuple(sorted(row.items()))
+
+
+def pairwise():
+    """Rows that have every pair: each time the row with the most pairs that are missing."""
+    rows = [dict(zip(SHARED, values)) for values in itertools.product(*SHARED.values())]
+    rows = [row for row in rows if allowed(row)]
+    missing, chosen = set(all_pairs()), []
+    while missing:
+        best = max(rows, key=lambda row: len(pairs_of(row) & missing))
+        missing -= pairs_of(best)
+        chosen.append(best)
+    return chosen
+
+
+def cases():
+    for name in names():
+        yield name, {}
+    for row in pairwise():
+        row = dict(row)
+        yield row.pop("mechanism"), row
+    for bias in ("markov", "fertility", "position,markov,fertility"):
+        yield "soft", {"bias": bias}
+    yield "soft", {"bias": "markov,fertility", "bias_window": 2, "bias_dim": 3}
+    yield "soft", {"bias": "position,fertility", "normalizer": "sparsemax", "bias_window": 0}
+    yield "structured", {"scale": 1.0}
+    yield "gaussian", {"ratio": 1.5, "sigma": 0.7}
+    yield "gaussian", {"ratio": 0.4, "rule": "1", "mean": 0.3, "max_normalize": True}
+    yield "gaussian", {"trained": True}
+    yield "gaussian", {"trained": True, "rule": "9", "max_normalize": True}
+    yield "election", {"max_normalize": True}
+    yield "election", {"table": TABLE}
+    yield "election", {"table": TABLE, "ratio": 0.7, "share": 0.5, "trained": True, "max_normalize": True}
+    for name in ("local-m", "local-p"):
+        yield name, {"window": 1}
+        yield name, {"window": 2, "normalizer": "entmax15", "bias": "markov"}
+    for name in ("mqt", "aqt"):
+        for score, pairing in (("general", {"pairing": "direct"}), ("additive", {"chunk_size": 2})):
+            yield name, {"score": score, **pairing}
+        yield name, {"score": "additive", "pairing": "direct", "bias": "markov"}
+
+
+def described(name, options):
+    shown = (key if isinstance(value, (bool, list)) else str(value) for key, value in options.items() if value)
+    return "-".join([name, *shown])
+
+
+CASES = list(cases())
+mechanisms = pytest.mark.parametrize(("name", "options"), CASES, ids=[described(*case) for case in CASES])
+
+
+def subject_of(name, options):
+    """A subject of the contract; the option ``table`` is the content of an election's file."""
+    given = {key: value for key, value in options.items() if key != "table"}
+
+    def prepare(module):
+        if "table" in options:
+            module.table = torch.tensor(options["table"])
+
+    return Subject(name, given, prepare)
+
+
+def make(name, options, dtype=torch.float64):
+    return subject_of(name, options).build(dtype)

@@ -1,0 +1,32 @@
+"""Small models with a latent alignment, a batch for them, and their criterion."""
+
+import torch
+from fairseq.criterions import CRITERION_DATACLASS_REGISTRY, build_criterion
+from models_for_tests import build, fake_task, pad_batch
+from omegaconf import OmegaConf
+
+SOURCES, TARGETS = [3, 6, 2, 4], [5, 2, 4, 3]
+PAD, EOS = 1, 2
+
+
+def make(dtype=torch.float64, task=None, **options):
+    torch.manual_seed(7)
+    model = build("lstm_latent_small", task, **options).to(dtype).eval()
+    for parameter in model.parameters():  # larger than at initialisation, so that differences show
+        parameter.data *= 4
+    return model
+
+
+def sample(side="left", width=None, steps=None):
+    target = pad_batch(TARGETS, "right", steps, symbols=15, seed=1)
+    previous = torch.cat([torch.full((len(TARGETS), 1), EOS), target[:, :-1]], 1)
+    previous[target.eq(PAD)] = PAD
+    source = pad_batch(SOURCES, side, width)
+    net_input = {"src_tokens": source, "src_lengths": source.ne(PAD).sum(1), "prev_output_tokens": previous}
+    return {"net_input": net_input, "target": target, "ntokens": sum(TARGETS), "nsentences": len(TARGETS)}
+
+
+def criterion(task=None, **options):
+    config = OmegaConf.structured(CRITERION_DATACLASS_REGISTRY["latent_alignment"]())
+    config = OmegaConf.merge(config, {"sentence_avg": False, **options, "_name": "latent_alignment"})
+    return build_criterion(config, task or fake_task())

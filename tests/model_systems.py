@@ -1,0 +1,36 @@
+"""The encoder-decoder models that the tests of models run on: every mechanism, input feeding and latent alignment."""
+
+import itertools
+
+import pytest
+import torch
+from models_for_tests import build, pad_batch
+
+from fairseq_attn_plugin.attention import names
+
+FEEDING = ("output", "context", "none")
+LENGTHS = [3, 6, 1, 4]
+UNNORMALIZED = ("sigmoid", "local-p", "election")  # no priors of an alignment
+# Mechanisms, some with biases, and models with a latent alignment whose prior they are.
+ALL_BIASES = "+position,markov,fertility"
+BIASED = ["soft" + ALL_BIASES, "mqt+position", "structured+markov", "local-p+fertility"]
+LATENT = [f"latent/{name}" for name in (*names(), "soft" + ALL_BIASES) if name not in UNNORMALIZED]
+SYSTEMS = [*itertools.product([*names(), *BIASED], FEEDING), *itertools.product(LATENT, ("context", "none"))]
+systems = pytest.mark.parametrize(("attention", "feeding"), SYSTEMS)
+
+
+def make(attention, feeding="output", dtype=torch.float64, **options):
+    torch.manual_seed(7)
+    kind, _, attention = attention.rpartition("/")
+    attention, _, bias = attention.partition("+")
+    arch = "attn_lstm"
+    # Without the penalty of fertilities, which is not part of the logits; tests/test_penalties.py checks it.
+    options = {"attention_bias": bias, "attention_fertility_weight": 0, **options}
+    if kind == "latent":
+        arch = "lstm_latent_small"
+        options = {"attention_score": None, "latent_posterior": "False", "structured_scale": 1.0, **options}
+    return build(arch, attention=attention, input_feeding=feeding, **options).to(dtype).eval()
+
+
+def targets(batch=4, steps=5):
+    return pad_batch([steps] * batch, "right", symbols=15, seed=1)

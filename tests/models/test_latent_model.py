@@ -1,0 +1,420 @@
+"""Models with a latent alignment: prediction, posterior, and the criterion that trains them."""
+
+import logging
+
+import pytest
+import torch
+from latent_models import PAD, SOURCES, TARGETS, criterion, make, sample
+from models_for_tests import build, dictionary, fake_task
+
+from fairseq_attn_plugin.criterions.objectives import (
+    NEEDS_POSTERIOR,
+    OBJECTIVES,
+    Batch,
+    MovingAverage,
+    Settings,
+    evaluate,
+)
+from fairseq_attn_plugin.errors import OptionError
+
+import oracles
+
+
+def test_prediction_is_the_marginal_of_the_formula():
+    model, batch = make(), sample()
+    log_probs, extra = model(**batch["net_input"])
+    latent = model.alignments(
+        batch["net_input"]["src_tokens"], batch["net_input"]["prev_output_tokens"], batch["target"]
+    )
+    words = latent.words(batch["target"], PAD)
+    for row, step in ((0, 0), (1, 1), (2, 3)):
+        real = [j for j in range(6) if batch["net_input"]["src_tokens"][row, j] != PAD]
+        given = torch.stack([oracles.word_log_probs(words, row, step, j) for j in real])
+        expected = torch.log((extra["attn"][0][row, step, real].unsqueeze(1) * given.exp()).sum(0))
+        torch.testing.assert_close(log_probs[row, step], expected)
+    normalized = model.get_normalized_probs((log_probs, extra), log_probs=True, sample=None)
+    torch.testing.assert_close(normalized.double(), log_probs, rtol=1e-5, atol=1e-5)  # fairseq's own are in float32
+    gold = log_probs.gather(-1, batch["target"].unsqueeze(-1)).squeeze(-1)[batch["target"].ne(PAD)]
+    torch.testing.assert_close(evaluate(Batch(latent, batch["target"], PAD)).marginal, -gold.sum())
+
+
+def test_states_do_not_depend_on_the_alignment_and_the_mean_context_is_fed():
+    """The recurrence is the one of the ordinary model with input feeding of the context."""
+    model = make()
+    options = {"attention_score": "additive", "attention_hidden_dim": 128, "decoder_zero_init": True}
+    ordinary = build("attn_lstm", input_feeding="context", **options).double().eval()
+    ordinary.load_state_dict(
+        {name: value for name, value in model.state_dict().items() if name in ordinary.state_dict()}
+        | {"decoder.output_projection.weight": model.decoder.output_projection.weight}
+    )
+    net_input = sample()["net_input"]
+    weights = [m(**net_input)[1]["attn"][0] for m in (model, ordinary)]
+    torch.testing.assert_close(*weights)
+
+
+def test_topk_of_everything_is_the_marginal_and_of_one_is_hard():
+    model, batch = make(), sample()
+    exact, extra = model(**batch["net_input"])
+    model.decoder.topk = 6
+    torch.testing.assert_close(model(**batch["net_input"])[0], exact)
+    model.decoder.topk = 1
+    best = extra["attn"][0].argmax(-1)
+    latent = model.alignments(
+        batch["net_input"]["src_tokens"], batch["net_input"]["prev_output_tokens"], batch["target"]
+    )
+    expected = oracles.word_log_probs(latent.words(batch["target"], PAD), 1, 1, best[1, 1])
+    torch.testing.assert_close(model(**batch["net_input"])[0][1, 1], expected)
+
+
+def test_topk_larger_than_a_source_is_told_once(caplog):
+    model = make(latent_topk=5)
+    with caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            model(**sample()["net_input"])
+    lines = [record.getMessage() for record in caplog.records if "latent-topk" in record.getMessage()]
+    assert len(lines) == 1 and "--latent-topk 5" in lines[0] and "2 positions" in lines[0]
+    caplog.clear()
+    with caplog.at_level(logging.WARNING):
+        make(latent_topk=2, latent_prediction="soft")(**sample()["net_input"])
+    assert "--latent-topk 2: without effect" in caplog.text
+
+
+@pytest.mark.parametrize("topk", [None, 2])
+def test_incremental_prediction_equals_the_whole_targets(topk):
+    model = make(latent_topk=topk)
+    net_input = sample()["net_input"]
+    whole, extra = model(**net_input)
+    beam = 3
+    rows = torch.arange(4).repeat_interleave(beam)
+    encoder_out, state = model.encoder.reorder_encoder_out(model.encoder(net_input["src_tokens"]), rows), {}
+    for t in range(3):
+        step, own = model.decoder(net_input["prev_output_tokens"][rows, : t + 1], encoder_out, state)
+        torch.testing.assert_close(step[:, 0], whole[rows, t])
+        torch.testing.assert_close(own["attn"][0][:, 0], extra["attn"][0][rows, t])
+    keep = torch.tensor([9, 10, 11, 3, 4, 5])  # two sentences are finished, the others change places
+    encoder_out = model.encoder.reorder_encoder_out(encoder_out, keep)
+    model.decoder.reorder_incremental_state(state, keep)
+    step, _ = model.decoder(net_input["prev_output_tokens"][rows[keep], :4], encoder_out, state)
+    torch.testing.assert_close(step[:, 0], whole[rows[keep], 3])
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_every_objective_has_gradients_and_logs(name):
+    model, crit = make(latent_posterior=str(name in NEEDS_POSTERIOR)).train(), criterion(objective=name)
+    crit.train()
+    loss, size, sums = crit(model, sample())
+    loss.backward()
+    assert size == sum(TARGETS)
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
+    assert {"bound", "reconstruction", "prior_entropy"} <= set(sums)
+    assert ("posterior_entropy" in sums) == (name in NEEDS_POSTERIOR)
+    for module in (model, crit):
+        module.eval()
+    with torch.no_grad():
+        loss, _, sums = crit(model, sample())
+    assert {"nll_loss", "marginal", "soft", "bound", "reconstruction", "prior_correct"} <= set(sums)
+    assert loss == sums["nll_loss"] == sums["soft" if name in ("soft", "dirichlet") else "marginal"]
+
+
+@pytest.mark.parametrize("name", ["soft", "marginal", "hard-enum", "elbo-enum"])
+def test_loss_does_not_depend_on_padding_or_batch(name):
+    model, crit = make(), criterion(objective=name)
+    for mode in (True, False):
+        crit.train(mode)
+        results = [
+            crit(model, sample(*shape))[2] for shape in (("left", None, None), ("right", 8, 7), ("left", 9, None))
+        ]
+        for other in results[1:]:
+            torch.testing.assert_close(other, results[0])
+        total = 0.0
+        for row in range(len(SOURCES)):
+            whole = sample("right")
+            alone = {key: value[row : row + 1] for key, value in whole["net_input"].items()}
+            alone["src_tokens"] = alone["src_tokens"][:, : SOURCES[row]]
+            total += crit(model, {**whole, "net_input": alone, "target": whole["target"][row : row + 1]})[0]
+        torch.testing.assert_close(total, results[0]["loss"])
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_a_source_without_words_leaves_the_others_alone(name):
+    model, batch = make(), sample("right")
+    source = batch["net_input"]["src_tokens"].clone()
+    source[1] = PAD
+    net_input = {**batch["net_input"], "src_tokens": source}
+    crit = criterion(objective=name)
+    for mode in (True, False):
+        torch.manual_seed(0)
+        loss, _, sums = crit.train(mode)(model, {**batch, "net_input": net_input})
+        assert loss.isfinite() and loss < 20 * sum(TARGETS)
+        assert all(torch.as_tensor(value).isfinite() for value in sums.values())
+    with torch.no_grad():
+        log_probs = model(**net_input)[0]
+    torch.testing.assert_close(log_probs.exp().sum(-1), torch.ones(4, 5, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("name", ["elbo-enum", "marginal"])
+@pytest.mark.parametrize("find_unused", [False, True])
+def test_data_parallel_wrapper_sees_every_parameter(name, find_unused, tmp_path):
+    """torch's own wrapper, with one worker: every parameter gets its gradient, once."""
+    model = make(torch.float32).train()
+    crit = criterion(objective=name).train()
+    expected = make(torch.float32).train()
+    crit(expected, sample())[0].backward()
+    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path / 'store'}", rank=0, world_size=1)
+    try:
+        wrapped = torch.nn.parallel.DistributedDataParallel(model, find_unused_parameters=find_unused)
+        crit(wrapped, sample())[0].backward()
+    finally:
+        torch.distributed.destroy_process_group()
+    for (parameter_name, one), other in zip(model.named_parameters(), expected.parameters()):
+        if name == "elbo-enum" or not parameter_name.startswith("posterior"):
+            torch.testing.assert_close(one.grad, other.grad)
+
+
+def test_checkpoints_can_be_averaged():
+    assert all(value.is_floating_point() for value in make().state_dict().values())
+
+
+def test_posterior_sees_the_word_that_is_predicted_and_the_prior_does_not():
+    model, batch = make(), sample()
+    source, previous, target = (*list(batch["net_input"].values())[::2], batch["target"])
+    before = model.alignments(source, previous, target)
+    changed = target.clone()
+    changed[0, 2] = 7 if target[0, 2] != 7 else 8
+    after = model.alignments(source, previous, changed)
+    assert torch.equal(before.log_prior, after.log_prior)
+    assert not torch.allclose(before.log_posterior[0], after.log_posterior[0])
+    torch.testing.assert_close(before.log_posterior[1:], after.log_posterior[1:])
+    mask = source.eq(PAD).unsqueeze(1)
+    assert (after.log_posterior.exp().masked_select(mask) == 0).all()
+    torch.testing.assert_close(after.log_posterior.exp().sum(-1), torch.ones(4, 5, dtype=torch.float64))
+
+
+def test_embeddings_are_shared_with_the_posterior():
+    model = make()
+    assert model.posterior.source.embed_tokens is model.encoder.embed_tokens
+    assert model.posterior.target.embed_tokens is model.decoder.embed_tokens
+    words = dictionary()
+    sizes = dict.fromkeys(("encoder_embed_dim", "decoder_embed_dim", "decoder_out_embed_dim"), 12)
+    model = make(task=fake_task(words, words), share_all_embeddings=True, **sizes)
+    assert model.posterior.source.embed_tokens is model.posterior.target.embed_tokens
+    assert model(**sample()["net_input"])[0].size(-1) == len(words)
+
+
+@pytest.mark.parametrize("kind", ["posterior", "bayes"])
+@pytest.mark.parametrize("left", [False, True])
+def test_alignments_given_the_whole_target(kind, left):
+    """What ``--score-reference --latent-alignment posterior`` asks for; the target is restored from its prefixes."""
+    model, batch = make(latent_alignment=kind), sample()
+    if left:  # --left-pad-target
+        order = batch["target"].ne(PAD).to(torch.uint8).argsort(dim=1, stable=True)
+        batch["target"] = batch["target"].gather(1, order)
+        batch["net_input"]["prev_output_tokens"] = batch["net_input"]["prev_output_tokens"].gather(1, order)
+        assert torch.equal(model._complete(batch["net_input"]["prev_output_tokens"]), batch["target"])
+    log_probs, extra = model(**batch["net_input"])
+    source, previous, target = (*list(batch["net_input"].values())[::2], batch["target"])
+    latent = model.alignments(source, previous, target)
+    real = target.ne(PAD)
+    if kind == "posterior":
+        expected = latent.log_posterior.exp()
+    else:
+        mine = make()(**batch["net_input"])[1]["attn"][0]
+        words = latent.words(target, PAD)
+        expected = torch.zeros_like(mine)
+        for row, step in real.nonzero().tolist():
+            for j in source[row].ne(PAD).nonzero().flatten().tolist():
+                f = oracles.word_log_probs(words, row, step, j)[target[row, step]]
+                expected[row, step, j] = mine[row, step, j] * f.exp()
+        expected = expected / expected.sum(-1, keepdim=True).clamp(min=1e-30)
+    torch.testing.assert_close(extra["attn"][0][real], expected[real])
+    torch.testing.assert_close(log_probs, make()(**batch["net_input"])[0])
+
+
+def test_the_checkpoint_remembers_how_it_predicts():
+    model, batch = make(), sample()
+    exact = model(**batch["net_input"])[0]
+    crit = criterion(objective="soft").train()
+    crit(model.train(), batch)
+    trained = make()
+    trained.load_state_dict(model.state_dict())
+    assert trained.decoder.predicts_soft
+    soft = trained(**batch["net_input"])[0]
+    assert not torch.allclose(soft, exact)
+    torch.testing.assert_close(soft.exp().sum(-1), torch.ones(4, 5, dtype=torch.float64))
+    trained.decoder.prediction = "marginal"
+    torch.testing.assert_close(trained(**batch["net_input"])[0], exact)
+    trained.decoder.prediction = "soft"
+    assert trained.decoder.predicts_soft
+
+
+def test_stock_criterion_trains_the_marginal():
+    model, batch = make(), sample()
+    loss = -model(**batch["net_input"])[0].gather(-1, batch["target"].unsqueeze(-1)).squeeze(-1)
+    loss = loss[batch["target"].ne(PAD)].sum()
+    expected, _, _ = criterion(objective="marginal").train()(model, batch)
+    torch.testing.assert_close(loss, expected)
+    parameters = [p for name, p in model.named_parameters() if not name.startswith("posterior")]
+    for one, other in zip(torch.autograd.grad(loss, parameters), torch.autograd.grad(expected, parameters)):
+        torch.testing.assert_close(one, other)
+
+
+def test_dropout_is_the_same_for_all_alignments_of_a_step():
+    model = make(dropout=0.5).train()
+    batch = sample()
+    latent = model.alignments(*list(batch["net_input"].values())[::2], batch["target"])
+    assert latent.keep.shape == latent.query.shape
+    assert set(latent.keep.unique().tolist()) == {0.0, 2.0}
+    assert model.eval().alignments(*list(batch["net_input"].values())[::2], batch["target"]).keep is None
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_autocast_trains_finitely(name):
+    torch.manual_seed(7)
+    model = build("lstm_latent_small").train()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss, _, sums = criterion(objective=name).train()(model, sample())
+    loss.backward()
+    expected, _, _ = criterion(objective=name).train()(model, sample())
+    assert loss.dtype == torch.float32 and abs(loss - expected) < 0.05 * abs(expected)
+    assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
+
+
+def test_kl_warmup_and_temperature_follow_the_updates():
+    schedule = {"kl_weight": 2.0, "kl_warmup_updates": 10, "gumbel_tau_start": 1.0, "gumbel_anneal_updates": 100}
+    crit = criterion(objective="elbo-gumbel", gumbel_tau=0.1, **schedule)
+    assert [crit._settings(n).kl_weight for n in (0, 4, 9, 500)] == pytest.approx([0.2, 1.0, 2.0, 2.0])
+    assert [crit._settings(n).gumbel_tau for n in (0, 50, 100, 500)] == pytest.approx([1.0, 0.1**0.5, 0.1, 0.1])
+    assert criterion(objective="wake-sleep")._settings(0).num_samples == 5
+    assert criterion(objective="elbo-reinforce")._settings(0).num_samples == 1
+
+
+def test_warm_start_trains_the_model_as_soft_and_the_posterior_towards_the_prior():
+    """The random numbers included: the model's first updates are those of the objective soft."""
+    model, batch = make(dropout=0.3).train(), sample()
+    crit = criterion(objective="dirichlet", soft_updates=10).train()
+    torch.manual_seed(1)
+    loss, _, _ = crit(model, batch)
+    torch.manual_seed(1)
+    soft, _, _ = criterion(objective="soft").train()(model, batch)
+    names = [name for name, _ in model.named_parameters()]
+    parameters = list(model.parameters())
+    one = torch.autograd.grad(loss, parameters, allow_unused=True)
+    other = torch.autograd.grad(soft, parameters, allow_unused=True)
+    for name, a, b in zip(names, one, other):
+        if name.startswith("posterior"):
+            assert a.abs().sum() > 0
+        else:
+            torch.testing.assert_close(a, b)
+    model.set_num_updates(10)
+    assert abs(crit(model, batch)[0] - loss) > 1e-3
+
+
+def test_validation_of_sentence_averages_is_per_word():
+    model = make()
+    crit = criterion(objective="elbo-enum", sentence_avg=True)
+    assert crit.train()(model, sample())[1] == len(TARGETS)
+    assert crit.eval()(model, sample())[2]["sample_size"] == sum(TARGETS)
+
+
+def test_logged_values_of_two_workers_are_those_of_one():
+    from fairseq.logging import metrics
+
+    model, crit = make(), criterion(objective="elbo-enum").eval()
+    whole = crit(model, sample())[2]
+    halves = []
+    for rows in (slice(0, 1), slice(1, 4)):
+        batch = sample("right")
+        part = {name: value[rows] for name, value in batch["net_input"].items()}
+        halves.append(
+            crit(model, {"net_input": part, "target": batch["target"][rows], "ntokens": sum(TARGETS[rows])})[2]
+        )
+    values = []
+    for logs in ([whole], halves):
+        with metrics.aggregate() as aggregated:
+            crit.reduce_metrics(logs)
+        values.append(aggregated.get_smoothed_values())
+    assert values[0] == pytest.approx(values[1], rel=1e-4)
+    assert values[0]["ppl"] == pytest.approx(values[0]["marginal_ppl"], rel=1e-3)
+    assert values[0]["ppl"] == pytest.approx(2 ** values[0]["nll_loss"], rel=1e-2)
+    assert values[0]["bound"] >= values[0]["marginal"]
+    for name in ("kl", "posterior_entropy", "prior_accuracy", "posterior_accuracy", "reconstruction_ppl", "soft_ppl"):
+        assert name in values[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"objective": "elbo"}, ["--objective elbo", "elbo-enum"]),
+        ({"baseline": "mean"}, ["--baseline mean", "soft, none, average"]),
+        ({"num_samples": 0}, ["--num-samples 0", "at least 1"]),
+        ({"exact_positions": 0}, ["--exact-positions 0", "at least 1"]),
+        ({"gumbel_tau": 0.0}, ["--gumbel-tau 0.0", "above 0"]),
+        ({"gumbel_tau_start": -1.0}, ["--gumbel-tau-start -1.0", "above 0"]),
+        ({"kl_weight": -0.5}, ["--kl-weight -0.5", "0 or more"]),
+        ({"label_smoothing": 1.0}, ["--label-smoothing 1.0", "less than 1"]),
+    ],
+)
+def test_wrong_options_of_the_criterion(options, words):
+    with pytest.raises(OptionError) as error:
+        criterion(**options)
+    for word in words:
+        assert word in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"latent_topk": 0}, ["--latent-topk 0", "at least 1"]),
+        ({"latent_topk": 1025}, ["--latent-topk 1025", "1024"]),
+        ({"latent_prediction": "best"}, ["--latent-prediction best", "auto, marginal, soft"]),
+        ({"latent_alignment": "q"}, ["--latent-alignment q", "prior, posterior, bayes"]),
+        ({"latent_alignment": "posterior", "latent_posterior": "False"}, ["--latent-alignment posterior"]),
+        ({"input_feeding": "output"}, ["--input-feeding output", "context or none"]),
+        ({"adaptive_softmax_cutoff": "5"}, ["--adaptive-softmax-cutoff 5"]),
+        ({"decoder_attention": "False"}, ["--decoder-attention False"]),
+        ({"posterior_layers": 0}, ["--posterior-layers 0", "at least 1"]),
+    ],
+)
+def test_wrong_options_of_the_model(options, words):
+    with pytest.raises(OptionError) as error:
+        build("lstm_latent_small", **options)
+    for word in words:
+        assert word in str(error.value)
+
+
+def test_objectives_and_models_that_do_not_go_together():
+    ordinary = build("lstm_soft")
+    with pytest.raises(OptionError, match="--objective elbo-enum.*lstm_latent.*--objective soft"):
+        criterion(objective="elbo-enum")(ordinary, sample())
+    loss, _, sums = criterion(objective="soft")(ordinary, sample())
+    assert loss == sums["nll_loss"] > 0
+    with pytest.raises(OptionError, match="--objective wake-sleep.*posterior.*--latent-posterior True"):
+        criterion(objective="wake-sleep")(make(latent_posterior="False"), sample())
+    with pytest.raises(OptionError, match="--latent-alignment posterior.*--score-reference"):
+        model = make(torch.float32, latent_alignment="posterior")
+        model.decoder(
+            sample()["net_input"]["prev_output_tokens"], model.encoder(sample()["net_input"]["src_tokens"]), {}
+        )
+
+
+def test_architectures_have_the_papers_sizes():
+    from fairseq.models import MODEL_DATACLASS_REGISTRY
+
+    config = MODEL_DATACLASS_REGISTRY["lstm_latent"]()
+    assert (config.encoder_embed_dim, config.encoder_hidden_size, config.decoder_hidden_size) == (512, 512, 768)
+    assert config.encoder_layers == config.decoder_layers == 2 and config.encoder_bidirectional
+    assert (config.attention_score, config.attention_hidden_dim, config.dropout) == ("additive", 512, 0.3)
+    assert config.decoder_zero_init and config.input_feeding == "context"
+
+
+def test_recomputing_the_posterior_changes_nothing():
+    """Not even its dropout."""
+    model, batch = make(dropout=0.3).train(), sample()
+    results = []
+    for recompute in (False, True):
+        torch.manual_seed(3)
+        latent = model(**batch["net_input"], target=batch["target"], recompute=recompute)
+        words = Batch(latent, batch["target"], PAD)
+        loss = OBJECTIVES["elbo-enum"](words, Settings(), MovingAverage()).loss
+        results.append((loss, torch.autograd.grad(loss, list(model.parameters()))))
+    torch.testing.assert_close(results[0], results[1])

@@ -1,0 +1,359 @@
+"""Encoder and decoder: padding, incremental decoding, beam reordering, precision, options and their errors."""
+
+import pytest
+import torch
+from model_systems import BIASED, LENGTHS, make, systems, targets
+from models_for_tests import build, dictionary, fake_task, pad_batch
+
+from fairseq_attn_plugin.attention import Attention, AttentionConfig, names
+from fairseq_attn_plugin.attention.biases import BIASES
+from fairseq_attn_plugin.errors import OptionError
+
+
+@systems
+def test_padding_does_not_matter_and_weights_lie_where_the_words_are(attention, feeding):
+    model = make(attention, feeding)
+    results = []
+    for side, width in (("left", 6), ("right", 6), ("left", 11), ("right", 8)):
+        source = pad_batch(LENGTHS, side, width)
+        logits, extra = model(source, source.ne(1).sum(1), targets())
+        results.append((logits, [extra["attn"][0][row][:, source[row].ne(1)] for row in range(len(LENGTHS))]))
+        assert extra["attn"][0].shape == (len(LENGTHS), 5, width)
+        assert (extra["attn"][0].masked_select(source.eq(1).unsqueeze(1)) == 0).all()
+    for logits, weights in results[1:]:
+        torch.testing.assert_close(logits, results[0][0])
+        for one, other in zip(weights, results[0][1]):
+            torch.testing.assert_close(one, other)
+
+
+@systems
+def test_a_sentence_alone_equals_the_sentence_in_a_batch(attention, feeding):
+    model = make(attention, feeding)
+    source = pad_batch(LENGTHS)
+    together, extra = model(source, source.ne(1).sum(1), targets())
+    for row, length in enumerate(LENGTHS):
+        alone, own = model(source[row : row + 1, -length:], torch.tensor([length]), targets()[row : row + 1])
+        torch.testing.assert_close(alone[0], together[row])
+        torch.testing.assert_close(own["attn"][0][0], extra["attn"][0][row, :, -length:])
+
+
+@systems
+def test_incremental_decoding_equals_the_whole_target(attention, feeding):
+    model = make(attention, feeding)
+    source, target = pad_batch(LENGTHS), targets()
+    logits, extra = model(source, source.ne(1).sum(1), target)
+    encoder_out, state = model.encoder(source), {}
+    for t in range(target.size(1)):
+        step, own = model.decoder(target[:, : t + 1], encoder_out, state)
+        torch.testing.assert_close(step[:, 0], logits[:, t])
+        torch.testing.assert_close(own["attn"][0][:, 0], extra["attn"][0][:, t])
+
+
+@systems
+def test_beam_rows_share_memory_and_follow_reordering(attention, feeding):
+    """As fairseq's generator does it: expand to the beam, step, permute hypotheses, step, drop a sentence, step."""
+    model, beam = make(attention, feeding), 3
+    source = pad_batch(LENGTHS)
+    rows = torch.arange(len(LENGTHS)).repeat_interleave(beam)
+    prefixes = pad_batch([4] * len(rows), "right", symbols=15, seed=3)
+    encoder_out, state = model.encoder.reorder_encoder_out(model.encoder(source), rows), {}
+    assert len(encoder_out["encodings"]) == len(LENGTHS)
+    model.decoder(prefixes[:, :1], encoder_out, state)
+    memory = model.decoder.get_incremental_state(state, "progress").memory.attention
+    assert memory is not None and len(memory[0]) == len(LENGTHS)
+
+    for t, order in ((1, torch.tensor([1, 0, 0, 5, 4, 3, 6, 6, 6, 11, 9, 10])), (2, torch.tensor([8, 7, 6, 2, 1, 0]))):
+        model.decoder.reorder_incremental_state(state, order)
+        encoder_out = model.encoder.reorder_encoder_out(encoder_out, order)
+        prefixes, rows = prefixes[order].clone(), rows[order]
+        logits, extra = model.decoder(prefixes[:, : t + 1], encoder_out, state)
+        expected, weights = model(source[rows], source[rows].ne(1).sum(1), prefixes[:, : t + 1])
+        torch.testing.assert_close(logits[:, 0], expected[:, -1])
+        torch.testing.assert_close(extra["attn"][0][:, 0], weights["attn"][0][:, -1])
+    assert len(encoder_out["encodings"]) == 2
+
+
+def test_rows_without_structure_are_reordered_too():
+    model = make("soft")
+    source = pad_batch(LENGTHS)
+    order = torch.tensor([3, 0, 0, 2, 1])
+    encoder_out = model.encoder.reorder_encoder_out(model.encoder(source), order)
+    logits, _ = model.decoder(targets(5), encoder_out)
+    expected, _ = model(source[order], None, targets(5))
+    torch.testing.assert_close(logits, expected)
+
+
+@systems
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_trains_finitely(attention, feeding, dtype):
+    model = make(attention, feeding, dtype).train()
+    source = pad_batch(LENGTHS + [0])
+    logits, extra = model(source, source.ne(1).sum(1), targets(5))
+    assert logits.dtype == (torch.float32 if attention.startswith("latent/") else dtype)  # log-probabilities, or logits
+    logits.float().pow(2).mean().backward()
+    assert logits.isfinite().all() and extra["attn"][0].isfinite().all()
+    gradients = [p.grad for p in model.parameters()]
+    assert all(g is not None and g.isfinite().all() for g in gradients)
+
+
+@pytest.mark.parametrize("attention", [*names(), *BIASED])
+def test_autocast(attention):
+    model = make(attention, dtype=torch.float32).train()
+    source = pad_batch(LENGTHS)
+    expected, _ = model(source, None, targets())
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        logits, _ = model(source, None, targets())
+    logits.float().pow(2).mean().backward()
+    torch.testing.assert_close(logits.float(), expected, rtol=0.1, atol=0.1)
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
+
+
+@systems
+def test_a_row_of_padding_only_leaves_the_others_alone(attention, feeding):
+    model = make(attention, feeding)
+    expected, _ = model(pad_batch(LENGTHS), None, targets())
+    source = pad_batch(LENGTHS + [0])
+    logits, extra = model(source, None, targets(5))
+    torch.testing.assert_close(logits[:-1], expected)
+    assert (extra["attn"][0][-1] == 0).all() and logits.isfinite().all()
+
+
+@systems
+def test_model_gradients(attention, feeding):
+    """Directional derivative of the whole model against a central difference, in float64."""
+    model = make(attention, feeding)
+    source = pad_batch(LENGTHS)
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    directions = [torch.randn_like(p) for p in parameters]
+
+    def loss():
+        logits, _ = model(source, None, targets())
+        return logits.log_softmax(-1)[..., 4].sum()
+
+    gradients = torch.autograd.grad(loss(), parameters)
+    expected = sum((g * d).sum() for g, d in zip(gradients, directions))
+    step, values = 1e-5, []
+    for sign in (1, -1):
+        with torch.no_grad():
+            for p, d in zip(parameters, directions):
+                p.add_(d, alpha=sign * step)
+            values.append(loss())
+            for p, d in zip(parameters, directions):
+                p.sub_(d, alpha=sign * step)
+    torch.testing.assert_close((values[0] - values[1]) / (2 * step), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_both_ways_to_encode_padded_batches_agree(side, bidirectional):
+    encoder = make("soft", encoder_bidirectional=bidirectional).encoder
+    source = pad_batch([*LENGTHS, 0], side)
+    embeddings = encoder.embed_tokens(source).detach().requires_grad_()
+    results, gradients = [], []
+    for encode in (encoder._encode_packed, encoder._encode_frozen):
+        result = encode(embeddings, source.eq(1))
+        results.append(result)
+        total = sum((r * torch.linspace(-1, 1, r.numel(), dtype=r.dtype).view_as(r)).sum() for r in result)
+        gradients.append(torch.autograd.grad(total, [embeddings, *encoder.lstm.parameters()]))
+    for one, other in zip(results[0] + gradients[0], results[1] + gradients[1]):
+        torch.testing.assert_close(one, other)
+
+
+def test_input_feeding_none_has_no_loop_over_time(monkeypatch):
+    model = make("soft", "none")
+    calls = []
+    original = model.decoder.attention.step
+    monkeypatch.setattr(model.decoder.attention, "step", lambda *a, **k: calls.append(1) or original(*a, **k))
+    monkeypatch.setattr(model.decoder, "_decode_stepwise", None)
+    model(pad_batch(LENGTHS), None, targets(steps=9))
+    assert len(calls) == 1
+
+
+def test_weights_are_left_out_of_generation_that_does_not_ask_for_them():
+    model = make("soft")
+    for need_attn in (False, True):
+        model.decoder.make_generation_fast_(need_attn=need_attn)
+        weights = model(pad_batch(LENGTHS), None, targets())[1]["attn"][0]
+        assert (weights is not None) == need_attn
+    model.decoder.make_generation_fast_(need_attn=False)
+    assert model.train()(pad_batch(LENGTHS), None, targets())[1]["attn"][0] is not None
+
+
+def test_dropout_is_drawn_anew_at_every_step_and_only_in_training():
+    model = make("soft", dropout=0.5)
+    source = pad_batch(LENGTHS)
+    one, two = (model(source, None, targets())[0] for _ in range(2))
+    assert torch.equal(one, two)
+    model.train()
+    one, two = (model(source, None, targets())[0] for _ in range(2))
+    assert not torch.equal(one, two)
+
+
+@pytest.mark.parametrize(("encoder_layers", "decoder_layers"), [(1, 2), (3, 2), (2, 2)])
+@pytest.mark.parametrize("zero_init", [False, True])
+def test_numbers_of_layers_are_free(encoder_layers, decoder_layers, zero_init):
+    model = make("soft", encoder_layers=encoder_layers, decoder_layers=decoder_layers, decoder_zero_init=zero_init)
+    source = pad_batch(LENGTHS)
+    logits, _ = model(source, None, targets())
+    encoder_out = model.encoder(source)
+    state = model.decoder._initial_state(encoder_out, model.decoder.remember(encoder_out))
+    assert logits.shape == (len(LENGTHS), 5, 19)
+    assert (state.hidden == 0).all() == zero_init
+
+
+def test_shared_embeddings():
+    words = dictionary()
+    sizes = {"encoder_embed_dim": 12, "decoder_embed_dim": 12, "decoder_out_embed_dim": 12}
+    model = build("attn_lstm", fake_task(words, words), share_all_embeddings=True, **sizes)
+    assert model.encoder.embed_tokens is model.decoder.embed_tokens
+    assert not hasattr(model.decoder, "fc_out")
+    logits, _ = model(pad_batch(LENGTHS), None, targets())
+    assert logits.size(-1) == len(words)
+
+
+def test_pretrained_and_frozen_embeddings(tmp_path):
+    path = tmp_path / "vectors.txt"
+    path.write_text("2 10\nw3 " + " ".join(["0.5"] * 10) + "\nw5 " + " ".join(["-1"] * 10) + "\n")
+    task = fake_task()
+    model = build("attn_lstm", task, encoder_embed_path=str(path), encoder_freeze_embed=True)
+    weight = model.encoder.embed_tokens.weight
+    assert not weight.requires_grad
+    assert (weight[task.source_dictionary.index("w3")] == 0.5).all()
+    assert (weight[task.source_dictionary.index("w5")] == -1).all()
+
+
+def test_adaptive_softmax():
+    model = build("attn_lstm", fake_task(target=dictionary(60)), adaptive_softmax_cutoff="20,40")
+    net_output = model(pad_batch(LENGTHS), None, targets())
+    probabilities = model.get_normalized_probs(net_output, log_probs=False, sample=None)
+    torch.testing.assert_close(probabilities.sum(-1), torch.ones(len(LENGTHS), 5))
+
+
+def test_without_attention():
+    model = make("soft", decoder_attention="False")
+    source = pad_batch(LENGTHS)
+    logits, extra = model(source, None, targets())
+    assert extra["attn"] == [None]
+    encoder_out, state = model.encoder(source), {}
+    for t in range(3):
+        step, _ = model.decoder(targets()[:, : t + 1], encoder_out, state)
+        torch.testing.assert_close(step[:, 0], logits[:, t])
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"attention": "sofd"}, ["--attention sofd", ", ".join(names())]),
+        ({"attention_score": "cosine"}, ["--attention-score cosine", "additive, dot, general, scaled_dot"]),
+        ({"attention_normalizer": "hard"}, ["--attention-normalizer hard", "entmax15, softmax, sparsemax"]),
+        ({"attention_score": "dot"}, ["--attention-score dot", "14", "16", "general or additive"]),
+        ({"attention_score": "scaled_dot"}, ["--attention-score scaled_dot", "--decoder-hidden-size"]),
+        ({"input_feeding": "all"}, ["--input-feeding all", "output, context, none"]),
+        ({"attention": "mqt", "adm_pairing": "both"}, ["--adm-pairing both", "direct, pooled"]),
+        ({"attention": "aqt", "adm_nodes": 0}, ["--adm-nodes 0", "between 1 and 64"]),
+        ({"attention": "aqt", "adm_chunk_size": -1}, ["--adm-chunk-size -1"]),
+        ({"attention_score": "additive", "attention_hidden_dim": 0}, ["--attention-hidden-dim 0", "at least 1"]),
+        ({"attention": "local-p", "local_window": 0}, ["--local-window 0", "at least 1"]),
+        ({"attention": "structured", "structured_scale": 0}, ["--structured-scale 0", "above 0"]),
+        ({"attention": "structured", "structured_l2": -1}, ["--structured-l2 -1", "0 or more"]),
+        (
+            {"attention": "structured", "attention_normalizer": "sparsemax"},
+            ["--attention-normalizer sparsemax", "structured attention", "leave it out"],
+        ),
+        ({"attention": "gaussian", "gaussian_sigma": 0.0}, ["--gaussian-sigma 0.0", "above 0"]),
+        ({"attention": "gaussian", "gaussian_ratio": -1.0}, ["--gaussian-ratio -1.0", "above 0"]),
+        ({"attention": "gaussian", "gaussian_mean": float("nan")}, ["--gaussian-mean nan", "number"]),
+        ({"attention": "gaussian", "gaussian_rule": "log5"}, ["--gaussian-rule log5", "log4, log3, log2, half"]),
+        ({"attention": "gaussian", "gaussian_rule": "0"}, ["--gaussian-rule 0", "at least 1"]),
+        ({"attention": "gaussian", "attention_bias": "markov"}, ["--attention-bias markov", "gaussian attention"]),
+        (
+            {"attention": "gaussian", "attention_normalizer": "sparsemax"},
+            ["--attention-normalizer sparsemax", "gaussian attention"],
+        ),
+        ({"attention": "election", "election_share": -0.25}, ["--election-share -0.25", "0 or more"]),
+        ({"attention_bias": "position,length"}, ["--attention-bias position,length", "'length'", *BIASES]),
+        ({"attention_bias": "markov", "attention_bias_window": -1}, ["--attention-bias-window -1", "0 or more"]),
+        ({"attention_bias": "position", "attention_bias_dim": 0}, ["--attention-bias-dim 0", "at least 1"]),
+        ({"attention_fertility_weight": -0.5}, ["--attention-fertility-weight -0.5", "0 or more"]),
+        ({"encoder_layers": 0}, ["--encoder-layers 0", "at least 1"]),
+        ({"share_all_embeddings": True}, ["--share-all-embeddings", "joint dictionary"]),
+        ({"share_decoder_input_output_embed": True}, ["--decoder-embed-dim (12)", "--decoder-out-embed-dim (14)"]),
+        ({"encoder_embed_path": "/no/such/file"}, ["--encoder-embed-path /no/such/file"]),
+        ({"decoder_attention": "perhaps"}, ["--decoder-attention perhaps", "True or False"]),
+        ({"adaptive_softmax_cutoff": "many"}, ["--adaptive-softmax-cutoff many", "10000,50000"]),
+    ],
+)
+def test_wrong_options_are_named_with_what_would_be_right(options, words):
+    with pytest.raises(OptionError) as error:
+        build("attn_lstm", **options)
+    assert "\n" not in str(error.value)
+    for word in words:
+        assert word in str(error.value)
+
+
+def test_architectures_have_the_papers_sizes():
+    from fairseq.models import MODEL_DATACLASS_REGISTRY
+
+    kinds = {"lstm_soft": "soft", "lstm_adm": "mqt", "lstm_adm_aqt": "aqt"}
+    kinds.update(lstm_gaussian="gaussian", lstm_election="election")
+    for arch, attention in kinds.items():
+        config = MODEL_DATACLASS_REGISTRY[arch]()
+        assert config.attention == attention
+        assert config.encoder_bidirectional and config.encoder_layers == config.decoder_layers == 2
+        assert config.encoder_hidden_size == config.decoder_hidden_size == 256
+        assert config.dropout == 0.2
+
+
+def test_structured_architectures_have_the_papers_sizes():
+    from fairseq.models import MODEL_DATACLASS_REGISTRY
+
+    for arch, attention in (("lstm_structured", "structured"), ("lstm_sigmoid", "sigmoid")):
+        config = MODEL_DATACLASS_REGISTRY[arch]()
+        assert config.attention == attention
+        assert not config.encoder_bidirectional and config.encoder_layers == config.decoder_layers == 2
+        assert config.encoder_hidden_size == config.decoder_hidden_size == 500
+        assert (config.dropout, config.input_feeding, config.structured_scale) == (0.3, "none", 2.0)
+
+
+def test_a_bias_needs_scores_to_add_it_to():
+    class Positional(Attention):
+        name = "positional"
+
+    with pytest.raises(OptionError, match="--attention-bias markov: positional attention has no scores"):
+        Positional(4, 4, AttentionConfig(bias="markov"))
+
+
+@pytest.mark.parametrize(
+    ("attention", "hint"),
+    [("sigmoid", ""), ("local-p", ""), ("structured", "--structured-scale 1"), ("election", "--attention gaussian")],
+)
+def test_only_distributions_are_priors(attention, hint):
+    with pytest.raises(OptionError, match=f"--attention {attention}: .*not the prior of an alignment.*{hint}"):
+        build("lstm_latent_small", attention=attention)
+
+
+@pytest.mark.parametrize("attention", ["soft", "structured", "gaussian"])
+def test_weights_divided_by_their_maximum_are_no_priors(attention):
+    with pytest.raises(OptionError, match="^--attention-max-normalize: .*not the prior of an alignment; leave it out$"):
+        build("lstm_latent_small", attention=attention, attention_max_normalize=True, structured_scale=1.0)
+
+
+def test_a_mechanism_without_weights_of_its_own_has_no_maximum():
+    class Other(Attention):
+        name = "other"
+
+    with pytest.raises(OptionError, match="^--attention-max-normalize: other attention"):
+        Other(4, 4, AttentionConfig(max_normalize=True))
+
+
+def test_duplicate_names_raise():
+    from fairseq_attn_plugin.attention import register_attention
+    from fairseq_attn_plugin.attention.scores import register_score
+    from fairseq_attn_plugin.attention.soft import SoftAttention
+    from fairseq_attn_plugin.models.attn_lstm import register_architecture
+
+    for register in (register_attention, register_score):
+        with pytest.raises(ValueError, match="registered already"):
+            register({register_attention: "soft", register_score: "dot"}[register])(SoftAttention)
+    with pytest.raises(ValueError, match="registered already"):
+        register_architecture("lstm_soft")

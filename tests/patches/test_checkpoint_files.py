@@ -1,0 +1,51 @@
+"""A model is built for a checkpoint without the files that its training has read."""
+
+from dataclasses import dataclass, field
+from typing import Optional
+
+import pytest
+from fairseq import models
+from fairseq.dataclass import FairseqDataclass
+from omegaconf import OmegaConf
+
+import fairseq_attn_plugin  # noqa: F401
+from fairseq_attn_plugin.patches.checkpoint_files import file_options, leave_out
+
+
+@dataclass
+class Config(FairseqDataclass):
+    size: int = field(default=3, metadata={"help": "a number"})
+    words: Optional[str] = field(default=None, metadata={"help": "a file", "file": True})
+
+
+@pytest.fixture
+def registered(monkeypatch):
+    """A model of another package that declares an option as a file."""
+    monkeypatch.setitem(models.MODEL_DATACLASS_REGISTRY, "own", Config)
+    return OmegaConf.create({"_name": "own", "size": 5, "words": "/no/such/file"})
+
+
+def test_a_field_declares_itself_as_a_file(registered):
+    assert file_options("own") == ["words"]
+    assert leave_out(registered) == {"_name": "own", "size": 5, "words": None}
+    assert registered.words == "/no/such/file", "the caller's configuration was changed"
+
+
+def test_configurations_that_name_no_files():
+    for name in ("transformer", "lstm", "unknown", None):
+        config = OmegaConf.create({"_name": name, "encoder_embed_path": "x"})
+        assert file_options(name) == [] and leave_out(config) is config
+
+
+def test_files_are_left_out_for_checkpoints_only(registered, monkeypatch):
+    seen = []
+
+    class Model:
+        @classmethod
+        def build_model(cls, config, task):
+            seen.append(config.words)
+
+    monkeypatch.setitem(models.MODEL_REGISTRY, "own", Model)
+    models.build_model(registered, None)
+    models.build_model(registered, None, from_checkpoint=True)
+    assert seen == ["/no/such/file", None]

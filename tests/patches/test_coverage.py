@@ -1,0 +1,350 @@
+"""--coverage-penalty: scores equal the definition, nothing else of a search changes, and the tools obey it."""
+
+import math
+import re
+from argparse import Namespace
+
+import pytest
+import torch
+from fairseq import checkpoint_utils, search
+from fairseq.hub_utils import GeneratorHubInterface
+from fairseq.sequence_generator import SequenceGenerator
+from fairseq.tasks.fairseq_task import FairseqTask
+from fairseq.tasks.translation import TranslationTask
+from in_process import run_tool
+from models_for_tests import build, dictionary, fake_task, pad_batch
+from omegaconf import open_dict
+
+from fairseq_attn_plugin import patches
+from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.patches.coverage import FLOOR, rank
+from fairseq_attn_plugin.patches.wrapping import wrapped_by
+
+from cli import TINY, USER_DIR, run_cli
+
+TRAINING = [*TINY["lstm_soft"], "--optimizer", "adam", "--lr", 0.01, "--clip-norm", 1, "--batch-size", 20]
+TRAINING += ["--dropout", 0, "--seed", 1, "--cpu", "--num-workers", 0, "--no-epoch-checkpoints", "--no-progress-bar"]
+
+PAD, EOS, BEAM, BETA = 1, 2, 4, 0.3
+SMALL_TRANSFORMER = {"encoder_ffn_embed_dim": 16, "encoder_attention_heads": 2, "decoder_ffn_embed_dim": 16}
+SMALL_TRANSFORMER.update(decoder_attention_heads=2, encoder_embed_dim=12, dropout=0.0)
+MODELS = {
+    "soft": [("attn_lstm", {})],
+    "sparsemax": [("attn_lstm", {"attention_normalizer": "sparsemax"})],
+    "mqt": [("lstm_adm", {"input_feeding": "none"})],
+    "latent": [("lstm_latent_small", {})],
+    "ensemble": [("attn_lstm", {}), ("lstm_adm_aqt", {})],
+    "stock lstm": [("lstm", {})],
+    "stock transformer": [("transformer", SMALL_TRANSFORMER)],
+}
+
+
+def make(kind, need_attn=False):
+    """Random models with peaked attention and short translations, told by fairseq-generate to return no attention."""
+    torch.manual_seed(5)
+    models = [build(arch, **options) for arch, options in MODELS[kind]]
+    for model in models:
+        if kind != "stock transformer":
+            for parameter in model.parameters():
+                parameter.data.mul_(12)
+            model.decoder.fc_out.bias.data[EOS] += 3
+        model.make_generation_fast_(need_attn=need_attn)
+    return models
+
+
+def generator(models, kind=TranslationTask, **options):
+    task = kind(Namespace(), fake_task().source_dictionary, fake_task().target_dictionary)
+    return task.build_generator(models, Namespace(**{"beam": BEAM, "max_len_b": 9, **options}))
+
+
+def sample(lengths=(8, 7, 7, 5, 3, 2, 1), side="left"):
+    source = pad_batch(lengths, side)  # stock lstm wants sources sorted by length
+    return {"net_input": {"src_tokens": source, "src_lengths": source.ne(PAD).sum(1)}}
+
+
+def translate(models, batch=None, prefix=None, **options):
+    """For each sentence its hypotheses in their order: [(words, score, positional scores)]."""
+    torch.manual_seed(0)  # of --sampling
+    found = generator(models, **options).generate(models, batch or sample(), prefix_tokens=prefix)
+    return [
+        [(tuple(h["tokens"].tolist()), float(h["score"]), h["positional_scores"].tolist()) for h in hypotheses]
+        for hypotheses in found
+    ]
+
+
+def teacher_forced(models, source, tokens):
+    """log p(Y | X) and the attention ``[T, N]`` of one sentence without padding, by whole targets."""
+    previous = torch.tensor([[EOS, *tokens[:-1]]])
+    probs, attention = 0, 0
+    for model in models:
+        model.decoder.need_attn = True
+        with torch.no_grad():
+            out = model(source.unsqueeze(0), torch.tensor([len(source)]), previous)
+        probs = probs + model.get_normalized_probs(out, log_probs=True)[0].exp() / len(models)
+        weights = out[1] if torch.is_tensor(out[1]) else out[1]["attn"][0]
+        attention = attention + weights[0] / len(models)
+    return float(probs.log()[range(len(tokens)), list(tokens)].sum()), attention
+
+
+def coverage_of_words(weights, words):
+    """sum_j log(min(sum_t a_tj, 1)) over the words j of the source (Wu et al. 2016, eq. 14), ``weights[t][j]``.
+
+    ``words[j]`` says whether j is one. A coverage below 1e-6 counts as that.
+    """
+    total = 0.0
+    for j, counts in enumerate(words):
+        if counts:
+            total += math.log(max(min(sum(float(row[j]) for row in weights), 1.0), 1e-6))
+    return total
+
+
+def by_definition(models, source, tokens, lenpen=1.0):
+    """The normalised log probability, and sum_j log(min(sum_t a_tj, 1))."""
+    log_prob, attention = teacher_forced(models, source, tokens)
+    words = [int(word) not in (PAD, EOS) for word in source]
+    return log_prob / len(tokens) ** lenpen, coverage_of_words(attention.tolist(), words)
+
+
+@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_scores_equal_the_definition(kind, side):
+    """In batches with padding, whose sentences finish at different steps."""
+    models, batch = make(kind), sample(side=side)
+    if kind == "stock lstm":
+        models[0].encoder.left_pad = side == "left"
+    found = translate(models, batch, coverage_penalty=BETA, lenpen=0.7)
+    lengths, floored = set(), 0
+    for source, hypotheses in zip(batch["net_input"]["src_tokens"], found):
+        assert len(hypotheses) == BEAM
+        scores = [score for _, score, _ in hypotheses]
+        assert scores == sorted(scores, reverse=True)
+        lengths.add(max(len(tokens) for tokens, _, _ in hypotheses))
+        source = source[source.ne(PAD)]
+        for tokens, score, _ in hypotheses:
+            plain, penalty = by_definition(models, source, tokens, lenpen=0.7)
+            assert score == pytest.approx(plain + BETA * penalty, rel=1e-4, abs=1e-4)
+            assert len(source) * math.log(FLOOR) <= penalty <= 0
+            floored += penalty < math.log(FLOOR)
+        if len(source) == 1:  # no words, nothing to cover
+            assert penalty == 0
+    assert len(lengths) > 1
+    assert floored or kind != "sparsemax"
+
+
+def stock(models):
+    """The generator of fairseq itself, untouched by this package."""
+    target = dictionary(15)
+    return SequenceGenerator(models, target, BEAM, max_len_b=9, search_strategy=search.BeamSearch(target))
+
+
+def test_without_a_penalty_the_search_is_that_of_fairseq():
+    models = make("soft")
+    for options in ({}, {"coverage_penalty": 0}, {"coverage_penalty": 0.0}):
+        theirs, ours = stock(models), generator(models, **options)
+        assert type(ours) is type(theirs) and "generate" not in vars(ours)
+        for expected, found in zip(theirs.generate(models, sample()), ours.generate(models, sample())):
+            for one, other in zip(expected, found):
+                assert one["tokens"].tolist() == other["tokens"].tolist() and one["score"] == other["score"]
+    assert not models[0].decoder.need_attn  # no time is lost on returning it
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"unnormalized": True},
+        {"lenpen": 0.3},
+        {"beam": 1},
+        {"diverse_beam_groups": 2},
+        {"diversity_rate": 0.5},
+        {"sampling": True},
+        {"match_source_len": True},
+        {"no_repeat_ngram_size": 2, "min_len": 3, "unkpen": 1.0, "temperature": 1.3},
+        {"print_alignment": "hard"},
+        {"prefix": torch.tensor([[5, 6], [7, PAD], [4, 9], [8, 9], [5, 5], [6, 7], [4, 4]])},
+    ],
+    ids=lambda options: next(iter(options), "plain"),
+)
+def test_the_same_hypotheses_in_another_order(options):
+    models, batch = make("soft", need_attn="print_alignment" in options), sample()
+    plain, penalised = (translate(models, batch, **options, coverage_penalty=beta) for beta in (0, BETA))
+    for source, expected, found in zip(batch["net_input"]["src_tokens"], plain, penalised):
+        source, by_words = source[source.ne(PAD)], {}
+        for tokens, score, positional in expected:
+            penalty = by_definition(models, source, tokens)[1]
+            by_words.setdefault(tokens, []).append((score + BETA * penalty, positional))
+        assert sorted(tokens for tokens, _, _ in expected) == sorted(tokens for tokens, _, _ in found)
+        assert [score for _, score, _ in found] == sorted((score for _, score, _ in found), reverse=True)
+        for tokens, score, positional in found:
+            assert any(
+                score == pytest.approx(other, rel=1e-4, abs=1e-4) and positional == pytest.approx(steps)
+                for other, steps in by_words[tokens]
+            )
+
+
+def test_alignments_stay_with_their_hypotheses():
+    models, batch = make("soft"), sample()
+    options = {"print_alignment": "soft", "coverage_penalty": 5.0}
+    for source, hypotheses in zip(
+        batch["net_input"]["src_tokens"], generator(models, **options).generate(models, batch)
+    ):
+        source = source[source.ne(PAD)]
+        for hypothesis in hypotheses:
+            _, weights = teacher_forced(models, source, hypothesis["tokens"].tolist())
+            printed = [[float(p) for p in row] for row in hypothesis["alignment"]]
+            assert len(printed) == len(hypothesis["tokens"])
+            for row, expected in zip(printed, weights.tolist()):
+                assert row == pytest.approx(expected, abs=2e-4)
+
+
+def test_a_large_penalty_prefers_what_covers_more():
+    models, batch = make("soft"), sample()
+    coverage = []
+    for beta in (0, BETA, 1000):
+        found = translate(models, batch, coverage_penalty=beta)
+        rows = zip(batch["net_input"]["src_tokens"], found)
+        coverage.append([by_definition(models, row[row.ne(PAD)], best[0][0])[1] for row, best in rows])
+    for less, more in zip(coverage, coverage[1:]):  # for each sentence, since the hypotheses are the same
+        assert all(b >= a - 1e-4 for a, b in zip(less, more))
+    assert sum(coverage[0]) < sum(coverage[1]) - 0.1 and sum(coverage[0]) < sum(coverage[2]) - 1
+
+
+@pytest.mark.parametrize("value", [-0.1, math.nan, math.inf, "much", None])
+def test_wrong_values(value):
+    with pytest.raises(OptionError, match=f"--coverage-penalty {value}: must be a number that is at least 0"):
+        generator(make("soft"), coverage_penalty=value)
+
+
+def without_attention():
+    return build("attn_lstm", decoder_attention="False")
+
+
+def test_models_that_say_nothing_of_coverage():
+    with pytest.raises(OptionError, match=r"--coverage-penalty 0\.3: the model returns no attention"):
+        generator([without_attention()], coverage_penalty=BETA)
+    with pytest.raises(OptionError, match="stock lstm"):
+        generator([*make("soft"), *make("stock lstm")], coverage_penalty=BETA)
+    models = make("soft")
+    ready = generator(models, coverage_penalty=BETA)
+    models[0].decoder.need_attn = False
+    with pytest.raises(OptionError, match="the model returns no attention"):
+        ready.generate(models, sample())
+    for words in (None, torch.ones(1, 5, dtype=torch.bool)):
+        hypothesis = {"score": torch.tensor(-1.0), "attention": torch.ones(6, 2)}
+        with pytest.raises(OptionError, match="the model does not attend to the words of the source"):
+            rank([[hypothesis]], words, BETA)
+    assert rank([[]], None, BETA) == [[]]
+
+
+def test_generators_that_rank_nothing():
+    with pytest.raises(OptionError, match="--coverage-penalty 0.3: without effect on --score-reference"):
+        generator(make("soft"), coverage_penalty=BETA, score_reference=True)
+    generator(make("soft"), coverage_penalty=0, score_reference=True)
+
+
+def test_every_task_heeds_the_option_once():
+    class OwnTask(TranslationTask):
+        def build_generator(self, *args, **options):
+            return super().build_generator(*args, **options)
+
+    def classes(base):
+        return [base, *(found for subclass in base.__subclasses__() for found in classes(subclass))]
+
+    patches.install()
+    own = [task for task in classes(FairseqTask) if "build_generator" in vars(task)]
+    assert OwnTask in own and len(own) > 3
+    assert all(wrapped_by(task, "build_generator", own=True) == ["coverage"] for task in own)
+    models, batch = make("soft"), sample()
+    results = [
+        generator(models, kind, coverage_penalty=BETA).generate(models, batch) for kind in (TranslationTask, OwnTask)
+    ]
+    for expected, found in zip(*results):
+        assert [float(h["score"]) for h in found] == [float(h["score"]) for h in expected]
+
+
+@pytest.fixture(scope="module")
+def trained(tiny_data, tmp_path_factory):
+    """Checkpoint of a model trained for a moment, validated by translations with a penalty."""
+    folder = tmp_path_factory.mktemp("coverage")
+    command = ["fairseq-train", tiny_data, "--user-dir", USER_DIR, "--save-dir", folder, *TRAINING]
+    command += ["--max-update", 40, "--best-checkpoint-metric", "bleu", "--maximize-best-checkpoint-metric"]
+    run_tool(*command, "--eval-bleu", "--eval-bleu-args", '{"beam": 2, "max_len_b": 10, "coverage_penalty": 0.2}')
+    return folder / "checkpoint_last.pt"
+
+
+def command(data, checkpoint, *options):
+    start = ["fairseq-generate", data, "--user-dir", USER_DIR, "--path", checkpoint, "--gen-subset", "test", "--cpu"]
+    return [*start, "--beam", BEAM, "--max-len-b", 10, *options]
+
+
+def printed(output, kind):
+    """The lines of a kind, of each sentence in their order."""
+    result = {}
+    for row, line in re.findall(rf"^{kind}-(\d+)\t(.*)$", output, re.M):
+        result.setdefault(int(row), []).append(line.split("\t"))
+    return result
+
+
+def test_command_line(trained, tiny_data):
+    """The printed scores are those of the printed words and alignments, and hypotheses stand in their order."""
+    options = ["--nbest", BEAM, "--print-alignment", "soft", "--coverage-penalty", 0.5]
+    output = run_cli(command(tiny_data, trained, *options)).stdout
+    hypotheses, steps, alignments = (printed(output, kind) for kind in "HPA")
+    assert len(hypotheses) == 40
+    moved = 0
+    for row in hypotheses:
+        scores = [float(score) for score, _ in hypotheses[row]]
+        assert len(scores) == BEAM and scores == sorted(scores, reverse=True)
+        log_probs = [[float(step) for step in line[0].split()] for line in steps[row]]
+        plain = [sum(line) / len(line) for line in log_probs]
+        moved += plain != sorted(plain, reverse=True)
+        for score, without, (alignment,) in zip(scores, plain, alignments[row]):
+            weights = [[float(weight) for weight in line.split(",")] for line in alignment.split()]
+            words = [True] * (len(weights[0]) - 1) + [False]  # the end of the source is printed too
+            penalty = 0.5 * coverage_of_words(weights, words) / math.log(2)
+            assert score == pytest.approx(without + penalty, abs=1e-3)
+    assert moved
+
+
+def test_interactive(trained, tiny_data):
+    start = ["fairseq-interactive", tiny_data, "--user-dir", USER_DIR, "--path", trained, "--cpu", "--max-len-b", 10]
+    output = run_tool(*start, "--coverage-penalty", 100, stdin="ama bel cor dun\n").stdout
+    ((score, _),), ((steps,),) = printed(output, "H")[0], printed(output, "P")[0]
+    assert float(score) < min(map(float, steps.split())) - 1
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--coverage-penalty", "-0.1"], ["--coverage-penalty -0.1", "at least 0"]),
+        (["--coverage-penalty", "0.2", "--score-reference"], ["--coverage-penalty 0.2", "--score-reference"]),
+    ],
+)
+def test_mistakes_are_one_line(options, words, trained, tiny_data):
+    line = run_tool(*command(tiny_data, trained, *options), fails=True).error
+    for word in words:
+        assert word in line
+
+
+def test_mistakes_in_validation_are_one_line(tiny_data, tmp_path):
+    command = ["fairseq-train", tiny_data, "--user-dir", USER_DIR, "--save-dir", tmp_path, *TRAINING]
+    options = ["--max-update", 1, "--eval-bleu", "--eval-bleu-args", '{"coverage_penalty": -1}']
+    assert "--coverage-penalty -1: must be a number" in run_tool(*command, *options, fails=True).error
+
+
+def test_hub_interface(trained, tiny_data):
+    """A keyword of fairseq's hub interface, also for a checkpoint that has never heard of it."""
+    models, _, task = checkpoint_utils.load_model_ensemble_and_task(
+        [str(trained)], arg_overrides={"data": str(tiny_data)}
+    )
+    config = checkpoint_utils.load_checkpoint_to_cpu(str(trained))["cfg"]
+    with open_dict(config):
+        del config.generation["coverage_penalty"]
+    hub = GeneratorHubInterface(config, task, models)
+    tokens = hub.encode("ama bel cor dun")
+    plain, found = (hub.generate(tokens, beam=BEAM, max_len_b=10, **given) for given in ({}, {"coverage_penalty": 0.5}))
+    scores = {tuple(hypothesis["tokens"].tolist()): float(hypothesis["score"]) for hypothesis in plain}
+    for hypothesis in found:
+        penalty = by_definition(models, tokens, hypothesis["tokens"].tolist())[1]
+        expected = scores[tuple(hypothesis["tokens"].tolist())] + 0.5 * penalty
+        assert float(hypothesis["score"]) == pytest.approx(expected, abs=1e-4)

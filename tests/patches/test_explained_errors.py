@@ -1,0 +1,313 @@
+"""A user's mistake is answered with one line and exit status 1; every other exception keeps its trace."""
+
+import os
+import pickle
+import sys
+from pathlib import Path
+from typing import Any, List
+
+import pytest
+import torch
+from in_process import run_tool
+
+from fairseq_attn_plugin import errors
+from fairseq_attn_plugin.errors import OptionError, install_hook, one_line
+from fairseq_attn_plugin.patches import loading
+from fairseq_attn_plugin.patches.explained_errors import explain
+from fairseq_attn_plugin.patches.explaining import explained
+
+from cli import TINY, USER_DIR, run_cli
+
+
+class Executes:
+    """Pickled as a call of os.system."""
+
+    def __init__(self, command: str) -> None:
+        self.command = command
+
+    def __reduce__(self) -> Any:
+        return os.system, (self.command,)
+
+
+def raised(function: Any, *args: Any) -> BaseException:
+    with pytest.raises(BaseException) as caught:
+        function(*args)
+    return caught.value
+
+
+# --- without the command-line tools
+
+
+def test_option_error_is_a_value_error_and_survives_pickling() -> None:
+    error = OptionError("--attention foo: unknown; choose from soft")
+    assert isinstance(error, ValueError)
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is OptionError and str(again) == str(error)
+
+
+def test_message_becomes_one_line() -> None:
+    assert one_line(OptionError("--a b:\n   not  so")) == "--a b: not so"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [ValueError("--no fairseq in the trace"), KeyError(None), RuntimeError("boom"), KeyboardInterrupt()],
+    ids=repr,
+)
+def test_other_exceptions_are_left_alone(error: BaseException) -> None:
+    def fail() -> None:
+        raise error
+
+    assert one_line(raised(fail)) is None
+
+
+def test_sizes_of_both_sides_are_named() -> None:
+    text = "Size of sample #%s is invalid (=%s) since max_positions=%s, skip this example with --skip"
+    line = explain(Exception(text % (7, "(np.int32(30), np.int32(4))", "(20, 1024)")))
+    assert line is not None
+    assert "sample 7 has 30 source tokens" in line and "--max-source-positions 20" in line and "target" not in line
+    line = explain(Exception(text % (7, "(30, 40)", "(20, 32)")))
+    assert line is not None and "--max-target-positions 32" in line
+    line = explain(Exception(text % (7, 30, 20)))
+    assert line is not None and "30 tokens" in line
+
+
+def test_error_of_a_spawned_process_arrives() -> None:
+    """torch.multiprocessing hands on the text of the trace only."""
+    inner = 'Traceback (most recent call last):\n  File "x.py", line 1\n'
+    line = explain(Exception("-- Process 0 failed:\n" + inner + "fairseq_attn_plugin.errors.OptionError: --a b: no\n"))
+    assert line == "--a b: no"
+    assert explain(Exception("-- Process 0 failed:\n" + inner + "RuntimeError: --a b: no\n")) is None
+
+
+@pytest.mark.parametrize(
+    "error, variable, expected",
+    [
+        (OptionError("--a 1: one\n line"), "", "tool: error: --a 1: one line\n"),
+        (OptionError("--a 1"), "1", "the hook before: --a 1\n"),
+        (OptionError("--a 1"), "0", "tool: error: --a 1\n"),
+        (ValueError("another"), "", "the hook before: another\n"),
+    ],
+)
+def test_hook(
+    error: Exception,
+    variable: str,
+    expected: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Chains to the hook that was there, once; FAIRSEQ_ATTN_TRACEBACK hands everything to it."""
+    monkeypatch.setattr(sys, "excepthook", lambda *about: sys.stderr.write("the hook before: %s\n" % about[1]))
+    monkeypatch.setattr(sys, "argv", ["/somewhere/bin/tool", "--a", "1"])
+    monkeypatch.setenv("FAIRSEQ_ATTN_TRACEBACK", variable)
+    install_hook()
+    install_hook()
+    sys.excepthook(type(error), error, None)
+    assert capsys.readouterr().err == expected
+
+
+LOADING = """
+import atexit, sys, time
+from fairseq.data.iterators import BackgroundConsumer
+from fairseq_attn_plugin.errors import OptionError, install_hook
+
+def run(thread):
+    time.sleep(5)
+    print("the interpreter waited")
+
+install_hook()
+atexit.register(lambda: print("files are closed"))
+BackgroundConsumer.run = run
+BackgroundConsumer(None, [], 1, None).start()
+sys.stdout.write("half a line, ")
+raise OptionError("--a 1: must be 2")
+"""
+
+
+def test_a_thread_that_loads_does_not_spoil_the_end(tmp_path: Path) -> None:
+    """The interpreter would end it wherever it is, which inside torch aborts the process now and then."""
+    script = tmp_path / "tool"
+    script.write_text(LOADING)
+    done = run_cli(script, check=False)
+    assert done.returncode == 1 and done.stderr.endswith("tool: error: --a 1: must be 2\n")
+    assert done.stdout == "half a line, files are closed\n"
+
+
+def test_fault_in_an_explanation_does_not_hide_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: List[BaseException] = []
+    monkeypatch.setattr(sys, "excepthook", lambda kind, error, trace: seen.append(error))
+    monkeypatch.setattr(errors, "_RULES", [lambda error: 1 / 0])
+    install_hook()
+    error = RuntimeError("boom")
+    sys.excepthook(RuntimeError, error, None)
+    assert seen == [error]
+
+
+def test_an_explanation_sees_the_arguments_and_changes_nothing() -> None:
+    def fail(name: str, times: int = 2) -> None:
+        raise KeyError(name)
+
+    def explanation(error: Exception, arguments: Any) -> Any:
+        return "--name %(name)s" % arguments if "times" not in arguments else 1 / 0
+
+    wrapper = explained(explanation)(fail)
+    error = raised(wrapper, "x")
+    assert type(error) is KeyError and error.args == ("x",) and one_line(error) == "--name x"
+    # the innermost function knows most
+    assert one_line(raised(explained(lambda error, arguments: "another")(wrapper), "x")) == "--name x"
+    faulty = raised(wrapper, "x", 3)
+    assert type(faulty) is KeyError and one_line(faulty) is None
+
+
+# --- with fairseq's functions, in this process
+
+
+def load(path: Path) -> BaseException:
+    from fairseq import checkpoint_utils
+
+    return raised(checkpoint_utils.load_checkpoint_to_cpu, str(path))
+
+
+def test_unreadable_checkpoints(tmp_path: Path) -> None:
+    torch.save({"model": {"weight": torch.zeros(1000)}, "args": None}, tmp_path / "whole.pt")
+    whole = (tmp_path / "whole.pt").read_bytes()
+    damaged = {"half.pt": whole[: len(whole) // 2], "empty.pt": b"", "text.pt": b"no checkpoint\n", "zip.pt": whole[:2]}
+    for name, content in damaged.items():
+        (tmp_path / name).write_bytes(content)
+        line = one_line(load(tmp_path / name))
+        assert line is not None and "%s (%d bytes) cannot be read" % (tmp_path / name, len(content)) in line
+    line = one_line(load(tmp_path))
+    assert line is not None and "is a folder" in line and "whole.pt" in line
+
+
+@pytest.mark.skipif(not loading.reads_weights_only(), reason="this torch reads any pickle")
+def test_refused_checkpoint_names_file_and_global(tmp_path: Path) -> None:
+    torch.save({"model": {}, "extra": Executes("touch %s" % (tmp_path / "executed"))}, tmp_path / "evil.pt")
+    line = one_line(load(tmp_path / "evil.pt"))
+    assert line is not None and line.startswith("refused to read checkpoint %s" % (tmp_path / "evil.pt"))
+    assert ".system" in line and not (tmp_path / "executed").exists()
+
+
+def test_data_folder(tiny_data: Path, tmp_path: Path) -> None:
+    from fairseq.tasks.translation import TranslationConfig, TranslationTask
+    from omegaconf import OmegaConf
+
+    from fairseq_attn_plugin.analysis.teacher_alignments import binarize
+
+    def load_split(folder: Path, split: str = "test", **options: Any) -> str:
+        def attempt() -> None:
+            # these three are interpolated from the sections of a whole configuration
+            whole = {"train_subset": "train", "dataset_impl": None, "required_seq_len_multiple": 1}
+            cfg = OmegaConf.structured(TranslationConfig(data=str(folder), **whole, **options))
+            TranslationTask.setup_task(cfg).load_dataset(split)
+
+        line = one_line(raised(attempt))
+        assert line is not None
+        return line
+
+    assert "%s: no such folder" % (tmp_path / "no") in load_split(tmp_path / "no")
+    assert "languages" in load_split(tmp_path)
+    assert "it has no dict.xx.txt" in load_split(tmp_path, source_lang="xx", target_lang="yy")
+    line = load_split(tiny_data, "tset")
+    assert "no split 'tset'" in line and "test (xx-yy), train (xx-yy), valid (xx-yy)" in line
+    for path in tiny_data.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    blank = tmp_path / "blank"
+    blank.write_text("\n" * 5)
+    binarize(str(blank), str(tmp_path / "valid.align.xx-yy"))
+    line = load_split(tmp_path, "valid", load_alignments=True)
+    assert "valid.align.xx-yy.bin: is empty: not one link" in line and "without --load-alignments" in line
+
+
+# --- the real tools
+
+
+@pytest.fixture(scope="module")
+def folder(tiny_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Holds a checkpoint of a tiny model after one update, and the same with executable pickle in it."""
+    folder = tmp_path_factory.mktemp("errors")
+    command = ["fairseq-train", tiny_data, "--user-dir", USER_DIR, *TINY["lstm"], "--optimizer", "sgd"]
+    command += ["--lr", 0.1, "--max-tokens", 500, "--max-update", 1, "--save-dir", folder]
+    run_tool(*command, "--no-epoch-checkpoints", "--disable-validation")
+    state = torch.load(folder / "checkpoint_last.pt")
+    state["extra_state"]["smuggled"] = Executes("touch %s" % (folder / "executed"))
+    torch.save(state, folder / "evil.pt")
+    return folder
+
+
+def line_of(*args: object, **options: Any) -> str:
+    """Run a tool that has to fail: status 1, no trace, its error in the last line of stderr and nowhere else."""
+    done = run_cli(*args, check=False, **options)
+    assert done.returncode == 1, done.stderr
+    assert "Traceback" not in done.stderr and "Traceback" not in done.stdout
+    errors = [line for line in done.stderr.splitlines() if ": error: " in line]
+    assert errors == done.stderr.splitlines()[-1:], done.stderr
+    return errors[0]
+
+
+def mistake(*args: object) -> str:
+    """The line of a tool that has to fail, run in this process."""
+    return run_tool(*args, fails=True).error
+
+
+def test_generate_refuses_smuggled_code(folder: Path, tiny_data: Path) -> None:
+    line = mistake("fairseq-generate", tiny_data, "--user-dir", USER_DIR, "--path", folder / "evil.pt")
+    assert line.startswith("refused to read checkpoint %s" % (folder / "evil.pt"))
+    assert ".system" in line and not (folder / "executed").exists()
+
+
+def test_traceback_on_demand(folder: Path, tiny_data: Path) -> None:
+    command = ["fairseq-generate", tiny_data, "--user-dir", USER_DIR, "--path", folder / "nowhere.pt"]
+    line = line_of(*command)
+    assert "--path %s" % (folder / "nowhere.pt") in line and "checkpoint_last.pt" in line
+    done = run_cli(*command, check=False, env={"FAIRSEQ_ATTN_TRACEBACK": "1"})
+    assert done.returncode == 1 and "Traceback" in done.stderr and ": error: " not in done.stderr
+
+
+def test_generate_with_too_long_samples(folder: Path, tiny_data: Path) -> None:
+    command = ["fairseq-generate", tiny_data, "--user-dir", USER_DIR, "--path", folder / "checkpoint_last.pt"]
+    line = mistake(*command, "--max-source-positions", 5)
+    assert "--max-source-positions 5" in line and "--skip-invalid-size-inputs-valid-test" in line
+
+
+def test_generate_with_other_dictionaries(folder: Path, tiny_data: Path, tmp_path: Path) -> None:
+    """Of an ensemble, the checkpoint that does not fit is named."""
+    fits, other = folder / "checkpoint_last.pt", tmp_path / "other.pt"
+    state = torch.load(fits)
+    words = state["model"]["decoder.embed_tokens.weight"]
+    state["model"]["decoder.embed_tokens.weight"] = torch.cat([words, words[:1]])
+    torch.save(state, other)
+    for paths in (str(other), "%s:%s" % (fits, other), "%s:%s" % (other, fits)):
+        line = mistake("fairseq-generate", tiny_data, "--user-dir", USER_DIR, "--path", paths)
+        assert line.startswith("checkpoint %s does not fit: decoder.embed_tokens.weight is [" % other)
+        assert (
+            "%d, 16] in the checkpoint and [%d, 16] in the model; use the data" % (len(words) + 1, len(words)) in line
+        )
+
+
+def test_validate_without_a_task(folder: Path, tiny_data: Path) -> None:
+    command = ["fairseq-validate", tiny_data, "--user-dir", USER_DIR, "--path", folder / "checkpoint_last.pt"]
+    assert mistake(*command).startswith("--task is missing: give the task")
+
+
+def test_train_on_a_checkpoint_of_another_architecture(folder: Path, tiny_data: Path, tmp_path: Path) -> None:
+    command = ["fairseq-train", tiny_data, "--user-dir", USER_DIR, "--optimizer", "sgd", "--max-tokens", 500]
+    command += ["--save-dir", tmp_path, "--restore-file", folder / "checkpoint_last.pt"]
+    line = mistake(*command, *TINY["lstm_soft"])
+    assert "checkpoint %s is of architecture lstm" % (folder / "checkpoint_last.pt") in line
+    assert "--arch asks for lstm_soft" in line
+    # the same architecture, another size
+    line = mistake(*command, *TINY["lstm"], "--encoder-hidden-size", 20)
+    assert "encoder.lstm.weight_ih_l0 is [64, 16] in the checkpoint and [80, 16] in the model" in line
+
+
+def test_hydra_train(tiny_data: Path, tmp_path: Path) -> None:
+    """hydra's own report of an exception has a trace unless the plugin sees to it."""
+    command = ["fairseq-hydra-train", "task=translation", "task.data=%s" % tiny_data, "task.source_lang=xx"]
+    command += ["task.target_lang=yy", "criterion=cross_entropy", "optimizer=adam", "lr_scheduler=fixed"]
+    command += ["dataset.max_tokens=500", "common.user_dir=%s" % USER_DIR, "hydra.run.dir=%s" % tmp_path]
+    command += ["checkpoint.save_dir=%s" % tmp_path]
+    line = line_of(*command, "+model._name=lstm_soft", "+model.attention_score=nonsense")
+    assert line.startswith("fairseq-hydra-train: error: --attention-score nonsense")
+    line = line_of(*command, "+model._name=lstm_sooft")
+    assert "lstm_sooft" in line and "did you mean lstm_soft" in line

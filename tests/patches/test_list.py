@@ -1,0 +1,73 @@
+"""The list of patches: each is installed when the plugin is imported, once, and says why it is there."""
+
+import importlib
+import logging
+import pkgutil
+import re
+import subprocess
+import sys
+
+import pytest
+
+from fairseq_attn_plugin import patches
+from fairseq_attn_plugin.patches import PATCHES, __main__
+from fairseq_attn_plugin.patches.wrapping import Patch, resolve, wrapped_by
+
+from cli import prepare
+
+NAMES = [patch.name for patch in PATCHES]
+needed = pytest.mark.parametrize("patch", [patch for patch in PATCHES if patch.needed()], ids=lambda patch: patch.name)
+
+
+@needed
+def test_a_patch_is_installed_once_when_the_plugin_is_imported(patch):
+    assert patch.is_installed()
+    before = {target: getattr(*resolve(target)) for target in patch.wraps}
+    patches.install()
+    patch.install()
+    for target, function in before.items():
+        assert getattr(*resolve(target)) is function, target
+        assert wrapped_by(*resolve(target)).count(patch.name) == 1
+    assert patch.wraps or patch.extra is not None, "the patch does nothing"
+
+
+@pytest.mark.parametrize("patch", PATCHES, ids=lambda patch: patch.name)
+def test_a_patch_says_why_it_is_there(patch):
+    assert 20 < len(patch.reason) < 110 and "\n" not in patch.reason
+    assert patch.checked and all(re.fullmatch(r"0\.12(\.\d+)+", version) for version in patch.checked)
+
+
+def test_every_file_of_the_package_is_in_the_list():
+    declared = {}
+    for module in pkgutil.iter_modules(patches.__path__, patches.__name__ + "."):
+        patch = getattr(importlib.import_module(module.name), "PATCH", None)
+        if isinstance(patch, Patch):
+            declared[module.name.rsplit(".")[-1]] = patch
+    assert sorted(declared) == sorted(NAMES) and all(patch.name == name for name, patch in declared.items())
+
+
+def test_the_table_names_every_patch_and_target():
+    table = __main__.table()
+    assert all(re.search(rf"^\| {name} +\|", table, re.MULTILINE) for name in NAMES)
+    assert all(target.replace(":", ".") in table for patch in PATCHES for target in patch.wraps)
+
+
+CODE = """
+import logging
+%s
+import fairseq_attn_plugin
+print(logging.root.level)
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "level"),
+    [("", logging.INFO), ("logging.basicConfig(level=logging.ERROR)", logging.ERROR)],
+    ids=["default", "configured"],
+)
+def test_import_leaves_no_debugging_messages_on(before, level):
+    environment = prepare("fairseq-train")[1]
+    done = subprocess.run(
+        [sys.executable, "-c", CODE % before], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "%d\n" % level

@@ -1,0 +1,138 @@
+"""Penalties of attention mechanisms: their values, and that the loss of every criterion has them."""
+
+import re
+
+import pytest
+import torch
+from in_process import run_tool
+from models_for_tests import build, fake_task, pad_batch
+
+from fairseq_attn_plugin.attention import build_attention
+from fairseq_attn_plugin.patches.penalties import add_penalties
+from fairseq_attn_plugin.patches.wrapping import wrapped_by
+
+import oracles
+from cli import TINY, USER_DIR
+
+DIM = 5
+LENGTHS = (6, 1, 4, 2)
+
+
+def make(name, **options):
+    torch.manual_seed(11)
+    module = build_attention(name, query_dim=DIM, memory_dim=DIM, **options)
+    for parameter in module.parameters():  # larger than at initialisation, so that differences show
+        torch.nn.init.uniform_(parameter, -1.0, 1.0)
+    return module.double()
+
+
+def sources():
+    """Encodings, padded on the left, their mask, and the same without padding."""
+    words = [torch.randn(length, DIM, dtype=torch.float64) for length in LENGTHS]
+    encodings = torch.zeros(len(LENGTHS), max(LENGTHS), DIM, dtype=torch.float64)
+    pad_mask = torch.ones(encodings.shape[:2], dtype=torch.bool)
+    for row, sentence in enumerate(words):
+        encodings[row, -len(sentence) :] = sentence
+        pad_mask[row, -len(sentence) :] = False
+    return encodings, pad_mask, words
+
+
+@pytest.mark.parametrize("name", ["soft", "sigmoid"])
+def test_fertility_penalty_equals_the_normal_distribution(name):
+    module = make(name, bias="fertility")
+    encodings, pad_mask, words = sources()
+    memory = module.precompute(encodings, pad_mask)
+    queries = torch.randn(len(LENGTHS), 3, DIM, dtype=torch.float64)
+    state, weights = module.initial_state(memory), []
+    for t in range(3):
+        where = torch.full((len(LENGTHS), 1), t)
+        out = module.step(queries[:, t : t + 1], memory, state, where)
+        state = out.state
+        weights.append(out.weights)
+    weights = torch.cat(weights, dim=1)
+    step_mask = torch.tensor([[False] * 3, [False, True, True], [False] * 3, [False, False, True]])
+    (penalty,) = module.penalties(memory, weights, step_mask).values()
+    expected = sum(
+        oracles.fertility_penalty(module.biases, sentence, weights[row][~step_mask[row]][:, ~pad_mask[row]])
+        for row, sentence in enumerate(words)
+    )
+    torch.testing.assert_close(penalty.value, expected)
+    assert penalty.weight == 0.1
+
+
+def test_no_penalty_if_its_weight_is_zero():
+    module = make("soft", bias="fertility", fertility_weight=0.0)
+    memory = module.precompute(*sources()[:2])
+    assert module.penalties(memory, torch.ones(4, 3, 6)) == {}
+    assert not any("predicted" in name for name, _ in module.named_parameters())
+
+
+def test_transition_penalty():
+    module = build_attention("structured", query_dim=DIM, memory_dim=DIM)
+    (penalty,) = module.parameter_penalties().values()
+    assert penalty.weight == 0.005
+    torch.testing.assert_close(penalty.value, (module.transitions**2).sum() / 2)
+
+
+class Criterion(torch.nn.Module):
+    """The sum of all logits, per word."""
+
+    def forward(self, model, sample):
+        logits = model(**sample)[0]
+        words = sample["prev_output_tokens"].numel()
+        return logits.sum(), words, {"ntokens": words}
+
+
+@pytest.mark.parametrize(
+    ("attention", "options", "names"),
+    [
+        ("structured", {"attention_bias": "fertility"}, {"fertility_penalty", "transition_penalty"}),
+        ("soft", {}, set()),
+    ],
+)
+def test_every_criterion_has_them_in_training_and_logs_them_always(attention, options, names):
+    model = build("attn_lstm", fake_task(), attention=attention, **options).double()
+    sample = {
+        "src_tokens": pad_batch([3, 5]),
+        "src_lengths": None,
+        "prev_output_tokens": pad_batch([4, 4], "right", symbols=15),
+    }
+    criterion = Criterion()
+    plain, words, _ = criterion(model, sample)
+    add_penalties(criterion)
+    add_penalties(criterion)  # has no further effect
+    assert wrapped_by(criterion, "forward") == ["penalties"]
+    values = {}
+    for training in (False, True):
+        criterion.train(training)
+        loss, _, logged = criterion(model, sample)
+        assert set(logged) - {"ntokens"} == names
+        values[training] = loss
+    torch.testing.assert_close(values[False], plain)
+    extra = 0
+    if names:
+        logits, output = model(**sample)
+        transitions = model.decoder.attention.transitions
+        torch.testing.assert_close(logged["transition_penalty"], 0.5 * words * transitions.square().sum())
+        torch.testing.assert_close(logged["fertility_penalty"], output["penalties"]["fertility_penalty"].value)
+        extra = 0.1 * logged["fertility_penalty"] + 0.005 * logged["transition_penalty"]
+        values[True].backward()
+        assert transitions.grad.abs().sum() > 0 and model.decoder.attention.biases.predicted.weight.grad is not None
+    torch.testing.assert_close(values[True], plain + extra)
+    assert not model._forward_hooks
+
+
+@pytest.mark.parametrize(
+    "arch",
+    ["lstm_structured", "lstm_latent_small --criterion latent_alignment --objective marginal --structured-scale 1"],
+)
+def test_criterions_of_any_family_log_the_penalties(arch, tiny_data, tmp_path):
+    output = run_tool(
+        *("fairseq-train", tiny_data, "--user-dir", USER_DIR, "--save-dir", tmp_path, "--cpu", "--num-workers", 0),
+        *(*TINY["lstm_soft"][2:], "--optimizer", "adam", "--lr", 0.01, "--batch-size", 20, "--max-update", 3),
+        *("--no-save", "--no-epoch-checkpoints", "--log-format", "json", "--log-interval", 1, "--arch", *arch.split()),
+        *("--attention", "structured", "--attention-bias", "fertility"),
+    )
+    for name in ("fertility_penalty", "transition_penalty"):
+        for prefix in ("", "valid_"):
+            assert re.search(rf'"{prefix}{name}": "[\d.]+"', output.stdout), prefix + name

@@ -1,0 +1,89 @@
+"""``fairseq-generate --replace-unk``: does as ``attn-analysis replace-unk``."""
+
+import re
+
+import pytest
+import torch
+from fairseq import utils
+from fairseq.data import Dictionary
+from in_process import run_tool
+
+from fairseq_attn_plugin.analysis import cli
+from fairseq_attn_plugin.errors import OptionError
+
+from cli import TINY, USER_DIR, run_cli
+
+
+@pytest.fixture(scope="module")
+def unknown(tmp_path_factory):
+    """Raw data with words that the vocabularies lack, and a model that has seen little of them."""
+    folder = tmp_path_factory.mktemp("raw")
+    known, rare = ["ama", "bel", "cor", "dun"], ["kru", "lom"]
+    for split, lines in (("train", 40), ("test", 8)):
+        sentences = [[known[(n + k) % 4] for k in range(n % 3 + 1)] + [rare[n % 2]] for n in range(lines)]
+        (folder / f"{split}.xx").write_text("".join(" ".join(s) + "\n" for s in sentences))
+        (folder / f"{split}.yy").write_text("".join(" ".join(w[::-1] for w in s) + "\n" for s in sentences))
+    command = ["fairseq-preprocess", "--source-lang", "xx", "--target-lang", "yy", "--dataset-impl", "raw"]
+    command += ["--trainpref", folder / "train", "--validpref", folder / "test", "--testpref", folder / "test"]
+    run_cli([*command, "--destdir", folder / "bin", "--nwordssrc", 8, "--nwordstgt", 8])
+    command = ["fairseq-train", folder / "bin", "--user-dir", USER_DIR, "--dataset-impl", "raw", *TINY["lstm_soft"]]
+    command += ["--optimizer", "adam", "--lr", 0.02, "--dropout", 0, "--batch-size", 10, "--max-epoch", 10, "--cpu"]
+    run_tool(*command, "--save-dir", folder, "--no-epoch-checkpoints", "--num-workers", 0, "--disable-validation")
+    (folder / "lexicon.tsv").write_text("kru\turk\t0.9\t9\nkru\tother\t0.1\t1\n")
+    return folder
+
+
+def generate(folder, *options):
+    command = ["fairseq-generate", folder / "bin", "--user-dir", USER_DIR, "--dataset-impl", "raw", "--cpu"]
+    command += ["--beam", 1, "--path", folder / "checkpoint_last.pt", "--gen-subset", "test"]
+    return run_tool(*command, *options).stdout
+
+
+def hypotheses(output):
+    return dict(re.findall(r"^H-(\d+)\t\S+\t(.*)$", output, re.MULTILINE))
+
+
+def test_fairseqs_option_does_as_the_filter(unknown, tmp_path):
+    plain = generate(unknown, "--print-alignment")
+    assert all("<unk>" in line for line in hypotheses(plain).values())
+    (tmp_path / "plain").write_text(plain)
+    command = ["replace-unk", "--lexicon", str(unknown / "lexicon.tsv"), "--source", str(unknown / "test.xx")]
+    cli.main([*command, str(tmp_path / "plain"), "--out", str(tmp_path / "out")])
+    expected = hypotheses((tmp_path / "out").read_text())
+    assert not any("<unk>" in line for line in expected.values())
+    assert any("urk" in line for line in expected.values()) and any("lom" in line for line in expected.values())
+    replaced = generate(unknown, "--replace-unk", unknown / "lexicon.tsv", "--print-alignment", "soft")
+    assert hypotheses(replaced) == expected
+
+
+def test_fairseqs_option_without_file_or_alignment():
+    assert utils.load_align_dict(None) is None
+    assert utils.load_align_dict("@@ ") == {}, "what fairseq's parser makes of --replace-unk without a file"
+    with pytest.raises(OptionError, match="--replace-unk /no/such/file: cannot be read: No such file"):
+        utils.load_align_dict("/no/such/file")
+    dictionary = Dictionary()
+    known = dictionary.add_symbol("known")
+    for tokens, fails in (([dictionary.unk(), 2], True), ([known, 2], False)):
+        # what the generator gives as alignment where none was asked for
+        arguments = (torch.tensor(tokens), "haus", torch.empty(0), {}, dictionary)
+        if fails:
+            with pytest.raises(OptionError, match="^--replace-unk: needs the alignment of the words; add --print-"):
+                utils.post_process_prediction(*arguments)
+        else:
+            assert utils.post_process_prediction(*arguments)[1] == "known"
+
+
+def test_subwords_are_looked_up_before_they_are_joined():
+    dictionary = Dictionary()
+    tokens = torch.tensor([dictionary.add_symbol("ber@@"), dictionary.add_symbol("lin"), dictionary.unk(), 2])
+    source, pairs = "ber@@ lin haus", [(0, 0), (1, 1), (2, 2)]
+    results = {
+        remove: utils.post_process_prediction(tokens, source, pairs, {"haus": "house"}, dictionary, remove)
+        for remove in (None, "@@ ")
+    }
+    assert [result[1] for result in results.values()] == ["ber@@ lin house", "berlin house"]
+    assert all(result[2] is pairs for result in results.values())
+    assert dictionary.string(results["@@ "][0]) == "berlin house"
+    # without the option nothing has changed
+    unchanged = utils.post_process_prediction(tokens, source, pairs, None, dictionary)
+    assert unchanged[0] is tokens and unchanged[1] == "ber@@ lin <unk>"

@@ -1,0 +1,49 @@
+"""Unknown words replaced: the rules by hand, and what fairseq gives out as alignment."""
+
+import pytest
+
+from fairseq_attn_plugin.text.unknown_words import positions_of, replace_unknown
+
+LEXICON = {"haus": "house", "schäferhund": "shepherd", "hund": "dog"}
+
+
+@pytest.mark.parametrize(
+    ("target", "source", "links", "expected"),
+    [
+        # words: from the lexicon, copied, to an unknown source word, to nothing
+        ("the <unk> of <unk>", "das haus von berlin", {1: 1, 3: 3}, "the house of berlin"),
+        ("<unk> <unk> <unk>", "haus <unk> haus", {0: 0, 1: 1}, "house <unk> <unk>"),
+        ("<unk> <unk>", "haus haus", {0: 0, 1: 0}, "house house"),
+        # a split word: its translation or itself, once
+        ("the <unk> .", "der schä@@ fer@@ hund .", {1: 1}, "the shepherd ."),
+        ("the <unk> <unk> .", "der schä@@ fer@@ hund .", {1: 1, 2: 2}, "the shepherd ."),
+        ("<unk> <unk> , <unk>", "ber@@ lin , ber@@ lin", {0: 0, 1: 0, 3: 3}, "berlin , berlin"),
+        ("<unk>", "ber@@ lin", {0: 1}, "berlin"),
+        # the hypothesis spells the word
+        ("<unk> t@@ <unk> !", "é@@ t@@ é !", {0: 0, 1: 1, 2: 2, 3: 3}, "é@@ t@@ é !"),
+        ("Beyon@@ c@@ <unk> sings", "Beyon@@ c@@ é singt", {0: 0, 1: 1, 2: 2, 3: 3}, "Beyon@@ c@@ é sings"),
+        ("x@@ <unk> y", "a@@ é@@ b c", {1: 1, 2: 3}, "x@@ é y"),
+        # a piece that the lexicon has
+        ("<unk>", "hund@@ e", {0: 0}, "hundsomething"),
+    ],
+)
+def test_rules(target, source, links, expected):
+    lexicon = {**LEXICON, "hund@@": "hundsomething"}
+    done = replace_unknown(target.split(), source.split(), links, lexicon)
+    assert " ".join(done.tokens) == expected
+    assert len(done.words) == target.split().count("<unk>")
+    assert done.from_lexicon + done.copied + done.tokens.count("<unk>") == len(done.words)
+
+
+def test_numbers_by_hand():
+    done = replace_unknown("<unk> <unk> <unk> <unk>".split(), "haus berlin <unk>".split(), {0: 0, 1: 1, 2: 2}, LEXICON)
+    assert done == (["house", "berlin", "<unk>", "<unk>"], ["house", "berlin", "<unk>", "<unk>"], 1, 1)
+
+
+def test_alignments_of_fairseq():
+    assert positions_of([(3, 0), (1, 1)]) == {0: 3, 1: 1}
+    # the end of the source, the last column, is no word; the last row is the end's
+    assert positions_of([["0.1", "0.2", "0.7"], ["0.5", "0.4", "0.1"], ["0.0", "0.0", "1.0"]]) == {0: 1, 1: 0, 2: 0}
+    assert positions_of([["1.0"], ["1.0"]]) == {} and positions_of([]) == {}
+    # two source positions, the end included: rows of two weights are no pairs
+    assert positions_of([["0.2", "0.8"]]) == {0: 0}
