@@ -18,8 +18,8 @@ from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
 from omegaconf import OmegaConf
 from torch import Tensor
 
-from fairseq_attn_plugin.criterions import objectives
 from fairseq_attn_plugin.criterions.latent_alignment import LatentAlignmentCriterion
+from fairseq_attn_plugin.criterions.objectives import NEEDS_POSTERIOR, enumerated
 from fairseq_attn_plugin.ops.alignment_blocks import Alignments
 from fairseq_attn_plugin.ops.mixture_nll import NLL
 
@@ -69,7 +69,7 @@ class LatentSystem(System):
     def __init__(self, sizes: Sizes, task: MemoryTask, device: torch.device, seed: int, optimizer: str, objective: str):
         name, _, direct = objective.partition(ALL_LOGITS[:2])
         options = {"attention_hidden_dim": str(sizes.hidden)}
-        if name not in objectives.NEEDS_POSTERIOR:
+        if name not in NEEDS_POSTERIOR:
             options["latent_posterior"] = "False"
         super().__init__(Spec("lstm_latent", tuple(options.items())), sizes, task, device, seed, optimizer)
         config = OmegaConf.structured(CRITERION_DATACLASS_REGISTRY["latent_alignment"]())
@@ -93,7 +93,7 @@ def _all_logits(criterion: Callable[..., Any]) -> Callable[..., Any]:
                 def nll(alignments, weights, smoothing=0.0, mixtures=None, mixture=mixture):
                     return direct_nll(alignments, weights, smoothing, mixtures, mixture)
 
-                stack.enter_context(patch.object(objectives, name, nll))
+                stack.enter_context(patch.object(enumerated, name, nll))
             return criterion(*args)
 
     return run

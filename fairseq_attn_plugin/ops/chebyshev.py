@@ -1,8 +1,8 @@
 """Chebyshev nodes on [-1, 1], and the Lagrange basis that interpolates between them.
 
-A function f that is smooth on [-1, 1] is close to sum_m f(x_m) l_m(x), where l_m is the polynomial that is 1 at node x_m
-and 0 at the others. In Chebyshev polynomials T_p, l_m(x) = sum_p C[m, p] T_p(x) with the matrix C of the discrete cosine
-transform (Trefethen 2013, "Approximation Theory and Approximation Practice", chapters 3 and 4).
+A function f that is smooth on [-1, 1] is close to sum_m f(x_m) l_m(x), where l_m is the polynomial that is 1 at node
+x_m and 0 at the others. In Chebyshev polynomials T_p, l_m(x) = sum_p C[m, p] T_p(x), with C the matrix of the discrete
+cosine transform (Trefethen 2013, "Approximation Theory and Approximation Practice", chapters 3 and 4).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["chebyshev_nodes", "cosine_matrix", "lagrange_basis"]
 def chebyshev_nodes(count: int, dtype: torch.dtype = torch.float64, device: Optional[torch.device] = None) -> Tensor:
     """The ``count`` Chebyshev points of the first kind, x_m = cos(pi (2m - 1) / (2 count)), shape ``[count]``.
 
-    Kept, so that a decoder step on a GPU does not wait for a copy.
+    Cached, so that a decoder step on a GPU does not wait for a copy.
     """
     with torch.inference_mode(False):
         m = torch.arange(1, count + 1, dtype=torch.float64)

@@ -1,0 +1,139 @@
+"""What every objective reads and returns: a batch of words with all their alignments, options, and sums."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Callable, NamedTuple, Optional, Tuple
+
+import torch
+from torch import Tensor
+
+from ...modules.latent_decoder import LatentAlignments
+from ...ops.alignment_blocks import Alignments
+from ...ops.mixture_nll import NLL, expected_nll
+from .divergences import kl_divergence
+
+__all__ = [
+    "BASELINES",
+    "Batch",
+    "MovingAverage",
+    "Objective",
+    "Settings",
+    "Terms",
+    "correct_words",
+    "posterior_correct_words",
+]
+
+BASELINES = ("soft", "none", "average")
+
+
+@dataclass
+class Settings:
+    """Options of the objectives; the criterion's options explain them."""
+
+    num_samples: int = 1
+    baseline: str = "soft"
+    kl_weight: float = 1.0
+    exact_positions: int = 4
+    gumbel_tau: float = 0.1
+    gumbel_straight_through: bool = False
+    smoothing: float = 0.0
+
+
+class Terms(NamedTuple):
+    """Sums over words, in nats."""
+
+    loss: Tensor  # what is minimised; differentiable
+    reconstruction: Tensor  # -E log p(y|z), as estimated
+    kl: Optional[Tensor] = None  # without the KL weight
+    marginal: Optional[Tensor] = None  # -log sum_j p(j) p(y|j), where all alignments were computed
+    prior_correct: Optional[Tensor] = None  # words that the prior's mixture (or mean context) predicts
+    posterior_correct: Optional[Tensor] = None  # the same under q (or its samples)
+
+
+class Batch(NamedTuple):
+    """B sentences of T words, with N alignments each."""
+
+    latent: LatentAlignments
+    target: Tensor  # [B, T]
+    pad: int
+
+    @property
+    def real(self) -> Tensor:
+        """``[B, T]``, which steps have a word."""
+        return self.target.ne(self.pad)
+
+    @property
+    def log_posterior(self) -> Tensor:
+        """log q, ``[B, T, N]``; the model must have a posterior network."""
+        assert self.latent.log_posterior is not None
+        return self.latent.log_posterior
+
+    @property
+    def source_padding(self) -> Tensor:
+        """``[B, T, N]``, True on padding."""
+        if self.latent.pad_mask is None:
+            return torch.zeros_like(self.latent.log_prior, dtype=torch.bool)
+        return self.latent.pad_mask.unsqueeze(1).expand_as(self.latent.log_prior)
+
+    def words(self, index: Optional[Tensor] = None) -> Alignments:
+        """The words with all alignments, or with those of ``index`` ``[B, T, K]``."""
+        return self.latent.words(self.target, self.pad, index)
+
+    def mixtures(self) -> Tensor:
+        """Prior and, if the model has one, posterior: ``[C, B, T, N]``, no gradient."""
+        both = (self.latent.log_prior, self.latent.log_posterior)
+        return torch.stack([log_p.detach().exp() for log_p in both if log_p is not None])
+
+    def kl(self) -> Tensor:
+        """KL(q || p), summed over the words."""
+        return self.sum(kl_divergence(self.log_posterior, self.latent.log_prior))
+
+    def soft(self, smoothing: float = 0.0, accuracy: bool = True) -> NLL:
+        """-log p(y | c), with c the prior's mean context."""
+        return self.relaxed(self.latent.log_prior.exp(), smoothing, accuracy)
+
+    def relaxed(self, weights: Tensor, smoothing: float = 0.0, accuracy: bool = True) -> NLL:
+        """-log p(y | sum_j w_j h_j) for weights ``[B, T, N]``."""
+        ones = self.latent.log_prior.new_ones(*self.target.shape, 1)
+        words = self.latent.relaxed_words(self.target, self.pad, weights)
+        return expected_nll(words, ones, smoothing, ones.unsqueeze(0) if accuracy else None)
+
+    def sum(self, values: Tensor) -> Tensor:
+        """Sum over the words of ``values`` ``[B, T]``."""
+        return (values * self.real).sum()
+
+    def mean_nll(self, out: NLL) -> Tensor:
+        """-log p(y | z) without label smoothing, mean over the K alignments of ``out``, summed over the words."""
+        return -self.sum(out.log_likelihood.mean(-1))
+
+    def zeros(self, count: int) -> Tuple[Tensor, ...]:
+        """Numbers to add to."""
+        return tuple(self.latent.log_prior.new_zeros(()) for _ in range(count))
+
+
+class MovingAverage:
+    """The mean reward so far, exponentially weighted; the first update takes its own mean."""
+
+    def __init__(self, decay: float = 0.99):
+        self.decay, self.value = decay, float("nan")
+
+    def update(self, mean: float) -> float:
+        """The baseline for rewards whose mean is ``mean``: the average before them."""
+        before = mean if self.value != self.value else self.value
+        self.value = before + (1 - self.decay) * (mean - before)
+        return before
+
+
+Objective = Callable[[Batch, Settings, MovingAverage], Terms]
+
+
+def correct_words(out: NLL, mixture: int = 0) -> Tensor:
+    """How many words the given mixture of ``out`` predicts."""
+    assert out.correct is not None
+    return out.correct[mixture].sum()
+
+
+def posterior_correct_words(batch: Batch, out: NLL) -> Optional[Tensor]:
+    """How many words the posterior predicts, from ``out`` for :meth:`Batch.mixtures`; None without a posterior."""
+    return None if batch.latent.log_posterior is None else correct_words(out, 1)

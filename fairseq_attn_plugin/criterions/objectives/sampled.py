@@ -1,0 +1,99 @@
+"""Objectives that are estimated from samples of source positions.
+
+In the score-function estimators the reward log p(y|z) - baseline is detached; the parameters of p(y|z) get the pathwise
+gradient of log p(y|z). The KL is always exact.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Optional
+
+import torch
+from torch import Tensor
+
+from ...attention.normalizers import LOG_ZERO
+from ...ops.mixture_nll import expected_nll, mixture_nll
+from .batch import Batch, MovingAverage, Settings, Terms, correct_words
+from .divergences import sample
+
+__all__ = ["elbo_reinforce", "elbo_sum_and_sample", "hard_reinforce", "wake_sleep"]
+
+
+def hard_reinforce(batch: Batch, settings: Settings, average: MovingAverage) -> Terms:
+    """-sum_j p(j) log p(y|j), estimated by samples of p."""
+    return _score_function(batch, settings, average, batch.latent.log_prior, None)
+
+
+def elbo_reinforce(batch: Batch, settings: Settings, average: MovingAverage) -> Terms:
+    """-sum_j q(j) log p(y|j) + KL(q || p), the first term estimated by samples of q."""
+    return _score_function(batch, settings, average, batch.log_posterior, batch.kl())
+
+
+def _score_function(
+    batch: Batch, settings: Settings, average: MovingAverage, log_probs: Tensor, kl: Optional[Tensor]
+) -> Terms:
+    count = settings.num_samples
+    index = sample(log_probs, count)
+    share = torch.full(index.shape, 1 / count, dtype=log_probs.dtype, device=log_probs.device)
+    out = expected_nll(batch.words(index), share, settings.smoothing, share.unsqueeze(0))
+    reward, prior_correct = out.score, None
+    if settings.baseline == "soft":
+        with torch.no_grad():
+            baseline = batch.soft(settings.smoothing)
+        reward, prior_correct = reward - baseline.score, correct_words(baseline)
+    elif settings.baseline == "average":
+        words = int(batch.real.sum())
+        reward = reward - average.update(batch.sum(reward.mean(-1)).item() / max(1, words))
+    score = batch.sum((reward * log_probs.gather(-1, index)).mean(-1))
+    loss = out.total - score + score.detach()  # the score-function term has a gradient and no value
+    reconstruction = batch.mean_nll(out)
+    if kl is None:
+        return Terms(loss, reconstruction, prior_correct=prior_correct)
+    return Terms(loss + settings.kl_weight * kl, reconstruction, kl.detach(), None, prior_correct, correct_words(out))
+
+
+def elbo_sum_and_sample(batch: Batch, settings: Settings, average: MovingAverage) -> Terms:
+    """E_q f = sum_{top} q_j f_j + (1 - Q_top) f(z), z ~ q restricted to the rest (Liu et al. 2019).
+
+    The weight of the sample is (1 - Q_top) q(z) / [q(z)], where [] is detached: its value is (1 - Q_top), its gradient
+    (1 - Q_top) grad log q(z), the score-function estimator of the rest. A constant may be subtracted from all f, since
+    the gradients of q sum to zero: the mean of f over the top, which costs nothing and does not depend on z.
+    """
+    log_q, kl = batch.log_posterior, batch.kl()
+    count = min(settings.exact_positions, log_q.size(-1))
+    log_top, top = log_q.topk(count, dim=-1)
+    rest = log_q.detach().scatter(-1, top, LOG_ZERO)
+    mass = rest.exp().sum(-1, keepdim=True)
+    drawn = sample(rest, 1)
+    log_drawn = log_q.gather(-1, drawn)
+    weights = torch.cat([log_top.exp(), mass * (log_drawn - log_drawn.detach()).exp()], dim=-1)
+    index = torch.cat([top, drawn], dim=-1)
+    out = expected_nll(batch.words(index), weights, settings.smoothing, weights.detach().unsqueeze(0))
+    exact = log_top.exp().detach()
+    baseline = (exact * out.score[..., :-1]).sum(-1) / exact.sum(-1)
+    # The gradient of the weights in expected_nll is -f: this adds the baseline to it and nothing to the value.
+    centred = batch.sum(baseline * (weights - weights.detach()).sum(-1))
+    reconstruction = -batch.sum((weights.detach() * out.log_likelihood).sum(-1))
+    loss = out.total + centred + settings.kl_weight * kl
+    return Terms(loss, reconstruction, kl.detach(), posterior_correct=correct_words(out))
+
+
+def wake_sleep(batch: Batch, settings: Settings, average: MovingAverage) -> Terms:
+    """Reweighted wake-sleep, -sum_k w_k [log p(y|z_k) + log p(z_k) + log q(z_k)] (Bornschein and Bengio 2015).
+
+    The mixture over samples with weights p(z) / (K q(z)) has the wanted gradient of the model, and its value is the
+    importance-weighted bound on the marginal; the wake phase of q is added.
+    """
+    log_q, log_p = batch.log_posterior, batch.latent.log_prior
+    index = sample(log_q, settings.num_samples)
+    log_qz, log_pz = log_q.gather(-1, index), log_p.gather(-1, index)
+    log_weights = log_pz - log_qz.detach() - math.log(settings.num_samples)
+    ones = torch.full_like(log_weights, 1 / settings.num_samples).unsqueeze(0)
+    out = mixture_nll(batch.words(index), log_weights, settings.smoothing, ones)
+    weights = (log_weights + out.score).softmax(-1).detach()
+    loss = out.total - batch.sum((weights * log_qz).sum(-1))
+    reconstruction = batch.mean_nll(out)
+    with torch.no_grad():
+        kl = batch.kl()
+    return Terms(loss, reconstruction, kl, posterior_correct=correct_words(out))
