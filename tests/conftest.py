@@ -15,7 +15,7 @@ import os
 import random
 import types
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List
+from typing import Any, Callable, Dict, FrozenSet, Iterator, List
 
 import pytest
 import warm
@@ -108,7 +108,7 @@ _MARKED_MODULES = {"cli": "cli", "subprocess": "cli", "browser": "browser"}
 
 
 def pytest_collection_modifyitems(items: List[pytest.Item]) -> None:
-    known: Dict[Any, "frozenset[str]"] = {}
+    known: Dict[Any, FrozenSet[str]] = {}
     for item in items:
         functions = [getattr(item, "function", None)]
         definitions: Dict[str, Any] = getattr(getattr(item, "_fixtureinfo", None), "name2fixturedefs", {})
@@ -119,7 +119,7 @@ def pytest_collection_modifyitems(items: List[pytest.Item]) -> None:
             item.add_marker("gpu")
 
 
-def _reached(value: Any, known: Dict[Any, "frozenset[str]"]) -> "frozenset[str]":
+def _reached(value: Any, known: Dict[Any, FrozenSet[str]]) -> FrozenSet[str]:
     """The markers of what a function calls, followed through the functions and classes of the tests."""
     value = inspect.unwrap(value) if callable(value) else value
     if isinstance(value, types.ModuleType):

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Callable, Dict, Iterator, Sequence
 
 import portalocker
+from training import SIZES, SIZES_OF_BIDIRECTIONAL, Trained, train
 
 from cli import TINY
-from training import SIZES, SIZES_OF_BIDIRECTIONAL, Trained, train
 
 _QUICK = "--batch-size 50 --lr 0.02 --log-format json".split()
 _SAID = ["--log-format", "json"]

@@ -86,7 +86,7 @@ def folder_of_commands(folder: Path, environment: Mapping[str, str]) -> Path:
     for name in ["python", "python3", "attn-analysis", "subword-nmt", *(p.name for p in scripts.glob("fairseq-*"))]:
         if (scripts / name).exists():
             words = command([] if name.startswith("python") else [str(scripts / name)], environment)
-            text = "#!/bin/sh\nexec %s \"$@\"\n" % " ".join("'%s'" % word.replace("'", "'\\''") for word in words)
+            text = '#!/bin/sh\nexec %s "$@"\n' % " ".join("'%s'" % word.replace("'", "'\\''") for word in words)
             (folder / name).write_text(text)
             (folder / name).chmod(0o755)
     return folder
