@@ -40,8 +40,9 @@ setup(
         "tqdm",
     ],
     extras_require={
-        # tensorboardX: fairseq's --tensorboard-logdir; scikit-learn: word vectors made from sentence pairs
-        "analysis": ["matplotlib>=3.5", "tensorboardX", "scikit-learn"],
+        # tensorboard: fairseq's --tensorboard-logdir, and the curves of its files
+        # scikit-learn: word vectors made from sentence pairs
+        "analysis": ["matplotlib>=3.5", "tensorboard", "scikit-learn"],
         # attn-analysis serve
         "serve": ["fastapi>=0.100", "uvicorn"],
         # scripts/docs.sh; latex2mathml: formulas that need no script and no network

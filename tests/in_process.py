@@ -34,6 +34,9 @@ def run_tool(*args: object, stdin: str = "", fails: bool = False) -> Output:
     tool, *options = (str(arg) for arg in args)
     module = tool.replace("fairseq-", "")
     assert module in MODULES, tool
+    # the test process starts neither CUDA nor other processes
+    options += [] if "--cpu" in options else ["--cpu"]
+    options += [] if "--num-workers" in options else ["--num-workers", "0"]
     metrics = import_module("fairseq.logging.metrics")
     metrics.reset()
     stdout, error = io.StringIO(), ""

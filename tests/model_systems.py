@@ -11,7 +11,7 @@ from fairseq_attn_plugin.attention import names
 FEEDING = ("output", "context", "none")
 LENGTHS = [3, 6, 1, 4]
 UNNORMALIZED = ("sigmoid", "local-p", "election")  # no priors of an alignment
-# mechanisms, some with biases, and models with a latent alignment whose prior they are
+# Mechanisms, some with biases, and models with a latent alignment whose prior they are.
 ALL_BIASES = "+position,markov,fertility"
 BIASED = ["soft" + ALL_BIASES, "mqt+position", "structured+markov", "local-p+fertility"]
 LATENT = [f"latent/{name}" for name in (*names(), "soft" + ALL_BIASES) if name not in UNNORMALIZED]
@@ -24,7 +24,7 @@ def make(attention, feeding="output", dtype=torch.float64, **options):
     kind, _, attention = attention.rpartition("/")
     attention, _, bias = attention.partition("+")
     arch = "attn_lstm"
-    # without the fertilities' penalty, which is no part of the logits, as tests/test_penalties.py has it
+    # Without the penalty of fertilities, which is not part of the logits; tests/test_penalties.py checks it.
     options = {"attention_bias": bias, "attention_fertility_weight": 0, **options}
     if kind == "latent":
         arch = "lstm_latent_small"

@@ -224,7 +224,7 @@ def test_checkpoints_hold_lexicons_of_any_size(file, tmp_path, caplog):
     assert not [record for record in caplog.records if record.levelname == "WARNING"]
     other = write(tmp_path / "other.tsv", {("w1", "w2"): 0.5})
     make(other).load_state_dict(state)
-    assert "the checkpoint has another lexicon, and that one is used" in caplog.text
+    assert "the checkpoint has another lexicon, which is used instead" in caplog.text
 
 
 def test_configuration_of_a_checkpoint_needs_no_file():

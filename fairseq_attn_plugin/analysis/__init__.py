@@ -1,1 +1,1 @@
-"""What one does with attention afterwards.  Nothing else in the package imports this one."""
+"""Analysis of trained models: attention, alignments, outputs, pictures, reports. The command is ``attn-analysis``."""

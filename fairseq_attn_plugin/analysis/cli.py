@@ -1,7 +1,7 @@
-"""``attn-analysis``: one command for everything that is done with attention after training.
+"""``attn-analysis``: the command for everything that follows training.
 
-A subcommand is a module of :mod:`.commands` with ``configure(parser)``, which adds its options, and ``run(args)``.
-The module is imported when the subcommand or its help is called.
+A subcommand is a module of :mod:`.commands`: ``configure(parser)`` adds its options, ``run(args)`` does the work. The
+module is imported only when the subcommand or its help is called.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ from fairseq_attn_plugin.errors import install_hook
 __all__ = ["COMMANDS", "main"]
 
 
-# subcommand -> what it does; the module is commands/SUBCOMMAND.py, with _ for -
+# subcommand -> help; the module is commands/SUBCOMMAND.py, with _ in place of -
 COMMANDS: Dict[str, str] = {
-    "extract": "attention of a model for every sentence of a split or a text, as JSONL or NPZ",
-    "plot": "heatmaps of sentences, one or several models side by side",
-    "curves": "learning curves from the logs or TensorBoard files of fairseq-train",
-    "align": "hard word alignments in Pharaoh format, of one direction or symmetrised",
-    "aer": "alignment error rate, precision, recall and F1 against gold alignments",
-    "teacher-alignments": "word alignments from a trained model, for supervised attention",
-    "frequency": "rare and frequent words in the outputs of systems against the reference",
-    "lexicon": "word translation probabilities from extracted attention",
-    "replace-unk": "unknown words in the output of fairseq-generate, by lexicon and attention",
-    "compare": "outputs of several systems side by side, the words that differ marked",
-    "explore": "one HTML page to see where each model looked, for every sentence",
-    "serve": "type a sentence, see translation and attention, in a browser on this machine",
-    "classify": "classes of documents, and the words and sentences that decided",
-    "election": "how far from its own position a target word attends, and the window that an election picks",
-    "q-agent": "the table of --attention election, by an agent that learns by Q-learning",
-    "report": "all of it for a folder of trained systems, as Markdown and HTML",
+    "extract": "write the attention of a model for every sentence of a split or a text, as JSONL or NPZ",
+    "plot": "draw heatmaps of sentences, with one or several models side by side",
+    "curves": "draw learning curves from the logs or TensorBoard files of fairseq-train",
+    "align": "write hard word alignments in Pharaoh format, of one direction or symmetrised",
+    "aer": "measure alignment error rate, precision, recall and F1 against gold alignments",
+    "teacher-alignments": "write word alignments from a trained model, for supervised attention",
+    "frequency": "compare rare and frequent words in system outputs with the reference",
+    "lexicon": "write word translation probabilities estimated from extracted attention",
+    "replace-unk": "replace unknown words in the output of fairseq-generate, by lexicon and attention",
+    "compare": "show the outputs of several systems side by side, with differing words marked",
+    "explore": "write one HTML page that shows the attention of each model for every sentence",
+    "serve": "translate typed sentences and show the attention, in a browser on this machine",
+    "classify": "classify documents and show the words and sentences that decided",
+    "election": "measure how far target words attend from their own position, and which window an election needs",
+    "q-agent": "write the table of --attention election, learned by Q-learning",
+    "report": "write a report on a folder of trained systems, as Markdown and HTML",
 }
 
 
-class _Lazy(argparse.ArgumentParser):
-    """A subcommand's parser, which gets its options when it is needed."""
+class _LazyParser(argparse.ArgumentParser):
+    """The parser of a subcommand; it imports the module and adds the options when it first parses."""
 
     def __init__(self, *args: object, module: str = "", **kwargs: object):
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
@@ -53,25 +53,30 @@ class _Lazy(argparse.ArgumentParser):
 
 
 def main(argv: Optional[Sequence[str]] = None) -> None:
+    """Runs a subcommand. Ends with status 130 after Ctrl-C and 141 if the reader of the output closes it."""
     install_hook()
-    # oneDNN keeps what it compiled for the last 1,024 shapes of matrices, about 100 kB each, and hardly a batch of
-    # sentences has the shape of another one: the process would grow for the first hundred thousand sentences
+    # oneDNN caches the code for the last 1,024 matrix shapes, about 100 kB each, and nearly every batch has new shapes:
+    # with the default the process would grow for the first hundred thousand sentences
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "32")
-    parser = argparse.ArgumentParser(prog="attn-analysis", description=(__doc__ or "").split("\n")[0])
-    subparsers = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=_Lazy)
+    parser = argparse.ArgumentParser(prog="attn-analysis", description="Analyses trained models and their attention.")
+    subparsers = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=_LazyParser)
     for name, text in COMMANDS.items():
         subparsers.add_parser(
             name, help=text, description=text[0].upper() + text[1:] + ".", module=name.replace("-", "_")
         )
     try:
         args = parser.parse_args(argv)
+        if getattr(args, "user_dir", None) is not None:
+            from fairseq_attn_plugin.analysis.inference.user_dir import import_user_dir
+
+            import_user_dir(args.user_dir)
         args.run(args)
         sys.stdout.flush()
     except KeyboardInterrupt:
         sys.stderr.write("attn-analysis: interrupted\n")
         sys.exit(130)
     except BrokenPipeError:
-        # the reader, such as head, has seen enough: no trace, and none from the interpreter's own last flush
+        # a reader such as head has closed the pipe; the interpreter's own last flush must not fail as well
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
 

@@ -1,8 +1,8 @@
-"""What fairseq-train logged: its own logs and TensorBoard's files.
+"""Reads the learning curves of fairseq-train from its logs and its TensorBoard files.
 
-A log is what fairseq-train printed, with ``--log-format json`` or ``simple``, or its ``--log-file``; it knows epochs.
-TensorBoard's files lie in the folders ``train``, ``train_inner`` and ``valid`` of ``--tensorboard-logdir``; they know
-updates alone. They are read without TensorFlow or TensorBoard.
+A log is the output of fairseq-train with ``--log-format json`` or ``simple``, or its ``--log-file``. It records epochs
+and updates. TensorBoard files are in the folders ``train``, ``train_inner`` and ``valid`` of ``--tensorboard-logdir``;
+they record updates only. tensorboard's own reader reads them.
 """
 
 from __future__ import annotations
@@ -10,11 +10,8 @@ from __future__ import annotations
 import json
 import math
 import re
-import struct
 from pathlib import Path
-from typing import Any, BinaryIO, Dict, Iterable, Iterator, List, NamedTuple, Tuple
-
-import numpy as np
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Tuple
 
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.writing import PathLike
@@ -23,28 +20,29 @@ __all__ = ["AXES", "Curves", "knows_epochs", "read_log", "read_run", "read_scala
 
 
 AXES = ("epochs", "updates")
-EVENTS = "tfevents"  # in the name of every file of TensorBoard's
+EVENTS = "tfevents"  # part of the name of every TensorBoard file
+_AROUND = 16  # bytes around the content of a record: its length, and two checksums
 _SIMPLE = re.compile(r"\bepoch (\d+) \| (?:valid on '([^']*)' subset \| )?(.*)")
-_FOLDERS = {"train": ("train", "train_inner"), "valid": ("valid",)}  # the first one that there is
+_FOLDERS = {"train": ("train", "train_inner"), "valid": ("valid",)}  # the first folder that has values counts
 
 
 class Curves(NamedTuple):
-    """The curves of one training: from the name of a metric to {x: value}, without ``train_`` or ``valid_``."""
+    """The curves of one training, {metric: {x: value}}; metrics are named without ``train_`` or ``valid_``."""
 
     train: Dict[str, Dict[int, float]]
     valid: Dict[str, Dict[int, float]]
-    x: str = "epochs"  # or "updates": what they are over
+    x: str = "epochs"  # or "updates"
 
 
 def read_log(path: PathLike, x: str = "epochs") -> Curves:
-    """The values that fairseq-train logged at the end of every epoch, for training and the subset ``valid``.
+    """The values at the end of every epoch, for training and the subset ``valid``.
 
     A line is ``... | INFO | valid | {"epoch": 1, "valid_loss": "6.5", ...}`` (``--log-format json``) or ``... | INFO |
-    valid | epoch 001 | valid on 'valid' subset | loss 6.5 | ...`` (``simple``).  Where an epoch has several values, of
-    validations during the epoch or of a training that was resumed, the last one counts; epochs that a resumed training
-    has not come to again keep what they had.  Values that are no numbers are left out; ``nan`` and ``inf`` stay.
-    With ``x="updates"`` the values are over the updates made until then, as :func:`read_tensorboard` has them.
-    Raises ``OptionError`` if the file cannot be read or has no such line, or none that says how many updates.
+    valid | epoch 001 | valid on 'valid' subset | loss 6.5 | ...`` (``simple``). If an epoch has several values, because
+    of validations during the epoch or a resumed training, the last one counts. Epochs that a resumed training has not
+    reached again keep their values. Values that are not numbers are left out; ``nan`` and ``inf`` stay.
+    With ``x="updates"`` the values are over the number of updates, as in :func:`read_tensorboard`.
+    Raises ``OptionError`` if the file cannot be read, has no such line, or does not contain ``num_updates``.
     """
     curves = Curves({}, {}, x)
     lines = 0
@@ -63,26 +61,26 @@ def read_log(path: PathLike, x: str = "epochs") -> Curves:
     except OSError as error:
         raise OptionError(f"{path}: cannot read the log of fairseq-train: {error.strerror or error}") from None
     if lines and not curves.train and not curves.valid:
-        raise OptionError(f"{path}: does not say num_updates; its curves can be drawn over epochs alone")
+        raise OptionError(f"{path}: does not contain num_updates; its curves can only be drawn over epochs")
     if not lines:
         raise OptionError(
-            f"{path}: no curves; either no epoch has ended yet, or this is not what fairseq-train --log-format json "
-            "(or simple) printed"
+            f"{path}: has no curves; either no epoch has ended yet, or this is not the output of fairseq-train "
+            "--log-format json (or simple)"
         )
     return curves
 
 
 def _values(line: str) -> Iterable[Tuple[str, int, str, float]]:
-    """(``train`` or ``valid``, epoch, metric, value) for every number of a line that sums up an epoch."""
+    """(``train`` or ``valid``, epoch, metric, value) for every number in a line that summarises an epoch."""
     items: List[Tuple[str, str, object]] = []
     epoch: object = None
     if '{"epoch":' in line:
         try:
             logged = json.loads(line[line.index('{"epoch":') :])
-        except ValueError:  # cut off: the training is writing it, or was killed while it did
+        except ValueError:  # cut off: the training is still writing the line, or was killed
             return
         epoch = logged.pop("epoch")
-        if "update" in logged:  # a line within the epoch
+        if "update" in logged:  # a line during the epoch
             return
         for key, value in logged.items():
             subset, _, name = key.partition("_")
@@ -104,13 +102,13 @@ def _values(line: str) -> Iterable[Tuple[str, int, str, float]]:
 
 
 def knows_epochs(path: PathLike) -> bool:
-    """Whether this is a log, and neither a folder nor a file of TensorBoard's."""
+    """Whether the path is a log, and not a folder or a TensorBoard file."""
     path = Path(path)
     return not (path.is_dir() or (EVENTS in path.name and path.is_file()))
 
 
 def read_run(path: PathLike, x: str = "epochs") -> Curves:
-    """:func:`read_log`, or for a folder or one of TensorBoard's files :func:`read_tensorboard`, over updates alone."""
+    """:func:`read_log`, or :func:`read_tensorboard` for a folder or a TensorBoard file, which ignores ``x``."""
     return read_log(path, x) if knows_epochs(path) else read_tensorboard(path)
 
 
@@ -118,11 +116,10 @@ def read_tensorboard(path: PathLike) -> Curves:
     """The values that ``fairseq-train --tensorboard-logdir`` wrote, over updates.
 
     ``path`` is the folder of that option, one of its folders ``train``, ``train_inner`` and ``valid``, or a file in one
-    of these. The curves of training are the means of its epochs, or those of the latest updates (``train_inner``)
-    before the first epoch has ended or where they are what is asked for. Where several files tell of the same updates,
-    as after a training was resumed, the last one counts, and what earlier ones have of later updates is forgotten: that
-    is no part of this training.
-    Raises ``OptionError`` if there is nothing to read, or without tensorboardX
+    of them. The training curves are means over epochs (``train``). Before the first epoch ends, or if ``path`` is
+    ``train_inner``, they are means over the latest updates. If several files contain the same updates, because the
+    training was resumed, the last file counts, and values of earlier files at later updates are dropped.
+    Raises ``OptionError`` if there are no values, or without tensorboard
     (``pip install 'fairseq_attn_plugin[analysis]'``).
     """
     path = Path(path)
@@ -135,85 +132,83 @@ def read_tensorboard(path: PathLike) -> Curves:
             files = {path.resolve().name: _event_files(path)}
     if not any(files.get(name) for name in known):
         raise OptionError(
-            f"{path}: has none of TensorBoard's files (events.out.{EVENTS}...) in folders {', '.join(known)}; name the "
-            "folder of fairseq-train --tensorboard-logdir"
+            f"{path}: has no TensorBoard files (events.out.{EVENTS}...) in folders {', '.join(known)}; name the folder "
+            "of fairseq-train --tensorboard-logdir"
         )
     found: Dict[str, Dict[str, Dict[int, float]]] = {}
     for subset, names in _FOLDERS.items():
         candidates = (read_scalars(files[name]) for name in names if files.get(name))
         found[subset] = next((scalars for scalars in candidates if scalars), {})
     if not any(found.values()):
-        raise OptionError(f"{path}: TensorBoard's files have no values yet")
+        raise OptionError(f"{path}: its TensorBoard files have no values yet")
     return Curves(found["train"], found["valid"], "updates")
 
 
 def _event_files(folder: Path) -> List[Path]:
-    """In the order of their making, which is in their names."""
+    """In the order of their creation; file names begin with the time."""
     return sorted(folder.glob(f"*{EVENTS}*")) if folder.is_dir() else []
 
 
 def read_scalars(paths: Iterable[PathLike]) -> Dict[str, Dict[int, float]]:
-    """The numbers in TensorBoard's files, {name: {step: value}}; see :func:`read_tensorboard`.
+    """The numbers in TensorBoard files, {name: {step: value}}; see :func:`read_tensorboard`.
 
-    Raises ``OptionError`` for a file that cannot be read or is damaged. One whose last record is cut off, because it is
-    being written, is not.
+    A last record that is cut off, because the training is still writing it, is ignored.
+    Raises ``OptionError`` for a file that cannot be read or is damaged, or without the package tensorboard.
     """
     try:
         from google.protobuf.message import DecodeError
-        from tensorboardX.proto.event_pb2 import Event
+        from tensorboard.backend.event_processing.event_file_loader import RawEventFileLoader
+        from tensorboard.compat.proto.event_pb2 import Event
     except ImportError:
         raise OptionError(
-            "reading TensorBoard's files needs tensorboardX: pip install 'fairseq_attn_plugin[analysis]'"
+            "reading TensorBoard files needs tensorboard: pip install 'fairseq_attn_plugin[analysis]'"
         ) from None
     scalars: Dict[str, Dict[int, float]] = {}
     for path in paths:
+        read = 0
         try:
-            with open(path, "rb") as stream:
-                for content in _records(stream):
-                    event = Event.FromString(content)
-                    for value in event.summary.value:
-                        number = _number(value)
-                        if number is not None:
-                            # the shortest number that float32 does not tell from it
-                            _put(scalars.setdefault(value.tag, {}), event.step, float(str(np.float32(number))))
+            size = Path(path).stat().st_size
+            for record in RawEventFileLoader(str(path)).Load():
+                read += len(record) + _AROUND
+                event = Event.FromString(record)
+                for value in event.summary.value:
+                    number = _number(value)
+                    if number is not None:
+                        _put(scalars.setdefault(value.tag, {}), event.step, number)
+            damaged = _refused_a_whole_record(Path(path), read, size)
         except OSError as error:
             raise OptionError(f"{path}: cannot be read: {error.strerror or error}") from None
-        except (DecodeError, ValueError):
-            raise OptionError(f"{path}: is none of TensorBoard's files, or damaged") from None
+        except DecodeError:
+            damaged = True
+        if damaged:
+            raise OptionError(f"{path}: is not a TensorBoard file, or is damaged")
     return scalars
 
 
-def _records(stream: BinaryIO) -> Iterator[bytes]:
-    """The contents of TFRecords: eight bytes of length, four of its checksum, the content, four of its checksum.
+def _refused_a_whole_record(path: Path, read: int, size: int) -> bool:
+    """Whether tensorboard's reader stopped for another reason than a last record that is incomplete.
 
-    Raises ``ValueError`` for another checksum.
+    The reader does not distinguish the two. ``read`` is the number of bytes that it took of ``size`` bytes.
     """
-    from tensorboardX.record_writer import masked_crc32c
-
-    def check(content: bytes, checksum: bytes) -> bytes:
-        if struct.unpack("<I", checksum)[0] != masked_crc32c(content):
-            raise ValueError
-        return content
-
-    while True:
-        head = stream.read(12)
-        if len(head) < 12:
-            return
-        length = struct.unpack("<Q", check(head[:8], head[8:]))[0]
-        content = stream.read(length + 4)
-        if len(content) < length + 4:
-            return
-        yield check(content[:length], content[length:])
+    with open(path, "rb") as stream:
+        stream.seek(read)
+        head = stream.read(8)
+    if len(head) < 8 or read >= size:
+        return False
+    return read == 0 or int.from_bytes(head, "little") + _AROUND <= size - read
 
 
-def _number(value: Any) -> Any:
-    """What a summary says where that is one number, else None; newer writers put it into a tensor."""
-    kind = value.WhichOneof("value")
-    if kind == "simple_value":
-        return value.simple_value
-    if kind == "tensor" and len(value.tensor.float_val) == 1:
-        return value.tensor.float_val[0]
-    return None
+def _number(value: Any) -> Optional[float]:
+    """The number of a summary, or None if the summary is not one number."""
+    from tensorboard.data_compat import migrate_value
+    from tensorboard.util.tensor_util import make_ndarray
+
+    value = migrate_value(value)
+    if value.WhichOneof("value") != "tensor":
+        return None
+    array = make_ndarray(value.tensor)
+    # the shortest decimal number with this float32 value
+    return float(str(array.reshape(-1)[0])) if array.size == 1 and array.dtype.kind == "f" else None
 
 
 def _put(curve: Dict[int, float], step: int, value: float) -> None:

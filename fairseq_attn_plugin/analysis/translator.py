@@ -1,4 +1,4 @@
-"""The documented place of :class:`Translator`."""
+"""The documented import path of :class:`Translator` and :class:`Translation`."""
 
 from .inference.translator import Translation, Translator
 

@@ -83,8 +83,8 @@ class DensityMatrixAttention(ScoredAttention):
             raise OptionError(
                 f"--adm-chunk-size {config.chunk_size}: must be 0 (chosen by the cache) or a number of positions"
             )
-        # `general` scores against the very same keys W_m h_j; any other score needs the projection beside its own
-        # parameters.
+        # `general` scores against the same keys W_m h_j; any other score needs the projection in addition to its
+        # own parameters.
         self.projection = None if self._general else projection(memory_dim, query_dim, bias=False)
 
     @property

@@ -128,7 +128,7 @@ def attention_class(name: str) -> Type[Attention]:
     """The class registered as ``name``.
 
     Raises:
-        OptionError: there is none
+        OptionError: an unknown name
     """
     if name not in _MECHANISMS:
         remedy = "or give the --user-dir of the folder that registers it"

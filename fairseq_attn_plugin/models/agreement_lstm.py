@@ -60,7 +60,7 @@ class ReverseBatch(NamedTuple):
 
 
 class BothDirections(NamedTuple):
-    """What both directions make of a batch, ``target`` [B, T] and ``src_tokens`` [B, N]."""
+    """The outputs of both directions for a batch, ``target`` [B, T] and ``src_tokens`` [B, N]."""
 
     forward: Tuple[Tensor, Dict[str, Any]]  # the decoder's output [B, T, V] of the direction in use
     reverse: Tuple[Tensor, Dict[str, Any]]  # of the other, [B, N, V'], for reverse_target
@@ -72,8 +72,8 @@ class BothDirections(NamedTuple):
 def reverse_batch(src_tokens: Tensor, target: Tensor, pad: int, eos: int) -> ReverseBatch:
     """The batch of the opposite direction.
 
-    The target becomes the source as it stands, since the encoder takes padding on either side. A decoder wants its
-    words first: the source is moved to the left. fairseq ends both with the end-of-sentence symbol.
+    The target becomes the source unchanged, since the encoder takes padding on either side. A decoder needs its
+    words first: the words of the source are moved to the left. fairseq ends both with the end-of-sentence symbol.
 
     Args:
         src_tokens: ``[B, N]``, padded on either side
@@ -161,14 +161,14 @@ class AgreementLSTMModel(AttnLSTMModel):
     def forward(self, src_tokens: Tensor, src_lengths: Tensor, prev_output_tokens: Tensor, **kwargs: Any) -> Any:
         """Returns logits ``[B, T, V]`` and ``{"attn": [weights [B, T, N]]}`` of the direction in use.
 
-        With ``target=...`` ``[B, T]`` both directions as :class:`BothDirections`: what the criterion asks for.
+        With ``target=...`` ``[B, T]``, as the criterion calls it, both directions as :class:`BothDirections`.
 
         Raises:
-            OptionError: training of the direction in use alone, by a criterion that knows of no other
+            OptionError: a criterion that trains only the direction in use
         """
         if "target" in kwargs:
             if self.training and self.named_by.startswith("--agreement-direction"):
-                # The checkpoint would take it for the name of whatever direction it is read in.
+                # The checkpoint would give this name to the direction in which the data are read.
                 raise OptionError(
                     f"{self.named_by}: is for trained models; train with a --source-lang and --target-lang of these "
                     "names, which the directions will have"

@@ -5,10 +5,10 @@
     document vector    v    = sum_i a_i g_i,     a   = attention(q_sentence, g),   g = [LSTM(s); reversed LSTM(s)]
     classes            p    = softmax(W v + b)
 
-with trained vectors q_word and q_sentence. ``han`` is this; ``han_flat`` attends once, to the word embeddings of the
-whole document; ``han_mean`` has means in the place of attention. A document is one line of ``src_tokens`` in which
-every sentence ends with ``</s>`` (``text.documents`` writes such lines). The models work with stock
-fairseq's task and criterion ``sentence_prediction``, and with ``document_classification``.
+with trained vectors q_word and q_sentence. ``han`` has these equations; ``han_flat`` attends once, to the word
+embeddings of the whole document; ``han_mean`` takes means instead of attention. A document is one line of
+``src_tokens`` in which every sentence ends with ``</s>`` (``text.documents`` writes such lines). The
+models work with stock fairseq's task and criterion ``sentence_prediction``, and with ``document_classification``.
 """
 
 from typing import Any, ClassVar, Dict, Optional, Tuple, Type
@@ -37,7 +37,7 @@ __all__ = ["HANConfig", "HANModel"]
 class HANModel(BaseFairseqModel):
     """A document classifier; see the module's text.
 
-    ``classification_heads`` holds one layer of classes for each name, as stock fairseq's task wants it.
+    ``classification_heads`` holds one layer of classes for each name, as stock fairseq's task needs it.
     """
 
     base_config: ClassVar[Type[Any]] = HANConfig
@@ -93,10 +93,10 @@ class HANModel(BaseFairseqModel):
         return model
 
     def upgrade_state_dict_named(self, state_dict: Dict[str, Any], name: str) -> None:
-        """A checkpoint knows its classes by name: the numbers of those of other data may be in another order.
+        """Compares the classes of a checkpoint with those of the data by name: other data may number them differently.
 
         Raises:
-            OptionError: the data's labels are others than those that the model was trained with, or in another order
+            OptionError: the labels of the data differ from those of the training, or are in another order
         """
         super().upgrade_state_dict_named(state_dict, name)
         key = f"{name}.class_names" if name else "class_names"
@@ -127,7 +127,7 @@ class HANModel(BaseFairseqModel):
         self.classification_heads[name] = head.to(self.embed_words.weight)  # device and precision of a model in use
 
     def max_positions(self) -> None:
-        """Documents may be of any length; the task limits them."""
+        """None: documents may be of any length, and the task limits them."""
 
     def forward(
         self,
@@ -142,7 +142,7 @@ class HANModel(BaseFairseqModel):
         Args:
             src_tokens: ``[B, N]``, padded on either side; every sentence ends with ``</s>``
             src_lengths: not needed; the padding tells
-            features_only: True, there being no other output than features and classes
+            features_only: True; there are no outputs besides features and classes
             classification_head_name: which layer of classes; None returns the document vectors ``[B, D]``
 
         Returns:
@@ -160,7 +160,7 @@ class HANModel(BaseFairseqModel):
     def encode(self, src_tokens: Tensor, fill: Optional[float] = None) -> Tuple[Tensor, Dict[str, Tensor]]:
         """Document vectors ``[B, D]`` and the dictionary of :meth:`forward`; ``fill`` as in ``_ragged.make_blocks``."""
         symbols = self.dictionary
-        # the one moment at which a GPU is waited for: blocks are laid out by the processor
+        # The only synchronisation with a GPU: the CPU lays out the blocks.
         layout = layout_of(
             src_tokens.cpu().numpy(), symbols.pad(), symbols.bos(), symbols.eos(), self.sentences is not None
         )
@@ -176,7 +176,7 @@ class HANModel(BaseFairseqModel):
         )
         attention = {"word_attention": _scatter(word_weights, places, src_tokens, 0.0)}
         if self.sentences is None:
-            # a document without words has no row among the sequences
+            # The sequences have no row for a document without words.
             present = torch.from_numpy(layout.document_lengths.nonzero()[0]).to(device)
             return vectors.new_zeros(len(src_tokens), vectors.size(-1)).index_copy(0, present, vectors), attention
         documents = layout.places // src_tokens.size(1)

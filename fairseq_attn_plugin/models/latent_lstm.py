@@ -94,8 +94,8 @@ class LatentLSTMModel(AttnLSTMModel):
     def forward(self, src_tokens: Tensor, src_lengths: Tensor, prev_output_tokens: Tensor, **kwargs: Any) -> Any:
         """Returns log p(y_t) ``[B, T, V]`` of all words and ``{"attn": [weights [B, T, N]]}``.
 
-        The weights are the prior's, or those that ``--latent-alignment`` names. See :meth:`alignments` for what the
-        criterion asks for (``target=...``, ``posterior=...``).
+        The weights are the prior's, or those that ``--latent-alignment`` names. With ``target=...`` it returns
+        :meth:`alignments`, for the criterion.
         """
         if "target" in kwargs:
             wanted = {key: kwargs[key] for key in ("target", "posterior", "recompute", "apart") if key in kwargs}
@@ -116,9 +116,16 @@ class LatentLSTMModel(AttnLSTMModel):
         recompute: bool = False,
         apart: bool = False,
     ) -> LatentAlignments:
-        """What objectives are computed from; with ``posterior`` also q(z | x, y), where the model has its network
-        (``recompute``, ``apart``: see :meth:`AlignmentPosterior.forward`; ``apart`` leaves the random numbers of the
-        rest alone, too)."""
+        """The quantities from which objectives are computed.
+
+        Args:
+            src_tokens: ``[B, N]``
+            prev_output_tokens: ``[B, T]``
+            target: ``[B, T]``
+            posterior: whether to compute q(z | x, y), if the model has its network
+            recompute: see :meth:`AlignmentPosterior.forward`
+            apart: see there; it also leaves the random numbers of the rest unchanged
+        """
         if not posterior or self.posterior is None:
             latent = self.decoder.alignments(prev_output_tokens, self.encoder(src_tokens))
             if self.posterior is not None and self.training and torch.distributed.is_initialized():
@@ -126,7 +133,7 @@ class LatentLSTMModel(AttnLSTMModel):
                 unused = sum(parameter.flatten()[0] for parameter in self.posterior.parameters())
                 latent = latent._replace(query=latent.query + 0.0 * unused)
             return latent
-        # First, so that it is the last on the way back, when the activations of the rest are gone.
+        # First, so that it is the last in the backward pass, when the activations of the rest are freed.
         if apart:
             devices = [src_tokens.device] if src_tokens.device.type == "cuda" else []
             with torch.random.fork_rng(devices):
@@ -139,7 +146,7 @@ class LatentLSTMModel(AttnLSTMModel):
 
     @property
     def posteriors(self) -> Tuple[str, ...]:
-        """What :meth:`forced` returns besides the attention: ``bayes``, and ``posterior`` where it has its network."""
+        """The alignments that :meth:`forced` adds to the attention; ``posterior`` only if there is a network."""
         return ("bayes",) if self.posterior is None else ("posterior", "bayes")
 
     def forced(self, src_tokens: Tensor, prev_output_tokens: Tensor, target: Tensor) -> Tuple[Any, Dict[str, Tensor]]:
@@ -175,7 +182,7 @@ class LatentLSTMModel(AttnLSTMModel):
         return (latent.log_prior + log_likelihoods(words).log_likelihood).softmax(-1)
 
     def set_num_updates(self, num_updates: int) -> None:
-        """fairseq's word how far training is; schedules of the criterion look it up."""
+        """Notes the number of updates, for schedules of the criterion; fairseq calls it."""
         self.num_updates = num_updates
         super().set_num_updates(num_updates)
 

@@ -1,4 +1,4 @@
-"""Parts of document classifiers: where the words of a batch of documents are, and how values become one vector."""
+"""Parts of document classifiers: the places of words and sentences in a batch, and pooling of values to one vector."""
 
 from __future__ import annotations
 
@@ -16,22 +16,23 @@ __all__ = ["AttentionPooling", "Layout", "MeanPooling", "layout_of"]
 class Layout(NamedTuple):
     """The words of B documents, document after document and sentence after sentence."""
 
-    places: np.ndarray  # [W], where each word is in the flattened src_tokens
+    places: np.ndarray  # [W], place of each word in the flattened src_tokens
     sentence_of: np.ndarray  # [W], its sentence
-    sentence_starts: np.ndarray  # [S], first word of each sentence that has one
+    sentence_starts: np.ndarray  # [S], first word of each sentence
     sentence_lengths: np.ndarray  # [S], in words
     document_starts: np.ndarray  # [B], first sentence of each document
     document_lengths: np.ndarray  # [B], in sentences
 
 
 def layout_of(tokens: np.ndarray, pad: int, bos: int, eos: int, hierarchical: bool = True) -> Layout:
-    """Finds words and sentences: every sentence ends with ``eos``; ``pad`` and ``bos`` are no words either.
+    """Finds words and sentences. Sentences without words are left out; a document may have no sentence.
 
     Args:
-        tokens: ``[B, N]``, padded on either side
-        hierarchical: if not, a document is one sentence
-
-    Sentences without a word are passed over, and a document may have none.
+        tokens: ``[B, N]``, padded on either side; every sentence ends with ``eos``
+        pad: padding symbol, which is not a word
+        bos: symbol at the beginning of a document, which is not a word
+        eos: symbol at the end of a sentence, which is not a word
+        hierarchical: False makes each document one sentence
     """
     documents, width = tokens.shape
     words = (tokens != pad) & (tokens != bos) & (tokens != eos)
@@ -52,10 +53,16 @@ def layout_of(tokens: np.ndarray, pad: int, bos: int, eos: int, hierarchical: bo
 
 
 class AttentionPooling(nn.Module):
-    """o = sum_j a_j h_j with a = attention(q, h), q a trained vector (Yang et al. 2016, equations 5 to 10).
+    """o = sum_j a_j h_j with a = attention(q, h), q a trained vector.
 
-    Any mechanism of the registry serves that sees neither words nor other steps. With the score ``additive`` it is the
-    paper's: u . tanh(W h_j + b) is its (tanh(W h_j + b)) . u_w, and q is one more summand of the trained b.
+    (Yang et al. 2016, "Hierarchical Attention Networks for Document Classification", equations 5 to 10.) Any mechanism
+    works that reads neither words nor other steps. The score ``additive`` is that of the paper: u . tanh(W h_j + b) is
+    its tanh(W h_j + b) . u_w, and q is one more summand of the trained b.
+
+    Args:
+        attention: name of a mechanism
+        dim: D, width of the values
+        options: of the mechanism
     """
 
     def __init__(self, attention: str, dim: int, **options: Any):
@@ -64,6 +71,7 @@ class AttentionPooling(nn.Module):
         self.attention = build_attention(attention, dim, dim, **options)
 
     def forward(self, values: Tensor, pad_mask: Optional[Tensor] = None) -> Tuple[Tensor, Tensor]:
+        """``[R, L, D]`` and a mask ``[R, L]`` (True on padding) to vectors ``[R, D]`` and weights ``[R, L]``."""
         memory = self.attention.precompute(values, pad_mask)
         query = self.query.expand(values.size(0), 1, -1)
         output = self.attention.step(query, memory, self.attention.initial_state(memory))
@@ -74,6 +82,7 @@ class MeanPooling(nn.Module):
     """o = 1/n sum_j h_j."""
 
     def forward(self, values: Tensor, pad_mask: Optional[Tensor] = None) -> Tuple[Tensor, Tensor]:
+        """As :meth:`AttentionPooling.forward`."""
         real = values.new_ones(values.shape[:2]) if pad_mask is None else (~pad_mask).to(values.dtype)
         weights = real / real.sum(1, keepdim=True)
         return torch.matmul(weights.unsqueeze(1), values).squeeze(1), weights

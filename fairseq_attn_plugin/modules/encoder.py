@@ -1,4 +1,4 @@
-"""The LSTM encoder of every model of this package."""
+"""The LSTM encoder of all translation models of this package."""
 
 from __future__ import annotations
 
@@ -19,26 +19,28 @@ EncoderOut = Dict[str, Any]
 
 
 def uniform_(module: nn.Module, bound: float = 0.1) -> nn.Module:
-    """Draws all parameters of ``module`` uniformly from [-bound, bound]: stock fairseq's and the papers'
-    initialisation of LSTMs."""
+    """Draws all parameters of ``module`` uniformly from [-bound, bound] and returns it.
+
+    Stock fairseq and the papers initialise LSTMs in this way.
+    """
     for parameter in module.parameters():
         nn.init.uniform_(parameter, -bound, bound)
     return module
 
 
 class LSTMEncoder(FairseqEncoder):
-    """A (bidirectional) LSTM over the source, its encodings in the coordinates of the ``src_tokens`` that were given.
+    """A (bidirectional) LSTM over the source. Its encodings have the coordinates of the given ``src_tokens``.
 
-    fairseq pads on the left by default. Whatever side the padding is on, position j of every result belongs to
-    ``src_tokens[:, j]``; stock fairseq's LSTM moves left padding to the right and leaves it there, which shifts
-    its alignments in padded batches.
+    fairseq pads on the left by default. For padding on either side, position j of every result belongs to
+    ``src_tokens[:, j]``. Stock fairseq's LSTM moves left padding to the right and leaves it there, which shifts its
+    alignments in padded batches.
 
     Args:
         dictionary: source dictionary
         embed_tokens: source embeddings
         hidden_size: units per direction
         num_layers: number of layers
-        bidirectional: whether each layer has a second LSTM that reads from right to left
+        bidirectional: whether every layer has a second LSTM that reads from right to left
         dropout_in: dropout of the embeddings
         dropout_out: dropout of the encodings, and between layers
         max_source_positions: longest source accepted
@@ -80,14 +82,17 @@ class LSTMEncoder(FairseqEncoder):
 
         Args:
             src_tokens: ``[B, N]``, padded on either side
-            src_lengths: not needed; the padding tells
+            src_lengths: ignored; the padding says the lengths
             train_embeddings: whether gradients reach the embeddings
 
         Returns:
-            a dictionary with ``encodings`` ``[B, N, Dh]`` (zero on padding), ``hidden`` and ``cell`` ``[B, layers,
-            Dh]``, the states after the last word (of both directions, side by side), ``tokens`` ``[B, N]``, the words,
-            ``pad_mask`` ``[B, N]`` or None without padding, ``rows`` ``[B]``, the sentence of each row of the decoder,
-            and ``memory``, where the decoder keeps what its attention precomputed
+            a dictionary:
+
+            - ``encodings`` ``[B, N, Dh]``, zero on padding
+            - ``hidden`` and ``cell`` ``[B, layers, Dh]``, the states after the last word, both directions side by side
+            - ``tokens`` ``[B, N]``, the words
+            - ``pad_mask`` ``[B, N]``, True on padding; None without padding
+            - ``rows`` ``[B]``, the sentence of each row of the decoder
         """
         pad_mask = src_tokens.eq(self.padding_idx)
         vectors = self.embed_tokens(src_tokens)
@@ -109,8 +114,8 @@ class LSTMEncoder(FairseqEncoder):
         }
 
     def _encode_packed(self, embeddings: Tensor, pad_mask: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
-        # Packing wants the words first and at least one of them; a stable sort of the mask is the permutation that
-        # does it for padding on either side, and its inverse takes the encodings back to the given coordinates.
+        # Packing needs the words first, and at least one of them. A stable sort of the mask moves them there, for
+        # padding on either side. Its inverse moves the encodings back to the given coordinates.
         to_front = pad_mask.to(torch.uint8).argsort(dim=1, stable=True)
         lengths = (~pad_mask).sum(1).clamp(min=1)
         packed = pack_padded_sequence(
@@ -118,19 +123,19 @@ class LSTMEncoder(FairseqEncoder):
         )
         outputs, (hidden, cell) = self.lstm(packed)
         outputs, _ = pad_packed_sequence(outputs, batch_first=True, total_length=pad_mask.size(1))
-        # A row without words was encoded as one padding symbol: it counts for nothing.
+        # A row without words was encoded as one padding symbol, which must not count.
         empty = pad_mask.all(dim=1)[None, :, None]
         hidden, cell = hidden.masked_fill(empty, 0.0), cell.masked_fill(empty, 0.0)
         encodings = _gather(outputs, to_front.argsort(dim=1)).masked_fill(pad_mask.unsqueeze(-1), 0.0)
         return encodings, hidden, cell
 
     def _encode_frozen(self, embeddings: Tensor, pad_mask: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
-        """The same as :meth:`_encode_packed`, by LSTMs that stand still on padding.
+        """The same as :meth:`_encode_packed`, by LSTMs whose state does not change on padding.
 
-        A further input, 1 on padding and 0 on words, closes the input gate and opens the forget gate: c_t =
-        c_{t-1}, exactly. From zero states the padding before the first word then leaves (h, c) at zero, and the
-        padding after the last one keeps c; the last h is read where the last word is. torch has a fused LSTM for
-        processors, but not for packed sequences of unequal length.
+        One more input, 1 on padding and 0 on words, closes the input gate and opens the forget gate: c_t = c_{t-1},
+        exactly. From zero states, padding before the first word leaves (h, c) at zero, and padding after the last word
+        keeps c; the last h is read at the last word. torch has a fused LSTM for processors, but not for packed
+        sequences of unequal length.
         """
         batch, size, directions = embeddings.size(0), self.lstm.hidden_size, 2 if self.bidirectional else 1
         closed = embeddings.new_tensor([-1e4, 1e4, 0.0, 0.0]).repeat_interleave(size).unsqueeze(1)
@@ -175,11 +180,11 @@ class LSTMEncoder(FairseqEncoder):
         )
 
     def reorder_encoder_out(self, encoder_out: EncoderOut, new_order: Tensor) -> EncoderOut:
-        """Reorders the decoder's rows for beam search.
+        """Reorders the rows of the decoder for beam search.
 
-        The hypotheses of a sentence share its encodings and attention memory: the tensors keep one entry per
-        sentence, and ``rows`` says which sentence each row of the decoder translates. Entries move only when
-        sentences do (when one of them is finished).
+        The hypotheses of a sentence share its encodings: the tensors keep one entry per sentence, and ``rows`` says
+        which sentence each row of the decoder translates. Entries move only when sentences do, for example when one of
+        them is finished.
         """
         rows, sentences = follow(encoder_out["rows"], new_order)
         if sentences is not None:

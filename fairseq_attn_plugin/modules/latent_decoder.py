@@ -1,12 +1,12 @@
 """The decoder of models with a latent alignment (Deng et al. 2018, "Latent Alignment and Variational Attention").
 
 The attention is the prior p(z_t = j) of the alignment z_t of step t. The recurrence is fed the prior's mean context c_t
-= sum_j p(j) h_j, never a sampled one, so that the states s_t do not depend on any z, and
+= sum_j p(j) h_j, never a sampled one. The states s_t therefore do not depend on any z, and
 
     o_tj = tanh(W_h h_j + W_s s_t + b),   p(y_t | z_t = j) = softmax(W_v o_tj + b_v),
     p(y_t) = sum_j p(j) p(y_t | z_t = j)
 
-The decoder runs the recurrence; :mod:`fairseq_attn_plugin.ops.mixture_nll` computes with all pairs (t, j) afterwards.
+The decoder runs the recurrence first; :mod:`fairseq_attn_plugin.ops.alignment_blocks` then treats all pairs (t, j).
 """
 
 from __future__ import annotations
@@ -34,10 +34,11 @@ __all__ = ["LatentAlignments", "LatentDecoder", "top_positions"]
 
 
 class LatentAlignments(NamedTuple):
-    """All that an objective needs of a batch; the tensors through which gradients flow are among them, so that
-    data-parallel wrappers see every parameter that is used.
+    """Everything that an objective needs of a batch.
 
-    In beam search the hypotheses of a sentence stand side by side in T, but for ``prior``, which has a row for each.
+    The tensors through which gradients flow are outputs of the model, so that data-parallel wrappers see every
+    parameter that is used. In beam search T counts the hypotheses of a sentence, except in ``prior``, which has a row
+    for each hypothesis.
     """
 
     memory: Tensor  # [B, N, D], W_h h_j
@@ -80,30 +81,37 @@ class LatentAlignments(NamedTuple):
 
 
 def top_positions(log_prior: Tensor, count: int) -> Tuple[Tensor, Tensor]:
-    """The ``count`` most probable positions of every step, ``[B, T, count]``, and their log probabilities made to sum
-    to one; all positions where the source has fewer."""
+    """The most probable positions of every step.
+
+    Args:
+        log_prior: ``[B, T, N]``
+        count: how many positions; all if the source has fewer
+
+    Returns:
+        the logarithms of their renormalised probabilities, and the positions, ``[B, T, count]`` each
+    """
     log_weights, index = log_prior.topk(min(count, log_prior.size(-1)), dim=-1)
-    # A shorter sentence of the batch fills up with padding, whose weight stays zero.
+    # In a shorter sentence of the batch the rest is padding, whose weight stays zero.
     return log_weights.log_softmax(-1).clamp(min=LOG_ZERO), index
 
 
 class LatentDecoder(LSTMDecoder):
     """LSTM decoder whose prediction is the marginal over alignments.
 
-    ``forward`` returns log p(y_t) ``[B, T, V]`` in the place of logits (their softmax is p itself) and the prior as
+    ``forward`` returns log p(y_t) ``[B, T, V]`` instead of logits (their softmax is p itself) and the prior as
     attention weights. Arguments are those of :class:`LSTMDecoder`; o has ``out_embed_dim`` units.
 
     Attributes:
         topk: predict from the ``topk`` most probable positions, renormalised; None: from all
-        prediction: ``marginal``, ``soft`` (p(y_t | c_t), which is ordinary attention), or ``auto``: as the criterion
-            that trained the model noted in ``trained_soft``
-        alignment: which weights the model returns; other than the ``prior`` are known for whole targets only
+        prediction: ``marginal``, ``soft`` (p(y_t | c_t), ordinary attention), or ``auto``: as the objective that
+            trained the model, which the criterion notes in ``trained_soft``
+        alignment: which weights the model returns; all except the ``prior`` need the whole target
     """
 
     trained_soft: Tensor
 
     def __init__(self, *args: Any, out_embed_dim: int, **options: Any):
-        # o itself may have any width here, since it is not fed back: no further layer is needed before the projection
+        # o may have any width, because it is not fed back: no layer is needed before the vocabulary projection
         super().__init__(*args, **{**options, "out_embed_dim": options["hidden_size"]})
         self.topk: Optional[int] = None
         self.prediction = "auto"
@@ -116,7 +124,7 @@ class LatentDecoder(LSTMDecoder):
         self.register_buffer("trained_soft", torch.zeros(()))
 
     def combine(self, context: Tensor, hidden: Tensor) -> Tensor:
-        """The state itself: what is made of it depends on the alignment."""
+        """The state itself: o_t depends on the alignment."""
         return hidden
 
     def forward(
@@ -134,7 +142,7 @@ class LatentDecoder(LSTMDecoder):
         return self.predict(latent), {"attn": [attn]}
 
     def extract_features(self, *args: Any, **kwargs: Any) -> Tuple[Tensor, Dict[str, Any]]:
-        raise NotImplementedError("a latent alignment has features for every alignment: see LatentDecoder.alignments")
+        raise NotImplementedError("every alignment has its own features: see LatentDecoder.alignments")
 
     def alignments(
         self,
@@ -144,7 +152,7 @@ class LatentDecoder(LSTMDecoder):
     ) -> LatentAlignments:
         """Runs the recurrence and returns what p(z) and p(y | z) are computed from.
 
-        In beam search T counts the hypotheses of a sentence: ``query`` is then ``[B, beam, D]`` while the targets have
+        In beam search T counts the hypotheses of a sentence: ``query`` is ``[B, beam, D]``, and the targets have
         ``B * beam`` rows (see :meth:`predict`).
         """
         decoded, source = self.decode(prev_output_tokens, encoder_out, incremental_state)
@@ -158,7 +166,7 @@ class LatentDecoder(LSTMDecoder):
         scores, weights = (x.reshape(len(memory), -1, x.size(-1)) for x in (decoded.scores, decoded.weights))
         log_prior = self.attention.log_weights(weights, scores, pad_mask)
         if pad_mask is not None:
-            # A source without words has encodings that are all zero: any alignment is as good as another.
+            # All encodings of a source without words are zero: its alignments are equally probable.
             empty = pad_mask.all(dim=1)
             log_prior = log_prior.masked_fill(empty[:, None, None], -math.log(pad_mask.size(1)))
             pad_mask = pad_mask & ~empty.unsqueeze(1)
@@ -183,13 +191,13 @@ class LatentDecoder(LSTMDecoder):
         return super().remember(encoder_out)._replace(projected=F.linear(encoder_out["encodings"], memory_weight))
 
     def _warn(self, encoder_out: EncoderOut) -> None:
-        """Says once where ``topk`` cannot be had."""
+        """Warns once if ``topk`` has no effect."""
         if self.topk is None or self._warned or self.training:
             return
         if self.predicts_soft:
             self._warned = True
             logger.warning(
-                f"--latent-topk {self.topk}: without effect, since this model predicts from the mean context; "
+                f"--latent-topk {self.topk}: has no effect, because this model predicts from the mean context; "
                 "--latent-prediction marginal predicts from alignments"
             )
             return
@@ -198,21 +206,22 @@ class LatentDecoder(LSTMDecoder):
         if shortest < self.topk:
             self._warned = True
             logger.warning(
-                f"--latent-topk {self.topk}: larger than a source of {shortest} positions; sources that short are "
-                "translated with the exact marginal"
+                f"--latent-topk {self.topk}: larger than a source of {shortest} positions; such sources are translated "
+                "with the exact marginal"
             )
 
     def _seen(self, parameter: Tensor) -> Tensor:
-        # Data-parallel wrappers look for the parameters that are used in the graphs behind the outputs: a parameter
-        # that is an output itself has none.
+        # Data-parallel wrappers search the graphs of the outputs for used parameters. A parameter that is an output
+        # itself has no graph.
         return parameter.view_as(parameter) if self.training else parameter
 
     @property
     def predicts_soft(self) -> bool:
+        """Whether the prediction is p(y_t | c_t) instead of the marginal."""
         return bool(self.trained_soft > 0.5) if self.prediction == "auto" else self.prediction == "soft"
 
     def predict(self, latent: LatentAlignments) -> Tensor:
-        """log p(y_t) of all words, ``[R, T, V]`` for R rows of the decoder."""
+        """log p(y_t) of all words of the vocabulary, ``[R, T, V]`` for R rows of the decoder."""
         nothing = latent.query.new_zeros(latent.query.shape[:2], dtype=torch.long)
         if self.predicts_soft:
             words = latent.relaxed_words(nothing, -1, latent.log_prior.exp())

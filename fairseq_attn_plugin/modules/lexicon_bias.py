@@ -1,13 +1,14 @@
-"""A translation lexicon that biases the decoder (Arthur et al. 2016, "Incorporating Discrete Translation Lexicons into
-Neural Machine Translation", sections 3.1 and 3.2.1).
+"""A translation lexicon that biases the decoder.
+
+(Arthur et al. 2016, "Incorporating Discrete Translation Lexicons into Neural Machine Translation", sections 3.1 and
+3.2.1.)
 
 With a_tj the attention of step t and f_j the source words
 
     P_lex(e | t) = sum_j a_tj P_lex(e | f_j),   p(y_t = e) = softmax_e(W_v o_t + b_v + log(P_lex(e | t) + epsilon))
 
-so that the network has to learn only where to look for a word that the lexicon knows. Where the weights of a mechanism
-do not sum to one they are divided by their sum, which makes P_lex a distribution (its sum is below one as far as the
-lexicon's is).
+The network then learns only where to look for a word that the lexicon knows. Weights that do not sum to one are divided
+by their sum, so that P_lex is a distribution (its sum is below one where the lexicon's is).
 """
 
 from __future__ import annotations
@@ -30,14 +31,15 @@ OPTION = "--lexicon"
 
 
 class LexiconBias(nn.Module):
-    """log(P_lex + epsilon) for the decoder's logits; off until there is a lexicon, and no part of checkpoints then.
+    """Adds log(P_lex + epsilon) to the logits of a decoder.
 
-    The lexicon is held by rows of the source vocabulary, of K entries each, the largest number that a word has.
+    Without a lexicon it is inactive and adds nothing to checkpoints. The lexicon has a row for each of the S symbols of
+    the source vocabulary. K is the largest number of translations of a word.
 
     Attributes:
-        entries: ``[S, K]``, indices of target words; anything where the probability is zero
+        entries: ``[S, K]``, indices of target words; arbitrary where the probability is zero
         probabilities: ``[S, K]``, P_lex(e | f), zero where a word has fewer than K entries
-        epsilon: what is added to P_lex: the smaller, the stronger the lexicon
+        epsilon: added to P_lex; a smaller one makes the lexicon stronger
     """
 
     entries: Tensor
@@ -55,10 +57,15 @@ class LexiconBias(nn.Module):
         return len(self.entries) > 0
 
     def read(self, path: str, source_dictionary: Any, target_dictionary: Any) -> None:
-        """Takes the entries of a file whose words are in the vocabularies.
+        """Reads a file and keeps the entries whose words are in both vocabularies.
+
+        Args:
+            path: lines of source, target and probability, as ``attn-analysis lexicon`` writes them
+            source_dictionary: fairseq's dictionary of the source
+            target_dictionary: fairseq's dictionary of the target
 
         Raises:
-            OptionError: the file cannot be read, a line is no entry, or no entry has both words in the vocabularies
+            OptionError: the file cannot be read, a line is malformed, or no entry has both words in the vocabularies
         """
         lexicon = read_lexicon(path, OPTION, probabilities=True)
         sources, targets = source_dictionary.indices, target_dictionary.indices
@@ -86,16 +93,19 @@ class LexiconBias(nn.Module):
         )
 
     def forward(self, logits: Tensor, weights: Tensor, tokens: Tensor, normalized: bool = True) -> Tensor:
-        """``logits`` ``[R, T, V]`` with the bias.
+        """Adds the bias.
 
         Args:
-            logits: of R = B * beam rows, those of a sentence beside each other
+            logits: ``[R, T, V]`` of R = B * beam rows, the rows of a sentence are neighbours
             weights: attention ``[R, T, N]``, zero on padding
             tokens: the source words ``[B, N]``
             normalized: whether the weights sum to one
+
+        Returns:
+            ``[R, T, V]``
         """
         sentences = len(tokens)
-        # half precision is no place to sum and take logarithms of probabilities
+        # Sums and logarithms of probabilities need more than half precision.
         full = torch.promote_types(weights.dtype, torch.float32)
         attention = weights.to(full).reshape(sentences, -1, weights.size(-1))
         if not normalized:
@@ -111,7 +121,7 @@ class LexiconBias(nn.Module):
             super()._save_to_state_dict(destination, prefix, keep_vars)
 
     def _load_from_state_dict(self, state_dict: Dict[str, Any], prefix: str, *args: Any, **kwargs: Any) -> None:
-        """The checkpoint's lexicon, of whatever size, wins; one without leaves a lexicon that was read in place."""
+        """Takes the lexicon of a checkpoint, of any size. A checkpoint without one keeps a lexicon that was read."""
         own = {prefix + name: getattr(self, name) for name in ("entries", "probabilities")}
         if not any(name in state_dict for name in own):
             return
@@ -120,7 +130,7 @@ class LexiconBias(nn.Module):
             value.shape == own[name].shape and torch.equal(value.to(own[name]), own[name])
             for name, value in stored.items()
         ):
-            logger.warning(f"{OPTION}: the checkpoint has another lexicon, and that one is used")
+            logger.warning(f"{OPTION}: the checkpoint has another lexicon, which is used instead")
         for name, value in stored.items():
             setattr(self, name[len(prefix) :], own[name].new_zeros(value.shape))
         super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)

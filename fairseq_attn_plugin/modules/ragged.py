@@ -1,9 +1,9 @@
-"""Sequences of very different lengths, in blocks of nearly equal ones, so that the work follows the real elements.
+"""Sequences of very different lengths, in blocks of nearly equal ones, so that the work grows with the real elements.
 
 A batch of documents has sentences of one word and of a hundred. Padded to the longest sentence and the longest document
-it is mostly padding; torch's packed sequences hold none, but have no fused LSTM on processors. Here all sequences are
-sorted by length and cut into blocks whose shortest member has at least ``fill`` times the length of the longest: at
-most 1 / fill times the real elements are computed, in few calls.
+it is mostly padding. torch's packed sequences have no padding, but no fused LSTM on processors either. Here all
+sequences are sorted by length and cut into blocks. The shortest sequence of a block has at least ``fill`` times the
+length of the longest: at most 1 / fill times the real elements are computed, in few calls.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 __all__ = ["Block", "BlockRNN", "RaggedEncoder", "fill_of", "make_blocks"]
 
 RNNS = {"lstm": nn.LSTM, "gru": nn.GRU}
-# A processor's time goes with the elements; a GPU's with the steps, which fewer and more uneven blocks save.
+# On a processor the elements cost time; on a GPU the steps do, and fewer, more uneven blocks have fewer steps.
 CPU_FILL, GPU_FILL = 0.85, 0.5
 
 
@@ -25,30 +25,30 @@ class Block(NamedTuple):
     """R sequences, the longest of which has L elements."""
 
     rows: np.ndarray  # [R], which sequences
-    places: np.ndarray  # [R, L], where their elements are; on padding the place of the last one
+    places: np.ndarray  # [R, L], places of their elements; on padding the place of the last element
     padding: Optional[np.ndarray]  # [R, L], True on padding; None without
     reversal: Optional[np.ndarray]  # [R, L], the order that reverses every sequence and leaves padding where it is
 
 
 def fill_of(device: torch.device) -> float:
-    """How full blocks are at least on this device."""
+    """The smallest fill of a block on this device, in (0, 1]; see :func:`make_blocks`."""
     return CPU_FILL if device.type == "cpu" else GPU_FILL
 
 
 def make_blocks(starts: np.ndarray, lengths: np.ndarray, fill: float) -> List[Block]:
-    """Blocks of all sequences that are not empty, the longest first.
+    """Cuts all sequences that are not empty into blocks, the longest first.
 
     Args:
-        starts: ``[S]``, place of each sequence's first element; the others follow it
+        starts: ``[S]``, place of the first element of each sequence; the others follow it
         lengths: ``[S]``, numbers of elements
-        fill: a block's shortest sequence has at least this share of the longest one's length, in (0, 1]
+        fill: smallest length in a block, relative to its greatest length, in (0, 1]
     """
     order = np.argsort(-lengths, kind="stable")[: int((lengths > 0).sum())]
     ordered = lengths[order]
     blocks, start = [], 0
     while start < len(order):
         longest = int(ordered[start])
-        # lengths descend: those of at least fill * longest are the first ones
+        # lengths descend: the first ones are at least fill * longest
         end = start + int(np.searchsorted(-ordered[start:], -fill * longest, side="right"))
         rows, sizes = order[start:end], ordered[start:end, None]
         steps = np.arange(longest)[None, :]
@@ -65,8 +65,13 @@ def make_blocks(starts: np.ndarray, lengths: np.ndarray, fill: float) -> List[Bl
 class BlockRNN(nn.Module):
     """h_j = [forward LSTM or GRU up to j; backward one down to j] for the sequences of a block.
 
-    Two networks of one direction, of which the second reads every sequence from its own last element: what a sequence
-    is padded with reaches none of its states, without the packing that has no fused kernel on processors.
+    Two networks of one direction. The second one reads every sequence from its own last element: padding reaches no
+    state of a sequence, without packing, which has no fused kernel on processors.
+
+    Args:
+        kind: ``lstm`` or ``gru``
+        input_dim: D
+        hidden_size: H, units per direction
     """
 
     def __init__(self, kind: str, input_dim: int, hidden_size: int):
@@ -78,7 +83,7 @@ class BlockRNN(nn.Module):
             nn.init.uniform_(parameter, -0.1, 0.1)
 
     def forward(self, values: Tensor, reversal: Optional[Tensor] = None) -> Tensor:
-        """``[R, L, D]`` to ``[R, L, 2 H]``; meaningless on padding."""
+        """``[R, L, D]`` to ``[R, L, 2 H]``; undefined on padding. ``reversal`` as in :class:`Block`."""
         ahead, _ = self.ahead(values)
         back, _ = self.back(_reverse(values, reversal))
         return torch.cat([ahead, _reverse(back, reversal)], dim=-1)
@@ -112,12 +117,12 @@ class RaggedEncoder(nn.Module):
         device: torch.device,
         fill: Optional[float] = None,
     ) -> Tuple[Tensor, Tensor]:
-        """Encodes S sequences that lie one after the other among E elements.
+        """Encodes S sequences, whose elements lie one after the other among E elements.
 
         Args:
             take: vectors ``[P, D]`` of the elements at places ``[P]``; called once
-            starts: ``[S]``, place of the first element of each
-            lengths: ``[S]``, their lengths, which may be zero and sum to E
+            starts: ``[S]``, place of the first element of each sequence
+            lengths: ``[S]``, their lengths, which may be zero; their sum is E
             device: where to compute
             fill: see :func:`make_blocks` (default: the device's)
 
@@ -133,7 +138,7 @@ class RaggedEncoder(nn.Module):
         everywhere = np.concatenate(places) if places else np.empty(0, dtype=np.int64)
         values = take(move(everywhere))
         if not blocks:
-            # data-parallel training waits for the gradient of every parameter, also from a batch of empty documents
+            # data-parallel training waits for the gradient of every parameter, even for a batch of empty documents
             nothing = sum((0.0 * parameter.sum() for parameter in self.parameters()), values.new_zeros(()))
             return values.new_zeros(len(lengths), self.output_dim) + nothing, values.new_zeros(0)
         contexts, weights = [], []

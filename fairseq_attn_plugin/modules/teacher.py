@@ -1,6 +1,6 @@
-"""A model that starts from the parameters of a teacher, all but those of its attention.
+"""A model that starts from all parameters of a teacher except those of its attention.
 
-What reads and writes words is learnt already; in place of the teacher's attention the model has one of its own.
+The teacher has learnt to read and write words. The model replaces its attention by one of its own.
 """
 
 from __future__ import annotations
@@ -26,11 +26,15 @@ VOCABULARIES = {"source": "encoder.embed_tokens.weight", "target": "decoder.embe
 
 @torch.no_grad()
 def take_parameters(model: nn.Module, path: str) -> None:
-    """Copies the parameters of the checkpoint ``path`` that ``model`` has, too, but for the attention's.
+    """Copies the parameters that ``model`` shares with a checkpoint, except those of the attention.
+
+    Args:
+        model: an LSTM encoder-decoder
+        path: checkpoint of the teacher
 
     Raises:
-        OptionError: no such file, no checkpoint of a model of this family, one without attention, other vocabularies,
-            other sizes
+        OptionError: the file does not exist, is not a checkpoint of a model of this family, or belongs to a model
+            without attention, with other vocabularies or with other sizes
     """
     state = _read(path)
     teacher: Dict[str, Tensor] = state["model"]
@@ -50,7 +54,7 @@ def take_parameters(model: nn.Module, path: str) -> None:
                 "give the model the teacher's sizes"
             )
     known = model.state_dict().keys()
-    # Without a layer or a direction the rest is no model; what else the model does not have, it has chosen not to.
+    # The model needs every layer and direction of the teacher; other parts may be missing on purpose.
     surplus = [name for name in teacher if name.startswith(("encoder.lstm.", "decoder.lstm.")) and name not in known]
     if surplus:
         raise OptionError(
@@ -60,9 +64,9 @@ def take_parameters(model: nn.Module, path: str) -> None:
     for name, value in own.items():
         if name in teacher:
             value.copy_(teacher[name])
-    logger.info(f"{OPTION} {path}: {len(own) - len(missing)} of {len(own)} parameters beside the attention's taken")
+    logger.info(f"{OPTION} {path}: took {len(own) - len(missing)} of {len(own)} parameters, without the attention")
     if missing:
-        logger.warning(f"{OPTION} {path}: has no {', '.join(missing)}: these start at random")
+        logger.warning(f"{OPTION} {path}: lacks {', '.join(missing)}, which start at random")
 
 
 def _read(path: str) -> Dict[str, Any]:
@@ -72,10 +76,10 @@ def _read(path: str) -> Dict[str, Any]:
         raise OptionError(f"{OPTION} {path}: no such file; give a checkpoint, such as checkpoint_best.pt")
     try:
         state = load_checkpoint_to_cpu(path)
-    except (AttributeError, KeyError, TypeError):  # whatever fairseq stumbles over in a file of another kind
+    except (AttributeError, KeyError, TypeError):  # what fairseq raises for a file of another kind
         state = None
     if not isinstance(state, dict) or not isinstance(state.get("model"), dict):
-        raise OptionError(f"{OPTION} {path}: is no checkpoint of fairseq-train")
+        raise OptionError(f"{OPTION} {path}: is not a checkpoint of fairseq-train")
     return state
 
 
@@ -84,14 +88,14 @@ def _check_kind(teacher: Dict[str, Tensor], state: Dict[str, Any], path: str) ->
         cfg = state.get("cfg")
         kind = architecture(state.get("args") if cfg is None else cfg.get("model"))
         raise OptionError(
-            f"{OPTION} {path}: is of the architecture {kind or 'unknown'}, whose parameters are others; give a model "
-            "of this family, such as lstm_soft (one direction of lstm_agreement: scripts/export_direction.py)"
+            f"{OPTION} {path}: has the architecture {kind or 'unknown'}, whose parameters differ; give a model of this "
+            "family, such as lstm_soft (for one direction of lstm_agreement use scripts/export_direction.py)"
         )
-    # which combines the context with the state, in every model with attention and in no other
+    # Every model with attention combines context and state by this matrix; a model without attention lacks it.
     if "decoder.output_projection.weight" not in teacher:
         raise OptionError(
-            f"{OPTION} {path}: is a teacher without attention (--decoder-attention False), whose decoder reads no "
-            "contexts; give one with attention, such as lstm_soft"
+            f"{OPTION} {path}: has no attention (--decoder-attention False); give a teacher with attention, such as "
+            "lstm_soft"
         )
 
 

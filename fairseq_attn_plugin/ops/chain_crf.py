@@ -1,30 +1,30 @@
 """Marginals of a chain of binary variables, the two-state linear-chain CRF of structured attention.
 
-z_1 .. z_N are 0 or 1, and with unary potentials x_j and transition potentials t[from, to]
+z_1 .. z_N are 0 or 1. With unary potentials x_j and transition potentials t[from, to]
 
     p(z) ~ exp( sum_j x_j z_j + sum_j t[z_j, z_j+1] + mean_a t[a, z_1] + mean_b t[z_N, b] )
 
-(Kim, Denton, Hoang and Rush 2017, "Structured Attention Networks"; the last two terms are what they take for the
-potentials of start and end). With these two terms every variable has the same share in the transitions of either side,
-wherever it stands, and the four potentials act through two numbers alone,
+(Kim, Denton, Hoang and Rush 2017, "Structured Attention Networks"; the last two terms are their potentials of start and
+end). With these two terms every variable has the same share in the transitions on both sides, and the four potentials
+act through two numbers only,
 
     A_j = x_j + t11 - t00   (the field),      k = (t00 + t11 - t01 - t10) / 2   (the coupling),
 
-as in an Ising chain with free ends. A message along the chain is one number, too, the log-odds V that the positions
-on one side give to z_j = 1:
+as in an Ising chain with free ends. A message along the chain is one number, the log-odds V that the positions on one
+side give to z_j = 1:
 
     V_j = A_j + L(V_j-1),     L(V) = log( (1 + e^(V + k)) / (e^k + e^V) ) = softplus(V + k) - softplus(V - k) - k,
 
-with V_0 = 0, the same from the other side, and log p(z_j = 1) / p(z_j = 0) = A_j + L(V from left) + L(V from right).
-As L(0) = 0, padding is a position whose field is 0: it passes nothing on, on either side of the sentence.
+with V_0 = 0, and the same from the other side; log p(z_j = 1) / p(z_j = 0) = A_j + L(V from left) + L(V from right).
+Because L(0) = 0, padding is a position whose field is 0: it passes nothing on, on either side of the sentence.
 
-Two ways to compute all V, chosen by shape and device: a recursion over positions, a few operations on all chains each,
-and a scan of depth log2(N) over L's compositions, which are two-by-two matrices (Möbius maps of e^V) in log space. Both
-are exact, in float32 or better, and have the same hand-written backward pass:
+There are two ways to compute all V, chosen by shape and device: a recursion over positions, with a few operations on
+all chains per position, and a scan of depth log2(N) over the compositions of L, which are two-by-two matrices (Möbius
+maps of e^V) in log space. Both are exact, in float32 or better, and share a hand-written backward pass:
 
     d V_j / d V_j-1 = sigmoid(V_j-1 + k) - sigmoid(V_j-1 - k),    d L / d k = sigmoid(V + k) + sigmoid(V - k) - 1,
 
-which leaves a linear recurrence to be run against the direction of the messages.
+which leaves a linear recurrence against the direction of the messages.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ METHODS = ("auto", "recursion", "scan")
 def chain_log_odds(
     potentials: Tensor, transitions: Tensor, pad_mask: Optional[Tensor] = None, method: str = "auto"
 ) -> Tensor:
-    """log p(z_j = 1) / p(z_j = 0) of every position of every chain; its sigmoid is the marginal.
+    """log p(z_j = 1) / p(z_j = 0) at every position of every chain; its sigmoid is the marginal.
 
     Args:
-        potentials: ``[..., N]``, x_j of z_j = 1 (that of z_j = 0 is 0), any N from 1; meaningless on padding
+        potentials: ``[..., N]``, x_j of z_j = 1 (that of z_j = 0 is 0), N >= 1; ignored on padding
         transitions: ``[2, 2]``, t[from, to]
-        pad_mask: broadcasts to ``[..., N]``, True on padding, which stands before or behind the words, not among them
+        pad_mask: broadcasts to ``[..., N]``, True on padding, which lies before or after the words, not among them
         method: ``recursion``, ``scan``, or ``auto``: by shape and device
 
     Returns:
@@ -61,7 +61,7 @@ def chain_log_odds(
     if method not in METHODS:
         raise ValueError(f"method {method!r}: choose from {', '.join(METHODS)}")
     dtype = torch.float64 if potentials.dtype == torch.float64 else torch.float32
-    # not autocast: log-odds of half precision would be wrong in the first digits
+    # without autocast: log-odds in half precision would be wrong in the first digits
     with torch.autocast(potentials.device.type, enabled=False):
         (t00, t01), (t10, t11) = (row.unbind() for row in transitions.to(dtype).unbind())
         coupling = 0.5 * (t00 + t11 - t01 - t10)
@@ -75,8 +75,8 @@ def chain_log_odds(
 
 
 def _choose(fields: Tensor) -> str:
-    # A GPU pays for launches: 4 N of them in the recursion, about 8 log2(N) in the scan. A processor pays for elements,
-    # too, of which the scan has log2(N) times as many: there it is for few chains.
+    # Launches cost time on a GPU: 4 N in the recursion, about 8 log2(N) in the scan. On a processor the elements cost
+    # time too, and the scan has log2(N) times as many: it pays off for few chains only.
     rows, size = fields.shape
     few = fields.device.type != "cpu" or rows <= 40
     return "scan" if few and size > 16 else "recursion"
@@ -85,12 +85,12 @@ def _choose(fields: Tensor) -> str:
 class _ChainLogOdds(Function):
     """Fields ``[R, N]`` and the coupling to log-odds ``[R, N]``.
 
-    Inside, positions come first and both directions stand side by side, the second one back to front: ``[N, 2, R]``.
+    Inside, positions come first, and both directions lie side by side, the second one reversed: ``[N, 2, R]``.
     """
 
     @staticmethod
     def forward(ctx: Any, fields: Tensor, coupling: Tensor, scan: bool) -> Tensor:
-        # Beyond this L is +-k to the last digit; left as they are, large fields would cost it all its digits.
+        # Beyond this limit L is +-k to the last digit. Without the limit large fields would cancel all its digits.
         limit = 40.0 + 2.0 * coupling.abs()
         bounded = torch.minimum(torch.maximum(fields, -limit), limit).t()
         bounded = torch.stack([bounded, bounded.flip(0)], dim=1)
@@ -106,13 +106,13 @@ class _ChainLogOdds(Function):
         rising, falling = torch.sigmoid(odds + coupling), torch.sigmoid(odds - coupling)
         slopes = rising - falling  # of each message by the one before
         grad = grad.t()
-        sums = torch.stack([grad, grad.flip(0)], dim=1)  # of the loss by message j; through later messages, too, below
+        sums = torch.stack([grad, grad.flip(0)], dim=1)  # of the loss by message j; later messages are added below
         if ctx.scan:
             sums = _linear_scan(sums, slopes)
         else:
             for j in range(len(sums) - 2, -1, -1):
                 torch.addcmul(sums[j], slopes[j], sums[j + 1], out=sums[j])
-        # V_j reaches the loss through message j + 1; the last one reaches nothing
+        # V_j reaches the loss through message j + 1; the last V reaches nothing
         by_odds = slopes[:-1] * sums[1:]
         d_fields = grad.clone()
         d_fields[:-1] += by_odds[:, 0]
@@ -148,15 +148,18 @@ def _recursion(fields: Tensor, coupling: Tensor) -> Tuple[Tensor, Tensor]:
 
 
 def _scan(fields: Tensor, coupling: Tensor) -> Tuple[Tensor, Tensor]:
-    """The same by composing the steps: V -> A + L(V) is e^V -> (a e^V + b) / (c e^V + d) with log a = k + A, log b = A,
-    log c = 0, log d = k, and maps compose as their matrices multiply."""
+    """The same by composing the steps.
+
+    V -> A + L(V) is the map e^V -> (a e^V + b) / (c e^V + d) with log a = k + A, log b = A, log c = 0, log d = k. Maps
+    compose as their matrices multiply.
+    """
     zero = torch.zeros_like(fields)
     maps = torch.stack([fields + coupling, fields, zero, zero + coupling]).view(2, 2, *fields.shape)
     reach = 1  # maps[..., j, :, :] composes the steps j - reach + 1 .. j
     while reach < len(fields):
         later, earlier = maps[:, :, reach:], maps[:, :, :-reach]
         joined = torch.logaddexp(later[:, :1] + earlier[:1], later[:, 1:] + earlier[1:])
-        # a common factor is free; without this the logarithms would grow with the length and lose their digits
+        # A common factor is free. Without this the logarithms would grow with the length and lose their digits.
         maps = torch.cat([maps[:, :, :reach], joined - joined[1, 1]], dim=2)
         reach *= 2
     top, bottom = torch.logaddexp(maps[:, 0], maps[:, 1]).unbind()  # at V_0 = 0

@@ -21,7 +21,7 @@ __all__ = ["chebyshev_nodes", "cosine_matrix", "lagrange_basis"]
 def chebyshev_nodes(count: int, dtype: torch.dtype = torch.float64, device: Optional[torch.device] = None) -> Tensor:
     """The ``count`` Chebyshev points of the first kind, x_m = cos(pi (2m - 1) / (2 count)), shape ``[count]``.
 
-    Kept, so that a decoder step on a GPU does not wait for a copy.
+    Cached, so that a decoder step on a GPU does not wait for a copy.
     """
     with torch.inference_mode(False):
         m = torch.arange(1, count + 1, dtype=torch.float64)

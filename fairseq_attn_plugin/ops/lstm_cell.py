@@ -3,9 +3,9 @@
     i, f, o = sigmoid(gates_i), sigmoid(gates_f), sigmoid(gates_o);   g = tanh(gates_g)
     c = f * c_prev + i * g;   h = o * tanh(c)
 
-(Hochreiter and Schmidhuber 1997, with forget gates.) ``torch.nn.LSTMCell`` ties this to its two matrix products. In a
-decoder with input feeding those are better arranged by hand (the embeddings' part of all steps in one product, see
-``modules/decoder.py``), which leaves the element-wise part as a function of its own.
+(Hochreiter and Schmidhuber 1997, "Long Short-Term Memory", with the forget gates of Gers et al. 2000).
+``torch.nn.LSTMCell`` ties this to its two matrix products. A decoder with input feeding arranges these by hand
+(:mod:`fairseq_attn_plugin.modules.recurrence`), which leaves the element-wise part as a function of its own.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class _LSTMCell(Function):
         i, f, g, o = activated.chunk(4, dim=-1)
         # d h / d c = o (1 - tanh(c)^2) = o - h tanh(c)
         grad_cell = torch.addcmul(grad_cell, grad_hidden * o, 1 - squashed * squashed)
-        grad_gates = activated * (1 - activated)  # right for the three sigmoids; the tanh gate is overwritten
+        grad_gates = activated * (1 - activated)  # of the three sigmoids; the tanh gate is overwritten
         d_i, d_f, d_g, d_o = grad_gates.chunk(4, dim=-1)
         d_i.mul_(g).mul_(grad_cell)
         d_f.mul_(cell).mul_(grad_cell)

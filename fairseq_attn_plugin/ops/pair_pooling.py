@@ -6,18 +6,18 @@ for every position k,
     pooled_tanh:    g_k    = sum_{j != k} L_jk                     (mqt)
     pooled_basis:   G_{mk} = sum_{j != k} l_m(L_jk),  m = 1..M     (aqt)
 
-over the real positions j, where l_m is the Lagrange basis of the M Chebyshev nodes x_m on [-1, 1]. All N^2 D
-values never exist at once: both directions go through the pairs in blocks of rows and the backward pass computes them
-again.
+over the real positions j, where l_m is the Lagrange basis of the M Chebyshev nodes x_m on [-1, 1]
+(:mod:`fairseq_attn_plugin.ops.chebyshev`). The N^2 D values never exist at once: forward and backward pass go through
+the pairs in blocks of rows, and the backward pass computes them again.
 
-Three observations carry the speed:
+Three observations make this fast:
 
-* tanh(a + b) = 1 - 2 / (1 + e^{2a} e^{2b}), so a pair costs one product and one reciprocal, the exponentials are
-  taken once per key, and padding drops out by itself when its "exponential" is infinite.
-* L_jk = L_kj: only pairs j >= k are computed, each is added to both of its rows.
-* l_m is a fixed linear combination of the Chebyshev polynomials T_0..T_{M-1}, so it suffices to sum T_p(L_jk),
-  with the recurrence T_{p+1}(x) = 2 x T_p(x) - T_{p-1}(x), and to multiply the sums by an M x M matrix. The
-  derivative of the sums is evaluated by Clenshaw's recurrence from T_p'(x) = p U_{p-1}(x).
+* tanh(a + b) = 1 - 2 / (1 + e^{2a} e^{2b}): a pair costs one product and one reciprocal, the exponentials are taken
+  once per key, and padding adds nothing if its "exponential" is infinite.
+* L_jk = L_kj: only pairs j >= k are computed, and each is added to both of its rows.
+* l_m is a fixed linear combination of the Chebyshev polynomials T_0..T_{M-1}. It suffices to sum T_p(L_jk), with the
+  recurrence T_{p+1}(x) = 2 x T_p(x) - T_{p-1}(x), and to multiply the sums by an M x M matrix. Clenshaw's recurrence
+  gives the derivative of the sums from T_p'(x) = p U_{p-1}(x).
 """
 
 from __future__ import annotations
@@ -34,15 +34,18 @@ from .chebyshev import cosine_matrix
 
 __all__ = ["pooled_basis", "pooled_tanh"]
 
-# Elements of one block of pairs. On a processor the five buffers of the Chebyshev recurrence then stay in its
-# second-level cache; a GPU wants few large launches.
+# Elements of one block of pairs. The five buffers of the Chebyshev recurrence then stay in the second-level cache of a
+# processor; a GPU needs few large launches.
 _BLOCK_ELEMENTS = {"cpu": 1 << 18, "cuda": 1 << 25}
 
 
 def _prepare(keys: Tensor, pad_mask: Optional[Tensor]) -> Tuple[Tensor, bool]:
-    """What pairs are formed from: e^{2k}, or k where some e^{2k} would leave the number range; infinite on padding.
+    """What pairs are formed from: e^{2k}, or k if some e^{2k} would overflow; infinite on padding.
 
-    Either way u = 1 / (1 + e^{2 (k_j + k_k)}) is exactly zero for every pair with padding.
+    In both cases u = 1 / (1 + e^{2 (k_j + k_k)}) is exactly zero for every pair with padding.
+
+    Returns:
+        the prepared keys, and whether they are exponentials
     """
     if keys.dtype in (torch.float16, torch.bfloat16):
         keys = keys.float()  # e^{2k} leaves float16's range at k = 5.5
@@ -61,7 +64,7 @@ def _pair(one: Tensor, other: Tensor, exponential: bool) -> Tensor:
     return (one + other).mul_(-2).sigmoid_()
 
 
-# More rows would compute more pairs twice (j and k within the rows), fewer would mean more and smaller operations.
+# More rows compute more pairs twice (j and k within the rows); fewer rows mean more and smaller operations.
 _ROWS = 8
 
 
@@ -87,8 +90,7 @@ class _Block(NamedTuple):
 
 
 def _blocks(prepared: Tensor, exponential: bool, chunk_size: int) -> Iterator[Tuple[_Block, Tensor]]:
-    """Yields blocks that cover every pair j >= k, each with its u_kj, ``[b, rows,
-    columns, D]``."""
+    """Yields blocks that cover every pair j >= k, each with its u_kj, ``[b, rows, columns, D]``."""
     batch, length, dim = prepared.shape
     budget = _BLOCK_ELEMENTS.get(prepared.device.type, 1 << 25)
     start = 0
@@ -121,7 +123,7 @@ class _PooledTanh(Function):
             block.add_to(total, u)
         real = _real(pad_mask, total)
         diagonal = _pair(prepared, prepared, ctx.exponential)
-        # sum_{j != k} (1 - 2 u_jk), with sum_j u_jk holding the pair (k, k) too.
+        # sum_{j != k} (1 - 2 u_jk); the total also holds the pair (k, k).
         pooled = (real.sum(1, keepdim=True) - 1 - 2 * (total - diagonal)) * real
         return pooled.to(keys.dtype)
 
@@ -157,7 +159,7 @@ class _PooledBasis(Function):
         for p, sign, values in _polynomials(_pair(prepared, prepared, ctx.exponential), count):
             total[:, :, p].sub_(values, alpha=sign)
         if pad_mask is not None:
-            # A pair with padding has L = 1, hence T_p = 1: take those pairs away again, and what padding has summed.
+            # A pair with padding has L = 1 and T_p = 1: subtract these pairs, and clear the sums of padding.
             total -= pad_mask.sum(1).to(total.dtype)[:, None, None, None]
             total.masked_fill_(pad_mask[:, :, None, None], 0.0)
         return torch.matmul(cosine_matrix(count).to(total), total).to(keys.dtype)
@@ -167,7 +169,7 @@ class _PooledBasis(Function):
     def backward(ctx: Any, grad: Tensor) -> Tuple[Tensor, None, None, None]:
         prepared, pad_mask = ctx.saved_tensors
         degrees = [p * _sign(p) for p in range(1, ctx.count)]
-        # Of sum_m C[m, p] T_p the derivative needs p T_p' = p U_{p-1}: degree and sign go into the matrix.
+        # The derivative of sum_m C[m, p] T_p needs p U_{p-1}: the matrix takes degree and sign.
         matrix = (cosine_matrix(ctx.count)[:, 1:] * torch.tensor(degrees)).t().to(prepared)
         grad = torch.matmul(matrix, grad.to(prepared.dtype))
         if pad_mask is not None:
@@ -183,12 +185,12 @@ class _PooledBasis(Function):
 
 
 def _sign(p: int) -> float:
-    """s_p with s_{p+1} = -s_{p-1}: s_p T_p obeys a recurrence without subtraction, one fused operation a degree."""
+    """s_p with s_{p+1} = -s_{p-1}: the recurrence of s_p T_p has no subtraction, one fused operation per degree."""
     return -1.0 if p % 4 in (2, 3) else 1.0
 
 
 def _polynomials(u: Tensor, count: int) -> Iterator[Tuple[int, float, Tensor]]:
-    """Yields ``(p, s_p, s_p T_p(1 - 2u))`` for p = 1..count-1; a tensor is overwritten when the next is asked for."""
+    """Yields ``(p, s_p, s_p T_p(1 - 2u))`` for p = 1..count-1; the next step overwrites the tensor."""
     x = torch.add(u.new_ones(()), u, alpha=-2)
     previous, current = torch.ones_like(x), x.clone()
     for p in range(1, count):
@@ -198,7 +200,7 @@ def _polynomials(u: Tensor, count: int) -> Iterator[Tuple[int, float, Tensor]]:
 
 
 def _clenshaw(u: Tensor, row_grads: Sequence[Tensor], column_grads: Sequence[Tensor]) -> Tensor:
-    """A quarter of d/d(k_j + k_k) sum_p s_p T_p(L) (row_p + column_p) where the gradients already hold p s_p.
+    """A quarter of d/d(k_j + k_k) sum_p s_p T_p(L) (row_p + column_p), for gradients that already hold p s_p.
 
     b_p = p (row_p + column_p) + 2 x b_{p+1} - b_{p+2} gives sum_p p U_{p-1}(x) (row_p + column_p) = b_1, in the
     signed form of :func:`_polynomials`; d L / d(k_j + k_k) = 1 - L^2 = 4 (u - u^2).
@@ -216,9 +218,9 @@ def pooled_tanh(keys: Tensor, pad_mask: Optional[Tensor] = None, chunk_size: int
 
     Args:
         keys: ``[B, N, D]``; half precision is summed in float32
-        pad_mask: ``[B, N]``, True on padding, which takes no part and receives zeros
-        chunk_size: positions k handled at a time; 0 chooses by the cache's size. Extra memory is at most a
-            few buffers of B * chunk_size * N * D.
+        pad_mask: ``[B, N]``, True on padding, which adds nothing and receives zeros
+        chunk_size: positions k handled at a time; 0 chooses by the size of the cache. Extra memory is at most a few
+            buffers of B * chunk_size * N * D numbers.
 
     Returns:
         ``[B, N, D]``
@@ -229,7 +231,7 @@ def pooled_tanh(keys: Tensor, pad_mask: Optional[Tensor] = None, chunk_size: int
 def pooled_basis(keys: Tensor, count: int, pad_mask: Optional[Tensor] = None, chunk_size: int = 0) -> Tensor:
     """G_mk = sum_{j != k} l_m(tanh(k_j + k_k)), m = 1..count, over the real positions.
 
-    For every function f smooth on [-1, 1], sum_{j != k} f(L_jk) is close to sum_m f(x_m) G_mk.
+    For every function f that is smooth on [-1, 1], sum_{j != k} f(L_jk) is close to sum_m f(x_m) G_mk.
 
     Returns:
         ``[B, N, count, D]``; arguments as for :func:`pooled_tanh`

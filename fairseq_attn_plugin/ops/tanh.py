@@ -1,8 +1,8 @@
 """tanh through the logistic function: tanh(x) = 2 sigmoid(2x) - 1.
 
-On a processor torch's sigmoid is several times faster than its tanh (about four times in float32), which is most
-of the element-wise work of a recurrent decoder. The absolute error is that of one rounding near 1. On a GPU, and
-in half precision, where that error would be felt near zero, torch's own tanh is used.
+On a processor, torch's sigmoid is several times faster than its tanh (about four times in float32), and tanh is most of
+the element-wise work of a recurrent decoder. The absolute error is one rounding near 1. On a GPU the functions use
+torch's own tanh, and in half precision too, where this error would matter near zero.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["by_sigmoid", "tanh", "tanh_"]
 
 
 def by_sigmoid(x: Tensor) -> bool:
-    """Whether the logistic function is the better way to tanh for tensors like ``x``."""
+    """Whether tanh of tensors like ``x`` is computed through the logistic function."""
     return x.device.type == "cpu" and x.dtype in (torch.float32, torch.float64)
 
 

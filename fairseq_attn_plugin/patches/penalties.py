@@ -6,11 +6,12 @@ criterions included. At validation they are only logged, so that losses stay com
 unweighted: penalties that depend on the weights in nats per target word, penalties of parameters as they are.
 """
 
-from typing import Any, Callable, Dict, Iterator
-
-from fairseq_attn_plugin.attention import Attention, Penalty
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator
 
 from .wrapping import Patch, wrap
+
+if TYPE_CHECKING:
+    from fairseq_attn_plugin.attention import Penalty
 
 __all__ = ["PATCH", "add_penalties"]
 
@@ -42,6 +43,9 @@ def add_penalties(criterion: Any) -> None:
 
 
 def _with_penalties(criterion: Any, original: Any) -> Any:
+    # not before the patches are installed, which explain the mistakes of mechanisms that register themselves
+    from fairseq_attn_plugin.attention import Attention, Penalty
+
     def forward(model: Any, sample: Any, *args: Any, **kwargs: Any) -> Any:
         found: Dict[str, Penalty] = {}
 
@@ -71,7 +75,7 @@ def _with_penalties(criterion: Any, original: Any) -> Any:
     return forward
 
 
-def _penalties_of(output: Any) -> Iterator[Dict[str, Penalty]]:
+def _penalties_of(output: Any) -> Iterator[Dict[str, "Penalty"]]:
     """The penalties in the output of a model, at any depth of tuples and dictionaries."""
     if isinstance(output, dict):
         if output.get(KEY):

@@ -11,6 +11,7 @@ import sys
 
 import pytest
 import torch
+from in_process import run_tool
 
 from fairseq_attn_plugin import attention
 from fairseq_attn_plugin.models.attn_lstm import AttnLSTMConfig
@@ -27,6 +28,7 @@ BUDGET = (
     "--optimizer adam --lr 0.005 --batch-size 50 --max-update 3 --seed 1 --cpu --num-workers 0 --no-epoch-checkpoints "
     "--no-progress-bar"
 ).split()
+SHARED = "--attention-score additive --attention-bias markov".split()
 
 
 def python(code, *folders):
@@ -37,14 +39,9 @@ def python(code, *folders):
     return done
 
 
-def train(data, folder, *options, arch="lstm_soft", check=True):
-    command = ["fairseq-train", data, "--user-dir", FOLDER, "--arch", arch, *SIZES, *BUDGET]
-    return run_cli([*command, "--save-dir", folder, "--attention", "distance", *options], check=check)
-
-
-def generate(data, checkpoint, user_dir, check=True):
+def generation(data, checkpoint, user_dir):
     command = ["fairseq-generate", data, "--user-dir", user_dir, "--path", checkpoint, "--gen-subset", "test", "--cpu"]
-    return run_cli([*command, "--beam", 2, "--max-len-b", 8, "--print-alignment", "soft"], check=check)
+    return [*command, "--beam", 2, "--max-len-b", 8, "--print-alignment", "soft"]
 
 
 def saved(checkpoint):
@@ -54,7 +51,8 @@ def saved(checkpoint):
 @pytest.fixture(scope="module")
 def trained(tiny_data, tmp_path_factory):
     folder = tmp_path_factory.mktemp("distance")
-    train(tiny_data, folder, "--distance-scale", 3, "--attention-score", "additive", "--attention-bias", "markov")
+    command = ["fairseq-train", tiny_data, "--user-dir", FOLDER, "--arch", "lstm_soft", *SIZES, *BUDGET, *SHARED]
+    run_cli([*command, "--save-dir", folder, "--attention", "distance", "--distance-scale", 3])
     return folder / "checkpoint_last.pt"
 
 
@@ -64,22 +62,19 @@ def test_one_file_is_enough(trained, tiny_data):
     assert state["cfg"]["model"]["distance_scale"] == 3.0 and state["cfg"]["model"]["attention"] == "distance"
     parameters = state["model"]
     assert parameters["decoder.attention.slope"] != 0 and "decoder.attention.biases.markov.weight" in parameters
-    lines = generate(tiny_data, trained, FOLDER).stdout.splitlines()
+    lines = run_cli(generation(tiny_data, trained, FOLDER)).stdout.splitlines()
     assert sum(bool(re.match(r"H-\d", line)) for line in lines) == 40
 
 
 def test_a_checkpoint_without_its_mechanism_is_one_line(trained, tiny_data):
-    done = generate(tiny_data, trained, USER_DIR, check=False)
-    assert done.returncode == 1 and "Traceback" not in done.stderr
-    line = done.stderr.splitlines()[-1]
-    assert "error: --attention distance: unknown attention; choose from aqt, " in line and "--user-dir" in line
+    line = run_tool(*generation(tiny_data, trained, USER_DIR), fails=True).error
+    assert line.startswith("--attention distance: unknown attention; choose from aqt, ") and "--user-dir" in line
 
 
 def test_yaml(trained, tiny_data, tmp_path):
     """The same options in a YAML file give the same parameters as the command line."""
-    options = dict(zip(SIZES[::2], SIZES[1::2]))
-    options.update({"--distance-scale": "3", "--attention-score": "additive", "--attention-bias": "markov"})
-    model = [f"  {name[2:].replace('-', '_')}: {value}" for name, value in options.items()]
+    options = [*SIZES, *SHARED, "--distance-scale", "3"]
+    model = [f"  {name[2:].replace('-', '_')}: {value}" for name, value in zip(options[::2], options[1::2])]
     (tmp_path / "mine.yaml").write_text(
         "\n".join(
             [

@@ -29,7 +29,7 @@ def command(data: Path, arch: str, save_dir: Path, *options: object) -> List[str
     """Plain SGD without dropout or clipping: the update is linear in the gradient, so that sums can be compared."""
     base = ["fairseq-train", data, "--user-dir", USER_DIR, *TINY[arch], "--dropout", 0, "--optimizer", "sgd"]
     base += ["--lr", 0.5, "--max-tokens", 100000, "--max-update", UPDATES, "--save-dir", save_dir, "--batch-size", 40]
-    base += ["--no-progress-bar", "--num-workers", 0, "--disable-validation", "--save-interval-updates", 2]
+    base += ["--no-progress-bar", "--cpu", "--num-workers", 0, "--disable-validation", "--save-interval-updates", 2]
     # a fresh order in every epoch, so that a resumed run sees the sentences that an uninterrupted one sees
     return [str(item) for item in [*base, "--update-epoch-batch-itr", "True", *options]]
 

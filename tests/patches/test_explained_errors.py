@@ -73,7 +73,7 @@ def test_sizes_of_both_sides_are_named() -> None:
 
 
 def test_error_of_a_spawned_process_arrives() -> None:
-    """torch.multiprocessing hands on the text of the trace only."""
+    """torch.multiprocessing passes on only the text of the trace."""
     inner = 'Traceback (most recent call last):\n  File "x.py", line 1\n'
     line = explain(Exception("-- Process 0 failed:\n" + inner + "fairseq_attn_plugin.errors.OptionError: --a b: no\n"))
     assert line == "--a b: no"
@@ -96,7 +96,7 @@ def test_hook(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Chains to the hook that was there, once; FAIRSEQ_ATTN_TRACEBACK hands everything to it."""
+    """Calls the hook that was there before, once; FAIRSEQ_ATTN_TRACEBACK leaves everything to it."""
     monkeypatch.setattr(sys, "excepthook", lambda *about: sys.stderr.write("the hook before: %s\n" % about[1]))
     monkeypatch.setattr(sys, "argv", ["/somewhere/bin/tool", "--a", "1"])
     monkeypatch.setenv("FAIRSEQ_ATTN_TRACEBACK", variable)

@@ -42,7 +42,7 @@ def test_numbers_by_hand():
 
 def test_alignments_of_fairseq():
     assert positions_of([(3, 0), (1, 1)]) == {0: 3, 1: 1}
-    # the end of the source, the last column, is no word; the last row is the end's
+    # the last column is the end of the source, the last row the end of the hypothesis
     assert positions_of([["0.1", "0.2", "0.7"], ["0.5", "0.4", "0.1"], ["0.0", "0.0", "1.0"]]) == {0: 1, 1: 0, 2: 0}
     assert positions_of([["1.0"], ["1.0"]]) == {} and positions_of([]) == {}
     # two source positions, the end included: rows of two weights are no pairs

@@ -1,1 +1,1 @@
-"""Word alignments: from attention to links, their files, and their error rate."""
+"""Word alignments: links from attention, alignment files, error rates, and lexicons."""

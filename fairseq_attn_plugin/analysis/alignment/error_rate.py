@@ -1,4 +1,4 @@
-"""Alignment error rate, precision and recall of one set of links (Och and Ney 2003)."""
+"""Alignment error rate, precision, recall and F1 of one set of links (Och and Ney 2003)."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from typing import Iterable, NamedTuple, Sequence
 
 from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, Link
 
+__all__ = ["ErrorRate", "alignment_error_rate"]
 
-class Score(NamedTuple):
-    """Alignment quality over a corpus, each a share between 0 and 1."""
+
+class ErrorRate(NamedTuple):
+    """Alignment quality over a corpus; every value is between 0 and 1."""
 
     aer: float
     precision: float  # on possible links
@@ -16,23 +18,25 @@ class Score(NamedTuple):
 
     @property
     def f1(self) -> float:
-        """2 / (1 / precision + 1 / recall), 0 where either is.
+        """2 / (1 / precision + 1 / recall), or 0 if either is 0.
 
         The balanced F-measure of precision on possible and recall on sure links (Fraser and Marcu, "Measuring Word
-        Alignment Quality for Statistical Machine Translation", 2007, with alpha = 1/2). Where all gold links are sure
-        it is 1 - AER.
+        Alignment Quality for Statistical Machine Translation", 2007, with alpha = 1/2). If all gold links are sure, it
+        equals 1 - AER.
         """
         total = self.precision + self.recall
         return 2 * self.precision * self.recall / total if total else 0.0
 
 
-def alignment_error_rate(predicted: Sequence[Iterable[Link]], gold: Sequence[GoldAlignment]) -> Score:
+def alignment_error_rate(predicted: Sequence[Iterable[Link]], gold: Sequence[GoldAlignment]) -> ErrorRate:
     """AER = 1 - (|A n S| + |A n P|) / (|A| + |S|), precision |A n P| / |A|, recall |A n S| / |S|.
 
-    A are the predicted links, S the sure ones, P the possible ones (which include S); the counts are summed
-    over the corpus (Och and Ney, "A Systematic Comparison of Various Statistical Alignment Models", 2003).
-    With no predicted links precision is 1, with no sure links recall is 1, and with neither AER is 0.
-    Raises ``ValueError`` if the two have different numbers of sentences.
+    A is the set of predicted links, S that of sure links, P that of possible links, which includes S. The counts are
+    summed over the corpus (Och and Ney, "A Systematic Comparison of Various Statistical Alignment Models", 2003).
+    Precision is 1 without predicted links, recall is 1 without sure links, and AER is 0 without either.
+
+    Raises:
+        ValueError: the two have different numbers of sentences
     """
     if len(predicted) != len(gold):
         raise ValueError(f"{len(predicted)} predicted alignments, but {len(gold)} gold ones")
@@ -44,4 +48,4 @@ def alignment_error_rate(predicted: Sequence[Iterable[Link]], gold: Sequence[Gol
         hit_sure += len(answer & reference.sure)
         hit_possible += len(answer & (reference.possible | reference.sure))
     aer = 1 - (hit_sure + hit_possible) / (links + sure) if links + sure else 0.0
-    return Score(aer, hit_possible / links if links else 1.0, hit_sure / sure if sure else 1.0)
+    return ErrorRate(aer, hit_possible / links if links else 1.0, hit_sure / sure if sure else 1.0)

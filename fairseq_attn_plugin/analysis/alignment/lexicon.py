@@ -1,21 +1,17 @@
-"""A translation lexicon P(e | f) from attention, or from word alignments.
+"""Estimates a translation lexicon P(e | f) from extracted attention or from word alignments.
 
-    attn-analysis lexicon train.jsonl --out lexicon.tsv                      # for fairseq-train --lexicon
-    attn-analysis lexicon train.jsonl --out lexicon.txt --format replace-unk # for fairseq-generate --replace-unk
-    attn-analysis lexicon --links train.align --source train.de --target train.en --out lexicon.tsv
+c(f, e) counts source word f with target word e. From attention a_tj, with each row divided by its sum,
 
-Counts c(f, e) of source word f and target word e come from extracted attention a_tj, each row divided by its sum,
+    hard   c(f, e) is the number of pairs (t, j) with f = f_j and e = e_t, where j = argmax_k a_tk
+    soft   c(f, e) is the sum of a_tj over all t and j with f = f_j and e = e_t
 
-    hard   the number of times that f = f_j and e = e_t, j being the position of e_t's greatest weight
-    soft   the sum of a_tj over all t and j with e_t = e and f_j = f
-
-or are the number of links between the two. Weight on the end of the source belongs to no word; the ends translate each
-other, once in a sentence, whatever a model attended to when it ended, so that a decoder can look that up, too.
-``<unk>`` is no word. With c(f) = sum_e c(f, e) and V the number of target words,
+From alignments it is the number of links between f and e. Weight on the end of the source counts for no word. The two
+sentence ends count as a pair once in every sentence, whatever the model attends to there, so that a decoder can look
+up the end. ``<unk>`` is never counted. With c(f) = sum_e c(f, e) and V the number of target words,
 
     none       P(e | f) = c(f, e) / c(f)
-    add        P(e | f) = (c(f, e) + k) / (c(f) + k V)          listed for pairs that were counted
-    discount   P(e | f) = max(c(f, e) - d, 0) / c(f)            absolute discounting; what is left is listed nowhere
+    add        P(e | f) = (c(f, e) + k) / (c(f) + k V)          listed for counted pairs only
+    discount   P(e | f) = max(c(f, e) - d, 0) / c(f)            absolute discounting; the rest is not redistributed
 """
 
 from __future__ import annotations
@@ -29,16 +25,23 @@ from fairseq_attn_plugin.analysis.alignment.links import Link
 from fairseq_attn_plugin.analysis.records.record import Record
 from fairseq_attn_plugin.text.lexicon import Entry, write_best, write_probabilities
 
-__all__ = ["Counts", "FORMATS", "LEVELS", "SMOOTHINGS", "count_links", "count_records", "estimate"]
+__all__ = [
+    "FORMATS",
+    "SMOOTHINGS",
+    "PairCounts",
+    "count_links",
+    "count_records",
+    "estimate_lexicon",
+    "write_lexicon",
+]
 
 
 END, UNKNOWN = "</s>", "<unk>"
-LEVELS = ("words", "subwords")
 SMOOTHINGS = ("none", "add", "discount")
 FORMATS = ("probabilities", "replace-unk", "json")
 DEFAULTS = {"none": 0.0, "add": 0.1, "discount": 0.5}
 
-Counts = Dict[str, Dict[str, float]]  # {source word: {target word: count}}
+PairCounts = Dict[str, Dict[str, float]]  # {source word: {target word: count}}
 
 
 def count_records(
@@ -46,32 +49,28 @@ def count_records(
     soft: bool = False,
     level: str = "words",
     weights: str = "attention",
-    counts: Optional[Counts] = None,
-) -> Counts:
-    """Counts of the pairs in extracted attention.
+    counts: Optional[PairCounts] = None,
+) -> PairCounts:
+    """Counts c(f, e) from extracted attention.
 
     Args:
         records: sentences
-        soft: count weights instead of the greatest of each row
+        soft: count all weights instead of the greatest weight of each row
         level: ``words`` or ``subwords``
-        weights: which matrix of the records
-        counts: what to add to
+        weights: name of the matrix
+        counts: dictionary to add to (default: a new one)
 
     Returns:
-        ``counts``, or a new dictionary
+        the dictionary of the counts
     """
     counts = {} if counts is None else counts
     for record in records:
-        if level == "words":
-            matrix = record.word_attention(weights, end=True)
-            sources, targets = record.source_words, record.target_words
-        else:
-            matrix = np.asarray(record.weights[weights], dtype=float)
-            sources, targets = record.source, record.target
+        matrix = record.unit_attention(level, weights, end=True)
+        sources, targets = record.units(level)
         end = len(sources)
         for target, row in zip(targets, matrix):
             total = row.sum()
-            if not total > 0 or target == UNKNOWN:  # a row without weights, or with none that are numbers
+            if not total > 0 or target == UNKNOWN:  # the row sums to zero or to nan
                 continue
             if soft:
                 for column in np.flatnonzero(row[:end]):
@@ -83,9 +82,9 @@ def count_records(
 
 
 def count_links(
-    sentences: Iterable[Tuple[Sequence[Link], Sequence[str], Sequence[str]]], counts: Optional[Counts] = None
-) -> Counts:
-    """As :func:`count_records`, from links, source and target of every sentence."""
+    sentences: Iterable[Tuple[Sequence[Link], Sequence[str], Sequence[str]]], counts: Optional[PairCounts] = None
+) -> PairCounts:
+    """Counts c(f, e) from links, source and target of every sentence; see :func:`count_records`."""
     counts = {} if counts is None else counts
     for links, source, target in sentences:
         for i, j in links:
@@ -95,27 +94,30 @@ def count_links(
     return counts
 
 
-def _add(counts: Counts, source: str, target: str, count: float) -> None:
+def _add(counts: PairCounts, source: str, target: str, count: float) -> None:
     if source != UNKNOWN:
         of = counts.setdefault(source, {})
         of[target] = of.get(target, 0.0) + count
 
 
-def estimate(
-    counts: Counts,
+def estimate_lexicon(
+    counts: PairCounts,
     smoothing: str = "none",
     value: Optional[float] = None,
     min_count: float = 1,
     top: Optional[int] = None,
 ) -> Dict[str, List[Entry]]:
-    """P(e | f) of the module's text, {f: entries, the most probable first}, in the order of the words f.
+    """P(e | f) of the module's docstring.
 
     Args:
-        counts: those of :func:`count_records` or :func:`count_links`; all of them are in c(f)
+        counts: of :func:`count_records` or :func:`count_links`
         smoothing: one of ``SMOOTHINGS``
         value: k or d (default: 0.1 and 0.5)
-        min_count: pairs with less are not listed
-        top: list at most so many translations of a word
+        min_count: pairs with a smaller count are not listed, but they remain in c(f)
+        top: greatest number of translations that are listed for a word (default: all)
+
+    Returns:
+        {f: entries, the most probable first}, sorted by f
     """
     value = DEFAULTS[smoothing] if value is None else value
     vocabulary = len({target for of in counts.values() for target in of})
@@ -128,7 +130,7 @@ def estimate(
         else:
             off = value if smoothing == "discount" else 0.0
             probabilities = {target: max(count - off, 0.0) / total for target, count in of.items()}
-        # sums of rounded weights may be a little above one
+        # sums of rounded weights can exceed one slightly
         entries = [
             Entry(target, min(probability, 1.0), of[target])
             for target, probability in probabilities.items()
@@ -140,8 +142,8 @@ def estimate(
     return lexicon
 
 
-def write(stream: TextIO, lexicon: Dict[str, List[Entry]], form: str) -> None:
-    """Writes a lexicon in one of ``FORMATS``; ``replace-unk`` has no use for ``</s>``."""
+def write_lexicon(stream: TextIO, lexicon: Dict[str, List[Entry]], form: str) -> None:
+    """Writes a lexicon in one of ``FORMATS``; ``replace-unk`` omits ``</s>``, which it never looks up."""
     if form == "probabilities":
         write_probabilities(stream, lexicon)
     elif form == "replace-unk":

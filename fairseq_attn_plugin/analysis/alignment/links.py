@@ -1,7 +1,6 @@
-"""Word alignments: Pharaoh files, from subword attention to word links, alignment error rate.
+"""Reads and writes word alignments: Pharaoh files, and gold alignments in the format of WPT 2003.
 
-A link is a pair (i, j): source word i and target word j, counted from 0.  Attention matrices are T x N: one
-row per target position, one column per source position; rows need not sum to one.
+A link is a pair (i, j) of source word i and target word j, counted from 0.
 """
 
 from __future__ import annotations
@@ -13,6 +12,19 @@ from typing import Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.writing import PathLike
 
+__all__ = [
+    "GOLD_FORMATS",
+    "GoldAlignment",
+    "Lengths",
+    "Link",
+    "check_links",
+    "format_alignment",
+    "parse_alignment",
+    "read_alignments",
+    "read_gold",
+    "write_alignments",
+]
+
 Link = Tuple[int, int]
 _LINK = re.compile(r"([0-9]+)([-p])([0-9]+)")
 _WPT = re.compile(r"([0-9]+)\s+([0-9]+)\s+([0-9]+)(?:\s+([SP]))?(?:\s+[0-9.]+)?")
@@ -21,27 +33,27 @@ Lengths = Sequence[Optional[Tuple[int, int]]]
 
 
 class GoldAlignment(NamedTuple):
-    """Gold links of one sentence pair.  ``possible`` includes ``sure``."""
+    """Gold links of one sentence pair; ``possible`` includes ``sure``."""
 
     sure: frozenset[Link]
     possible: frozenset[Link]
 
 
 def parse_alignment(line: str, first: int = 0) -> GoldAlignment:
-    """Read one Pharaoh line: ``i-j`` a sure link, ``ipj`` one that is only possible, separated by blanks.
+    """Reads one Pharaoh line: ``i-j`` is a sure link, ``ipj`` a possible one; blanks separate links.
 
-    The words are counted from ``first`` in the line, from 0 in what is returned.
-    Raises ``ValueError``, with the offending item, if the line has anything else.
+    The line counts words from ``first``, the result counts them from 0. Raises ``ValueError``, with the offending item,
+    if the line has anything else.
     """
     sure: Set[Link] = set()
     possible: Set[Link] = set()
     for item in line.split():
         match = _LINK.fullmatch(item)
         if match is None:
-            raise ValueError(f"{item!r} is not a link; write i-j (sure) or ipj (possible), counted from {first}")
+            raise ValueError(f"{item!r} must be a link i-j (sure) or ipj (possible), counted from {first}")
         link = (int(match[1]) - first, int(match[3]) - first)
         if min(link) < 0:
-            raise ValueError(f"{item!r} counts from 0, all should count from {first}")
+            raise ValueError(f"{item!r} counts from 0, must count from {first}")
         possible.add(link)
         if match[2] == "-":
             sure.add(link)
@@ -49,14 +61,14 @@ def parse_alignment(line: str, first: int = 0) -> GoldAlignment:
 
 
 def format_alignment(alignment: GoldAlignment) -> str:
-    """The Pharaoh line of an alignment, ordered by source word, then target word."""
+    """The Pharaoh line of an alignment, ordered by source word, then by target word."""
     return " ".join(f"{i}{'-' if (i, j) in alignment.sure else 'p'}{j}" for i, j in sorted(alignment.possible))
 
 
 def read_alignments(path: PathLike) -> List[GoldAlignment]:
-    """One alignment per line; an empty line is a sentence pair without links.
+    """Reads a Pharaoh file: one alignment in each line; an empty line is a sentence pair without links.
 
-    Raises ``OptionError`` naming the file, and the line where there is one, if it cannot be read.
+    Raises ``OptionError``, which names the file and the line, if it cannot be read.
     """
     alignments: List[GoldAlignment] = []
     try:
@@ -67,7 +79,7 @@ def read_alignments(path: PathLike) -> List[GoldAlignment]:
                 except ValueError as error:
                     raise OptionError(f"{path}, line {number}: {error}") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise OptionError(f"{path}: cannot read alignments: {error}") from None
+        raise OptionError(f"{path}: cannot be read: {error}") from None
     return alignments
 
 
@@ -78,30 +90,30 @@ def read_gold(
     lengths: Optional[Lengths] = None,
     sentences: int = 0,
 ) -> List[GoldAlignment]:
-    """Gold alignments of a corpus, sentence by sentence.
+    """Reads the gold alignments of a corpus, sentence by sentence.
 
     Args:
-        path: a file in one of two formats. ``pharaoh`` has a line ``0-0 1p2`` for each sentence pair. ``wpt``, that of
-            the shared task of WPT 2003 (Mihalcea and Pedersen, "An Evaluation Exercise for Word Alignment"), has a line
-            ``0001 3 4 S`` for each link: sentence, source word and target word, all counted from 1, and S (sure, also
-            where the letter is missing) or P (possible); links to word 0, which stands for no word, are passed over
-        form: one of ``GOLD_FORMATS``; ``auto`` sees which it is from the first line that is not empty
-        one_based: words of a Pharaoh file are counted from 1
-        lengths: words of source and target of every sentence of the corpus, None where they are not known
-        sentences: of the corpus, where nothing is known of their lengths
+        path: a file in one of two formats. ``pharaoh`` has a line ``0-0 1p2`` for each sentence pair. ``wpt``, the
+            format of the WPT 2003 shared task (Mihalcea and Pedersen, "An Evaluation Exercise for Word Alignment"), has
+            a line ``0001 3 4 S`` for each link: sentence, source word and target word, all counted from 1, then S
+            (sure, the default) or P (possible). Word 0 stands for no word; its links are skipped
+        form: one of ``GOLD_FORMATS``; ``auto`` decides by the first line that is not empty
+        one_based: a Pharaoh file counts words from 1
+        lengths: number of source and target words of every sentence of the corpus, None where unknown
+        sentences: number of sentences of the corpus, used if ``lengths`` is None
 
     Returns:
-        links counted from 0; from a file in WPT's format, as many sentences as ``lengths``, or at least ``sentences``:
-        one without a link is not in the file
+        links counted from 0. A WPT file lacks sentences without links, so the result has as many sentences as
+        ``lengths``, or at least ``sentences``
 
     Raises:
-        OptionError: the file cannot be read, has a line that is no alignment or a link beyond its sentence (the line is
-            named), or has other sentences than the corpus
+        OptionError: the file cannot be read, has a malformed line or a link beyond its sentence (the message names the
+            line), or has another number of sentences than the corpus
     """
     try:
         lines = Path(path).read_text(encoding="utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
-        raise OptionError(f"{path}: cannot read alignments: {error}") from None
+        raise OptionError(f"{path}: cannot be read: {error}") from None
     if not lines[-1]:
         del lines[-1]
     if form == "auto":
@@ -127,14 +139,14 @@ def read_gold(
 
 
 def _add_wpt(line: str, found: List[Tuple[Set[Link], Set[Link]]], lengths: Optional[Lengths]) -> None:
-    """Adds the link of a line to the sure and possible links of its sentence; raises ``ValueError`` with the reason."""
+    """Adds the link of a WPT line to those of its sentence; raises ``ValueError`` with the reason if it is wrong."""
     match = _WPT.fullmatch(line)
     if match is None:
-        raise ValueError(f"{line!r} is no link of WPT's format; write: sentence, source word, target word, S or P")
+        raise ValueError(f"{line!r} must be a link in WPT's format: sentence, source word, target word, S or P")
     sentence, source, target = (int(match[group]) for group in (1, 2, 3))
     if sentence < 1 or (lengths is not None and sentence > len(lengths)):
-        of = "" if lengths is None else f" to {len(lengths)}, the sentences of the corpus"
-        raise ValueError(f"sentence {sentence}: is not one of 1{of}")
+        right = "at least 1" if lengths is None else f"from 1 to {len(lengths)}, the sentences of the corpus"
+        raise ValueError(f"sentence {sentence}: must be {right}")
     found.extend((set(), set()) for _ in range(sentence - len(found)))
     if source and target:
         link = (source - 1, target - 1)
@@ -146,9 +158,12 @@ def _add_wpt(line: str, found: List[Tuple[Set[Link], Set[Link]]], lengths: Optio
 
 
 def check_links(links: Iterable[Link], length: Optional[Tuple[int, int]], first: int = 0) -> None:
-    """Raises ``ValueError`` for a link to a word that a sentence of so many source and target words does not have.
+    """Raises ``ValueError`` for a link to a word beyond the end of its sentence.
 
-    ``length`` is None where it is not known; ``first`` is where the message counts from.
+    Args:
+        links: counted from 0
+        length: number of source and target words; None, if unknown, accepts every link
+        first: number of the first word in the message
     """
     if length is None:
         return
@@ -157,10 +172,10 @@ def check_links(links: Iterable[Link], length: Optional[Tuple[int, int]], first:
             if index >= words:
                 raise ValueError(
                     f"link {link[0] + first}-{link[1] + first}: the {side} has {words} words, counted from {first}"
-                    + ("" if first else "; if the file counts from 1, say so with --one-based")
+                    + ("" if first else "; if the file counts from 1, give --one-based")
                 )
 
 
 def write_alignments(path: PathLike, alignments: Iterable[GoldAlignment]) -> None:
-    """Write one Pharaoh line per alignment."""
+    """Writes one Pharaoh line for each alignment."""
     Path(path).write_text("".join(format_alignment(item) + "\n" for item in alignments), encoding="utf-8")

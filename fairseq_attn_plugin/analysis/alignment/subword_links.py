@@ -1,9 +1,8 @@
-"""Word alignments of a corpus in the indices of its subwords, as fairseq's ``--align-suffix`` wants them, and back.
+"""Converts links between words into links between subwords, as fairseq's ``--align-suffix`` needs them, and back.
 
-A link is a pair (i, j): source word i and target word j, counted from 0. In subwords all pieces of a source word are
-linked to all pieces of the target words that it is linked to; the other way two words are linked where any of their
-pieces are. fairseq takes no indices on trust: a sentence with one that lies beyond its end is trained without its
-links, so that everything is checked here, where the line can still be named.
+A link is a pair (i, j) of source word i and target word j, counted from 0. If two words are linked, every subword of
+the one is linked to every subword of the other. Two words are linked if any of their subwords are. fairseq silently
+drops the links of a sentence if one of them lies beyond its end. The functions here check every link and name the line.
 """
 
 from __future__ import annotations
@@ -18,23 +17,28 @@ from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.subwords import word_count, words_of
 from fairseq_attn_plugin.writing import PathLike, whole_text
 
-__all__ = ["Counts", "check_file", "convert_file", "read_links", "to_subwords", "to_words"]
+__all__ = ["LinkCounts", "check_file", "convert_file", "read_links", "to_subwords", "to_words"]
 
 
-class Counts(NamedTuple):
-    """What a file of alignments held."""
+class LinkCounts(NamedTuple):
+    """Numbers of a file of alignments."""
 
     sentences: int
-    links: int  # written (of a check: read)
+    links: int  # written, or read by a check
     unaligned: int  # sentences without links
-    possible: int  # links left out because they were only possible
+    possible: int  # possible links that were dropped
 
 
 def to_subwords(links: Iterable[Link], source_words: Sequence[int], target_words: Sequence[int]) -> List[Link]:
-    """Links between the pieces of linked words, in order.
+    """Sorted links between the subwords of linked words.
 
-    ``source_words`` and ``target_words`` are those of :func:`words_of`. Raises ``ValueError`` for a link to a word that
-    the sentence does not have.
+    Args:
+        links: between words
+        source_words: word index of each source subword, from :func:`~fairseq_attn_plugin.text.subwords.words_of`
+        target_words: word index of each target subword
+
+    Raises:
+        ValueError: a link lies beyond the end of the sentence
     """
     links = set(links)
     _check_range(links, word_count(source_words), word_count(target_words), "words")
@@ -46,9 +50,9 @@ def to_subwords(links: Iterable[Link], source_words: Sequence[int], target_words
 
 
 def to_words(links: Iterable[Link], source_words: Sequence[int], target_words: Sequence[int]) -> List[Link]:
-    """Links between words of which any pieces are linked, in order; the inverse of :func:`to_subwords`.
+    """Sorted links between words, from links between subwords; the inverse of :func:`to_subwords`.
 
-    Raises ``ValueError`` for a link to a piece that the sentence does not have.
+    Raises ``ValueError`` if a link lies beyond the end of the sentence.
     """
     links = set(links)
     _check_range(links, len(source_words), len(target_words), "subwords")
@@ -62,7 +66,7 @@ def _check_range(links: Set[Link], source: int, target: int, unit: str) -> None:
                 fits = all(b < source and a < target for a, b in links)
                 raise ValueError(
                     f"link {i}-{j}: the {side} has {length} {unit}, counted from 0"
-                    + ("; the other way round all links of the line would fit, see --reverse" if fits else "")
+                    + ("; all links of the line fit in the opposite direction, see --reverse" if fits else "")
                 )
 
 
@@ -75,23 +79,23 @@ def convert_file(
     reverse: bool = False,
     keep_possible: bool = False,
     words: bool = False,
-) -> Counts:
-    """Writes the alignments of a corpus in the indices of its subwords.
+) -> LinkCounts:
+    """Writes the alignments of a corpus as links between subwords.
 
     Args:
-        alignments: one line for each sentence pair, of links ``i-j`` between words (``ipj``: only possible), as
+        alignments: one line for each sentence pair with links ``i-j`` (sure) or ``ipj`` (possible) between words, as
             fast_align and eflomal write them
         source: the source side, split into subwords
         target: the target side, split into subwords
-        out: what to write; it appears when it is complete
+        out: file to write; it appears when it is complete
         subwords: how words were split, one of ``SUBWORDS``
-        reverse: the links are ``j-i``, target word first
-        keep_possible: take possible links for sure ones, instead of leaving them out
-        words: the other way round, from links between subwords to links between words
+        reverse: links are ``j-i``, target word first
+        keep_possible: treat possible links as sure; otherwise they are dropped
+        words: convert in the opposite direction, from links between subwords to links between words
 
     Raises:
-        OptionError: a file cannot be read, has more or fewer lines than the others, has no link at all, or has a line
-            that is no alignment of its sentence; file and line are named
+        OptionError: a file cannot be read, the files have different numbers of lines, a line does not fit its sentence,
+            or no line has a link; the message names file and line
     """
     change = to_words if words else to_subwords
     written = unaligned = possible = number = 0
@@ -107,33 +111,33 @@ def convert_file(
         if number and not written:
             raise OptionError(
                 f"{alignments}: links no word of any of its {number} sentences"
-                + (f", but for {possible} links that are only possible; keep them" if possible else "")
+                + (f"; keep its {possible} possible links" if possible else "")
             )
-    return Counts(number, written, unaligned, possible)
+    return LinkCounts(number, written, unaligned, possible)
 
 
-def check_file(alignments: PathLike, source: PathLike, target: PathLike) -> Counts:
-    """Checks alignments that are in the indices of subwords already, and changes nothing.
+def check_file(alignments: PathLike, source: PathLike, target: PathLike) -> LinkCounts:
+    """Checks alignments that already link subwords; writes nothing.
 
-    Raises ``OptionError`` as :func:`convert_file` does, also for possible links, which fairseq cannot read.
+    Raises ``OptionError`` as :func:`convert_file` does, and for possible links, which fairseq cannot read.
     """
     links = unaligned = number = 0
     for number, found, possible, tokens in _read(alignments, source, target, reverse=False, keep_possible=False):
         with _named(alignments, number):
             if possible:
-                raise ValueError("possible links (ipj) are none that fairseq can read; write i-j")
+                raise ValueError("fairseq cannot read possible links (ipj); write i-j")
             _check_range(found, len(tokens[0]), len(tokens[1]), "subwords")
         links += len(found)
         unaligned += not found
-    return Counts(number, links, unaligned, 0)
+    return LinkCounts(number, links, unaligned, 0)
 
 
 def read_links(
     alignments: PathLike, source: PathLike, target: PathLike, keep_possible: bool = False
 ) -> Iterator[Tuple[List[Link], List[str], List[str]]]:
-    """Links, source tokens and target tokens of every sentence pair, line by line; the links are of these tokens.
+    """Yields links, source tokens and target tokens of every sentence pair; the links connect these tokens.
 
-    Raises ``OptionError`` as :func:`convert_file` does, but for a file without links.
+    Raises ``OptionError`` as :func:`convert_file` does, except that a file without links is accepted.
     """
     for number, links, _, (left, right) in _read(alignments, source, target, False, keep_possible):
         with _named(alignments, number):
@@ -142,7 +146,7 @@ def read_links(
 
 
 class _named:
-    """Turns ``ValueError`` into an ``OptionError`` that names the line."""
+    """A context that turns ``ValueError`` into an ``OptionError`` that names the line."""
 
     def __init__(self, path: PathLike, number: int):
         self.where = f"{path}, line {number}"
@@ -158,7 +162,7 @@ class _named:
 def _read(
     alignments: PathLike, source: PathLike, target: PathLike, reverse: bool, keep_possible: bool
 ) -> Iterator[Tuple[int, Set[Link], int, Tuple[List[str], List[str]]]]:
-    """Line number, links, number of possible links left out and the tokens of both sides, line by line."""
+    """Yields line number, links, number of dropped possible links, and the tokens of both sides."""
     for number, lines in _parallel([alignments, source, target]):
         with _named(alignments, number):
             alignment = parse_alignment(lines[0])
@@ -169,7 +173,7 @@ def _read(
 
 
 def _parallel(paths: Sequence[PathLike]) -> Iterator[Tuple[int, List[str]]]:
-    """The lines of files side by side, numbered from 1, in constant memory."""
+    """Yields the number, from 1, and the lines of several files in parallel, in constant memory."""
     with ExitStack() as stack:
         try:
             streams = [stack.enter_context(open(path, encoding="utf-8")) for path in paths]
@@ -190,7 +194,8 @@ def _parallel(paths: Sequence[PathLike]) -> Iterator[Tuple[int, List[str]]]:
                 short = [str(path) for path, line in zip(paths, lines) if not line]
                 longer = next(str(path) for path, line in zip(paths, lines) if line)
                 raise OptionError(
-                    f"{' and '.join(short)}: ends after line {number}, {longer} goes on; each line is a sentence pair"
+                    f"{' and '.join(short)}: ends after line {number}; {longer} is longer; each line must be a "
+                    "sentence pair"
                 )
             number += 1
             bar.update()

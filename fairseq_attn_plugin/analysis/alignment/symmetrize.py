@@ -1,8 +1,8 @@
-"""One alignment from those of both directions (Och and Ney 2003; Koehn, Och and Marcu 2003).
+"""Joins the alignments of both translation directions (Och and Ney 2003; Koehn, Och and Marcu 2003).
 
-A link is a pair (i, j): source word i and target word j. An aligner of one direction links each target word to one
-source word, one of the other each source word to one target word; what both say is right more often, what either says
-covers more words.
+A link is a pair (i, j) of source word i and target word j. An aligner of one direction links each target word to one
+source word; an aligner of the opposite direction links each source word to one target word. The intersection of both
+is more precise, the union covers more words.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Callable, Dict, FrozenSet, Iterable, Set
 
 from fairseq_attn_plugin.analysis.alignment.links import Link
 
-__all__ = ["SYMMETRIZATIONS", "grow_diag_final_and", "symmetrize"]
+__all__ = ["DEFAULT_SYMMETRIZATION", "SYMMETRIZATIONS", "grow_diag_final_and", "symmetrize"]
 
 
 _NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
@@ -20,12 +20,12 @@ _NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1,
 def grow_diag_final_and(forward: FrozenSet[Link], backward: FrozenSet[Link]) -> FrozenSet[Link]:
     """grow-diag-final-and of Koehn et al.
 
-    From the intersection: links of the union beside one that is there already, sideways or diagonally, are added as
-    long as one of their two words has none (grow-diag); then those of ``forward``, then of ``backward``, of which both
-    words have none (final-and).
+    The result starts as the intersection. grow-diag adds a link of the union if it is a neighbour of a link in the
+    result, horizontally, vertically or diagonally, and if one of its two words has no link yet. final-and then adds the
+    links of ``forward``, after them those of ``backward``, whose two words both have no link yet.
     """
     links: Set[Link] = set(forward & backward)
-    # target words outside, source words inside: the order of Koehn's pseudo-code, on which some results depend
+    # target words in the outer loop, as in Koehn's pseudo-code: some results depend on the order
     union = sorted(forward | backward, key=lambda link: (link[1], link[0]))
     sources, targets = {i for i, _ in links}, {j for _, j in links}
 
@@ -58,8 +58,9 @@ _METHODS: Dict[str, Callable[[FrozenSet[Link], FrozenSet[Link]], FrozenSet[Link]
     "grow-diag-final-and": grow_diag_final_and,
 }
 SYMMETRIZATIONS = tuple(_METHODS)
+DEFAULT_SYMMETRIZATION = "grow-diag-final-and"
 
 
 def symmetrize(forward: Iterable[Link], backward: Iterable[Link], method: str) -> FrozenSet[Link]:
-    """The links of both directions joined by ``method``, one of ``SYMMETRIZATIONS``; both are (source, target)."""
+    """Joins the links of both directions by ``method``, one of ``SYMMETRIZATIONS``; all links are (source, target)."""
     return _METHODS[method](frozenset(forward), frozenset(backward))

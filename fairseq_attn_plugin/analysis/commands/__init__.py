@@ -1,1 +1,1 @@
-"""One module for each subcommand of ``attn-analysis``: ``configure`` and ``run``."""
+"""The subcommands of ``attn-analysis``: each module has ``configure(parser)`` and ``run(args)``."""

@@ -1,13 +1,11 @@
-"""Alignment error rate, precision, recall and F1 of systems against gold word alignments.
+"""Measures alignment error rate, precision, recall and F1 of systems against gold word alignments.
 
     attn-analysis aer --gold test.align soft.jsonl lstm_adm.jsonl fast_align=forward.align
     attn-analysis aer --gold test.wa.nonullalign --source-text test.en --target-text test.fr soft.align
 
-A system is a Pharaoh file, a line ``0-0 1-2`` for each sentence, or records of ``attn-analysis extract``, which are
-aligned as ``attn-analysis align`` does it. :mod:`.error_rate` defines the four measures. In Python::
-
-    gold = read_gold("test.align")
-    alignment_error_rate([links or () for links in align(open_records("soft.jsonl"))], gold)
+A system is a Pharaoh file, with a line ``0-0 1-2`` for each sentence, or a file of ``attn-analysis extract``, whose
+attention is aligned as ``attn-analysis align`` does it. Precision is measured on possible links, recall on sure links;
+F1 is their harmonic mean.
 """
 
 from __future__ import annotations
@@ -17,13 +15,14 @@ import json
 import sys
 from typing import Any, Dict, List, Sequence
 
-from fairseq_attn_plugin.analysis.alignment.evaluation import Result, evaluate, read_corpus, read_systems, table
-from fairseq_attn_plugin.analysis.alignment.linking import (
-    Linking,
-    add_linking_options,
-    describe,
-    linking_of,
+from fairseq_attn_plugin.analysis.alignment.evaluation import (
+    Evaluation,
+    error_table,
+    evaluate,
+    load_alignments,
+    text_lengths,
 )
+from fairseq_attn_plugin.analysis.alignment.linking import Linking, add_linking_options, describe_linking, linking_of
 from fairseq_attn_plugin.analysis.alignment.links import GOLD_FORMATS, GoldAlignment, read_gold
 from fairseq_attn_plugin.analysis.records.files import label_and_path
 from fairseq_attn_plugin.errors import OptionError
@@ -38,12 +37,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         choices=GOLD_FORMATS,
         default="auto",
         help="pharaoh: a line 0-0 1p2 for each sentence, i-j sure, ipj possible; wpt: a line 0001 3 4 S for each link, "
-        "as in WPT 2003 (default: seen from the file)",
+        "as in WPT 2003 (default: auto, decided by the first line)",
     )
-    parser.add_argument("--one-based", action="store_true", help="words in a Pharaoh gold file are counted from 1")
-    parser.add_argument("--source-text", metavar="FILE", help="the corpus, to check links against (records know it)")
-    parser.add_argument("--target-text", metavar="FILE", help="its translation")
-    parser.add_argument("--json", metavar="FILE", help="write the figures as well")
+    parser.add_argument("--one-based", action="store_true", help="a Pharaoh gold file counts words from 1")
+    parser.add_argument(
+        "--source-text", metavar="FILE", help="source side of the corpus, to check links (not needed with records)"
+    )
+    parser.add_argument("--target-text", metavar="FILE", help="target side of the corpus")
+    parser.add_argument("--json", metavar="FILE", help="also write the figures to FILE")
     add_linking_options(parser)
 
 
@@ -54,8 +55,8 @@ def run(args: argparse.Namespace) -> None:
     if bool(args.source_text) != bool(args.target_text):
         given, other = ("--source-text", "--target-text")[:: 1 if args.source_text else -1]
         raise OptionError(f"{given} {args.source_text or args.target_text}: needs {other} as well")
-    corpus = read_corpus(args.source_text, args.target_text) if args.source_text else None
-    systems, corpus = read_systems(args.systems, linking, corpus)
+    corpus = text_lengths(args.source_text, args.target_text) if args.source_text else None
+    systems, corpus = load_alignments(args.systems, linking, corpus)
     lengths = corpus.lengths if corpus is not None else None
     gold = read_gold(args.gold, args.gold_format, args.one_based, lengths, len(systems[0].links))
     if not gold or not systems[0].links:
@@ -65,37 +66,37 @@ def run(args: argparse.Namespace) -> None:
         _write_json(args, results, gold, linking)
     sure, possible = (sum(len(one[index]) for one in gold) for index in (0, 1))
     print(f"{args.gold}: {len(gold)} sentences, {sure} sure and {possible - sure} only possible links\n")
-    print(table(results))
-    print("\nPrecision is of possible links, recall of sure ones, F1 their harmonic mean (Fraser and Marcu 2007).")
+    print(error_table(results))
+    print("\nPrecision: possible links; recall: sure links; F1: their harmonic mean (Fraser and Marcu 2007).")
     if any(system.lengths is not None for system in systems):
-        print(f"Records: {describe(linking)}.")
+        print(f"Records: {describe_linking(linking)}.")
     for system in systems:
         if args.weights and system.weights not in (None, args.weights):
-            print(f"{system.label}: has no {args.weights}; its {system.weights} was taken", file=sys.stderr)
+            print(f"{system.label}: has no {args.weights}; its {system.weights} is used", file=sys.stderr)
     for note in _notes(args, results, gold):
         print(note, file=sys.stderr)
 
 
-def _notes(args: argparse.Namespace, results: Sequence[Result], gold: Sequence[GoldAlignment]) -> List[str]:
-    """What may be wrong, and the figures do not show."""
+def _notes(args: argparse.Namespace, results: Sequence[Evaluation], gold: Sequence[GoldAlignment]) -> List[str]:
+    """Possible mistakes that the figures do not show."""
     notes = []
     if args.level == "subwords":
-        notes.append(f"--level subwords: the gold links of {args.gold} must be between subwords, too")
+        notes.append(f"--level subwords: the gold links of {args.gold} must link subwords, too")
     links = [link for one in gold for link in one.possible]
     if links and not args.one_based and min(map(min, links)) > 0 and len(gold) > 1:
-        notes.append(f"{args.gold}: no link is of word 0; if it counts from 1, give --one-based")
+        notes.append(f"{args.gold}: word 0 has no link; if the file counts from 1, give --one-based")
     empty = sum(not one.possible for one in gold)
     if empty:
-        notes.append(f"{args.gold}: {empty} of the {len(gold)} sentences without any gold link")
+        notes.append(f"{args.gold}: {empty} of the {len(gold)} sentences have no gold link")
     for result in results:
         if result.left_out:
             lacking = f"{result.left_out} of the {len(gold)} sentences"
-            notes.append(f"{result.label}: its records lack {lacking}, which count as without links")
+            notes.append(f"{result.label}: its records lack {lacking}, which count as sentences without links")
     return notes
 
 
 def _write_json(
-    args: argparse.Namespace, results: Sequence[Result], gold: Sequence[GoldAlignment], linking: Linking
+    args: argparse.Namespace, results: Sequence[Evaluation], gold: Sequence[GoldAlignment], linking: Linking
 ) -> None:
     systems: Dict[str, Any] = {
         label: {**score._asdict(), "f1": score.f1, "links": links, "sentences_left_out": left_out}

@@ -1,11 +1,11 @@
-"""Classifies documents with a trained model and shows which words and sentences decided.
+"""Classifies documents with a trained model and shows the words and sentences that decided.
 
     attn-analysis classify DATA --path CHECKPOINT --input reviews.jsonl --out classes.jsonl
     attn-analysis classify DATA --path CHECKPOINT --gen-subset test --plot page.html
 
-Each line of the output is a document: the label and its probability, those of all labels, the words and their weights,
-and the weights of the sentences. Words are weighed within their sentence (within the document by a flat model, which
-has no weights of sentences). Documents are read and written one batch at a time.
+Each line of the output describes one document: its label and probability, the probabilities of all labels, the words
+with their weights, and the weights of the sentences. The word weights of a sentence sum to one. A flat model has no
+sentence weights, and its word weights sum to one over the document. Documents are processed one batch at a time.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from typing import Any, Dict, Iterator, List, Optional, TextIO
 
 from tqdm import tqdm
 
-import fairseq_attn_plugin  # noqa: F401  (registers the architectures)
 from fairseq_attn_plugin.analysis.drawing.documents import check_picture, draw
 from fairseq_attn_plugin.analysis.inference.classification import (
     Classified,
-    Scores,
-    check_labels,
+    check_document_labels,
     classify,
     load_classifier,
     split_samples,
     text_samples,
 )
+from fairseq_attn_plugin.analysis.inference.classification_scores import ClassificationScores
+from fairseq_attn_plugin.analysis.inference.user_dir import add_user_dir_option
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.documents import add_reading_options, documents_of, reading_from
 from fairseq_attn_plugin.writing import check_not_lost, whole_text
@@ -39,44 +39,38 @@ from fairseq_attn_plugin.writing import check_not_lost, whole_text
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("data", help="folder with input0 and label, of which the dictionaries are read")
+    add("data", help="folder with the dictionaries, input0/dict.txt and label/dict.txt")
     add("--path", required=True, metavar="FILE", help="checkpoint of han, han_flat or han_mean")
     source = parser.add_mutually_exclusive_group(required=True)
-    source.add_argument("--input", metavar="FILE", help="documents as JSONL or text, labels where they are known")
-    source.add_argument("--gen-subset", metavar="SPLIT", help="a binarised split of the data folder")
-    add("--out", metavar="FILE", help="JSONL with labels, probabilities and weights (default: standard output)")
-    add("--no-weights", action="store_true", help="leave the words and their weights out of --out")
-    add("--scores", metavar="FILE", help="JSON with accuracy, macro-F1, loss and confusion matrix")
-    add("--plot", action="append", default=[], metavar="FILE", help=".html, .png, .svg or .pdf; may be repeated")
-    add("--plot-documents", metavar="N,N", help="numbers of the documents to draw, from 1 (default: the first 5)")
+    source.add_argument("--input", metavar="FILE", help="documents as JSONL or text, with or without labels")
+    source.add_argument("--gen-subset", metavar="SPLIT", help="binarised split of the data folder")
+    add("--out", metavar="FILE", help="JSONL file to write (default: standard output)")
+    add("--no-weights", action="store_true", help="omit words and weights from --out")
+    add("--scores", metavar="FILE", help="JSON file for accuracy, macro-F1, loss and confusion matrix")
     add(
-        "--plot-sentences", type=int, default=0, metavar="N", help="draw the N weightiest sentences only (default: all)"
+        "--plot",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help=".html, .png, .svg or .pdf to draw; may be repeated",
+    )
+    add("--plot-documents", metavar="N,N", help="documents to draw, numbered from 1 (default: the first 5)")
+    add(
+        "--plot-sentences",
+        type=int,
+        default=0,
+        metavar="N",
+        help="draw only the N weightiest sentences (default: all)",
     )
     add("--batch-size", type=int, default=32, metavar="N", help="documents in a batch (default: 32)")
-    add("--refuse-long", action="store_true", help="refuse documents longer than the model takes, instead of cutting")
+    add(
+        "--refuse-long",
+        action="store_true",
+        help="refuse documents that are too long for the model instead of cutting",
+    )
     add("--cpu", action="store_true", help="do not use a GPU")
+    add_user_dir_option(parser)
     add_reading_options(parser)
-
-
-def _numbers(text: Optional[str]) -> List[int]:
-    if text is None:
-        return [1, 2, 3, 4, 5]
-    try:
-        numbers = [int(part) for part in text.split(",")]
-    except ValueError:
-        numbers = [0]
-    if min(numbers) < 1:
-        raise OptionError(f"--plot-documents {text}: must be numbers from 1 with commas between them, as in 1,7")
-    return numbers
-
-
-@contextlib.contextmanager
-def _output(path: Optional[str]) -> Iterator[TextIO]:
-    if path is None:
-        yield sys.stdout
-    else:
-        with whole_text(path, f"--out {path}: cannot be written") as stream:
-            yield stream
 
 
 def run(args: argparse.Namespace) -> None:
@@ -96,16 +90,16 @@ def run(args: argparse.Namespace) -> None:
         if path and not os.path.isdir(os.path.dirname(path) or "."):
             raise OptionError(f"{option} {path}: there is no folder {os.path.dirname(path)}")
         if path and written.count(os.path.realpath(path)) > 1:
-            raise OptionError(f"{option} {path}: is named twice; give each output a file of its own")
+            raise OptionError(f"{option} {path}: is named twice; give each output its own file")
     if args.input is not None and not os.path.isfile(args.input):
-        raise OptionError(f"--input {args.input}: no such file; must hold documents as JSONL or text")
+        raise OptionError(f"--input {args.input}: there is no such file; must hold documents as JSONL or text")
     classifier = load_classifier(args.data, args.path, args.cpu)
     if args.input is not None:
-        check_labels(classifier, documents_of(args.input, reading, labels=False), args.input)
+        check_document_labels(classifier, documents_of(args.input, reading, labels=False), args.input)
         samples = text_samples(classifier, documents_of(args.input, reading, labels=False), args.refuse_long)
     else:
         samples = split_samples(classifier, args.gen_subset, args.refuse_long)
-    scores, drawn = Scores(classifier.labels), {}
+    scores, drawn = ClassificationScores(classifier.labels), {}
     with _output(args.out) as stream:
         items = classify(classifier, samples, args.batch_size)
         for number, item in enumerate(tqdm(items, unit=" documents", disable=None, leave=False), start=1):
@@ -122,10 +116,31 @@ def run(args: argparse.Namespace) -> None:
         message = f"--plot-documents {args.plot_documents}: there are {scores.documents} documents"
         if not chosen:
             raise OptionError(message)
-        print(f"{message}; those that there are were drawn", file=sys.stderr)
+        print(f"{message}; only these are drawn", file=sys.stderr)
     for path in args.plot:
         draw(chosen, path, args.plot_sentences)
     print(scores, file=sys.stderr if args.out is None else sys.stdout)
+
+
+def _numbers(text: Optional[str]) -> List[int]:
+    if text is None:
+        return [1, 2, 3, 4, 5]
+    try:
+        numbers = [int(part) for part in text.split(",")]
+    except ValueError:
+        numbers = [0]
+    if min(numbers) < 1:
+        raise OptionError(f"--plot-documents {text}: must be numbers from 1, separated by commas, as in 1,7")
+    return numbers
+
+
+@contextlib.contextmanager
+def _output(path: Optional[str]) -> Iterator[TextIO]:
+    if path is None:
+        yield sys.stdout
+    else:
+        with whole_text(path, f"--out {path}: cannot be written") as stream:
+            yield stream
 
 
 def _line(item: Classified, short: bool) -> Dict[str, Any]:

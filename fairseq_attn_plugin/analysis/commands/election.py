@@ -31,14 +31,13 @@ from typing import Optional
 
 from fairseq_attn_plugin.analysis.drawing.canvas import check_drawing
 from fairseq_attn_plugin.analysis.drawing.histogram import offset_histogram
-from fairseq_attn_plugin.analysis.inference.loading import add_teacher_options, load_teacher
+from fairseq_attn_plugin.analysis.inference.loading import add_model_options, load_from_options
 from fairseq_attn_plugin.analysis.voting.ballots import (
     Tally,
 )
 from fairseq_attn_plugin.analysis.voting.election import _report, describe, hold_election, length_ratio
 from fairseq_attn_plugin.attention.windows import RULES
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.patches.overrides import parse_overrides
 from fairseq_attn_plugin.writing import whole_text
 
 
@@ -85,7 +84,7 @@ def _check(args: argparse.Namespace) -> None:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("data", help="folder that fairseq-preprocess wrote")
-    add_teacher_options(parser)
+    add_model_options(parser)
     parser.add_argument("--gen-subset", default="valid", metavar="SPLIT", help="which sentences vote (default: valid)")
     parser.add_argument(
         "--rules",
@@ -127,7 +126,7 @@ def run(args: argparse.Namespace) -> None:
         check_drawing(args.plot)
     logging.getLogger("fairseq").setLevel(logging.WARNING)
 
-    teacher = load_teacher(args.data, args.path, parse_overrides(args.model_overrides), args.cpu)
+    teacher = load_from_options(args)
     if ratio is None:
         ratio, split = length_ratio(teacher, args.gen_subset)
         measured = f"measured on {split}" + ("" if split == "train" else ", as the data folder has no train")

@@ -1,12 +1,11 @@
-"""Heatmaps of sentences from extracted attention, one or several models side by side.
+"""Draws attention heatmaps of sentences, with one or several models side by side.
 
     attn-analysis plot soft.jsonl lstm_adm.jsonl --sentences 3 17 --out pictures
     attn-analysis plot lstm_soft=soft.npz lstm_adm=adm.npz --sentences 5 --gold test.align --out figure.pdf
 
-Of a latent alignment model the prior and the posterior stand side by side. In Python::
-
-    panels = [panel_of(system.find([5])[5], label=system.label) for system in open_systems(["soft.jsonl", "adm.jsonl"])]
-    heatmaps(panels, "figure.pdf")      # of fairseq_attn_plugin.analysis.drawing.heatmaps
+Rows are target words, columns are source words. A latent alignment model has a panel for its prior and one for its
+posterior. ``--gold`` draws sure links as solid boxes and possible links as dashed boxes.
+:mod:`fairseq_attn_plugin.analysis.drawing.panels` has the same as functions.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from typing import List, NamedTuple, Optional, Sequence, Set
 
 from tqdm import tqdm
 
-from fairseq_attn_plugin.analysis.alignment.linking import check_number
 from fairseq_attn_plugin.analysis.alignment.links import GOLD_FORMATS, GoldAlignment, read_gold
 from fairseq_attn_plugin.analysis.drawing.canvas import SUFFIXES, check_drawing
 from fairseq_attn_plugin.analysis.drawing.heatmaps import heatmaps
@@ -34,30 +32,35 @@ _OTHER_PICTURES = (".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".tif", ".tiff", ".
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", nargs="+", metavar="[LABEL=]FILE", help="records of attn-analysis extract")
     parser.add_argument(
-        "--out", required=True, metavar="PATH", help="a folder for sentence-0017.png and so on, or one picture's file"
+        "--out",
+        required=True,
+        metavar="PATH",
+        help="folder for sentence-0017.png and so on, or one picture",
     )
     add_sentence_options(parser, str(FIRST))
-    parser.add_argument("--words", metavar="A-B", help="of those with A to B source words")
-    parser.add_argument("--format", metavar="NAMES", help="of pictures in a folder: png,svg,pdf (default: png)")
-    parser.add_argument("--subwords", action="store_true", help="rows and columns are pieces of words")
-    parser.add_argument("--end", action="store_true", help=f"the ends of the sentences too, {END}")
+    parser.add_argument("--words", metavar="A-B", help="only sentences with A to B source words")
+    parser.add_argument("--format", metavar="NAMES", help="picture formats in a folder: png,svg,pdf (default: png)")
+    parser.add_argument("--subwords", action="store_true", help="rows and columns are subwords")
+    parser.add_argument("--end", action="store_true", help=f"also draw the sentence ends, {END}")
     parser.add_argument(
-        "--normalize", action="store_true", help="divide every row by its sum, for mechanisms whose weights sum to more"
+        "--normalize",
+        action="store_true",
+        help="divide every row by its sum, if rows do not sum to one",
     )
     parser.add_argument(
         "--weights",
         metavar="NAMES",
-        help="attention, of latent models also posterior, bayes (default: attention, and of latent models a posterior)",
+        help="matrices to draw: attention, and of latent models posterior, bayes (default: attention and a posterior)",
     )
-    parser.add_argument("--gold", metavar="FILE", help="gold alignments of the corpus's words, drawn as boxes")
+    parser.add_argument("--gold", metavar="FILE", help="gold alignments of the words, drawn as boxes")
     parser.add_argument("--gold-format", choices=GOLD_FORMATS, default="auto", help="as in attn-analysis aer")
-    parser.add_argument("--one-based", action="store_true", help="words in a Pharaoh gold file are counted from 1")
+    parser.add_argument("--one-based", action="store_true", help="a Pharaoh gold file counts words from 1")
     parser.add_argument(
         "--title",
         nargs="?",
         const="{split}, sentence {id}",
         metavar="TEXT",
-        help="above each picture; {id} and {split} are filled in (default: '{split}, sentence {id}')",
+        help="title of each picture; {id} and {split} are replaced (default: '{split}, sentence {id}')",
     )
 
 
@@ -66,19 +69,19 @@ def _length(text: Optional[str]) -> Optional[Length]:
         return None
     match = re.fullmatch(r"([0-9]+)-([0-9]+)", text)
     if match is None or int(match[1]) > int(match[2]):
-        raise OptionError(f"--words {text}: is no range of lengths such as 6-12")
+        raise OptionError(f"--words {text}: must be a range of lengths such as 6-12")
     return Length(int(match[1]), int(match[2]))
 
 
 class _Output(NamedTuple):
-    """Where pictures go: one file, or files of a folder."""
+    """The files to draw into: one file, or files in a folder."""
 
     path: Path
     suffixes: List[str]
-    digits: int = 0  # of a sentence's number in a folder; 0: one file
+    digits: int = 0  # of the sentence number in a file name; 0: one file
 
     def make(self) -> None:
-        """Makes the folder, when there is something to put into it."""
+        """Creates the folder; called when the first picture is ready."""
         if self.digits:
             try:
                 self.path.mkdir(parents=True, exist_ok=True)
@@ -100,12 +103,12 @@ def _output(args: argparse.Namespace, pictures: int, sentences: int) -> _Output:
             raise OptionError(f"--out {out}: is one picture, not {pictures}; name a folder, or one of --sentences")
         return _Output(check_drawing(out), [out.suffix])
     if out.suffix.lower() in _OTHER_PICTURES and not out.is_dir():
-        check_drawing(out)  # which says what can be drawn
+        check_drawing(out)  # raises an error that lists the formats
     suffixes = [f".{name.strip().lower()}" for name in (args.format or "png").split(",")]
     for suffix in suffixes:
         if suffix not in SUFFIXES:
             known = ", ".join(name[1:] for name in SUFFIXES)
-            raise OptionError(f"--format {args.format}: {suffix[1:]!r} is none of {known}")
+            raise OptionError(f"--format {args.format}: {suffix[1:]!r} must be one of {known}")
         check_drawing(out / f"sentence{suffix}")
     return _Output(out, suffixes, max(4, len(str(sentences - 1))))
 
@@ -113,7 +116,7 @@ def _output(args: argparse.Namespace, pictures: int, sentences: int) -> _Output:
 def run(args: argparse.Namespace) -> None:
     numbers = sentence_numbers(args.sentences)
     if numbers is not None and args.words is not None:
-        raise OptionError("--sentences: names them all; it does not go with --words")
+        raise OptionError("--sentences: names them all; it excludes --words")
     first = FIRST if args.first is None else args.first
     if first < 0:
         raise OptionError(f"--first {first}: must be at least 1, or 0 for all sentences")
@@ -132,7 +135,7 @@ def run(args: argparse.Namespace) -> None:
     missing: Set[str] = set()
     chosen_sentences = choose_sentences(systems, numbers, first, length)
     for chosen in tqdm(chosen_sentences, total=count, unit=" sentences", disable=None):
-        links = None if gold is None else gold[check_number(chosen.records[0], systems[0])]
+        links = None if gold is None else gold[chosen.number]
         try:
             panels = panels_of(systems, chosen, weights, args.subwords, args.end, links, args.normalize)
         except ValueError as error:
@@ -154,6 +157,9 @@ def _report(args: argparse.Namespace, systems: Sequence[Records], written: Seque
     else:
         print(f"{args.out}: {len(written)} pictures, {written[0].name} to {written[-1].name}")
     if args.gold and any(system.header.target != "reference" for system in systems):
-        print("gold links are of the references, and not drawn for other translations", file=sys.stderr)
+        print("gold links are of the references; they are not drawn for other translations", file=sys.stderr)
     if missing:
-        print(f"no installed font has {' '.join(sorted(missing))}: they are boxes; SVG keeps them", file=sys.stderr)
+        print(
+            f"no installed font has {' '.join(sorted(missing))}; boxes are drawn; SVG keeps them",
+            file=sys.stderr,
+        )

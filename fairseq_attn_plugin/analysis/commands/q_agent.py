@@ -51,6 +51,7 @@ import torch
 
 import fairseq_attn_plugin  # noqa: F401  (registers the architectures)
 from fairseq_attn_plugin.analysis.drawing.canvas import SUFFIXES, check_drawing
+from fairseq_attn_plugin.analysis.inference.user_dir import add_user_dir_option
 from fairseq_attn_plugin.analysis.voting.agent import (
     FORMAT,
     _corpus,
@@ -122,6 +123,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     vectors.add_argument(
         "--min-count", type=int, default=5, metavar="N", help="... which words seen less often lack (default: 5)"
     )
+    add_user_dir_option(vectors)
     agent = parser.add_argument_group("agent")
     agent.add_argument(
         "--threshold", type=float, default=0.79, metavar="C", help="a hop needs this cosine at least (default: 0.79)"

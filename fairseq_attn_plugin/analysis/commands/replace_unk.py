@@ -1,12 +1,11 @@
-"""Unknown words in the output of fairseq-generate or -interactive, replaced by what they were aligned to.
+"""Replaces unknown words in the output of fairseq-generate or -interactive by translations of their source words.
 
     fairseq-generate DATA --path model.pt --print-alignment | attn-analysis replace-unk --lexicon lexicon.tsv > out
 
-A filter: line by line, every line that has no ``<unk>`` of a hypothesis (H, D) unchanged. Alignments may be hard or
-soft. fairseq prints ``<unk>`` for unknown source words, too: ``--source`` has the words themselves, a line for each
-sentence of the corpus, in its order. With BPE, leave ``--remove-bpe`` of fairseq-generate out, since alignments are of
-subwords, and give it here. How a word is replaced is said by
-:func:`fairseq_attn_plugin._replace_unk.replace_unknown`.
+The command is a filter: it copies every line except hypotheses (H, D) with ``<unk>``. Alignments may be hard or soft.
+fairseq also prints ``<unk>`` for unknown source words; ``--source`` names the text with the words themselves, one
+sentence in each line, in the order of the corpus. Alignments link subwords, so give ``--remove-bpe`` here and not to
+fairseq-generate. :mod:`fairseq_attn_plugin.analysis.outputs.replacement` has the rule of the replacement.
 """
 
 from __future__ import annotations
@@ -30,12 +29,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--lexicon",
         metavar="FILE",
-        help="translations, as attn-analysis lexicon writes them (default: copy source words)",
+        help="file of attn-analysis lexicon (default: copy the source words)",
     )
     parser.add_argument(
         "--source",
         metavar="TEXT",
-        help="source text, for the words that fairseq prints as <unk> (default: its lines S)",
+        help="source text with the words that fairseq prints as <unk> (default: the lines S)",
     )
     parser.add_argument("--remove-bpe", action="store_true", help="join subwords after the replacement")
     parser.add_argument("--out", metavar="FILE", help="file to write (default: standard output)")
@@ -60,16 +59,16 @@ def run(args: argparse.Namespace) -> None:
         try:
             for line in lines:
                 out.write(line)
-                if args.out is None and line.startswith("A-"):  # the end of a sentence, for somebody who is waiting
+                if args.out is None and line.startswith("A-"):  # ends a sentence of fairseq-interactive
                     out.flush()
         except UnicodeDecodeError as error:
             raise OptionError(f"{name}: is not UTF-8: {error.reason}") from None
-    hint = f" ({count.left:,} were aligned to unknown source words: give --source)" if count.left and not source else ""
+    hint = f" ({count.left:,} are aligned to unknown source words: give --source)" if count.left and not source else ""
     sys.stderr.write(f"{count}{hint}\n")
 
 
 def _utf8(stream: Any) -> TextIO:
-    """A standard stream that reads or writes UTF-8 and leaves the ends of lines alone, whatever the locale."""
+    """Sets a standard stream to UTF-8 and unchanged line ends, whatever the locale."""
     if hasattr(stream, "reconfigure"):
         stream.reconfigure(encoding="utf-8", newline="")
     return stream

@@ -18,6 +18,7 @@ import sys
 from pathlib import Path
 
 from fairseq_attn_plugin.analysis.alignment.links import GOLD_FORMATS
+from fairseq_attn_plugin.analysis.inference.user_dir import add_user_dir_option
 from fairseq_attn_plugin.analysis.report.building import write_report
 from fairseq_attn_plugin.analysis.web import explore
 from fairseq_attn_plugin.errors import OptionError
@@ -45,6 +46,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--max-tokens", type=int, default=4000, metavar="N", help="subwords in a batch (default: 4000)")
     add("--title", help="of the report")
     add("--cpu", action="store_true", help="do not use a GPU")
+    add_user_dir_option(parser)
 
 
 def run(args: argparse.Namespace) -> None:

@@ -15,7 +15,7 @@ import logging
 import sys
 from typing import List
 
-from fairseq_attn_plugin.analysis.inference.loading import add_teacher_options
+from fairseq_attn_plugin.analysis.inference.loading import add_model_options
 from fairseq_attn_plugin.analysis.inference.segmenter import add_text_options, text_options
 from fairseq_attn_plugin.analysis.web.server import bind, is_local
 from fairseq_attn_plugin.errors import OptionError
@@ -26,7 +26,7 @@ __all__ = ["configure", "run"]
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("data", help="folder that fairseq-preprocess wrote")
-    add_teacher_options(parser)
+    add_model_options(parser)
     parser.add_argument("--port", type=int, default=8000, help="0: any that is free (default: 8000)")
     parser.add_argument("--host", default="127.0.0.1", help="(default: 127.0.0.1, for this machine only)")
     search = parser.add_argument_group("search, as in fairseq-interactive")

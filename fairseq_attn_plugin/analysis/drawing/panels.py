@@ -16,7 +16,6 @@ from typing import Iterable, Iterator, List, NamedTuple, Optional, Sequence
 
 import numpy as np
 
-from fairseq_attn_plugin.analysis.alignment.linking import units, weights_name
 from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, Link, check_links
 from fairseq_attn_plugin.analysis.alignment.subword_links import to_subwords
 from fairseq_attn_plugin.analysis.drawing.heatmaps import Panel
@@ -116,9 +115,9 @@ def weights_of(systems: Sequence[Records], names: Optional[Sequence[str]] = None
         known = system.header.weights
         if names is None:
             posterior = [name for name in ("posterior", "bayes") if name in known][:1]
-            chosen.append([weights_name(system), *posterior])
+            chosen.append([system.weights_name(), *posterior])
         else:
-            chosen.append([name for name in names if name in known] or [weights_name(system, names[0])])
+            chosen.append([name for name in names if name in known] or [system.weights_name(names[0])])
     for name in names or ():
         if not any(name in some for some in chosen):
             raise OptionError(f"--weights {name}: none of the files has it")
@@ -145,12 +144,9 @@ def panel_of(
         gold: links between words
         normalize: every row is divided by its sum
     """
-    source, target = units(record, "subwords" if subwords else "words")
-    if subwords:
-        weights = record.weights[name]
-        weights = weights if end else weights[:-1, :-1]
-    else:
-        weights = record.word_attention(name, end)
+    level = "subwords" if subwords else "words"
+    source, target = record.units(level)
+    weights = record.unit_attention(level, name, end)
     if normalize:
         total = weights.sum(axis=1, keepdims=True)
         weights = weights / np.where(total > 0, total, 1)

@@ -1,1 +1,1 @@
-"""Trained models at work: loading, forced attention, translation, classification."""
+"""Runs trained models: loading, forced attention, translation, classification."""

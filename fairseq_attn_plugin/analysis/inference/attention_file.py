@@ -1,63 +1,76 @@
-"""Writes extracted attention into a file, and continues an interrupted one."""
+"""Writes extracted attention to a file, and resumes an interrupted extraction."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Dict, NamedTuple, Optional
+from typing import Any, Mapping, NamedTuple, Optional, Sequence
 
 from fairseq import utils
 from tqdm import tqdm
 
-from fairseq_attn_plugin.analysis.inference.extraction import extract
-from fairseq_attn_plugin.analysis.inference.forced import weight_names
-from fairseq_attn_plugin.analysis.inference.loading import Teacher
-from fairseq_attn_plugin.analysis.inference.segmenter import subwords_of
-from fairseq_attn_plugin.analysis.inference.sentences import _fingerprint
+from fairseq_attn_plugin.analysis.inference.extraction import FORCED, Extraction, extract
+from fairseq_attn_plugin.analysis.inference.loading import LoadedModels
+from fairseq_attn_plugin.analysis.inference.segmenter import vocabulary_subwords
+from fairseq_attn_plugin.analysis.inference.sentences import fingerprint
 from fairseq_attn_plugin.analysis.records.files import open_records
 from fairseq_attn_plugin.analysis.records.record import Header
 from fairseq_attn_plugin.analysis.records.writer import RecordWriter
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.writing import PathLike
 
-__all__ = ["Extracted", "describe", "extract_file"]
+__all__ = ["Extracted", "default_name", "describe_extraction", "extract_file"]
 
 
-def describe(
-    teacher: Teacher,
+def describe_extraction(
+    loaded: LoadedModels,
     sentences: Any,
+    extraction: Extraction = FORCED,
     name: Optional[str] = None,
-    beam: Optional[int] = None,
-    subwords: Optional[str] = None,
-    layer: Optional[int] = None,
-    **options: Any,
+    preparation: Optional[Mapping[str, Any]] = None,
+    files: Sequence[str] = (),
 ) -> Header:
-    """The header of a file; ``options`` are those that change what is extracted."""
-    paths = [Path(path) for path in utils.split_paths(teacher.path)]
-    config = teacher.config.model
+    """The header of a file. It has everything that changes the result, so that equal headers mean equal results.
+
+    Args:
+        loaded: the models
+        sentences: the corpus
+        extraction: the options
+        name: of the system (default: :func:`default_name`)
+        preparation: options of the segmenters, for a corpus of text
+        files: that the segmenters read
+    """
+    paths = [Path(path) for path in utils.split_paths(loaded.path)]
+    config = loaded.config.model
     architecture = getattr(config, "_name", None) or getattr(config, "arch", None) or ""
-    # a checkpoint that training has replaced in the meantime is another model
-    versions = [f"{path.stat().st_size} {path.stat().st_mtime_ns}" if path.exists() else "" for path in paths]
-    about = {"checkpoint version": versions, "layer": layer, **options}
-    about["corpus"] = list(map(_fingerprint, sentences.files))
-    if hasattr(config, "attention"):
-        about["attention"] = config.attention
+    read = [*files, *(value for value in loaded.overrides.values() if isinstance(value, str) and Path(value).is_file())]
+    about = {
+        # training may have replaced the checkpoint by another model of the same path
+        "checkpoint version": [f"{path.stat().st_size} {path.stat().st_mtime_ns}" for path in paths if path.exists()],
+        "layer": extraction.layer,
+        "generation": dict(extraction.generation),
+        "overrides": {key: str(value) for key, value in loaded.overrides.items()},
+        "files": [fingerprint(Path(file)) for file in read],
+        **(preparation or {}),
+        "corpus": [fingerprint(file) for file in sentences.files],
+        "attention": getattr(config, "attention", None),
+    }
     return Header(
-        name=name or default_name(teacher.path),
+        name=name or default_name(loaded.path),
         architecture=str(architecture),
-        checkpoint=teacher.path,
-        source_lang=teacher.languages[0],
-        target_lang=teacher.languages[1],
+        checkpoint=loaded.path,
+        source_lang=loaded.languages[0],
+        target_lang=loaded.languages[1],
         split=sentences.name,
-        target="reference" if beam is None else f"beam {beam}",
-        subwords=subwords or subwords_of(teacher.task.target_dictionary),
+        target="reference" if extraction.beam is None else f"beam {extraction.beam}",
+        subwords=extraction.subwords or vocabulary_subwords(loaded.task.target_dictionary),
         sentences=len(sentences),
-        weights=weight_names(teacher.models) if layer is None else ("attention",),
+        weights=extraction.names(loaded.models),
         options={key: value for key, value in about.items() if value not in (None, {}, [], "")},
     )
 
 
 def default_name(path: str) -> str:
-    """What a checkpoint is called: its folder, or the folder above one that is called ``checkpoints``."""
+    """The name of a checkpoint: its folder, or the parent of a folder that is called ``checkpoints``."""
     folder = Path(utils.split_paths(path)[0]).resolve().parent
     if folder.name in ("checkpoints", "checkpoint") and folder.parent.name:
         folder = folder.parent
@@ -65,55 +78,54 @@ def default_name(path: str) -> str:
 
 
 class Extracted(NamedTuple):
-    """What became of an extraction."""
+    """The outcome of an extraction, in numbers of sentences."""
 
-    written: int  # sentences in the file
-    left_out: int  # those that are longer than the model takes
-    resumed: int  # how many of them an interrupted run had written
-    complete: bool  # the file was there already
+    written: int  # in the file
+    left_out: int  # longer than the model allows
+    resumed: int  # written by an interrupted run
+    complete: bool  # the file already existed
 
 
 def extract_file(
-    teacher: Teacher,
+    loaded: LoadedModels,
     sentences: Any,
     out: PathLike,
     header: Header,
-    beam: Optional[int] = None,
-    max_tokens: int = 4000,
-    generation: Optional[Dict[str, Any]] = None,
-    layer: Optional[int] = None,
+    extraction: Extraction = FORCED,
     existing: str = "keep",
 ) -> Extracted:
-    """Writes what :func:`extract` yields, and goes on where an interrupted run stopped.
+    """Writes the records of :func:`extract`, and resumes an interrupted extraction with the same header.
 
     Args:
+        loaded: the models
+        sentences: the corpus
         out: file to write, ``.jsonl`` or ``.npz``
-        header: of :func:`describe`
-        existing: what happens to a file that is there: ``keep``, and an ``OptionError`` where it is of other options;
-            ``renew``, which replaces it in that case; ``replace``
+        header: of :func:`describe_extraction`
+        extraction: the options
+        existing: rule for an existing file: ``keep`` raises ``OptionError`` if its header differs; ``renew`` replaces
+            it if its header differs; ``replace`` always replaces it
 
     Raises:
-        OptionError: as :func:`extract`, or the file cannot be written
+        OptionError: as :func:`extract`, or if the file cannot be written
     """
     path = Path(out)
     there = path.exists() and existing != "replace"
     if there and not header.same_run(open_records(path).header):
         if existing == "keep":
             raise OptionError(
-                f"--out {out}: is there already, of other options or another corpus; give --overwrite to replace it"
+                f"--out {out}: exists, and is of other options or another corpus; give --overwrite to replace it"
             )
         there = False
     if there:
         written = open_records(path).count()
         return Extracted(written, len(sentences) - written, 0, True)
-    # what is there stays until all of the new is
+    # the old file stays until the new one is complete
     writer = RecordWriter(path, header, replace=existing != "keep")
     resumed = written = writer.done
+    extraction = extraction._replace(subwords=header.subwords)
     with tqdm(total=len(sentences), initial=writer.next, desc=header.name, unit=" sentences", disable=None) as bar:
         try:
-            for record in extract(
-                teacher, sentences, beam, max_tokens, generation, layer, header.subwords, writer.next
-            ):
+            for record in extract(loaded, sentences, extraction, writer.next):
                 writer.write(record)
                 written += 1
                 bar.update(record.id + 1 - bar.n)

@@ -1,35 +1,45 @@
-"""Classifies documents with a trained model and shows which words and sentences decided.
+"""Classifies documents with a trained model and returns the attention to words and sentences.
 
-    attn-analysis classify DATA --path CHECKPOINT --input reviews.jsonl --out classes.jsonl
-    attn-analysis classify DATA --path CHECKPOINT --gen-subset test --plot page.html
+    from fairseq_attn_plugin.analysis.inference.classification import classify, load_classifier, text_samples
+    from fairseq_attn_plugin.text.documents import documents_of
 
-Each line of the output is a document: the label and its probability, those of all labels, the words and their weights,
-and the weights of the sentences. Words are weighed within their sentence (within the document by a flat model, which
-has no weights of sentences). Documents are read and written one batch at a time.
+    classifier = load_classifier("data", "checkpoint_best.pt")
+    for item in classify(classifier, text_samples(classifier, documents_of("reviews.jsonl", labels=False))):
+        item.label, item.sentences, item.word_weights, item.sentence_weights
+
+The weights of the words of a sentence sum to one. A flat model has no sentence weights, and its word weights sum to one
+over the document.
 """
 
 from __future__ import annotations
 
-import math
 import os
 from dataclasses import dataclass
-from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence
+from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional
 
 import torch
 from fairseq import checkpoint_utils
 from fairseq.data import data_utils
 
 import fairseq_attn_plugin  # noqa: F401  (registers the architectures)
-from fairseq_attn_plugin.criterions.document_classification import macro_f1
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.models.han import HANModel
 from fairseq_attn_plugin.text.documents import Document, class_names
 
-__all__ = ["Classified", "Classifier", "Scores", "classify", "load_classifier", "split_samples", "text_samples"]
+__all__ = [
+    "Classified",
+    "Classifier",
+    "DocumentSample",
+    "check_document_labels",
+    "classify",
+    "load_classifier",
+    "split_samples",
+    "text_samples",
+]
 
 
 class Classifier(NamedTuple):
-    """A trained model, its task, and the labels in the order of its classes."""
+    """A trained model, its task, and its labels in the order of the classes."""
 
     model: HANModel
     task: Any
@@ -37,22 +47,19 @@ class Classifier(NamedTuple):
     path: str
 
 
-class Sample(NamedTuple):
-    """A document as the model reads it."""
+class DocumentSample(NamedTuple):
+    """A document in the form of the model's input."""
 
     id: str
-    tokens: torch.Tensor  # [N], with </s> after every sentence
-    sentences: List[List[str]]  # the words, without empty sentences
-    gold: Optional[int]  # the class, where the label is known
-    cut: bool = False  # whether it was longer than the model takes
-
-
-MANY_UNKNOWN = 0.2  # of the words: text that was prepared in another way than that of the training
+    tokens: torch.Tensor  # [N], with </s> after each sentence
+    sentences: List[List[str]]  # words; empty sentences are omitted
+    gold: Optional[int]  # class of the label, if it is known
+    cut: bool = False  # whether it was longer than the model allows
 
 
 @dataclass(frozen=True)
 class Classified:
-    """A document with what the model says of it."""
+    """A document with the prediction and the attention of the model."""
 
     id: str
     label: str
@@ -61,15 +68,21 @@ class Classified:
     gold: Optional[str]
     sentences: List[List[str]]
     word_weights: List[List[float]]
-    sentence_weights: Optional[List[float]]  # None by a flat model
+    sentence_weights: Optional[List[float]]  # None for a flat model
     cut: bool = False
-    unknown: int = 0  # words that the vocabulary does not have
+    unknown: int = 0  # words that the vocabulary lacks
 
 
 def load_classifier(data: str, path: str, cpu: bool = False) -> Classifier:
-    """Loads a checkpoint of ``han``, ``han_flat`` or ``han_mean`` for a data folder (whose dictionaries are read).
+    """Loads a checkpoint of ``han``, ``han_flat`` or ``han_mean``.
 
-    Raises ``OptionError`` for another kind of model, or a data folder with other labels.
+    Args:
+        data: folder whose dictionaries are read
+        path: the checkpoint
+        cpu: do not use a GPU
+
+    Raises:
+        OptionError: the model is of another kind, or the folder has other labels than the training
     """
     settings = {"data": data, "shorten_method": "truncate"}
     models, _, task = checkpoint_utils.load_model_ensemble_and_task([path], arg_overrides=settings)
@@ -80,7 +93,7 @@ def load_classifier(data: str, path: str, cpu: bool = False) -> Classifier:
         )
     bos, init = task.source_dictionary.bos(), task.cfg.init_token
     if init not in (None, bos):
-        raise OptionError(f"--path {path}: was trained with --init-token {init}; only none and {bos} are no words")
+        raise OptionError(f"--path {path}: was trained with --init-token {init}; must be none or {bos}")
     labels = class_names(task.label_dictionary)
     head = model.classification_heads[task.cfg.classification_head_name]
     if not 0 < len(labels) <= head.out_features:
@@ -91,8 +104,8 @@ def load_classifier(data: str, path: str, cpu: bool = False) -> Classifier:
     return Classifier(model, task, labels, path)
 
 
-def check_labels(classifier: Classifier, documents: Iterable[Document], path: str) -> None:
-    """Raises ``OptionError``, naming file and line, for a label that training does not know."""
+def check_document_labels(classifier: Classifier, documents: Iterable[Document], path: str) -> None:
+    """Raises ``OptionError``, which names file and line, for a label that the training did not have."""
     for document in documents:
         if document.label is not None and document.label not in classifier.labels:
             raise OptionError(
@@ -101,10 +114,18 @@ def check_labels(classifier: Classifier, documents: Iterable[Document], path: st
             )
 
 
-def text_samples(classifier: Classifier, documents: Iterable[Document], refuse_long: bool = False) -> Iterator[Sample]:
-    """Documents in a model's vocabulary; those of more than ``--max-positions`` symbols are cut, or refused.
+def text_samples(
+    classifier: Classifier, documents: Iterable[Document], refuse_long: bool = False
+) -> Iterator[DocumentSample]:
+    """Yields documents as samples.
 
-    Raises ``OptionError`` for a label that training does not know, or a document that is refused.
+    Args:
+        classifier: the model
+        documents: words and, if known, labels
+        refuse_long: raise an error for a document of more than ``--max-positions`` symbols instead of cutting it
+
+    Raises:
+        OptionError: a label is unknown to the model, or a document is refused
     """
     dictionary, limit = classifier.task.source_dictionary, classifier.task.cfg.max_positions
     for number, document in enumerate(documents, start=1):
@@ -119,7 +140,7 @@ def text_samples(classifier: Classifier, documents: Iterable[Document], refuse_l
         if cut and refuse_long:
             raise OptionError(
                 f"document {name}: has {len(symbols)} words and ends of sentences, more than the {limit} of the "
-                "model's --max-positions; leave out --refuse-long to have it cut"
+                "model's --max-positions; leave out --refuse-long to cut it"
             )
         sentences, left = [], limit
         for sentence in document.sentences:
@@ -128,14 +149,14 @@ def text_samples(classifier: Classifier, documents: Iterable[Document], refuse_l
             left -= len(sentence) + 1
         ends = [dictionary.eos() if symbol is None else symbol for symbol in symbols[:limit]]
         gold = None if document.label is None else classifier.labels.index(document.label)
-        yield Sample(name, torch.tensor(ends or [dictionary.eos()]), sentences, gold, cut)
+        yield DocumentSample(name, torch.tensor(ends or [dictionary.eos()]), sentences, gold, cut)
 
 
-def split_samples(classifier: Classifier, split: str, refuse_long: bool = False) -> Iterator[Sample]:
-    """The documents of a binarised split, in the order of its text, with the words that the vocabulary has.
+def split_samples(classifier: Classifier, split: str, refuse_long: bool = False) -> Iterator[DocumentSample]:
+    """Yields the documents of a binarised split as samples, in the order of its text; see :func:`text_samples`.
 
-    Those of more than ``--max-positions`` symbols are cut, or refused. Raises ``OptionError`` for one that is refused,
-    and as the task does.
+    A word that the vocabulary lacks is ``<unk>``. Raises ``OptionError`` for a document that is refused, and as the
+    task does.
     """
     task = classifier.task
     dictionary = task.source_dictionary
@@ -147,7 +168,7 @@ def split_samples(classifier: Classifier, split: str, refuse_long: bool = False)
         number = int((sizes > limit).argmax())
         raise OptionError(
             f"document {number + 1} of {split}: has {sizes[number]} words and ends of sentences, more than the {limit} "
-            "of the model's --max-positions; leave out --refuse-long to have it cut"
+            "of the model's --max-positions; leave out --refuse-long to cut it"
         )
     for number in range(len(dataset)):
         item = dataset[number]
@@ -160,13 +181,13 @@ def split_samples(classifier: Classifier, split: str, refuse_long: bool = False)
                 sentences[-1].append(dictionary[symbol])
         gold = int(item["target"]) if "target" in item else None
         sentences = [sentence for sentence in sentences if sentence]
-        yield Sample(str(number + 1), tokens, sentences, gold, bool(sizes[number] > limit))
+        yield DocumentSample(str(number + 1), tokens, sentences, gold, bool(sizes[number] > limit))
 
 
 @torch.no_grad()
-def classify(classifier: Classifier, samples: Iterable[Sample], batch_size: int = 32) -> Iterator[Classified]:
-    """What the model says of each document, in their order."""
-    batch: List[Sample] = []
+def classify(classifier: Classifier, samples: Iterable[DocumentSample], batch_size: int = 32) -> Iterator[Classified]:
+    """Yields the prediction and the attention for each document, in order."""
+    batch: List[DocumentSample] = []
     for sample in samples:
         batch.append(sample)
         if len(batch) == batch_size:
@@ -176,7 +197,7 @@ def classify(classifier: Classifier, samples: Iterable[Sample], batch_size: int 
         yield from _classify(classifier, batch)
 
 
-def _classify(classifier: Classifier, batch: List[Sample]) -> Iterator[Classified]:
+def _classify(classifier: Classifier, batch: List[DocumentSample]) -> Iterator[Classified]:
     model, task, labels = classifier.model, classifier.task, classifier.labels
     device = model.embed_words.weight.device
     tokens = data_utils.collate_tokens([sample.tokens for sample in batch], task.source_dictionary.pad()).to(device)
@@ -187,7 +208,7 @@ def _classify(classifier: Classifier, batch: List[Sample]) -> Iterator[Classifie
     dictionary = task.source_dictionary
     for row, sample in enumerate(batch):
         best = int(every[row].argmax())
-        # in the order of the words; what is no word has no weight
+        # weights of the words in order; padding and sentence ends are dropped
         symbols = tokens[row].cpu()
         real = (symbols != dictionary.pad()) & (symbols != dictionary.eos()) & (symbols != dictionary.bos())
         weights = iter(word_rows[row][real].tolist())
@@ -206,53 +227,3 @@ def _classify(classifier: Classifier, batch: List[Sample]) -> Iterator[Classifie
             cut=sample.cut,
             unknown=int((symbols == dictionary.unk()).sum()),
         )
-
-
-class Scores:
-    """Counts documents and, where the label is known, what became of them."""
-
-    def __init__(self, labels: Sequence[str]):
-        self.labels = list(labels)
-        self.documents = self.cut = self.words = self.unknown = 0
-        self.bits = 0.0
-        self.confusion = [[0] * len(labels) for _ in labels]  # [label][prediction]
-
-    def add(self, item: Classified) -> None:
-        self.documents += 1
-        self.cut += item.cut
-        self.words += sum(map(len, item.sentences))
-        self.unknown += item.unknown
-        if item.gold is not None:
-            self.confusion[self.labels.index(item.gold)][self.labels.index(item.label)] += 1
-            self.bits -= math.log2(max(item.probabilities[item.gold], 1e-6))
-
-    def summary(self) -> Dict[str, Any]:
-        """Accuracy and macro-F1 in percent and the loss in bits, of the documents whose label is known."""
-        labelled = sum(map(sum, self.confusion))
-        result: Dict[str, Any] = {"documents": self.documents, "labelled": labelled, "cut": self.cut}
-        result["words"], result["unknown_words"] = self.words, self.unknown
-        if labelled:
-            hits = [self.confusion[k][k] for k in range(len(self.labels))]
-            predictions = [sum(column) for column in zip(*self.confusion)]
-            result["accuracy"] = round(100 * sum(hits) / labelled, 4)
-            result["macro_f1"] = round(macro_f1(hits, [sum(row) for row in self.confusion], predictions), 4)
-            result["loss"] = round(self.bits / labelled, 4)
-            result["labels"], result["confusion"] = self.labels, self.confusion
-        return result
-
-    def __str__(self) -> str:
-        values = self.summary()
-        parts = [f"{self.documents} documents"]
-        if "accuracy" in values:
-            parts.append(
-                "accuracy {accuracy:.2f}, macro-F1 {macro_f1:.2f}, loss {loss:.3f} bits".format(**values)
-                + (f" (of {values['labelled']})" if values["labelled"] != self.documents else "")
-            )
-        if self.cut:
-            parts.append(f"{self.cut} longer than --max-positions and cut")
-        if self.unknown > MANY_UNKNOWN * self.words:
-            parts.append(
-                f"{100 * self.unknown / self.words:.0f} % of the words unknown: was the text of the training prepared "
-                "in another way (--lowercase, --tokenize, --separator)?"
-            )
-        return ", ".join(parts)

@@ -1,4 +1,4 @@
-"""What a model attends to when a translation is forced, whatever model of fairseq it is."""
+"""Forces a translation through a model of fairseq, and returns its log probabilities and attention."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ __all__ = ["Forced", "attention", "force", "weight_names"]
 
 
 class Forced(NamedTuple):
-    """A batch of forced translations."""
+    """The results for a batch of forced translations."""
 
-    scores: Tensor  # [B, T], natural log p(y_t | y_<t, x), of several models the log of their mean probability
-    weights: Dict[str, Tensor]  # [B, T, N] in float32, of several models the mean
+    scores: Tensor  # [B, T], natural log p(y_t | y_<t, x); for an ensemble the log of the mean probability
+    weights: Dict[str, Tensor]  # [B, T, N] in float32; for an ensemble the mean
 
 
 def weight_names(models: Sequence[Any]) -> Tuple[str, ...]:
-    """``attention``, and for latent alignment models the posteriors as well (see ``LatentLSTMModel.forced``)."""
+    """Names of the matrices that all models give: ``attention``, and the posteriors of latent alignment models."""
     names = [("attention", *getattr(model, "posteriors", ())) for model in models]
     return tuple(name for name in names[0] if all(name in others for others in names))
 
 
 def attention(model: Any, output: Any, sample: Dict[str, Any], where: str) -> Tensor:
-    """The weights ``[B, T, N]`` in the coordinates of the sample's ``src_tokens``, from the output of a forward pass.
+    """The weights ``[B, T, N]`` of a forward pass, with the columns of the sample's ``src_tokens``.
 
-    Raises ``OptionError``, which begins with ``where``, if there are none.
+    Raises ``OptionError``, whose message starts with ``where``, if the output has no such weights.
     """
     weights = output[1].get("attn") if isinstance(output[1], dict) else output[1]
     if isinstance(weights, (list, tuple)):
@@ -45,13 +45,13 @@ def attention(model: Any, output: Any, sample: Dict[str, Any], where: str) -> Te
 
 
 def _unmoved(model: Any, weights: Tensor, source: Tensor) -> Tensor:
-    """Stock ``lstm`` moves its sources to the left and returns weights for them as they are there."""
+    """Moves the columns of stock ``lstm``, which pads its sources on the right, back to those of ``source``."""
     from fairseq.models.lstm import LSTMEncoder
 
     encoder = getattr(model, "encoder", None)
     if not isinstance(encoder, LSTMEncoder) or not encoder.left_pad:
         return weights
-    # as fairseq.utils.convert_padding_direction: a source that has its padding on the right already is left alone
+    # fairseq.utils.convert_padding_direction leaves a batch unchanged if it is padded on the right already
     pads = source.eq(encoder.padding_idx)
     shift = (pads.sum(1, keepdim=True) * pads[:, 0].any()).unsqueeze(1)
     columns = (torch.arange(source.size(1), device=source.device) - shift) % source.size(1)
@@ -62,13 +62,13 @@ def _unmoved(model: Any, weights: Tensor, source: Tensor) -> Tensor:
 def force(
     models: Sequence[Any], sample: Dict[str, Any], names: Sequence[str], where: str, layer: Optional[int] = None
 ) -> Forced:
-    """One forward pass of every model over a batch with its ``target``.
+    """Runs one forward pass of every model over a batch with its ``target``.
 
     Args:
         models: trained models, in evaluation mode
-        sample: as a translation data set of fairseq collates it
-        names: what is wanted, some of :func:`weight_names`
-        where: begins the message where something is wrong
+        sample: batch in the form of fairseq's translation dataset
+        names: matrices to return, some of :func:`weight_names`
+        where: start of error messages
         layer: of a transformer's decoder, from 1 (default: the last)
 
     Raises:
@@ -99,7 +99,7 @@ def _layer(model: Any, layer: Optional[int], where: str) -> Dict[str, int]:
 
     decoder = getattr(model, "decoder", None)
     if not isinstance(decoder, TransformerDecoderBase):
-        raise OptionError(f"--layer {layer}: {where}: a {type(model).__name__} is no transformer; leave it out")
+        raise OptionError(f"--layer {layer}: {where}: a {type(model).__name__} is not a transformer; leave it out")
     if not 1 <= layer <= len(decoder.layers):
         raise OptionError(f"--layer {layer}: the decoder of {where} has layers 1 to {len(decoder.layers)}")
     return {"alignment_layer": layer - 1}

@@ -1,4 +1,4 @@
-"""Loads trained translation models and the splits that they read."""
+"""Loads trained translation models and the data splits that they read."""
 
 from __future__ import annotations
 
@@ -10,32 +10,59 @@ import torch
 from fairseq import checkpoint_utils, utils
 
 import fairseq_attn_plugin  # noqa: F401  (registers the architectures)
+from fairseq_attn_plugin.analysis.inference.user_dir import add_user_dir_option
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.patches.overrides import parse_overrides
 
-__all__ = ["Teacher", "add_teacher_options", "load_split", "load_teacher"]
+__all__ = ["LoadedModels", "add_model_options", "load_from_options", "load_models", "load_split"]
 
 
-class Teacher(NamedTuple):
-    """Trained models, of which the mean attention counts, and the task that they were trained for."""
+class LoadedModels(NamedTuple):
+    """An ensemble of trained models, in evaluation mode, and their task. The attention of an ensemble is the mean."""
 
     models: List[Any]
     task: Any
-    path: str
-    config: Any = None  # fairseq's, with which the first of them was trained
+    path: str  # of the checkpoints, separated by colons
+    config: Any = None  # fairseq's configuration of the first model
+    overrides: Dict[str, Any] = {}  # options that were changed when the models were loaded
 
     @property
     def languages(self) -> Tuple[str, str]:
+        """Source and target language."""
         return self.task.cfg.source_lang, self.task.cfg.target_lang
 
+    @property
+    def limits(self) -> Tuple[float, float]:
+        """Greatest number of source and of target subwords, with the end, that all models and the task accept."""
+        limits = utils.resolve_max_positions(
+            self.task.max_positions(), *(model.max_positions() for model in self.models)
+        )
+        source, target = limits if isinstance(limits, (tuple, list)) else (limits, limits)
+        infinity = float("inf")
+        return infinity if source is None else float(source), infinity if target is None else float(target)
 
-def load_teacher(
+    @property
+    def device(self) -> torch.device:
+        """The device of the parameters."""
+        return next(self.models[0].parameters()).device
+
+
+def load_models(
     data: str, path: str, overrides: Optional[Dict[str, Any]] = None, cpu: bool = False, option: str = "--path"
-) -> Teacher:
-    """Loads the checkpoints ``path`` (several with colons between them, as in fairseq-generate) for the data folder.
+) -> LoadedModels:
+    """Loads checkpoints for a data folder, onto the GPU if there is one.
 
-    Raises ``OptionError``, which names ``option``, if the task has no pairs of languages.
+    Args:
+        data: folder of fairseq-preprocess; its dictionaries are read
+        path: checkpoint, or several separated by colons, as in fairseq-generate
+        overrides: options of the models to change
+        cpu: do not use a GPU
+        option: name of the option that gives ``path``, for messages
+
+    Raises:
+        OptionError: the checkpoint is not a translation model
     """
-    # What is aligned is the corpus as it is: neither cut nor with the alignments that a teacher was itself taught by.
+    # the corpus is read in full, and without the alignments that a model may have been trained with
     settings = {"load_alignments": False, "truncate_source": False, **(overrides or {}), "data": data}
     try:
         models, saved, task = checkpoint_utils.load_model_ensemble_and_task(
@@ -46,42 +73,53 @@ def load_teacher(
         if name.parent != Path(data) or not Path(data).is_dir():
             raise
         raise OptionError(
-            f"{option} {path}: its task wants {name.name}, which {data} does not have; it must be a translation model, "
-            "and the folder that of its data"
+            f"{option} {path}: its task needs {name.name}, which {data} does not have; it must be a translation model, "
+            "and the folder must hold its data"
         ) from None
     if not getattr(task.cfg, "source_lang", None) or not getattr(task.cfg, "target_lang", None):
-        raise OptionError(f"{option} {path}: is no translation model; its task has no source and target language")
+        raise OptionError(f"{option} {path}: its task has no source and target language; must be a translation model")
     for model in models:
         model.eval()
         if torch.cuda.is_available() and not cpu:
             model.cuda()
-    return Teacher(models, task, path, saved)
+    return LoadedModels(models, task, path, saved, overrides or {})
 
 
-def add_teacher_options(parser: argparse.ArgumentParser) -> None:
-    """``--path``, ``--model-overrides`` and ``--cpu``: what :func:`load_teacher` wants to know."""
-    parser.add_argument("--path", required=True, metavar="FILE", help="checkpoint; several, with colons: their mean")
+def add_model_options(parser: argparse.ArgumentParser) -> None:
+    """Adds ``--path``, ``--model-overrides``, ``--cpu`` and ``--user-dir``, which :func:`load_from_options` reads."""
     parser.add_argument(
-        "--model-overrides", default="{}", metavar="DICT", help="options of the models, as in fairseq-generate"
+        "--path", required=True, metavar="FILE", help="checkpoint, or several separated by colons, which are averaged"
+    )
+    parser.add_argument(
+        "--model-overrides", default="{}", metavar="DICT", help="model options to change, as in fairseq-generate"
     )
     parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
+    add_user_dir_option(parser)
 
 
-def load_split(teacher: Teacher, split: str, translations: bool = True) -> Any:
-    """The dataset of a split, which has at least one sentence and, unless ``translations`` is False, a target side.
+def load_from_options(args: argparse.Namespace) -> LoadedModels:
+    """Loads the models that the options of :func:`add_model_options` name, for the folder ``args.data``.
 
-    Raises ``OptionError`` else.
+    Raises ``OptionError`` as :func:`load_models` does, and if ``--model-overrides`` is not a dictionary.
     """
-    source, target = teacher.languages
+    return load_models(args.data, args.path, parse_overrides(args.model_overrides), args.cpu)
+
+
+def load_split(loaded: LoadedModels, split: str, translations: bool = True) -> Any:
+    """The dataset of a split.
+
+    Raises ``OptionError`` if it is empty, or if it has no target side and ``translations`` is True.
+    """
+    source, target = loaded.languages
     for pair in (f"{source}-{target}", f"{target}-{source}"):
-        binary = Path(teacher.task.cfg.data, f"{split}.{pair}.{source}.bin")
-        # fairseq cannot open it, and says nothing of which file or why
+        binary = Path(loaded.task.cfg.data, f"{split}.{pair}.{source}.bin")
+        # fairseq fails to open such a file, and its message names neither file nor reason
         if binary.is_file() and binary.stat().st_size == 0:
             raise _empty(split)
-    teacher.task.load_dataset(split)
-    dataset = teacher.task.dataset(split)
+    loaded.task.load_dataset(split)
+    dataset = loaded.task.dataset(split)
     if translations and getattr(dataset, "tgt", None) is None:
-        raise OptionError(f"--gen-subset {split}: has no target side; what the teacher attends to needs translations")
+        raise OptionError(f"--gen-subset {split}: has no target side; attention to references needs translations")
     if len(dataset) == 0:
         raise _empty(split)
     return dataset
@@ -89,4 +127,4 @@ def load_split(teacher: Teacher, split: str, translations: bool = True) -> Any:
 
 def _empty(split: str) -> OptionError:
     what = "validation set empty" if split.startswith("valid") else "empty"
-    return OptionError(f"--gen-subset {split}: {what}; it has no sentence that a teacher could read")
+    return OptionError(f"--gen-subset {split}: {what}; it has no sentence to read")

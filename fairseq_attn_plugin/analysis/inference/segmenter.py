@@ -1,4 +1,4 @@
-"""From a line of text to the tokens that a model was trained on, as fairseq-interactive goes, and back."""
+"""Converts a line of text into the tokens of a model, as fairseq-interactive does, and back."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from typing import Any, Dict, List, Optional
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.subwords import BPE_MARK, PIECE_MARK
 
-__all__ = ["CASES", "Segmenter", "TOKENIZERS", "add_text_options", "subwords_of", "text_options"]
+__all__ = ["CASES", "Segmenter", "TOKENIZERS", "add_text_options", "text_options", "vocabulary_subwords"]
 
 
-TOKENIZERS = ("moses", "nltk", "space")  # that fairseq has
+TOKENIZERS = ("moses", "nltk", "space")  # of fairseq
 CASES = ("auto", "lower", "keep")
 
 
 def add_text_options(parser: argparse.ArgumentParser) -> Any:
-    """How text is prepared before a model reads it; returns the group of options."""
-    text = parser.add_argument_group("what is done to text; nothing of it is needed where it was done already")
-    text.add_argument("--tokenizer", choices=TOKENIZERS, help="(default: words are there with blanks between them)")
-    text.add_argument("--moses-no-dash-splits", action="store_true", help="moses: leave words with dashes whole")
-    text.add_argument("--moses-no-escape", action="store_true", help="moses: leave quotes and & as they are")
-    text.add_argument("--bpe-codes", metavar="FILE", help="subword-nmt: its codes")
-    text.add_argument("--sentencepiece-model", metavar="FILE", help="SentencePiece: its model")
+    """Adds the options that prepare text for a model; returns their group."""
+    text = parser.add_argument_group("preparation of text; leave out what was already applied to it")
+    text.add_argument("--tokenizer", choices=TOKENIZERS, help="tokeniser (default: split at blanks)")
+    text.add_argument("--moses-no-dash-splits", action="store_true", help="moses: do not split words at dashes")
+    text.add_argument("--moses-no-escape", action="store_true", help="moses: do not escape quotes and &")
+    text.add_argument("--bpe-codes", metavar="FILE", help="codes of subword-nmt")
+    text.add_argument("--sentencepiece-model", metavar="FILE", help="model of SentencePiece")
     text.add_argument(
         "--case",
         choices=CASES,
         default="auto",
-        help="auto: lower-case if no word of the vocabulary has a capital letter (default)",
+        help="auto (default): lower-case if no word of the vocabulary has a capital letter",
     )
     return text
 
 
 def text_options(args: Namespace) -> Dict[str, Any]:
-    """What :class:`Segmenter` is told by the options of :func:`add_text_options`."""
+    """The arguments of :class:`Segmenter` that the options of :func:`add_text_options` give."""
     return {
         "bpe_codes": args.bpe_codes,
         "sentencepiece_model": args.sentencepiece_model,
@@ -45,8 +45,8 @@ def text_options(args: Namespace) -> Dict[str, Any]:
     }
 
 
-def subwords_of(dictionary: Any) -> str:
-    """How the words of a vocabulary were split: ``bpe``, ``sentencepiece`` or ``none``, by its marks."""
+def vocabulary_subwords(dictionary: Any) -> str:
+    """How the words of a vocabulary were split: ``bpe``, ``sentencepiece`` or ``none``, judged by its marks."""
     symbols = dictionary.symbols[dictionary.nspecial :]
     if any(symbol.startswith(PIECE_MARK) for symbol in symbols):
         return "sentencepiece"
@@ -54,22 +54,21 @@ def subwords_of(dictionary: Any) -> str:
 
 
 class Segmenter:
-    """Case, tokeniser and subwords of one language.
+    """Lower-casing, tokenisation and subword splitting of one language.
 
     Args:
-        dictionary: of the model; BPE pieces that it does not have are split further, as with subword-nmt's
-            ``--vocabulary``
+        dictionary: of the model; BPE subwords that it lacks are split further, as with subword-nmt's ``--vocabulary``
         language: of the text, for the tokeniser
         detokenize: language that :meth:`decode` writes (default: the same)
-        bpe_codes: file of subword-nmt, by which words are split
-        sentencepiece_model: or a model of SentencePiece
-        tokenizer: one of ``TOKENIZERS``, before that
+        bpe_codes: codes of subword-nmt
+        sentencepiece_model: model of SentencePiece, instead of ``bpe_codes``
+        tokenizer: one of ``TOKENIZERS``, applied before the subword splitting
         moses_options: ``no_dash_splits`` and ``no_escape``, as in fairseq-interactive
-        case: ``lower``; ``keep``; ``auto``: lower-cased if no word of the dictionary has a capital letter
-        prefix: of the names of the options in messages, such as ``target-``
+        case: ``lower``; ``keep``; ``auto`` lower-cases if no word of the dictionary has a capital letter
+        prefix: of option names in messages, such as ``target-``
 
     Raises:
-        OptionError: a file is missing or is not what it should be
+        OptionError: a file is missing or has the wrong format
     """
 
     def __init__(
@@ -99,21 +98,21 @@ class Segmenter:
         self._tokenizer = encoders.build_tokenizer(Namespace(tokenizer=tokenizer, **languages, **values))
         self._bpe: Any = None
         if bpe_codes:
-            self._bpe = _build("subword_nmt", f"{options[0]} {bpe_codes}: is no file of subword-nmt", bpe_codes)
+            self._bpe = _build("subword_nmt", f"{options[0]} {bpe_codes}: must be a file of subword-nmt", bpe_codes)
             self._bpe.bpe.vocab = set(dictionary.symbols)
         elif sentencepiece_model:
-            about = f"{options[1]} {sentencepiece_model}: is no file of SentencePiece"
+            about = f"{options[1]} {sentencepiece_model}: must be a file of SentencePiece"
             self._bpe = _build("sentencepiece", about, sentencepiece_model)
         symbols = dictionary.symbols[dictionary.nspecial :]
         self.lowercase = case == "lower" or (case == "auto" and not any(map(_has_capital, symbols)))
-        # words, as they are typed, become what the model reads
-        self.segments = self._bpe is not None or subwords_of(dictionary) == "none"
+        # whether typed words become tokens of the model
+        self.segments = self._bpe is not None or vocabulary_subwords(dictionary) == "none"
 
     def __call__(self, line: str) -> List[str]:
         return self.encode(line).split()
 
     def encode(self, line: str) -> str:
-        """The tokens of a line, with blanks between them."""
+        """The tokens of a line, separated by blanks."""
         if self.lowercase:
             line = line.lower()
         if self._tokenizer is not None:
@@ -121,7 +120,7 @@ class Segmenter:
         return line.strip() if self._bpe is None else self._bpe.encode(line)
 
     def decode(self, words: str) -> str:
-        """Words with blanks between them as one would write them."""
+        """The text of words that blanks separate, detokenised if there is a tokeniser."""
         return words if self._tokenizer is None else self._tokenizer.decode(words)
 
 
@@ -130,7 +129,7 @@ def _build(name: str, about: str, file: str) -> Any:
 
     try:
         return encoders.build_bpe(Namespace(bpe=name, bpe_codes=file, sentencepiece_model=file))
-    except (OSError, RuntimeError, ValueError, SystemExit) as error:  # subword-nmt ends the process
+    except (OSError, RuntimeError, ValueError, SystemExit) as error:  # subword-nmt calls sys.exit
         raise OptionError(f"{about}: {' '.join(str(error).split())}") from None
 
 

@@ -1,38 +1,36 @@
-"""Tables of :mod:`.frequency`."""
+"""The tables of a frequency analysis: scores, shares by training frequency, accuracy by training count."""
 
 from __future__ import annotations
 
-from typing import List, Mapping, Optional, Sequence, Tuple
+from typing import List, Mapping, Optional, Tuple
 
 from fairseq_attn_plugin.analysis.outputs.frequency import REFERENCE, TRAINING, Analysis
-from fairseq_attn_plugin.analysis.outputs.word_frequency import (
-    Accuracy,
-    deviation,
-)
+from fairseq_attn_plugin.analysis.outputs.tables import markdown_table
+from fairseq_attn_plugin.analysis.outputs.word_frequency import Accuracy, deviation
 
 __all__ = ["accuracy_table", "frequency_table", "score_table", "tables"]
-
-
-def tables(analysis: Analysis) -> str:
-    """All tables, as Markdown."""
-    parts = ["## Scores", "", _table(*score_table(analysis)), ""]
-    parts += [f"{metric}: `{signature}`" for metric, signature in analysis.signatures.items()]
-    parts += ["", "## Share of the words by training frequency, in percent, and deviation from the reference", ""]
-    parts += [
-        _table(*frequency_table(analysis, best="**{}**")),
-        "",
-        "## Accuracy of target words by training count",
-        "",
-    ]
-    parts += ["F (precision / recall), in percent", "", _table(*accuracy_table(analysis))]
-    return "\n".join(parts) + "\n"
 
 
 Table = Tuple[List[str], List[List[str]]]  # headers and rows
 
 
+def tables(analysis: Analysis) -> str:
+    """All tables, as Markdown."""
+    parts = [
+        "## Scores",
+        _markdown(score_table(analysis)),
+        "\n".join(f"{metric}: `{signature}`" for metric, signature in analysis.signatures.items()),
+        "## Share of the words by training frequency, in percent, and deviation from the reference",
+        _markdown(frequency_table(analysis, best="**{}**")),
+        "## Accuracy of target words by training count",
+        "F (precision / recall), in percent",
+        _markdown(accuracy_table(analysis)),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
 def score_table(analysis: Analysis) -> Table:
-    """Scores of the systems, with intervals and p-values where there was a baseline."""
+    """Scores of the systems, with intervals and p-values if the analysis has a baseline."""
     systems = list(analysis.accuracies)
     tested = any(score.p_value is not None for scores in analysis.scores.values() for score in scores.values())
     header = ["system"]
@@ -53,7 +51,7 @@ def score_table(analysis: Analysis) -> Table:
 
 
 def frequency_table(analysis: Analysis, best: str = "{}") -> Table:
-    """Shares by training frequency, and their deviations from the reference; ``best`` marks the least of a row."""
+    """Shares by training frequency, and their deviations from the reference; ``best`` marks a row's least."""
     systems = list(analysis.accuracies)
 
     def row(name: str, types: str, of: Mapping[str, float]) -> List[str]:
@@ -96,13 +94,6 @@ def _percent(share: Optional[float]) -> str:
     return "-" if share is None else f"{100 * share:.1f}"
 
 
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table whose columns also line up in a terminal."""
-    cells = [[cell.replace("|", r"\|") for cell in row] for row in [header, *rows]]
-    widths = [max(map(len, column)) for column in zip(*cells)]
-    lines = [
-        "| " + " | ".join(c.rjust(w) if i else c.ljust(w) for i, (c, w) in enumerate(zip(row, widths))) + " |"
-        for row in cells
-    ]
-    rule = "| " + " | ".join("-" * (w - 1) + ":" if i else "-" * w for i, w in enumerate(widths)) + " |"
-    return "\n".join([lines[0], rule, *lines[1:]])
+def _markdown(table: Table) -> str:
+    headers, *rows = [[cell.replace("|", r"\|") for cell in row] for row in [table[0], *table[1]]]
+    return markdown_table(headers, rows, "l" + "r" * (len(headers) - 1))

@@ -1,1 +1,1 @@
-"""The frame, the tables and the assets of HTML pages."""
+"""The pages that the commands write: templates, style sheets, scripts, and the frame around them."""

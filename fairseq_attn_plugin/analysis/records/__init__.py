@@ -1,4 +1,4 @@
-"""Attention as objects: what a model attended to, sentence by sentence, in a file that is read as a stream."""
+"""Extracted attention as objects, and the files that hold it: ``open_records``, ``Record``, ``RecordWriter``."""
 
 from .files import Records, open_records, open_systems
 from .record import FORMAT, Header, Record

@@ -1,13 +1,13 @@
-"""Attention as objects: what a model attended to, sentence by sentence, in a file that is read as a stream.
+"""Reads the files that ``attn-analysis extract`` writes, one sentence at a time.
 
     from fairseq_attn_plugin.analysis.records import open_records
 
     records = open_records("soft.jsonl")        # or soft.npz
-    for record in records:                      # one sentence at a time, as often as one likes
+    for record in records:                      # each loop reads the file again
         record.source_words, record.target_words, record.word_attention()
 
-``attn-analysis extract`` writes such files. A JSONL file has a header in its first line and a sentence in each of the
-others; an NPZ file has the same under the names ``header``, ``17/attention``, ``17/source`` and so on.
+A JSONL file has the header in its first line and one sentence in each following line. An NPZ file has the arrays
+``header``, ``ids``, ``17/attention``, ``17/source`` and so on.
 """
 
 from __future__ import annotations
@@ -22,23 +22,33 @@ from fairseq_attn_plugin.analysis.records.record import SUFFIXES, Header, Record
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.writing import PathLike
 
-__all__ = ["Records", "open_records", "open_systems"]
+__all__ = ["Records", "check_labels", "label_and_path", "open_records", "open_systems"]
 
 
 class Records:
-    """The sentences of a file, read anew by every iteration, one at a time."""
+    """The sentences of a file. Each iteration reads the file again, one sentence at a time."""
 
     def __init__(self, path: PathLike, header: Header, label: Optional[str] = None):
         self.path, self.header = Path(path), header
         self.label = label or header.name
 
     def __iter__(self) -> Iterator[Record]:
-        """Raises ``OptionError``, naming the sentence, if the file is damaged."""
+        """Yields the records in the order of the file.
+
+        Raises ``OptionError``, which names the sentence, if the file is damaged or the sentence's number lies beyond
+        the corpus.
+        """
         read = read_npz if self.path.suffix == ".npz" else read_jsonl
-        return read(self.path, self.header)
+        for record in read(self.path, self.header):
+            if not 0 <= record.id < self.header.sentences:
+                raise OptionError(
+                    f"{self.path}: has a sentence {record.id}; its corpus has {self.header.sentences} sentences, "
+                    "counted from 0"
+                )
+            yield record
 
     def count(self) -> int:
-        """How many sentences there are, without their matrices; raises ``OptionError`` as iteration does."""
+        """The number of sentences, found without reading a matrix; raises ``OptionError`` as iteration does."""
         try:
             if self.path.suffix == ".npz":
                 with zipfile.ZipFile(self.path) as archive:
@@ -49,7 +59,7 @@ class Records:
             raise OptionError(f"{self.path}: cannot be read: {error}") from None
 
     def find(self, numbers: Iterable[int]) -> Dict[int, Record]:
-        """The records with these ids, {id: record}; those that the file does not have are not in it."""
+        """The records with these ids, {id: record}, without those that the file does not have."""
         wanted = set(numbers)
         found: Dict[int, Record] = {}
         for record in self:
@@ -59,15 +69,32 @@ class Records:
                     break
         return found
 
+    def weights_name(self, name: Optional[str] = None) -> str:
+        """``name``, or the default if it is None: ``attention``, or the first matrix of a file without ``attention``.
+
+        Raises ``OptionError`` if the file has no matrix ``name``.
+        """
+        known = self.header.weights
+        if name is None:
+            return "attention" if "attention" in known else known[0]
+        if name not in known:
+            raise OptionError(f"--weights {name}: {self.path} has {', '.join(known)}")
+        return name
+
 
 def open_records(path: PathLike, label: Optional[str] = None) -> Records:
-    """The sentences of a file that ``attn-analysis extract`` wrote.
+    """Opens a file of ``attn-analysis extract``.
 
-    Raises ``OptionError`` if it cannot be read, is no such file, or is one of an interrupted extraction.
+    Args:
+        path: ends in ``.jsonl`` or ``.npz``
+        label: for legends and tables (default: the name in the header)
+
+    Raises:
+        OptionError: the file cannot be read, has another format, or its extraction was interrupted
     """
     path = Path(path)
     if path.suffix not in SUFFIXES:
-        raise OptionError(f"{path}: is no file of attn-analysis extract, whose names end in {' or '.join(SUFFIXES)}")
+        raise OptionError(f"{path}: must be a file of attn-analysis extract, which ends in {' or '.join(SUFFIXES)}")
     if not path.exists() and partial_path(path).exists():
         raise OptionError(f"{path}: its extraction was interrupted; run the same attn-analysis extract again")
     try:
@@ -85,14 +112,17 @@ def open_records(path: PathLike, label: Optional[str] = None) -> Records:
 
 
 def open_systems(paths: Sequence[str]) -> List[Records]:
-    """Several files, each ``FILE`` or ``LABEL=FILE``; raises ``OptionError`` also where two have the same label."""
+    """Opens several files, each given as ``FILE`` or ``LABEL=FILE``.
+
+    Raises ``OptionError`` as :func:`open_records` does, and if two files have the same label.
+    """
     systems = [open_records(path, label) for label, path in map(label_and_path, paths)]
     check_labels([system.label for system in systems])
     return systems
 
 
 def label_and_path(text: str) -> Tuple[Optional[str], str]:
-    """What ``FILE`` or ``LABEL=FILE`` says, None for no label; a path may have an equals sign itself."""
+    """Splits ``LABEL=FILE``; the label of ``FILE`` is None. A path may itself contain an equals sign."""
     label, equals, path = text.partition("=")
     if not label or not equals or "/" in label or Path(text).exists():
         return None, text
@@ -100,9 +130,7 @@ def label_and_path(text: str) -> Tuple[Optional[str], str]:
 
 
 def check_labels(labels: Sequence[str]) -> None:
-    """Raises ``OptionError`` where two systems have the same."""
+    """Raises ``OptionError`` if a label occurs twice."""
     for label in labels:
         if labels.count(label) > 1:
-            raise OptionError(
-                f"{label}: {labels.count(label)} files have this name; give each one of its own, NAME=FILE"
-            )
+            raise OptionError(f"{label}: {labels.count(label)} files have this name; give each its own, NAME=FILE")

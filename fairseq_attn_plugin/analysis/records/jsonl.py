@@ -1,4 +1,4 @@
-"""Records as JSON lines: the header in the first line, a sentence in each of the others."""
+"""Records as JSON lines: the header in the first line, one sentence in each following line."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from fairseq_attn_plugin.writing import PathLike
 
 
 def partial_path(path: PathLike) -> Path:
-    """Where the sentences of an unfinished extraction lie, as JSONL."""
+    """The file that holds the sentences of an unfinished extraction, as JSONL."""
     return Path(f"{path}.unfinished")
 
 
 def parse_header(line: str, path: Path) -> Header:
+    """The header in the first line of a file; raises ``OptionError``, which names ``path``, for anything else."""
     try:
         values = json.loads(line)
         if values.pop("format") != FORMAT:
@@ -30,11 +31,13 @@ def parse_header(line: str, path: Path) -> Header:
             raise ValueError
         return header
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise OptionError(f"{path}: is no file of attn-analysis extract (its header is not of {FORMAT!r})") from None
+        raise OptionError(
+            f"{path}: must be a file of attn-analysis extract, with a header of format {FORMAT!r}"
+        ) from None
 
 
 def from_values(values: Dict[str, Any], header: Header) -> Record:
-    """Raises ``ValueError`` for anything that is no record."""
+    """The record of a line's values; raises ``ValueError`` if they do not make one."""
     try:
         shape = (len(values["target"]) + 1, len(values["source"]) + 1)
         weights = {name: np.array(values[name], dtype=np.float32) for name in header.weights}
@@ -55,6 +58,7 @@ def from_values(values: Dict[str, Any], header: Header) -> Record:
 
 
 def read_jsonl(path: Path, header: Header) -> Iterator[Record]:
+    """Yields the records of a file; raises ``OptionError``, which names file and line, if it is damaged."""
     try:
         with open(path, encoding="utf-8") as stream:
             stream.readline()
@@ -62,17 +66,19 @@ def read_jsonl(path: Path, header: Header) -> Iterator[Record]:
                 try:
                     record = from_values(json.loads(line), header)
                 except ValueError:
-                    raise OptionError(f"{path}, line {number}: is no sentence with attention") from None
+                    raise OptionError(f"{path}, line {number}: must be a sentence with attention") from None
                 yield record
     except (OSError, UnicodeDecodeError) as error:
         raise OptionError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
 
 
 def header_line(header: Header) -> str:
+    """The first line of a file, without its line end."""
     return json.dumps({"format": FORMAT, **asdict(header)}, ensure_ascii=False)
 
 
 def to_line(record: Record) -> str:
+    """The line of a record, without its line end; weights and scores have ``DIGITS`` decimals."""
     values: Dict[str, Any] = {"id": record.id, "source": record.source, "target": record.target}
     if record.reference is not None:
         values["reference"] = record.reference

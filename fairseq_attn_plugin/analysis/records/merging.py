@@ -1,4 +1,7 @@
-"""From attention over subwords to attention over words."""
+"""Converts attention over subwords into attention over words.
+
+An attention matrix is ``[T, N]``: one row for each target position, one column for each source position.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,19 @@ from fairseq_attn_plugin.text.subwords import BPE_MARK, word_of_subword
 def merge_attention(
     weights: np.ndarray, source_tokens: Sequence[str], target_tokens: Sequence[str], mark: str = BPE_MARK
 ) -> np.ndarray:
-    """Word-level attention from subword ``weights`` [T, N]: sum over the subwords of a source word, mean
-    over those of a target word.  Rows that summed to one still do.
+    """Attention over words, computed from attention over BPE subwords.
 
-    Positions beyond the tokens given (end of sentence) are cut off, whether rows, columns or both.
-    Raises ``ValueError`` if ``weights`` has fewer rows or columns than there are tokens.
+    A weight of two words is the sum over the subwords of the source word and the mean over those of the target word. A
+    row that sums to one still sums to one.
+
+    Args:
+        weights: ``[T, N]``; rows and columns beyond the tokens, such as those of the sentence ends, are dropped
+        source_tokens: N subwords or fewer
+        target_tokens: T subwords or fewer
+        mark: ends every subword except the last one of its word
+
+    Raises:
+        ValueError: ``weights`` has fewer rows or columns than there are tokens
     """
     weights = np.asarray(weights, dtype=float)
     rows, columns = len(target_tokens), len(source_tokens)
@@ -28,9 +39,9 @@ def merge_attention(
 
 
 def merge_weights(weights: np.ndarray, source_words: Sequence[int], target_words: Sequence[int]) -> np.ndarray:
-    """As :func:`merge_attention` where the words [N] and [T] that the columns and rows belong to are known.
+    """The same as :func:`merge_attention`, given the word index of each column [N] and of each row [T].
 
-    They count up from 0 without gaps. Columns and rows beyond them are cut off.
+    Word indices count up from 0 without gaps. Rows and columns beyond them are dropped.
     """
     to_source = np.zeros((len(source_words), source_words[-1] + 1 if source_words else 0))
     to_source[np.arange(len(source_words)), source_words] = 1

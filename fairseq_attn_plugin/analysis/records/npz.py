@@ -1,4 +1,4 @@
-"""Records as an NPZ archive: ``header``, ``ids``, and ``17/attention``, ``17/source`` ... for sentence 17."""
+"""Records as an NPZ archive: arrays ``header``, ``ids``, and ``17/attention``, ``17/source`` ... for sentence 17."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fairseq_attn_plugin.analysis.records.jsonl import from_values, header_line
 from fairseq_attn_plugin.analysis.records.record import Header, Record
 from fairseq_attn_plugin.errors import OptionError
 
-# what reading an archive raises, wherever it was damaged
+# the exceptions that reading a damaged archive raises
 DAMAGED = (
     zipfile.BadZipFile,
     zlib.error,
@@ -28,11 +28,13 @@ DAMAGED = (
 
 
 def read_array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
+    """One array of an archive; pickled objects are refused."""
     with archive.open(name + ".npy") as stream:
         return np.lib.format.read_array(stream, allow_pickle=False)
 
 
 def read_npz(path: Path, header: Header) -> Iterator[Record]:
+    """Yields the records of an archive; raises ``OptionError``, which names the sentence, if it is damaged."""
     try:
         with zipfile.ZipFile(path) as archive:
             for number in read_array(archive, "ids").tolist():
@@ -53,6 +55,7 @@ def read_npz(path: Path, header: Header) -> Iterator[Record]:
 
 
 def write_npz(path: Path, header: Header, records: Iterable[Record]) -> None:
+    """Writes an archive array by array, so that one record is in memory at a time."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
 
         def put(name: str, value: Any) -> None:

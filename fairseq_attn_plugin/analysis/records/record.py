@@ -1,4 +1,4 @@
-"""One sentence with its attention, and what the sentences of a file share."""
+"""``Record``: one sentence with its attention. ``Header``: the properties that all sentences of a file share."""
 
 from __future__ import annotations
 
@@ -10,42 +10,46 @@ import numpy as np
 from fairseq_attn_plugin.analysis.records.merging import merge_weights
 from fairseq_attn_plugin.text.subwords import spell, words_of
 
-__all__ = ["FORMAT", "Header", "Record"]
+__all__ = ["DIGITS", "FORMAT", "LEVELS", "SUFFIXES", "Header", "Record"]
 
 
 FORMAT = "fairseq_attn_plugin attention 1"
 SUFFIXES = (".jsonl", ".npz")
-DIGITS = 5  # of a weight in a file: what a picture or an argmax can tell apart, and more
+LEVELS = ("words", "subwords")
+DIGITS = 5  # decimals of a weight in a file: more than a picture or an argmax can tell apart
 
 
 @dataclass(frozen=True)
 class Header:
-    """What the sentences of a file have in common; files with equal headers are of the same run."""
+    """The properties that all sentences of a file share. Files of the same extraction have equal headers."""
 
     name: str  # of the system, for legends and tables
     architecture: str
-    checkpoint: str  # file names, with colons between those of an ensemble
+    checkpoint: str  # file names; colons separate those of an ensemble
     source_lang: str
     target_lang: str
     split: str  # of the data, or the name of the text file
     target: str  # "reference", or "beam 5"
     subwords: str  # one of SUBWORDS
     sentences: int  # in the corpus
-    weights: Tuple[str, ...] = ("attention",)  # names of the matrices: "prior" and "posterior" of latent models too
-    options: Dict[str, Any] = field(default_factory=dict)  # everything else that changes what is extracted
+    weights: Tuple[str, ...] = ("attention",)  # names of the matrices; latent models add "posterior" and "bayes"
+    options: Dict[str, Any] = field(default_factory=dict)  # everything else that changes the result
 
     def same_run(self, other: Header) -> bool:
-        """Whether both are of one extraction, wherever the checkpoint was looked for: its version is in ``options``."""
+        """Whether both headers describe one extraction.
+
+        The path of the checkpoint does not count: ``options`` holds the version of its content.
+        """
         return replace(self, checkpoint="") == replace(other, checkpoint="")
 
 
 @dataclass(frozen=True)
 class Record:
-    """One sentence and what a model attended to.
+    """One sentence and the attention of a model.
 
-    ``source`` and ``target`` are subwords without the end of the sentence, of lengths N and T. The matrices in
-    ``weights`` are ``[T + 1, N + 1]``: a row for each target subword and the end, a column for each source subword and
-    the end, in this order. ``scores`` are the T + 1 natural log probabilities of the target's subwords and its end.
+    ``source`` and ``target`` are subwords without the end of the sentence, of lengths N and T. Each matrix in
+    ``weights`` is ``[T + 1, N + 1]``: a row for each target subword, then the end; a column for each source subword,
+    then the end. ``scores`` are the T + 1 natural log probabilities of the target subwords and the end.
     """
 
     id: int  # number of the sentence in the corpus, from 0
@@ -54,32 +58,53 @@ class Record:
     weights: Dict[str, np.ndarray]
     scores: List[float]
     subwords: str = "bpe"
-    reference: Optional[str] = None  # words, where the target is a hypothesis and the corpus has a translation
+    reference: Optional[str] = None  # words; set if the target is a hypothesis and the corpus has a translation
 
     @property
     def attention(self) -> np.ndarray:
+        """The matrix ``attention``: over subwords, with both sentence ends."""
         return self.weights["attention"]
 
     @property
     def score(self) -> float:
-        """Mean natural log probability of the target's subwords, its end included."""
+        """Mean natural log probability of the target subwords and the end."""
         return sum(self.scores) / len(self.scores) if self.scores else 0.0
 
     @property
     def source_words(self) -> List[str]:
+        """The words that ``source`` spells."""
         return spell(self.source, self.subwords)
 
     @property
     def target_words(self) -> List[str]:
+        """The words that ``target`` spells."""
         return spell(self.target, self.subwords)
 
-    def word_attention(self, name: str = "attention", end: bool = False) -> np.ndarray:
-        """Weights over words: sums over the pieces of a source word, means over those of a target word.
+    def units(self, level: str = "words") -> Tuple[List[str], List[str]]:
+        """Source and target as a list of units; ``level`` is one of ``LEVELS``."""
+        if level == "words":
+            return self.source_words, self.target_words
+        return self.source, self.target
 
-        ``[target words, source words]``; with ``end`` a last row and a last column for the ends of the sentences.
-        Rows with the end sum to what the model's do; without it the weight that went to the source's end is missing.
+    def word_attention(self, name: str = "attention", end: bool = False) -> np.ndarray:
+        """Weights over words: summed over the subwords of a source word, averaged over those of a target word.
+
+        Args:
+            name: of the matrix
+            end: keep the last row and the last column, those of the sentence ends
+
+        Returns:
+            ``[target words, source words]``, or one row and one column more with ``end``. With ``end`` a row sums to
+            what the model's rows sum to. Without it the weight on the end of the source is missing.
         """
         sides = [words_of(tokens, self.subwords) for tokens in (self.source, self.target)]
         if end:
             sides = [words + [words[-1] + 1 if words else 0] for words in sides]
         return merge_weights(self.weights[name], *sides)
+
+    def unit_attention(self, level: str = "words", name: str = "attention", end: bool = False) -> np.ndarray:
+        """Weights over the units of :meth:`units`, in float64; see :meth:`word_attention`."""
+        if level == "words":
+            return self.word_attention(name, end)
+        matrix = np.asarray(self.weights[name], dtype=float)
+        return matrix if end else matrix[:-1, :-1]

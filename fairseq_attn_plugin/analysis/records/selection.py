@@ -1,4 +1,4 @@
-"""Which sentences of a corpus to show: ``--sentences 3 17 20-25`` and ``--first N``."""
+"""The options ``--sentences 3 17 20-25`` and ``--first N``, which select sentences of a corpus."""
 
 from __future__ import annotations
 
@@ -12,25 +12,26 @@ __all__ = ["add_sentence_options", "sentence_numbers"]
 
 
 _ITEM = re.compile(r"(\d+)(?:-(\d+))?")
-_MOST = 10**7  # a range that is a slip of the keyboard must not fill the memory
+_MOST = 10**7  # a mistyped range must not fill the memory
 
 
 def add_sentence_options(parser: argparse.ArgumentParser, first: str) -> None:
-    """``--sentences`` and ``--first``, of which one is given; ``first`` says in the help what is shown by default."""
+    """Adds ``--sentences`` and ``--first``, which exclude each other; ``first`` is the default that the help names."""
     group = parser.add_mutually_exclusive_group()
     group.add_argument(
         "--sentences",
         nargs="+",
         metavar="N",
-        help="numbers of sentences, from 0, as in 3 17 20-25 or 3,17,20-25",
+        help="numbers of sentences, counted from 0, such as 3 17 20-25 or 3,17,20-25",
     )
-    group.add_argument("--first", type=int, metavar="N", help=f"the first N; 0: all (default: {first})")
+    group.add_argument("--first", type=int, metavar="N", help=f"the first N sentences; 0: all (default: {first})")
 
 
 def sentence_numbers(texts: Optional[Sequence[str]], option: str = "--sentences") -> Optional[List[int]]:
-    """The numbers that ``--sentences`` names, each once, in the order given: ``["3", "5-7,0"]`` is ``[3, 5, 6, 7, 0]``.
+    """The numbers that ``--sentences`` names, each once, in the order given.
 
-    None stays None. Raises ``OptionError``, which names ``option``, for anything that is no number or range.
+    ``["3", "5-7,0"]`` gives ``[3, 5, 6, 7, 0]``; None gives None. Raises ``OptionError``, which names ``option``, for
+    an item that is not a number or a range.
     """
     if texts is None:
         return None

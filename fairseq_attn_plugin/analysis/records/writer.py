@@ -1,10 +1,12 @@
-"""Writes records into a file, and continues an interrupted one."""
+"""Writes records to a file, and resumes an interrupted extraction."""
 
 from __future__ import annotations
 
 import json
 import os
 from pathlib import Path
+
+import portalocker
 
 from fairseq_attn_plugin.analysis.records.jsonl import header_line, parse_header, partial_path, read_jsonl, to_line
 from fairseq_attn_plugin.analysis.records.npz import write_npz
@@ -16,16 +18,22 @@ __all__ = ["RecordWriter"]
 
 
 class RecordWriter:
-    """Writes sentences one by one, and goes on where an interrupted run with the same header stopped.
+    """Writes sentences one by one, and resumes after the last sentence of an interrupted run with the same header.
 
-    Until :meth:`finish` they lie in ``PATH.unfinished``. ``done`` is how many of them lie there already, ``next`` the
-    number in the corpus of the first that does not.
-    Raises ``OptionError`` for another suffix than those of JSONL and NPZ, if the file cannot be written, or if
-    another run's sentences lie there.
+    Until :meth:`finish` the sentences lie in ``PATH.unfinished``. ``done`` is the number of sentences that an earlier
+    run wrote there; ``next`` is the corpus number of the first sentence to write.
+
+    Args:
+        path: file to write, ``.jsonl`` or ``.npz``
+        header: of the extraction
+        replace: discard the unfinished file of another extraction, or a damaged one
+
+    Raises:
+        OptionError: the suffix is wrong, the file cannot be written, another process is writing it, or the unfinished
+            file belongs to another extraction
     """
 
     def __init__(self, path: PathLike, header: Header, replace: bool = False):
-        """With ``replace`` what another run left, or is damaged, is replaced."""
         self.path, self.header = Path(path), header
         if self.path.suffix not in SUFFIXES:
             raise OptionError(f"--out {path}: must end in {' or '.join(SUFFIXES)}")
@@ -53,20 +61,16 @@ class RecordWriter:
             raise
 
     def _lock(self) -> None:
-        """Two processes that write the same file would write over each other; where there are no locks, so be it."""
+        """Keeps a second process from writing into the same file."""
         try:
-            import fcntl
-        except ImportError:
-            return
-        try:
-            fcntl.flock(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+            portalocker.lock(self._stream, portalocker.LockFlags.EXCLUSIVE | portalocker.LockFlags.NON_BLOCKING)
+        except portalocker.AlreadyLocked:
             raise OptionError(f"--out {self.path}: another process is writing it") from None
-        except OSError:  # a file system without locks
+        except portalocker.LockException:  # some network file systems have no locks; writing works without
             return
 
     def _recover(self) -> int:
-        """Counts what was written to its end; returns the number of its bytes."""
+        """Counts the complete lines of an interrupted run; returns their number of bytes."""
         whole, last, theirs = 0, b"", None
         for line in self._stream:
             if not line.endswith(b"\n"):
@@ -81,16 +85,18 @@ class RecordWriter:
         if not self.header.same_run(theirs):
             raise OptionError(
                 f"--out {self.path}: {self.partial} holds an interrupted extraction of other options or another "
-                "corpus; give them again, or --overwrite, or another file"
+                "corpus; give the same options again, --overwrite, or another file"
             )
         try:
             self.next = int(json.loads(last)["id"]) + 1
         except (ValueError, KeyError, TypeError):
-            raise OptionError(f"--out {self.path}: {self.partial} is damaged; --overwrite begins anew") from None
+            raise OptionError(
+                f"--out {self.path}: {self.partial} is damaged; give --overwrite to start again"
+            ) from None
         return whole
 
     def write(self, record: Record) -> None:
-        """Raises ``ValueError`` for matrices that do not fit the tokens."""
+        """Appends a sentence; raises ``ValueError`` if its matrices or scores do not fit its tokens."""
         shape = (len(record.target) + 1, len(record.source) + 1)
         for name, matrix in record.weights.items():
             if matrix.shape != shape or len(record.scores) != shape[0]:
@@ -102,22 +108,22 @@ class RecordWriter:
             raise self._failed(error) from None
 
     def _put(self, line: str) -> None:
-        # a lone surrogate, of a text that was no UTF-8, cannot be written
+        # a text that is not UTF-8 may have lone surrogates, which UTF-8 cannot encode
         self._stream.write(line.encode("utf-8", "backslashreplace") + b"\n")
-        self._stream.flush()  # nothing of it is lost with the process
+        self._stream.flush()  # nothing is lost if the process is killed
 
     def close(self) -> None:
-        """What was written stays; the next writer goes on after it. Closing again does nothing."""
+        """Closes the file and keeps its sentences for the next writer. A second call does nothing."""
         try:
             self._stream.close()
             if not self.next and self.partial.exists() and not self._written:
-                self.partial.unlink()  # a header alone is of no use to anybody
+                self.partial.unlink()  # it holds nothing but a header
         except OSError as error:
             raise self._failed(error) from None
 
     def finish(self) -> None:
-        """Closes it and puts everything under the file's name."""
-        self._written = True  # a corpus of which no sentence was extracted is one
+        """Closes the file and moves everything to its final name."""
+        self._written = True  # an extraction may leave out every sentence; its file is complete all the same
         self.close()
         if self.path.suffix == ".npz":
             with whole_file(self.path, f"--out {self.path}: cannot be written") as whole:

@@ -24,9 +24,10 @@ from tqdm import tqdm
 
 from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, read_gold
 from fairseq_attn_plugin.analysis.commands import frequency as frequency_command
-from fairseq_attn_plugin.analysis.inference.attention_file import describe, extract_file
-from fairseq_attn_plugin.analysis.inference.loading import Teacher, load_split, load_teacher
-from fairseq_attn_plugin.analysis.inference.segmenter import subwords_of
+from fairseq_attn_plugin.analysis.inference.attention_file import describe_extraction, extract_file
+from fairseq_attn_plugin.analysis.inference.extraction import Extraction
+from fairseq_attn_plugin.analysis.inference.loading import LoadedModels, load_models, load_split
+from fairseq_attn_plugin.analysis.inference.segmenter import vocabulary_subwords
 from fairseq_attn_plugin.analysis.inference.sentences import SplitSentences, symbols_of
 from fairseq_attn_plugin.analysis.outputs import frequency
 from fairseq_attn_plugin.analysis.outputs.reading import check_lengths, read_lines, unknown_in_reference
@@ -163,7 +164,7 @@ def write_report(
     for number, system in enumerate(systems, 1):
         print(f"{system.name} ({number} of {len(systems)})", flush=True)
         try:
-            teacher = load_teacher(data, str(system.checkpoint), cpu=cpu)
+            teacher = load_models(data, str(system.checkpoint), cpu=cpu)
             reported.append(_extract(teacher, system, out / "attention", split, beam, max_tokens))
         except Exception as error:  # whatever a checkpoint that is no model of ours raises: the others are reported
             failed[system.name] = _reason(error)
@@ -221,13 +222,14 @@ def _reason(error: Exception) -> str:
     return f"{type(error).__name__}: {first}" if first else type(error).__name__
 
 
-def _extract(teacher: Teacher, system: System, folder: Path, split: str, beam: int, max_tokens: int) -> Reported:
+def _extract(teacher: LoadedModels, system: System, folder: Path, split: str, beam: int, max_tokens: int) -> Reported:
     sentences = SplitSentences(teacher, split)
     paths = []
     for width in (None, beam):
         path = folder / f"{system.name}.{'reference' if width is None else 'beam'}.jsonl"
-        header = describe(teacher, sentences, system.name, width)
-        extract_file(teacher, sentences, path, header, width, max_tokens, existing="renew")
+        extraction = Extraction(beam=width, max_tokens=max_tokens)
+        header = describe_extraction(teacher, sentences, extraction, system.name)
+        extract_file(teacher, sentences, path, header, extraction, existing="renew")
         paths.append(path)
     forced, translated = map(open_records, paths)
     parameters = sum(parameter.numel() for model in teacher.models for parameter in model.parameters())
@@ -249,14 +251,14 @@ def _corpus(
     return Corpus(source, target if given is None else given, training), lengths
 
 
-def _training_words(teacher: Teacher) -> Optional[Mapping[str, int]]:
+def _training_words(teacher: LoadedModels) -> Optional[Mapping[str, int]]:
     """Counts of the words of the target side of the training split, if the data have one."""
     try:
         dataset = load_split(teacher, "train")
     except (OptionError, FileNotFoundError):
         return None
     dictionary = teacher.task.target_dictionary
-    subwords = subwords_of(dictionary)
+    subwords = vocabulary_subwords(dictionary)
     counts: Counts[str] = Counter()
     for number in tqdm(range(len(dataset)), desc="training words", unit=" sentences", disable=None, leave=False):
         counts.update(spell(symbols_of(dataset.tgt[number], dictionary), subwords))

@@ -1,13 +1,15 @@
-"""A report that is written once and shown twice, as Markdown and as a page."""
+"""A document of headings, paragraphs, tables, pictures and links, which is shown as Markdown and as a page."""
 
 from __future__ import annotations
 
 import os
 import re
 from pathlib import Path
-from typing import Any, List, NamedTuple, Sequence, Union
+from typing import Any, Callable, Dict, List, NamedTuple, Sequence, Union
 
-from fairseq_attn_plugin.analysis.pages import frame as _html
+from fairseq_attn_plugin.analysis.outputs.tables import markdown_table
+from fairseq_attn_plugin.analysis.pages import frame
+from fairseq_attn_plugin.analysis.pages.parts import cell, figure, table
 
 __all__ = ["Document"]
 
@@ -38,12 +40,15 @@ class _Link(NamedTuple):
     text: str
 
 
+_Block = Union[_Text, _Table, _Picture, _Link]
+
+
 class Document:
-    """Headings, paragraphs, tables, pictures and links, one after the other. All text is plain and is escaped."""
+    """A sequence of blocks. All text is plain; each output format escapes it."""
 
     def __init__(self, title: str):
         self.title = title
-        self._blocks: List[Any] = []
+        self._blocks: List[_Block] = []
 
     def heading(self, text: str) -> None:
         self._blocks.append(_Text("heading", text))
@@ -58,7 +63,7 @@ class Document:
         self._blocks.append(_Text("code", text))
 
     def table(self, headers: Sequence[str], rows: Sequence[Sequence[object]], caption: str = "") -> None:
-        """A float is shown with two digits, None as a dash."""
+        """A float is shown with two digits, None as a dash. Columns of numbers are right-aligned."""
         self._blocks.append(_Table(headers, rows, caption))
 
     def picture(self, path: Union[str, Path], caption: str) -> None:
@@ -68,35 +73,40 @@ class Document:
         self._blocks.append(_Link(Path(path), text))
 
     def markdown(self, folder: Union[str, Path]) -> str:
-        """For a file in ``folder``: pictures and links are relative to it."""
+        """Markdown for a file in ``folder``: paths of pictures and links are relative to it."""
         parts = [f"# {_plain(self.title)}"]
         for block in self._blocks:
-            if isinstance(block, _Text):
-                parts.append(_MARKDOWN[block.kind](block.text))
-            elif isinstance(block, _Table):
-                parts += [_plain(block.caption)] if block.caption else []
-                parts.append(_markdown_table(block))
-            else:
-                where = _relative(block.path, folder)
-                words = block.caption if isinstance(block, _Picture) else block.text
-                parts.append(f"{'!' if isinstance(block, _Picture) else ''}[{_plain(words)}]({where})")
+            if isinstance(block, _Table) and block.caption:
+                parts.append(_plain(block.caption))
+            parts.append(_markdown(block, folder))
         return "\n\n".join(parts) + "\n"
 
     def html(self, folder: Union[str, Path]) -> str:
-        """The same as one page, in which the pictures are; links are relative to ``folder``."""
-        parts = [f"<main><h1>{_html.escape(self.title)}</h1>"]
-        for block in self._blocks:
-            if isinstance(block, _Text):
-                tag = {"heading": "h2", "subheading": "h3", "paragraph": "p", "code": "pre"}[block.kind]
-                parts.append(f"<{tag}>{_html.escape(block.text)}</{tag}>")
-            elif isinstance(block, _Table):
-                parts.append(_html.table(block.headers, block.rows, block.caption, _alignment(block)))
-            elif isinstance(block, _Picture):
-                parts.append(_html.figure(block.path, block.caption))
-            else:
-                where = _html.escape(_relative(block.path, folder))
-                parts.append(f'<p><a href="{where}">{_html.escape(block.text)}</a></p>')
-        return _html.page(self.title, "\n".join([*parts, "</main>"]))
+        """One page that contains the pictures; links are relative to ``folder``."""
+        return frame.page("report.html", self.title, blocks=[_for_page(block, folder) for block in self._blocks])
+
+
+def _markdown(block: _Block, folder: Union[str, Path]) -> str:
+    if isinstance(block, _Text):
+        return _MARKDOWN[block.kind](block.text)
+    if isinstance(block, _Table):
+        rows = [[_plain(cell(value)) for value in row] for row in block.rows]
+        return markdown_table([_plain(header) for header in block.headers], rows, _alignment(block))
+    where = _relative(block.path, folder)
+    if isinstance(block, _Picture):
+        return f"![{_plain(block.caption)}]({where})"
+    return f"[{_plain(block.text)}]({where})"
+
+
+def _for_page(block: _Block, folder: Union[str, Path]) -> Dict[str, Any]:
+    """The values that the template ``report.html`` shows."""
+    if isinstance(block, _Text):
+        return block._asdict()
+    if isinstance(block, _Table):
+        return {"kind": "table", "markup": table(block.headers, block.rows, block.caption, _alignment(block))}
+    if isinstance(block, _Picture):
+        return {"kind": "picture", "markup": figure(block.path, block.caption)}
+    return {"kind": "link", "target": _relative(block.path, folder), "text": block.text}
 
 
 def _plain(text: object) -> str:
@@ -104,11 +114,11 @@ def _plain(text: object) -> str:
 
 
 def _fence(text: str) -> str:
-    """Longer than any in the text."""
+    """A fence that is longer than any run of backticks in the text."""
     return "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
 
 
-_MARKDOWN = {
+_MARKDOWN: Dict[str, Callable[[str], str]] = {
     "heading": lambda text: f"## {_plain(text)}",
     "subheading": lambda text: f"### {_plain(text)}",
     "paragraph": _plain,
@@ -121,18 +131,9 @@ def _relative(path: Path, folder: Union[str, Path]) -> str:
 
 
 def _alignment(block: _Table) -> str:
-    """A letter for each column: ``r`` for one that has numbers and nothing else, but for cells without anything."""
+    """A letter for each column: ``r`` if all its cells that are not empty are numbers, else ``l``."""
     sides = []
     for column in zip(*block.rows) if block.rows else [()] * len(block.headers):
-        shown = [_html.cell(value) for value in column if value not in (None, "", "-")]
+        shown = [cell(value) for value in column if value not in (None, "", "-")]
         sides.append("r" if shown and all(map(_NUMBER.fullmatch, shown)) else "l")
     return "".join(sides)
-
-
-def _markdown_table(block: _Table) -> str:
-    lines = [
-        [_plain(header) for header in block.headers],
-        ["---:" if side == "r" else "---" for side in _alignment(block)],
-        *([_plain(_html.cell(value)) for value in row] for row in block.rows),
-    ]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)

@@ -53,7 +53,7 @@ from torch import Tensor
 
 import fairseq_attn_plugin  # noqa: F401  (registers the architectures)
 from fairseq_attn_plugin.analysis.drawing.canvas import canvas, check_drawing, save
-from fairseq_attn_plugin.analysis.inference.loading import load_teacher
+from fairseq_attn_plugin.analysis.inference.loading import load_models
 from fairseq_attn_plugin.analysis.voting.embeddings import (
     TrainingPairs,
     ordinary_words,
@@ -90,7 +90,7 @@ def _corpus(args: argparse.Namespace) -> Corpus:
     if not os.path.isdir(args.data):
         raise OptionError(f"{args.data}: is no folder; give one that fairseq-preprocess wrote")
     if args.path:
-        teacher = load_teacher(args.data, args.path, cpu=True)
+        teacher = load_models(args.data, args.path, cpu=True)
         if len(teacher.models) > 1:
             raise OptionError(f"--path {args.path}: one checkpoint, please; several have no embeddings in common")
         for option, given, own in zip(("source", "target"), (args.source_lang, args.target_lang), teacher.languages):

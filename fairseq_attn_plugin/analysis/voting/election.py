@@ -28,7 +28,7 @@ from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
 
-from fairseq_attn_plugin.analysis.inference.loading import Teacher, load_split
+from fairseq_attn_plugin.analysis.inference.loading import LoadedModels, load_split
 from fairseq_attn_plugin.analysis.inference.teacher_alignments import teacher_attention
 from fairseq_attn_plugin.analysis.voting.ballots import (
     Gaussian,
@@ -65,7 +65,7 @@ class Outcome(NamedTuple):
     end_of_sentence: float  # share of the attention that goes to the end of the source, and does not vote
 
 
-def length_ratio(teacher: Teacher, split: str) -> Tuple[float, str]:
+def length_ratio(teacher: LoadedModels, split: str) -> Tuple[float, str]:
     """Target words per source word, end of sentence not counted, of the split ``train``, or of ``split`` if the data
     folder has no ``train``; and the name of the split that was measured.
 
@@ -87,7 +87,7 @@ def length_ratio(teacher: Teacher, split: str) -> Tuple[float, str]:
 
 
 def hold_election(
-    teacher: Teacher,
+    teacher: LoadedModels,
     split: str,
     rules: Sequence[str],
     ratio: float,
@@ -98,7 +98,7 @@ def hold_election(
     """Counts the votes of a split, batch by batch.
 
     Args:
-        teacher: from :func:`~fairseq_attn_plugin.analysis.inference.loading.load_teacher`
+        teacher: from :func:`~fairseq_attn_plugin.analysis.inference.loading.load_models`
         split: which sentences vote
         rules: of :mod:`fairseq_attn_plugin.attention.windows`
         ratio: target words per source word
@@ -196,7 +196,7 @@ def _signed(offsets: Any) -> str:
     return " ".join(f"{offset:+d}" if offset else "0" for offset in sorted(offsets))
 
 
-def describe(outcome: Outcome, teacher: Teacher, split: str, ratio: float) -> Dict[str, Any]:
+def describe(outcome: Outcome, teacher: LoadedModels, split: str, ratio: float) -> Dict[str, Any]:
     """The election as it is written to JSON; see the module's text."""
     offsets = outcome.offsets
     columns = zip(*(values.tolist() for values in (offsets.voters, offsets.first_choices, offsets.borda, offsets.mass)))

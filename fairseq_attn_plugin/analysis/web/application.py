@@ -12,7 +12,7 @@ from fastapi.responses import HTMLResponse, JSONResponse
 from starlette.exceptions import HTTPException
 
 from fairseq_attn_plugin.analysis.inference.translator import Translation, Translator
-from fairseq_attn_plugin.analysis.pages import frame as _html
+from fairseq_attn_plugin.analysis.pages import frame
 from fairseq_attn_plugin.analysis.records.record import DIGITS
 from fairseq_attn_plugin.analysis.web.explore import finite, side
 from fairseq_attn_plugin.analysis.web.server import is_local
@@ -123,11 +123,11 @@ def application(
         "beam": translator.beam,
         "notes": notes or [],
     }
-    page = _html.page(
+    page = frame.page(
+        "serve.html",
         "Translate " + "\u2009\u2192\u2009".join(translator.languages),
-        _html.read_asset("serve.html"),
-        style=_html.read_asset("view.css") + _html.read_asset("serve.css"),
-        script=_html.read_asset("view.js") + _html.read_asset("serve.js"),
+        style=frame.read_asset("view.css", "serve.css"),
+        script=frame.read_asset("view.js", "serve.js"),
         data=data,
         connect=True,
     )

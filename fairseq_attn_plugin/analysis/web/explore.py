@@ -15,7 +15,7 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tu
 import numpy as np
 from tqdm import tqdm
 
-from fairseq_attn_plugin.analysis.pages import frame as _html
+from fairseq_attn_plugin.analysis.pages import frame
 from fairseq_attn_plugin.analysis.records.files import Records, open_systems
 from fairseq_attn_plugin.analysis.records.pairing import UNKNOWN, check_same
 from fairseq_attn_plugin.analysis.records.record import Header, Record
@@ -215,11 +215,11 @@ def _alike(one: Sequence[str], other: Sequence[str], unknown: bool) -> bool:
 
 def write_page(explored: Explored, out: PathLike) -> None:
     """Writes the page, whole or not at all; raises ``OptionError`` if it cannot be written."""
-    text = _html.page(
+    text = frame.page(
+        "explore.html",
         explored.data["title"],
-        _html.read_asset("explore.html"),
-        style=_html.read_asset("view.css") + _html.read_asset("explore.css"),
-        script=_html.read_asset("view.js") + _html.read_asset("explore.js"),
+        style=frame.read_asset("view.css", "explore.css"),
+        script=frame.read_asset("view.js", "explore.js"),
         data=explored.data,
     )
     with whole_text(out, f"--out {out}: cannot be written") as stream:

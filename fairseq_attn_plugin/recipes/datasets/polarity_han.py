@@ -3,10 +3,10 @@
 from typing import List
 
 from ..data_folder import Preparation
-from ..errors import OptionError
-from ..settings import Variables
 from ..documents.recipe import DocumentCorpus
 from ..documents.run import DocumentRecipe
+from ..errors import OptionError
+from ..settings import Variables
 from ..text.polarity import write_fold
 from ..training import OptionGroups
 

@@ -6,11 +6,11 @@ Sizes and batches are those of Yang et al. 2016, "Hierarchical Attention Network
 import shutil
 
 from ..data_folder import Preparation
+from ..documents.recipe import DocumentCorpus
+from ..documents.run import DocumentRecipe
 from ..errors import OptionError
 from ..settings import Variables
 from ..stamps import write_stamp
-from ..documents.recipe import DocumentCorpus
-from ..documents.run import DocumentRecipe
 from ..text.yelp2013 import write_splits
 from ..training import OptionGroups
 

@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 from records_for_tests import record, write_records
 
-from fairseq_attn_plugin.analysis.alignment.evaluation import evaluate, read_corpus, read_systems, table
+from fairseq_attn_plugin.analysis.alignment.evaluation import error_table, evaluate, load_alignments, text_lengths
 from fairseq_attn_plugin.analysis.alignment.linking import Linking
 from fairseq_attn_plugin.analysis.alignment.links import parse_alignment
 from fairseq_attn_plugin.analysis.cli import main
 from fairseq_attn_plugin.errors import OptionError
 
-from cli import run_cli
 from oracles import alignment_quality
 
 # A = {00, 11, 22, 31}; S = {00, 12, 22}; P = S + {11, 13}: AER 1 - 5/7, precision 3/4, recall 2/3, F1 12/17
@@ -38,7 +37,7 @@ def test_by_hand(tmp_path, capsys):
     )
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == f"{gold}: 1 sentences, 3 sure and 2 only possible links"
-    assert [line.split() for line in lines[2:5]] == [
+    assert [line.split() for line in (lines[2], *lines[4:6])] == [
         ["system", "AER", "precision", "recall", "F1", "links"],
         ["fast", "0.2857", "0.7500", "0.6667", "0.7059", "4"],
         ["itself", "0.0000", "1.0000", "1.0000", "1.0000", "5"],
@@ -72,8 +71,8 @@ def test_records_are_aligned_with_the_same_options(tmp_path, capsys):
     content = figures(tmp_path, soft, f"again={soft}", "--gold", gold)
     assert content["linking"]["end"] == "exclude" and content["systems"]["soft"] == content["systems"]["again"]
     output = capsys.readouterr()
-    assert output.out.endswith("the end of the source left aside (--end exclude).\n")
-    assert "soft: its records lack 1 of the 3 sentences, which count as without links" in output.err
+    assert output.out.endswith("; the end of the source is ignored (--end exclude).\n")
+    assert "soft: its records lack 1 of the 3 sentences, which count as sentences without links" in output.err
     # 0-0 0-1 | 0-0 1-1 | nothing, against 4 sure links
     assert content["systems"]["soft"]["links"] == 4 and content["systems"]["soft"]["recall"] == 3 / 4
     assert figures(tmp_path, soft, "--gold", gold, "--end", "null")["systems"]["soft"]["links"] == 3
@@ -93,18 +92,18 @@ def test_all_formats_of_the_gold_give_the_same(tmp_path):
 def test_what_the_figures_do_not_show(tmp_path, capsys):
     system, gold = write(tmp_path / "a", "1-1", "2-2"), write(tmp_path / "gold", "1-1", "2-2")
     main(["aer", system, "--gold", gold])
-    assert f"{gold}: no link is of word 0; if it counts from 1, give --one-based\n" in capsys.readouterr().err
+    assert f"{gold}: word 0 has no link; if the file counts from 1, give --one-based\n" in capsys.readouterr().err
     main(["aer", system, "--gold", write(tmp_path / "gold", "0-0", "")])
-    assert capsys.readouterr().err == f"{gold}: 1 of the 2 sentences without any gold link\n"
+    assert capsys.readouterr().err == f"{gold}: 1 of the 2 sentences have no gold link\n"
 
 
 def test_from_python(tmp_path):
-    corpus = read_corpus(write(tmp_path / "de", "a b c d"), write(tmp_path / "en", "x y z w"))
-    systems, known = read_systems([write(tmp_path / "a", LINKS)], Linking(), corpus)
+    corpus = text_lengths(write(tmp_path / "de", "a b c d"), write(tmp_path / "en", "x y z w"))
+    systems, known = load_alignments([write(tmp_path / "a", LINKS)], Linking(), corpus)
     assert known.lengths == [(4, 4)]
     (result,) = evaluate(systems, [parse_alignment(GOLD)])
     assert result.score.aer == pytest.approx(2 / 7) and result.links == 4
-    assert table([result]).splitlines()[1].split()[0] == "a"
+    assert error_table([result]).splitlines()[2].split()[0] == "a"
 
 
 @pytest.mark.parametrize(
@@ -114,13 +113,13 @@ def test_from_python(tmp_path):
         (["0-0", "0-0", ""], [], r"gold: has 3 lines, the corpus has 2 sentences$"),
         (["0-0", "2-0"], [], r"gold, line 2: link 2-0: the source has 2 words, counted from 0; .* --one-based$"),
         (["0001 1 1", "0002 1 4 S"], [], r"gold, line 2: link 1-4: the target has 2 words, counted from 1$"),
-        (["0001 1 1", "0003 1 1 S"], [], r"gold, line 2: sentence 3: is not one of 1 to 2"),
+        (["0001 1 1", "0003 1 1 S"], [], r"gold, line 2: sentence 3: must be from 1 to 2"),
         (["0-0", ""], ["short=SHORT"], r"^\S*short: has 1 lines, the corpus has 2 sentences$"),
         (["0-0", ""], ["far=FAR"], r"^\S*far, line 1: link 5-0: the source has 1 words"),
-        (["0-0", ""], ["SOFT"], r"^soft: 2 files have this name; give each one of its own, NAME=FILE$"),
-        (["0-0", ""], ["own=OWN"], r"own.jsonl: is of the model's own translations \(beam 5\); .* without --beam$"),
+        (["0-0", ""], ["SOFT"], r"^soft: 2 files have this name; give each its own, NAME=FILE$"),
+        (["0-0", ""], ["own=OWN"], r"own.jsonl: has the model's own translations \(beam 5\); .* without --beam$"),
         (["0-0", ""], ["other=OTHER"], r"sentence 1 has 1 source and 2 target words, in \S*soft.jsonl it has 2 and 2$"),
-        (["0-0", ""], ["more=MORE"], r"more.jsonl: is of 4 sentences, \S*soft.jsonl of 2$"),
+        (["0-0", ""], ["more=MORE"], r"more.jsonl: has 4 sentences, \S*soft.jsonl has 2$"),
         (["0-0", ""], ["--source-text", "SHORT"], r"^--source-text \S*short: needs --target-text as well$"),
         (["0-0", ""], ["--target-text", "SHORT"], r"^--target-text \S*short: needs --source-text as well$"),
         (["0-0", ""], ["--source-text", "FAR", "--target-text", "SHORT"], r"^--target-text \S*: has 1 lines, .* 2$"),
@@ -148,11 +147,16 @@ def test_mistakes(tmp_path, gold, options, message):
         main(["aer", files["SOFT"], *options, "--gold", write(tmp_path / "gold", *gold)])
 
 
-def test_as_a_user_runs_it(tmp_path):
-    write_records(tmp_path / "soft.jsonl", pairs=[("a $b$", "x y")])
-    write(tmp_path / "gold", "0-0 1-1")
-    done = run_cli("attn-analysis", "aer", "soft.jsonl", "--gold", "gold", cwd=tmp_path)
-    assert "soft    0.0000     1.0000  1.0000  1.0000      2" in done.stdout.splitlines()
+def test_the_table_in_full(tmp_path, capsys):
+    """One column for each measure; a label that looks like a number stays as it is."""
+    path = write_records(tmp_path / "soft.jsonl", pairs=[("a $b$", "x y")])
+    main(["aer", str(path), f"1e3={path}", "--gold", write(tmp_path / "gold", "0-0 1-1")])
+    assert capsys.readouterr().out.splitlines()[2:6] == [
+        "system       AER    precision    recall      F1    links",
+        "--------  ------  -----------  --------  ------  -------",
+        "soft      0.0000       1.0000    1.0000  1.0000        2",
+        "1e3       0.0000       1.0000    1.0000  1.0000        2",
+    ]
 
 
 def test_hansards(real_data, tmp_path):

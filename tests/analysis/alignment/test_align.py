@@ -10,8 +10,6 @@ from fairseq_attn_plugin.analysis.records.files import open_records
 from fairseq_attn_plugin.analysis.records.pairing import meet
 from fairseq_attn_plugin.errors import OptionError
 
-from cli import run_cli
-
 # over words: x has .6 on ab, .35 on c, .05 on the end; yz has (.1 + .3) / 2 on ab, (.2 + .5) / 2 on c, .45 on the end
 HAND = record(
     0,
@@ -102,7 +100,7 @@ def test_a_line_for_each_sentence_of_the_corpus(tmp_path, capsys):
     main(["align", str(path), "--out", str(tmp_path / "links")])
     assert (tmp_path / "links").read_text() == "0-0 1-1\n\n\n0-0\n\n"
     assert capsys.readouterr().out == (
-        f"{tmp_path / 'links'}: 3 links of 5 sentences; 2 of them are not in the records, and their lines are empty\n"
+        f"{tmp_path / 'links'}: 3 links of 5 sentences; the records lack 2 of them, which have empty lines\n"
     )
 
 
@@ -151,13 +149,13 @@ def test_a_sentence_that_one_direction_left_out_has_no_links(tmp_path):
 @pytest.mark.parametrize(
     ("records", "header", "message"),
     [
-        ([record(0, "x y", "ab e")], {}, r"sentence 0: \S*f.jsonl and --reverse \S*b.jsonl have other source words \("
-         r"'c' and 'e'\); they must be of the same corpus, in the same tokenisation$"),
-        ([record(0, "x y y", "ab c")], {}, r"have other target words \(2 and 3 words\)"),
+        ([record(0, "x y", "ab e")], {}, r"sentence 0: \S*f.jsonl and --reverse \S*b.jsonl have different source "
+         r"words \('c' and 'e'\); they must be of the same corpus, in the same tokenisation$"),
+        ([record(0, "x y y", "ab c")], {}, r"have different target words \(2 and 3 words\)"),
         ([record(0, "x y", "a@@ b c")], {"subwords": "none"}, r"\(.*\); --reverse \S*b.jsonl has @@ in its words"),
         ([record(0, "x y", "ab c")], {"source_lang": "de", "target_lang": "en"},
-         r"^--reverse \S*b.jsonl: is de-en, must be en-de, the direction against that of \S*f.jsonl$"),
-        ([record(0, "x y", "ab c")], {"sentences": 7}, r"is of a corpus of 7 sentences, \S*f.jsonl of one of 2$"),
+         r"^--reverse \S*b.jsonl: translates de-en, must translate en-de, the opposite direction of \S*f.jsonl$"),
+        ([record(0, "x y", "ab c")], {"sentences": 7}, r"has a corpus of 7 sentences, \S*f.jsonl has one of 2$"),
     ],
 )  # fmt: skip
 def test_directions_that_do_not_fit(tmp_path, records, header, message):
@@ -176,8 +174,8 @@ def test_meeting(orders):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--threshold", "0.4"], "^--threshold 0.4: is used by --method threshold only$"),
-        (["--method", "threshold", "--end", "exclude"], "^--end exclude: is used by --method argmax only"),
+        (["--threshold", "0.4"], "^--threshold 0.4: needs --method threshold$"),
+        (["--method", "threshold", "--end", "exclude"], "^--end exclude: needs --method argmax"),
         (["--method", "threshold", "--threshold", "0"], "^--threshold 0.0: must be above 0$"),
         (["--method", "threshold", "--threshold", "nan"], "^--threshold nan: must be above 0$"),
         (["--symmetrize", "union"], "^--symmetrize union: needs --reverse"),
@@ -193,11 +191,12 @@ def test_options_that_do_not_serve(tmp_path, options, message):
 
 def test_a_number_beyond_the_corpus(tmp_path):
     path = write_records(tmp_path / "soft.jsonl", records=[record(7, "a", "x")], sentences=5)
-    with pytest.raises(OptionError, match="has a sentence 7, its corpus 5, counted from 0"):
+    with pytest.raises(OptionError, match="has a sentence 7; its corpus has 5 sentences, counted from 0"):
         align(open_records(path))
 
 
-def test_as_a_user_runs_it(tmp_path):
+def test_words_of_punctuation(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     write_records(tmp_path / "soft.npz", pairs=[("a @-@ <b>", "x $y$ z")])
-    run_cli("attn-analysis", "align", "soft.npz", "--out", "links", cwd=tmp_path)
+    main(["align", "soft.npz", "--out", "links"])
     assert (tmp_path / "links").read_text() == "0-0 1-1 2-2\n"

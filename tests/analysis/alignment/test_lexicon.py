@@ -8,11 +8,9 @@ import pytest
 from records_for_tests import PAIRS, record, write_records
 
 from fairseq_attn_plugin.analysis import cli
-from fairseq_attn_plugin.analysis.alignment.lexicon import count_links, count_records, estimate
+from fairseq_attn_plugin.analysis.alignment.lexicon import count_links, count_records, estimate_lexicon
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.lexicon import Entry, best_translations, read_lexicon
-
-from cli import run_cli
 
 # source "klei@@ nes haus </s>", target "a hou@@ se </s>"; rows sum to other numbers than one
 WEIGHTS = [
@@ -66,7 +64,7 @@ COUNTS = {"das": {"the": 3.0, "that": 1.0}, "haus": {"house": 0.4}}
 
 def test_smoothing_by_hand():
     def listed(**options):
-        return {f: {e: pytest.approx(p) for e, p, _ in of} for f, of in estimate(COUNTS, **options).items()}
+        return {f: {e: pytest.approx(p) for e, p, _ in of} for f, of in estimate_lexicon(COUNTS, **options).items()}
 
     assert listed(min_count=0) == {"das": {"the": 0.75, "that": 0.25}, "haus": {"house": 1.0}}
     assert listed() == {"das": {"the": 0.75, "that": 0.25}}
@@ -76,11 +74,11 @@ def test_smoothing_by_hand():
     assert listed(smoothing="add", min_count=3) == {"das": {"the": 3.1 / 4.3}}
     assert listed(smoothing="discount", min_count=0) == {"das": {"the": 2.5 / 4, "that": 0.5 / 4}}
     assert listed(min_count=0, top=1) == {"das": {"the": 0.75}, "haus": {"house": 1.0}}
-    assert estimate({"x": {"b": 1.0, "a": 1.0}}, top=1) == {"x": [Entry("a", 0.5, 1.0)]}, "ties by the alphabet"
+    assert estimate_lexicon({"x": {"b": 1.0, "a": 1.0}}, top=1) == {"x": [Entry("a", 0.5, 1.0)]}, "ties by the alphabet"
 
 
 def test_add_sums_to_one_with_the_pairs_that_were_not_counted():
-    lexicon = estimate(COUNTS, smoothing="add", value=0.3, min_count=0)
+    lexicon = estimate_lexicon(COUNTS, smoothing="add", value=0.3, min_count=0)
     for source, unlisted in (("das", 1), ("haus", 2)):
         total = sum(COUNTS[source].values())
         rest = unlisted * 0.3 / (total + 3 * 0.3)
@@ -124,7 +122,7 @@ def test_forms_of_the_file(tmp_path):
 def test_soft_counts_and_subwords_of_the_command(tmp_path, capsys):
     file, out = str(write_records(tmp_path / "a.jsonl")), tmp_path / "lexicon.tsv"
     cli.main(["lexicon", file, "--out", str(out), "--soft", "--level", "subwords", "--min-count", "0", "--top", "50"])
-    expected = estimate(
+    expected = estimate_lexicon(
         count_records([record(n, *pair) for n, pair in enumerate(PAIRS)], True, "subwords"), min_count=0
     )
     lexicon = read_lexicon(out, "--lexicon")
@@ -141,8 +139,8 @@ def test_links_of_two_texts(tmp_path):
         ("en", "the house\n\na home\n"),
     ):
         (tmp_path / name).write_text(content)
-    options = ["--links", tmp_path / "links", "--source", tmp_path / "de", "--target", tmp_path / "en"]
-    run_cli("attn-analysis", "lexicon", *options, "--out", tmp_path / "lexicon.tsv", cwd=tmp_path)
+    files = {"--links": "links", "--source": "de", "--target": "en", "--out": "lexicon.tsv"}
+    cli.main(["lexicon", *(part for option, name in files.items() for part in (option, str(tmp_path / name)))])
     assert (tmp_path / "lexicon.tsv").read_text() == (
         "</s>\t</s>\t1\t3\ndas\tthe\t1\t1\nhaus\thome\t0.5\t1\nhaus\thouse\t0.5\t1\n"
     )
@@ -152,23 +150,26 @@ def test_links_of_two_texts(tmp_path):
     ("options", "message"),
     [
         ([], "lexicon: give files of attn-analysis extract, or --links"),
-        (["{file}", "--links", "x"], "--links x: does not go with {file}"),
-        (["--links", "x"], "--links x: needs the texts that it links, --source and --target"),
+        (["{file}", "--links", "x"], "--links x: excludes {file}"),
+        (["--links", "x"], "--links x: needs --source and --target, the texts that it links"),
         (["--links", "x", "--source", "y", "--target", "z", "--soft"], "--soft: the links of x have no weights"),
-        (["--links", "x", "--source", "y", "--target", "z", "--level", "subwords"], "--level subwords: the links of x"),
+        (
+            ["--links", "x", "--source", "y", "--target", "z", "--level", "subwords"],
+            "--level subwords: --links always counts the tokens",
+        ),
         (
             ["--links", "{links}", "--source", "{text}", "--target", "{text}"],
             "{links}, line 1: link 0-7: the target has",
         ),
         (["--links", "/no", "--source", "{text}", "--target", "{text}"], "/no: cannot be read: No such file"),
-        (["{file}", "--source", "y"], "--source y --target None: are of --links"),
-        (["{file}", "--weights", "prior"], "--weights prior: {file} has none of this name; choose from attention"),
+        (["{file}", "--source", "y"], "--source y --target None: need --links"),
+        (["{file}", "--weights", "prior"], "--weights prior: {file} has attention"),
         (["{file}", "--smoothing-value", "1"], "--smoothing-value 1: needs --smoothing add or discount"),
         (["{file}", "--smoothing", "add", "--smoothing-value", "-1"], "--smoothing-value -1: must be 0 or more"),
         (["{file}", "--top", "0"], "--top 0: must be at least 1"),
         (["{file}", "--min-count", "-1"], "--min-count -1: must be 0 or more"),
-        (["{file}", "--min-count", "100"], "--min-count 100: leaves no pair of the 3 sentences"),
-        (["{text}"], "{text}: is no file of attn-analysis extract"),
+        (["{file}", "--min-count", "100"], "--min-count 100: no pair of the 3 sentences occurs so often"),
+        (["{text}"], "{text}: must be a file of attn-analysis extract"),
     ],
 )
 def test_mistakes(options, message, tmp_path):

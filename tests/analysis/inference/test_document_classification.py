@@ -19,12 +19,12 @@ from fairseq_attn_plugin.analysis.drawing.documents import draw, shaded
 from fairseq_attn_plugin.analysis.inference import classification as command
 from fairseq_attn_plugin.analysis.inference.classification import (
     Classified,
-    Scores,
     classify,
     load_classifier,
     split_samples,
     text_samples,
 )
+from fairseq_attn_plugin.analysis.inference.classification_scores import ClassificationScores
 from fairseq_attn_plugin.criterions.document_classification import DocumentClassificationCriterion, macro_f1
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.documents import Document, documents_of, write_documents
@@ -185,7 +185,7 @@ def test_long_documents_are_cut_or_refused(trained, data, tmp_path, caplog):
     (sample,) = text_samples(classifier, [document])
     # three words and their end, two more words
     assert sample.sentences == [["w1", "w2", "w3"], ["w4", "w5"]] and len(sample.tokens) == 6 and sample.cut
-    scores = Scores(classifier.labels)
+    scores = ClassificationScores(classifier.labels)
     (item,) = classify(classifier, [sample])
     scores.add(item)
     assert "1 longer than --max-positions and cut" in str(scores)

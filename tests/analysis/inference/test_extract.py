@@ -13,8 +13,9 @@ from models_for_tests import build
 from fairseq_attn_plugin.analysis import cli
 from fairseq_attn_plugin.analysis.inference import extraction
 from fairseq_attn_plugin.analysis.inference.attention_file import default_name
-from fairseq_attn_plugin.analysis.inference.extraction import extract, subwords_of
-from fairseq_attn_plugin.analysis.inference.loading import Teacher, load_teacher
+from fairseq_attn_plugin.analysis.inference.extraction import Extraction, extract
+from fairseq_attn_plugin.analysis.inference.loading import LoadedModels, load_models
+from fairseq_attn_plugin.analysis.inference.segmenter import vocabulary_subwords
 from fairseq_attn_plugin.analysis.inference.sentences import SplitSentences, TextSentences
 from fairseq_attn_plugin.analysis.outputs.generation import read_generated
 from fairseq_attn_plugin.analysis.records.files import open_records
@@ -44,7 +45,7 @@ def task_of(data):
     return TranslationTask.setup_task(TranslationConfig(data=str(data), **languages, **others))
 
 
-def teacher_of(data, arch, count=1, **options):
+def loaded_of(data, arch, count=1, **options):
     """Untrained models: their attention is as good as any other to compare with."""
     task = task_of(data)
     models = []
@@ -59,7 +60,7 @@ def teacher_of(data, arch, count=1, **options):
         for parameter in models[-1].parameters():  # attention that is far from uniform
             parameter.data.mul_(3)
         models[-1].eval()
-    return Teacher(models, task, "model.pt")
+    return LoadedModels(models, task, "model.pt")
 
 
 def alone(model, source, target, **options):
@@ -84,12 +85,12 @@ ARCHITECTURES = [
 
 @pytest.mark.parametrize(("arch", "options"), ARCHITECTURES, ids=[arch for arch, _ in ARCHITECTURES])
 def test_equals_each_sentence_by_itself(tiny_data, arch, options):
-    teacher = teacher_of(tiny_data, arch, **options)
-    sentences = SplitSentences(teacher, "test")
-    records = list(extract(teacher, sentences, max_tokens=100))
+    loaded = loaded_of(tiny_data, arch, **options)
+    sentences = SplitSentences(loaded, "test")
+    records = list(extract(loaded, sentences, Extraction(max_tokens=100)))
     assert [record.id for record in records] == list(range(40))
     for record, sentence in zip(records, sentences(0)):
-        scores, weights = alone(teacher.models[0], sentence.source, sentence.target)
+        scores, weights = alone(loaded.models[0], sentence.source, sentence.target)
         assert record.source == sentence.source_tokens and record.target == sentence.target_tokens
         np.testing.assert_allclose(record.attention, weights.numpy(), atol=1e-5)
         np.testing.assert_allclose(record.scores, scores.numpy(), atol=1e-4)
@@ -97,26 +98,26 @@ def test_equals_each_sentence_by_itself(tiny_data, arch, options):
 
 
 def test_layer_of_a_transformer(tiny_data):
-    teacher = teacher_of(tiny_data, "transformer")
-    sentences = SplitSentences(teacher, "test")
-    first, last = (next(extract(teacher, sentences, layer=layer)) for layer in (1, 2))
+    loaded = loaded_of(tiny_data, "transformer")
+    sentences = SplitSentences(loaded, "test")
+    first, last = (next(extract(loaded, sentences, Extraction(layer=layer))) for layer in (1, 2))
     sentence = next(sentences(0))
     for layer, record in ((0, first), (1, last)):
-        _, weights = alone(teacher.models[0], sentence.source, sentence.target, alignment_layer=layer)
+        _, weights = alone(loaded.models[0], sentence.source, sentence.target, alignment_layer=layer)
         np.testing.assert_allclose(record.attention, weights.numpy(), atol=2e-6)
     assert np.abs(first.attention - last.attention).max() > 1e-4
-    np.testing.assert_array_equal(last.attention, next(extract(teacher, sentences)).attention)
+    np.testing.assert_array_equal(last.attention, next(extract(loaded, sentences)).attention)
     with pytest.raises(OptionError, match="--layer 3: .*layers 1 to 2"):
-        next(extract(teacher, sentences, layer=3))
-    with pytest.raises(OptionError, match="--layer 1: .*is no transformer"):
-        next(extract(teacher_of(tiny_data, "lstm_soft"), sentences, layer=1))
+        next(extract(loaded, sentences, Extraction(layer=3)))
+    with pytest.raises(OptionError, match="--layer 1: .*is not a transformer"):
+        next(extract(loaded_of(tiny_data, "lstm_soft"), sentences, Extraction(layer=1)))
 
 
 def test_latent_models_give_prior_and_posteriors(tiny_data):
-    teacher = teacher_of(tiny_data, "lstm_latent", input_feeding="context")
-    model = teacher.models[0]
-    sentences = SplitSentences(teacher, "test")
-    records = list(extract(teacher, sentences))
+    loaded = loaded_of(tiny_data, "lstm_latent", input_feeding="context")
+    model = loaded.models[0]
+    sentences = SplitSentences(loaded, "test")
+    records = list(extract(loaded, sentences))
     for record, sentence in list(zip(records, sentences(0)))[:8]:
         assert tuple(record.weights) == ("attention", "posterior", "bayes")
         for name, alignment in (("attention", "prior"), ("posterior", "posterior"), ("bayes", "bayes")):
@@ -125,15 +126,15 @@ def test_latent_models_give_prior_and_posteriors(tiny_data):
             np.testing.assert_allclose(record.weights[name], weights.numpy(), atol=2e-6)
         model.decoder.alignment = "prior"
     assert np.abs(records[0].weights["bayes"] - records[0].attention).max() > 1e-3
-    without = teacher_of(tiny_data, "lstm_latent", input_feeding="context", latent_posterior="False")
+    without = loaded_of(tiny_data, "lstm_latent", input_feeding="context", latent_posterior="False")
     assert tuple(next(extract(without, sentences)).weights) == ("attention", "bayes")
 
 
 def test_several_models_are_averaged(tiny_data):
-    teacher = teacher_of(tiny_data, "lstm_soft", count=2)
-    sentences = SplitSentences(teacher, "test")
-    record, sentence = next(extract(teacher, sentences)), next(sentences(0))
-    parts = [alone(model, sentence.source, sentence.target) for model in teacher.models]
+    loaded = loaded_of(tiny_data, "lstm_soft", count=2)
+    sentences = SplitSentences(loaded, "test")
+    record, sentence = next(extract(loaded, sentences)), next(sentences(0))
+    parts = [alone(model, sentence.source, sentence.target) for model in loaded.models]
     np.testing.assert_allclose(record.attention, (parts[0][1] + parts[1][1]).numpy() / 2, atol=2e-6)
     expected = torch.stack([scores.exp() for scores, _ in parts]).mean(0).log()
     np.testing.assert_allclose(record.scores, expected.numpy(), atol=1e-4)
@@ -141,8 +142,8 @@ def test_several_models_are_averaged(tiny_data):
 
 def test_a_block_at_a_time(tiny_data, monkeypatch):
     """Sentences are read as they are needed, in blocks; what comes out does not depend on where a block ends."""
-    teacher = teacher_of(tiny_data, "lstm_soft")
-    whole = list(extract(teacher, SplitSentences(teacher, "test")))
+    loaded = loaded_of(tiny_data, "lstm_soft")
+    whole = list(extract(loaded, SplitSentences(loaded, "test")))
     monkeypatch.setattr(extraction, "BLOCK", 7)
     read = []
 
@@ -152,7 +153,7 @@ def test_a_block_at_a_time(tiny_data, monkeypatch):
                 read.append(sentence.id)
                 yield sentence
 
-    records = extract(teacher, Watched(teacher, "test"), start=3)
+    records = extract(loaded, Watched(loaded, "test"), start=3)
     assert next(records).id == 3 and len(read) == 7
     for one, other in zip(whole[4:], records):
         assert one.id == other.id
@@ -160,26 +161,28 @@ def test_a_block_at_a_time(tiny_data, monkeypatch):
 
 
 def test_sentences_that_are_too_long_are_left_out(tiny_data):
-    teacher = teacher_of(tiny_data, "lstm_soft")
-    teacher.task.cfg.max_source_positions = 6
-    sentences = SplitSentences(teacher, "test")
+    loaded = loaded_of(tiny_data, "lstm_soft")
+    loaded.task.cfg.max_source_positions = 6
+    sentences = SplitSentences(loaded, "test")
     fitting = [sentence.id for sentence in sentences(0) if len(sentence.source) <= 6]
     assert 0 < len(fitting) < 40
-    assert [record.id for record in extract(teacher, sentences)] == fitting
+    assert [record.id for record in extract(loaded, sentences)] == fitting
 
 
 def test_text_keeps_words_that_the_model_does_not_know(tiny_data, tmp_path):
-    teacher = teacher_of(tiny_data, "lstm_soft")
+    loaded = loaded_of(tiny_data, "lstm_soft")
     (tmp_path / "in").write_text("ama neu cor\n\nbel\n")
     (tmp_path / "out").write_text("roc eun ama\nleb\n\n")
-    records = list(extract(teacher, TextSentences(teacher, str(tmp_path / "in"), str(tmp_path / "out"))))
+    records = list(extract(loaded, TextSentences(loaded, str(tmp_path / "in"), str(tmp_path / "out"))))
     assert [record.source for record in records] == [["ama", "neu", "cor"], [], ["bel"]]
     assert [record.target for record in records] == [["roc", "eun", "ama"], ["leb"], []]
     assert records[1].attention.shape == (2, 1)
-    assert [record.id for record in extract(teacher, TextSentences(teacher, str(tmp_path / "in")), beam=2)] == [0, 1, 2]
+    assert [
+        record.id for record in extract(loaded, TextSentences(loaded, str(tmp_path / "in")), Extraction(beam=2))
+    ] == [0, 1, 2]
     with pytest.raises(OptionError, match="--target-text is missing"):
-        next(extract(teacher, TextSentences(teacher, str(tmp_path / "in"))))
-    again = list(TextSentences(teacher, str(tmp_path / "in"), str(tmp_path / "out"))(1))
+        next(extract(loaded, TextSentences(loaded, str(tmp_path / "in"))))
+    again = list(TextSentences(loaded, str(tmp_path / "in"), str(tmp_path / "out"))(1))
     assert [(one.id, one.source_tokens, one.target_tokens) for one in again] == [(1, [], ["leb"]), (2, ["bel"], [])]
 
 
@@ -224,12 +227,12 @@ def test_goes_on_where_it_stopped_and_names_what_differs(tiny_data, checkpoint, 
     with pytest.raises(OptionError, match="interrupted extraction of other options"):
         cli.main([*command, "--beam", "2"])
     cli.main(command)
-    assert "40 sentences, 17 of them of an interrupted run" in capsys.readouterr().out
+    assert "40 sentences, 17 of them from an interrupted run" in capsys.readouterr().out
     resumed = [json.loads(line) for line in out.read_text().splitlines()]
     assert [values.get("id") for values in resumed[1:]] == list(range(40))
     for one, line in zip(resumed[1:], lines[1:]):
         np.testing.assert_allclose(one["attention"], json.loads(line)["attention"], atol=3e-5)
-    with pytest.raises(OptionError, match="of other options or another corpus; give --overwrite"):
+    with pytest.raises(OptionError, match="exists, and is of other options or another corpus; give --overwrite"):
         cli.main([*command, "--name", "other"])
     cli.main([*command, "--name", "other", "--overwrite"])
     assert open_records(out).label == "other"
@@ -237,14 +240,14 @@ def test_goes_on_where_it_stopped_and_names_what_differs(tiny_data, checkpoint, 
 
 def test_text_gives_what_the_split_gives(tiny_data, checkpoint, tmp_path, capsys):
     """With BPE merges that join everything again, text comes to the same tokens as the binarised split."""
-    teacher = load_teacher(str(tiny_data), str(checkpoint), cpu=True)
+    loaded = load_models(str(tiny_data), str(checkpoint), cpu=True)
     text = tiny_data.parent / "text"
     (tmp_path / "codes").write_text("#version: 0.2\na m\nam a</w>\n")
     cli.main(
         ["extract", str(tiny_data), "--path", str(checkpoint), "--cpu", "--out", str(tmp_path / "text.npz")]
         + ["--source-text", str(text / "test.xx"), "--target-text", str(text / "test.yy")]
     )
-    split = extract(teacher, SplitSentences(teacher, "test"))
+    split = extract(loaded, SplitSentences(loaded, "test"))
     for one, other in zip(open_records(tmp_path / "text.npz"), split):
         assert (one.source, one.target) == (other.source, other.target)
         np.testing.assert_allclose(one.attention, other.attention, atol=1e-5)  # five digits are written
@@ -253,7 +256,7 @@ def test_text_gives_what_the_split_gives(tiny_data, checkpoint, tmp_path, capsys
         + ["--source-text", str(text / "test.xx"), "--bpe-codes", str(tmp_path / "codes"), "--case", "lower"]
         + ["--tokenizer", "moses", "--subwords", "bpe", "--beam", "1"]
     )
-    assert "source tokens are not in the vocabulary: was the text" in capsys.readouterr().out
+    assert "source tokens are not in the vocabulary: prepare the text" in capsys.readouterr().out
     records = list(open_records(tmp_path / "bpe.jsonl"))
     lines = (text / "test.xx").read_text().splitlines()
     assert [" ".join(record.source_words) for record in records] == lines
@@ -270,15 +273,15 @@ def test_mistakes_are_one_line(tiny_data, checkpoint, tmp_path):
         (["--out", str(tmp_path / "no" / "x.npz")], "there is no folder"),
         (["--beam", "0"], "--beam 0: must be at least 1"),
         (["--max-tokens", "0"], "--max-tokens 0: must be at least 1"),
-        (["--target-text", "x"], "--source-text, which is missing"),
-        (source, "without a translation .--target-text. give --beam"),
+        (["--target-text", "x"], "needs --source-text, which it translates"),
+        (source, "needs --target-text, or --beam N"),
         ([*source, "--gen-subset", "test", "--beam", "1"], "choose one of the two"),
         ([*source, "--target-text", str(tmp_path / "out")], "has 1 lines, .*in has 2"),
         (["--source-text", str(tmp_path / "empty"), "--beam", "1"], "has no sentence"),
         (["--source-text", str(tmp_path / "none"), "--beam", "1"], "none: cannot be read: No such file"),
-        (["--source-text", str(tmp_path), "--beam", "1"], "must be a file; it is read twice"),
+        (["--source-text", str(tmp_path), "--beam", "1"], "must be a regular file"),
         ([*source, "--beam", "1", "--bpe-codes", str(tmp_path / "none")], "--bpe-codes .*none: there is no such file"),
-        ([*source, "--beam", "1", "--sentencepiece-model", str(tmp_path / "in")], "is no file of SentencePiece"),
+        ([*source, "--beam", "1", "--sentencepiece-model", str(tmp_path / "in")], "must be a file of SentencePiece"),
         ([*source, "--beam", "1", "--bpe-codes", "a", "--sentencepiece-model", "b"], "give one of them, not both"),
     ]:
         with pytest.raises(OptionError, match=message) as caught:
@@ -309,10 +312,10 @@ def test_another_corpus_is_not_taken_for_this_one(tiny_data, checkpoint, tmp_pat
 
 
 def test_what_looks_like_a_special_symbol_is_a_word(tiny_data, tmp_path):
-    teacher = teacher_of(tiny_data, "lstm_soft")
+    loaded = loaded_of(tiny_data, "lstm_soft")
     (tmp_path / "in").write_text("ama </s> bel\n<pad> <s>\n")
     (tmp_path / "out").write_text("<pad> ama\n</s>\n")
-    records = list(extract(teacher, TextSentences(teacher, str(tmp_path / "in"), str(tmp_path / "out"))))
+    records = list(extract(loaded, TextSentences(loaded, str(tmp_path / "in"), str(tmp_path / "out"))))
     assert [record.source for record in records] == [["ama", "</s>", "bel"], ["<pad>", "<s>"]]
     assert [record.attention.shape for record in records] == [(3, 4), (2, 3)]
     np.testing.assert_allclose(records[0].attention.sum(1), 1, atol=1e-5)
@@ -320,8 +323,8 @@ def test_what_looks_like_a_special_symbol_is_a_word(tiny_data, tmp_path):
 
 def test_long_hypotheses_are_forced_in_batches_of_their_own(tiny_data, monkeypatch):
     """A model that does not end: each sentence has a hypothesis of 200 subwords."""
-    teacher = teacher_of(tiny_data, "lstm_soft")
-    teacher.models[0].decoder.fc_out.bias.data[teacher.task.target_dictionary.eos()] = -1e4
+    loaded = loaded_of(tiny_data, "lstm_soft")
+    loaded.models[0].decoder.fc_out.bias.data[loaded.task.target_dictionary.eos()] = -1e4
     sizes = []
 
     def force(models, sample, *args):
@@ -330,17 +333,17 @@ def test_long_hypotheses_are_forced_in_batches_of_their_own(tiny_data, monkeypat
 
     original = extraction.force
     monkeypatch.setattr(extraction, "force", force)
-    records = list(extract(teacher, SplitSentences(teacher, "test"), beam=1, max_tokens=1000))
+    records = list(extract(loaded, SplitSentences(loaded, "test"), Extraction(beam=1, max_tokens=1000)))
     assert len(records) == 40 and all(len(record.target) == 200 for record in records) and max(sizes) <= 1005
 
 
 def test_a_model_without_attention_is_refused(tiny_data, tmp_path):
-    teacher = teacher_of(tiny_data, "lstm", **STOCK_LSTM, decoder_attention="0")
+    loaded = loaded_of(tiny_data, "lstm", **STOCK_LSTM, decoder_attention="0")
     with pytest.raises(OptionError, match="returns no attention of source words"):
-        next(extract(teacher, SplitSentences(teacher, "test")))
+        next(extract(loaded, SplitSentences(loaded, "test")))
 
 
 def test_names(tiny_data):
     assert default_name("runs/soft/checkpoint_best.pt:runs/b.pt") == "soft"
     assert default_name("runs/adm/checkpoints/checkpoint_best.pt") == "adm"
-    assert subwords_of(task_of(tiny_data).source_dictionary) == "none"
+    assert vocabulary_subwords(task_of(tiny_data).source_dictionary) == "none"

@@ -13,7 +13,7 @@ from fairseq_attn_plugin.analysis import cli
 from fairseq_attn_plugin.analysis.alignment.error_rate import alignment_error_rate
 from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, read_alignments
 from fairseq_attn_plugin.analysis.alignment.subword_links import check_file
-from fairseq_attn_plugin.analysis.inference.loading import Teacher
+from fairseq_attn_plugin.analysis.inference.loading import LoadedModels
 from fairseq_attn_plugin.analysis.inference.teacher_alignments import attention_links, teacher_links
 from fairseq_attn_plugin.errors import OptionError
 
@@ -151,7 +151,7 @@ def test_both_directions(guided, aligned, tiny_data, tmp_path):
     forward = [item.sure for item in read_alignments(tmp_path / "forward")]
     for both, either, grown, one in zip(*(results[method] for method in results), forward):
         assert both <= grown <= either and both <= one <= either
-    with pytest.raises(OptionError, match="--reverse-path .*: translates xx-yy, must translate yy-xx, against"):
+    with pytest.raises(OptionError, match="--reverse-path .*: translates xx-yy, must translate yy-xx, the opposite"):
         cli.main(
             [
                 "teacher-alignments",
@@ -181,9 +181,7 @@ def test_into_the_data_folder(guided, tiny_data, tmp_path, capsys):
     stored = data_utils.load_indexed_dataset(str(data / "valid.align.xx-yy"), None, "mmap")
     pairs = [sorted(map(tuple, item.view(-1, 2).tolist())) for item in stored]
     assert pairs == [sorted(item.sure) for item in read_alignments(tmp_path / "text")]
-    with pytest.raises(
-        OptionError, match=r"--into-data: .*valid\.align\.xx-yy\.idx is there already; give --overwrite"
-    ):
+    with pytest.raises(OptionError, match=r"--into-data: .*valid\.align\.xx-yy\.idx exists; give --overwrite"):
         cli.main(["teacher-alignments", *command, "--into-data"])
     cli.main(["teacher-alignments", *command, "--into-data", "--overwrite"])
     capsys.readouterr()
@@ -232,7 +230,7 @@ def test_sentences_that_are_too_long_have_no_links(guided, tiny_data, tmp_path, 
     lengths = [len(line.split()) for line in (tiny_data.parent / "text" / "test.xx").read_text().splitlines()]
     assert some == [line if n <= 5 else "" for n, line in zip(lengths, every)]
     longer = sum(n > 5 for n in lengths)
-    assert longer and f"{longer} of them longer than the teacher takes" in capsys.readouterr().out
+    assert longer and f"; {longer} sentences longer than the teacher allows" in capsys.readouterr().out
 
 
 def test_models_without_attention(tiny_data):
@@ -257,7 +255,7 @@ def test_models_without_attention(tiny_data):
     task.next_epoch_itr = lambda shuffle: [sample]
     task.cfg.source_lang, task.cfg.target_lang = "xx", "yy"
     with pytest.raises(OptionError, match="--path old.pt: a .* returns no attention of source words"):
-        teacher_links(Teacher([model], task, "old.pt"), "test")
+        teacher_links(LoadedModels([model], task, "old.pt"), "test")
 
 
 @pytest.mark.parametrize(
@@ -272,5 +270,5 @@ def test_models_without_attention(tiny_data):
 def test_wrong_options(options, message):
     with pytest.raises(OptionError, match=message):
         cli.main(["teacher-alignments", "data", "--path", "checkpoint.pt", *options])
-    with pytest.raises(OptionError, match="one data folder at a time"):
+    with pytest.raises(OptionError, match="give one data folder at a time"):
         cli.main(["teacher-alignments", "data:more", "--path", "checkpoint.pt", *options])

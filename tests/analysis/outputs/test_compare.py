@@ -114,6 +114,7 @@ def test_as_text():
 
 def test_as_markdown():
     text = as_markdown(compare({"a|b": ["1 * 2 _x_ <b> $"]}, ["1 * 2 _x_ <i> $ end"]))
+    text = re.sub(" +", " ", text)  # columns line up
     assert r"| a\|b | 1 \* 2 \_x\_ **\<b\>** \$ *\[missing: end\]* |" in text
     assert r"| reference | 1 \* 2 \_x\_ \<i\> \$ end | | |" in text
 

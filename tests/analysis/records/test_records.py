@@ -80,10 +80,10 @@ def test_another_run_is_not_continued(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("x.txt", "", "whose names end in .jsonl or .npz"),
-        ("x.jsonl", "", "is no file of attn-analysis extract"),
-        ("x.jsonl", '{"format": "other"}\n', "is no file of attn-analysis extract"),
-        ("x.npz", "no archive", "is no file of attn-analysis extract"),
+        ("x.txt", "", "which ends in .jsonl or .npz"),
+        ("x.jsonl", "", "must be a file of attn-analysis extract"),
+        ("x.jsonl", '{"format": "other"}\n', "must be a file of attn-analysis extract"),
+        ("x.npz", "no archive", "must be a file of attn-analysis extract"),
     ],
 )
 def test_other_files_are_refused(tmp_path, name, content, message):
@@ -117,7 +117,7 @@ def test_a_damaged_line_is_named(tmp_path, damage):
 def test_labels(tmp_path):
     one, other = write_records(tmp_path / "a.jsonl"), write_records(tmp_path / "b.npz")
     assert [system.label for system in open_systems([str(one), f"other={other}"])] == ["soft", "other"]
-    with pytest.raises(OptionError, match="2 files have this name; give each one of its own"):
+    with pytest.raises(OptionError, match="2 files have this name; give each its own"):
         open_systems([str(one), str(other)])
     with pytest.raises(OptionError, match="no.jsonl: cannot be read"):
         open_systems([str(tmp_path / "no.jsonl")])
@@ -156,7 +156,6 @@ def test_what_another_run_or_damage_left_is_replaced_where_that_is_wanted(tmp_pa
 
 
 def test_one_writer_at_a_time(tmp_path):
-    pytest.importorskip("fcntl")
     write_records(tmp_path / "all.jsonl")
     header = open_records(tmp_path / "all.jsonl").header
     first = RecordWriter(tmp_path / "x.jsonl", header)

@@ -15,7 +15,7 @@ from test_voting import slow_election
 
 from fairseq_attn_plugin.analysis import cli
 from fairseq_attn_plugin.analysis.drawing.histogram import offset_histogram
-from fairseq_attn_plugin.analysis.inference.loading import load_teacher
+from fairseq_attn_plugin.analysis.inference.loading import load_models
 from fairseq_attn_plugin.analysis.voting.election import FORMAT
 from fairseq_attn_plugin.attention import build_attention
 from fairseq_attn_plugin.errors import OptionError
@@ -42,7 +42,7 @@ def teacher(tiny_data, tmp_path_factory):
 @pytest.fixture(scope="module")
 def votes(tiny_data, teacher):
     """Rows of weights of every sentence of the split valid, which the teacher reads one at a time."""
-    loaded = load_teacher(str(tiny_data), str(teacher), cpu=True)
+    loaded = load_models(str(tiny_data), str(teacher), cpu=True)
     loaded.task.load_dataset("valid")
     dataset, sentences = loaded.task.dataset("valid"), []
     for number in range(len(dataset)):
@@ -107,7 +107,7 @@ def test_json_and_table_have_what_a_slow_count_finds(tiny_data, teacher, votes, 
 def test_the_attention_reads_it(tiny_data, teacher, tmp_path, capsys):
     hold(capsys, tiny_data, teacher, "--out", tmp_path / "a.json", "--length-ratio", 1.5)
     found = json.loads((tmp_path / "a.json").read_text())
-    loaded = load_teacher(str(tiny_data), str(teacher), cpu=True)
+    loaded = load_models(str(tiny_data), str(teacher), cpu=True)
     source, target = loaded.task.source_dictionary, loaded.task.target_dictionary
     check_vocabulary(found["source_vocabulary"], source, "--x", "a.json", "source")
     check_vocabulary(found["target_vocabulary"], target, "--x", "a.json", "target")
@@ -264,7 +264,9 @@ def test_model_that_does_not_translate(tiny_data, tmp_path, capsys):
         ["fairseq-train", data, "--save-dir", tmp_path / "lm", *model, "--decoder-attention-heads", 2]
         + ["--decoder-ffn-embed-dim", 16, *TRAINING, "--max-update", 1, "--tokens-per-sample", 20]
     )
-    with pytest.raises(OptionError, match="^--path .*: is no translation model; its task has no source and target"):
+    with pytest.raises(
+        OptionError, match="^--path .*: its task has no source and target language; must be a translation model"
+    ):
         hold(capsys, data, tmp_path / "lm" / "checkpoint_last.pt")
 
 

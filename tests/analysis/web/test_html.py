@@ -5,8 +5,10 @@ import re
 from html.parser import HTMLParser
 
 import pytest
+from jinja2 import UndefinedError
 
-from fairseq_attn_plugin.analysis.pages.frame import embedded_json, escape, figure, page, table
+from fairseq_attn_plugin.analysis.pages.frame import embedded_json, page
+from fairseq_attn_plugin.analysis.pages.parts import figure, table
 from fairseq_attn_plugin.errors import OptionError
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
@@ -33,7 +35,7 @@ def test_text_in_a_script_element_is_only_text(text):
     written = embedded_json({"text": text})
     assert not re.search("[<>&\u2028\u2029\ud800]", written)
     assert json.loads(written) == {"text": text}
-    found = Elements(page("t", "<p></p>", script="let a = 1;", data=[text]))
+    found = Elements(page("frame.html", "t", script="let a = 1;", data=[text]))
     assert [tag for tag, _ in found.tags].count("script") == 2
     assert json.loads(found.text[found.text.index("let a = 1;") - 2]) == [text]
 
@@ -44,13 +46,15 @@ def test_numbers_that_json_does_not_have_are_refused():
 
 
 def test_page_escapes_its_title_and_runs_its_own_script_only():
-    text = page("a <b> & c", "<p>body</p>", style="p { color: red }", script="run()")
-    assert "<title>a &lt;b&gt; &amp; c</title>" in text and "p { color: red }" in text
+    text = page("frame.html", "a <b> & c", style="p > a { color: red }", script="run()")
+    assert "<title>a &lt;b&gt; &amp; c</title>" in text and "p > a { color: red }" in text
     policy = next(attributes["content"] for tag, attributes in Elements(text).tags if "http-equiv" in attributes)
     assert "default-src 'none'" in policy and "connect-src 'none'" in policy
     # the digest of "run()": printf 'run()' | openssl dgst -sha256 -binary | base64
     assert "script-src 'sha256-AvyuiL0SD1mVY3NNxR+V2uo+lhk6RMFrytWmRt6CrJQ='" in policy
-    assert "connect-src 'self'" in page("t", "", connect=True) and "script-src 'none'" in page("t", "")
+    assert "connect-src 'self'" in page("frame.html", "t", connect=True) and "script-src 'none'" in page(
+        "frame.html", "t"
+    )
 
 
 def test_table_escapes_cells_and_puts_numbers_on_the_right():
@@ -73,13 +77,17 @@ def test_figure_holds_the_picture_itself(tmp_path):
     assert 'src="data:image/png;base64,iVBORw0KGgo' in figure(tmp_path / "a.png", "one < two")
     assert "<figcaption>one &lt; two</figcaption>" in figure(PNG, "one < two")
     drawn = figure(b'<?xml version="1.0"?>\n<svg xmlns="http://www.w3.org/2000/svg"></svg>', alt='a "picture"')
-    assert 'src="data:image/svg+xml;base64,' in drawn and 'alt="a &quot;picture&quot;"' in drawn
+    assert 'src="data:image/svg+xml;base64,' in drawn and 'alt="a &#34;picture&#34;"' in drawn
     with pytest.raises(ValueError, match="neither PNG nor SVG"):
         figure(b"GIF89a")
     with pytest.raises(OptionError, match=r"gone\.png: cannot be read: No such file"):
         figure(tmp_path / "gone.png")
 
 
-def test_escape():
-    assert escape("<a href=\"x\" title='y'>&") == "&lt;a href=&quot;x&quot; title=&#x27;y&#x27;&gt;&amp;"
-    assert escape("a\udce4") == "a?"
+def test_characters_that_utf8_cannot_encode_are_replaced():
+    assert "<title>a?</title>" in page("frame.html", "a\udce4")
+
+
+def test_a_value_that_a_template_needs_cannot_be_left_out():
+    with pytest.raises(UndefinedError, match="blocks"):
+        page("report.html", "t")

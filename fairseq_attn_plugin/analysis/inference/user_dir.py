@@ -1,0 +1,52 @@
+"""The option ``--user-dir`` of subcommands that load a model: imports a user's own mechanisms and models first."""
+
+from __future__ import annotations
+
+import os
+import traceback
+from argparse import Namespace
+from typing import Any
+
+from fairseq_attn_plugin.errors import OptionError
+
+__all__ = ["add_user_dir_option", "import_user_dir"]
+
+
+def add_user_dir_option(parser: Any) -> None:
+    """Adds ``--user-dir`` to a parser or a group; ``attn-analysis`` imports the folder before the subcommand runs."""
+    parser.add_argument(
+        "--user-dir", metavar="FOLDER", help="Python package to import first, as with --user-dir of fairseq-train"
+    )
+
+
+def import_user_dir(folder: str) -> None:
+    """Imports a folder as fairseq does: its ``__init__.py``, then the modules of its ``tasks/`` and ``models/``.
+
+    A folder that is already imported is not imported again.
+
+    Raises:
+        OptionError: the folder does not exist, its name belongs to another module, or its code fails; the message then
+            names the file and the line
+    """
+    from fairseq import utils
+
+    if not os.path.isdir(folder):
+        raise OptionError(f"--user-dir {folder}: there is no such folder; must be a Python package to import")
+    try:
+        utils.import_user_module(Namespace(user_dir=folder))
+    except Exception as error:
+        # fairseq remembers a folder before it imports it, and would skip it at the next call
+        utils.import_user_module.memo.discard(os.path.abspath(folder))
+        raise OptionError(f"--user-dir {folder}: cannot be imported: {_describe(error, folder)}") from error
+
+
+def _describe(error: Exception, folder: str) -> str:
+    """Kind and message of an error, and the last place inside the folder that led to it."""
+    inside = os.path.realpath(folder) + os.sep
+    places = [
+        f"{frame.filename}, line {frame.lineno}: "
+        for frame in traceback.extract_tb(error.__traceback__)
+        if os.path.realpath(frame.filename).startswith(inside)
+    ]
+    text = " ".join(str(error).split())
+    return f"{places[-1] if places else ''}{type(error).__name__}: {text}"

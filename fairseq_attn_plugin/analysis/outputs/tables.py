@@ -1,0 +1,26 @@
+"""Tables of text by tabulate: in Markdown, and for a terminal. Cells are text that is formatted and escaped already."""
+
+from __future__ import annotations
+
+from typing import Sequence
+
+from tabulate import tabulate
+
+__all__ = ["markdown_table", "plain_table"]
+
+
+_SIDES = {"l": "left", "r": "right"}
+
+
+def markdown_table(headers: Sequence[str], rows: Sequence[Sequence[str]], align: str) -> str:
+    """A Markdown table whose columns also line up in a terminal; ``align`` has ``l`` or ``r`` for each column."""
+    sides = [_SIDES[side] for side in align]
+    return tabulate(rows, headers, tablefmt="pipe", colalign=sides if rows else None, disable_numparse=True)
+
+
+def plain_table(headers: Sequence[str], rows: Sequence[Sequence[str]], align: str) -> str:
+    """Columns with two spaces between them; ``align`` has ``l`` or ``r`` for each column."""
+    # as a first row, headers get no extra space around them
+    return tabulate(
+        [headers, *rows], tablefmt="plain", colalign=[_SIDES[side] for side in align], disable_numparse=True
+    )

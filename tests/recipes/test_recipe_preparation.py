@@ -1,0 +1,251 @@
+"""The prepare stage: damaged corpora, an interruption, a lock, and the text of every corpus."""
+
+import gzip
+import re
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from recipe_corpora import (
+    complaint,
+    damage,
+    files_of,
+    iwslt14_de_en,
+    iwslt15_en_vi,
+    lose_a_line,
+    multi30k,
+    sentences,
+    tatoeba,
+    truncate,
+    wmt16_en_ro,
+    write,
+)
+
+from fairseq_attn_plugin.recipes.locks import locked
+
+
+@pytest.mark.parametrize(
+    ("harm", "file", "names"),
+    [
+        (Path.unlink, "train.de.gz", ["train.de.gz", "missing", "test_2016_flickr"]),
+        (Path.unlink, "test_2016_flickr.en.gz", ["test_2016_flickr.en.gz", "missing"]),
+        (truncate, "train.en.gz", ["train.en.gz", "truncated"]),
+        (lose_a_line, "val.de.gz", ["val.de.gz", "11", "12", "parallel"]),
+        (damage, "val.en.gz", ["val.en.gz", "not UTF-8 at byte 3"]),
+    ],
+)
+def test_a_damaged_corpus_is_one_line_and_loses_nothing(harm, file, names, recipe, corpus_folder, tmp_path):
+    settings = {"DATA": corpus_folder, "OUT": tmp_path / "out", "BPE": "none"}
+    multi30k(corpus_folder)
+    harm(corpus_folder / file)
+    done = recipe("multi30k", "prepare", check=False, **settings)
+    notes = [line for line in done.stderr.splitlines() if not line.startswith("note: ")]
+    assert done.returncode == 1
+    assert len(notes) == 1, done.stderr
+    for part in names:
+        assert part in notes[0]
+    assert not list((tmp_path / "out").rglob("done")), "no stamp"
+    multi30k(corpus_folder)
+    recipe("multi30k", "prepare", **settings)
+    assert len(list((tmp_path / "out").rglob("done"))) == 1
+
+
+def test_truncated_sgml_is_found(recipe, tmp_path):
+    wmt16_en_ro(tmp_path)
+    path = tmp_path / "newsdev2016-roen-src.ro.sgm"
+    path.write_bytes(path.read_bytes()[:-20])
+    done = recipe("wmt16_en_ro", "prepare", check=False, DATA=tmp_path, OUT=tmp_path / "out", BPE="none")
+    assert done.returncode == 1
+    assert "newsdev2016-roen-src.ro.sgm is truncated" in done.stderr
+
+
+def test_a_failing_tool_shows_the_end_of_its_log(recipe, tmp_path):
+    multi30k(tmp_path)
+    # a folder in the place of the dictionary
+    settings = {"DATA": tmp_path, "OUT": tmp_path / "out", "BPE": "subword-nmt", "BPE_SIZE": 0}
+    done = recipe("multi30k", "prepare", check=False, **settings, JOBS=1, CUT=0)
+    log = tmp_path / "out" / "de-en.subword-nmt0" / "preprocess.log"
+    if done.returncode:
+        assert f"failed, see {log.parent}" in done.stderr.splitlines()[-1]
+
+
+def test_an_interrupted_preparation_is_done_again(recipe, corpus_folder, tmp_path):
+    multi30k(corpus_folder, zipped=False)
+    work = tmp_path / "out" / "de-en.none"
+    partial = work / "data.partial" / "text"
+    partial.mkdir(parents=True)
+    (partial / "train.de").write_text("half of a line")
+    recipe("multi30k", "prepare", DATA=corpus_folder, OUT=tmp_path / "out", BPE="none")
+    assert not partial.exists()
+    text = (work / "data" / "text" / "train.en").read_text(encoding="utf-8").splitlines()
+    assert len(text) == 120
+    assert all(line == line.lower() and " , doesn &apos;t it ?" in line for line in text), "lower-cased, tokenised"
+    stamp = (work / "data" / "done").read_text().split("\n")
+    assert stamp == ["recipe multi30k de-en none cut 0 ", f"DATA {corpus_folder}", ""]
+
+
+def test_another_preparation_of_the_same_folder_is_awaited(recipe, corpus_folder, tmp_path):
+    """The lock is held by this process: the recipe waits, and finds the data prepared."""
+    multi30k(corpus_folder)
+    settings = {"DATA": corpus_folder, "OUT": tmp_path / "out", "BPE": "none"}
+    recipe("multi30k", "prepare", **settings)
+    work = tmp_path / "out" / "de-en.none"
+    hidden = tmp_path / "hidden"
+    with locked(work / "prepare.lock"):
+        (work / "data").rename(hidden)
+        waiting = threading.Thread(target=recipe, args=("multi30k", "prepare"), kwargs=settings)
+        waiting.start()
+        waiting.join(0.3)
+        assert waiting.is_alive() and not (work / "data.partial").exists()
+        before = files_of(hidden)
+        hidden.rename(work / "data")
+    waiting.join(60)
+    assert not waiting.is_alive()
+    after = files_of(work / "data")
+    assert sorted(after.values()) == sorted(before.values()), "not prepared again"
+
+
+def test_a_lock_is_not_held_twice_and_ends_with_its_process(tmp_path):
+    path = tmp_path / "folder" / "lock"
+    program = (
+        "import sys; from pathlib import Path; from fairseq_attn_plugin.recipes.locks import locked\n"
+        "with locked(Path(sys.argv[1])):\n    print('held', flush=True); sys.stdin.read(); import os; os._exit(1)"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(path)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2],
+    ) as other:  # fmt: skip
+        assert other.stdout.readline() == "held\n"
+        with locked(path, wait=False) as held:
+            assert not held
+        other.stdin.close()
+        other.wait(60)
+        with locked(path, wait=False) as held:
+            assert held
+
+
+def test_published_tokenisation_is_taken(recipe, tmp_path):
+    multi30k(tmp_path)
+    for name in ("train", "val", "test_2016_flickr"):
+        for language in ("de", "en"):
+            lines = gzip.decompress((tmp_path / f"{name}.{language}.gz").read_bytes()).decode().splitlines()
+            write(tmp_path / f"{name}.tok.{language}", ["TOK " + line for line in lines], zipped=True)
+    recipe("multi30k", "prepare", DATA=tmp_path, OUT=tmp_path / "out", BPE="none")
+    text = tmp_path / "out" / "de-en.none" / "data" / "text"
+    assert (text / "test.en").read_text().startswith("tok the ")
+    assert (text / "test.raw.en").read_text().startswith("The ")
+
+
+def test_training_sentences_are_cut(recipe, tmp_path):
+    iwslt15_en_vi(tmp_path)
+    recipe("iwslt15_en_vi", "prepare", DATA=tmp_path, OUT=tmp_path / "out", CUT="3")
+    (segmented,) = tmp_path.rglob("segmented")
+    assert {len(line.split()) for line in (segmented / "train.vi").read_text().splitlines()} == {3}
+    assert max(len(line.split()) for line in (segmented / "test.en").read_text().splitlines()) > 3
+
+
+def test_setimes_is_appended_to_the_training_text(recipe, tmp_path):
+    wmt16_en_ro(tmp_path)
+    for language, lines in zip(("en", "ro"), sentences(5, 7)):
+        write(tmp_path / f"SETIMES.en-ro.{language}", lines)
+    settings = {"DATA": tmp_path, "OUT": tmp_path / "out", "BPE": "none"}
+    recipe("wmt16_en_ro", "prepare", **settings, CORPORA="europarl setimes")
+    text = tmp_path / "out" / "en-ro.none" / "data" / "text"
+    for language in ("en", "ro"):
+        lines = (text / f"train.{language}").read_text().splitlines()
+        assert len(lines) == 125
+        assert lines[120:] == (text / f"setimes.{language}").read_text().splitlines()
+    line = complaint(recipe("wmt16_en_ro", "prepare", check=False, **settings))
+    assert "corpora europarl setimes" in line and "choose another OUT" in line
+
+
+def test_iwslt14_archive_becomes_the_usual_split(recipe, tmp_path):
+    archive = tmp_path / "data" / "de-en"
+    archive.mkdir(parents=True)
+    iwslt14_de_en(archive)
+    for language, end in (("de", " zu" * 30), ("en", "")):  # a pair with a side much longer than the other
+        path = archive / f"train.tags.de-en.{language}"
+        path.write_text(path.read_text() + f"One \u2013 two.{end}\n", encoding="utf-8")
+    done = recipe("iwslt14_de_en", "prepare", DATA=tmp_path / "data", OUT=tmp_path / "out", BPE="none")
+    assert "cleaning left 120 of 121 training pairs" in done.stdout
+    text = tmp_path / "out" / "de-en.none" / "data" / "text"
+    lines = {path.name: path.read_text(encoding="utf-8").splitlines() for path in text.iterdir()}
+    names = [f"{split}.{language}" for split in ("test", "test.raw", "train", "valid") for language in ("de", "en")]
+    assert sorted(lines) == names
+    assert [len(lines[split + ".en"]) for split in ("train", "valid", "test")] == [115, 5, 15]
+    english, _ = sentences(120, 0)
+    tokens = [line.lower().replace(",", " ,").replace("n't", "n &apos;t").replace("?", " ?") for line in english]
+    assert lines["valid.en"] == tokens[22::23]
+    assert lines["train.en"] == [line for number, line in enumerate(tokens, 1) if number % 23]
+    assert lines["test.raw.en"] == [line for seed in range(1, 6) for line in sentences(3, seed)[0]]
+
+
+def test_iwslt14_keeps_punctuation_except_apostrophes_of_the_test_set(recipe, tmp_path):
+    iwslt14_de_en(tmp_path)
+    for path in tmp_path.iterdir():
+        text = re.sub("(it|ti)[?]", "\\1 \u2013 it\u2019s \u201eit\u201c?", path.read_text())  # ti: the foreign side
+        path.write_text(text, encoding="utf-8")
+    recipe("iwslt14_de_en", "prepare", DATA=tmp_path, OUT=tmp_path / "out", BPE="none")
+    text = tmp_path / "out" / "de-en.none" / "data" / "text"
+    assert "it \u2013 it &apos;s \u201e it \u201c ?" in (text / "test.en").read_text(encoding="utf-8")
+    assert "it \u2013 it \u2019 s \u201e it \u201c ?" in (text / "train.en").read_text(encoding="utf-8")
+
+
+def test_long_training_pairs_are_left_out(recipe, tmp_path):
+    for split, count in (("train", 30), ("valid", 5), ("test", 5)):
+        for language, lines in zip(("en", "de"), sentences(count, 0)):
+            lines = [line + " word" * 10 * (split != "train" or number < 7) for number, line in enumerate(lines)]
+            write(tmp_path / f"{split}.{language}", lines, zipped=language == "de")
+    settings = {"DATA": tmp_path, "OUT": tmp_path / "out", "BPE": "none"}
+    recipe("iwslt14_de_en", "prepare", **settings, LONGEST=12)
+    (segmented,) = tmp_path.rglob("segmented")
+    sizes = {path.name: len(path.read_text().splitlines()) for path in segmented.iterdir()}
+    assert sizes == {"train.de": 23, "train.en": 23, "valid.de": 5, "valid.en": 5, "test.de": 5, "test.en": 5}
+    line = complaint(recipe("iwslt14_de_en", "prepare", check=False, **settings))
+    assert "longest 12" in line, "another limit is another preparation"
+    assert "longest 125" in line
+
+
+@pytest.mark.parametrize(
+    ("harm", "file", "names"),
+    [
+        (Path.unlink, "train.tags.de-en.de", ["train.tags.de-en.de: missing"]),
+        (Path.unlink, "IWSLT14.TED.tst2011.de-en.en.xml", ["IWSLT14.TED.tst2011.de-en.en.xml: missing", "de-en.tgz"]),
+        (truncate, "IWSLT14.TED.dev2010.de-en.de.xml", ["IWSLT14.TED.dev2010.de-en.de.xml is truncated"]),
+        (
+            lambda path: path.write_text(path.read_text() + "One more.\n"),
+            "train.tags.de-en.en",
+            ["train.tags.de-en.{de,en}", "120 sentences in German and 121 in English"],
+        ),
+    ],
+)
+def test_a_damaged_iwslt14_archive_is_one_line(harm, file, names, recipe, tmp_path):
+    iwslt14_de_en(tmp_path)
+    harm(tmp_path / file)
+    line = complaint(recipe("iwslt14_de_en", "prepare", check=False, DATA=tmp_path, OUT=tmp_path / "out", BPE="none"))
+    for part in names:
+        assert part in line
+
+
+def test_iwslt14_plain_files_without_training_part(recipe, tmp_path):
+    for split in ("valid", "test"):
+        for language, lines in zip(("en", "de"), sentences(5, 0)):
+            write(tmp_path / f"{split}.{language}", lines)
+    line = complaint(recipe("iwslt14_de_en", "prepare", check=False, DATA=tmp_path, OUT=tmp_path / "out"))
+    assert f"the training part is missing in DATA={tmp_path}: no train.de.gz, train.en.gz (or unzipped)" in line
+    assert "de-en.tgz" in line
+
+
+def test_another_corpus_below_the_same_folder_is_refused(recipe, corpus_folder, tmp_path):
+    """Without DATA the prepared text serves; the same folder by another spelling is the same."""
+    tatoeba(corpus_folder)
+    settings = {"OUT": tmp_path / "out", "BPE": "none"}
+    recipe("tatoeba", "prepare", DATA=corpus_folder, **settings)
+    other = tmp_path / "other"
+    other.mkdir()
+    line = complaint(recipe("tatoeba", "prepare", check=False, DATA=other, **settings))
+    assert "choose another OUT" in line and f"not from DATA={other}" in line
+    for again in ({}, {"DATA": f"{other}/../data"}):
+        assert "prepare: done before" in recipe("tatoeba", "prepare", **again, **settings).stdout
