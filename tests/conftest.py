@@ -1,14 +1,30 @@
-"""Fixtures for all tests: a tiny binarised corpus, and the folder of real corpora where there is one."""
+"""Fixtures for all tests, and markers that tests get by what they use.
 
+``tiny_data``    a tiny binarised corpus (languages xx and yy), made once for the whole run
+``zoo``          ``zoo("lstm_soft")``: a tiny trained model, trained once for the whole run (:mod:`zoo`)
+``once``         ``once("name", make)``: a folder that ``make(folder)`` fills once for the whole run
+``warm_path``    a PATH whose commands start from a warm process (:mod:`warm`), for shell scripts
+``real_data``    the folder of the real corpora, where there is one
+
+Markers. A test that reaches :mod:`cli` or :mod:`subprocess` through its functions and fixtures gets ``cli``, one that
+reaches :mod:`browser` gets ``browser``, the tests of a file ``test_gpu*.py`` get ``gpu``. ``slow`` is written by hand.
+"""
+
+import inspect
 import os
 import random
+import types
 from pathlib import Path
+from typing import Any, Callable, Dict, FrozenSet, Iterator, List
 
 import pytest
+import warm
+from zoo import Zoo, made_once, open_zoo
 
-from cli import REPO, run_cli
+from cli import REPO, usual_environment
 
 WORDS = ["ama", "bel", "cor", "dun", "esk", "fim", "gol", "hus", "ilo", "jat"]
+Once = Callable[[str, Callable[[Path], object]], Path]
 
 
 def write_reversal(folder: Path, split: str, lines: int, seed: int) -> None:
@@ -19,22 +35,62 @@ def write_reversal(folder: Path, split: str, lines: int, seed: int) -> None:
     (folder / (split + ".yy")).write_text("".join(" ".join(w[::-1] for w in reversed(s)) + "\n" for s in sentences))
 
 
+def binarise(text: Path, destdir: Path) -> None:
+    """``fairseq-preprocess`` on the splits train, valid and test of xx and yy, in this process."""
+    from fairseq import options
+    from fairseq_cli import preprocess
+
+    command = ["--source-lang", "xx", "--target-lang", "yy", "--destdir", str(destdir)]
+    for split, option in [("train", "--trainpref"), ("valid", "--validpref"), ("test", "--testpref")]:
+        command += [option, str(text / split)]
+    preprocess.main(options.get_preprocessing_parser().parse_args(command))
+
+
 @pytest.fixture(scope="session")
-def tiny_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that all workers of this run have in common."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base) / "shared"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def once(shared_folder: Path) -> Once:
+    def folder_of(name: str, make: Callable[[Path], object]) -> Path:
+        with made_once(shared_folder / name) as missing:
+            if missing:
+                make(shared_folder / name)
+        return shared_folder / name
+
+    return folder_of
+
+
+@pytest.fixture(scope="session")
+def tiny_data(once: Once) -> Path:
     """Folder that ``fairseq-preprocess`` made (languages xx and yy): 400 / 40 / 40 short sentences.
 
-    The plain text of every split lies beside it, in ``tiny_data.parent / "text"``.
+    The plain text of every split lies beside it, in ``tiny_data.parent / "text"``. Neither is to be written to.
     """
-    root = tmp_path_factory.mktemp("tiny")
-    text, destdir = root / "text", root / "bin"
-    text.mkdir()
-    for seed, (split, lines) in enumerate([("train", 400), ("valid", 40), ("test", 40)]):
-        write_reversal(text, split, lines, seed)
-    command = ["fairseq-preprocess", "--source-lang", "xx", "--target-lang", "yy", "--destdir", destdir]
-    for split, option in [("train", "--trainpref"), ("valid", "--validpref"), ("test", "--testpref")]:
-        command += [option, text / split]
-    run_cli(command)
-    return destdir
+
+    def make(root: Path) -> None:
+        (root / "text").mkdir()
+        for seed, (split, lines) in enumerate([("train", 400), ("valid", 40), ("test", 40)]):
+            write_reversal(root / "text", split, lines, seed)
+        binarise(root / "text", root / "bin")
+
+    return once("tiny", make) / "bin"
+
+
+@pytest.fixture(scope="session")
+def zoo(shared_folder: Path, tiny_data: Path) -> Zoo:
+    return open_zoo(shared_folder / "zoo", lambda: tiny_data)
+
+
+@pytest.fixture(scope="session")
+def warm_path(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = warm.folder_of_commands(tmp_path_factory.mktemp("warm"), usual_environment())
+    return os.pathsep.join([str(folder), os.environ.get("PATH", os.defpath)])
 
 
 @pytest.fixture(scope="session")
@@ -44,3 +100,64 @@ def real_data() -> Path:
     if not folder.is_dir():
         pytest.skip("NO REAL DATA: %s is no folder; set FAIRSEQ_ATTN_DATA to the folder of the corpora" % folder)
     return folder
+
+
+# --- markers
+
+_MARKED_MODULES = {"cli": "cli", "subprocess": "cli", "browser": "browser"}
+
+
+def pytest_collection_modifyitems(items: List[pytest.Item]) -> None:
+    known: Dict[Any, FrozenSet[str]] = {}
+    for item in items:
+        functions = [getattr(item, "function", None)]
+        definitions: Dict[str, Any] = getattr(getattr(item, "_fixtureinfo", None), "name2fixturedefs", {})
+        functions += [one.func for all_of_a_name in definitions.values() for one in all_of_a_name]
+        for marker in sorted(frozenset().union(*(_reached(function, known) for function in functions))):
+            item.add_marker(marker)
+        if item.path.name.startswith("test_gpu"):
+            item.add_marker("gpu")
+
+
+def _reached(value: Any, known: Dict[Any, FrozenSet[str]]) -> FrozenSet[str]:
+    """The markers of what a function calls, followed through the functions and classes of the tests."""
+    value = inspect.unwrap(value) if callable(value) else value
+    if isinstance(value, types.ModuleType):
+        marker = _MARKED_MODULES.get(value.__name__)
+        return frozenset([marker] if marker and value.__name__ == "subprocess" else [])
+    module = getattr(value, "__module__", None)
+    if not isinstance(value, (types.FunctionType, type)) or not isinstance(module, str):
+        return frozenset()
+    if module in _MARKED_MODULES:
+        return frozenset([_MARKED_MODULES[module]]) if value.__name__ not in _HARMLESS else frozenset()
+    if value in known:
+        return known[value]
+    known[value] = frozenset()  # a circle adds nothing
+    if isinstance(value, type):
+        parts = [one for one in vars(value).values() if isinstance(one, types.FunctionType)]
+        found = [_reached(one, known) for one in parts] if _is_of_tests(value) else []
+    elif _is_of_tests(value):
+        found = [
+            _reached(value.__globals__[name], known) for name in _names(value.__code__) if name in value.__globals__
+        ]
+    else:
+        found = []
+    known[value] = frozenset().union(*found)
+    return known[value]
+
+
+_HARMLESS = {"usual_environment", "words_of", "CliError"}
+
+
+def _is_of_tests(value: Any) -> bool:
+    try:
+        return REPO / "tests" in Path(inspect.getfile(value)).resolve().parents
+    except (TypeError, OSError):
+        return False
+
+
+def _names(code: types.CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _names(constant)

@@ -6,6 +6,7 @@ LISTENER and LIFELINE are inherited file descriptors. The end of LIFELINE ends t
 """
 
 import atexit
+import contextlib
 import gc
 import importlib
 import importlib.abc
@@ -205,17 +206,13 @@ class Server:
 
 
 def tell(connection: socket.socket, text: bytes) -> None:
-    try:
+    with contextlib.suppress(OSError):  # the client is gone, and will not be missed
         connection.sendall(text)
-    except OSError:
-        pass  # the client is gone, and will not be missed
 
 
 def kill(command: Command) -> None:
-    try:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(command.pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        pass
 
 
 def end_with_parent() -> None:
@@ -269,10 +266,8 @@ def become(request: Request, imported: Imported) -> None:
     first = request.folder
     if request.arguments[0] != "-m":
         first = os.path.dirname(os.path.realpath(request.arguments[0]))
-    given = [
-        os.path.abspath(folder) for folder in request.environment.get("PYTHONPATH", "").split(os.pathsep) if folder
-    ]
-    sys.path[:] = list(dict.fromkeys([first, *given, *sys.path[1:]]))
+    given = filter(None, request.environment.get("PYTHONPATH", "").split(os.pathsep))
+    sys.path[:] = list(dict.fromkeys([first, *map(os.path.abspath, given), *sys.path[1:]]))
     importlib.invalidate_caches()
     sys.meta_path.insert(0, Fairseq(imported))
     import numpy

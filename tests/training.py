@@ -1,0 +1,92 @@
+"""One way to train tiny models with the real tool, and to translate with them.
+
+``train`` runs ``fairseq-train`` on the tiny corpus for a given number of updates; ``generate`` sorts what
+``fairseq-generate`` prints. Models that only have to exist come from the zoo (:mod:`zoo`): they are trained once for
+the whole run.
+"""
+
+import json
+import re
+from pathlib import Path
+from typing import Dict, List, NamedTuple, Sequence
+
+from cli import USER_DIR, run_cli
+
+SIZES = (
+    "--encoder-embed-dim 32 --encoder-hidden-size 32 --encoder-layers 1 --encoder-bidirectional "
+    "--decoder-embed-dim 32 --decoder-hidden-size 64 --decoder-layers 1 --decoder-out-embed-dim 32"
+).split()
+# models that are bidirectional by default take a value with the flag
+SIZES_OF_BIDIRECTIONAL = [option for option in SIZES if option != "--encoder-bidirectional"]
+TRAINING = (
+    "--optimizer adam --lr 0.01 --clip-norm 1 --batch-size 20 --dropout 0 --seed 1 --cpu --num-workers 0 "
+    "--no-epoch-checkpoints --no-progress-bar --log-interval 1000"
+).split()
+
+Lines = Dict[str, Dict[int, List[str]]]
+
+
+class Trained(NamedTuple):
+    """A folder of checkpoints, and what the training printed."""
+
+    folder: Path
+    log: str
+
+    @property
+    def last(self) -> Path:
+        return self.folder / "checkpoint_last.pt"
+
+    @property
+    def best(self) -> Path:
+        return self.folder / "checkpoint_best.pt"
+
+    @property
+    def validations(self) -> List[Dict[str, float]]:
+        """The lines of validation, oldest first; for trainings with ``--log-format json``."""
+        found = [json.loads(line.split("| valid | ")[1]) for line in self.log.splitlines() if "| valid |" in line]
+        return [{name: float(value) for name, value in line.items()} for line in found]
+
+
+def training_command(data: object, folder: object, *options: object, updates: int = 400) -> "list[object]":
+    """``fairseq-train`` with the budget of a tiny model; an option that is given twice counts the last time."""
+    command = ["fairseq-train", data, "--user-dir", USER_DIR, "--save-dir", folder, *TRAINING]
+    return [*command, "--max-update", updates, *options]
+
+
+def train(data: object, folder: Path, *options: object, updates: int = 400) -> Trained:
+    done = run_cli(training_command(data, folder, *options, updates=updates))
+    return Trained(folder, done.stdout + done.stderr)
+
+
+def generate(data: object, checkpoint: object, *options: object) -> Lines:
+    """Lines of fairseq-generate by their kind and sentence: {"H": {0: [...]}, "A": ..., "T": ...}."""
+    command = ["fairseq-generate", data, "--user-dir", USER_DIR, "--path", checkpoint, "--gen-subset", "test", "--cpu"]
+    return lines_by_kind(run_cli([*command, "--no-progress-bar", *options]).stdout)
+
+
+def lines_by_kind(output: str) -> Lines:
+    result: Lines = {}
+    for line in output.splitlines():
+        match = re.match(r"([A-Z])-(\d+)\t(.*)", line)
+        if match:
+            result.setdefault(match[1], {})[int(match[2])] = match[3].split("\t")
+    return result
+
+
+def right_lines(lines: Lines) -> List[int]:
+    """The sentences whose first hypothesis is the reference."""
+    return [i for i in lines["T"] if lines["H"][i][1] == lines["T"][i][0]]
+
+
+def soft_weights(lines: Dict[int, List[str]]) -> List[List[List[float]]]:
+    """The matrices of ``--print-alignment soft``, by sentence."""
+    return [[[float(p) for p in row.split(",")] for row in line[0].split()] for _, line in sorted(lines.items())]
+
+
+def error_line(done: object, words: Sequence[str] = ()) -> str:
+    """The last line of stderr of a command that failed without a stack trace; it holds the words."""
+    stderr = done.stderr  # type: ignore[attr-defined]
+    assert done.returncode == 1 and "Traceback" not in stderr, stderr  # type: ignore[attr-defined]
+    line = stderr.strip().splitlines()[-1]
+    assert "error: " in line and all(word in line for word in words), line
+    return line
