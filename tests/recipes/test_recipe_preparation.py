@@ -133,15 +133,14 @@ def test_another_preparation_of_the_same_folder_is_awaited(recipe, corpus_folder
 
 
 def test_a_lock_is_not_held_twice_and_ends_with_its_process(tmp_path):
-    path = tmp_path / "folder" / "lock"
     program = (
-        "import sys; from pathlib import Path; from fairseq_attn_plugin.recipes.locks import locked\n"
-        "with locked(Path(sys.argv[1])):\n    print('held', flush=True); sys.stdin.read(); import os; os._exit(1)"
+        "import os, portalocker, sys; stream = open(sys.argv[1], 'a')\n"
+        "portalocker.lock(stream, portalocker.LockFlags.EXCLUSIVE)\n"
+        "print('held', flush=True); sys.stdin.read(); os._exit(1)"
     )
-    with subprocess.Popen(
-        [sys.executable, "-c", program, str(path)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2],
-    ) as other:  # fmt: skip
+    path = tmp_path / "lock"
+    command = [sys.executable, "-c", program, str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout.readline() == "held\n"
         with locked(path, wait=False) as held:
             assert not held

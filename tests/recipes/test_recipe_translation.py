@@ -66,6 +66,7 @@ def test_a_split_and_topk_have_files_of_their_own(recipe, tools, settings, tmp_p
 
 
 def test_a_failed_command_is_one_line_and_leaves_no_stamp(recipe, tools, settings, tmp_path):
+    recipe("multi30k", "prepare", **settings)
     messages = {
         "fairseq-train": "fairseq-train failed; the same command continues from the last checkpoint in ",
         "fairseq-generate": "fairseq-generate failed with ",
@@ -83,7 +84,8 @@ def test_a_failed_command_is_one_line_and_leaves_no_stamp(recipe, tools, setting
 
 def test_a_training_without_a_best_checkpoint_is_refused(recipe, tools, settings, monkeypatch):
     monkeypatch.setattr(tools, "fairseq_train", lambda words, stdout: None)
-    line = complaint(recipe("multi30k", "prepare", "train", check=False, **settings))
+    recipe("multi30k", "prepare", **settings)
+    line = complaint(recipe("multi30k", "train", check=False, **settings))
     assert "left no checkpoint_best.pt" in line and "--no-save" in line
 
 
