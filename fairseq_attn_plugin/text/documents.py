@@ -11,11 +11,11 @@ Input files are in UTF-8, plain or gzipped (``.gz``), in one of two formats:
 
 JSONL (``.jsonl``, ``.json``)
     Each line is ``{"label": "pos", "sentences": ["the film is long .", ["i", "liked", "it", "."]]}``. ``"text"`` may
-    replace ``"sentences"``. ``"id"`` (or ``"name"``) is kept. ``"label"`` is optional if no label is needed.
+    replace ``"sentences"``. ``"id"`` (or ``"name"``) is kept. ``"label"`` may be missing if no label is needed.
 text (any other suffix)
     Each line is ``LABEL<TAB>text``, or only the text if no label is needed.
 
-A text is split into sentences at a separator if one is given, otherwise after ``.``, ``!``, ``?`` and at line ends.
+A text is split into sentences by :func:`~fairseq_attn_plugin.text.reading.split_sentences`.
 """
 
 from __future__ import annotations
@@ -32,26 +32,15 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Tupl
 from tqdm import tqdm
 
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.text.reading import (
-    AS_IT_IS,
-    Reading,
-    add_reading_options,
-    reading_from,
-    split_sentences,
-    word_splitter,
-)
+from fairseq_attn_plugin.text.reading import AS_IT_IS, Reading, split_sentences, word_splitter
 from fairseq_attn_plugin.writing import PathLike, whole_text
 
 __all__ = [
     "Document",
     "END",
-    "Reading",
-    "add_reading_options",
     "class_names",
     "documents_of",
-    "reading_from",
     "split_documents",
-    "split_sentences",
     "to_line",
     "write_documents",
 ]

@@ -13,7 +13,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
 from parallel_text import CorpusError, read_text, split_lines, status_of
 
-from fairseq_attn_plugin.text.documents import Document, split_sentences, write_documents
+from fairseq_attn_plugin.text.documents import Document, write_documents
+from fairseq_attn_plugin.text.reading import split_sentences
 
 # in the corpus, and reviews that it has at least: 335,018 in all, a tenth each for validation and test
 SPLITS = {"train": ("train", 260000), "valid": ("dev", 33000), "test": ("test", 33000)}

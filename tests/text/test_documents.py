@@ -9,14 +9,13 @@ from fairseq.data import Dictionary
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.documents import (
     Document,
-    Reading,
     class_names,
     documents_of,
     split_documents,
-    split_sentences,
     to_line,
     write_documents,
 )
+from fairseq_attn_plugin.text.reading import Reading, split_sentences
 
 from cli import REPO, run_cli
 
