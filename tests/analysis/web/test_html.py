@@ -52,7 +52,9 @@ def test_page_escapes_its_title_and_runs_its_own_script_only():
     assert "default-src 'none'" in policy and "connect-src 'none'" in policy
     # the digest of "run()": printf 'run()' | openssl dgst -sha256 -binary | base64
     assert "script-src 'sha256-AvyuiL0SD1mVY3NNxR+V2uo+lhk6RMFrytWmRt6CrJQ='" in policy
-    assert "connect-src 'self'" in page("frame.html", "t", connect=True) and "script-src 'none'" in page("frame.html", "t")
+    assert "connect-src 'self'" in page("frame.html", "t", connect=True) and "script-src 'none'" in page(
+        "frame.html", "t"
+    )
 
 
 def test_table_escapes_cells_and_puts_numbers_on_the_right():
