@@ -42,8 +42,8 @@ class Gaussian(NamedTuple):
 def elected(offsets: Offsets, seats: int) -> List[int]:
     """The k-Borda committee of offsets: the ``seats`` with most Borda points, in ascending order.
 
-    A tie goes to the offset nearer to 0, and to the left one of two at the same distance. With fewer candidates there are
-    fewer seats.
+    A tie goes to the offset nearer to 0, and to the left one of two at the same distance. With fewer candidates there
+    are fewer seats.
     """
     candidates = zip(offsets.offset.tolist(), offsets.borda.tolist(), offsets.voters.tolist())
     order = sorted((-points, abs(offset), offset) for offset, points, voters in candidates if voters)
