@@ -65,8 +65,8 @@ def heatmaps(
 
     Dark means much attention. The scale runs from 0 to ``greatest``, by default to 1 or the greatest weight. Source
     tokens are above every panel, target tokens at its left, unless the panel before has the same. Panels continue in
-    another row if the picture is too wide for a screen. Long sentences have smaller cells, but never too small for their
-    labels. The suffix of ``path`` is the format (PNG, SVG or PDF). The text in an SVG stays text.
+    another row if the picture is too wide for a screen. Long sentences have smaller cells, which still have room for
+    their labels. The suffix of ``path`` is the format (PNG, SVG or PDF). The text in an SVG stays text.
 
     Returns the characters that no font has, which PNG and PDF show as boxes.
     Raises ``ValueError`` without panels or if weights or links do not fit the tokens, ``OptionError`` for another

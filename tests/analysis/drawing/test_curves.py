@@ -11,7 +11,8 @@ from figures_for_tests import kept_figures
 
 from fairseq_attn_plugin.analysis import cli
 from fairseq_attn_plugin.analysis.commands.curves import label_runs
-from fairseq_attn_plugin.analysis.drawing.curves import Curves, choose, plot_curves, read_log
+from fairseq_attn_plugin.analysis.drawing.curves import choose, plot_curves
+from fairseq_attn_plugin.analysis.training_logs import Curves, read_log
 from fairseq_attn_plugin.errors import OptionError
 
 from cli import REPO

@@ -276,7 +276,7 @@ def test_model_that_does_not_translate(tiny_data, tmp_path, capsys):
         (["--rules", " ,"], "--rules: name at least one, as in log2"),
         (
             ["--length-ratio", "0"],
-            "--length-ratio 0: must be auto, or a number of target words per source word above 0",
+            "--length-ratio 0: must be auto, or a number of target words per source",
         ),
         (["--length-ratio", "-1"], "--length-ratio -1: must be auto, or"),
         (["--length-ratio", "inf"], "--length-ratio inf: must be auto, or"),
