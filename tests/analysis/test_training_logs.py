@@ -131,5 +131,5 @@ def test_a_training_of_fairseq_logs_the_same_both_ways(tiny_data, tmp_path):
     runs = [f"log={tmp_path / 'log'}", f"board={tmp_path / 'board'}"]
     main(["curves", *runs, "--metrics", "ppl", "--out", str(tmp_path / "a.svg")])
     assert ">updates</text>" in (tmp_path / "a.svg").read_text(encoding="utf-8")
-    with pytest.raises(OptionError, match=r"^--x epochs: \S*board is of TensorBoard, which knows updates alone"):
+    with pytest.raises(OptionError, match=r"^--x epochs: \S*board has TensorBoard files, which record updates only"):
         main(["curves", *runs, "--x", "epochs", "--out", str(tmp_path / "a.svg")])

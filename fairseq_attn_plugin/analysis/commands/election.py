@@ -1,23 +1,16 @@
-"""Holds an election: how far from its own place in the sentence a word of a translation attends, as a teacher shows.
+"""``attn-analysis election``: how far from its own position a target word attends, and which window fits.
 
     attn-analysis election DATA --path CHECKPOINT --out election.json --plot offsets.png
 
 The reference translations of a split are forced, and every target word votes for the words of its source sentence by
-the teacher's attention. For each rule of window size, k = floor(log_2 p) and the like, the command prints how satisfied
-voters are with the words within k of their centre by the k-Borda, SNTV and Bloc rules, which rule it recommends, and
-the Gaussian that fits the votes; definitions are in ``analysis.voting.ballots``. ``--out`` is what
-``--gaussian-election`` of the attentions ``gaussian`` and ``election`` reads:
+the teacher's attention. For each rule of window size, such as k = floor(log_2 p), the command prints the satisfaction
+of the voters with the words within k of their centre, by the k-Borda, SNTV and Bloc rules. It then prints the rule that
+it recommends, and the Gaussian that fits the votes. :mod:`fairseq_attn_plugin.analysis.voting.ballots` defines these
+terms. ``--out`` is the input of ``--gaussian-election``; :mod:`fairseq_attn_plugin.analysis.voting.election` lists its
+fields.
 
-    rules        by rule, smallest window first: mean_k, mean_window, share (of the sentence), satisfaction (k-borda,
-                 sntv, bloc, chance), mass, gain_per_word
-    offsets      by j - round(c_t): voters (in whose sentence there is such a word), and means over all voters:
-                 first_choices, borda, mass
-    gaussian     mean, sigma, distance: fitted to the votes for all offsets
-    recommended  rule, and mean, sigma, distance fitted to the votes that are inside of its windows; elected, the
-                 offsets that a k-Borda election gives as many seats as the mean window of the rule, 2 k + 1, has
-
-The centre of target word t is t / rho, where rho, the target words per source word, is measured on the training data.
-Words are what the data are made of: subwords where these were applied.
+The centre of target word t is t / rho, where rho is the number of target words per source word, measured on the
+training data. Words are the tokens of the data: subwords, if the data have them.
 """
 
 from __future__ import annotations
@@ -32,17 +25,18 @@ from typing import Optional
 from fairseq_attn_plugin.analysis.drawing.canvas import check_drawing
 from fairseq_attn_plugin.analysis.drawing.histogram import offset_histogram
 from fairseq_attn_plugin.analysis.inference.loading import add_model_options, load_from_options
-from fairseq_attn_plugin.analysis.voting.ballots import (
-    Tally,
-)
-from fairseq_attn_plugin.analysis.voting.election import _report, describe, hold_election, length_ratio
+from fairseq_attn_plugin.analysis.voting.election import Criteria, describe, hold_election, length_ratio
+from fairseq_attn_plugin.analysis.voting.election_report import report
+from fairseq_attn_plugin.analysis.voting.tally import Tally
 from fairseq_attn_plugin.attention.windows import RULES
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.writing import whole_text
 
+__all__ = ["configure", "run"]
+
 
 def _check_writable(option: str, path: str) -> None:
-    """Before hours of work, not after them."""
+    """Raises ``OptionError`` before hours of work, not after them."""
     folder = os.path.dirname(path) or "."
     if os.path.isdir(path):
         reason = "it is a folder; name a file"
@@ -64,13 +58,13 @@ def _ratio(text: str) -> Optional[float]:
     except ValueError:
         value = math.nan
     if not (math.isfinite(value) and value > 0):
-        raise OptionError(f"--length-ratio {text}: must be auto, or target words per source word, a number above 0")
+        raise OptionError(f"--length-ratio {text}: must be auto, or a number of target words per source word above 0")
     return value
 
 
 def _check(args: argparse.Namespace) -> None:
     if os.pathsep in args.data:
-        raise OptionError(f"{args.data}: one data folder at a time, please")
+        raise OptionError(f"{args.data}: give one data folder at a time")
     if args.max_tokens < 1:
         raise OptionError(f"--max-tokens {args.max_tokens}: must be at least 1")
     if not math.isfinite(args.least_gain):
@@ -85,34 +79,34 @@ def _check(args: argparse.Namespace) -> None:
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("data", help="folder that fairseq-preprocess wrote")
     add_model_options(parser)
-    parser.add_argument("--gen-subset", default="valid", metavar="SPLIT", help="which sentences vote (default: valid)")
+    parser.add_argument("--gen-subset", default="valid", metavar="SPLIT", help="sentences that vote (default: valid)")
     parser.add_argument(
         "--rules",
         default=",".join(RULES),
         metavar="RULES",
-        help=f"window sizes, with commas between: any of {', '.join(RULES)}, or numbers (default: %(default)s)",
+        help=f"window sizes, separated by commas: {', '.join(RULES)}, or numbers (default: %(default)s)",
     )
-    parser.add_argument("--out", metavar="FILE", help="JSON to write, for --gaussian-election")
-    parser.add_argument("--plot", metavar="FILE", help="picture to write of the votes by offset and their Gaussian")
+    parser.add_argument("--out", metavar="FILE", help="JSON file to write, for --gaussian-election")
+    parser.add_argument("--plot", metavar="FILE", help="picture to write: the votes by offset, and their Gaussian")
     parser.add_argument(
         "--length-ratio",
         default="auto",
         metavar="NUMBER",
-        help="target words per source word; auto: that of the training data (default: auto)",
+        help="target words per source word; auto: measured on the training data (default: auto)",
     )
     parser.add_argument(
         "--least-gain",
         type=float,
         default=0.5,
         metavar="POINTS",
-        help="k-Borda satisfaction that a wider window must gain per word to be recommended (default: 0.5)",
+        help="least k-Borda satisfaction that a recommended window gains per word (default: 0.5)",
     )
     parser.add_argument(
         "--most-words",
         type=float,
         default=0.72,
         metavar="SHARE",
-        help="greatest share of a sentence, on average, that a recommended window holds (default: 0.72)",
+        help="greatest mean share of a sentence in a recommended window (default: 0.72)",
     )
     parser.add_argument("--max-tokens", type=int, default=4000, metavar="N", help="words in a batch (default: 4000)")
 
@@ -121,26 +115,27 @@ def run(args: argparse.Namespace) -> None:
     _check(args)
     ratio, measured = _ratio(args.length_ratio), "as given"
     rules = [rule.strip() for rule in args.rules.split(",") if rule.strip()]
-    Tally(rules)
+    Tally(rules)  # raises OptionError for an unknown rule
     if args.plot:
         check_drawing(args.plot)
     logging.getLogger("fairseq").setLevel(logging.WARNING)
 
-    teacher = load_from_options(args)
+    loaded = load_from_options(args)
     if ratio is None:
-        ratio, split = length_ratio(teacher, args.gen_subset)
+        ratio, split = length_ratio(loaded, args.gen_subset)
         measured = f"measured on {split}" + ("" if split == "train" else ", as the data folder has no train")
-    outcome = hold_election(teacher, args.gen_subset, rules, ratio, args.max_tokens, args.least_gain, args.most_words)
-    source, target = teacher.languages
+    criteria = Criteria(args.least_gain, args.most_words)
+    outcome = hold_election(loaded, args.gen_subset, rules, ratio, args.max_tokens, criteria)
+    source, target = loaded.languages
     print(
         f"{source}-{target} {args.gen_subset}: {outcome.voters} voters in {outcome.sentences} sentences"
         + (f" ({outcome.left_out} left out: empty, or longer than the teacher takes)" if outcome.left_out else "")
         + f"; {ratio:.4g} target words per source word ({measured}); {100 * outcome.end_of_sentence:.1f} % of the "
         "attention is on the end of the source and does not vote"
     )
-    print(_report(outcome, args))
+    print(report(outcome, criteria))
     if args.out:
-        text = json.dumps(describe(outcome, teacher, args.gen_subset, ratio), indent=1)
+        text = json.dumps(describe(outcome, loaded, args.gen_subset, ratio), indent=1)
         with whole_text(args.out, f"--out {args.out}: cannot be written") as stream:
             stream.write(text + "\n")
     if args.plot:

@@ -1,1 +1,1 @@
-"""Pictures: heatmaps, curves, bars, documents."""
+"""Pictures by matplotlib: heatmaps, curves, bars, histograms, documents."""

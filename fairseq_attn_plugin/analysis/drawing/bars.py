@@ -1,12 +1,12 @@
-"""Bars of several systems beside each other."""
+"""Draws grouped bars: values of several systems, side by side."""
 
 from __future__ import annotations
 
 from typing import Mapping, Optional, Sequence
 
 from fairseq_attn_plugin.analysis.drawing.canvas import canvas, check_drawing, save
-from fairseq_attn_plugin.analysis.drawing.curves import _colours
-from fairseq_attn_plugin.analysis.drawing.fonts import families, literal
+from fairseq_attn_plugin.analysis.drawing.colours import distinct_colours
+from fairseq_attn_plugin.analysis.drawing.fonts import literal
 from fairseq_attn_plugin.writing import PathLike
 
 __all__ = ["grouped_bars"]
@@ -28,23 +28,23 @@ def grouped_bars(
 
     Args:
         groups: names under the groups
-        series: {label: a value for each group}; None has no bar
+        series: {label: a value for each group}; None draws no bar
         path: its suffix is the format (PNG, SVG or PDF)
         title: above the picture
         axes_labels: what the groups and what the values are
-        first_is_reference: the first series is grey, the measure of the others
+        first_is_reference: the first series is grey, since the others are compared with it
 
     Raises:
         ValueError: no groups, no series, or another number of values than of groups
-        OptionError: another suffix, a path that cannot be written, or no matplotlib
+        OptionError: another suffix, a path that cannot be written, or a missing matplotlib
     """
     if not groups or not series or any(len(values) != len(groups) for values in series.values()):
         raise ValueError(f"{[len(values) for values in series.values()]} values for {len(groups)} groups")
     path = check_drawing(path)
-    colours = [_GREY] * first_is_reference + list(_colours(len(series) - first_is_reference))
+    colours = [_GREY] * first_is_reference + list(distinct_colours(len(series) - first_is_reference))
     size = (max(3.2, _BAR * len(groups) * (len(series) + 2)), 2.8)
-    # the margins do not matter: bbox_inches cuts the picture to what is drawn
-    with canvas("bars", size, families([*groups, *series, title or ""])[0]) as figure:
+    # margins do not matter: the picture is cropped to its content
+    with canvas("bars", size) as figure:
         axes = figure.add_axes((0, 0, 1, 1))
         width = 0.84 / len(series)
         handles = []

@@ -1,41 +1,43 @@
-"""What all pictures share: the check of a file name, the canvas, and how it is saved."""
+"""Checks the file name of a picture, makes its canvas, and saves it."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
 import os
+import re
 import warnings
 from pathlib import Path
-from typing import Any, Iterator, Sequence, Tuple, Union
+from typing import Any, Iterator, Optional, Set, Tuple, Union
 
 import numpy as np
 
-from fairseq_attn_plugin.analysis.drawing.fonts import BASE
+from fairseq_attn_plugin.analysis.drawing.fonts import families
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.writing import whole_file
 
-__all__ = ["canvas", "check_drawing", "save"]
+__all__ = ["SUFFIXES", "canvas", "check_drawing", "save"]
 
 
 SUFFIXES = (".png", ".svg", ".pdf")
+_MISSING_GLYPH = re.compile(r"Glyph (\d+) .*missing from")
 
 
 def check_drawing(path: Union[str, os.PathLike[str]]) -> Path:
     """``path``, if a picture of its kind can be drawn here.
 
-    Raises ``OptionError`` for another suffix than those of PNG, SVG and PDF, or without matplotlib
+    Raises ``OptionError`` for a suffix other than PNG, SVG and PDF, or without matplotlib
     (``pip install 'fairseq_attn_plugin[analysis]'``).
     """
     path = Path(path)
     if path.suffix.lower() not in SUFFIXES:
         raise OptionError(f"{path}: cannot draw {path.suffix or 'a file without suffix'}; use {', '.join(SUFFIXES)}")
-    # importing fairseq sets the root logger to DEBUG, and matplotlib has much to say about fonts
+    # fairseq sets the root logger to DEBUG, and matplotlib logs much about fonts
     logger = logging.getLogger("matplotlib")
     if logger.level == logging.NOTSET:
         logger.setLevel(logging.WARNING)
     try:
-        # the object interface alone: pyplot would keep state and look for a display
+        # the object interface only: pyplot keeps state and looks for a display
         import matplotlib.backends.backend_agg  # noqa: F401
     except ImportError:
         raise OptionError("drawing needs matplotlib: pip install 'fairseq_attn_plugin[analysis]'") from None
@@ -43,33 +45,54 @@ def check_drawing(path: Union[str, os.PathLike[str]]) -> Path:
 
 
 @contextlib.contextmanager
-def canvas(salt: str, size: Tuple[float, float], fonts: Sequence[str] = (BASE,)) -> Iterator[Any]:
-    """A white figure to draw on and to :func:`save`, of ``size`` in inches; its settings hold within the block.
+def canvas(salt: str, size: Tuple[float, float], missing: Optional[Set[str]] = None) -> Iterator[Any]:
+    """A white figure to draw on and to :func:`save`; its settings hold within the block.
 
-    The text in an SVG stays text, the same picture with the same ``salt`` is the same file, and characters that no font
-    of ``fonts`` has are boxes, without a word from matplotlib.
+    The text in an SVG stays text, and the same picture with the same ``salt`` gives the same file.
+
+    Args:
+        salt: for the identifiers in an SVG
+        size: in inches
+        missing: receives the characters that no installed font has; the picture shows them as boxes
     """
-    # the object interface alone: pyplot would keep state and look for a display
+    # the object interface only: pyplot keeps state and looks for a display
     from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    settings: Any = {"svg.fonttype": "none", "svg.hashsalt": salt, "font.family": list(fonts)}
-    with rc_context(settings), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+    settings: Any = {"svg.fonttype": "none", "svg.hashsalt": salt, "font.family": families()}
+    with rc_context(settings), _glyphs(set() if missing is None else missing):
         figure = Figure(figsize=size, facecolor="white")
         FigureCanvasAgg(figure)
         yield figure
 
 
+@contextlib.contextmanager
+def _glyphs(missing: Set[str]) -> Iterator[None]:
+    """Collects the characters that matplotlib warns about, in place of the warnings."""
+    with warnings.catch_warnings():
+        show = warnings.showwarning
+
+        def collect(message: Any, *details: Any, **named: Any) -> None:
+            glyph = _MISSING_GLYPH.match(str(message))
+            if glyph is None:
+                show(message, *details, **named)
+            else:
+                missing.add(chr(int(glyph[1])))
+
+        warnings.filterwarnings("always", message=_MISSING_GLYPH.pattern)
+        warnings.showwarning = collect
+        yield
+
+
 def save(figure: Any, path: Path) -> None:
-    """Write a figure; the file appears when it is complete. Margins are cut off: nothing is lost, whatever its length.
+    """Writes a figure; the file appears when it is complete. The picture is cropped to its content.
 
     Raises ``OptionError`` if it cannot be written.
     """
     suffix = path.suffix.lower()
     metadata = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(suffix)
-    # a picture of so many points fits into memory
+    # at most 4e7 points, which fit into memory, and no side above 6e4
     resolution = min(150.0, (4e7 / np.prod(figure.get_size_inches())) ** 0.5, 6e4 / max(figure.get_size_inches()))
     with whole_file(path, f"{path}: cannot write the picture") as partial:
         figure.savefig(

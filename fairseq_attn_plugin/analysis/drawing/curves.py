@@ -1,36 +1,24 @@
-"""Learning curves from the logs or TensorBoard files of fairseq-train.
+"""Draws learning curves of fairseq-train, a panel per metric, for any number of runs.
 
-    attn-analysis curves soft=soft.log marginal=marginal.log elbo=runs/elbo --out curves.png
-        [--metrics accuracy bound ppl] [--x updates] [--json curves.json]
-
-A log is what fairseq-train printed, with ``--log-format json`` or ``simple``, or its ``--log-file``; a folder is that
-of its ``--tensorboard-logdir``.  There is one panel per metric: the name of a metric in the logs, or one of the groups
-that compare latent alignment models (Deng et al., "Latent Alignment and Variational Attention", 2018):
-
-    accuracy   posterior_accuracy, else prior_accuracy, else accuracy; per cent of words
-    bound      bound; nats per word
-    ppl        marginal_ppl, else ppl; perplexity per word
-
-A run shows the first of these that it logs in training and in validation: soft attention logs marginal_ppl at
-validation alone, and shows ppl, its own prediction's.
-What they mean is written in :mod:`fairseq_attn_plugin.criterions.latent_alignment`.  Curves are over epochs if all runs
-know them, else, since TensorBoard's files do not, over updates.
+A panel shows a metric of the logs, or one of ``GROUPS``: metrics that make latent alignment models comparable (Deng et
+al., "Latent Alignment and Variational Attention", 2018). A run shows the first metric of a group that it logs in
+training and in validation. :mod:`fairseq_attn_plugin.criterions.latent_alignment` defines these metrics.
 """
 
 from __future__ import annotations
 
-import colorsys
 import json
 import math
 from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Set
 
 from fairseq_attn_plugin.analysis.drawing.canvas import canvas, check_drawing, save
-from fairseq_attn_plugin.analysis.drawing.fonts import families, literal
+from fairseq_attn_plugin.analysis.drawing.colours import distinct_colours
+from fairseq_attn_plugin.analysis.drawing.fonts import literal
 from fairseq_attn_plugin.analysis.training_logs import Curves, knows_epochs, read_run
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.writing import PathLike, whole_text
 
-__all__ = ["Curve", "choose", "plot_curves", "write_json"]
+__all__ = ["GROUPS", "Curve", "choose", "logged_groups", "plot_curves", "read_runs", "write_json"]
 
 
 GROUPS = {
@@ -45,11 +33,9 @@ _UNITS = {
     **{"loss": "bits", "nll_loss": "bits per word", "wps": "words per second", "ups": "updates per second"},
     **{"train_wall": "seconds", "wall": "seconds"},
 }
-_LOGS = ("log", "train", "tensorboard")  # names that say nothing: the folder's is the run's
 _PANEL = (3.7, 2.8)  # inches
 _GAP = (0.95, 1.15)  # between panels: tick labels and the axis label; title and the names beneath it
 _GREY = "#495057"
-_COLOURS = ("#1c7ed6", "#d9480f", "#2b8a3e", "#862e9c", "#b08900", "#0b7285", "#c2255c", "#343a40")
 
 
 class Curve(NamedTuple):
@@ -64,8 +50,8 @@ class Curve(NamedTuple):
 def choose(curves: Mapping[str, Curves], metric: str) -> Dict[str, Curve]:
     """The curve of ``metric`` for every run of ``curves`` {label: curves} that has one.
 
-    For a group of names (see ``GROUPS``) a run shows the first name that it has for training and for validation, or
-    else the first one that it has at all: its two curves are always of the same quantity.
+    For a group of names (see ``GROUPS``) a run shows the first name that it logs both in training and in validation, or
+    else the first name that it logs: its two curves always show the same quantity.
     Raises ``OptionError``, with the names that the logs have, if no run has the metric.
     """
     chosen = {}
@@ -83,19 +69,21 @@ def choose(curves: Mapping[str, Curves], metric: str) -> Dict[str, Curve]:
 
 
 def logged_groups(curves: Mapping[str, Curves]) -> List[str]:
-    """The groups of which any run has a metric; ``loss`` if there are none."""
+    """The groups with a metric that any run logs; ``loss`` if there are none."""
     names = {name for run in curves.values() for subset in (run.train, run.valid) for name in subset}
     return [group for group, of in GROUPS.items() if names.intersection(of)] or ["loss"]
 
 
 def read_runs(runs: Mapping[str, PathLike], x: Optional[str] = None) -> Dict[str, Curves]:
-    """The curves of ``runs`` {label: log or folder}, all over the same ``x``, one of ``AXES``; None: what all know.
+    """The curves of ``runs`` {label: log or folder}, all over the same ``x``.
 
-    Raises ``OptionError`` for one that cannot be read, or does not know what ``x`` asks for.
+    ``x`` is one of ``AXES``; the default is epochs if all runs record them.
+
+    Raises ``OptionError`` for a run that cannot be read, or does not record ``x``.
     """
     without = next((label for label, path in runs.items() if not knows_epochs(path)), None)
     if x == "epochs" and without is not None:
-        raise OptionError(f"--x epochs: {runs[without]} is of TensorBoard, which knows updates alone; give the log")
+        raise OptionError(f"--x epochs: {runs[without]} has TensorBoard files, which record updates only; give the log")
     over = x or ("epochs" if without is None else "updates")
     return {label: read_run(path, over) for label, path in runs.items()}
 
@@ -105,13 +93,14 @@ def plot_curves(
 ) -> Dict[str, Dict[str, Curve]]:
     """Draw the logs ``runs`` {label: log or folder} to ``path``, a panel per metric.
 
-    Over the epochs (or updates, see :func:`read_runs`): solid is validation, dashed training, and a run has one colour
-    throughout.  Returns {metric: {label: what was drawn}}.  Beneath the title of
-    a group stands which of its metrics each run has, and which runs lack the panel's metric.  Perplexities whose
-    largest value exceeds ten times the smallest are drawn on a logarithmic scale.  Values that are not finite are left
-    out.  The suffix of ``path`` is the format (PNG, SVG or PDF).
-    Raises ``ValueError`` without runs or metrics, ``OptionError`` for logs that cannot be read, metrics that they do
-    not have, another suffix, a path that cannot be written, or without matplotlib
+    Curves are over epochs (or updates, see :func:`read_runs`). Validation is solid, training dashed, and a run has the
+    same colour in all panels. Beneath the title of a group is the metric that each run shows, and the runs without the
+    panel's metric. Perplexities have a logarithmic scale if the largest exceeds ten times the smallest. Values that are
+    not finite are left out. The suffix of ``path`` is the format (PNG, SVG or PDF).
+
+    Returns {metric: {label: curve}}.
+    Raises ``ValueError`` without runs or metrics, ``OptionError`` for unreadable logs, metrics that no log has, another
+    suffix, a path that cannot be written, or without matplotlib
     (``pip install 'fairseq_attn_plugin[analysis]'``).
     """
     if not runs or not metrics:
@@ -121,12 +110,12 @@ def plot_curves(
     panels = {metric: choose(curves, metric) for metric in metrics}
     from matplotlib.lines import Line2D
 
-    colours = dict(zip(runs, _colours(len(runs))))
+    colours = dict(zip(runs, distinct_colours(len(runs))))
     columns = len(panels) if len(panels) <= 3 else math.ceil(math.sqrt(len(panels)))
     rows = math.ceil(len(panels) / columns)
     width, height = columns * _PANEL[0] + (columns - 1) * _GAP[0], rows * _PANEL[1] + (rows - 1) * _GAP[1]
-    # the margins do not matter: bbox_inches cuts the picture to what is drawn
-    with canvas("curves", (width, height), families(runs)[0]) as figure:
+    # margins do not matter: the picture is cropped to its content
+    with canvas("curves", (width, height)) as figure:
         for number, (metric, drawn) in enumerate(panels.items()):
             row, column = divmod(number, columns)
             left, bottom = column * (_PANEL[0] + _GAP[0]), height - _PANEL[1] - row * (_PANEL[1] + _GAP[1])
@@ -157,7 +146,7 @@ def _draw(axes: Any, metric: str, drawn: Mapping[str, Curve], colours: Mapping[s
     for label, curve in drawn.items():
         for subset, style in ((curve.valid, "-"), (curve.train, "--")):
             points = [(epoch, value) for epoch, value in sorted(subset.items()) if math.isfinite(value)]
-            # a curve of a single epoch is a marker alone, and those of short trainings show where their epochs are
+            # markers show a single epoch, and the epochs of short trainings
             marker = "o" if len(points) <= 30 else ""
             axes.plot(
                 *([point[i] for point in points] for i in (0, 1)),
@@ -174,7 +163,7 @@ def _draw(axes: Any, metric: str, drawn: Mapping[str, Curve], colours: Mapping[s
     perplexity = all(name.split("_")[-1] == "ppl" for name in names)
     if perplexity and values and 0 < 10 * min(values) < max(values):
         axes.set_yscale("log")
-        # labels at 1, 2, 5 times a power of ten, or at powers alone where there are many of them
+        # labels at 1, 2, 5 times a power of ten, or only at powers if there are many
         steps = (1.0, 2.0, 5.0) if max(values) < 1e4 * min(values) else (1.0,)
         axes.yaxis.set_major_locator(LogLocator(subs=steps, numticks=20))
         axes.yaxis.set_minor_locator(NullLocator())
@@ -195,14 +184,14 @@ def _draw(axes: Any, metric: str, drawn: Mapping[str, Curve], colours: Mapping[s
 
 
 def _axis_label(metric: str, name: str) -> str:
-    """What the numbers are, with their unit: ``prior entropy (nats per word)``."""
+    """The quantity with its unit: ``prior entropy (nats per word)``."""
     unit = _UNITS.get(name)
     words = metric.replace("ppl", "perplexity").replace("_", " ")
     return f"{words} ({unit})" if unit else words
 
 
 def _notes(metric: str, drawn: Mapping[str, Curve], labels: Iterable[str]) -> List[str]:
-    """The lines beneath the title: what the runs of a group show, and which runs have no curve here."""
+    """The lines beneath the title: the metrics that the runs show, and the runs without a curve."""
     lines = []
     names = list(dict.fromkeys(curve.metric for curve in drawn.values()))
     if names != [metric]:
@@ -219,16 +208,12 @@ def _clip(text: str, width: int = 58) -> str:
     return text if len(text) <= width else text[: width - 3] + "..."
 
 
-def _colours(count: int) -> List[str]:
-    if count <= len(_COLOURS):
-        return list(_COLOURS[:count])
-    wheel = (colorsys.hsv_to_rgb(number / count, 0.85, 0.78) for number in range(count))
-    return ["#" + "".join(f"{round(255 * part):02x}" for part in colour) for colour in wheel]
-
-
 def write_json(path: PathLike, panels: Mapping[str, Mapping[str, Curve]]) -> None:
-    """Write what ``plot_curves`` returned: {metric: {label: {"metric", "train", "valid"}}}, the latter two {epoch:
-    value} with null for a value that is not finite.  Raises ``OptionError`` if the file cannot be written."""
+    """Writes the result of :func:`plot_curves` as {metric: {label: {"metric", "x", "train", "valid"}}}.
+
+    ``train`` and ``valid`` are {epoch or update: value}, with null for a value that is not finite.
+    Raises ``OptionError`` if the file cannot be written.
+    """
 
     def plain(values: Mapping[int, float]) -> Dict[int, Optional[float]]:
         return {epoch: value if math.isfinite(value) else None for epoch, value in sorted(values.items())}

@@ -1,65 +1,71 @@
-"""Fonts for words of any script."""
+"""Fonts for words of any script: matplotlib's fallback list, and text that matplotlib shows unchanged.
+
+matplotlib takes each character from the first font of ``font.family`` that has it (from version 3.6 on).
+"""
 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import FrozenSet, Iterable, List, Tuple
+from typing import List
 
 __all__ = ["BASE", "families", "literal"]
 
 
-BASE = "DejaVu Sans"  # comes with matplotlib
-# placeholders, and symbols for formulas that have other encodings
-_NONE_FOR_WORDS = ("Last Resort", "cm", "STIX")
+BASE = "DejaVu Sans"  # part of matplotlib
+# widely installed fonts that together have most scripts; a user's own list is font.sans-serif in matplotlibrc
+_FALLBACKS = (
+    "Noto Sans",
+    "Noto Sans CJK SC",
+    "Noto Sans CJK JP",
+    "Noto Sans SC",
+    "Noto Sans JP",
+    "Noto Sans KR",
+    "Noto Sans Arabic",
+    "Noto Sans Hebrew",
+    "Noto Sans Devanagari",
+    "Noto Sans Bengali",
+    "Noto Sans Tamil",
+    "Noto Sans Thai",
+    "Noto Sans Ethiopic",
+    "Noto Sans Georgian",
+    "Noto Sans Armenian",
+    "Noto Sans Khmer",
+    "WenQuanYi Zen Hei",
+    "WenQuanYi Micro Hei",
+    "Droid Sans Fallback",
+    "IPAexGothic",
+    "Unifont",
+    "Arial Unicode MS",
+    "PingFang SC",
+    "Hiragino Sans",
+    "Apple SD Gothic Neo",
+    "Microsoft YaHei",
+    "Yu Gothic",
+    "Malgun Gothic",
+    "Nirmala UI",
+    "Leelawadee UI",
+    "Segoe UI",
+    "Symbola",
+)
 
 
 def literal(text: str) -> str:
-    """Shown by matplotlib as it is: ``$`` would begin a formula, and a legend leaves out what begins with ``_``."""
+    """Text that matplotlib shows unchanged: ``$`` would begin a formula, and legends omit labels that begin with
+    ``_``."""
     text = text.replace("$", r"\$")
     return f" {text}" if text.startswith("_") else text
 
 
-def families(texts: Iterable[str]) -> Tuple[List[str], str]:
-    """Installed fonts that have the characters of ``texts`` between them, and the characters that none has.
+def families() -> List[str]:
+    """The installed fonts for ``font.family``: matplotlib's own, those of matplotlibrc, and fonts of many scripts."""
+    from matplotlib import rcParams
 
-    matplotlib takes each character from the first font that has it (from version 3.6 on).
-    """
-    missing = {character for text in texts for character in text if character.isprintable() and character != " "}
-    chosen = [BASE]
-    missing -= _characters(_path(BASE))
-    while missing:
-        best = max(_others(), key=lambda font: len(missing & _characters(font[1])), default=None)
-        if best is None or not missing & _characters(best[1]):
-            break
-        chosen.append(best[0])
-        missing -= _characters(best[1])
-    return chosen, "".join(sorted(missing))
-
-
-def _path(name: str) -> str:
-    from matplotlib.font_manager import findfont
-
-    return findfont(name)
+    wanted = dict.fromkeys((BASE, *rcParams["font.sans-serif"], *_FALLBACKS))
+    return [name for name in wanted if name in _installed()]
 
 
 @lru_cache(maxsize=None)
-def _others() -> Tuple[Tuple[str, str], ...]:
-    """Names and files of the other upright fonts of normal weight, in alphabetical order."""
+def _installed() -> frozenset[str]:
     from matplotlib.font_manager import fontManager
 
-    fonts = {
-        (font.name, font.fname)
-        for font in fontManager.ttflist
-        if font.style == "normal" and font.weight in (400, "normal", "regular", "book")
-    }
-    return tuple(sorted(font for font in fonts if font[0] != BASE and not font[0].startswith(_NONE_FOR_WORDS)))
-
-
-@lru_cache(maxsize=None)
-def _characters(path: str) -> FrozenSet[str]:
-    from matplotlib.ft2font import FT2Font
-
-    try:
-        return frozenset(map(chr, FT2Font(path).get_charmap()))
-    except (OSError, RuntimeError, ValueError):  # a font that FreeType cannot read is none
-        return frozenset()
+    return frozenset(font.name for font in fontManager.ttflist)

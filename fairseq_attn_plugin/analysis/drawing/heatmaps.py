@@ -1,15 +1,15 @@
-"""Pictures of attention."""
+"""Draws attention matrices as heatmaps, side by side on one scale."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Collection, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Collection, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple, Union
 
 import numpy as np
 
 from fairseq_attn_plugin.analysis.alignment.links import Link
 from fairseq_attn_plugin.analysis.drawing.canvas import canvas, check_drawing, save
-from fairseq_attn_plugin.analysis.drawing.fonts import families, literal
+from fairseq_attn_plugin.analysis.drawing.fonts import literal
 
 __all__ = ["Panel", "heatmap", "heatmaps"]
 
@@ -24,7 +24,6 @@ _LONGEST_LABEL = 30  # characters
 _COLOURS = "Blues"
 _GREY = "#495057"
 _GOLD = "#d9480f"
-_CURVES = ("#d9480f", "#495057")
 
 
 class Panel(NamedTuple):
@@ -34,8 +33,8 @@ class Panel(NamedTuple):
     source: Sequence[str]
     target: Sequence[str]
     label: str = ""
-    gold: Collection[Link] = ()  # links (source, target) that get a box around their cell
-    possible: Collection[Link] = ()  # links that are only possible: a dashed box
+    gold: Collection[Link] = ()  # links (source, target), a box around their cell
+    possible: Collection[Link] = ()  # links that are only possible, a dashed box
 
 
 def heatmap(
@@ -46,9 +45,9 @@ def heatmap(
     title: Optional[str] = None,
     gold: Iterable[Link] = (),
 ) -> None:
-    """Draw ``weights`` [T, N] to ``path``: :func:`heatmaps` with one panel, whose scale runs from 0 to 1.
+    """Draw ``weights`` [T, N] to ``path``: :func:`heatmaps` with one panel and a scale from 0 to 1.
 
-    Raises ``ValueError`` if there are no weights, else as :func:`heatmaps`.
+    Raises ``ValueError`` if there are no weights, and all that :func:`heatmaps` raises.
     """
     weights = np.asarray(weights, dtype=float)
     if weights.size == 0:
@@ -64,13 +63,12 @@ def heatmaps(
 ) -> str:
     """Draw matrices side by side to ``path``, on one scale.
 
-    Dark is much attention; the scale runs from 0 to ``greatest``, by default to 1, or to the greatest weight where that
-    is more.  Source tokens stand above every panel, target tokens at its left unless they are those of the panel
-    before.  A side without tokens is said to have none.  Panels go on in another row where the picture would be too
-    wide for a screen, and cells are smaller in long sentences, but never too small for their labels.  The suffix of
-    ``path`` is the format (PNG, SVG or PDF).  The text in an SVG stays text.
+    Dark means much attention. The scale runs from 0 to ``greatest``, by default to 1 or the greatest weight. Source
+    tokens are above every panel, target tokens at its left, unless the panel before has the same. Panels continue in
+    another row if the picture is too wide for a screen. Long sentences have smaller cells, which still have room for
+    their labels. The suffix of ``path`` is the format (PNG, SVG or PDF). The text in an SVG stays text.
 
-    Returns the characters that no installed font has, which PNG and PDF show as boxes.
+    Returns the characters that no font has, which PNG and PDF show as boxes.
     Raises ``ValueError`` without panels or if weights or links do not fit the tokens, ``OptionError`` for another
     suffix, a path that cannot be written, or without matplotlib (``pip install 'fairseq_attn_plugin[analysis]'``).
     """
@@ -83,9 +81,8 @@ def heatmaps(
     if greatest is None:
         greatest = max(1.0, *(float(panel.weights.max(initial=0.0)) for panel in panels))
     cell = _cell(panels)
-    texts = [title or "", *(text for panel in panels for text in (panel.label, *panel.source, *panel.target))]
-    fonts, missing = families(texts)
-    with canvas("attention", (1, 1), fonts) as figure:  # an inch: positions are inches until all sizes are known
+    missing: Set[str] = set()
+    with canvas("attention", (1, 1), missing) as figure:  # an inch: positions are inches until all sizes are known
         boxes = []
         for panel in panels:
             axes = figure.add_axes((0, 0, cell * max(len(panel.source), 2), cell * max(len(panel.target), 1)))
@@ -94,11 +91,11 @@ def heatmaps(
         _legend(boxes)
         _arrange(figure, boxes, title, greatest)
         save(figure, path)
-    return "" if path.suffix.lower() == ".svg" else missing
+    return "" if path.suffix.lower() == ".svg" else "".join(sorted(missing))
 
 
 def _cell(panels: Sequence[Panel]) -> float:
-    """Inches: smaller in long sentences, and where all panels then have room in one row."""
+    """In inches: smaller in long sentences, and if all panels then fit into one row."""
     longest = max(max(panel.weights.shape) for panel in panels)
     cell = min(_CELL, max(_LEAST_CELL, _CELL * _LONG / max(longest, 1)))
     columns = sum(max(panel.weights.shape[1], 2) for panel in panels)
@@ -107,7 +104,7 @@ def _cell(panels: Sequence[Panel]) -> float:
 
 
 class _Box(NamedTuple):
-    """A panel that is drawn; lengths are inches."""
+    """A drawn panel; lengths are in inches."""
 
     axes: Any
     panel: Panel
@@ -131,7 +128,7 @@ def _check_panel(panel: Panel) -> None:
 
 
 def _draw_panel(axes: Any, panel: Panel, greatest: float, size: float) -> None:
-    """The cells, their boxes, and the tokens in letters of ``size`` points."""
+    """Draws the cells, their boxes, and the tokens in ``size`` points."""
     from matplotlib.patches import Rectangle
 
     rows, columns = panel.weights.shape
@@ -173,7 +170,7 @@ def _text_width(figure: Any, text: str) -> float:
 
 
 def _legend(boxes: Sequence[_Box]) -> None:
-    """What the boxes around cells are, beneath the first panel that has any."""
+    """Explains the boxes around cells, beneath the first panel that has any."""
     for axes, panel, _, _ in boxes:
         if panel.gold or panel.possible:
             text = "\u25a1 gold link" + (", dashed: only possible" if {*panel.possible} - {*panel.gold} else "")
@@ -183,7 +180,7 @@ def _legend(boxes: Sequence[_Box]) -> None:
 
 
 def _arrange(figure: Any, boxes: Sequence[_Box], title: Optional[str], greatest: float) -> None:
-    """Puts panels into rows, writes their labels, and adds the scale and the title."""
+    """Places panels in rows, writes their labels, and adds the scale and the title."""
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
 

@@ -1,4 +1,4 @@
-"""Histogram of how far from its own position a target word attends."""
+"""Draws a histogram of the distances between target words and the source words that they attend to."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Mapping, Optional, Tuple, Union
 import numpy as np
 
 from fairseq_attn_plugin.analysis.drawing.canvas import canvas, check_drawing, save
-from fairseq_attn_plugin.analysis.drawing.heatmaps import _CURVES
+from fairseq_attn_plugin.analysis.drawing.colours import GAUSSIANS
 
 __all__ = ["offset_histogram"]
 
@@ -22,15 +22,15 @@ def offset_histogram(
     path: Union[str, Path],
     title: Optional[str] = None,
 ) -> None:
-    """Draw how the votes are spread over ``offsets``, ascending integers, to ``path``.
+    """Draw the distribution of the votes over ``offsets``, ascending integers, to ``path``.
 
-    ``mass`` and ``first_choices`` are shares of all votes, one for each offset: bars and dots. ``gaussians`` are
-    curves, {label: (mean, sigma, area)}: the area is the share of the votes that the Gaussian stands for. Offsets of
+    ``mass`` and ``first_choices`` are shares of all votes for each offset, drawn as bars and dots. ``gaussians`` are
+    curves, {label: (mean, sigma, area)}: the area is the share of the votes that the Gaussian represents. Offsets of
     at most ``window`` on either side are shaded. Far offsets with less than a hundredth of the greatest share are left
     out.
     The suffix of ``path`` is the format (PNG, SVG or PDF).
-    Raises ``ValueError`` if lengths differ or there is no offset, ``OptionError`` for another suffix, a path that
-    cannot be written, or without matplotlib (``pip install 'fairseq_attn_plugin[analysis]'``).
+    Raises ``ValueError`` for different lengths or no offsets, ``OptionError`` for another suffix, a path that cannot be
+    written, or without matplotlib (``pip install 'fairseq_attn_plugin[analysis]'``).
     """
     offsets, mass, first_choices = (np.asarray(values, dtype=float) for values in (offsets, mass, first_choices))
     if not offsets.size or not offsets.shape == mass.shape == first_choices.shape:
@@ -57,13 +57,13 @@ def offset_histogram(
         )
         line = np.linspace(-reach - 0.5, reach + 0.5, 1001)
         for number, (label, (mean, sigma, area)) in enumerate(gaussians.items()):
-            # scaled by its sum over the integers, as a mask of whole positions is
+            # scaled by its sum over the integers, like a mask over positions
             near = np.arange(np.floor(mean - 8 * sigma) - 1, np.ceil(mean + 8 * sigma) + 2)
             height = area / np.exp(-0.5 * ((near - mean) / sigma) ** 2).sum()
             axes.plot(
                 line,
                 height * np.exp(-0.5 * ((line - mean) / sigma) ** 2),
-                color=_CURVES[number % len(_CURVES)],
+                color=GAUSSIANS[number % len(GAUSSIANS)],
                 linestyle="-" if number == 0 else "--",
                 linewidth=1.6,
                 label=f"{label}: mean {mean:.2f}, sigma {sigma:.2f}",

@@ -1,6 +1,7 @@
-"""The world that the agent of :mod:`.q_agent` lives in: where a hop leads, and what the best way to hop is worth.
+"""The environment of the agent of :mod:`.agent`: where each hop leads, and the exact value of the best policy.
 
-Where a hop leads is no choice, so that a start word has one path, and its episodes differ in where they leave it.
+The agent cannot choose where a hop leads. Each start word therefore has one path, and episodes differ only in where
+they stop.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from tqdm import tqdm
 __all__ = ["Neighbours", "Paths", "best_values", "nearest", "paths"]
 
 
-_ROUNDING = 1e-6  # of a cosine in float32: equal vectors are to pass a threshold of 1
+_ROUNDING = 1e-6  # of a cosine in float32: equal vectors must pass a threshold of 1
 _CHUNK = 1 << 22  # cosines in memory at a time
 
 
 class Neighbours(NamedTuple):
-    """The source words nearest to each word, by falling cosine: ``words`` [V, K], -1 for none, and ``cosines``."""
+    """The nearest source words of each word by decreasing cosine: ``words`` [V, K], -1 for none, and ``cosines``."""
 
     words: Tensor
     cosines: Tensor
@@ -28,7 +29,7 @@ class Neighbours(NamedTuple):
 class Paths(NamedTuple):
     """For each start word the source words that hops lead to, ``words`` [S, H], and the ``cosines`` of the hops.
 
-    The word is -1 and the cosine 0 from where no hop is left.
+    After the last hop the word is -1 and the cosine 0.
     """
 
     words: Tensor
@@ -36,12 +37,12 @@ class Paths(NamedTuple):
 
 
 def nearest(queries: Tensor, source: Tensor, count: int, description: str = "neighbours") -> Neighbours:
-    """The ``count`` source words of highest cosine for every query, in chunks, so that V x V cosines are never held.
+    """The ``count`` source words of highest cosine for every query, in chunks: V x V cosines are never in memory.
 
     Args:
-        queries: ``[V, d]``, rows of length one, or zero: these have no neighbours
-        source: ``[Vs, d]``, likewise; zero rows are nobody's neighbours
-        count: how many; less where there are no more
+        queries: ``[V, d]``, rows of length one, or zero; zero rows have no neighbours
+        source: ``[Vs, d]``, likewise; zero rows are never neighbours
+        count: how many, at most
         description: of the progress bar
     """
     candidates = source.ne(0).any(1).nonzero().squeeze(1)
@@ -60,14 +61,14 @@ def nearest(queries: Tensor, source: Tensor, count: int, description: str = "nei
 
 
 def paths(start: Neighbours, source: Neighbours, threshold: float, horizon: int) -> Paths:
-    """Where the hops from every start word lead: each to the nearest source word that was not visited before.
+    """Where the hops from every start word lead: each to the nearest source word that the path has not visited.
 
     Args:
         start: nearest source words of the words that the agent may start at
-        source: those of the source words; ``horizon`` of them do, since no more can have been visited before a hop,
-            the word itself being one of them
+        source: those of the source words; ``horizon`` of them suffice, since a path visits at most that many words
+            before a hop, the word itself included
         threshold: a hop goes to a word whose cosine is at least this (up to rounding)
-        horizon: H, the hops of an episode at most
+        horizon: H, the most hops of an episode
     """
     rows = len(start.words)
     words = torch.full((rows, horizon), -1, dtype=torch.long)
@@ -91,7 +92,7 @@ def paths(start: Neighbours, source: Neighbours, threshold: float, horizon: int)
 
 
 def best_values(path: Paths, hop_cost: float) -> Tensor:
-    """Exact Q of hopping, ``[S, H]``, by dynamic programming; -inf where no hop is left. Stopping is worth 0.
+    """Exact Q of hopping, ``[S, H]``, by dynamic programming; -inf after the last hop. Stopping has the value 0.
 
     Q(S_i, hop) = cos(S_i+1, S_i) - C + max(0, Q(S_i+1, hop))
     """

@@ -1,23 +1,32 @@
-"""Deep Q-learning on the paths of :mod:`._hops`; what is learnt and why is written in :mod:`.q_agent`."""
+"""Deep Q-learning on the paths of :mod:`.hops`.
+
+    Q(S, A) <- Q(S, A) + alpha [ R + max_a Q(S', a) - Q(S, A) ]
+
+Bal and Sinha, "Modelling Bahdanau Attention using Election methods aided by Q-Learning", section 3.2; :mod:`.agent`
+defines states, actions and rewards. Several episodes run side by side. One update takes one action in each of them, and
+then one step of Adam on the squared error of transitions drawn from a buffer. A copy of the network, renewed at
+intervals, computes the right-hand side. Rewards are not discounted.
+"""
 
 from __future__ import annotations
 
-from typing import Dict, List, NamedTuple
+from typing import Dict, List, NamedTuple, Tuple
 
 import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
 from fairseq_attn_plugin.analysis.voting.hops import Paths
+from fairseq_attn_plugin.analysis.voting.replay import Replay
 
-__all__ = ["Agent", "History", "QNetwork", "Replay", "Settings", "States", "greedy_hops", "learn", "q_targets"]
+__all__ = ["Agent", "History", "QNetwork", "Settings", "States", "greedy_hops", "learn", "q_targets"]
 
 
 STOP, HOP = 0, 1
 
 
 class Settings(NamedTuple):
-    """What the document leaves open; :mod:`.q_agent` has the reasons."""
+    """Settings of the training; :mod:`.agent` gives the reasons for the defaults."""
 
     hop_cost: float = 0.0
     updates: int = 5000
@@ -33,8 +42,7 @@ class Settings(NamedTuple):
 class States(NamedTuple):
     """What the network sees of the states on all paths.
 
-    Row ``numbers[s, i]`` of ``vectors`` is the word at which the episode from start s is after i hops, of which H - i
-    are left; i runs from 0 to H.
+    Row ``numbers[s, i]`` of ``vectors`` is the word that the episode from start s reaches after i hops, 0 <= i <= H.
     """
 
     vectors: Tensor  # [number of words, d]
@@ -44,9 +52,9 @@ class States(NamedTuple):
     def of(cls, path: Paths, start: Tensor, source: Tensor) -> States:
         """``start`` [S, d] and ``source`` [Vs, d]: vectors of the start words and of the source words."""
         first = torch.arange(len(start)).unsqueeze(1)
-        # where the path has ended the number is that of any word; no decision is made there
+        # beyond the end of a path the number does not matter: no decision is made there
         numbers = torch.cat([first, path.words.clamp(min=0) + len(start)], 1)
-        # entries of about unit size, whatever the width
+        # entries of about unit size for any width
         return cls(torch.cat([start, source]) * start.size(1) ** 0.5, numbers)
 
     def see(self, row: Tensor, step: Tensor) -> Tensor:
@@ -67,41 +75,8 @@ class QNetwork(nn.Sequential):
         super().__init__(*layers, nn.Linear(inputs, 2))
 
 
-class Replay:
-    """The last ``size`` transitions: start, hops so far, action, reward, whether the episode ended."""
-
-    def __init__(self, size: int):
-        self._columns: Dict[str, Tensor] = {
-            "row": torch.zeros(size, dtype=torch.long),
-            "step": torch.zeros(size, dtype=torch.long),
-            "action": torch.zeros(size, dtype=torch.long),
-            "reward": torch.zeros(size),
-            "ended": torch.zeros(size, dtype=torch.bool),
-        }
-        self._next = 0
-        self._filled = 0
-
-    def __len__(self) -> int:
-        return self._filled
-
-    def add(self, **columns: Tensor) -> None:
-        """Puts in transitions, one per entry of the columns, in the place of the oldest ones."""
-        size = len(self._columns["row"])
-        count = len(columns["row"])
-        places = (self._next + torch.arange(count)) % size
-        for name, column in self._columns.items():
-            column[places] = columns[name]
-        self._next = (self._next + count) % size
-        self._filled = min(self._filled + count, size)
-
-    def sample(self, count: int, generator: torch.Generator) -> Dict[str, Tensor]:
-        """``count`` transitions, each one drawn from all that are there."""
-        places = torch.randint(self._filled, (count,), generator=generator)
-        return {name: column[places] for name, column in self._columns.items()}
-
-
 def q_targets(reward: Tensor, ended: Tensor, next_values: Tensor) -> Tensor:
-    """What Q(S, A) is drawn to: R + max(Q(S', stop), Q(S', hop)), or R where the episode ended.
+    """The target of Q(S, A): R + max(Q(S', stop), Q(S', hop)), or R where the episode ended.
 
     ``reward`` and ``ended`` are ``[B]``, ``next_values`` ``[B, 2]``.
     """
@@ -109,10 +84,10 @@ def q_targets(reward: Tensor, ended: Tensor, next_values: Tensor) -> Tensor:
 
 
 class History(NamedTuple):
-    """Means over the updates up to ``updates[k]`` since the one before."""
+    """Means over the updates from ``updates[k - 1] + 1`` to ``updates[k]``."""
 
     updates: List[int]
-    rewards: List[float]  # of an episode, as the agent explored
+    rewards: List[float]  # of an episode, exploration included
     epsilons: List[float]
     losses: List[float]
 
@@ -128,84 +103,124 @@ def _epsilon(update: int, settings: Settings) -> float:
     return 1 + progress * (settings.epsilon_end - 1)
 
 
+class _Episodes:
+    """Episodes side by side: where each of them is, and the actions that the agent takes in them."""
+
+    def __init__(
+        self, path: Paths, states: States, frequencies: Tensor, settings: Settings, generator: torch.Generator
+    ):
+        self._path, self._states, self._hop_cost, self._generator = path, states, settings.hop_cost, generator
+        self._possible = (path.words[:, 0].ge(0) & frequencies.gt(0)).nonzero().squeeze(1)
+        self._cumulated = frequencies[self._possible].double().cumsum(0)
+        self._row = self._starts(settings.episodes)
+        self._step = torch.zeros_like(self._row)
+        self._reward = torch.zeros(settings.episodes)  # since the start of the episode
+
+    def _starts(self, count: int) -> Tensor:
+        """Start words, drawn by their frequency."""
+        drawn = torch.rand(count, generator=self._generator, dtype=torch.double) * self._cumulated[-1]
+        place = torch.searchsorted(self._cumulated, drawn, right=True).clamp(max=len(self._possible) - 1)
+        return self._possible[place]
+
+    @torch.no_grad()
+    def _actions(self, network: nn.Module, epsilon: float) -> Tensor:
+        best = network(self._states.see(self._row, self._step)).argmax(1)
+        explores = torch.rand(len(best), generator=self._generator) < epsilon
+        return torch.where(explores, torch.randint(2, best.shape, generator=self._generator), best)
+
+    def act(self, network: nn.Module, epsilon: float) -> Tuple[Dict[str, Tensor], Tensor]:
+        """One action in every episode: the transitions, and the rewards ``[E]`` of the E episodes that ended.
+
+        Ended episodes begin anew.
+        """
+        row, step, horizon = self._row, self._step, self._path.words.size(1)
+        action = self._actions(network, epsilon)
+        hops = action.eq(HOP)
+        reward = torch.where(hops, self._path.cosines[row, step] - self._hop_cost, torch.zeros(len(row)))
+        after = step + hops.long()
+        # an episode also ends where no hop leads further, and at the horizon
+        further = after.lt(horizon) & self._path.words[row, after.clamp(max=horizon - 1)].ge(0)
+        ended = ~(hops & further)
+        self._reward += reward
+        rewards = self._reward[ended]
+        self._row = torch.where(ended, self._starts(len(row)), row)
+        self._step = after.masked_fill(ended, 0)
+        self._reward = self._reward.masked_fill(ended, 0.0)
+        return {"row": row, "step": step, "action": action, "reward": reward, "ended": ended}, rewards
+
+
+class _Learner:
+    """The network, the copy of it that computes the targets, and the optimiser."""
+
+    def __init__(self, states: States, settings: Settings):
+        self._states, self._settings, self._updates = states, settings, 0
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(settings.seed)
+            self.network, self._copy = (QNetwork(states.vectors.size(1) + 1) for _ in range(2))
+        self._copy.load_state_dict(self.network.state_dict())
+        self._optimizer = torch.optim.Adam(self.network.parameters(), lr=settings.lr)
+        # a rate that ends at zero lets Q settle
+        self._schedule = torch.optim.lr_scheduler.LambdaLR(
+            self._optimizer, lambda update: 1 - update / settings.updates
+        )
+
+    def update(self, batch: Dict[str, Tensor]) -> float:
+        """One step on the squared error of the transitions of a batch; returns that error."""
+        horizon = self._states.numbers.size(1) - 1
+        with torch.no_grad():
+            next_step = (batch["step"] + 1).clamp(max=horizon)
+            wanted = q_targets(batch["reward"], batch["ended"], self._copy(self._states.see(batch["row"], next_step)))
+        values = self.network(self._states.see(batch["row"], batch["step"]))
+        loss = nn.functional.mse_loss(values.gather(1, batch["action"].unsqueeze(1)).squeeze(1), wanted)
+        self._optimizer.zero_grad()
+        loss.backward()
+        self._optimizer.step()
+        self._schedule.step()
+        self._updates += 1
+        if self._updates % self._settings.target_every == 0:
+            self._copy.load_state_dict(self.network.state_dict())
+        return loss.item()
+
+
 def learn(path: Paths, states: States, frequencies: Tensor, settings: Settings) -> Agent:
     """Trains the agent; the same seed gives the same agent.
 
     Args:
         path: of all start words
         states: what the network sees
-        frequencies: ``[S]``, how often episodes begin with a word; words from which no hop leads are left out
+        frequencies: ``[S]``, how often episodes begin with each word; words that no hop leaves are skipped
         settings: see :class:`Settings`
     """
     generator = torch.Generator().manual_seed(settings.seed)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(settings.seed)
-        network, target = (QNetwork(states.vectors.size(1) + 1) for _ in range(2))
-    target.load_state_dict(network.state_dict())
-    optimizer = torch.optim.Adam(network.parameters(), lr=settings.lr)
-    # a rate that ends at zero lets Q settle
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda update: 1 - update / settings.updates)
-    replay = Replay(settings.buffer_size)
-    horizon = path.words.size(1)
-    possible = (path.words[:, 0].ge(0) & frequencies.gt(0)).nonzero().squeeze(1)
-    cumulated = frequencies[possible].double().cumsum(0)
-
-    def starts(count: int) -> Tensor:
-        drawn = torch.rand(count, generator=generator, dtype=torch.double) * cumulated[-1]
-        return possible[torch.searchsorted(cumulated, drawn, right=True).clamp(max=len(possible) - 1)]
-
-    row, step = starts(settings.episodes), torch.zeros(settings.episodes, dtype=torch.long)
-    total = torch.zeros(settings.episodes)
+    learner, replay = _Learner(states, settings), Replay(settings.buffer_size)
+    episodes = _Episodes(path, states, frequencies, settings, generator)
     history = History([], [], [], [])
     every = max(1, settings.updates // 100)
-    rewards = ended_episodes = losses = 0.0
+    rewards = losses = 0.0
+    ended = 0
     with tqdm(total=settings.updates, desc="agent", unit=" updates", disable=None) as bar:
         for update in range(1, settings.updates + 1):
             epsilon = _epsilon(update - 1, settings)
-            with torch.no_grad():
-                action = network(states.see(row, step)).argmax(1)
-            explores = torch.rand(len(row), generator=generator) < epsilon
-            action = torch.where(explores, torch.randint(2, row.shape, generator=generator), action)
-            hops = action.eq(HOP)
-            reward = torch.where(hops, path.cosines[row, step] - settings.hop_cost, torch.zeros(len(row)))
-            after = step + hops.long()
-            # nowhere to hop to from the next word, or no hops left, ends it as stopping does
-            further = after.lt(horizon) & path.words[row, after.clamp(max=horizon - 1)].ge(0)
-            ended = ~(hops & further)
-            replay.add(row=row, step=step, action=action, reward=reward, ended=ended)
-            total += reward
-            rewards += total[ended].sum().item()
-            ended_episodes += int(ended.sum())
-            row, step = torch.where(ended, starts(len(row)), row), after.masked_fill(ended, 0)
-            total = total.masked_fill(ended, 0.0)
-
-            batch = replay.sample(settings.batch_size, generator)
-            with torch.no_grad():
-                next_step = (batch["step"] + 1).clamp(max=horizon)
-                wanted = q_targets(batch["reward"], batch["ended"], target(states.see(batch["row"], next_step)))
-            values = network(states.see(batch["row"], batch["step"]))
-            loss = nn.functional.mse_loss(values.gather(1, batch["action"].unsqueeze(1)).squeeze(1), wanted)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            schedule.step()
-            losses += loss.item()
-            if update % settings.target_every == 0:
-                target.load_state_dict(network.state_dict())
+            transitions, earned = episodes.act(learner.network, epsilon)
+            replay.add(**transitions)
+            rewards += earned.sum().item()
+            ended += len(earned)
+            losses += learner.update(replay.sample(settings.batch_size, generator))
             bar.update()
-            if update % every == 0 and ended_episodes:
+            if update % every == 0 and ended:
                 history.updates.append(update)
-                history.rewards.append(rewards / ended_episodes)
+                history.rewards.append(rewards / ended)
                 history.epsilons.append(epsilon)
                 history.losses.append(losses / every)
                 bar.set_postfix(loss=f"{history.losses[-1]:.4f}", reward=f"{history.rewards[-1]:.3f}", refresh=False)
-                rewards = ended_episodes = losses = 0.0
-    return Agent(network, history)
+                rewards = losses = 0.0
+                ended = 0
+    return Agent(learner.network, history)
 
 
 @torch.no_grad()
 def greedy_hops(network: nn.Module, path: Paths, states: States) -> Tensor:
-    """``[S]``: how many hops the agent makes from each start word when it does what it thinks best."""
+    """``[S]``: the number of hops that the agent makes from each start word if it always takes the best action."""
     rows, horizon = path.words.shape
     hops = torch.zeros(rows, dtype=torch.long)
     row = torch.arange(rows)

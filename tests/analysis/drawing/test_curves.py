@@ -10,8 +10,9 @@ import pytest
 from figures_for_tests import kept_figures
 
 from fairseq_attn_plugin.analysis import cli
-from fairseq_attn_plugin.analysis.commands.curves import _runs
-from fairseq_attn_plugin.analysis.drawing.curves import Curves, choose, plot_curves, read_log
+from fairseq_attn_plugin.analysis.commands.curves import label_runs
+from fairseq_attn_plugin.analysis.drawing.curves import choose, plot_curves
+from fairseq_attn_plugin.analysis.training_logs import Curves, read_log
 from fairseq_attn_plugin.errors import OptionError
 
 from cli import REPO
@@ -246,12 +247,12 @@ def test_command_line(logs, tmp_path, capsys):
 
 
 def test_an_argument_that_is_no_run():
-    with pytest.raises(OptionError, match="^'soft=': is not LABEL=PATH, a name for the run"):
+    with pytest.raises(OptionError, match="^'soft=': is not LABEL=PATH: a name for the run"):
         cli.main(["curves", "soft=", "--out", "a.png"])
 
 
 def test_names_of_runs_without_a_label():
-    assert _runs(["runs/lr=0.1/log", "soft/train.log", "hard.log"]) == {
+    assert label_runs(["runs/lr=0.1/log", "soft/train.log", "hard.log"]) == {
         "lr=0.1": "runs/lr=0.1/log",
         "soft": "soft/train.log",
         "hard": "hard.log",
@@ -264,13 +265,13 @@ def test_what_is_drawn_by_default_is_what_is_logged(tmp_path):
     cli.main(["curves", str(log), "--out", str(tmp_path / "a.png"), "--json", str(tmp_path / "a.json")])
     assert list(json.loads((tmp_path / "a.json").read_text())) == ["ppl"]
     for option in (["--json", str(log)], ["--json", str(tmp_path / "a.png")]):
-        with pytest.raises(OptionError, match="would be lost|is the picture's name"):
+        with pytest.raises(OptionError, match="would be lost|is also the name of the picture"):
             cli.main(["curves", str(log), "--out", str(tmp_path / "a.png"), *option])
     assert "train_ppl" in log.read_text()
 
 
 def test_a_label_twice():
-    with pytest.raises(OptionError, match="^'a=y.log': the label 'a' already stands for x.log"):
+    with pytest.raises(OptionError, match="^'a=y.log': the label 'a' already names x.log"):
         cli.main(["curves", "a=x.log", "a=y.log", "--out", "a.png"])
 
 

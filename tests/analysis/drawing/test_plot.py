@@ -1,11 +1,13 @@
 """Heatmaps: the file, its format, its labels and its boxes."""
 
+import warnings
 import xml.etree.ElementTree as ElementTree
 
 import numpy as np
 import pytest
 from figures_for_tests import kept_figures
 
+from fairseq_attn_plugin.analysis.drawing import canvas, fonts
 from fairseq_attn_plugin.analysis.drawing.canvas import save
 from fairseq_attn_plugin.analysis.drawing.heatmaps import Panel, heatmap, heatmaps
 from fairseq_attn_plugin.errors import OptionError
@@ -171,25 +173,24 @@ def test_text_is_shown_as_it_is(tmp_path):
 
 
 def test_characters_that_no_font_has_are_returned(tmp_path, monkeypatch, recwarn):
-    from fairseq_attn_plugin.analysis.drawing import fonts as _fonts
-
-    monkeypatch.setattr(_fonts, "_others", tuple)
+    monkeypatch.setattr(canvas, "families", lambda: ["DejaVu Sans"])
     panels = [Panel(np.eye(1), ["a\u4e16 "], ["\u4e16\u754c"])]
     assert heatmaps(panels, tmp_path / "a.png") == "\u4e16\u754c"
     assert heatmaps(panels, tmp_path / "a.svg") == ""
     assert not [one for one in recwarn if "Glyph" in str(one.message)]
 
 
-def test_fonts_that_have_the_characters_are_found(monkeypatch):
-    from fairseq_attn_plugin.analysis.drawing import fonts as _fonts
+def test_other_warnings_are_shown():
+    with pytest.warns(UserWarning, match="something else"), canvas.canvas("salt", (1, 1)):
+        warnings.warn("something else", UserWarning, stacklevel=1)
 
-    has = {"base": frozenset("ab"), "one": frozenset("c"), "two": frozenset("cd")}
-    monkeypatch.setattr(_fonts, "_path", lambda name: "base")
-    monkeypatch.setattr(_fonts, "_others", lambda: (("One", "one"), ("Two", "two")))
-    monkeypatch.setattr(_fonts, "_characters", lambda path: has[path])
-    assert _fonts.families(["a b", "b"]) == (["DejaVu Sans"], "")
-    assert _fonts.families(["a c", "dx"]) == (["DejaVu Sans", "Two"], "x")
-    assert _fonts.families([]) == (["DejaVu Sans"], "")
+
+def test_fonts_are_installed_ones_in_order(monkeypatch):
+    from matplotlib import rc_context
+
+    monkeypatch.setattr(fonts, "_installed", lambda: {"DejaVu Sans", "Mine", "Noto Sans", "Other"})
+    with rc_context({"font.sans-serif": ["Mine", "Not installed"]}):
+        assert fonts.families() == ["DejaVu Sans", "Mine", "Noto Sans"]
 
 
 @pytest.mark.parametrize(("size", "resolution"), [((10, 10), 150), ((400, 100), 31.6), ((2000, 1), 30)])

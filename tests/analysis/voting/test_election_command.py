@@ -274,7 +274,10 @@ def test_model_that_does_not_translate(tiny_data, tmp_path, capsys):
         (["--rules", "log2,log5"], "--rules log5: must be one of log4, log3, log2, half, or a number of positions"),
         (["--rules", "0"], "--rules 0: must be at least 1 position on either side"),
         (["--rules", " ,"], "--rules: name at least one, as in log2"),
-        (["--length-ratio", "0"], "--length-ratio 0: must be auto, or target words per source word, a number above 0"),
+        (
+            ["--length-ratio", "0"],
+            "--length-ratio 0: must be auto, or a number of target words per source",
+        ),
         (["--length-ratio", "-1"], "--length-ratio -1: must be auto, or"),
         (["--length-ratio", "inf"], "--length-ratio inf: must be auto, or"),
         (["--length-ratio", "equal"], "--length-ratio equal: must be auto, or"),
@@ -289,7 +292,7 @@ def test_model_that_does_not_translate(tiny_data, tmp_path, capsys):
 def test_wrong_options(options, message):
     with pytest.raises(OptionError, match="^" + re.escape(message)):
         cli.main(["election", "data", "--path", "checkpoint.pt", *options])
-    with pytest.raises(OptionError, match="one data folder at a time"):
+    with pytest.raises(OptionError, match="give one data folder at a time"):
         cli.main(["election", "data:more", "--path", "checkpoint.pt"])
 
 

@@ -17,13 +17,13 @@ from fairseq_attn_plugin.analysis.voting.embeddings import unit_rows
 from fairseq_attn_plugin.analysis.voting.hops import Neighbours, Paths, best_values, nearest, paths
 from fairseq_attn_plugin.analysis.voting.q_learning import (
     QNetwork,
-    Replay,
     Settings,
     States,
     greedy_hops,
     learn,
     q_targets,
 )
+from fairseq_attn_plugin.analysis.voting.replay import Replay
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.vocabulary import check_vocabulary
 
@@ -238,7 +238,7 @@ def test_command_line(tiny_data, tmp_path, capsys):
         check_vocabulary(content[f"{side}_vocabulary"], own, "--election-table", out, side)
     assert plot.read_bytes()[:4] == b"\x89PNG"
     assert "xx: 10 of 12 words have a vector, 100.0% of the running text" in said
-    assert "the best there is 1.0000; it stops where the best policy does for 10 of 10 words" in said
+    assert "the best possible 1.0000; it stops where the best policy does for 10 of 10 words" in said
     assert "10 of 12 target words (100.0% of the running text) name 10 source words, 10 different ones" in said
     assert sorted(path.name for path in tmp_path.iterdir()) == ["rewards.png", "words.json"]
     # the same again; then every hop at a loss
@@ -282,7 +282,7 @@ def test_given_embeddings(tiny_data, tmp_path, capsys):
     cli.main(["q-agent", *command, "--embeddings", merged])
     assert json.loads(out.read_text())["words"] == {"ama": ["ama"], "leb": ["ama"]}
     capsys.readouterr()
-    with pytest.raises(OptionError, match=r"--threshold 0.99: .* the highest there is is 0.9848 \(leb - ama\); give a"):
+    with pytest.raises(OptionError, match=r"--threshold 0.99: .* the highest cosine is 0.9848 \(leb - ama\); give a"):
         cli.main(["q-agent", *command, *both, "--threshold", "0.99"])
     wide = write_vectors(tmp_path, roc=[1, 2])
     with pytest.raises(OptionError, match="--embeddings-target .*roc.vec: has vectors of width 2, --embeddings-source"):
@@ -326,7 +326,7 @@ def test_teachers_embeddings(tiny_data, tmp_path, capsys):
     assert {word: named[0] for word, named in words.items()} == expected and len(words) > 3
     with pytest.raises(OptionError, match="--source-lang yy: the teacher .*checkpoint_last.pt has xx"):
         cli.main(["q-agent", str(tiny_data), *options, "--source-lang", "yy"])
-    with pytest.raises(OptionError, match="--path .*: one checkpoint, please"):
+    with pytest.raises(OptionError, match="--path .*: give one checkpoint"):
         cli.main(["q-agent", str(tiny_data), "--path", f"{checkpoint}:{checkpoint}", "--out", str(out)])
     capsys.readouterr()
 
@@ -345,7 +345,7 @@ def test_teachers_embeddings(tiny_data, tmp_path, capsys):
         (["--embedding-dim", "0"], "--embedding-dim 0: must be at least 1"),
         (["--min-count", "0"], "--min-count 0: must be at least 1"),
         (["--min-count", "100000"], "--min-count 100000: no word of the source is that frequent"),
-        (["--embeddings", "a.vec", "--path", "b.pt"], "--embeddings and --path: the embeddings come from one of them"),
+        (["--embeddings", "a.vec", "--path", "b.pt"], "--embeddings and --path: give only one of them"),
         (["--embeddings-source", "a.vec"], "--embeddings-source: needs --embeddings-target; --embeddings FILE serves"),
         (["--embeddings-target", "a.vec"], "--embeddings-target: needs --embeddings-source"),
         (["--embeddings", "absent.vec"], "--embeddings absent.vec: cannot be read: No such file"),
@@ -368,7 +368,7 @@ def test_wrong_folders(tiny_data, tmp_path):
     out = str(tmp_path / "words.json")
     with pytest.raises(OptionError, match="absent: is no folder; give one that fairseq-preprocess wrote"):
         cli.main(["q-agent", str(tmp_path / "absent"), "--out", out])
-    with pytest.raises(OptionError, match="one data folder, please"):
+    with pytest.raises(OptionError, match="give one data folder"):
         cli.main(["q-agent", f"{tiny_data}:{tiny_data}", "--out", out])
     data = tmp_path / "bin"
     data.mkdir()

@@ -6,21 +6,9 @@ import math
 import pytest
 import torch
 
-from fairseq_attn_plugin.analysis.voting.ballots import (
-    SIGMA_FLOOR,
-    Ballots,
-    RuleResult,
-    Tally,
-    ballots,
-    centres,
-    discretized,
-    elected,
-    fit_gaussian,
-    qualifies,
-    rank,
-    recommended,
-    satisfaction,
-)
+from fairseq_attn_plugin.analysis.voting.ballots import Ballots, ballots, centres, rank, satisfaction
+from fairseq_attn_plugin.analysis.voting.offsets import SIGMA_FLOOR, discretized, elected, fit_gaussian
+from fairseq_attn_plugin.analysis.voting.tally import RuleResult, Tally, qualifies, recommended
 from fairseq_attn_plugin.attention import build_attention
 from fairseq_attn_plugin.attention.windows import window
 from fairseq_attn_plugin.errors import OptionError

@@ -1,0 +1,45 @@
+"""The learning curve of the agent: reward and exploration over the updates."""
+
+from __future__ import annotations
+
+from fairseq_attn_plugin.analysis.drawing.canvas import canvas, check_drawing, save
+from fairseq_attn_plugin.analysis.voting.q_learning import History
+
+__all__ = ["plot_rewards"]
+
+
+_BLUE, _ORANGE, _GREY = "#1c7ed6", "#d9480f", "#495057"
+
+
+def plot_rewards(history: History, best: float, path: str) -> None:
+    """Mean reward of an episode and epsilon over the updates, with the best possible mean reward as a line.
+
+    Raises ``OptionError`` for a suffix other than PNG, SVG and PDF, for a path that cannot be written, or without
+    matplotlib.
+    """
+    file = check_drawing(path)
+    with canvas("rewards", (6.2, 3.4)) as figure:
+        axes = figure.add_axes((0.1, 0.15, 0.78, 0.72))
+        (reward,) = axes.plot(history.updates, history.rewards, color=_BLUE, linewidth=1.6)
+        line = axes.axhline(best, color=_GREY, linewidth=1, linestyle="--")
+        right = axes.twinx()
+        (epsilon,) = right.plot(history.updates, history.epsilons, color=_ORANGE, linewidth=1.2)
+        right.set_ylim(0, 1.05)
+        axes.set_xlabel("updates", fontsize=9)
+        axes.set_ylabel("mean reward of an episode", fontsize=9, color=_BLUE)
+        right.set_ylabel("epsilon (share of random actions)", fontsize=9, color=_ORANGE)
+        axes.grid(color="#e3e8ee", linewidth=0.6)
+        axes.set_axisbelow(True)
+        for side in (axes, right):
+            side.tick_params(labelsize=8, length=2.5, color="#b8c2cc")
+            side.spines[:].set_color("#b8c2cc")
+        axes.legend(
+            [reward, line, epsilon],
+            ["the agent, exploring", "best possible", "epsilon"],
+            loc="lower center",
+            bbox_to_anchor=(0.5, 1.0),
+            ncols=3,
+            frameon=False,
+            fontsize=8,
+        )
+        save(figure, file)
