@@ -3,20 +3,11 @@
 import re
 
 import pytest
-from fake_tools import FakeTools
 from recipe_corpora import TINY, complaint, files_of, lines_of, tatoeba, value
 from test_recipe_text import shared_sentences
 
-from fairseq_attn_plugin.recipes.commands import Shell
 from fairseq_attn_plugin.recipes.election.table import write_table
 from fairseq_attn_plugin.recipes.errors import CorpusError
-
-
-@pytest.fixture
-def tools(recipe, monkeypatch):
-    fake = FakeTools()
-    monkeypatch.setattr(Shell, "execute", lambda shell, *args, **options: fake(shell, *args, **options))
-    return fake
 
 
 @pytest.fixture

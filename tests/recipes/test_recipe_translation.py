@@ -6,18 +6,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from fake_tools import FakeTools
 from recipe_corpora import MINIATURES, PAIRS, TINY, complaint, files_of, multi30k, value
 
 from fairseq_attn_plugin.recipes.commands import Shell
 from fairseq_attn_plugin.recipes.data_folder import DataFolder
-
-
-@pytest.fixture
-def tools(recipe, monkeypatch):
-    fake = FakeTools()
-    monkeypatch.setattr(Shell, "execute", lambda shell, *args, **options: fake(shell, *args, **options))
-    return fake
 
 
 @pytest.fixture
