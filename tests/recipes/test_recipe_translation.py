@@ -130,7 +130,7 @@ def test_a_teacher_guides_with_data_of_the_training(recipe, tools, settings, tmp
     assert (run / "bin" / "dict.de.txt").is_symlink() and (run / "bin" / "train.align").is_file()
     assert not list((tmp_path / "out" / "de-en.none" / "data").rglob("*.align")), "the common data stay as they were"
     assert "done before" in recipe("multi30k", "train", **guided).stdout
-    assert tools.count("fairseq_attn_plugin.analysis.teacher_alignments") == 2
+    assert tools.count("teacher-alignments") == 2
     # interrupted between the two splits
     for path in (run / "bin" / "done", run / "bin" / "valid.align", run / "train.done"):
         path.unlink()
