@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Callable, List, NamedTuple
 
 import pytest
+from fake_tools import FakeTools
 
 from fairseq_attn_plugin.recipes.cli import main
 from fairseq_attn_plugin.recipes.commands import Shell
@@ -50,6 +51,14 @@ def recipe(capfd: Any, monkeypatch: Any) -> Recipe:
         return result
 
     return run
+
+
+@pytest.fixture
+def tools(recipe: Recipe, monkeypatch: Any) -> FakeTools:
+    """Stand-ins of the tools, for the recipes of this test."""
+    fake = FakeTools()
+    monkeypatch.setattr(Shell, "execute", lambda shell, *args, **options: fake(shell, *args, **options))
+    return fake
 
 
 @pytest.fixture

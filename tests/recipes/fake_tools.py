@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any, List
 
-from recipe_corpora import value
+from recipe_corpora import tool_of, value
 
 
 class FakeTools:
@@ -14,14 +14,13 @@ class FakeTools:
         self.fails: str = ""  # the tool that fails
 
     def count(self, tool: str) -> int:
-        return sum(command[0] == tool or tool in command[:3] for command in self.commands)
+        return sum(tool_of(command) == tool for command in self.commands)
 
     def __call__(self, shell: Any, words: List[str], stdout: Any = None, stderr: Any = None) -> int:
         self.commands.append(list(words))
-        if self.fails and self.fails in words[:3]:
+        if self.fails == tool_of(words):
             return 1
-        tool = words[2].rpartition(".")[2] if words[0] == "python" else words[0].replace("-", "_")
-        getattr(self, tool)(words, stdout)
+        getattr(self, tool_of(words).replace("-", "_"))(words, stdout)
         return 0
 
     def fairseq_preprocess(self, words: List[str], stdout: Any) -> None:
@@ -50,7 +49,8 @@ class FakeTools:
         stdout.write(b'{"score": 12.5, "signature": "tok:none"}\n')
 
     def teacher_alignments(self, words: List[str], stdout: Any) -> None:
-        (Path(words[3]) / f"{value(words, '--gen-subset')}.align").write_text(value(words, "--path"))
+        data = Path(next(word for word in words if word.startswith("/")))
+        (data / f"{value(words, '--gen-subset')}.align").write_text(value(words, "--path"))
 
     def election(self, words: List[str], stdout: Any) -> None:
         Path(value(words, "--out")).write_text("{}")

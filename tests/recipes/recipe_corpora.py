@@ -43,6 +43,13 @@ def value(command: Sequence[str], option: str) -> Any:
     return command[len(command) - 1 - command[::-1].index(option) + 1] if option in command else None
 
 
+def tool_of(command: Sequence[str]) -> str:
+    """Name of the tool: ``fairseq-train``, or ``q-agent`` of ``attn-analysis q-agent`` and of its module."""
+    if command[:2] == ["python", "-m"]:
+        return command[2].rpartition(".")[2].replace("_", "-")
+    return command[1] if command[0] == "attn-analysis" else command[0]
+
+
 def lines_of(folder: Path, split: str, language: str) -> List[str]:
     return (folder / f"{split}.{language}").read_text(encoding="utf-8").split("\n")[:-1]
 

@@ -4,7 +4,6 @@ import json
 import re
 
 import pytest
-from fake_tools import FakeTools
 from recipe_corpora import complaint, files_of, polarity_archive, polarity_jsonl, reviews, yelp
 
 from fairseq_attn_plugin.recipes.commands import Shell
@@ -14,13 +13,6 @@ from fairseq_attn_plugin.recipes.locks import locked
 from fairseq_attn_plugin.recipes.text import polarity
 
 TINY = "--word-embed-dim 8 --word-hidden-size 4 --sentence-hidden-size 4 --max-epoch 1".split()
-
-
-@pytest.fixture
-def tools(recipe, monkeypatch):
-    fake = FakeTools()
-    monkeypatch.setattr(Shell, "execute", lambda shell, *args, **options: fake(shell, *args, **options))
-    return fake
 
 
 @pytest.fixture

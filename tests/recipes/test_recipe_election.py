@@ -3,20 +3,11 @@
 import re
 
 import pytest
-from fake_tools import FakeTools
-from recipe_corpora import TINY, complaint, files_of, lines_of, tatoeba, value
+from recipe_corpora import TINY, complaint, files_of, lines_of, tatoeba, tool_of, value
 from test_recipe_text import shared_sentences
 
-from fairseq_attn_plugin.recipes.commands import Shell
 from fairseq_attn_plugin.recipes.election.table import write_table
 from fairseq_attn_plugin.recipes.errors import CorpusError
-
-
-@pytest.fixture
-def tools(recipe, monkeypatch):
-    fake = FakeTools()
-    monkeypatch.setattr(Shell, "execute", lambda shell, *args, **options: fake(shell, *args, **options))
-    return fake
 
 
 @pytest.fixture
@@ -59,10 +50,10 @@ def test_files_are_derived_again_from_another_teacher_or_with_other_options(reci
     recipe(
         "tatoeba_election", "election", "agent", ELECTION_OPTIONS="--rule log3", **settings, AGENT_OPTIONS="--updates 3"
     )
-    elections = [c for c in tools.commands if c[0] == "python" and c[2].endswith(".election")]
+    elections = [command for command in tools.commands if tool_of(command) == "election"]
     assert len(elections) == 3 and value(elections[-1], "--rule") == "log3"
-    assert sum(c[2].endswith(".q_agent") for c in tools.commands if c[0] == "python") == 2
-    tools.fails = "fairseq_attn_plugin.analysis.q_agent"
+    assert tools.count("q-agent") == 2
+    tools.fails = "q-agent"
     line = complaint(recipe("tatoeba_election", "agent", check=False, **settings))
     assert "agent.seed1/words.json could not be made" in line
     assert not (work / "agent.seed1" / "words.json.done").exists()

@@ -6,18 +6,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from fake_tools import FakeTools
 from recipe_corpora import MINIATURES, PAIRS, TINY, complaint, files_of, multi30k, value
 
 from fairseq_attn_plugin.recipes.commands import Shell
 from fairseq_attn_plugin.recipes.data_folder import DataFolder
-
-
-@pytest.fixture
-def tools(recipe, monkeypatch):
-    fake = FakeTools()
-    monkeypatch.setattr(Shell, "execute", lambda shell, *args, **options: fake(shell, *args, **options))
-    return fake
 
 
 @pytest.fixture
@@ -138,7 +130,7 @@ def test_a_teacher_guides_with_data_of_the_training(recipe, tools, settings, tmp
     assert (run / "bin" / "dict.de.txt").is_symlink() and (run / "bin" / "train.align").is_file()
     assert not list((tmp_path / "out" / "de-en.none" / "data").rglob("*.align")), "the common data stay as they were"
     assert "done before" in recipe("multi30k", "train", **guided).stdout
-    assert tools.count("fairseq_attn_plugin.analysis.teacher_alignments") == 2
+    assert tools.count("teacher-alignments") == 2
     # interrupted between the two splits
     for path in (run / "bin" / "done", run / "bin" / "valid.align", run / "train.done"):
         path.unlink()
