@@ -76,7 +76,7 @@ def test_topk_larger_than_a_source_is_told_once(caplog):
     caplog.clear()
     with caplog.at_level(logging.WARNING):
         make(latent_topk=2, latent_prediction="soft")(**sample()["net_input"])
-    assert "--latent-topk 2: without effect" in caplog.text
+    assert "--latent-topk 2: has no effect" in caplog.text
 
 
 @pytest.mark.parametrize("topk", [None, 2])
