@@ -456,13 +456,13 @@ def test_parameters_are_the_teachers_but_for_the_attentions(arch, tmp_path, capl
 def test_what_the_teacher_lacks_is_named(tmp_path, caplog):
     path = checkpoint(tmp_path / "teacher.pt", build("lstm_soft", decoder_layers=1))
     build("lstm_gaussian", election_teacher=path)
-    assert "has no decoder.lstm.weight_ih_l1, decoder.lstm.weight_hh_l1" in caplog.text
+    assert "lacks decoder.lstm.weight_ih_l1, decoder.lstm.weight_hh_l1" in caplog.text
 
 
 def test_wrong_teachers(tmp_path):
     big = fake_task(target=dictionary(16))
     cases = [
-        ({"decoder_attention": "False"}, None, "is a teacher without attention"),
+        ({"decoder_attention": "False"}, None, "has no attention"),
         ({"encoder_hidden_size": 9}, None, r"encoder.lstm.weight_ih_l0 is 36 x 10 in the teacher and 32 x 10 in the"),
         ({}, big, "has a target vocabulary of 20 symbols, the data have 19"),
     ]
@@ -477,13 +477,13 @@ def test_teachers_that_are_none(tmp_path):
     with pytest.raises(OptionError, match="^--election-teacher /no/such.pt: no such file"):
         build("lstm_gaussian", election_teacher="/no/such.pt")
     linear = checkpoint(tmp_path / "linear.pt", torch.nn.Linear(2, 2), {"model": {"_name": "transformer"}})
-    with pytest.raises(OptionError, match="is of the architecture transformer, whose parameters are others"):
+    with pytest.raises(OptionError, match="has the architecture transformer, whose parameters differ"):
         build("lstm_gaussian", election_teacher=linear)
     deeper = checkpoint(tmp_path / "deeper.pt", build("lstm_soft", decoder_layers=3), {"model": {"_name": "lstm_soft"}})
     with pytest.raises(OptionError, match="has decoder.lstm.weight_ih_l2 and others, which the model lacks"):
         build("lstm_gaussian", election_teacher=deeper)
     torch.save({"weight": torch.zeros(3)}, tmp_path / "other.pt")
-    with pytest.raises(OptionError, match="is no checkpoint of fairseq-train"):
+    with pytest.raises(OptionError, match="is not a checkpoint of fairseq-train"):
         build("lstm_gaussian", election_teacher=str(tmp_path / "other.pt"))
 
 
