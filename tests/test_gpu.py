@@ -1,4 +1,4 @@
-"""On a GPU everything gives what it gives on the processor: kernels, blocks and the encoder's way are others there."""
+"""A GPU gives the results of the processor, although its kernels, its blocks and its encoder differ."""
 
 import copy
 import re
@@ -19,9 +19,10 @@ from test_latent_cli import LATENT
 from test_objectives import EXACT
 
 from fairseq_attn_plugin.criterions.objectives import OBJECTIVES
-from fairseq_attn_plugin.ops import deferred, mixture_nll, pair_pooling
+from fairseq_attn_plugin.ops import alignment_blocks, deferred, pair_pooling
 from fairseq_attn_plugin.ops.chain_crf import METHODS, chain_log_odds
 from fairseq_attn_plugin.ops.lstm_cell import lstm_cell
+from fairseq_attn_plugin.ops.mixture_log_probs import mixture_log_probs
 from fairseq_attn_plugin.ops.tanh import tanh
 
 from cli import USER_DIR, run_cli
@@ -302,9 +303,9 @@ def likelihood_results(kind, bias, mixture, dtype, device):
     function = likelihoods.mixture_nll if mixture else likelihoods.expected_nll
     out = function(batch, weights, 0.1, mixtures)
     grads = likelihoods.gradients(out.total, batch, weights)
-    log_probs = likelihoods.mixture_log_probs(batch, logs.to(device).requires_grad_())
+    log_probs = mixture_log_probs(batch, logs.to(device).requires_grad_())
     with torch.no_grad():
-        fast_log_probs = likelihoods.mixture_log_probs(batch, logs.to(device))
+        fast_log_probs = mixture_log_probs(batch, logs.to(device))
     values = {"total": out.total.detach(), "log_likelihood": out.log_likelihood, "score": out.score}
     values.update({f"gradient {i}": grad for i, grad in enumerate(grads)})
     return {**values, "log_probs": log_probs.detach(), "fast_log_probs": fast_log_probs}, out.correct
@@ -316,8 +317,8 @@ def likelihood_results(kind, bias, mixture, dtype, device):
 @both_types
 def test_likelihoods_under_all_alignments(kind, bias, mixture, dtype, monkeypatch):
     expected, correct = likelihood_results(kind, bias, mixture, dtype, CPU)
-    for block in (mixture_nll.BLOCK_BYTES["cuda"], 1):
-        monkeypatch.setitem(mixture_nll.BLOCK_BYTES, "cuda", block)
+    for block in (alignment_blocks.BLOCK_BYTES["cuda"], 1):
+        monkeypatch.setitem(alignment_blocks.BLOCK_BYTES, "cuda", block)
         ours, our_correct = likelihood_results(kind, bias, mixture, dtype, DEVICE)
         agree(ours, expected)
         assert torch.equal(our_correct.cpu(), correct)
@@ -331,7 +332,7 @@ def test_likelihoods_under_autocast(kind, half):
     with torch.autocast(DEVICE.type, dtype=half):
         result = likelihoods.mixture_nll(batch, weights)
         with torch.no_grad():
-            log_probs = likelihoods.mixture_log_probs(batch, weights)
+            log_probs = mixture_log_probs(batch, weights)
     exact = likelihoods.mixture_nll(batch, weights)
     torch.testing.assert_close(result.total, exact.total, rtol=2e-2, atol=1e-2)
     for one, other in zip(*(likelihoods.gradients(out.total, batch, weights) for out in (result, exact))):

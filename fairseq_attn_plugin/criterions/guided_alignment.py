@@ -32,7 +32,7 @@ What is logged beside nll_loss and ppl:
 """
 
 from dataclasses import dataclass
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 import torch
 from fairseq.criterions import register_criterion
@@ -45,16 +45,11 @@ from torch import Tensor
 
 from ..errors import OptionError
 from ..options import need, option
+from .alignment_terms import LOSSES, Alignment, alignment_terms, links_matrix
 from .logged_sums import total
 from .updates import Updates, call_before
 
-__all__ = ["Alignment", "GuidedAlignmentConfig", "GuidedAlignmentCriterion", "alignment_terms", "links_matrix"]
-
-LOSSES = ("cross-entropy", "squared")
-# log a goes on as its tangent below this. Its slope there, 1/a, times fairseq's scale of half-precision losses (128 at
-# first) must be a number of float16.
-_STRAIGHT = 1e-6
-_STRAIGHT_HALF = 2.0**-8
+__all__ = ["GuidedAlignmentConfig", "GuidedAlignmentCriterion"]
 
 
 @dataclass
@@ -67,66 +62,6 @@ class GuidedAlignmentConfig(LabelSmoothedCrossEntropyCriterionConfig):
         0, "updates in which the weight goes linearly to --alignment-weight-end (0: it stays)"
     )
     alignment_weight_end: Optional[float] = option(None, "weight after --alignment-anneal-updates (default: 0)")
-
-
-class Alignment(NamedTuple):
-    """What the attention of a batch is against its alignments."""
-
-    losses: Tensor  # [B, T], D of the module's text; zero for words without links
-    aligned: Tensor  # [B, T], whether a word has links
-    correct: Tensor  # [B, T], whether its greatest weight is on one of them
-
-
-def links_matrix(links: Optional[Tensor], like: Tensor) -> Tensor:
-    """The links of a batch as a matrix.
-
-    Args:
-        links: ``[L, 2]`` as fairseq's batches have them: column j of the padded source, and b * T + t for word t of
-            sentence b; None where no sentence has any
-        like: attention ``[B, T, N]``
-
-    Returns:
-        ``[B, T, N]``, True on links
-    """
-    batch, steps, width = like.shape
-    matrix = torch.zeros(batch * steps, width, dtype=torch.bool, device=like.device)
-    if links is not None and len(links):
-        matrix[links[:, 1], links[:, 0]] = True
-    return matrix.view(batch, steps, width)
-
-
-def alignment_terms(weights: Tensor, links: Tensor, loss: str = "cross-entropy") -> Alignment:
-    """D(g, a) of every target word, by the formulas of the module's text.
-
-    Args:
-        weights: attention ``[B, T, N]``, not negative, zero on padding; rows need not sum to one
-        links: ``[B, T, N]``, True on links
-        loss: ``cross-entropy`` or ``squared``
-
-    Returns:
-        losses in float32 or better
-    """
-    half = weights.dtype == torch.float16
-    straight = _STRAIGHT_HALF if half else _STRAIGHT
-    full = weights.float() if half or weights.dtype == torch.bfloat16 else weights
-    # A row may be all but zero where the mechanism does not normalise it.
-    a = full / full.sum(-1, keepdim=True).clamp(min=straight)
-    count = links.sum(-1, keepdim=True)
-    gold = links.to(a.dtype) / count.clamp(min=1)
-    aligned = count.squeeze(-1) > 0
-    if loss == "squared":
-        losses = 0.5 * ((a - gold) ** 2).sum(-1) * aligned
-    else:
-        losses = -(gold * _log(a, straight)).sum(-1)
-    with torch.no_grad():
-        correct = links.gather(-1, a.argmax(-1, keepdim=True)).squeeze(-1)
-    return Alignment(losses, aligned, correct)
-
-
-def _log(x: Tensor, straight: float) -> Tensor:
-    """log x, below ``straight`` its tangent there: value and slope are continuous, and finite at zero."""
-    above = x.clamp(min=straight)
-    return above.log() + (x - above) / straight
 
 
 @register_criterion("guided_alignment", dataclass=GuidedAlignmentConfig)

@@ -16,12 +16,8 @@ from omegaconf import OmegaConf
 from test_end_to_end import SIZES, TRAINING
 
 from fairseq_attn_plugin.attention.normalizers import build_normalizer
-from fairseq_attn_plugin.criterions.guided_alignment import (
-    GuidedAlignmentConfig,
-    GuidedAlignmentCriterion,
-    alignment_terms,
-    links_matrix,
-)
+from fairseq_attn_plugin.criterions.alignment_terms import alignment_terms, links_matrix
+from fairseq_attn_plugin.criterions.guided_alignment import GuidedAlignmentConfig, GuidedAlignmentCriterion
 from fairseq_attn_plugin.errors import OptionError
 
 from cli import TINY, USER_DIR, run_cli
