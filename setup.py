@@ -33,10 +33,13 @@ setup(
         "torch>=1.13",
         "numpy",
         "entmax>=1.1",
+        "jinja2>=3",
+        "portalocker>=2.8",
         "sacrebleu>=2.0",
         "sacremoses",
         "sentencepiece",
         "subword-nmt>=0.3.7",
+        "tabulate>=0.9",
         "tqdm",
     ],
     extras_require={

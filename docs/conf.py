@@ -47,6 +47,7 @@ myst_links_external_new_tab = False
 nb_execution_mode = "off"  # the notebook is shown with its stored outputs; a test executes it
 
 default_role = "code"
+smartquotes = False  # two hyphens are the start of an option
 add_module_names = False
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"

@@ -1,11 +1,12 @@
 """Options of fairseq's dataclasses: how a field is declared, and how its value is checked."""
 
+import ast
 from dataclasses import field, fields
-from typing import Any, List
+from typing import Any, Dict, List
 
 from .errors import OptionError
 
-__all__ = ["file_options", "need", "option", "or_default", "parse_boolean", "parse_integers"]
+__all__ = ["file_options", "flag", "need", "option", "or_default", "parse_boolean", "parse_integers", "parse_overrides"]
 
 BOOLEANS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
@@ -22,6 +23,11 @@ def option(default: Any, text: str, file: bool = False) -> Any:
     return field(default=default, metadata={"help": text, "file": True} if file else {"help": text})
 
 
+def flag(name: str) -> str:
+    """The command-line flag of an option: ``latent_topk`` gives ``--latent-topk``."""
+    return "--" + name.replace("_", "-")
+
+
 def file_options(config: Any) -> List[str]:
     """The names of the fields of a dataclass (or of an instance) that were declared with ``file=True``."""
     return [item.name for item in fields(config) if item.metadata.get("file")]
@@ -35,7 +41,7 @@ def or_default(value: Any, default: Any) -> Any:
 def need(right: bool, config: Any, name: str, what: str) -> None:
     """Raises OptionError, ``--name VALUE: must be WHAT``, unless ``right``."""
     if not right:
-        raise OptionError(f"--{name.replace('_', '-')} {getattr(config, name)}: must be {what}")
+        raise OptionError(f"{flag(name)} {getattr(config, name)}: must be {what}")
 
 
 # fairseq's parsers of such strings call eval(), and a configuration may come from an untrusted checkpoint.
@@ -60,3 +66,18 @@ def parse_integers(option: str, value: Any) -> List[int]:
         return [int(item) for item in str(value).strip("[]()").split(",")]
     except ValueError:
         raise OptionError(f"{option} {value}: must be integers separated by commas, as in 10000,50000") from None
+
+
+def parse_overrides(text: str) -> Dict[str, Any]:
+    """The dictionary of ``--model-overrides``.
+
+    Raises:
+        OptionError: ``text`` is not a dictionary in Python's notation
+    """
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        value = None
+    if not isinstance(value, dict):
+        raise OptionError(f"--model-overrides {text}: must be a dictionary, as in \"{{'latent_topk': 5}}\"")
+    return value

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, so that nothing takes an interrupted one for a result."""
+"""Writes files completely or not at all, so that an interrupted file is never taken for a result."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any, Iterable, Iterator, TextIO, Union
 
-from .errors import OptionError
+from fairseq_attn_plugin.errors import OptionError
 
 __all__ = ["PathLike", "check_not_lost", "whole_file", "whole_text"]
 
@@ -15,7 +15,7 @@ PathLike = Union[str, "os.PathLike[str]"]
 
 
 def check_not_lost(option: str, path: Any, inputs: Iterable[Any]) -> None:
-    """Raises ``OptionError`` if what is to be written to ``path`` would take the place of a file that is read."""
+    """Raises ``OptionError`` if the output ``path`` is one of the files that are read."""
     if not path or not os.path.exists(path) or _is_special(Path(path)):
         return
     for file in inputs:
@@ -25,14 +25,14 @@ def check_not_lost(option: str, path: Any, inputs: Iterable[Any]) -> None:
 
 @contextlib.contextmanager
 def whole_file(path: Any, failure: str) -> Iterator[Path]:
-    """The path to write to; what is there becomes ``path`` when the block ends, and is removed if it fails.
+    """A context that gives a temporary path; the file there becomes ``path`` at the end, or is removed on failure.
 
-    A device or a pipe (``/dev/null``, ``/dev/stdout``) is written to as it is: a file put in its place would take it
-    away from every program on the machine. What a link points to is written, and the link stays.
+    A device or a pipe (``/dev/null``, ``/dev/stdout``) is written directly: replacing it would remove it for every
+    program on the machine. A symbolic link stays, and its target is written.
 
     Args:
         path: the file
-        failure: begins the message where it cannot be written; the reason is added
+        failure: start of the error message, to which the reason is added
 
     Raises:
         OptionError: the file cannot be written
@@ -56,12 +56,12 @@ def whole_file(path: Any, failure: str) -> Iterator[Path]:
 
 
 def _is_special(path: Path) -> bool:
-    """Whether it is there and neither a file nor a folder."""
+    """Whether the path exists and is neither a regular file nor a folder."""
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
 @contextlib.contextmanager
 def whole_text(path: Any, failure: str) -> Iterator[TextIO]:
-    """As :func:`whole_file`, a stream to write UTF-8 text to."""
+    """A context that gives a stream for UTF-8 text; see :func:`whole_file`."""
     with whole_file(path, failure) as partial, open(partial, "w", encoding="utf-8", newline="\n") as stream:
         yield stream

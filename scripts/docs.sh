@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the documentation: docs/_build/html/index.html, to be opened in a browser without a network. A warning is an error.
+# Builds the documentation into docs/_build/html/index.html, which needs no network. A warning is an error.
 #
 #   bash scripts/docs.sh [--fresh]        --fresh builds every page anew
 #

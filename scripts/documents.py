@@ -19,13 +19,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from fairseq_attn_plugin.errors import OptionError, install_hook
-from fairseq_attn_plugin.text.documents import (
-    add_reading_options,
-    documents_of,
-    reading_from,
-    split_documents,
-    write_documents,
-)
+from fairseq_attn_plugin.text.documents import documents_of, split_documents, write_documents
+from fairseq_attn_plugin.text.reading import add_reading_options, reading_from
 from fairseq_attn_plugin.writing import check_not_lost
 
 

@@ -2,8 +2,6 @@
 
 import itertools
 import re
-import shlex
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -13,6 +11,8 @@ from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf
 
+from fairseq_attn_plugin.recipes.cli import open_recipe
+
 from cli import REPO, USER_DIR, run_cli
 
 CONFIGS = REPO / "configs"
@@ -21,7 +21,7 @@ MODELS = sorted(path.stem for path in (CONFIGS / "model").glob("*.yaml"))
 LATENT_MODELS = [name for name in MODELS if name.startswith("lstm_latent")]  # trained by an objective
 PLAIN_MODELS = [name for name in MODELS if name not in LATENT_MODELS]  # trained by any setup's criterion
 OBJECTIVES = sorted(path.stem for path in (CONFIGS / "objective").glob("*.yaml"))
-LATENT = {"multi30k_latent": "multi30k.sh", "iwslt14_latent": "iwslt14_de_en.sh"}  # experiments and recipes
+LATENT = {"multi30k_latent": "multi30k", "iwslt14_latent": "iwslt14_de_en"}  # experiments and recipes
 TINY = ["optimization.max_update=2", "dataset.num_workers=0", "common.cpu=true"]
 
 
@@ -113,15 +113,10 @@ def test_model_files_hold_the_defaults_of_their_architectures(name, hydra_dir):
             assert value == default, key
 
 
-def recipe_command(recipe, **environment):
-    """The arguments of the fairseq-train command that a recipe would run, data folder left out."""
-    shown = subprocess.run(
-        ["bash", str(REPO / "scripts" / "recipes" / recipe), "train", "--dry-run"],
-        env={"PATH": "/usr/bin:/bin", "DEVICE": "cpu", **environment},
-        text=True, capture_output=True, check=True,
-    ).stdout  # fmt: skip
-    (line,) = [line for line in shown.splitlines() if line.startswith("fairseq-train ")]
-    return shlex.split(line)[2:]
+def recipe_command(recipe, *parts, **environment):
+    """The arguments of the fairseq-train command of a recipe, without the data folder."""
+    opened = open_recipe(recipe, {"DEVICE": "cpu", **environment}, dry_run=True)
+    return opened.train_command(*parts)[2:]
 
 
 @pytest.mark.parametrize(
@@ -169,6 +164,26 @@ def test_objectives_of_yaml_and_recipe_are_the_same(name, objective, hydra_dir):
             assert value == defaults[key], key
 
 
+def test_yaml_of_documents_trains_what_the_recipe_trains(hydra_dir):
+    """What fairseq's parser makes of the recipe's options is what the YAML says, key by key."""
+    from fairseq import options
+    from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+
+    import fairseq_attn_plugin  # noqa: F401
+
+    yaml_says = composed("polarity_han")
+    command = recipe_command("polarity_han", "fold0", "han")
+    parsed = options.parse_args_and_arch(options.get_training_parser(), ["data", *command])
+    recipe_says = OmegaConf.to_container(convert_namespace_to_omegaconf(parsed), resolve=True)
+    for group in ("task", "criterion", "model", "optimizer", "lr_scheduler", "optimization", "checkpoint", "dataset"):
+        for key, value in yaml_says[group].items():
+            said = recipe_says[group][key]
+            if key == "attention_score" and said is None:
+                said = "additive"  # the model's own choice
+            if key not in ("data", "save_dir", "adam_betas"):
+                assert said == value, (group, key)
+
+
 def _fields(criterion):
     from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
 
@@ -192,7 +207,7 @@ def test_yaml_and_recipe_train_the_same_parameters(model, trained_from_yaml, tin
 
 
 def same_parameters(from_yaml, tiny_data, tmp_path, **environment):
-    command = recipe_command("multi30k.sh", OUT=str(tmp_path), **environment)
+    command = recipe_command("multi30k", OUT=str(tmp_path), **environment)
     Path(command[command.index("--save-dir") + 1]).mkdir(parents=True)
     overrides = ["--source-lang", "xx", "--target-lang", "yy", "--max-update", "2", "--num-workers", "0"]
     run_cli("fairseq-train", tiny_data, *command, *overrides)

@@ -19,7 +19,7 @@ class PatchListDirective(SphinxDirective):
             return []
         result = nodes.definition_list()
         for patch in import_module("fairseq_attn_plugin.patches").PATCHES:
-            reason = nodes.paragraph("", patch.reason[:1].upper() + patch.reason[1:] + ".")
+            reason = nodes.paragraph("", patch.reason)
             changes = nodes.paragraph("", f"Checked with fairseq {', '.join(patch.checked)}.")
             for number, target in enumerate(patch.wraps):
                 name = target.replace(":", ".")

@@ -3,28 +3,20 @@
 Some options name files whose contents become parameters or buffers when training starts: an election, a table of
 words, a teacher, a lexicon, word vectors. The checkpoint holds both the contents and the options. When fairseq builds
 a model in order to load a checkpoint into it, the patch leaves these options out: the files may be gone by then.
+:func:`fairseq_attn_plugin.options.option` declares such an option by ``file=True``.
 
 A continued training builds its model as it did at first: its command either still finds the files, or leaves the
 options out. The values of the checkpoint win in either case.
 """
 
 import copy
-from dataclasses import fields
-from typing import Any, Callable, List
+from typing import Any, Callable
+
+from fairseq_attn_plugin.options import file_options
 
 from .wrapping import Patch
 
-__all__ = ["PATCH", "file_options", "leave_out"]
-
-OPTIONS = (
-    "gaussian_election",
-    "election_table",
-    "election_teacher",
-    "lexicon",
-    "encoder_embed_path",
-    "decoder_embed_path",
-    "word_embeddings",
-)
+__all__ = ["PATCH", "leave_out"]
 
 
 def _without_files(build: Callable[..., Any]) -> Callable[..., Any]:
@@ -34,28 +26,13 @@ def _without_files(build: Callable[..., Any]) -> Callable[..., Any]:
     return build_model
 
 
-def file_options(model: Any) -> List[str]:
-    """The options of a registered model that name files to be read only when training starts.
-
-    A field of the model's dataclass declares itself by ``metadata={"file": True}``.
-    """
-    from fairseq.models import MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
-
-    from fairseq_attn_plugin.models.attn_lstm import AttnLSTMModel
-    from fairseq_attn_plugin.models.han import HANModel
-
-    dataclass = MODEL_DATACLASS_REGISTRY.get(model)
-    if dataclass is None:
-        return []
-    known = OPTIONS if issubclass(MODEL_REGISTRY.get(model, object), (AttnLSTMModel, HANModel)) else ()
-    return [item.name for item in fields(dataclass) if item.metadata.get("file") or item.name in known]
-
-
 def leave_out(cfg: Any) -> Any:
     """A copy of a model's configuration without its files; the configuration itself if it cannot name any."""
+    from fairseq.models import MODEL_DATACLASS_REGISTRY
     from omegaconf import OmegaConf, open_dict
 
-    options = file_options(getattr(cfg, "_name", None) or getattr(cfg, "arch", None))
+    dataclass = MODEL_DATACLASS_REGISTRY.get(getattr(cfg, "_name", None) or getattr(cfg, "arch", None))
+    options = [] if dataclass is None else file_options(dataclass)
     if not options:
         return cfg
     result = copy.copy(cfg)

@@ -6,15 +6,15 @@ parsing, the flags are merged into the overrides and win over entries of the sam
 """
 
 import argparse
-import ast
 import os
 from typing import Any, Callable, Dict, Tuple
 
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.options import flag, parse_overrides
 
 from .wrapping import Patch
 
-__all__ = ["OPTIONS", "PATCH", "check", "flag", "parse_overrides", "take_lexicon"]
+__all__ = ["OPTIONS", "PATCH", "check", "take_lexicon"]
 
 OPTIONS: Dict[str, Dict[str, Any]] = {
     "latent_topk": {
@@ -46,11 +46,6 @@ OPTIONS: Dict[str, Dict[str, Any]] = {
 
 
 PREFIX = "override_"  # of the flags in the namespace, so that none of them is taken for an option of the task
-
-
-def flag(name: str) -> str:
-    """The command-line flag of an option: ``latent_topk`` gives ``--latent-topk``."""
-    return "--" + name.replace("_", "-")
 
 
 def _with_flags(original: Callable[..., None]) -> Callable[..., None]:
@@ -99,21 +94,6 @@ def _read_in_direction(args: Any) -> None:
         languages = "-".join(parts[:i]), "-".join(parts[i:])
         if all(os.path.exists(os.path.join(folder, f"dict.{language}.txt")) for language in languages):
             args.source_lang, args.target_lang = languages
-
-
-def parse_overrides(text: str) -> Dict[str, Any]:
-    """The dictionary of ``--model-overrides``.
-
-    Raises:
-        OptionError: ``text`` is not a dictionary in Python's notation
-    """
-    try:
-        value = ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        value = None
-    if not isinstance(value, dict):
-        raise OptionError(f"--model-overrides {text}: must be a dictionary, as in \"{{'latent_topk': 5}}\"")
-    return value
 
 
 def _checked(load: Callable[..., Any]) -> Callable[..., Any]:

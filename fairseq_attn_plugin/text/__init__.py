@@ -1,1 +1,1 @@
-"""Text: subwords, vocabularies, lexicons, word vectors, documents."""
+"""Text and its vocabularies: subwords, lexicons, word vectors, documents."""

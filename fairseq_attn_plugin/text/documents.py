@@ -1,146 +1,82 @@
-"""Documents of sentences of words: reading them, and the lines that fairseq-preprocess binarises.
+"""Reads documents, and writes them as the lines that fairseq-preprocess binarises.
 
-A line is a document in which every sentence ends with ``</s>``, fairseq's own end of sentence, which fairseq-preprocess
-adds to the last one. It needs no place in the vocabulary, no threshold can lose it, and no model has to be told of it:
+A document is a list of sentences, a sentence is a list of words. A line for fairseq-preprocess has ``</s>``, fairseq's
+own end of sentence, after every sentence except the last one, which fairseq-preprocess ends itself:
 
     the film is long . </s> i liked it .
 
-Files to read, plain or gzipped (``.gz``), in UTF-8:
+``</s>`` is always in the vocabulary, whatever its threshold, and every model knows it.
+
+Input files are in UTF-8, plain or gzipped (``.gz``), in one of two formats:
 
 JSONL (``.jsonl``, ``.json``)
-    ``{"label": "pos", "sentences": ["the film is long .", ["i", "liked", "it", "."]]}`` in each line, or ``"text"`` in
-    the place of ``"sentences"``; ``"id"`` (or ``"name"``) is kept; the label may be missing where none is needed
-text (anything else)
-    ``LABEL<TAB>text`` in each line, or the text alone where no label is needed
+    Each line is ``{"label": "pos", "sentences": ["the film is long .", ["i", "liked", "it", "."]]}``. ``"text"`` may
+    replace ``"sentences"``. ``"id"`` (or ``"name"``) is kept. ``"label"`` may be missing if no label is needed.
+text (any other suffix)
+    Each line is ``LABEL<TAB>text``, or only the text if no label is needed.
 
-Text is cut into sentences at a separator if one is given, otherwise after ``.``, ``!``, ``?`` and at ends of lines.
+A text is split into sentences by :func:`~fairseq_attn_plugin.text.reading.split_sentences`.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import gzip
 import json
-import os
 import random
-import re
 import zlib
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Tuple, Union
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Tuple
 
 from tqdm import tqdm
 
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.writing import whole_text
+from fairseq_attn_plugin.text.reading import AS_IT_IS, Reading, split_sentences, word_splitter
+from fairseq_attn_plugin.writing import PathLike, whole_text
 
 __all__ = [
     "Document",
     "END",
-    "Reading",
-    "add_reading_options",
     "class_names",
     "documents_of",
-    "reading_from",
     "split_documents",
-    "split_sentences",
     "to_line",
     "write_documents",
 ]
 
 
 END = "</s>"
-# what fairseq's dictionary means by these is no word
+# words that look like special symbols of fairseq's dictionary are escaped
 _SPECIAL = {symbol: symbol.replace("<", "&lt;").replace(">", "&gt;") for symbol in ("<s>", "<pad>", "</s>", "<unk>")}
-# the end of a sentence with the quotes and brackets that close it, be they tokens of their own or not
-_SENTENCE_END = re.compile(r"""(?:[.!?。！？]\s?)+(?:["'”’»)\]}]+(?=\s|$))*\s*|\n+""")
-PathLike = Union[str, "os.PathLike[str]"]
 
 
 @dataclass(frozen=True)
 class Document:
-    """``sentences`` are lists of words; sentences without words are left out when a document is read."""
+    """A document. Reading drops sentences without words."""
 
     sentences: List[List[str]]
     label: Optional[str] = None
     id: Optional[str] = None
-    line: int = field(default=0, compare=False)  # of its file, from 1
+    line: int = field(default=0, compare=False)  # number of the line in its file, from 1
 
     @property
     def words(self) -> int:
         return sum(map(len, self.sentences))
 
 
-class Reading(NamedTuple):
-    """How text becomes words."""
-
-    separator: Optional[str] = None  # between the sentences of a text (default: punctuation)
-    lowercase: bool = False
-    tokenize: bool = False  # by Moses' rules for English; otherwise at white space
-
-
-AS_IT_IS = Reading()
-
-
-def add_reading_options(parser: argparse.ArgumentParser) -> None:
-    """The options of :class:`Reading`, which must be the same for training and prediction."""
-    add = parser.add_argument
-    add("--separator", metavar="TEXT", help="what stands between the sentences of a text (default: punctuation)")
-    add("--lowercase", action="store_true", help="lower-case the words")
-    add("--tokenize", action="store_true", help="tokenise text by Moses' rules (default: words are between spaces)")
-
-
-def reading_from(args: argparse.Namespace) -> Reading:
-    if args.separator is not None and not args.separator.strip():
-        raise OptionError(f"--separator {args.separator!r}: must be more than white space")
-    return Reading(args.separator, args.lowercase, args.tokenize)
-
-
-def split_sentences(text: str, separator: Optional[str] = None) -> List[str]:
-    """Sentences of a text: between separators, or up to ``.``, ``!``, ``?`` or the end of a line.
-
-    Without a separator this is a rule of thumb: a point ends a sentence where white space or the end follows it, in an
-    abbreviation, too, but not where ``.`` stands within a word or a number.
-    """
-    if separator is not None:
-        return [part.strip() for part in text.split(separator) if part.strip()]
-    parts, start = [], 0
-    for match in _SENTENCE_END.finditer(text):
-        # 3.5, e.g, www.x.org: a letter or digit follows at once
-        if match.end() < len(text) and not match.group()[-1].isspace() and match.group()[-1] in ".!?":
-            continue
-        parts.append(text[start : match.end()])
-        start = match.end()
-    parts.append(text[start:])
-    return [" ".join(part.split()) for part in parts if part.strip()]
-
-
-def _word_splitter(reading: Reading) -> Callable[[str], List[str]]:
-    if not reading.tokenize:
-        return lambda text: (text.lower() if reading.lowercase else text).split()
-    from sacremoses import MosesTokenizer
-
-    tokenizer = MosesTokenizer(lang="en")
-
-    def words(text: str) -> List[str]:
-        return tokenizer.tokenize(text.lower() if reading.lowercase else text, escape=False)
-
-    return words
-
-
 def documents_of(path: PathLike, reading: Reading = AS_IT_IS, labels: bool = True) -> Iterator[Document]:
-    """The documents of a JSONL or text file, as a stream.
+    """Yields the documents of a JSONL or text file, one at a time.
 
     Args:
-        path: the file; the module's text says what is in it
-        reading: how text becomes words
+        path: file in one of the formats of the module's docstring
+        reading: rules that split text into words
         labels: whether every document must have a label
 
     Raises:
-        OptionError: the file cannot be read or has no document, or a line is none (it is named)
+        OptionError: the file cannot be read, has no document, or has a malformed line, which the message names
     """
-    split = _word_splitter(reading)
+    split = word_splitter(reading)
     path = Path(path)
     suffix = path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
     parse = _from_json if suffix in (".jsonl", ".json") else _from_text
@@ -167,7 +103,7 @@ def documents_of(path: PathLike, reading: Reading = AS_IT_IS, labels: bool = Tru
     except UnicodeDecodeError as error:
         raise OptionError(f"{path}, after line {number}: is not UTF-8 ({error.reason})") from None
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise OptionError(f"{path}: is damaged or no gzip file: {error}") from None
+        raise OptionError(f"{path}: must be a gzip file: {error}") from None
     except OSError as error:
         raise OptionError(f"{path}: cannot be read: {error.strerror or error}") from None
     if not found:
@@ -187,12 +123,12 @@ def _from_text(line: str, reading: Reading, split: Callable[[str], List[str]]) -
 def _from_json(line: str, reading: Reading, split: Callable[[str], List[str]]) -> Document:
     try:
         values = json.loads(line)
-        # half of a surrogate pair is no character, and cannot be written
+        # an unpaired surrogate cannot be encoded
         json.dumps(values, ensure_ascii=False).encode("utf-8")
     except UnicodeEncodeError as error:
-        raise ValueError(f"has half of a surrogate pair, {error.object[error.start]!r}") from None
+        raise ValueError(f"has an unpaired surrogate, {error.object[error.start]!r}") from None
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"is no JSON ({error})") from None
+        raise ValueError(f"must be JSON ({error})") from None
     if not isinstance(values, dict):
         raise ValueError('must be an object, {"label": "...", "sentences": [...]}')
     label = values.get("label")
@@ -237,20 +173,19 @@ def to_line(sentences: Iterable[Iterable[str]]) -> str:
 def split_documents(
     documents: Iterable[Document], shares: Dict[str, float], rest: str = "train", seed: int = 1
 ) -> Dict[str, List[Document]]:
-    """Documents drawn at random into splits, each split in the order in which they came.
+    """Assigns documents to splits at random. Each split keeps the order of the documents.
 
     Args:
-        documents: all of them
-        shares: of each split but ``rest``, its share of every label's documents, rounded down; equal documents go where
-            the first of them goes
-        rest: the split that has all others
-        seed: of the draw
+        documents: all documents; equal ones go to the same split
+        shares: for each split except ``rest``, its share of the documents of every label, rounded down
+        rest: split that receives the other documents
+        seed: of the random numbers
 
     Raises:
         OptionError: the shares leave nothing for ``rest``, or a split is empty
     """
     if any(share <= 0 for share in shares.values()) or sum(shares.values()) >= 1:
-        raise OptionError(f"shares {shares}: must be above 0 and leave something for {rest}")
+        raise OptionError(f"shares {shares}: must be above 0 and sum to less than 1, to leave documents for {rest}")
     every = list(documents)
     by_label: Dict[Optional[str], List[int]] = {}
     for number, document in enumerate(every):
@@ -268,7 +203,7 @@ def split_documents(
             start = end
     first: Dict[str, int] = {}
     for number, document in enumerate(every):
-        # what is there twice must not be in training and test
+        # equal documents must not be in both training and test data
         split_of[number] = split_of[first.setdefault(to_line(document.sentences), number)]
     result: Dict[str, List[Document]] = {split: [] for split in (rest, *shares)}
     for split, document in zip(split_of, every):
@@ -280,9 +215,9 @@ def split_documents(
 
 
 def write_documents(documents: Iterable[Document], prefix: PathLike) -> Tuple[int, int, int]:
-    """``PREFIX.input0`` and ``PREFIX.label``, a line for each document; returns documents, sentences and words.
+    """Writes ``PREFIX.input0`` and ``PREFIX.label``, a line for each document.
 
-    Raises ``OptionError`` if they cannot be written.
+    Returns the numbers of documents, sentences and words. Raises ``OptionError`` if a file cannot be written.
     """
     counts = [0, 0, 0]
     failures = [f"{prefix}.{side}: cannot be written" for side in ("input0", "label")]
@@ -300,6 +235,6 @@ def write_documents(documents: Iterable[Document], prefix: PathLike) -> Tuple[in
 
 
 def class_names(label_dictionary: Any) -> List[str]:
-    """The labels in the order of a model's classes: the symbols of ``label/dict.txt`` but those that fairseq adds."""
+    """The labels in the order of a model's classes: the symbols of ``label/dict.txt`` that fairseq did not add."""
     symbols = label_dictionary.symbols[label_dictionary.nspecial :]
     return [symbol for symbol in symbols if symbol != "<mask>" and not symbol.startswith("madeupword")]

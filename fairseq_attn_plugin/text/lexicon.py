@@ -1,9 +1,9 @@
-"""Translation lexicons P(e | f), as files: e a word of the target, f one of the source (or subwords).
+"""Reads and writes translation lexicons P(e | f), with e a target word and f a source word (or subwords).
 
-A file has an entry in each line, in one of two forms:
+Each line of a file is an entry, in one of two formats:
 
-    source TAB target TAB probability TAB count     what ``fairseq-train --lexicon`` reads; the count may be missing
-    source target                                   what ``fairseq-generate --replace-unk`` reads, one line per source
+    source TAB target TAB probability TAB count     for ``fairseq-train --lexicon``; the count is optional
+    source target                                   for ``fairseq-generate --replace-unk``; one line for each source
 """
 
 from __future__ import annotations
@@ -24,15 +24,19 @@ class Entry(NamedTuple):
 
 
 def read_lexicon(path: Any, option: str, probabilities: bool = False) -> Dict[str, List[Entry]]:
-    """{source: its translations, the most probable first}, from a file of either form.
+    """Reads a file of either format.
 
     Args:
         path: the file
         option: the option that names it, for messages
-        probabilities: whether lines without a probability are a mistake; otherwise theirs is 1
+        probabilities: refuse entries without a probability; otherwise their probability is 1
+
+    Returns:
+        {source: translations, the most probable first}
 
     Raises:
-        OptionError: the file cannot be read or is empty, or a line is no entry, or an entry is there twice
+        OptionError: the file cannot be read, has no entry, has a malformed line, or has two entries with different
+            probabilities for a pair; the message names the line
     """
     found: Dict[str, Dict[str, Entry]] = {}
     number = 0
@@ -45,8 +49,8 @@ def read_lexicon(path: Any, option: str, probabilities: bool = False) -> Dict[st
                 entries = found.setdefault(source, {})
                 if entry.target in entries and entry.probability != entries[entry.target].probability:
                     raise OptionError(
-                        f"{option} {path}, line {number}: {source} {entry.target} is there twice, with another "
-                        "probability"
+                        f"{option} {path}, line {number}: {source} {entry.target} occurs twice, with different "
+                        "probabilities"
                     )
                 entries[entry.target] = entry
     except OSError as error:
@@ -54,12 +58,12 @@ def read_lexicon(path: Any, option: str, probabilities: bool = False) -> Dict[st
     except UnicodeDecodeError as error:
         raise OptionError(f"{option} {path}: is not UTF-8 after line {number}: {error.reason}") from None
     if not found:
-        raise OptionError(f"{option} {path}: has no entries; make it by attn-analysis lexicon")
+        raise OptionError(f"{option} {path}: has no entries; create it with attn-analysis lexicon")
     return {source: sorted(entries.values(), key=lambda entry: -entry.probability) for source, entries in found.items()}
 
 
 def _parse(line: str, where: str, probabilities: bool) -> Tuple[str, Entry]:
-    # a word may have blanks of other kinds in it, such as U+00A0
+    # a word may contain other blanks, such as U+00A0
     fields = line.rstrip("\r\n").split("\t") if "\t" in line else line.split()
     try:
         if len(fields) == 2 and not probabilities and all(fields):
@@ -71,25 +75,25 @@ def _parse(line: str, where: str, probabilities: bool) -> Tuple[str, Entry]:
             raise ValueError
         return fields[0], Entry(fields[1], probability, count)
     except ValueError:
-        expected = "source, target, probability from 0 to 1, and count, with tabs between them"
+        expected = "source, target, probability from 0 to 1, and count, separated by tabs"
         if not probabilities:
             expected = f"source and target, or {expected}"
-        raise OptionError(f"{where}: is no entry of a lexicon: {expected}") from None
+        raise OptionError(f"{where}: must be an entry of a lexicon: {expected}") from None
 
 
 def best_translations(lexicon: Mapping[str, Iterable[Entry]]) -> Dict[str, str]:
-    """{source: its most probable translation}, the first of those that are equally probable."""
+    """{source: its most probable translation}; the first one of several that tie."""
     return {source: max(entries, key=lambda entry: entry.probability).target for source, entries in lexicon.items()}
 
 
 def write_probabilities(stream: TextIO, lexicon: Mapping[str, Iterable[Entry]]) -> None:
-    """Writes the form with probabilities, in the order of the mapping."""
+    """Writes the format with probabilities, in the order of the mapping."""
     for source, entries in lexicon.items():
         for target, probability, times in entries:
             stream.write(f"{source}\t{target}\t{probability:.6g}\t{times:.6g}\n")
 
 
 def write_best(stream: TextIO, lexicon: Mapping[str, Iterable[Entry]]) -> None:
-    """Writes the form of ``--replace-unk``: the most probable translation of each word."""
+    """Writes the format of ``--replace-unk``: the most probable translation of each word."""
     for source, target in best_translations(lexicon).items():
         stream.write(f"{source} {target}\n")

@@ -1,4 +1,4 @@
-"""Subword marks of subword-nmt and sentencepiece, and the words that subwords spell."""
+"""Maps subwords of subword-nmt and SentencePiece to the words that they spell."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import Callable, Dict, List, Sequence
 
 __all__ = ["BPE_MARK", "PIECE_MARK", "SUBWORDS", "merge_subwords", "spell", "word_count", "word_of_subword", "words_of"]
 
-BPE_MARK = "@@"  # subword-nmt ends each piece of a word except the last with this mark
-PIECE_MARK = "\u2581"  # sentencepiece starts the first piece of a word with this mark
+BPE_MARK = "@@"  # subword-nmt: ends each subword of a word except the last one
+PIECE_MARK = "\u2581"  # SentencePiece: starts the first subword of a word
 
 
 def word_of_subword(tokens: Sequence[str], mark: str = BPE_MARK) -> List[int]:
-    """Index of the word that each subword belongs to: ``['a@@', 'b', 'c']`` gives ``[0, 0, 1]``."""
+    """The word index of each BPE subword: ``['a@@', 'b', 'c']`` gives ``[0, 0, 1]``."""
     words, word = [], 0
     for token in tokens:
         words.append(word)
@@ -20,7 +20,7 @@ def word_of_subword(tokens: Sequence[str], mark: str = BPE_MARK) -> List[int]:
 
 
 def merge_subwords(tokens: Sequence[str], mark: str = BPE_MARK) -> List[str]:
-    """The words that the subwords spell."""
+    """The words that BPE subwords spell."""
     words = [""] * word_count(word_of_subword(tokens, mark))
     for token, word in zip(tokens, word_of_subword(tokens, mark)):
         words[word] += token[: -len(mark)] if token.endswith(mark) else token
@@ -44,21 +44,21 @@ SUBWORDS = tuple(_WORDS)
 
 
 def words_of(tokens: Sequence[str], subwords: str = "bpe") -> List[int]:
-    """Index of the word that each piece belongs to: ``['a@@', 'b', 'c']`` gives ``[0, 0, 1]``.
+    """The word index of each subword: ``['a@@', 'b', 'c']`` gives ``[0, 0, 1]``.
 
-    ``subwords`` is ``bpe`` (subword-nmt: every piece of a word except the last ends in ``@@``), ``sentencepiece`` (the
-    first piece of a word starts with U+2581) or ``none`` (each piece is a word).
+    ``subwords`` is ``bpe`` (every subword of a word except the last one ends in ``@@``), ``sentencepiece`` (the first
+    subword of a word starts with U+2581) or ``none`` (each token is a word).
     """
     return _WORDS[subwords](tokens)
 
 
 def word_count(words: Sequence[int]) -> int:
-    """Number of words, given the word of each piece in order."""
+    """The number of words, given the word index of each subword."""
     return words[-1] + 1 if words else 0
 
 
 def spell(tokens: Sequence[str], subwords: str = "bpe") -> List[str]:
-    """The words that the pieces spell: ``['a@@', 'b', 'c']`` gives ``['ab', 'c']``."""
+    """The words that subwords spell: ``['a@@', 'b', 'c']`` gives ``['ab', 'c']``."""
     if subwords == "bpe":
         return merge_subwords(tokens)
     words = [""] * word_count(words_of(tokens, subwords))

@@ -1,4 +1,4 @@
-"""Which vocabulary a file was made for: files that hold words or positions of one are refused with another."""
+"""Describes a vocabulary in a file, so that the file can be refused with another vocabulary."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ __all__ = ["check_vocabulary", "describe_vocabulary"]
 
 
 def describe_vocabulary(dictionary: Any) -> Dict[str, Any]:
-    """Size and SHA-256 of a fairseq dictionary's symbols in their order, to be kept in a JSON file."""
+    """Number and SHA-256 of the symbols of a fairseq dictionary, in order, to be stored in a JSON file."""
     symbols = "\n".join(dictionary.symbols).encode("utf-8", "surrogatepass")
     return {"symbols": len(dictionary), "sha256": hashlib.sha256(symbols).hexdigest()}
 
 
 def check_vocabulary(described: Any, dictionary: Any, option: str, path: Any, side: str) -> None:
-    """Raises OptionError where ``described`` is not what :func:`describe_vocabulary` says of ``dictionary``.
+    """Raises ``OptionError`` unless ``described`` is :func:`describe_vocabulary` of ``dictionary``.
 
     Args:
-        described: what the file holds
-        dictionary: the task's
+        described: the description in the file
+        dictionary: of the task
         option: the option that names the file
         path: the file
         side: source or target
@@ -31,5 +31,5 @@ def check_vocabulary(described: Any, dictionary: Any, option: str, path: Any, si
         symbols = described.get("symbols", "?") if isinstance(described, dict) else "?"
         raise OptionError(
             f"{option} {path}: was made for another {side} vocabulary ({symbols} symbols; the data have "
-            f"{own['symbols']}); make it again with these data"
+            f"{own['symbols']}); create it again with these data"
         )

@@ -1,4 +1,4 @@
-"""Word vectors from text files, word2vec's, fastText's or GloVe's, for the words of fairseq dictionaries."""
+"""Reads word vectors from text files of word2vec, fastText or GloVe, for the words of fairseq dictionaries."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["ordinary_words", "read_word_vectors"]
 
 
 def ordinary_words(dictionary: Any) -> np.ndarray:
-    """Boolean array over a fairseq dictionary: False for <s>, <pad>, </s>, <unk> and what else it calls special."""
+    """Boolean array over a fairseq dictionary: False for <s>, <pad>, </s>, <unk> and its other special symbols."""
     ordinary = np.ones(len(dictionary), dtype=bool)
     ordinary[: dictionary.nspecial] = False
     ordinary[[dictionary.bos(), dictionary.pad(), dictionary.eos(), dictionary.unk()]] = False
@@ -23,23 +23,23 @@ def ordinary_words(dictionary: Any) -> np.ndarray:
 
 
 def read_word_vectors(path: str, dictionaries: Sequence[Any], option: str) -> List[np.ndarray]:
-    """The vectors of a text file for the words of fairseq dictionaries, in the spelling of the file.
+    """Reads the vectors of the words of fairseq dictionaries.
 
-    A line is a word and its numbers, with spaces between them; the first line may be that of word2vec, number and width
-    of the vectors. The file is read as a stream, and only what the dictionaries have is kept. Of a word that comes
-    twice the first vector counts. Numbers are looked at only where they are kept, the number of them in every line.
+    Each line is a word and its numbers, separated by spaces. The first line may be the header of word2vec: number and
+    width of the vectors. The file is read as a stream, and only words of the dictionaries are kept. The first vector of
+    a repeated word counts. The width of every line is checked, the numbers only of words that are kept.
 
     Args:
         path: the file, in UTF-8
-        dictionaries: the vocabularies, each of which takes all its words
-        option: what the errors name
+        dictionaries: the vocabularies
+        option: the option that names the file, for messages
 
     Returns:
-        an array ``[V, d]`` for each dictionary, in float32; zeros where a word has no vector, and for special symbols
+        an array ``[V, d]`` in float32 for each dictionary; zero for a word without a vector and for special symbols
 
     Raises:
-        OptionError: the file cannot be read, has no vectors, has a malformed line or vectors of different width (the
-            line is named)
+        OptionError: the file cannot be read, has no vectors, has a malformed line, or has vectors of different widths;
+            the message names the line
     """
     places: Dict[str, List[Tuple[int, int]]] = {}
     for side, dictionary in enumerate(dictionaries):
@@ -50,7 +50,7 @@ def read_word_vectors(path: str, dictionaries: Sequence[Any], option: str) -> Li
     promised: Optional[str] = None
     number = 0
     try:
-        # only a line feed ends a line: words of fastText may hold other characters that Python takes for ends of lines
+        # only a line feed ends a line: fastText words may contain other characters that Python takes for line ends
         with open(path, encoding="utf-8", errors="replace", newline="\n") as stream:
             bar = tqdm(stream, desc=os.path.basename(path), unit=" lines", disable=None, leave=False)
             for number, line in enumerate(bar, start=1):
@@ -83,7 +83,7 @@ def read_word_vectors(path: str, dictionaries: Sequence[Any], option: str) -> Li
                 vector = _numbers(text)
                 if vector is None:
                     raise OptionError(
-                        f"{option} {path}, line {number}: after the word {_cut(word)} not all is finite numbers"
+                        f"{option} {path}, line {number}: the values after the word {_cut(word)} must be finite numbers"
                     )
                 for side, index in wanted:
                     result[side][index] = vector
@@ -104,16 +104,17 @@ def _numbers(text: str) -> Optional[np.ndarray]:
         values = [float(part) for part in text.split(" ")]
     except ValueError:
         return None
-    # not finite is also what overflows in single precision
+    # numbers that overflow in single precision are refused as well
     if not all(math.isfinite(value) and abs(value) < 3e38 for value in values):
         return None
     return np.array(values, dtype=np.float32)
 
 
 def _spaced_word(line: str, width: int) -> bool:
-    """Whether the line is a word with spaces in it, as some collections have, before ``width`` numbers.
+    """Whether the line is a word with spaces, which some collections have, and ``width`` numbers.
 
-    No vocabulary has such a word. A line of numbers alone after the first space is a vector of another width.
+    No vocabulary has such a word, so the line is skipped. If all parts after the first space are numbers, the line is a
+    vector of another width instead.
     """
     parts = line.split(" ")
     if len(parts) <= width + 1 or _numbers(" ".join(parts[-width:])) is None:

@@ -1,9 +1,9 @@
-"""A small parallel corpus in two invented languages, with gold word alignments, generated from a seed.
+"""Generates a small parallel corpus in two invented languages, with gold word alignments, from a seed.
 
     python -m fairseq_attn_plugin.toy_corpus --out corpus [--seed 1] [--train 6000] [--valid 300] [--test 300]
 
-writes ``{train,valid,test}.{vr,dm,align}``: Velarin, Dormeth (one tokenised sentence a line) and the links
-between their words in Pharaoh format (``i-j``: source word i, target word j, counted from 0; all are sure).
+writes ``{train,valid,test}.{vr,dm,align}``: Velarin and Dormeth, one tokenised sentence in each line, and the links
+between their words in Pharaoh format (``i-j``: source word i, target word j, counted from 0; all links are sure).
 
 =====================  ==============================  ======================================
 construction           Velarin (source)                Dormeth (target)
@@ -25,8 +25,8 @@ because                A , kara B                      B sint , A
 name                   Kašavi                          Cashawi
 =====================  ==============================  ======================================
 
-Every sentence has one translation, so a perfect model reaches 100 BLEU; a model that copies, or reads from
-left to right, does not get far.
+Every sentence has exactly one translation, so a perfect model reaches 100 BLEU. A model that copies words, or
+translates from left to right, scores low.
 """
 
 from __future__ import annotations
@@ -43,22 +43,27 @@ from fairseq_attn_plugin.toy_corpus.word_forms import Lexicon
 SOURCE, TARGET = "vr", "dm"
 SPLITS = {"train": 6000, "valid": 300, "test": 300}
 SHORTEST = 3  # pronoun, verb, full stop
-_PATIENCE = 300  # draws in a row without a new sentence after which we give up
+_PATIENCE = 300  # consecutive draws without a new sentence before generation fails
 
 
 def generate(seed: int = 1, sizes: dict[str, int] | None = None, max_words: int = 18) -> dict[str, list[SentencePair]]:
-    """Sentence pairs for every split of ``sizes`` (default ``SPLITS``); no source sentence occurs twice.
+    """Sentence pairs for every split; no source sentence occurs twice.
 
-    ``max_words`` bounds the source sentence, end mark included.  Raises ``OptionError`` if a size is not
-    positive or if the grammar hardly yields new sentences of that length any more.
+    Args:
+        seed: of the words and the sentences
+        sizes: number of sentences of each split (default: ``SPLITS``)
+        max_words: greatest length of a source sentence, end mark included
+
+    Raises:
+        OptionError: a size is not positive, or the grammar yields too few sentences of this length
     """
     sizes = dict(SPLITS if sizes is None else sizes)
     for split, size in sizes.items():
         if size <= 0:
-            raise OptionError(f"--{split} {size}: give a number of sentences of at least 1")
+            raise OptionError(f"--{split} {size}: must be at least 1")
     if max_words < SHORTEST:
         raise OptionError(f"--max-words {max_words}: the shortest sentence has {SHORTEST} words, end mark included")
-    # Own streams: another number of sentences or another length must not change the words of the languages.
+    # separate random streams: the number and length of sentences must not change the words of the languages
     grammar = Grammar(Lexicon(random.Random(f"lexicon {seed}")), random.Random(f"sentences {seed}"))
     seen: set[tuple[str, ...]] = set()
     corpus: dict[str, list[SentencePair]] = {}
@@ -75,15 +80,15 @@ def generate(seed: int = 1, sizes: dict[str, int] | None = None, max_words: int 
             failures += 1
             if failures == _PATIENCE:
                 raise OptionError(
-                    f"--{split} {size}: too many sentences of at most {max_words} words, the last {_PATIENCE} of "
-                    f"those drawn were too long or not new (found {len(seen)}); ask for fewer, or raise --max-words"
+                    f"--{split} {size}: too many sentences of at most {max_words} words: the last {_PATIENCE} draws "
+                    f"were too long or not new (found {len(seen)}); give a smaller number, or raise --max-words"
                 )
         corpus[split] = pairs
     return corpus
 
 
 def write(corpus: dict[str, list[SentencePair]], folder: Path) -> None:
-    """Write ``{split}.{vr,dm,align}`` below ``folder``, which is created."""
+    """Writes ``{split}.{vr,dm,align}`` into ``folder``, which is created."""
     folder.mkdir(parents=True, exist_ok=True)
     for split, pairs in corpus.items():
         lines = {
@@ -97,17 +102,18 @@ def write(corpus: dict[str, list[SentencePair]], folder: Path) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
+    """The command ``python -m fairseq_attn_plugin.toy_corpus``."""
     parser = argparse.ArgumentParser(
-        prog="python -m fairseq_attn_plugin.toy_corpus", description=__doc__.split("\n")[0]
+        prog="python -m fairseq_attn_plugin.toy_corpus", description=(__doc__ or "").split("\n")[0]
     )
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write, created if missing")
-    parser.add_argument("--seed", type=int, default=1, help="draws the words and the sentences (default 1)")
+    parser.add_argument("--seed", type=int, default=1, help="of the words and the sentences (default: 1)")
     for split, size in SPLITS.items():
-        parser.add_argument(f"--{split}", type=int, default=size, metavar="N", help=f"sentences (default {size})")
-    parser.add_argument("--max-words", type=int, default=18, metavar="N", help="longest source sentence (default 18)")
+        parser.add_argument(f"--{split}", type=int, default=size, metavar="N", help=f"sentences (default: {size})")
+    parser.add_argument("--max-words", type=int, default=18, metavar="N", help="longest source sentence (default: 18)")
     args = parser.parse_args(argv)
     if args.out.exists() and not args.out.is_dir():
-        raise OptionError(f"--out {args.out}: is a file; name a folder")
+        raise OptionError(f"--out {args.out}: is a file; must be a folder")
     corpus = generate(args.seed, {split: getattr(args, split) for split in SPLITS}, args.max_words)
     write(corpus, args.out)
     counts = ", ".join(f"{split} {len(pairs)}" for split, pairs in corpus.items())

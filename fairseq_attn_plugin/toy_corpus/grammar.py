@@ -1,7 +1,6 @@
 """The grammar of the synthetic corpus: draws sentence pairs with their word links.
 
-:mod:`.generation` lists the constructions, :mod:`.word_forms` has the
-words.
+:mod:`.generation` lists the constructions, :mod:`.word_forms` has the words.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from fairseq_attn_plugin.toy_corpus.word_forms import Lexicon, Verb, pick
 
 
 class SentencePair(NamedTuple):
-    """Words of both sides and the sorted links (source index, target index), counted from 0."""
+    """Words of both sides, and the sorted links (source index, target index), counted from 0."""
 
     source: tuple[str, ...]
     target: tuple[str, ...]
@@ -24,7 +23,7 @@ class SentencePair(NamedTuple):
 
 class _Token(NamedTuple):
     form: str
-    keys: tuple[int, ...]  # a source and a target token are linked if they share a key; () is not aligned
+    keys: tuple[int, ...]  # tokens of both sides are linked if they share a key; () has no link
 
 
 @dataclass
@@ -36,7 +35,7 @@ class _Phrase:
 
 
 class Grammar:
-    """Draws sentence pairs: each construction builds both sides and their links together."""
+    """Draws sentence pairs. Each construction builds both sides and their links together."""
 
     def __init__(self, lexicon: Lexicon, rng: random.Random) -> None:
         self._lexicon, self._rng, self._last_key = lexicon, rng, 0
@@ -146,13 +145,15 @@ class Grammar:
         for adjective in lex.pick_several(self._rng, self._lexicon.adjectives, count):
             own = self._key()
             phrase.source.append(_Token(adjective.source, own))
-            after.insert(0, _Token(adjective.target + agreement, own))  # nearest to the noun in both languages
+            after.insert(
+                0, _Token(adjective.target + agreement, own)
+            )  # the first adjective is nearest to the noun in both languages
         phrase.source.append(_Token(lex.source_plural(noun.source) if number == "pl" else noun.source, key))
         phrase.target += after
         return phrase
 
     def _verb(self, verb: Verb, tense: str, person: str) -> tuple[list[_Token], ...]:
-        """Velarin auxiliary, verb and particle, and the Dormeth verb; they all belong together."""
+        """Velarin auxiliary, verb and particle, and the Dormeth verb; all of them are linked."""
         key = self._key()
         particle = [_Token(verb.particle, key)] if verb.particle else []
         ending = lex.PERSON_ENDINGS[person]

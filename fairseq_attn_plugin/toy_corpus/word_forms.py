@@ -1,8 +1,8 @@
 """Word forms of the two invented languages of :mod:`.generation`.
 
-Velarin (``vr``, the source) has open syllables and the letters *š ž ä*; Dormeth (``dm``, the target) has
-closed syllables, consonant clusters and the letters *þ y w*.  The closed class and the endings below are
-fixed, so that the two grammars stay the same; the stems of the open classes are drawn from the seed.
+Velarin (``vr``, the source) has open syllables and the letters *š ž ä*. Dormeth (``dm``, the target) has closed
+syllables, consonant clusters and the letters *þ y w*. The closed classes and the endings are fixed, so that the two
+grammars are the same for every seed. The stems of the open classes are drawn from the seed.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ FUTURE, NEGATION, RELATIVE = "sul", "ni", "dar"
 NEGATION_TARGET = "nokh"
 PARTICLES = ("op", "ur", "enta", "mis")
 PRONOUNS = {"sg1": "mä", "pl1": "män", "sg3": "so", "pl3": "son"}
-# Velarin word -> what it does in Dormeth
-POSSESSIVES = {"mio": "im", "nora": "or", "tua": "eth"}  # becomes an ending of the noun
+# Velarin word -> Dormeth counterpart
+POSSESSIVES = {"mio": "im", "nora": "or", "tua": "eth"}  # an ending of the noun in Dormeth
 DEMONSTRATIVES = {"ista": "tor", "ola": "ghen"}  # follows the noun and agrees with it
 NUMERALS = {"dua": "twin", "terša": "threk"}  # follows the noun, invariable
 PREPOSITIONS = {"an": "ust", "supa": "wern", "kon": "mid", "pero": "folk", "desa": "fram", "tra": "þurk"}
 CONJUNCTIONS = {"e": "and", "mai": "akh"}
 BECAUSE, BECAUSE_TARGET = "kara", "sint"
-# Dormeth, closed class: both words have no counterpart in Velarin
+# Dormeth, closed class: these two words have no counterpart in Velarin
 OBJECT_MARKER, QUESTION_MARKER = "ad", "wek"
 
 # Dormeth endings
@@ -46,7 +46,7 @@ PERSON_ENDINGS = {"sg1": "em", "pl1": "emar", "sg3": "ek", "pl3": "ekar"}
 PAST_AUXILIARY = {person: "h" + ending for person, ending in PERSON_ENDINGS.items()}
 FUTURE_ENDING, PARTICIPLE_ENDING, RELATIVE_ENDING = "is", "ulþ", "ind"
 
-# Names keep their sound and change their spelling, letter by letter.
+# names change their spelling letter by letter
 TRANSLITERATION = {"š": "sh", "ž": "j", "ä": "e", "k": "c", "v": "w", "Š": "Sh", "Ž": "J", "K": "C", "V": "W"}
 _NAME_SYLLABLES = str.split(
     "ka ve lo ri ša mo ten da žo li nar ve šil bo kä tu ren vi ga sol mä pe dor ni ža kor lu ban ze tä"
@@ -73,7 +73,7 @@ class Word(NamedTuple):
 
 
 def pick(rng: random.Random, items: Sequence[Item]) -> Item:
-    """One of ``items``, by ``random()`` alone: Python promises never to change its sequence."""
+    """Draws one item with ``random()``, the only method whose sequence Python guarantees for a seed."""
     return items[int(rng.random() * len(items))]
 
 
@@ -91,13 +91,13 @@ def transliterate(name: str) -> str:
 
 
 def pick_several(rng: random.Random, items: Sequence[Item], count: int) -> list[Item]:
-    """``count`` different ones of ``items``, in random order."""
+    """Draws ``count`` different items, in random order."""
     pool = list(items)
     return [pool.pop(int(rng.random() * len(pool))) for _ in range(count)]
 
 
 def draw_name(rng: random.Random) -> str:
-    """A Velarin name of two to four syllables; most names occur only once in a corpus."""
+    """Draws a Velarin name of two to four syllables. Most names occur only once in a corpus."""
     count = 2 + (rng.random() < 0.6) + (rng.random() < 0.15)
     return "".join(pick(rng, _NAME_SYLLABLES) for _ in range(count)).capitalize()
 
@@ -120,7 +120,7 @@ def _target_stem(rng: random.Random) -> str:
 
 @dataclass
 class Lexicon:
-    """The open classes, drawn from ``rng``; no two entries share a form, inflected or not."""
+    """The open classes, drawn from ``rng``. No two entries share a form, inflected or not."""
 
     rng: random.Random
     nouns: list[Noun] = field(default_factory=list)
@@ -143,8 +143,8 @@ class Lexicon:
             gender = "common" if index % 2 else "neuter"
             self.nouns.append(Noun(self._source(), modifier, self._target(), gender, index % 3 == 1))
         self.transitive = [Verb(self._source(), "", self._target()) for _ in range(13)]
-        # Some verbs never come without their particle; two others mean something else with it than
-        # without, so that one has to look at both words.
+        # four verbs always have a particle; two others change their meaning with one, so that a model must attend to
+        # both words
         self.transitive += [Verb(self._source(), particle, self._target()) for particle in PARTICLES]
         for verb, particle in zip(self.transitive[:2], PARTICLES):
             self.transitive.append(Verb(verb.source, particle, self._target()))

@@ -15,7 +15,7 @@ PAGES = sorted(
         REPO / "benchmarks" / "README.md",
         REPO / "benchmarks" / "results" / "README.md",
     ]
-    if "_build" not in path.parts
+    if "_build" not in path.relative_to(REPO).parts
 )
 
 

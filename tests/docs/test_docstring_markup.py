@@ -13,6 +13,11 @@ def test_formulas_keep_their_characters() -> None:
     assert as_rst(["see :func:`a_` and x_j"]) == ["see :func:`a_` and x_j"]
 
 
+def test_code_may_go_on_in_the_next_line() -> None:
+    lines = ["as ``fairseq-generate *", "data*`` and", "x * y"]
+    assert as_rst(lines) == ["as ``fairseq-generate *", "data*`` and", r"x \* y"]
+
+
 def test_an_indented_block_is_shown_as_it_is_written() -> None:
     lines = ["With keys k:", "", "    mqt  s = |k| * 2", "", "    aqt  s_", "", "After * it"]
     expected = ["With keys k:", "::", "", *lines[1:6], r"After \* it"]

@@ -9,13 +9,14 @@ from fairseq.dataclass import FairseqDataclass
 from omegaconf import OmegaConf
 
 import fairseq_attn_plugin  # noqa: F401
-from fairseq_attn_plugin.patches.checkpoint_files import file_options, leave_out
+from fairseq_attn_plugin.options import file_options, option
+from fairseq_attn_plugin.patches.checkpoint_files import leave_out
 
 
 @dataclass
 class Config(FairseqDataclass):
     size: int = field(default=3, metadata={"help": "a number"})
-    words: Optional[str] = field(default=None, metadata={"help": "a file", "file": True})
+    words: Optional[str] = option(None, "a file", file=True)
 
 
 @pytest.fixture
@@ -26,7 +27,7 @@ def registered(monkeypatch):
 
 
 def test_a_field_declares_itself_as_a_file(registered):
-    assert file_options("own") == ["words"]
+    assert file_options(Config) == ["words"]
     assert leave_out(registered) == {"_name": "own", "size": 5, "words": None}
     assert registered.words == "/no/such/file", "the caller's configuration was changed"
 
@@ -34,7 +35,7 @@ def test_a_field_declares_itself_as_a_file(registered):
 def test_configurations_that_name_no_files():
     for name in ("transformer", "lstm", "unknown", None):
         config = OmegaConf.create({"_name": name, "encoder_embed_path": "x"})
-        assert file_options(name) == [] and leave_out(config) is config
+        assert leave_out(config) is config
 
 
 def test_files_are_left_out_for_checkpoints_only(registered, monkeypatch):

@@ -4,7 +4,8 @@ import pytest
 from fairseq import options
 
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.patches.overrides import OPTIONS, check, flag, parse_overrides
+from fairseq_attn_plugin.options import flag, parse_overrides
+from fairseq_attn_plugin.patches.overrides import OPTIONS, check
 
 
 def parsed(data, *arguments):

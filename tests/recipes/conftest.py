@@ -1,14 +1,17 @@
-"""Fixtures of the recipes' tests: a recipe in this process, and its tools without their imports."""
+"""Fixtures of the recipes' tests: a recipe in this process, and the commands of a dry run."""
 
 import shlex
+import subprocess
+import sys
 from pathlib import Path
-from typing import Any, Callable, Iterator, List, NamedTuple
+from typing import Any, Callable, List, NamedTuple
 
 import pytest
-from recipe_tools import ToolServer
 
 from fairseq_attn_plugin.recipes.cli import main
 from fairseq_attn_plugin.recipes.commands import Shell
+
+from cli import prepare
 
 
 class Result(NamedTuple):
@@ -22,17 +25,19 @@ class Result(NamedTuple):
 Recipe = Callable[..., Result]
 
 
-@pytest.fixture(scope="session")
-def tool_server() -> Iterator[ToolServer]:
-    server = ToolServer()
-    yield server
-    server.close()
+def execute(shell: Shell, words: List[str], stdout: Any = None, stderr: Any = None) -> int:
+    """Runs a tool of a recipe as the other tests run tools."""
+    command, environment = prepare(sys.executable if words[0] == "python" else words[0], *words[1:])
+    if command[0] == command[1]:
+        command = command[1:]
+    sys.stdout.flush()
+    return subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr).returncode
 
 
 @pytest.fixture
-def recipe(tool_server: ToolServer, capfd: Any, monkeypatch: Any) -> Recipe:
-    """Runs a recipe in this process with an environment of its own; its tools run in children of a server."""
-    monkeypatch.setattr(Shell, "execute", lambda shell, *args, **options: tool_server.execute(*args, **options))
+def recipe(capfd: Any, monkeypatch: Any) -> Recipe:
+    """Runs a recipe in this process with an environment of its own."""
+    monkeypatch.setattr(Shell, "execute", execute)
     monkeypatch.delenv("FAIRSEQ_ATTN_TRACEBACK", raising=False)
 
     def run(name: str, *arguments: object, check: bool = True, **environment: object) -> Result:

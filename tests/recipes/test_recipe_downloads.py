@@ -15,7 +15,7 @@ from fairseq_attn_plugin.recipes.commands import Shell
 from fairseq_attn_plugin.recipes.downloads import extract_members, fetch, unpack
 from fairseq_attn_plugin.recipes.errors import CorpusError, OptionError
 
-CONTENT = random.Random(0).randbytes(300000)
+CONTENT = random.Random(0).getrandbits(8 * 300000).to_bytes(300000, "little")
 
 
 class Server(http.server.ThreadingHTTPServer):
@@ -173,7 +173,7 @@ def test_archive_with_too_few_lines_is_refused(recipe, tmp_path):
 
 @pytest.mark.parametrize("kind", ["tgz", "zip"])
 def test_members_of_an_archive(kind, tmp_path):
-    data, path = random.Random(1).randbytes(25000), tmp_path / f"a.{kind}"
+    data, path = random.Random(1).getrandbits(8 * 25000).to_bytes(25000, "little"), tmp_path / f"a.{kind}"
     if kind == "tgz":
         with tarfile.open(path, "w:gz") as archive:
             info = tarfile.TarInfo("dir/member")

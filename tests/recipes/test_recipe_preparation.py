@@ -19,11 +19,33 @@ from recipe_corpora import (
     sentences,
     tatoeba,
     truncate,
+    value,
     wmt16_en_ro,
     write,
 )
 
+from fairseq_attn_plugin.recipes.cli import main
+from fairseq_attn_plugin.recipes.commands import Shell
 from fairseq_attn_plugin.recipes.locks import locked
+
+
+@pytest.fixture(autouse=True)
+def preprocess(recipe, monkeypatch):
+    """Stands for fairseq-preprocess: a dictionary for each language."""
+
+    def execute(shell, words, stdout=None, stderr=None):
+        assert words[0] == "fairseq-preprocess"
+        folder = Path(value(words, "--destdir"))
+        folder.mkdir()
+        for option in ("--source-lang", "--target-lang"):
+            language = value(words, option)
+            for split in ("train", "valid", "test"):
+                text = Path(f"{value(words, f'--{split}pref')}.{language}").read_text(encoding="utf-8")
+                assert text, split
+            (folder / f"dict.{language}.txt").write_text("word 1\n")
+        return 0
+
+    monkeypatch.setattr(Shell, "execute", execute)
 
 
 @pytest.mark.parametrize(
@@ -61,14 +83,19 @@ def test_truncated_sgml_is_found(recipe, tmp_path):
     assert "newsdev2016-roen-src.ro.sgm is truncated" in done.stderr
 
 
-def test_a_failing_tool_shows_the_end_of_its_log(recipe, tmp_path):
-    multi30k(tmp_path)
-    # a folder in the place of the dictionary
-    settings = {"DATA": tmp_path, "OUT": tmp_path / "out", "BPE": "subword-nmt", "BPE_SIZE": 0}
-    done = recipe("multi30k", "prepare", check=False, **settings, JOBS=1, CUT=0)
-    log = tmp_path / "out" / "de-en.subword-nmt0" / "preprocess.log"
-    if done.returncode:
-        assert f"failed, see {log.parent}" in done.stderr.splitlines()[-1]
+def test_a_failing_tool_shows_the_end_of_its_log(recipe, corpus_folder, tmp_path, monkeypatch):
+    def fails(shell, words, stdout=None, stderr=None):
+        assert words[0] == "fairseq-preprocess" and stderr == subprocess.STDOUT
+        stdout.write(b"a line\nthe reason\n")
+        return 1
+
+    monkeypatch.setattr(Shell, "execute", fails)
+    multi30k(corpus_folder)
+    settings = {"DATA": corpus_folder, "OUT": tmp_path / "out", "BPE": "none"}
+    lines = recipe("multi30k", "prepare", check=False, **settings).stderr.splitlines()
+    log = tmp_path / "out" / "de-en.none" / "preprocess.log"
+    assert lines[-3:] == ["a line", "the reason", f"multi30k: fairseq-preprocess failed, see {log}"]
+    assert not list((tmp_path / "out").rglob("done"))
 
 
 def test_an_interrupted_preparation_is_done_again(recipe, corpus_folder, tmp_path):
@@ -87,36 +114,33 @@ def test_an_interrupted_preparation_is_done_again(recipe, corpus_folder, tmp_pat
 
 
 def test_another_preparation_of_the_same_folder_is_awaited(recipe, corpus_folder, tmp_path):
-    """The lock is held by this process: the recipe waits, and finds the data prepared."""
+    """This process holds the lock: the recipe waits, and finds the data prepared."""
     multi30k(corpus_folder)
-    settings = {"DATA": corpus_folder, "OUT": tmp_path / "out", "BPE": "none"}
+    settings = {"DATA": str(corpus_folder), "OUT": str(tmp_path / "out"), "BPE": "none", "DEVICE": "cpu", "JOBS": "1"}
     recipe("multi30k", "prepare", **settings)
-    work = tmp_path / "out" / "de-en.none"
-    hidden = tmp_path / "hidden"
+    work, hidden = tmp_path / "out" / "de-en.none", tmp_path / "hidden"
+    before = files_of(work / "data")
     with locked(work / "prepare.lock"):
         (work / "data").rename(hidden)
-        waiting = threading.Thread(target=recipe, args=("multi30k", "prepare"), kwargs=settings)
+        waiting = threading.Thread(target=main, args=(["multi30k", "prepare"], settings))
         waiting.start()
         waiting.join(0.3)
         assert waiting.is_alive() and not (work / "data.partial").exists()
-        before = files_of(hidden)
         hidden.rename(work / "data")
     waiting.join(60)
     assert not waiting.is_alive()
-    after = files_of(work / "data")
-    assert sorted(after.values()) == sorted(before.values()), "not prepared again"
+    assert files_of(work / "data") == before, "not prepared again"
 
 
 def test_a_lock_is_not_held_twice_and_ends_with_its_process(tmp_path):
-    path = tmp_path / "folder" / "lock"
     program = (
-        "import sys; from pathlib import Path; from fairseq_attn_plugin.recipes.locks import locked\n"
-        "with locked(Path(sys.argv[1])):\n    print('held', flush=True); sys.stdin.read(); import os; os._exit(1)"
+        "import os, portalocker, sys; stream = open(sys.argv[1], 'a')\n"
+        "portalocker.lock(stream, portalocker.LockFlags.EXCLUSIVE)\n"
+        "print('held', flush=True); sys.stdin.read(); os._exit(1)"
     )
-    with subprocess.Popen(
-        [sys.executable, "-c", program, str(path)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2],
-    ) as other:  # fmt: skip
+    path = tmp_path / "lock"
+    command = [sys.executable, "-c", program, str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout.readline() == "held\n"
         with locked(path, wait=False) as held:
             assert not held

@@ -29,7 +29,7 @@ def test_checksum_of_known_files(tmp_path):
 def test_checksum_is_that_of_cksum(size, tmp_path):
     paths = [tmp_path / name for name in "ab"]
     for seed, path in enumerate(paths):
-        path.write_bytes(random.Random(seed).randbytes(size))
+        path.write_bytes(random.Random(seed).getrandbits(8 * size).to_bytes(size, "little"))
     both = b"".join(path.read_bytes() for path in paths)
     printed = subprocess.run(["cksum"], input=both, capture_output=True, check=True).stdout.decode()
     assert checksum(*paths) == printed.strip()

@@ -158,7 +158,7 @@ def test_a_corpus_of_long_pairs_alone_is_refused(tmp_path):
 def test_sentencepiece_segments_and_keeps_its_lines(tmp_path):
     lines = ["the house sees the river", "a \uff41 the"] * 20
     write(tmp_path / "a", lines)
-    learn_model(tmp_path / "model", 40, [tmp_path / "a"])
+    learn_model(tmp_path / "model", 20, [tmp_path / "a"])
     apply_model(tmp_path / "model", tmp_path / "a", tmp_path / "b")
     pieces = (tmp_path / "b").read_text(encoding="utf-8").splitlines()
     assert len(pieces) == 40 and any(len(line.split()) > 5 for line in pieces)

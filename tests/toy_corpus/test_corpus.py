@@ -197,8 +197,8 @@ def test_the_seed_draws_the_words_and_the_size_does_not(lexicon):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"sizes": {"train": 0}}, r"--train 0: give a number"),
-        ({"sizes": {"train": 5, "test": -3}}, r"--test -3: give a number"),
+        ({"sizes": {"train": 0}}, r"--train 0: must be at least 1"),
+        ({"sizes": {"train": 5, "test": -3}}, r"--test -3: must be at least 1"),
         ({"max_words": 2}, r"--max-words 2: the shortest sentence has 3"),
         ({"sizes": {"train": 100000}, "max_words": 3}, r"--train 100000: too many sentences of at most 3 words"),
     ],
@@ -210,6 +210,6 @@ def test_impossible_requests_are_refused(options, message):
 
 def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path):
     (tmp_path / "taken").write_text("mine")
-    with pytest.raises(OptionError, match="is a file; name a folder"):
+    with pytest.raises(OptionError, match="is a file; must be a folder"):
         corpus.main(["--out", str(tmp_path / "taken"), "--train", "5"])
     assert (tmp_path / "taken").read_text() == "mine"

@@ -33,7 +33,8 @@ from fairseq_attn_plugin.analysis.inference.classification import (
 from fairseq_attn_plugin.analysis.inference.classification_scores import ClassificationScores
 from fairseq_attn_plugin.analysis.inference.user_dir import add_user_dir_option
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.text.documents import add_reading_options, documents_of, reading_from
+from fairseq_attn_plugin.text.documents import documents_of
+from fairseq_attn_plugin.text.reading import add_reading_options, reading_from
 from fairseq_attn_plugin.writing import check_not_lost, whole_text
 
 

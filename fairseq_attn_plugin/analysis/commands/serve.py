@@ -19,7 +19,7 @@ from fairseq_attn_plugin.analysis.inference.loading import add_model_options
 from fairseq_attn_plugin.analysis.inference.segmenter import add_text_options, text_options
 from fairseq_attn_plugin.analysis.web.server import bind, is_local
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.patches.overrides import parse_overrides
+from fairseq_attn_plugin.options import parse_overrides
 
 __all__ = ["configure", "run"]
 

@@ -12,7 +12,7 @@ from fairseq import checkpoint_utils, utils
 import fairseq_attn_plugin  # noqa: F401  (registers the architectures)
 from fairseq_attn_plugin.analysis.inference.user_dir import add_user_dir_option
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.patches.overrides import parse_overrides
+from fairseq_attn_plugin.options import parse_overrides
 
 __all__ = ["LoadedModels", "add_model_options", "load_from_options", "load_models", "load_split"]
 

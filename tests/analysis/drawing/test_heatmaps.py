@@ -9,7 +9,8 @@ from records_for_tests import record, write_records
 
 from fairseq_attn_plugin.analysis.alignment.links import parse_alignment
 from fairseq_attn_plugin.analysis.cli import main
-from fairseq_attn_plugin.analysis.drawing import panels as heatmaps
+from fairseq_attn_plugin.analysis.commands import plot as command
+from fairseq_attn_plugin.analysis.drawing import panels
 from fairseq_attn_plugin.analysis.drawing.panels import Length, choose_sentences, panel_of
 from fairseq_attn_plugin.analysis.records.files import open_records
 from fairseq_attn_plugin.errors import OptionError
@@ -24,7 +25,7 @@ def drawn(monkeypatch):
     """{name of the picture: (panels, title)}; nothing is drawn."""
     pictures = {}
     monkeypatch.setattr(
-        heatmaps, "heatmaps", lambda panels, path, title: pictures.update({path.name: (panels, title)}) or ""
+        command, "heatmaps", lambda panels, path, title: pictures.update({path.name: (panels, title)}) or ""
     )
     return pictures
 
@@ -60,7 +61,7 @@ def test_which_sentences(tmp_path, drawn, capsys):
 
 
 def test_blocks(tmp_path, monkeypatch):
-    monkeypatch.setattr(heatmaps, "_BLOCK", 2)
+    monkeypatch.setattr(panels, "_BLOCK", 2)
     systems = [
         open_records(corpus(tmp_path / "a.jsonl", [2, 3] * 6)),
         open_records(corpus(tmp_path / "b.jsonl", [2, 3, 0, 3, 2, 0] * 2)),

@@ -264,9 +264,7 @@ def test_model_that_does_not_translate(tiny_data, tmp_path, capsys):
         ["fairseq-train", data, "--save-dir", tmp_path / "lm", *model, "--decoder-attention-heads", 2]
         + ["--decoder-ffn-embed-dim", 16, *TRAINING, "--max-update", 1, "--tokens-per-sample", 20]
     )
-    with pytest.raises(
-        OptionError, match="^--path .*: its task has no source and target language; must be a translation model"
-    ):
+    with pytest.raises(OptionError, match="^--path .*: its task has no source and target language; must be a tr"):
         hold(capsys, data, tmp_path / "lm" / "checkpoint_last.pt")
 
 

@@ -1,0 +1,74 @@
+"""Splits running text into sentences and words, by the same rules for training and prediction."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from typing import Callable, List, NamedTuple, Optional
+
+from fairseq_attn_plugin.errors import OptionError
+
+__all__ = ["AS_IT_IS", "Reading", "add_reading_options", "reading_from", "split_sentences", "word_splitter"]
+
+
+# the end of a sentence and its closing quotes and brackets, attached or as separate tokens
+_SENTENCE_END = re.compile(r"""(?:[.!?。！？]\s?)+(?:["'”’»)\]}]+(?=\s|$))*\s*|\n+""")
+
+
+class Reading(NamedTuple):
+    """The rules that split text into sentences and words."""
+
+    separator: Optional[str] = None  # between sentences (default: punctuation)
+    lowercase: bool = False
+    tokenize: bool = False  # by Moses' rules for English; otherwise split at white space
+
+
+AS_IT_IS = Reading()
+
+
+def add_reading_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of :class:`Reading`, which must be the same for training and prediction."""
+    add = parser.add_argument
+    add("--separator", metavar="TEXT", help="separator between the sentences of a text (default: punctuation)")
+    add("--lowercase", action="store_true", help="lower-case the words")
+    add("--tokenize", action="store_true", help="tokenise text by Moses' rules (default: split at spaces)")
+
+
+def reading_from(args: argparse.Namespace) -> Reading:
+    """The rules that the options give; raises ``OptionError`` for a separator of white space."""
+    if args.separator is not None and not args.separator.strip():
+        raise OptionError(f"--separator {args.separator!r}: must be more than white space")
+    return Reading(args.separator, args.lowercase, args.tokenize)
+
+
+def split_sentences(text: str, separator: Optional[str] = None) -> List[str]:
+    """Splits a text at a separator, or after ``.``, ``!``, ``?`` and at line ends.
+
+    Without a separator this is a heuristic: a full stop ends a sentence if white space or the end of the text follows
+    it. It therefore splits after an abbreviation, but not inside a word or a number.
+    """
+    if separator is not None:
+        return [part.strip() for part in text.split(separator) if part.strip()]
+    parts, start = [], 0
+    for match in _SENTENCE_END.finditer(text):
+        # 3.5, e.g, www.x.org: a letter or digit follows directly
+        if match.end() < len(text) and not match.group()[-1].isspace() and match.group()[-1] in ".!?":
+            continue
+        parts.append(text[start : match.end()])
+        start = match.end()
+    parts.append(text[start:])
+    return [" ".join(part.split()) for part in parts if part.strip()]
+
+
+def word_splitter(reading: Reading) -> Callable[[str], List[str]]:
+    """A function that splits a sentence into words."""
+    if not reading.tokenize:
+        return lambda text: (text.lower() if reading.lowercase else text).split()
+    from sacremoses import MosesTokenizer
+
+    tokenizer = MosesTokenizer(lang="en")
+
+    def words(text: str) -> List[str]:
+        return tokenizer.tokenize(text.lower() if reading.lowercase else text, escape=False)
+
+    return words
