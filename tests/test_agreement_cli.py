@@ -1,39 +1,26 @@
 """Agreement models through the real command-line tools: both directions of one checkpoint, export, errors."""
 
-import json
 import re
 
 import pytest
 import torch
-from test_end_to_end import SIZES, TRAINING, generate
+from training import SIZES_OF_BIDIRECTIONAL, error_line, generate, right_lines, training_command
+from training import train as train_with
 
 from fairseq_attn_plugin.patches import loading
 
 from cli import REPO, USER_DIR, run_cli
 
-AGREEMENT = [*"--arch lstm_agreement_small --attention-hidden-dim 32 --criterion agreement".split(), *SIZES[:6]]
-AGREEMENT += SIZES[7:]  # bidirectional by default: the flag would be no option of a value
+AGREEMENT = "--arch lstm_agreement_small --attention-hidden-dim 32 --criterion agreement".split()
+AGREEMENT += SIZES_OF_BIDIRECTIONAL
 REVERSE = ["--source-lang", "yy", "--target-lang", "xx"]
 
 
-def train(data, folder, *options, updates=350, check=True):
-    base = ["fairseq-train", data, "--user-dir", USER_DIR, "--save-dir", folder, *AGREEMENT, *TRAINING]
-    return run_cli([*base, "--max-update", updates, "--log-format", "json", *options], check=check)
-
-
-def validation(done):
-    """The lines of validation of a training, oldest first."""
-    lines = (done.stdout + done.stderr).splitlines()
-    found = [json.loads(line.split("| valid | ")[1]) for line in lines if "| valid |" in line]
-    return [{name: float(value) for name, value in line.items()} for line in found]
-
-
 @pytest.fixture(scope="module")
-def trained(tiny_data, tmp_path_factory):
+def trained(zoo):
     """Checkpoint of both directions, with the log of its validation."""
-    folder = tmp_path_factory.mktemp("agreement")
-    log = validation(train(tiny_data, folder, "--label-smoothing", 0.01))
-    return folder / "checkpoint_last.pt", log
+    model = zoo("agreement")
+    return model.last, model.validations
 
 
 @pytest.fixture(scope="module")
@@ -57,13 +44,6 @@ def export(checkpoint, direction, out, *options, check=True):
     return run_cli(script, checkpoint, "--direction", direction, "--out", out, *options, check=check)
 
 
-def last_line(done):
-    assert done.returncode == 1 and "Traceback" not in done.stderr
-    line = done.stderr.strip().splitlines()[-1]
-    assert "error: " in line
-    return line
-
-
 def test_learns_both_directions_and_logs(trained):
     first, last = trained[1][0], trained[1][-1]
     assert last["valid_forward_ppl"] < 1.4 and last["valid_reverse_ppl"] < 1.4
@@ -79,7 +59,7 @@ def test_learns_both_directions_and_logs(trained):
 
 def test_translates_in_both_directions(translations):
     for lines in translations:
-        right = sum(lines["H"][i][1] == lines["T"][i][0] for i in lines["T"])
+        right = len(right_lines(lines))
         assert right >= 0.8 * len(lines["T"]), f"{right} of {len(lines['T'])} lines right"
     forward, reverse = translations
     assert {i: line[0] for i, line in forward["T"].items()} == {i: line[0] for i, line in reverse["S"].items()}
@@ -112,7 +92,7 @@ def test_other_names_of_the_languages(trained, translations, tiny_data, tmp_path
     named = generate(data, trained[0], "--beam", 5, "--print-alignment", "hard", "--agreement-direction", "yy-xx")
     assert named == translations[1]
     done = run_cli(["fairseq-generate", data, "--user-dir", USER_DIR, "--path", trained[0], "--cpu"], check=False)
-    assert "--source-lang src --target-lang tgt: the model translates xx-yy and yy-xx" in last_line(done)
+    assert "--source-lang src --target-lang tgt: the model translates xx-yy and yy-xx" in error_line(done)
 
 
 def test_interactive_and_validate_in_reverse(trained, tiny_data):
@@ -157,12 +137,12 @@ def test_exported_checkpoint_is_an_ordinary_one(exported, trained, tiny_data):
 
 def test_mistakes_of_export_are_one_line(exported, trained, tmp_path):
     out = tmp_path / "out.pt"
-    assert "translates xx-yy and yy-xx" in last_line(export(trained[0], "yy-zz", out, check=False))
-    assert "attn_lstm, not lstm_agreement" in last_line(export(exported, "yy-xx", out, check=False))
-    assert "no such file" in last_line(export(tmp_path / "none.pt", "yy-xx", out, check=False))
+    assert "translates xx-yy and yy-xx" in error_line(export(trained[0], "yy-zz", out, check=False))
+    assert "attn_lstm, not lstm_agreement" in error_line(export(exported, "yy-xx", out, check=False))
+    assert "no such file" in error_line(export(tmp_path / "none.pt", "yy-xx", out, check=False))
     assert not list(tmp_path.iterdir())
     before = exported.read_bytes()
-    assert "add --force" in last_line(export(trained[0], "xx-yy", exported, check=False))
+    assert "add --force" in error_line(export(trained[0], "xx-yy", exported, check=False))
     assert exported.read_bytes() == before
     out.write_text("something else")
     export(trained[0], "xx-yy", out, "--force")
@@ -178,14 +158,12 @@ def test_mistakes_of_export_are_one_line(exported, trained, tmp_path):
 )
 def test_directions_that_it_lacks(options, words, trained, tiny_data):
     base = ["fairseq-generate", tiny_data, "--user-dir", USER_DIR, "--path", trained[0], "--cpu"]
-    line = last_line(run_cli([*base, *options], check=False))
-    for word in words:
-        assert word in line
+    error_line(run_cli([*base, *options], check=False), words)
 
 
 def test_direction_of_an_ordinary_model(exported, tiny_data):
     base = ["fairseq-generate", tiny_data, "--user-dir", USER_DIR, "--path", exported, "--cpu"]
-    line = last_line(run_cli([*base, "--agreement-direction", "yy-xx"], check=False))
+    line = error_line(run_cli([*base, "--agreement-direction", "yy-xx"], check=False))
     assert "--agreement-direction yy-xx: none of the models of --path has two directions" in line
 
 
@@ -198,13 +176,12 @@ def test_direction_of_an_ordinary_model(exported, tiny_data):
     ],
 )
 def test_mistakes_in_training_are_one_line(options, words, tiny_data, tmp_path):
-    line = last_line(train(tiny_data, tmp_path, *options, updates=2, check=False))
-    for word in words:
-        assert word in line
+    command = training_command(tiny_data, tmp_path, *AGREEMENT, *options, updates=2)
+    error_line(run_cli(command, check=False), words)
 
 
 def test_resumes_in_the_other_direction(trained, tiny_data, tmp_path):
     """Nothing in a checkpoint depends on which direction was called forward: not the optimizer's state either."""
-    options = [*REVERSE, "--label-smoothing", 0.01, "--restore-file", trained[0]]
-    log = validation(train(tiny_data, tmp_path, *options, updates=351))
+    options = [*AGREEMENT, *REVERSE, "--label-smoothing", 0.01, "--restore-file", trained[0], "--log-format", "json"]
+    log = train_with(tiny_data, tmp_path, *options, updates=351).validations
     assert log[-1]["valid_reverse_ppl"] < 1.6 and log[-1]["valid_forward_ppl"] < 1.6

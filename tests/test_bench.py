@@ -13,7 +13,7 @@ from cli import REPO, run_cli
 
 sys.path.insert(0, str(REPO / "scripts"))
 
-from bench import class_list
+from bench import class_list, main
 from benchmark.documents import document_lengths, document_systems
 from benchmark.latency import LatencyRun, percentiles, random_table, sentences
 from benchmark.latent import LatentSystem
@@ -347,9 +347,10 @@ def test_a_class_of_lengths_has_two_numbers(text):
         class_list(f"4-7,{text}")
 
 
-def test_profile_prints_the_profilers_table():
-    done = bench("--profile", "lstm", "--sections", "train", "--profile-rows", "5")
-    assert "### lstm, train, N = 6" in done.stdout and "aten::" in done.stdout
+def test_profile_prints_the_profilers_table(capsys):
+    assert main(["--quick", *"--threads 1 --profile lstm --sections train --profile-rows 5".split()]) == 0
+    printed = capsys.readouterr().out
+    assert "### lstm, train, N = 6" in printed and "aten::" in printed
 
 
 @pytest.mark.parametrize(
@@ -364,11 +365,11 @@ def test_profile_prints_the_profilers_table():
         (["--device", "abacus"], "--device abacus: not a device; use cpu or cuda"),
     ],
 )
-def test_mistakes_get_one_line(args, message):
-    done = bench(*args, check=False)
-    assert done.returncode == 2
-    lines = [line for line in done.stderr.splitlines() if line.strip()]
-    assert len(lines) == 1, done.stderr
+def test_mistakes_get_one_line(args, message, capsys):
+    assert main(["--quick", "--threads", "1", *args]) == 2
+    printed = capsys.readouterr().err
+    lines = [line for line in printed.splitlines() if line.strip()]
+    assert len(lines) == 1, printed
     assert re.search("^bench.py: error: .*" + message, lines[0]), lines[0]
 
 

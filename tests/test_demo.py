@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cli import REPO
+from cli import REPO, usual_environment
 
 pytestmark = [
     pytest.mark.skipif(find_spec("fairseq") is None, reason="NO FAIRSEQ: the demo cannot run"),
@@ -19,17 +19,23 @@ SMALL = {"TRAIN": "300", "VALID": "20", "TEST": "21", "MAX_EPOCH": "0", "MAX_UPD
 STAGES = ["corpus", "prepare", "train", "translate", "report", "explore"]
 
 
-def demo(out, *arguments, **settings):
-    scripts = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    environment = {**os.environ, "PATH": scripts, "SETUP": "0", **SMALL, "OUT": str(out), **settings}
-    return subprocess.run(
-        ["bash", str(REPO / "scripts" / "demo.sh"), *arguments],
-        env=environment,
-        cwd=str(out.parent),
-        capture_output=True,
-        text=True,
-        timeout=1800,
-    )
+@pytest.fixture(scope="module")
+def demo(warm_path):
+    """Runs the demo; its commands start from a warm process."""
+    path = os.pathsep.join([warm_path.split(os.pathsep)[0], str(Path(sys.executable).parent), os.environ["PATH"]])
+
+    def run(out, *arguments, **settings):
+        environment = {**usual_environment(), "PATH": path, "SETUP": "0", **SMALL, "OUT": str(out), **settings}
+        return subprocess.run(
+            ["bash", str(REPO / "scripts" / "demo.sh"), *arguments],
+            env=environment,
+            cwd=str(out.parent),
+            capture_output=True,
+            text=True,
+            timeout=1800,
+        )
+
+    return run
 
 
 def refused(run, message):
@@ -39,7 +45,7 @@ def refused(run, message):
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory):
+def finished(demo, tmp_path_factory):
     out = tmp_path_factory.mktemp("demo") / "out"
     run = demo(out)
     assert run.returncode == 0, run.stdout + run.stderr
@@ -69,7 +75,7 @@ def test_every_product_is_there(finished):
     assert "epoch 1" in said and "valid ppl" in said
 
 
-def test_a_finished_run_is_not_repeated(finished):
+def test_a_finished_run_is_not_repeated(demo, finished):
     out, said = finished
     before = {path: path.stat().st_mtime_ns for path in (out / "done").iterdir()}
     run = demo(out)
@@ -79,7 +85,7 @@ def test_a_finished_run_is_not_repeated(finished):
     assert (out / "report.txt").read_text() in run.stdout
 
 
-def test_an_interrupted_training_goes_on_and_what_follows_is_done_again(finished):
+def test_an_interrupted_training_goes_on_and_what_follows_is_done_again(demo, finished):
     out, _ = finished
     for stage in ("train", "report"):
         (out / "done" / stage).unlink()
@@ -92,13 +98,13 @@ def test_an_interrupted_training_goes_on_and_what_follows_is_done_again(finished
     assert (out / "done" / "translate").stat().st_mtime_ns > translated
 
 
-def test_other_settings_do_not_mix_with_a_finished_run(finished):
+def test_other_settings_do_not_mix_with_a_finished_run(demo, finished):
     out, _ = finished
     refused(demo(out, SEED="2"), "holds a run with other settings")
     assert (out / "done" / "report").exists()
 
 
-def test_mistakes_get_one_line_and_touch_nothing(tmp_path):
+def test_mistakes_get_one_line_and_touch_nothing(demo, tmp_path):
     refused(demo(tmp_path / "out", TRAIN="many"), "TRAIN=many: must be a whole number")
     refused(demo(tmp_path / "out", MAX_UPDATE="0"), "MAX_EPOCH=0 MAX_UPDATE=0")
     refused(demo(tmp_path / "out", "--frehs"), "unknown argument --frehs")
@@ -108,7 +114,7 @@ def test_mistakes_get_one_line_and_touch_nothing(tmp_path):
     assert [path.name for path in tmp_path.rglob("*")] == ["mine", "thesis.txt"]
 
 
-def test_an_unknown_architecture_is_named(tmp_path, finished):
+def test_an_unknown_architecture_is_named(demo, tmp_path, finished):
     out = tmp_path / "out"
     shutil.copytree(finished[0], out)
     for stage in ("train", "translate", "report"):
