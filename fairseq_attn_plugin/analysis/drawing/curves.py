@@ -75,7 +75,9 @@ def logged_groups(curves: Mapping[str, Curves]) -> List[str]:
 
 
 def read_runs(runs: Mapping[str, PathLike], x: Optional[str] = None) -> Dict[str, Curves]:
-    """The curves of ``runs`` {label: log or folder}, all over the same ``x``, one of ``AXES`` (default: epochs if all know them).
+    """The curves of ``runs`` {label: log or folder}, all over the same ``x``.
+
+    ``x`` is one of ``AXES`` (default: epochs if all runs record them).
 
     Raises ``OptionError`` for a run that cannot be read, or does not record ``x``.
     """

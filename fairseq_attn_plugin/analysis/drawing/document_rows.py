@@ -39,7 +39,7 @@ class Row(NamedTuple):
 
 
 def shaded(document: Any, most: int = 0) -> List[Row]:
-    """The sentences of a ``Classified`` document with their shades: the ``most`` sentences of greatest weight (0: all)."""
+    """The sentences of a ``Classified`` document with their shades: the ``most`` ones of greatest weight (0: all)."""
     shares = document.sentence_weights
     values = [
         [weight * (1.0 if shares is None else math.sqrt(max(shares[k], 0.0))) for weight in weights]

@@ -9,6 +9,7 @@ from records_for_tests import record, write_records
 
 from fairseq_attn_plugin.analysis.alignment.links import parse_alignment
 from fairseq_attn_plugin.analysis.cli import main
+from fairseq_attn_plugin.analysis.commands import plot as command
 from fairseq_attn_plugin.analysis.drawing import panels as heatmaps
 from fairseq_attn_plugin.analysis.drawing.panels import Length, choose_sentences, panel_of
 from fairseq_attn_plugin.analysis.records.files import open_records
@@ -24,7 +25,7 @@ def drawn(monkeypatch):
     """{name of the picture: (panels, title)}; nothing is drawn."""
     pictures = {}
     monkeypatch.setattr(
-        heatmaps, "heatmaps", lambda panels, path, title: pictures.update({path.name: (panels, title)}) or ""
+        command, "heatmaps", lambda panels, path, title: pictures.update({path.name: (panels, title)}) or ""
     )
     return pictures
 
