@@ -1,8 +1,8 @@
-"""Rare and frequent words in the outputs of systems: how often they occur, how often they are right, and BLEU.
+"""``attn-analysis frequency``: rare and frequent words in outputs, how often they are right, and BLEU.
 
     attn-analysis frequency --train train.en --reference test.en soft=soft.out mqt=mqt.out --out folder --bootstrap soft
 
-What is counted is defined in :mod:`fairseq_attn_plugin.analysis.outputs.word_frequency`; scores are sacrebleu's.
+:mod:`fairseq_attn_plugin.analysis.outputs.word_frequency` defines the counts. Scores are those of sacrebleu.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from fairseq_attn_plugin.analysis.outputs.frequency import (
     to_json,
 )
 from fairseq_attn_plugin.analysis.outputs.frequency_tables import tables
+from fairseq_attn_plugin.analysis.outputs.significance import check_tokenizer
 from fairseq_attn_plugin.analysis.outputs.word_frequency import (
     MEASURES,
     count_bins,
@@ -163,15 +164,3 @@ def _check_numbers(args: argparse.Namespace) -> None:
     if args.seed < 0:
         raise OptionError(f"--seed {args.seed}: must be 0 or more")
     check_tokenizer(args.tokenize)
-
-
-def check_tokenizer(name: str) -> None:
-    """Raises ``OptionError`` for a tokenizer that sacrebleu does not have, or that lacks its package."""
-    from sacrebleu.metrics.bleu import BLEU
-
-    if name not in BLEU.TOKENIZERS:
-        raise OptionError(f"--tokenize {name}: unknown; choose from {', '.join(BLEU.TOKENIZERS)}")
-    try:
-        BLEU(tokenize=name, force=True)
-    except (ImportError, RuntimeError, OSError) as error:
-        raise OptionError(f"--tokenize {name}: {' '.join(str(error).split())}") from None

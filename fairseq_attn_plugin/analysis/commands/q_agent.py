@@ -22,7 +22,7 @@ import torch
 
 import fairseq_attn_plugin  # noqa: F401  (registers the architectures)
 from fairseq_attn_plugin.analysis.drawing.canvas import SUFFIXES, check_drawing
-from fairseq_attn_plugin.analysis.drawing.rewards import plot_rewards
+from fairseq_attn_plugin.analysis.voting.reward_curve import plot_rewards
 from fairseq_attn_plugin.analysis.inference.user_dir import add_user_dir_option
 from fairseq_attn_plugin.analysis.voting.agent import FORMAT, HopRules, report, rewards, table, world
 from fairseq_attn_plugin.analysis.voting.corpus import read_corpus

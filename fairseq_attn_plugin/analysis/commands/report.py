@@ -1,12 +1,12 @@
-"""Everything about a folder of trained systems in one report, as Markdown and as a page.
+"""``attn-analysis report``: one report on a folder of trained systems, as Markdown and as a page.
 
     attn-analysis report FOLDER --data DATA --out REPORT [--gold LINKS] [--systems soft mqt]
 
-A system is a folder in FOLDER with ``checkpoint_best.pt`` (or ``checkpoint_last.pt``) in it or in its ``checkpoints``;
-``train.log``, ``log`` or another ``.log`` beside it, or a folder ``tensorboard``, is its training. Attention is
-extracted twice, with the reference forced and for the beam's translations, into ``REPORT/attention``: what is there
-already is not extracted again, so that a report that was interrupted, or has further options, is soon there. A system
-that cannot be read is named in the report, and the others are reported.
+A system is a folder in FOLDER that contains ``checkpoint_best.pt`` (or ``checkpoint_last.pt``), directly or in its
+``checkpoints``. Its training log is ``train.log``, ``log`` or another ``.log`` beside it, or a folder ``tensorboard``.
+The command extracts attention into ``REPORT/attention``, once with the reference forced and once for the translations
+of the beam. It keeps files that are already there, so an interrupted or changed report continues quickly. A system that
+cannot be read is named in the report, and the others are reported.
 """
 
 from __future__ import annotations
@@ -20,22 +20,36 @@ from pathlib import Path
 from fairseq_attn_plugin.analysis.alignment.links import GOLD_FORMATS
 from fairseq_attn_plugin.analysis.inference.user_dir import add_user_dir_option
 from fairseq_attn_plugin.analysis.report.building import write_report
+from fairseq_attn_plugin.analysis.report.settings import Settings
 from fairseq_attn_plugin.analysis.web import explore
 from fairseq_attn_plugin.errors import OptionError
+
+__all__ = ["configure", "run"]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("folder", type=Path, help="folder of trained systems: a folder each, with its checkpoint_best.pt")
+    add("folder", type=Path, help="folder of trained systems, each a folder with checkpoint_best.pt")
     add("--data", required=True, help="folder that fairseq-preprocess wrote")
-    add("--out", required=True, type=Path, metavar="FOLDER", help="what to write: report.md, report.html and the rest")
-    add("--systems", nargs="+", metavar="NAME", help="folders to report, in this order (default: all)")
+    add(
+        "--out",
+        required=True,
+        type=Path,
+        metavar="FOLDER",
+        help="folder to write report.md and report.html to",
+    )
+    add("--systems", nargs="+", metavar="NAME", help="names of the systems, in this order (default: all)")
     add("--gen-subset", default="test", metavar="SPLIT", help="split of the data (default: test)")
     add("--beam", type=int, default=5, help="of the translations (default: 5)")
     add("--gold", metavar="LINKS", help="gold alignments of the split's words")
-    add("--gold-format", choices=GOLD_FORMATS, default="auto", help="of --gold (default: seen from the file)")
+    add(
+        "--gold-format",
+        choices=GOLD_FORMATS,
+        default="auto",
+        help="format of --gold (default: recognised from the file)",
+    )
     add("--one-based", action="store_true", help="words in a Pharaoh --gold are counted from 1")
-    add("--reference", metavar="TEXT", help="words to score against (default: the split's, unknown ones as <unk>)")
+    add("--reference", metavar="TEXT", help="references to score against (default: the split's)")
     add("--train-text", metavar="TEXT", help="target side of the training text (default: the data's training split)")
     add("--baseline", metavar="NAME", help="system that the others are compared with (default: the first)")
     add("--samples", type=int, default=1000, help="of the paired bootstrap; 0: none (default: 1000)")
@@ -57,10 +71,7 @@ def run(args: argparse.Namespace) -> None:
     if args.samples == 1:
         raise OptionError("--samples 1: must be at least 2, or 0 for none")
     logging.getLogger("fairseq").setLevel(logging.WARNING)
-    write_report(
-        args.folder,
-        args.data,
-        args.out,
+    settings = Settings(
         names=args.systems,
         split=args.gen_subset,
         beam=args.beam,
@@ -80,4 +91,5 @@ def run(args: argparse.Namespace) -> None:
         title=args.title,
         command=shlex.join(["attn-analysis", *sys.argv[1:]]),
     )
+    write_report(args.folder, args.data, args.out, settings)
     print(f"{args.out / 'report.md'}, {args.out / 'report.html'}")

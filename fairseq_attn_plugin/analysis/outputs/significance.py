@@ -1,4 +1,4 @@
-"""BLEU and chrF of several systems, and whether they differ: sacrebleu's scores and its paired bootstrap.
+"""BLEU and chrF of several systems by sacrebleu, and its paired bootstrap test.
 
 Paired bootstrap resampling (Koehn 2004, "Statistical Significance Tests for Machine Translation Evaluation"): a
 baseline and a system are scored on the same samples of the test set, drawn with replacement; p is the probability of a
@@ -12,11 +12,13 @@ import logging
 import os
 from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
-__all__ = ["Score", "score_systems"]
+from fairseq_attn_plugin.errors import OptionError
+
+__all__ = ["Score", "check_tokenizer", "score_systems"]
 
 
 class Score(NamedTuple):
-    """A system's score by one metric. Without resampling only ``value`` is there."""
+    """A system's score by one metric. Without resampling only ``value`` is set."""
 
     value: float  # of the whole test set, in percent
     mean: Optional[float] = None  # over the samples
@@ -37,7 +39,7 @@ def score_systems(
     Args:
         systems: {label: lines}
         reference: as many lines
-        baseline: label of the system that all others are compared with by paired bootstrap; None: scores alone
+        baseline: label of the system that all others are compared with by paired bootstrap; None: scores only
         samples: number of samples drawn
         seed: of the random numbers
         tokenize: sacrebleu's tokenizer for BLEU; ``none`` for text whose words are separated by blanks
@@ -48,7 +50,7 @@ def score_systems(
     from sacrebleu.metrics import BLEU, CHRF
 
     def metrics() -> Dict[str, Any]:
-        # sacrebleu would write a line about text that looks tokenized; force says that we know
+        # force: no warning that the text looks tokenized
         return {"BLEU": BLEU(tokenize=tokenize, force=True), "chrF2": CHRF()}
 
     order = list(systems)
@@ -81,7 +83,7 @@ def score_systems(
         }
         for label in labels[1:]:
             if list(systems[label]) == list(systems[baseline]):
-                # no sample differs by more than nothing, for which sacrebleu gives the least p there is
+                # for equal outputs sacrebleu gives the least possible p
                 of[label] = of[label]._replace(p_value=1.0)
         scores[name] = {label: of[label] for label in order}
     return scores, {name: str(signature) for name, signature in signed.items()}
@@ -89,7 +91,7 @@ def score_systems(
 
 @contextlib.contextmanager
 def _seeded(seed: int) -> Iterator[None]:
-    """sacrebleu takes its seed from the environment, and says at every step what it does."""
+    """Sets sacrebleu's seed, an environment variable, and silences its log."""
     before, logger = os.environ.get("SACREBLEU_SEED"), logging.getLogger("sacrebleu")
     level = logger.level
     os.environ["SACREBLEU_SEED"] = str(seed)
@@ -102,3 +104,15 @@ def _seeded(seed: int) -> Iterator[None]:
             del os.environ["SACREBLEU_SEED"]
         else:
             os.environ["SACREBLEU_SEED"] = before
+
+
+def check_tokenizer(name: str) -> None:
+    """Raises ``OptionError`` for a tokenizer that sacrebleu does not have, or whose package is not installed."""
+    from sacrebleu.metrics.bleu import BLEU
+
+    if name not in BLEU.TOKENIZERS:
+        raise OptionError(f"--tokenize {name}: unknown; choose from {', '.join(BLEU.TOKENIZERS)}")
+    try:
+        BLEU(tokenize=name, force=True)
+    except (ImportError, RuntimeError, OSError) as error:
+        raise OptionError(f"--tokenize {name}: {' '.join(str(error).split())}") from None

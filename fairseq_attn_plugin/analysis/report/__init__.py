@@ -1,1 +1,1 @@
-"""One report about a folder of trained systems."""
+"""The report on a folder of trained systems."""

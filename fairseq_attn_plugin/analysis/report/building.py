@@ -1,26 +1,12 @@
-"""Everything about a folder of trained systems in one report, as Markdown and as a page.
-
-    attn-analysis report FOLDER --data DATA --out REPORT [--gold LINKS] [--systems soft mqt]
-
-A system is a folder in FOLDER with ``checkpoint_best.pt`` (or ``checkpoint_last.pt``) in it or in its ``checkpoints``;
-``train.log``, ``log`` or another ``.log`` beside it, or a folder ``tensorboard``, is its training. Attention is
-extracted twice, with the reference forced and for the beam's translations, into ``REPORT/attention``: what is there
-already is not extracted again, so that a report that was interrupted, or has further options, is soon there. A system
-that cannot be read is named in the report, and the others are reported.
-"""
+"""Builds a report on a folder of trained systems: extracts attention, then writes ``report.md`` and ``report.html``."""
 
 from __future__ import annotations
 
 import gc
-import math
 import sys
-from collections import Counter
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Counter as Counts
-from typing import Dict, List, Mapping, Optional, Sequence, Tuple
-
-import numpy as np
-from tqdm import tqdm
+from typing import Dict, List, Mapping, Optional, Sequence
 
 from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, read_gold
 from fairseq_attn_plugin.analysis.commands import frequency as frequency_command
@@ -29,188 +15,147 @@ from fairseq_attn_plugin.analysis.inference.extraction import Extraction
 from fairseq_attn_plugin.analysis.inference.loading import LoadedModels, load_models, load_split
 from fairseq_attn_plugin.analysis.inference.segmenter import vocabulary_subwords
 from fairseq_attn_plugin.analysis.inference.sentences import SplitSentences, symbols_of
+from fairseq_attn_plugin.analysis.inference.attention_file import describe, extract_file
+from fairseq_attn_plugin.analysis.inference.loading import Teacher, load_teacher
+from fairseq_attn_plugin.analysis.inference.sentences import SplitSentences
 from fairseq_attn_plugin.analysis.outputs import frequency
-from fairseq_attn_plugin.analysis.outputs.reading import check_lengths, read_lines, unknown_in_reference
-from fairseq_attn_plugin.analysis.records.files import Records, open_records
-from fairseq_attn_plugin.analysis.report import sections
+from fairseq_attn_plugin.analysis.outputs.reading import read_lines
+from fairseq_attn_plugin.analysis.outputs.significance import check_tokenizer
+from fairseq_attn_plugin.analysis.records.files import open_records
+from fairseq_attn_plugin.analysis.report import attention_sections, output_sections
+from fairseq_attn_plugin.analysis.report.corpus import Corpus, corpus_of, outputs_of, training_words
 from fairseq_attn_plugin.analysis.report.document import Document
-from fairseq_attn_plugin.analysis.report.sections import Corpus, Measures, Reported, System
-from fairseq_attn_plugin.analysis.web import explore
+from fairseq_attn_plugin.analysis.report.settings import Settings
+from fairseq_attn_plugin.analysis.report.systems import Reported, System, find_systems, measures
 from fairseq_attn_plugin.errors import OptionError, one_line
-from fairseq_attn_plugin.text.subwords import spell
 from fairseq_attn_plugin.writing import whole_text
 
-__all__ = ["find_systems", "measures", "write_report"]
+__all__ = ["write_report"]
 
 
-CHECKPOINTS = ("checkpoint_best.pt", "checkpoint_last.pt")
-LOGS = ("train.log", "log", "log/train")  # the recipes', and the demo's
+@dataclass
+class _Read:
+    """Everything that the report reads."""
+
+    reported: List[Reported] = field(default_factory=list)
+    failed: Dict[str, str] = field(default_factory=dict)  # {system: reason}
+    corpus: Optional[Corpus] = None
+    alignments: Optional[List[GoldAlignment]] = None
 
 
-def find_systems(folder: Path, names: Optional[Sequence[str]] = None) -> List[System]:
-    """The systems of a folder by name, or those of ``names`` in their order.
+def write_report(folder: Path, data: str, out: Path, settings: Settings) -> Document:
+    """Extracts missing attention, and writes ``report.md``, ``report.html`` and the files that they show.
 
-    Raises ``OptionError`` if there are none, or one of ``names`` is not there.
-    """
-    if not folder.is_dir():
-        raise OptionError(f"{folder}: is no folder")
-    found = {}
-    for child in sorted(folder.iterdir()) if names is None else [folder / name for name in names]:
-        places = [place / name for name in CHECKPOINTS for place in (child, child / "checkpoints")]
-        checkpoint = next((path for path in places if path.is_file()), None)
-        if checkpoint is not None:
-            logs = [path for path in [*(child / name for name in LOGS), *sorted(child.glob("*.log"))] if path.is_file()]
-            logs += [path for path in [child / "tensorboard"] if path.is_dir()]
-            found[child.name] = System(child.name, checkpoint, logs[0] if logs else None)
-        elif names is not None:
-            raise OptionError(f"--systems {child.name}: there is no {CHECKPOINTS[0]} in {child}")
-    if not found:
-        raise OptionError(f"{folder}: no folder in it has a {' or '.join(CHECKPOINTS)}")
-    return list(found.values())
-
-
-def measures(records: Records) -> Measures:
-    """Of forced references; raises ``OptionError`` if there is no sentence.
-
-    Weights are divided by their sum, which is not one for every mechanism; H = -sum_j a_tj log a_tj.
-    """
-    log_probability = entropy = greatest = end = 0.0
-    subwords = rows = 0
-    for record in records:
-        log_probability += sum(record.scores)
-        subwords += len(record.scores)
-        weights = record.attention[:-1].astype(float)
-        total = weights.sum(axis=1, keepdims=True)
-        weights = (weights / np.where(total > 0, total, 1))[total[:, 0] > 0]
-        entropy -= float((weights * np.log(np.where(weights > 0, weights, 1))).sum())
-        greatest += float(weights.max(axis=1).sum()) if len(weights) else 0.0
-        end += float(weights[:, -1].sum())
-        rows += len(weights)
-    if not subwords:
-        raise OptionError(f"{records.path}: has no sentence")
-    rows = max(rows, 1)
-    # a model that gives a word no probability at all has an infinite perplexity
-    mean = -log_probability / subwords
-    return Measures(math.exp(mean) if mean < 700 else math.inf, entropy / rows, greatest / rows, end / rows)
-
-
-def write_report(
-    folder: Path,
-    data: str,
-    out: Path,
-    names: Optional[Sequence[str]] = None,
-    split: str = "test",
-    beam: int = 5,
-    gold: Optional[str] = None,
-    gold_format: str = "auto",
-    one_based: bool = False,
-    reference: Optional[str] = None,
-    train_text: Optional[str] = None,
-    baseline: Optional[str] = None,
-    samples: int = 1000,
-    tokenize: str = "none",
-    pictures: int = 4,
-    examples: int = 6,
-    explored: int = explore.FIRST,
-    max_tokens: int = 4000,
-    cpu: bool = False,
-    title: Optional[str] = None,
-    command: str = "",
-) -> Document:
-    """Extracts what is not there yet, and writes ``report.md``, ``report.html`` and everything that they show.
+    A system that cannot be read is named in the report, and the others are reported.
 
     Args:
-        folder: of the trained systems, see :func:`find_systems`
+        folder: of the trained systems, see :func:`~fairseq_attn_plugin.analysis.report.systems.find_systems`
         data: folder that fairseq-preprocess wrote
         out: folder to write
-        names: of the systems (default: all)
-        split: on which they are compared
-        beam: width
-        gold: file of gold alignments of the split's words
-        gold_format, one_based: one of ``GOLD_FORMATS``; a Pharaoh file's words are counted from 1
-        reference: text to score against (default: the split's target side, its words that are not in the vocabulary
-            as ``<unk>``)
-        train_text: target side of the training text (default: the data's training split, if it is there)
-        baseline: system that all others are compared with (default: the first)
-        samples: of the paired bootstrap; 0: none
-        tokenize: sacrebleu's tokenizer for BLEU
-        pictures, examples, explored: sentences with heatmaps, in the comparison, on the page to explore
-        command: shown at the end
+        settings: what to compare and to show
 
     Raises:
-        OptionError: none of the systems can be read, or a file that is named cannot
+        OptionError: no system can be read, or a file of the settings cannot
     """
-    systems = find_systems(folder, names)
-    if baseline is not None and baseline not in [system.name for system in systems]:
-        raise OptionError(f"--baseline {baseline}: is none of {', '.join(system.name for system in systems)}")
-    for name in {frequency.TRAINING, frequency.REFERENCE} & {system.name for system in systems}:
-        raise OptionError(f"{folder / name}: has the name of a column of the tables; give the folder another one")
-    frequency_command.check_tokenizer(tokenize)
-    # what is wrong with these is known before hours of work
-    given = read_lines(reference) if reference is not None else None
-    counted = frequency.count_training(train_text) if train_text is not None else None
-    if gold is not None:
-        read_gold(gold, gold_format, one_based)
+    systems = find_systems(folder, settings.names)
+    _check(systems, folder, settings)
+    # mistakes in these files must appear before hours of work
+    given = read_lines(settings.reference) if settings.reference is not None else None
+    counted = frequency.count_training(settings.train_text) if settings.train_text is not None else None
+    if settings.gold is not None:
+        read_gold(settings.gold, settings.gold_format, settings.one_based)
     for path in (out, out / "attention"):
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise OptionError(f"--out {out}: cannot be made: {error.strerror or error}") from None
+    read = _read(systems, data, out / "attention", settings, given, counted)
+    if read.corpus is None:
+        reasons = "; ".join(map(": ".join, read.failed.items()))
+        raise OptionError(f"{folder}: none of its systems can be read; {reasons}")
+    document = _document(read, read.corpus, out, settings)
+    for name, text in (("report.md", document.markdown(out)), ("report.html", document.html(out))):
+        with whole_text(out / name, f"--out {out}: {name} cannot be written") as stream:
+            stream.write(text)
+    return document
 
-    reported: List[Reported] = []
-    failed: Dict[str, str] = {}
-    corpus: Optional[Corpus] = None
-    alignments: Optional[List[GoldAlignment]] = None
+
+def _check(systems: Sequence[System], folder: Path, settings: Settings) -> None:
+    names = [system.name for system in systems]
+    if settings.baseline is not None and settings.baseline not in names:
+        raise OptionError(f"--baseline {settings.baseline}: is none of {', '.join(names)}")
+    for name in {frequency.TRAINING, frequency.REFERENCE} & set(names):
+        raise OptionError(f"{folder / name}: has the name of a column of the tables; give the folder another one")
+    check_tokenizer(settings.tokenize)
+
+
+def _read(
+    systems: Sequence[System],
+    data: str,
+    folder: Path,
+    settings: Settings,
+    given: Optional[List[str]],
+    counted: Optional[Mapping[str, int]],
+) -> _Read:
+    """Extracts the attention of all systems into ``folder``, one model in memory at a time."""
+    read = _Read()
     for number, system in enumerate(systems, 1):
         print(f"{system.name} ({number} of {len(systems)})", flush=True)
         try:
+<<<<<<< HEAD
             teacher = load_models(data, str(system.checkpoint), cpu=cpu)
             reported.append(_extract(teacher, system, out / "attention", split, beam, max_tokens))
         except Exception as error:  # whatever a checkpoint that is no model of ours raises: the others are reported
             failed[system.name] = _reason(error)
+=======
+            teacher = load_teacher(data, str(system.checkpoint), cpu=settings.cpu)
+            read.reported.append(_extract(teacher, system, folder, settings))
+        except Exception as error:  # a foreign checkpoint can raise anything; the other systems are still reported
+            read.failed[system.name] = _reason(error)
+>>>>>>> ana2
             gc.collect()
-            print(f"{system.name}: left out: {failed[system.name]}", file=sys.stderr, flush=True)
+            print(f"{system.name}: left out: {read.failed[system.name]}", file=sys.stderr, flush=True)
             continue
-        if corpus is None:
-            training = counted if counted is not None else _training_words(teacher)
-            corpus, lengths = _corpus(reported[0].forced, given, training, reference)
-            if gold is not None:
-                alignments = read_gold(gold, gold_format, one_based, lengths)
-        teacher = None  # type: ignore[assignment]  # one model in memory at a time
+        if read.corpus is None:
+            training = counted if counted is not None else training_words(teacher)
+            read.corpus, lengths = corpus_of(read.reported[0].forced, given, training, settings.reference)
+            if settings.gold is not None:
+                read.alignments = read_gold(settings.gold, settings.gold_format, settings.one_based, lengths)
+        del teacher
         gc.collect()
-    if corpus is None:
-        raise OptionError(f"{folder}: none of its systems can be read; {'; '.join(map(': '.join, failed.items()))}")
+    return read
 
+
+def _document(read: _Read, corpus: Corpus, out: Path, settings: Settings) -> Document:
+    reported = read.reported
     labels = [one.system.name for one in reported]
-    base = baseline if baseline in labels else labels[0]
+    base = settings.baseline if settings.baseline in labels else labels[0]
     about = reported[0].forced.header
-    document = Document(title or f"Attention of {len(labels)} systems, {about.source_lang}-{about.target_lang}")
+    title = settings.title or f"Attention of {len(labels)} systems, {about.source_lang}-{about.target_lang}"
+    document = Document(title)
     document.paragraph(
         f"{about.sentences:,} sentences ({about.split}). Attention is that to the reference, which is forced; "
-        f"translations are those of a beam of {beam}."
+        f"translations are those of a beam of {settings.beam}."
     )
-    outputs = _outputs(reported, corpus)
+    outputs = outputs_of(reported, corpus)
     analysis = frequency.analyse(
         corpus.training or frequency.count_words(corpus.reference),
         corpus.reference,
         outputs,
-        baseline=base if samples and len(outputs) > 1 else None,
-        samples=samples or 1,
-        tokenize=tokenize,
+        baseline=base if settings.samples and len(outputs) > 1 else None,
+        samples=settings.samples or 1,
+        tokenize=settings.tokenize,
     )
-    sections.add_systems(document, reported, analysis)
-    sections.add_curves(document, reported, out)
-    sections.add_alignments(document, reported, alignments, gold)
-    sections.add_heatmaps(document, reported, out, pictures, alignments)
+    output_sections.add_systems(document, reported, analysis)
+    attention_sections.add_curves(document, reported, out)
+    attention_sections.add_alignments(document, reported, read.alignments, settings.gold)
+    attention_sections.add_heatmaps(document, reported, out, settings.pictures, read.alignments)
     if corpus.training is not None:
-        sections.add_frequencies(document, analysis, out)
-    sections.add_examples(document, corpus, outputs, out, examples)
-    sections.add_lexicon(document, reported[labels.index(base)], out)
-    sections.add_explorer(document, reported, out, explored)
-    sections.add_origin(document, reported, failed, command)
-    for name, text in (("report.md", document.markdown(out)), ("report.html", document.html(out))):
-        with whole_text(out / name, f"--out {out}: {name} cannot be written") as stream:
-            stream.write(text)
+        output_sections.add_frequencies(document, analysis, out)
+    output_sections.add_examples(document, corpus, outputs, out, settings.examples)
+    attention_sections.add_lexicon(document, reported[labels.index(base)], out)
+    attention_sections.add_explorer(document, reported, out, settings.explored)
+    output_sections.add_origin(document, reported, read.failed, settings.command)
     return document
 
 
@@ -222,18 +167,29 @@ def _reason(error: Exception) -> str:
     return f"{type(error).__name__}: {first}" if first else type(error).__name__
 
 
+<<<<<<< HEAD
 def _extract(teacher: LoadedModels, system: System, folder: Path, split: str, beam: int, max_tokens: int) -> Reported:
     sentences = SplitSentences(teacher, split)
+=======
+def _extract(teacher: Teacher, system: System, folder: Path, settings: Settings) -> Reported:
+    sentences = SplitSentences(teacher, settings.split)
+>>>>>>> ana2
     paths = []
-    for width in (None, beam):
+    for width in (None, settings.beam):
         path = folder / f"{system.name}.{'reference' if width is None else 'beam'}.jsonl"
+<<<<<<< HEAD
         extraction = Extraction(beam=width, max_tokens=max_tokens)
         header = describe_extraction(teacher, sentences, extraction, system.name)
         extract_file(teacher, sentences, path, header, extraction, existing="renew")
+=======
+        header = describe(teacher, sentences, system.name, width)
+        extract_file(teacher, sentences, path, header, width, settings.max_tokens, existing="renew")
+>>>>>>> ana2
         paths.append(path)
     forced, translated = map(open_records, paths)
     parameters = sum(parameter.numel() for model in teacher.models for parameter in model.parameters())
     return Reported(system, parameters, forced, translated, measures(forced))
+<<<<<<< HEAD
 
 
 def _corpus(
@@ -275,3 +231,5 @@ def _outputs(reported: Sequence[Reported], corpus: Corpus) -> Dict[str, List[str
             lines[record.id] = " ".join(record.target_words)
         outputs[one.system.name] = lines
     return outputs
+=======
+>>>>>>> ana2

@@ -152,7 +152,7 @@ def test_files_without_curves(tmp_path):
         read_log(tmp_path / "none.log")
     with pytest.raises(OptionError, match="cannot read the log"):
         read_log(tmp_path)
-    with pytest.raises(OptionError, match="young.log: no curves; either no epoch has ended yet"):
+    with pytest.raises(OptionError, match="young.log: has no curves; either no epoch has ended yet"):
         read_log(write(tmp_path / "young.log", NOISE))
 
 

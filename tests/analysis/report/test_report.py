@@ -9,7 +9,7 @@ from records_for_tests import record, write_records
 
 from fairseq_attn_plugin.analysis import cli
 from fairseq_attn_plugin.analysis.records.files import open_records
-from fairseq_attn_plugin.analysis.report.building import find_systems, measures
+from fairseq_attn_plugin.analysis.report.systems import find_systems, measures
 from fairseq_attn_plugin.errors import OptionError
 
 from cli import TINY, USER_DIR, run_cli

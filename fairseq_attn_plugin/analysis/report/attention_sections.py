@@ -1,0 +1,127 @@
+"""Sections of the report on attention: curves, alignments, heatmaps, the lexicon, and the page to explore."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Dict, List, Optional, Sequence, Set
+
+from fairseq_attn_plugin.analysis.alignment import evaluation, lexicon
+from fairseq_attn_plugin.analysis.alignment.linking import Linking
+from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment
+from fairseq_attn_plugin.analysis.drawing import curves
+from fairseq_attn_plugin.analysis.drawing.heatmaps import heatmaps
+from fairseq_attn_plugin.analysis.drawing.panels import Length, choose_sentences, panels_of
+from fairseq_attn_plugin.analysis.report.document import Document
+from fairseq_attn_plugin.analysis.report.systems import Reported
+from fairseq_attn_plugin.analysis.training_logs import read_run
+from fairseq_attn_plugin.analysis.web import explore
+from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.writing import whole_text
+
+__all__ = ["add_alignments", "add_curves", "add_explorer", "add_heatmaps", "add_lexicon"]
+
+
+PICTURE_WORDS = Length(6, 13)  # source words of a sentence that makes a readable picture
+LEXICON_WORDS = 15
+
+
+def add_curves(document: Document, reported: Sequence[Reported], out: Path) -> None:
+    """Learning curves of the systems that have a log: metrics of latent models, and the loss."""
+    logs: Dict[str, Any] = {}
+    logged: Set[str] = set()
+    for one in reported:
+        if one.system.log is not None:
+            try:
+                read = read_run(one.system.log)
+            except OptionError:  # the file is not a log
+                continue
+            logs[one.system.name] = one.system.log
+            logged.update(read.train, read.valid)
+    metrics = [group for group, names in curves.GROUPS.items() if logged.intersection(names)]
+    metrics += [name for name in ("loss",) if name in logged]
+    if not metrics:
+        return
+    document.heading("Learning curves")
+    curves.plot_curves(logs, metrics, out / "curves.png")
+    document.picture(out / "curves.png", "Training and validation, by epoch.")
+
+
+def add_alignments(
+    document: Document, reported: Sequence[Reported], gold: Optional[Sequence[GoldAlignment]], path: Optional[str]
+) -> None:
+    """Entropy and peaks of the attention, and its quality as an alignment."""
+    document.heading("Attention as an alignment")
+    headers = ["system", "entropy, nats", "greatest weight", "weight on the end"]
+    rows: List[List[object]] = [
+        [one.system.name, one.measured.entropy, one.measured.greatest, one.measured.end] for one in reported
+    ]
+    notes = "Means over the subwords of the references; weights are divided by their sum."
+    if gold is not None:
+        systems, _ = evaluation.read_systems(
+            [f"{one.system.name}={one.forced.path}" for one in reported], Linking(end="exclude")
+        )
+        headers += ["AER", "precision", "recall", "F1", "links"]
+        for row, result in zip(rows, evaluation.evaluate(systems, gold)):
+            score = result.score
+            row += [f"{value:.3f}" for value in (score.aer, score.precision, score.recall, score.f1)]
+            row.append(f"{result.links:,}")
+        notes += f" Each target word is linked to the source word of greatest weight; gold: {Path(path or '').name}."
+    document.table(headers, rows)
+    document.paragraph(notes)
+
+
+def add_heatmaps(
+    document: Document,
+    reported: Sequence[Reported],
+    out: Path,
+    count: int,
+    gold: Optional[Sequence[GoldAlignment]],
+) -> None:
+    """The first sentences of suitable length, all systems side by side."""
+    if count < 1:
+        return
+    systems = [one.forced for one in reported]
+    folder = out / "heatmaps"
+    folder.mkdir(exist_ok=True)
+    document.subheading("Where they look")
+    drawn = False
+    for chosen in choose_sentences(systems, first=count, length=PICTURE_WORDS):
+        path = folder / f"{chosen.number:05d}.png"
+        links = gold[chosen.number] if gold is not None else None
+        panels = panels_of(systems, chosen, [["attention"]] * len(systems), gold=links, normalize=True)
+        heatmaps(panels, path)
+        document.picture(path, f"Sentence {chosen.number}, the reference forced; rows divided by their sums.")
+        drawn = True
+    if not drawn:
+        document.paragraph(
+            f"No sentence of {PICTURE_WORDS.least} to {PICTURE_WORDS.most} source words is in all of them."
+        )
+
+
+def add_lexicon(document: Document, one: Reported, out: Path) -> None:
+    """Word translation probabilities of one system, from its attention to the references."""
+    found = lexicon.estimate(lexicon.count_records(one.forced), min_count=2)
+    path = out / "lexicon.tsv"
+    with whole_text(path, f"--out {out}: lexicon.tsv cannot be written") as stream:
+        lexicon.write(stream, found, "probabilities")
+    document.heading(f"Lexicon of {one.system.name}")
+    frequent = sorted(
+        (word for word in found if word != lexicon.END),
+        key=lambda word: -sum(entry.times for entry in found[word]),
+    )
+    rows = [
+        [word, ", ".join(f"{entry.target} {entry.probability:.2f}" for entry in found[word][:4])]
+        for word in frequent[:LEXICON_WORDS]
+    ]
+    document.paragraph("P(target | source) from the links of this split; the most frequent source words:")
+    document.table(["source", "targets"], rows)
+    document.link(path, f"{len(found):,} source words")
+
+
+def add_explorer(document: Document, reported: Sequence[Reported], out: Path, count: int) -> None:
+    """A page that shows the attention of each system, sentence by sentence."""
+    path = out / "explore.html"
+    shown = explore.collect([one.forced for one in reported], first=count)
+    explore.write_page(shown, path)
+    document.heading("Sentence by sentence")
+    document.link(path, f"Explore the attention in {len(shown.data['sentences'])} sentences")

@@ -1,0 +1,82 @@
+"""The corpus of a report: source, references, and the word counts of the training text."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Counter as Counts
+from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+
+from tqdm import tqdm
+
+from fairseq_attn_plugin.analysis.inference.loading import Teacher, load_split
+from fairseq_attn_plugin.analysis.inference.segmenter import subwords_of
+from fairseq_attn_plugin.analysis.inference.sentences import symbols_of
+from fairseq_attn_plugin.analysis.outputs.reading import check_lengths, unknown_in_reference
+from fairseq_attn_plugin.analysis.records.files import Records
+from fairseq_attn_plugin.analysis.report.systems import Reported
+from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.text.subwords import spell
+
+__all__ = ["Corpus", "Lengths", "corpus_of", "outputs_of", "training_words"]
+
+
+Lengths = List[Optional[Tuple[int, int]]]  # source and target words of each sentence, None where they are unknown
+
+
+class Corpus(NamedTuple):
+    """The sentences that the systems are compared on."""
+
+    source: List[str]  # words, a line each
+    reference: List[str]
+    training: Optional[Mapping[str, int]]  # counts of the words of the training text's target side
+
+
+def corpus_of(
+    forced: Records, given: Optional[List[str]], training: Optional[Mapping[str, int]], reference: Optional[str]
+) -> Tuple[Corpus, Lengths]:
+    """The corpus, and the numbers of words of its sentences.
+
+    Args:
+        forced: attention to the references, of any system
+        given: references to score against (default: those of ``forced``)
+        training: counts of the words of the training text
+        reference: name of the file of ``given``
+
+    Raises:
+        OptionError: ``given`` has another number of sentences
+    """
+    source, target = [""] * forced.header.sentences, [""] * forced.header.sentences
+    lengths: Lengths = [None] * forced.header.sentences
+    for record in forced:
+        source[record.id] = " ".join(record.source_words)
+        target[record.id] = unknown_in_reference(" ".join(record.target_words))
+        lengths[record.id] = (len(record.source_words), len(record.target_words))
+    if given is not None:
+        check_lengths({forced.header.split: source, f"--reference {reference}": given})
+    return Corpus(source, target if given is None else given, training), lengths
+
+
+def training_words(teacher: Teacher) -> Optional[Mapping[str, int]]:
+    """Counts of the words of the target side of the training split, or None without a training split."""
+    try:
+        dataset = load_split(teacher, "train")
+    except (OptionError, FileNotFoundError):
+        return None
+    dictionary = teacher.task.target_dictionary
+    subwords = subwords_of(dictionary)
+    counts: Counts[str] = Counter()
+    for number in tqdm(range(len(dataset)), desc="training words", unit=" sentences", disable=None, leave=False):
+        counts.update(spell(symbols_of(dataset.tgt[number], dictionary), subwords))
+    del counts["<unk>"]
+    return counts or None
+
+
+def outputs_of(reported: Sequence[Reported], corpus: Corpus) -> Dict[str, List[str]]:
+    """The translations of all systems; a sentence that is too long for a model has an empty one."""
+    outputs = {}
+    for one in reported:
+        lines = [""] * len(corpus.reference)
+        for record in one.beam:
+            lines[record.id] = " ".join(record.target_words)
+        outputs[one.system.name] = lines
+    return outputs
