@@ -22,12 +22,12 @@ import torch
 
 import fairseq_attn_plugin  # noqa: F401  (registers the architectures)
 from fairseq_attn_plugin.analysis.drawing.canvas import SUFFIXES, check_drawing
-from fairseq_attn_plugin.analysis.voting.reward_curve import plot_rewards
 from fairseq_attn_plugin.analysis.inference.user_dir import add_user_dir_option
 from fairseq_attn_plugin.analysis.voting.agent import FORMAT, HopRules, report, rewards, table, world
 from fairseq_attn_plugin.analysis.voting.corpus import read_corpus
 from fairseq_attn_plugin.analysis.voting.embeddings import Embeddings, coverage, find_vectors
 from fairseq_attn_plugin.analysis.voting.q_learning import Settings, greedy_hops, learn
+from fairseq_attn_plugin.analysis.voting.reward_curve import plot_rewards
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.vocabulary import describe_vocabulary
 from fairseq_attn_plugin.text.word_vectors import ordinary_words

@@ -77,11 +77,7 @@ def logged_groups(curves: Mapping[str, Curves]) -> List[str]:
 def read_runs(runs: Mapping[str, PathLike], x: Optional[str] = None) -> Dict[str, Curves]:
     """The curves of ``runs`` {label: log or folder}, all over the same ``x``.
 
-<<<<<<< HEAD
-    ``x`` is one of ``AXES``; the default is epochs if all runs record them.
-=======
     ``x`` is one of ``AXES`` (default: epochs if all runs record them).
->>>>>>> ana2
 
     Raises ``OptionError`` for a run that cannot be read, or does not record ``x``.
     """

@@ -39,11 +39,7 @@ class Row(NamedTuple):
 
 
 def shaded(document: Any, most: int = 0) -> List[Row]:
-<<<<<<< HEAD
-    """The ``most`` sentences of greatest weight of a ``Classified`` document (0: all), with their shades."""
-=======
     """The sentences of a ``Classified`` document with their shades: the ``most`` ones of greatest weight (0: all)."""
->>>>>>> ana2
     shares = document.sentence_weights
     values = [
         [weight * (1.0 if shares is None else math.sqrt(max(shares[k], 0.0))) for weight in weights]

@@ -57,7 +57,7 @@ def add_alignments(
     ]
     notes = "Means over the subwords of the references; weights are divided by their sum."
     if gold is not None:
-        systems, _ = evaluation.read_systems(
+        systems, _ = evaluation.load_alignments(
             [f"{one.system.name}={one.forced.path}" for one in reported], Linking(end="exclude")
         )
         headers += ["AER", "precision", "recall", "F1", "links"]
@@ -100,10 +100,10 @@ def add_heatmaps(
 
 def add_lexicon(document: Document, one: Reported, out: Path) -> None:
     """Word translation probabilities of one system, from its attention to the references."""
-    found = lexicon.estimate(lexicon.count_records(one.forced), min_count=2)
+    found = lexicon.estimate_lexicon(lexicon.count_records(one.forced), min_count=2)
     path = out / "lexicon.tsv"
     with whole_text(path, f"--out {out}: lexicon.tsv cannot be written") as stream:
-        lexicon.write(stream, found, "probabilities")
+        lexicon.write_lexicon(stream, found, "probabilities")
     document.heading(f"Lexicon of {one.system.name}")
     frequent = sorted(
         (word for word in found if word != lexicon.END),

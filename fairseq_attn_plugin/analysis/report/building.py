@@ -9,14 +9,9 @@ from pathlib import Path
 from typing import Dict, List, Mapping, Optional, Sequence
 
 from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, read_gold
-from fairseq_attn_plugin.analysis.commands import frequency as frequency_command
 from fairseq_attn_plugin.analysis.inference.attention_file import describe_extraction, extract_file
 from fairseq_attn_plugin.analysis.inference.extraction import Extraction
-from fairseq_attn_plugin.analysis.inference.loading import LoadedModels, load_models, load_split
-from fairseq_attn_plugin.analysis.inference.segmenter import vocabulary_subwords
-from fairseq_attn_plugin.analysis.inference.sentences import SplitSentences, symbols_of
-from fairseq_attn_plugin.analysis.inference.attention_file import describe, extract_file
-from fairseq_attn_plugin.analysis.inference.loading import Teacher, load_teacher
+from fairseq_attn_plugin.analysis.inference.loading import LoadedModels, load_models
 from fairseq_attn_plugin.analysis.inference.sentences import SplitSentences
 from fairseq_attn_plugin.analysis.outputs import frequency
 from fairseq_attn_plugin.analysis.outputs.reading import read_lines
@@ -102,26 +97,19 @@ def _read(
     for number, system in enumerate(systems, 1):
         print(f"{system.name} ({number} of {len(systems)})", flush=True)
         try:
-<<<<<<< HEAD
-            teacher = load_models(data, str(system.checkpoint), cpu=cpu)
-            reported.append(_extract(teacher, system, out / "attention", split, beam, max_tokens))
-        except Exception as error:  # whatever a checkpoint that is no model of ours raises: the others are reported
-            failed[system.name] = _reason(error)
-=======
-            teacher = load_teacher(data, str(system.checkpoint), cpu=settings.cpu)
-            read.reported.append(_extract(teacher, system, folder, settings))
+            loaded = load_models(data, str(system.checkpoint), cpu=settings.cpu)
+            read.reported.append(_extract(loaded, system, folder, settings))
         except Exception as error:  # a foreign checkpoint can raise anything; the other systems are still reported
             read.failed[system.name] = _reason(error)
->>>>>>> ana2
             gc.collect()
             print(f"{system.name}: left out: {read.failed[system.name]}", file=sys.stderr, flush=True)
             continue
         if read.corpus is None:
-            training = counted if counted is not None else training_words(teacher)
+            training = counted if counted is not None else training_words(loaded)
             read.corpus, lengths = corpus_of(read.reported[0].forced, given, training, settings.reference)
             if settings.gold is not None:
                 read.alignments = read_gold(settings.gold, settings.gold_format, settings.one_based, lengths)
-        del teacher
+        del loaded
         gc.collect()
     return read
 
@@ -167,69 +155,15 @@ def _reason(error: Exception) -> str:
     return f"{type(error).__name__}: {first}" if first else type(error).__name__
 
 
-<<<<<<< HEAD
-def _extract(teacher: LoadedModels, system: System, folder: Path, split: str, beam: int, max_tokens: int) -> Reported:
-    sentences = SplitSentences(teacher, split)
-=======
-def _extract(teacher: Teacher, system: System, folder: Path, settings: Settings) -> Reported:
-    sentences = SplitSentences(teacher, settings.split)
->>>>>>> ana2
+def _extract(loaded: LoadedModels, system: System, folder: Path, settings: Settings) -> Reported:
+    sentences = SplitSentences(loaded, settings.split)
     paths = []
     for width in (None, settings.beam):
         path = folder / f"{system.name}.{'reference' if width is None else 'beam'}.jsonl"
-<<<<<<< HEAD
-        extraction = Extraction(beam=width, max_tokens=max_tokens)
-        header = describe_extraction(teacher, sentences, extraction, system.name)
-        extract_file(teacher, sentences, path, header, extraction, existing="renew")
-=======
-        header = describe(teacher, sentences, system.name, width)
-        extract_file(teacher, sentences, path, header, width, settings.max_tokens, existing="renew")
->>>>>>> ana2
+        extraction = Extraction(beam=width, max_tokens=settings.max_tokens)
+        header = describe_extraction(loaded, sentences, extraction, system.name)
+        extract_file(loaded, sentences, path, header, extraction, existing="renew")
         paths.append(path)
     forced, translated = map(open_records, paths)
-    parameters = sum(parameter.numel() for model in teacher.models for parameter in model.parameters())
+    parameters = sum(parameter.numel() for model in loaded.models for parameter in model.parameters())
     return Reported(system, parameters, forced, translated, measures(forced))
-<<<<<<< HEAD
-
-
-def _corpus(
-    forced: Records, given: Optional[List[str]], training: Optional[Mapping[str, int]], reference: Optional[str]
-) -> Tuple[Corpus, List[Optional[Tuple[int, int]]]]:
-    """The corpus, and the numbers of words of its sentences where they are known."""
-    source, target = [""] * forced.header.sentences, [""] * forced.header.sentences
-    lengths: List[Optional[Tuple[int, int]]] = [None] * forced.header.sentences
-    for record in forced:
-        source[record.id] = " ".join(record.source_words)
-        target[record.id] = unknown_in_reference(" ".join(record.target_words))
-        lengths[record.id] = (len(record.source_words), len(record.target_words))
-    if given is not None:
-        check_lengths({forced.header.split: source, f"--reference {reference}": given})
-    return Corpus(source, target if given is None else given, training), lengths
-
-
-def _training_words(teacher: LoadedModels) -> Optional[Mapping[str, int]]:
-    """Counts of the words of the target side of the training split, if the data have one."""
-    try:
-        dataset = load_split(teacher, "train")
-    except (OptionError, FileNotFoundError):
-        return None
-    dictionary = teacher.task.target_dictionary
-    subwords = vocabulary_subwords(dictionary)
-    counts: Counts[str] = Counter()
-    for number in tqdm(range(len(dataset)), desc="training words", unit=" sentences", disable=None, leave=False):
-        counts.update(spell(symbols_of(dataset.tgt[number], dictionary), subwords))
-    del counts["<unk>"]
-    return counts or None
-
-
-def _outputs(reported: Sequence[Reported], corpus: Corpus) -> Dict[str, List[str]]:
-    """The translations; a sentence that is too long for a model has none."""
-    outputs = {}
-    for one in reported:
-        lines = [""] * len(corpus.reference)
-        for record in one.beam:
-            lines[record.id] = " ".join(record.target_words)
-        outputs[one.system.name] = lines
-    return outputs
-=======
->>>>>>> ana2

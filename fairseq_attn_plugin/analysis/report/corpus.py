@@ -8,8 +8,8 @@ from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from tqdm import tqdm
 
-from fairseq_attn_plugin.analysis.inference.loading import Teacher, load_split
-from fairseq_attn_plugin.analysis.inference.segmenter import subwords_of
+from fairseq_attn_plugin.analysis.inference.loading import LoadedModels, load_split
+from fairseq_attn_plugin.analysis.inference.segmenter import vocabulary_subwords
 from fairseq_attn_plugin.analysis.inference.sentences import symbols_of
 from fairseq_attn_plugin.analysis.outputs.reading import check_lengths, unknown_in_reference
 from fairseq_attn_plugin.analysis.records.files import Records
@@ -56,14 +56,14 @@ def corpus_of(
     return Corpus(source, target if given is None else given, training), lengths
 
 
-def training_words(teacher: Teacher) -> Optional[Mapping[str, int]]:
+def training_words(teacher: LoadedModels) -> Optional[Mapping[str, int]]:
     """Counts of the words of the target side of the training split, or None without a training split."""
     try:
         dataset = load_split(teacher, "train")
     except (OptionError, FileNotFoundError):
         return None
     dictionary = teacher.task.target_dictionary
-    subwords = subwords_of(dictionary)
+    subwords = vocabulary_subwords(dictionary)
     counts: Counts[str] = Counter()
     for number in tqdm(range(len(dataset)), desc="training words", unit=" sentences", disable=None, leave=False):
         counts.update(spell(symbols_of(dataset.tgt[number], dictionary), subwords))

@@ -11,7 +11,6 @@ from fairseq_attn_plugin.analysis.alignment.links import parse_alignment
 from fairseq_attn_plugin.analysis.cli import main
 from fairseq_attn_plugin.analysis.commands import plot as command
 from fairseq_attn_plugin.analysis.drawing import panels
-from fairseq_attn_plugin.analysis.drawing import panels as heatmaps
 from fairseq_attn_plugin.analysis.drawing.panels import Length, choose_sentences, panel_of
 from fairseq_attn_plugin.analysis.records.files import open_records
 from fairseq_attn_plugin.errors import OptionError
