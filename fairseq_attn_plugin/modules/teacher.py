@@ -64,7 +64,7 @@ def take_parameters(model: nn.Module, path: str) -> None:
     for name, value in own.items():
         if name in teacher:
             value.copy_(teacher[name])
-    logger.info(f"{OPTION} {path}: took {len(own) - len(missing)} of {len(own)} parameters, without the attention")
+    logger.info(f"{OPTION} {path}: {len(own) - len(missing)} of {len(own)} parameters taken, without the attention")
     if missing:
         logger.warning(f"{OPTION} {path}: lacks {', '.join(missing)}, which start at random")
 
