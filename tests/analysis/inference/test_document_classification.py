@@ -59,12 +59,13 @@ def preprocess(text, destdir, *options, splits=("train", "valid", "test")):
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    root = tmp_path_factory.mktemp("documents")
-    for seed, (split, count) in enumerate([("train", 240), ("valid", 30), ("test", 31)]):
-        write_documents(corpus(count, seed), root / "text" / split)
-    preprocess(root / "text", root / "bin")
-    return root / "bin"
+def data(once):
+    def make(root):
+        for seed, (split, count) in enumerate([("train", 240), ("valid", 30), ("test", 31)]):
+            write_documents(corpus(count, seed), root / "text" / split)
+        preprocess(root / "text", root / "bin")
+
+    return once("documents", make) / "bin"
 
 
 def train(data, folder, *options, arch="han", task="document_classification", check=True):
@@ -75,11 +76,14 @@ def train(data, folder, *options, arch="han", task="document_classification", ch
 
 
 @pytest.fixture(scope="module")
-def trained(data, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("trained")
-    best = ["--best-checkpoint-metric", "macro_f1", "--maximize-best-checkpoint-metric"]
-    done = train(data, folder, "--criterion", "document_classification", "--max-epoch", "8", *best)
-    return SimpleNamespace(path=str(folder / "checkpoint_best.pt"), log=done.stdout + done.stderr)
+def trained(data, once):
+    def make(folder):
+        best = ["--best-checkpoint-metric", "macro_f1", "--maximize-best-checkpoint-metric"]
+        done = train(data, folder, "--criterion", "document_classification", "--max-epoch", "8", *best)
+        (folder / "log").write_text(done.stdout + done.stderr)
+
+    folder = once("trained-on-documents", make)
+    return SimpleNamespace(path=str(folder / "checkpoint_best.pt"), log=(folder / "log").read_text())
 
 
 def test_training_learns_which_word_decides_and_logs_accuracy_and_macro_f1(trained, data):
