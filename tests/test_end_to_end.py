@@ -92,7 +92,7 @@ def table_of(data, path):
 def test_positions_learn_and_align(attention, options, ordered_data, tmp_path):
     if attention == "election":
         options = ("--election-table", table_of(ordered_data, tmp_path / "words.json"), *options)
-    checkpoint = train(ordered_data, tmp_path, "attn_lstm", "--attention", attention, *options)
+    checkpoint = train(ordered_data, tmp_path, "attn_lstm", "--attention", attention, *options, updates=400)
     one, many = (
         generate(ordered_data, checkpoint, "--beam", 5, "--batch-size", size, "--print-alignment", "hard")
         for size in (1, 32)
