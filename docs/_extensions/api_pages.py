@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from importlib.util import find_spec
 from typing import Any, Dict, List
 
 from docutils import nodes
@@ -30,8 +29,6 @@ def modules_of(group: str) -> List[str]:
     """The full names of the modules of a group, in alphabetical order below each package."""
     result: List[str] = []
     for name in (f"{PACKAGE}.{item}" for item in GROUPS[group]):
-        if find_spec(name) is None:  # TODO(merge): remove; every module of GROUPS exists then
-            continue
         module = importlib.import_module(name)
         result.append(name)
         for below in pkgutil.iter_modules(getattr(module, "__path__", [])):

@@ -16,8 +16,6 @@ EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "distance_attent
 
 class MechanismExampleDirective(SphinxDirective):
     def run(self) -> List[nodes.Node]:
-        if not EXAMPLE.exists():
-            return []
         self.env.note_dependency(str(EXAMPLE))
         text = EXAMPLE.read_text(encoding="utf-8")
         return [nodes.literal_block(text, text, language="python")]

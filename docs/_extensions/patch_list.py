@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from importlib.util import find_spec
 from typing import Any, Dict, List
 
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
+from fairseq_attn_plugin.patches import PATCHES
+
 __all__ = ["setup"]
 
 
 class PatchListDirective(SphinxDirective):
     def run(self) -> List[nodes.Node]:
-        if find_spec("fairseq_attn_plugin.patches") is None:  # TODO(merge): remove
-            return []
         result = nodes.definition_list()
-        for patch in import_module("fairseq_attn_plugin.patches").PATCHES:
+        for patch in PATCHES:
             reason = nodes.paragraph("", patch.reason)
             changes = nodes.paragraph("", f"Checked with fairseq {', '.join(patch.checked)}.")
             for number, target in enumerate(patch.wraps):

@@ -66,7 +66,6 @@ def test_commands_are_accepted_and_wrong_ones_are_not() -> None:
 
 
 @pytest.mark.cli
-@pytest.mark.skipif(not (REPO / EXAMPLE).exists(), reason="the example is merged later")  # TODO(merge): remove
 def test_commands_with_a_mechanism_from_outside_are_accepted() -> None:
     items = [item for item in COMMANDS if is_parsed(item) and needs_example(item)]
     assert len(items) >= 3
@@ -103,7 +102,5 @@ def test_imports_exist(page: Path) -> None:
     for block in fenced(page, "python"):
         for node in ast.walk(ast.parse(block)):
             if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "fairseq_attn_plugin":
-                if node.module == "fairseq_attn_plugin.testing" and not (REPO / "fairseq_attn_plugin/testing").exists():
-                    continue  # TODO(merge): remove
                 module = import_module(node.module)
                 assert all(hasattr(module, alias.name) for alias in node.names), ast.unparse(node)
