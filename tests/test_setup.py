@@ -2,10 +2,11 @@
 
 import importlib.metadata as metadata
 
-from cli import REPO
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
+
+from cli import REPO
 
 OLDEST = "3.11.0"
 
