@@ -1,9 +1,8 @@
-"""Outputs of systems side by side: source, reference, scores of each sentence, and the words that differ.
+"""``attn-analysis compare``: outputs of systems side by side, with the words that differ from the reference.
 
     attn-analysis compare soft=soft/test.out mqt=mqt/test.out --source test.de --reference test.en --sort difference
 
-A word of an output is marked unless it belongs to a longest common subsequence of output and reference; words of the
-reference that nothing stands in the place of are named as missing.
+The command prints text, or writes a page, Markdown or text to ``--out``.
 """
 
 from __future__ import annotations

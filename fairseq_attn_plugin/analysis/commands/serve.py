@@ -1,8 +1,8 @@
-"""Type a sentence and see its translation and where the model looked, in a browser on this machine.
+"""``attn-analysis serve``: type a sentence, see its translation and the attention, in a browser on this machine.
 
     attn-analysis serve data --path checkpoint_best.pt --bpe-codes codes --tokenizer moses
 
-Other programs may ask, too:
+Other programs can send requests, too:
 
     curl http://127.0.0.1:8000/translate -H 'Content-Type: application/json' -d '{"text": "Ein Hund schläft."}'
 """

@@ -1,9 +1,7 @@
-"""Outputs of systems side by side: source, reference, scores of each sentence, and the words that differ.
+"""Compares outputs with the reference: scores of each sentence, and the words that differ.
 
-    attn-analysis compare soft=soft/test.out mqt=mqt/test.out --source test.de --reference test.en --sort difference
-
-A word of an output is marked unless it belongs to a longest common subsequence of output and reference; words of the
-reference that nothing stands in the place of are named as missing.
+A word of an output is marked unless it belongs to a longest common subsequence of output and reference. Reference words
+without a counterpart in the output are missing words.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Rare and frequent words in the outputs of systems: how often they occur, how often they are right, and BLEU.
+"""Analyses rare and frequent words in the outputs of systems: shares, accuracy and scores.
 
-    attn-analysis frequency --train train.en --reference test.en soft=soft.out mqt=mqt.out --out folder --bootstrap soft
-
-What is counted is defined in :mod:`fairseq_attn_plugin.analysis.outputs.word_frequency`; scores are sacrebleu's.
+:mod:`.word_frequency` defines the counts; :mod:`.significance` computes the scores.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""One page on which the attention of sentences is looked at, in any browser and without a network.
+"""Builds the page of ``attn-analysis explore``: the attention of sentences, without a network.
 
-    attn-analysis explore soft.jsonl structured=structured.jsonl --out attention.html
-
-All of it is in the one file: sentences, weights, style and script. Weights are stored in 4095ths of the greatest weight
-of their sentence, two characters each; words are made of subwords in the page, as :meth:`.Record.word_attention` does.
+The one file contains sentences, weights, style and script. Weights are stored in 4095ths of the greatest weight of
+their sentence, two characters each. The page joins subwords to words as :meth:`.Record.word_attention` does.
 """
 
 from __future__ import annotations

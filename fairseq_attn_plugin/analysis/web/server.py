@@ -1,11 +1,4 @@
-"""Type a sentence and see its translation and where the model looked, in a browser on this machine.
-
-    attn-analysis serve data --path checkpoint_best.pt --bpe-codes codes --tokenizer moses
-
-Other programs may ask, too:
-
-    curl http://127.0.0.1:8000/translate -H 'Content-Type: application/json' -d '{"text": "Ein Hund schläft."}'
-"""
+"""Opens the socket of ``attn-analysis serve``, and tells local addresses from others."""
 
 from __future__ import annotations
 
