@@ -1,9 +1,11 @@
-"""The level of the root logger.
+"""The level of the root logger, and a message about a package that nobody here needs.
 
 ``fairseq/models/wav2vec/wav2vec2_classification.py`` calls ``logging.basicConfig(level=logging.DEBUG)`` when it is
 imported, and ``import fairseq`` imports it. A notebook then shows the debugging messages of every library. Other
 modules of fairseq ask for ``INFO``; the patch sets that level. It does so only if this package is what imports
 fairseq, and if logging was not configured before: what the user or a command of fairseq has configured stays.
+
+``fairseq.tasks.text_to_speech`` asks for tensorboardX on every import, and fairseq does not need it.
 """
 
 import logging
@@ -19,7 +21,11 @@ def import_quietly() -> None:
     """Import fairseq; the root logger shows ``INFO`` and above if fairseq has set it to ``DEBUG``."""
     if "fairseq" in sys.modules or logging.root.handlers:
         return
+    speech = logging.getLogger("fairseq.tasks.text_to_speech")
+    level = speech.level
+    speech.setLevel(logging.WARNING)
     import_module("fairseq")
+    speech.setLevel(level)
     if logging.root.handlers and logging.root.level == logging.DEBUG:
         logging.root.setLevel(logging.INFO)
 
