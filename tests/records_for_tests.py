@@ -49,7 +49,7 @@ def write_records(
         "split": "test",
         "target": "reference",
         "subwords": "bpe",
-        "sentences": len(given),
+        "sentences": max([len(given), *(one.id + 1 for one in given)]),
         **header,
     }
     writer = RecordWriter(path, Header(name=name, **values))  # type: ignore[arg-type]

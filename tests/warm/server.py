@@ -255,9 +255,14 @@ def become(request: Request, imported: Imported) -> None:
     for number, stream in enumerate(request.streams):
         os.dup2(stream, number)
         os.close(stream)
-    for stream in (sys.stdout, sys.stderr):
-        if stream.isatty():
-            stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    # The server's streams remember what their files could do: whether one can seek in them, whether they are a terminal.
+    for name in ("stdin", "stdout", "stderr"):
+        old = getattr(sys, name)
+        mode, number = ("r", 0) if name == "stdin" else ("w", 1 if name == "stdout" else 2)
+        new = open(number, mode, encoding=old.encoding, errors=old.errors, closefd=False)  # noqa: SIM115
+        new.reconfigure(line_buffering=name == "stderr" or new.isatty())
+        setattr(sys, name, new)
+        setattr(sys, f"__{name}__", new)
     os.umask(request.umask)
     os.chdir(request.folder)
     os.environ.clear()

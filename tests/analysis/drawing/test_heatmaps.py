@@ -182,8 +182,8 @@ def test_gold_and_titles(tmp_path, drawn, capsys):
         (["--gold", "OUT/gold"], r"--gold \S*gold: sentence 0: link 3-0: the source has 3 words, .* --one-based$"),
         (["--gold", "OUT/gold", "--subwords"], r"--gold \S*gold: sentence 0: link 3-0: the source has 3 words"),
         (["--gold", "OUT/file"], r"file: has 1 lines, the corpus has 3 sentences$"),
-        (["OTHER"], r"^sentence 0: \S*soft.jsonl and \S*other.jsonl have other source words \('kleines' and 'klei@@'\)"
-         r"; \S*other.jsonl has @@ in its words, the other has not"),
+        (["OTHER"], r"^sentence 0: \S*soft.jsonl and \S*other.jsonl have different source words \('kleines' and 'klei@@'\)"
+         r"; \S*other.jsonl has @@ in its words, the other does not"),
         (["SHORT", "--sentences", 2], r"^--sentences 2: is not in \S*short.jsonl, of a corpus of 3"),
     ],
 )  # fmt: skip

@@ -112,7 +112,7 @@ def test_the_command_reads_and_writes_files(tmp_path, capsys, monkeypatch):
     printed = capsys.readouterr()
     assert printed.out == HARD.replace("the <unk> in", "the haus in").replace("The <unk>,", "The haus,")
     assert printed.err == (
-        "replaced 1 of 2 <unk>, 0 by the lexicon, 1 by the source word (1 were aligned to unknown source words: give "
+        "replaced 1 of 2 <unk>, 0 by the lexicon, 1 by the source word (1 are aligned to unknown source words: give "
         "--source)\n"
     )
     (tmp_path / "in").write_text(HARD.replace("A-3", "X-3"))

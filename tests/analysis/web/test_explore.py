@@ -151,15 +151,15 @@ def test_mistakes_are_named(tmp_path):
     out = tmp_path / "page.html"
     pieces = write_records(tmp_path / "pieces.jsonl", "pieces", records=[record(0, *PAIRS[0])], subwords="none")
     with pytest.raises(
-        OptionError, match=r"sentence 0: .*soft\.jsonl and .*pieces\.jsonl have other .*; .*pieces.* has @@"
+        OptionError, match=r"sentence 0: .*soft\.jsonl and .*pieces\.jsonl have different .*; .*pieces.* has @@"
     ):
         explore([str(soft), str(pieces)], out)
     unlike = write_records(tmp_path / "unlike.jsonl", "unlike", pairs=[("ein <unk> baum", "a small tree")])
-    with pytest.raises(OptionError, match=r"have other source words \('haus' and 'baum'\)"):
+    with pytest.raises(OptionError, match=r"have different source words \('haus' and 'baum'\)"):
         explore([str(soft), str(unlike)], out)
     # what may be any word for one model must still be the same for the others
     some = write_records(tmp_path / "some.jsonl", "some", pairs=[("ein <unk> <unk>", "a small tree")])
-    with pytest.raises(OptionError, match=r"soft\.jsonl and .*unlike\.jsonl have other source words"):
+    with pytest.raises(OptionError, match=r"soft\.jsonl and .*unlike\.jsonl have different source words"):
         explore([str(some), str(soft), str(unlike)], out)
     reverse = write_records(tmp_path / "reverse.jsonl", "reverse", source_lang="en", target_lang="de")
     with pytest.raises(OptionError, match="is of en-de, .* of de-en"):

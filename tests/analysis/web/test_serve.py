@@ -304,8 +304,8 @@ def test_mistakes_are_named(tiny_data, checkpoint, tmp_path, monkeypatch):
         (["--nbest", "6"], "--nbest 6: must be from 1 to 5"),
         (["--bpe", "subword_nmt"], "--bpe subword_nmt: needs --bpe-codes FILE"),
         (["--bpe-codes", "gone"], "--bpe-codes gone: there is no such file"),
-        (["--bpe-codes", str(tmp_path / "codes")], "codes: is no file of subword-nmt"),
-        (["--sentencepiece-model", str(tmp_path / "codes")], "codes: is no file of SentencePiece"),
+        (["--bpe-codes", str(tmp_path / "codes")], "codes: must be a file of subword-nmt"),
+        (["--sentencepiece-model", str(tmp_path / "codes")], "codes: must be a file of SentencePiece"),
         (["--model-overrides", "x"], "--model-overrides x: must be a dictionary"),
     ]:
         with pytest.raises(OptionError, match=message):
