@@ -43,6 +43,7 @@ def comparable(text):
     text = re.sub(r'("?(?:\w+_)?(?:wall|wps|ups|gb_free)"?[:=] ?)"?[\d.]+"?', r"\1N", text)
     text = re.sub(r"0x[0-9a-f]+", "ADDRESS", text)
     text = re.sub(r"^\S+/server\.py:\d+: ", "sys:1: ", text, flags=re.M)  # a warning above the outermost caller
+    text = re.sub(r"^  exec\(code, main\.__dict__\)\n", "", text, flags=re.M)  # its line in the server
     return re.sub(r"\b[\d.]+ ?s(?:econds?)?\b", "N s", re.sub(r"/(?:warm|cold)\b", "/FOLDER", text))
 
 

@@ -255,12 +255,13 @@ def become(request: Request, imported: Imported) -> None:
     for number, stream in enumerate(request.streams):
         os.dup2(stream, number)
         os.close(stream)
-    # The server's streams remember what their files could do: whether one can seek in them, whether they are a terminal.
+    # The streams of the server remember what their files could do: seek, or show a terminal.
     for name in ("stdin", "stdout", "stderr"):
         old = getattr(sys, name)
         mode, number = ("r", 0) if name == "stdin" else ("w", 1 if name == "stdout" else 2)
         new = open(number, mode, encoding=old.encoding, errors=old.errors, closefd=False)  # noqa: SIM115
         new.reconfigure(line_buffering=name == "stderr" or new.isatty())
+        new.buffer.raw.name = f"<{name}>"  # type: ignore[attr-defined]
         setattr(sys, name, new)
         setattr(sys, f"__{name}__", new)
     os.umask(request.umask)
