@@ -1,0 +1,1 @@
+"""The pictures that docs/pictures.py draws. Each function draws one file."""

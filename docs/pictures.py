@@ -1,0 +1,48 @@
+"""Draws the pictures of the documentation into docs/images: ``python docs/pictures.py [--out FOLDER]``.
+
+The weights in the pictures are computed by the package, from fixed seeds. The measured values are read from the files
+in benchmarks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Optional, Sequence
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent)]
+
+from _pictures.common import shrink  # noqa: E402
+from _pictures.links import alignments, supervision  # noqa: E402
+from _pictures.measured import mechanisms, multi30k, speed  # noqa: E402
+from _pictures.stages import recipe_stages  # noqa: E402
+from _pictures.weights import biases, density_matrix, normalizers, structured  # noqa: E402
+
+PICTURES = {
+    "alignments.png": alignments,
+    "biases.png": biases,
+    "density-matrix.png": density_matrix,
+    "mechanisms.png": mechanisms,
+    "multi30k.png": multi30k,
+    "normalizers.png": normalizers,
+    "recipe-stages.png": recipe_stages,
+    "speed.png": speed,
+    "structured.png": structured,
+    "supervision.png": supervision,
+}
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split(":")[0])
+    parser.add_argument("--out", type=Path, default=HERE / "images", metavar="FOLDER")
+    folder = parser.parse_args(arguments).out
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, draw in PICTURES.items():
+        draw(folder / name)
+        shrink(folder / name)
+
+
+if __name__ == "__main__":
+    main()
