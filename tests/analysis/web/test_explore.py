@@ -167,7 +167,7 @@ def test_mistakes_are_named(tmp_path):
     empty = write_records(tmp_path / "empty.jsonl", pairs=[])
     with pytest.raises(OptionError, match=r"empty\.jsonl: has no sentences"):
         explore([str(empty)], out)
-    with pytest.raises(OptionError, match="--sentences 77: there is no such sentence"):
+    with pytest.raises(OptionError, match="--sentences 77: is in none of the files"):
         explore([str(soft)], out, sentences=[77])
     with pytest.raises(OptionError, match="--first -1: must be"):
         main(["explore", str(soft), "--out", str(out), "--first", "-1"])
