@@ -23,7 +23,7 @@ HTML = (".html", ".htm")
 
 
 def check_picture(path: PathLike) -> None:
-    """Raises ``OptionError`` if a file of this kind cannot be drawn here."""
+    """Raises ``OptionError`` if this machine cannot draw a file of this format."""
     suffix = Path(path).suffix.lower()
     if suffix not in (*HTML, *SUFFIXES):
         raise OptionError(
@@ -36,8 +36,8 @@ def check_picture(path: PathLike) -> None:
 def draw(documents: Sequence[Any], path: PathLike, most: int = 0) -> None:
     """Draws documents to ``path``, whose suffix is the format: HTML, PNG, SVG or PDF.
 
-    ``most`` is the number of sentences of a document (0: all). Raises ``OptionError`` for another suffix, without
-    matplotlib, or if the file cannot be written.
+    ``most`` is the greatest number of sentences of a document (0: all).
+    Raises ``OptionError`` for another suffix, without matplotlib, or if the file cannot be written.
     """
     check_picture(path)
     (draw_html if Path(path).suffix.lower() in HTML else draw_picture)(documents, path, most)

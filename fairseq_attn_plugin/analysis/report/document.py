@@ -1,4 +1,4 @@
-"""A document of headings, paragraphs, tables, pictures and links, which is shown as Markdown and as a page."""
+"""A document of headings, paragraphs, tables, pictures and links, rendered as Markdown or as a page."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
 """An agent that learns by Q-learning which source words belong to a target word.
 
 After Bal and Sinha, "Modelling Bahdanau Attention using Election methods aided by Q-Learning", section 3.2. A state is
-a word, given by its embedding. The agent starts at the word that the decoder put out. Its actions are to stop and to
+a word, given by its embedding. The agent starts at the decoder's output word. Its actions are to stop and to
 hop. A hop leads to the unvisited source word with the highest cosine to the present word, if that cosine is at least
 the threshold (0.79). The reward of a hop is the cosine of the embeddings of the two words,
 
     Q(S, A) <- Q(S, A) + alpha [ cos(S', S) + max_a Q(S', a) - Q(S, A) ]
 
 and Q is a network with hidden layers of 128, 256 and 128 units (ReLU). The words that the trained agent visits from
-each word of the target vocabulary form a table. Translation looks them up and runs no network.
+each word of the target vocabulary form a table, which translation looks up without running the network.
 
 The paper leaves some details open. The choices here are:
 

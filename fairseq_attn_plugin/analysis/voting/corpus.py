@@ -52,11 +52,11 @@ def read_corpus(data: str, path: Optional[str], source: Optional[str], target: O
         OptionError: the folder, the languages, the training split or the model do not fit
     """
     if not os.path.isdir(data):
-        raise OptionError(f"{data}: is no folder; give one that fairseq-preprocess wrote")
+        raise OptionError(f"{data}: is not a folder; give one that fairseq-preprocess wrote")
     if path:
         teacher = load_models(data, path, cpu=True)
         if len(teacher.models) > 1:
-            raise OptionError(f"--path {path}: give one checkpoint; several have no embeddings in common")
+            raise OptionError(f"--path {path}: give one checkpoint; several checkpoints do not share embeddings")
         for option, given, own in zip(("source", "target"), (source, target), teacher.languages):
             if given and given != own:
                 raise OptionError(f"--{option}-lang {given}: the teacher {path} has {own}")

@@ -121,7 +121,7 @@ def teacher_vectors(model: Any, path: str, pairs: TrainingPairs) -> Tuple[np.nda
     for part, words in (("encoder", pairs.source_words), ("decoder", pairs.target_words)):
         weight = getattr(getattr(getattr(model, part, None), "embed_tokens", None), "weight", None)
         if weight is None:
-            raise OptionError(f"--path {path}: a {type(model).__name__} has no word embeddings of an {part} to take")
+            raise OptionError(f"--path {path}: a {type(model).__name__} has no word embeddings in its {part}")
         vectors = weight.detach().float().cpu().numpy()
         # words outside the training split still have their initial vectors
         seen = np.bincount(words, minlength=len(vectors)) > 0

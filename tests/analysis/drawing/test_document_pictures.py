@@ -118,7 +118,7 @@ def test_words_are_shown_as_they_are(tmp_path):
 
 def test_key_is_that_of_the_model(tmp_path):
     hierarchical, flat = document([["a"]], [1.0]), document([["a"]])
-    root = "weight of the word, times the square root of that of its sentence"
+    root = "weight of the word, times the square root of the weight of its sentence"
     assert texts(tmp_path / "p.svg", [hierarchical])[:2] == ["weight of the sentence", root]
     assert texts(tmp_path / "p.svg", [flat])[0] == "weight of the word in the document"
     assert "weight of the sentence" not in texts(tmp_path / "p.svg", [flat])

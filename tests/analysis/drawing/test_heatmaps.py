@@ -167,7 +167,7 @@ def test_gold_and_titles(tmp_path, drawn, capsys):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--sentences", 7], r"^--sentences 7: is not in \S*soft.jsonl, of a corpus of 3 sentences, counted from 0;"),
+        (["--sentences", 7], r"^--sentences 7: is not in \S*soft.jsonl; its corpus has 3 sentences, counted from 0,"),
         (["--sentences", 1, "--words", "1-9"], "^--sentences: names them all"),
         (["--first", -1], "^--first -1: must be at least 1, or 0 for all sentences$"),
         (["--sentences", "5-3"], "^--sentences 5-3: must be a number, from 0, or a range"),
@@ -184,7 +184,7 @@ def test_gold_and_titles(tmp_path, drawn, capsys):
         (["--gold", "OUT/file"], r"file: has 1 lines, the corpus has 3 sentences$"),
         (["OTHER"], r"^sentence 0: \S*soft.jsonl and \S*other.jsonl have other source words \('kleines' and 'klei@@'\)"
          r"; \S*other.jsonl has @@ in its words, the other has not"),
-        (["SHORT", "--sentences", 2], r"^--sentences 2: is not in \S*short.jsonl, of a corpus of 3"),
+        (["SHORT", "--sentences", 2], r"^--sentences 2: is not in \S*short.jsonl; its corpus has 3"),
     ],
 )  # fmt: skip
 def test_mistakes(tmp_path, drawn, options, message):
