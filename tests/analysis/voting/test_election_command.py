@@ -292,7 +292,7 @@ def test_model_that_does_not_translate(tiny_data, tmp_path, capsys):
 def test_wrong_options(options, message):
     with pytest.raises(OptionError, match="^" + re.escape(message)):
         cli.main(["election", "data", "--path", "checkpoint.pt", *options])
-    with pytest.raises(OptionError, match="give one data folder at a time"):
+    with pytest.raises(OptionError, match="give only one data folder"):
         cli.main(["election", "data:more", "--path", "checkpoint.pt"])
 
 

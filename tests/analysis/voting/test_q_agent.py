@@ -368,7 +368,7 @@ def test_wrong_folders(tiny_data, tmp_path):
     out = str(tmp_path / "words.json")
     with pytest.raises(OptionError, match="absent: is not a folder; give one that fairseq-preprocess wrote"):
         cli.main(["q-agent", str(tmp_path / "absent"), "--out", out])
-    with pytest.raises(OptionError, match="give one data folder"):
+    with pytest.raises(OptionError, match="give only one data folder"):
         cli.main(["q-agent", f"{tiny_data}:{tiny_data}", "--out", out])
     data = tmp_path / "bin"
     data.mkdir()
