@@ -85,7 +85,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     vectors.add_argument(
         "--path",
         metavar="FILE",
-        help="checkpoint that provides the embeddings of its encoder and decoder; they must have the same width, and share "
+        help="checkpoint whose encoder and decoder give the embeddings; they must have the same width, and share "
         "a space only if the model was trained with --share-all-embeddings",
     )
     vectors.add_argument(

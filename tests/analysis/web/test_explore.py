@@ -385,7 +385,7 @@ def test_different_targets_empty_sides_and_missing_sentences(pages, made):
     pages.open(made + "#sentence=4")
     assert pages.texts(".card:first-child .row.source .word bdi") == ["end"]
     pages.open(made + "#sentence=5")
-    assert "The file of this model does not contain this sentence" in pages.texts(".card")[1]
+    assert "The file of this model lacks this sentence" in pages.texts(".card")[1]
     assert pages.one(".row.source .words").get_attribute("dir") == "rtl"
     pages.open(made + "#sentence=77&model=nobody")
     assert pages.one("#message").text == "Sentence 77 is not on this page. The model nobody is not on this page."

@@ -185,7 +185,7 @@
     const { label, architecture, target } = data.models[model];
     const shown = { label, languages: data.languages };
     const given = sentence.views[model];
-    if (!given) return { ...shown, note: "The file of this model does not contain this sentence; it may be too long for the model." };
+    if (!given) return { ...shown, note: "The file of this model lacks this sentence; it may be too long for the model." };
     const source = unitsOf(sentence.sources[given.source], state.words);
     const side = unitsOf(sentence.targets[given.target], state.words);
     const kind = kindOf(model);
