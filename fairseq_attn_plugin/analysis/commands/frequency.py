@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Collection, Dict, Sequence, Tuple
 
 from fairseq_attn_plugin.analysis.drawing.canvas import SUFFIXES, check_drawing
-from fairseq_attn_plugin.analysis.drawing.frequency import draw
+from fairseq_attn_plugin.analysis.drawing.frequency import draw_frequency
 from fairseq_attn_plugin.analysis.outputs import reading as outputs
 from fairseq_attn_plugin.analysis.outputs.frequency import (
     COUNTS,
@@ -136,7 +136,7 @@ def run(args: argparse.Namespace) -> None:
         page = Path(args.out) / "frequency.md"
         with whole_text(page, f"--out {args.out}: {page.name} cannot be written") as stream:
             stream.write(text)
-        draw(analysis, args.out, suffix)
+        draw_frequency(analysis, args.out, suffix)
     sys.stdout.write(text)
 
 

@@ -23,7 +23,7 @@ import torch
 import fairseq_attn_plugin  # noqa: F401  (registers the architectures)
 from fairseq_attn_plugin.analysis.drawing.canvas import SUFFIXES, check_drawing
 from fairseq_attn_plugin.analysis.inference.user_dir import add_user_dir_option
-from fairseq_attn_plugin.analysis.voting.agent import FORMAT, HopRules, report, rewards, table, world
+from fairseq_attn_plugin.analysis.voting.agent import FORMAT, HopRules, hop_table, report, rewards, world
 from fairseq_attn_plugin.analysis.voting.corpus import read_corpus
 from fairseq_attn_plugin.analysis.voting.embeddings import Embeddings, coverage, find_vectors
 from fairseq_attn_plugin.analysis.voting.q_learning import Settings, greedy_hops, learn
@@ -161,7 +161,7 @@ def run(args: argparse.Namespace) -> None:
     agent = learn(path, states, frequencies, Settings(args.hop_cost, updates=args.updates, lr=args.lr, seed=args.seed))
     hops = greedy_hops(agent.network, path, states)
 
-    words = table(path, hops, source_words, target_words)
+    words = hop_table(path, hops, source_words, target_words)
     content = {
         "format": FORMAT,
         "source_vocabulary": describe_vocabulary(source_words),

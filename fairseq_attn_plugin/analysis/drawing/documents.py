@@ -16,7 +16,7 @@ from fairseq_attn_plugin.analysis.drawing.document_rows import shaded
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.writing import PathLike
 
-__all__ = ["check_picture", "draw", "draw_html", "draw_picture", "shaded"]
+__all__ = ["check_picture", "draw_documents", "draw_html", "draw_picture", "shaded"]
 
 
 HTML = (".html", ".htm")
@@ -33,7 +33,7 @@ def check_picture(path: PathLike) -> None:
         check_drawing(path)
 
 
-def draw(documents: Sequence[Any], path: PathLike, most: int = 0) -> None:
+def draw_documents(documents: Sequence[Any], path: PathLike, most: int = 0) -> None:
     """Draws documents to ``path``, whose suffix is the format: HTML, PNG, SVG or PDF.
 
     ``most`` is the greatest number of sentences of a document (0: all).

@@ -9,10 +9,10 @@ from fairseq_attn_plugin.analysis.drawing.bars import grouped_bars
 from fairseq_attn_plugin.analysis.outputs.frequency import REFERENCE, Analysis
 from fairseq_attn_plugin.writing import PathLike
 
-__all__ = ["draw"]
+__all__ = ["draw_frequency"]
 
 
-def draw(analysis: Analysis, folder: PathLike, suffix: str = ".png") -> List[Path]:
+def draw_frequency(analysis: Analysis, folder: PathLike, suffix: str = ".png") -> List[Path]:
     """Draws the shares of all bins and of the rare bins (Figures 2 and 3 of the paper), and F by training count.
 
     ``folder`` must exist. Returns the paths of the pictures. Raises ``OptionError`` as

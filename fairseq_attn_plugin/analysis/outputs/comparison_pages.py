@@ -8,7 +8,7 @@ from typing import Callable, Dict, List, Mapping
 from fairseq_attn_plugin.analysis.outputs.comparison import METRICS, Comparison, Output, Sentence, Span
 from fairseq_attn_plugin.analysis.outputs.tables import markdown_table
 from fairseq_attn_plugin.analysis.pages import frame
-from fairseq_attn_plugin.analysis.pages.parts import table
+from fairseq_attn_plugin.analysis.pages.parts import html_table
 
 NAMES = {"bleu": "BLEU", "chrf": "chrF"}
 TITLES = {"other": "not in the reference", "missing": "only in the reference"}
@@ -106,7 +106,7 @@ def as_html(comparison: Comparison, title: str = "Outputs compared") -> str:
         title,
         style=frame.read_asset("compare.css"),
         script=frame.read_asset("compare.js"),
-        score_table=table(["System", *(NAMES[name] for name in METRICS)], rows),
+        score_table=html_table(["System", *(NAMES[name] for name in METRICS)], rows),
         signatures=_signatures(comparison),
         orders=[(name, text) for name, text in orders.items() if several or name != "difference"],
         metrics={name: NAMES[name] for name in METRICS},

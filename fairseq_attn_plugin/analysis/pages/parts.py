@@ -12,7 +12,7 @@ from fairseq_attn_plugin.analysis.pages.frame import templates
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.writing import PathLike
 
-__all__ = ["cell", "figure", "table"]
+__all__ = ["cell", "figure", "html_table"]
 
 
 def cell(value: object) -> str:
@@ -22,7 +22,7 @@ def cell(value: object) -> str:
     return f"{value:.2f}" if isinstance(value, float) else str(value)
 
 
-def table(
+def html_table(
     headers: Sequence[str],
     rows: Iterable[Sequence[object]],
     caption: str = "",

@@ -6,7 +6,7 @@ import platform
 from pathlib import Path
 from typing import List, Mapping, Sequence
 
-from fairseq_attn_plugin.analysis.drawing.frequency import draw
+from fairseq_attn_plugin.analysis.drawing.frequency import draw_frequency
 from fairseq_attn_plugin.analysis.outputs import frequency_tables
 from fairseq_attn_plugin.analysis.outputs.comparison import Span, compare
 from fairseq_attn_plugin.analysis.outputs.comparison_pages import as_html
@@ -58,7 +58,7 @@ def add_frequencies(document: Document, analysis: Analysis, out: Path) -> None:
     document.table(*frequency_tables.frequency_table(analysis))
     folder = out / "frequency"
     folder.mkdir(exist_ok=True)
-    pictures = {path.stem: path for path in draw(analysis, folder)}
+    pictures = {path.stem: path for path in draw_frequency(analysis, folder)}
     accuracy = pictures.pop("accuracy")
     for name, path in pictures.items():
         document.picture(path, "Rare words." if name == "rare" else "All words.")

@@ -51,7 +51,7 @@ from fairseq_attn_plugin.analysis.voting.hops import Paths, best_values, nearest
 from fairseq_attn_plugin.analysis.voting.q_learning import States
 from fairseq_attn_plugin.errors import OptionError
 
-__all__ = ["FORMAT", "HopRules", "Rewards", "report", "rewards", "table", "world"]
+__all__ = ["FORMAT", "HopRules", "Rewards", "hop_table", "report", "rewards", "world"]
 
 
 FORMAT = "fairseq_attn_plugin words 1"
@@ -106,7 +106,7 @@ def world(
     return path, States.of(path, target, source)
 
 
-def table(path: Paths, hops: Tensor, source: Any, target: Any) -> Dict[str, List[str]]:
+def hop_table(path: Paths, hops: Tensor, source: Any, target: Any) -> Dict[str, List[str]]:
     """{target word: the source words that the agent visits from it, in the order of the hops}; words without hops are
     left out.
 
@@ -152,7 +152,7 @@ def report(words: Dict[str, List[str]], hops: Tensor, frequencies: Tensor, vocab
     """The size of the table ``words``, and some of its rows, in lines.
 
     Args:
-        words: from :func:`table`
+        words: from :func:`hop_table`
         hops: ``[Vt]``, the number of hops that the agent makes
         frequencies: ``[Vt]``, of the target words in the training split
         vocabulary: number of target words

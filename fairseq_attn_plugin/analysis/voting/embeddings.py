@@ -24,7 +24,7 @@ from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
-from fairseq_attn_plugin.analysis.voting.corpus import Corpus, TrainingPairs
+from fairseq_attn_plugin.analysis.voting.corpus import TrainingCorpus, TrainingPairs
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.word_vectors import ordinary_words, read_word_vectors
 
@@ -161,7 +161,7 @@ class Vectors(NamedTuple):
     origin: str
 
 
-def find_vectors(embeddings: Embeddings, corpus: Corpus) -> Vectors:
+def find_vectors(embeddings: Embeddings, corpus: TrainingCorpus) -> Vectors:
     """The vectors of the corpus's vocabularies.
 
     Raises ``OptionError`` for an unreadable file, files of different widths, or a vocabulary without any vector.
