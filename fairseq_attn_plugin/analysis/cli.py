@@ -1,4 +1,4 @@
-"""``attn-analysis``: the command for everything that follows training.
+"""``attn-analysis``: the command that analyses trained models and their attention.
 
 A subcommand is a module of :mod:`.commands`: ``configure(parser)`` adds its options, ``run(args)`` does the work. The
 module is imported only when the subcommand or its help is called.
@@ -31,8 +31,8 @@ COMMANDS: Dict[str, str] = {
     "compare": "show the outputs of several systems side by side, with differing words marked",
     "explore": "write one HTML page that shows the attention of each model for every sentence",
     "serve": "translate typed sentences and show the attention, in a browser on this machine",
-    "classify": "classify documents and show the words and sentences that decided",
-    "election": "measure how far target words attend from their own position, and which window an election needs",
+    "classify": "classify documents and show the words and sentences with the greatest weights",
+    "election": "measure how far from their own position target words attend, and recommend an election's window",
     "q-agent": "write the table of --attention election, learned by Q-learning",
     "report": "write a report on a folder of trained systems, as Markdown and HTML",
 }

@@ -21,7 +21,7 @@ from typing import Any, Dict, Iterator, List, Optional, TextIO
 
 from tqdm import tqdm
 
-from fairseq_attn_plugin.analysis.drawing.documents import check_picture, draw
+from fairseq_attn_plugin.analysis.drawing.documents import check_picture, draw_documents
 from fairseq_attn_plugin.analysis.inference.classification import (
     Classified,
     check_document_labels,
@@ -119,7 +119,7 @@ def run(args: argparse.Namespace) -> None:
             raise OptionError(message)
         print(f"{message}; only these are drawn", file=sys.stderr)
     for path in args.plot:
-        draw(chosen, path, args.plot_sentences)
+        draw_documents(chosen, path, args.plot_sentences)
     print(scores, file=sys.stderr if args.out is None else sys.stdout)
 
 

@@ -38,16 +38,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sort", choices=SORTS, default="order", help="which sentences come first (default: order)")
     parser.add_argument("--metric", choices=METRICS, default="bleu", help="the score to sort by (default: bleu)")
     add_sentence_options(parser, f"{FIRST_PRINTED}, in a file {FIRST_WRITTEN}")
-    parser.add_argument("--remove-bpe", action="store_true", help="join subwords to words, in all files that have some")
+    parser.add_argument("--remove-bpe", action="store_true", help="join subwords to words in all files")
     parser.add_argument(
         "--tokenize",
         choices=TOKENIZERS,
         default="none",
-        help="sacrebleu's tokeniser, for BLEU and marks; none: the text is tokenised (default: none)",
+        help="sacrebleu's tokenizer, for BLEU and for the marks; none: split at blanks (default: none)",
     )
-    parser.add_argument("--lowercase", action="store_true", help="capital letters make no difference")
+    parser.add_argument("--lowercase", action="store_true", help="ignore case")
     parser.add_argument(
-        "--out", metavar="FILE", help=f"a page, Markdown or text ({', '.join(WRITERS)}; default: text, printed)"
+        "--out", metavar="FILE", help=f"page, Markdown or text to write ({', '.join(WRITERS)}; default: print text)"
     )
 
 

@@ -3,8 +3,8 @@
     attn-analysis curves soft=soft.log marginal=marginal.log elbo=runs/elbo --out curves.png
         [--metrics accuracy bound ppl] [--x updates] [--json curves.json]
 
-A log is the output of fairseq-train with ``--log-format json`` or ``simple``, or its ``--log-file``. A folder is that
-of its ``--tensorboard-logdir``. There is one panel per metric: a metric of the logs, or one of the groups that make
+A log is the output of fairseq-train with ``--log-format json`` or ``simple``, or its ``--log-file``. A folder is its
+``--tensorboard-logdir``. There is one panel per metric: a metric of the logs, or one of the groups that make
 latent alignment models comparable (Deng et al., "Latent Alignment and Variational Attention", 2018):
 
     accuracy   posterior_accuracy, else prior_accuracy, else accuracy; per cent of words
@@ -38,7 +38,7 @@ from fairseq_attn_plugin.writing import check_not_lost
 __all__ = ["configure", "label_runs", "run"]
 
 
-_COMMON_NAMES = ("log", "train", "tensorboard")  # names of files that do not identify a run; its folder does
+_COMMON_NAMES = ("log", "train", "tensorboard")  # file names that do not identify a run; the name of the folder does
 
 
 def label_runs(arguments: Sequence[str]) -> Dict[str, str]:
@@ -47,7 +47,7 @@ def label_runs(arguments: Sequence[str]) -> Dict[str, str]:
     for argument in arguments:
         given, path = label_and_path(argument)
         if not path:
-            raise OptionError(f"{argument!r}: is not LABEL=PATH: a name for the run, and its log")
+            raise OptionError(f"{argument!r}: must be LABEL=PATH, a name for the run and its log")
         label = given or (Path(path).resolve().parent.name if Path(path).stem in _COMMON_NAMES else Path(path).stem)
         if label in runs:
             raise OptionError(f"{argument!r}: the label {label!r} already names {runs[label]}; choose another")

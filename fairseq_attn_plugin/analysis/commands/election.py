@@ -64,7 +64,7 @@ def _ratio(text: str) -> Optional[float]:
 
 def _check(args: argparse.Namespace) -> None:
     if os.pathsep in args.data:
-        raise OptionError(f"{args.data}: give one data folder at a time")
+        raise OptionError(f"{args.data}: give only one data folder")
     if args.max_tokens < 1:
         raise OptionError(f"--max-tokens {args.max_tokens}: must be at least 1")
     if not math.isfinite(args.least_gain):
@@ -99,7 +99,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=0.5,
         metavar="POINTS",
-        help="least k-Borda satisfaction that a recommended window gains per word (default: 0.5)",
+        help="least gain of k-Borda satisfaction per word of a recommended window (default: 0.5)",
     )
     parser.add_argument(
         "--most-words",
@@ -129,7 +129,7 @@ def run(args: argparse.Namespace) -> None:
     source, target = loaded.languages
     print(
         f"{source}-{target} {args.gen_subset}: {outcome.voters} voters in {outcome.sentences} sentences"
-        + (f" ({outcome.left_out} left out: empty, or longer than the teacher takes)" if outcome.left_out else "")
+        + (f" ({outcome.left_out} left out: empty, or longer than the teacher accepts)" if outcome.left_out else "")
         + f"; {ratio:.4g} target words per source word ({measured}); {100 * outcome.end_of_sentence:.1f} % of the "
         "attention is on the end of the source and does not vote"
     )

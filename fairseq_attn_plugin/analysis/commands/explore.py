@@ -18,11 +18,11 @@ __all__ = ["configure", "run"]
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "records", nargs="+", metavar="[LABEL=]FILE", help="of attn-analysis extract, one for each model"
+        "records", nargs="+", metavar="[LABEL=]FILE", help="file of attn-analysis extract, one for each model"
     )
-    parser.add_argument("--out", required=True, metavar="FILE.html", help="the page")
+    parser.add_argument("--out", required=True, metavar="FILE.html", help="page to write")
     add_sentence_options(parser, f"{FIRST}")
-    parser.add_argument("--title", help="of the page (default: the languages)")
+    parser.add_argument("--title", help="title of the page (default: the languages)")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> None:
     size = Path(args.out).stat().st_size / 1e6
     print(f"{args.out}: {count} sentence{'s' if count != 1 else ''}, {size:.1f} MB; open it in a browser")
     if explored.cut:
-        sys.stderr.write(f"the first {count} sentences only; --first 0 is all of them, --sentences 3 17 20-25 some\n")
+        sys.stderr.write(f"only the first {count} sentences; --first 0 shows all, --sentences 3 17 20-25 shows some\n")
     if explored.missing:
         names = " ".join(map(str, explored.missing[:10])) + (" ..." if len(explored.missing) > 10 else "")
         sys.stderr.write(f"--sentences {names}: not in the files\n")

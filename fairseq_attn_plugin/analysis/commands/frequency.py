@@ -1,4 +1,4 @@
-"""``attn-analysis frequency``: rare and frequent words in outputs, how often they are right, and BLEU.
+"""``attn-analysis frequency``: shares and accuracy of rare and frequent words in outputs, and BLEU.
 
     attn-analysis frequency --train train.en --reference test.en soft=soft.out mqt=mqt.out --out folder --bootstrap soft
 
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Collection, Dict, Sequence, Tuple
 
 from fairseq_attn_plugin.analysis.drawing.canvas import SUFFIXES, check_drawing
-from fairseq_attn_plugin.analysis.drawing.frequency import draw
+from fairseq_attn_plugin.analysis.drawing.frequency import draw_frequency
 from fairseq_attn_plugin.analysis.outputs import reading as outputs
 from fairseq_attn_plugin.analysis.outputs.frequency import (
     COUNTS,
@@ -45,16 +45,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="text, output of fairseq-generate, or beam hypotheses of attn-analysis extract",
     )
     parser.add_argument("--train", required=True, metavar="TEXT", help="target side of the training text")
-    parser.add_argument("--reference", required=True, metavar="REF", help="text, or one of the kinds of HYP")
+    parser.add_argument("--reference", required=True, metavar="REF", help="references, in any of the formats of HYP")
     parser.add_argument("--remove-bpe", action="store_true", help="join the subwords of all texts to words")
     parser.add_argument(
-        "--bins", metavar="LOW-HIGH,...", help="percentiles of training frequency (default: 0-10,10-20,...,90-100)"
+        "--bins", metavar="LOW-HIGH,...", help="bins of training-frequency percentiles (default: 0-10,10-20,...,90-100)"
     )
     parser.add_argument(
         "--percent-of",
         choices=MEASURES,
         default="tokens",
-        help="what the percentiles are of: tokens (running words of the training text) or types (default: tokens)",
+        help="unit of the percentiles: tokens (running words of the training text) or types (default: tokens)",
     )
     parser.add_argument(
         "--rare", type=float, default=30, metavar="P", help="bins up to this percentile are rare words (default: 30)"
@@ -62,21 +62,26 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--count-bins",
         metavar="N,...",
-        help="least training counts of the accuracy's bins (default: 1,2,5,10,100,1000)",
+        help="least training count of each bin of the accuracy table (default: 1,2,5,10,100,1000)",
     )
     parser.add_argument("--bootstrap", metavar="LABEL", help="compare all systems with this one by paired bootstrap")
     parser.add_argument("--samples", type=int, default=1000, help="samples of the bootstrap (default: 1000)")
-    parser.add_argument("--seed", type=int, default=12345, help="of the bootstrap (default: 12345, sacrebleu's)")
+    parser.add_argument(
+        "--seed", type=int, default=12345, help="random seed of the bootstrap (default: 12345, as in sacrebleu)"
+    )
     parser.add_argument(
         "--tokenize",
         default="none",
         help="sacrebleu's tokenizer for BLEU, such as 13a for detokenized text (default: none)",
     )
-    parser.add_argument("--out", metavar="FOLDER", help="write pictures and the tables there")
+    parser.add_argument("--out", metavar="FOLDER", help="folder to write the pictures and the tables to")
     parser.add_argument(
-        "--format", choices=[suffix[1:] for suffix in SUFFIXES], default="png", help="of the pictures (default: png)"
+        "--format",
+        choices=[suffix[1:] for suffix in SUFFIXES],
+        default="png",
+        help="format of the pictures (default: png)",
     )
-    parser.add_argument("--json", metavar="FILE", help="write all numbers")
+    parser.add_argument("--json", metavar="FILE", help="JSON file to write all numbers to")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -91,11 +96,13 @@ def run(args: argparse.Namespace) -> None:
     systems = outputs.read_systems(args.systems, args.remove_bpe)
     reference = outputs.read_reference(args.reference, args.remove_bpe)
     for label in {TRAINING, REFERENCE} & set(systems):
-        raise OptionError(f"{label}: is the name of another column; give the system another one, NAME=FILE")
+        raise OptionError(f"{label}: is the name of another column; give the system another name, NAME=FILE")
     if args.bootstrap is not None and len(systems) < 2:
-        raise OptionError(f"--bootstrap {args.bootstrap}: compares systems, and there is one only; leave it out")
+        raise OptionError(
+            f"--bootstrap {args.bootstrap}: needs at least two systems; give another, or leave the option out"
+        )
     if args.bootstrap is not None and args.bootstrap not in systems:
-        raise OptionError(f"--bootstrap {args.bootstrap}: is none of the systems; choose from {', '.join(systems)}")
+        raise OptionError(f"--bootstrap {args.bootstrap}: must be one of the systems {', '.join(systems)}")
     named = {f"--reference {args.reference}": reference, **systems}
     outputs.check_lengths(named)
     if not reference:
@@ -125,11 +132,11 @@ def run(args: argparse.Namespace) -> None:
         try:
             os.makedirs(args.out, exist_ok=True)
         except OSError as error:
-            raise OptionError(f"--out {args.out}: cannot be made: {error.strerror or error}") from None
+            raise OptionError(f"--out {args.out}: cannot be created: {error.strerror or error}") from None
         page = Path(args.out) / "frequency.md"
         with whole_text(page, f"--out {args.out}: {page.name} cannot be written") as stream:
             stream.write(text)
-        draw(analysis, args.out, suffix)
+        draw_frequency(analysis, args.out, suffix)
     sys.stdout.write(text)
 
 

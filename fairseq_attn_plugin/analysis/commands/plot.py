@@ -1,11 +1,11 @@
-"""Draws attention heatmaps of sentences, with one or several models side by side.
+"""``attn-analysis plot``: attention heatmaps of sentences, with one or several models side by side.
 
     attn-analysis plot soft.jsonl lstm_adm.jsonl --sentences 3 17 --out pictures
     attn-analysis plot lstm_soft=soft.npz lstm_adm=adm.npz --sentences 5 --gold test.align --out figure.pdf
 
 Rows are target words, columns are source words. A latent alignment model has a panel for its prior and one for its
 posterior. ``--gold`` draws sure links as solid boxes and possible links as dashed boxes.
-:mod:`fairseq_attn_plugin.analysis.drawing.panels` has the same as functions.
+:mod:`fairseq_attn_plugin.analysis.drawing.panels` provides these steps as functions.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _OTHER_PICTURES = (".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".tif", ".tiff", ".
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("files", nargs="+", metavar="[LABEL=]FILE", help="records of attn-analysis extract")
+    parser.add_argument("files", nargs="+", metavar="[LABEL=]FILE", help="file of attn-analysis extract")
     parser.add_argument(
         "--out",
         required=True,
@@ -41,16 +41,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--words", metavar="A-B", help="only sentences with A to B source words")
     parser.add_argument("--format", metavar="NAMES", help="picture formats in a folder: png,svg,pdf (default: png)")
     parser.add_argument("--subwords", action="store_true", help="rows and columns are subwords")
-    parser.add_argument("--end", action="store_true", help=f"also draw the sentence ends, {END}")
+    parser.add_argument("--end", action="store_true", help=f"also draw the ends of sentences, {END}")
     parser.add_argument(
         "--normalize",
         action="store_true",
-        help="divide every row by its sum, if rows do not sum to one",
+        help="divide each row by its sum, for mechanisms whose rows do not sum to one",
     )
     parser.add_argument(
         "--weights",
         metavar="NAMES",
-        help="matrices to draw: attention, and of latent models posterior, bayes (default: attention and a posterior)",
+        help="matrices to draw: attention; of latent models also posterior, bayes (default: attention and a posterior)",
     )
     parser.add_argument("--gold", metavar="FILE", help="gold alignments of the words, drawn as boxes")
     parser.add_argument("--gold-format", choices=GOLD_FORMATS, default="auto", help="as in attn-analysis aer")
@@ -86,7 +86,9 @@ class _Output(NamedTuple):
             try:
                 self.path.mkdir(parents=True, exist_ok=True)
             except OSError as error:
-                raise OptionError(f"--out {self.path}: cannot be made a folder: {error.strerror or error}") from None
+                raise OptionError(
+                    f"--out {self.path}: cannot be created as a folder: {error.strerror or error}"
+                ) from None
 
     def paths(self, number: int) -> List[Path]:
         if not self.digits:
@@ -100,7 +102,9 @@ def _output(args: argparse.Namespace, pictures: int, sentences: int) -> _Output:
         if args.format:
             raise OptionError(f"--format {args.format}: --out {out} names a file, whose suffix is the format")
         if pictures > 1:
-            raise OptionError(f"--out {out}: is one picture, not {pictures}; name a folder, or one of --sentences")
+            raise OptionError(
+                f"--out {out}: is one picture, not {pictures}; give a folder, or one sentence to --sentences"
+            )
         return _Output(check_drawing(out), [out.suffix])
     if out.suffix.lower() in _OTHER_PICTURES and not out.is_dir():
         check_drawing(out)  # raises an error that lists the formats
@@ -116,7 +120,7 @@ def _output(args: argparse.Namespace, pictures: int, sentences: int) -> _Output:
 def run(args: argparse.Namespace) -> None:
     numbers = sentence_numbers(args.sentences)
     if numbers is not None and args.words is not None:
-        raise OptionError("--sentences: names them all; it excludes --words")
+        raise OptionError("--sentences: excludes --words; give only one of them")
     first = FIRST if args.first is None else args.first
     if first < 0:
         raise OptionError(f"--first {first}: must be at least 1, or 0 for all sentences")
@@ -151,15 +155,15 @@ def run(args: argparse.Namespace) -> None:
 def _report(args: argparse.Namespace, systems: Sequence[Records], written: Sequence[Path], missing: Set[str]) -> None:
     if not written:
         which = f"--words {args.words}: " if args.words else ""
-        raise OptionError(f"{which}no sentence to draw that is in {' and '.join(str(one.path) for one in systems)}")
+        raise OptionError(f"{which}there is no sentence to draw in {' and '.join(str(one.path) for one in systems)}")
     if len(written) == 1:
         print(written[0])
     else:
         print(f"{args.out}: {len(written)} pictures, {written[0].name} to {written[-1].name}")
     if args.gold and any(system.header.target != "reference" for system in systems):
-        print("gold links are of the references; they are not drawn for other translations", file=sys.stderr)
+        print("gold links belong to the references and are not drawn for other translations", file=sys.stderr)
     if missing:
         print(
-            f"no installed font has {' '.join(sorted(missing))}; boxes are drawn; SVG keeps them",
+            f"no installed font has {' '.join(sorted(missing))}; the pictures show boxes; SVG keeps the characters",
             file=sys.stderr,
         )

@@ -23,7 +23,7 @@ import torch
 import fairseq_attn_plugin  # noqa: F401  (registers the architectures)
 from fairseq_attn_plugin.analysis.drawing.canvas import SUFFIXES, check_drawing
 from fairseq_attn_plugin.analysis.inference.user_dir import add_user_dir_option
-from fairseq_attn_plugin.analysis.voting.agent import FORMAT, HopRules, report, rewards, table, world
+from fairseq_attn_plugin.analysis.voting.agent import FORMAT, HopRules, hop_table, report, rewards, world
 from fairseq_attn_plugin.analysis.voting.corpus import read_corpus
 from fairseq_attn_plugin.analysis.voting.embeddings import Embeddings, coverage, find_vectors
 from fairseq_attn_plugin.analysis.voting.q_learning import Settings, greedy_hops, learn
@@ -38,7 +38,7 @@ __all__ = ["configure", "run"]
 
 def _check(args: argparse.Namespace) -> None:
     if os.pathsep in args.data:
-        raise OptionError(f"{args.data}: give one data folder")
+        raise OptionError(f"{args.data}: give only one data folder")
     for one, other in (("source", "target"), ("target", "source")):
         if getattr(args, f"embeddings_{one}") and not getattr(args, f"embeddings_{other}"):
             raise OptionError(f"--embeddings-{one}: needs --embeddings-{other}; --embeddings FILE serves both")
@@ -77,16 +77,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--embeddings", metavar="FILE", help="word2vec or fastText text file with the words of both languages"
     )
     vectors.add_argument(
-        "--embeddings-source", metavar="FILE", help="such a file of the source language, for example of MUSE"
+        "--embeddings-source", metavar="FILE", help="vectors of the source language, for example from MUSE"
     )
     vectors.add_argument(
-        "--embeddings-target", metavar="FILE", help="such a file of the target language, in the same space"
+        "--embeddings-target", metavar="FILE", help="vectors of the target language, in the same space"
     )
     vectors.add_argument(
         "--path",
         metavar="FILE",
-        help="checkpoint: the embeddings of its encoder and decoder, which must have one width; they share one space, "
-        "and their cosines have a meaning, only if it was trained with --share-all-embeddings",
+        help="checkpoint whose encoder and decoder give the embeddings; they must have the same width, and share "
+        "a space only if the model was trained with --share-all-embeddings",
     )
     vectors.add_argument(
         "--embedding-dim",
@@ -100,7 +100,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=5,
         metavar="N",
-        help="rarer words get none of these vectors (default: 5)",
+        help="least count of a word with a vector made from the pairs (default: 5)",
     )
     add_user_dir_option(vectors)
     agent = parser.add_argument_group("agent")
@@ -121,7 +121,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--updates", type=int, default=defaults.updates, metavar="N", help=f"updates of Q (default: {defaults.updates})"
     )
     agent.add_argument(
-        "--lr", type=float, default=defaults.lr, metavar="RATE", help=f"alpha at the start (default: {defaults.lr:g})"
+        "--lr",
+        type=float,
+        default=defaults.lr,
+        metavar="RATE",
+        help=f"initial learning rate alpha (default: {defaults.lr:g})",
     )
     agent.add_argument(
         "--seed", type=int, default=defaults.seed, metavar="N", help=f"random seed (default: {defaults.seed})"
@@ -157,7 +161,7 @@ def run(args: argparse.Namespace) -> None:
     agent = learn(path, states, frequencies, Settings(args.hop_cost, updates=args.updates, lr=args.lr, seed=args.seed))
     hops = greedy_hops(agent.network, path, states)
 
-    words = table(path, hops, source_words, target_words)
+    words = hop_table(path, hops, source_words, target_words)
     content = {
         "format": FORMAT,
         "source_vocabulary": describe_vocabulary(source_words),

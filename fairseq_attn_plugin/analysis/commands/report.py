@@ -3,7 +3,7 @@
     attn-analysis report FOLDER --data DATA --out REPORT [--gold LINKS] [--systems soft mqt]
 
 A system is a folder in FOLDER that contains ``checkpoint_best.pt`` (or ``checkpoint_last.pt``), directly or in its
-``checkpoints``. Its training log is ``train.log``, ``log`` or another ``.log`` beside it, or a folder ``tensorboard``.
+``checkpoints``. Its training log is ``train.log``, ``log`` or another ``.log`` in it, or its folder ``tensorboard``.
 The command extracts attention into ``REPORT/attention``, once with the reference forced and once for the translations
 of the beam. It keeps files that are already there, so an interrupted or changed report continues quickly. A system that
 cannot be read is named in the report, and the others are reported.
@@ -40,7 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add("--systems", nargs="+", metavar="NAME", help="names of the systems, in this order (default: all)")
     add("--gen-subset", default="test", metavar="SPLIT", help="split of the data (default: test)")
-    add("--beam", type=int, default=5, help="of the translations (default: 5)")
+    add("--beam", type=int, default=5, help="beam width of the translations (default: 5)")
     add("--gold", metavar="LINKS", help="gold alignments of the split's words")
     add(
         "--gold-format",
@@ -52,13 +52,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--reference", metavar="TEXT", help="references to score against (default: the split's)")
     add("--train-text", metavar="TEXT", help="target side of the training text (default: the data's training split)")
     add("--baseline", metavar="NAME", help="system that the others are compared with (default: the first)")
-    add("--samples", type=int, default=1000, help="of the paired bootstrap; 0: none (default: 1000)")
+    add("--samples", type=int, default=1000, help="samples of the paired bootstrap; 0: no test (default: 1000)")
     add("--tokenize", default="none", help="sacrebleu's tokenizer for BLEU, such as 13a (default: none)")
     add("--pictures", type=int, default=4, metavar="N", help="sentences with a heatmap (default: 4)")
     add("--examples", type=int, default=6, metavar="N", help="translations side by side (default: 6)")
-    add("--explored", type=int, default=explore.FIRST, metavar="N", help="sentences on the page to explore; 0: all")
+    add(
+        "--explored",
+        type=int,
+        default=explore.FIRST,
+        metavar="N",
+        help=f"sentences on the page to explore; 0: all (default: {explore.FIRST})",
+    )
     add("--max-tokens", type=int, default=4000, metavar="N", help="subwords in a batch (default: 4000)")
-    add("--title", help="of the report")
+    add("--title", help="title of the report")
     add("--cpu", action="store_true", help="do not use a GPU")
     add_user_dir_option(parser)
 

@@ -2,7 +2,7 @@
 
     attn-analysis serve data --path checkpoint_best.pt --bpe-codes codes --tokenizer moses
 
-Other programs can send requests, too:
+Other programs can send requests as well:
 
     curl http://127.0.0.1:8000/translate -H 'Content-Type: application/json' -d '{"text": "Ein Hund schläft."}'
 """
@@ -27,18 +27,28 @@ __all__ = ["configure", "run"]
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("data", help="folder that fairseq-preprocess wrote")
     add_model_options(parser)
-    parser.add_argument("--port", type=int, default=8000, help="0: any that is free (default: 8000)")
-    parser.add_argument("--host", default="127.0.0.1", help="(default: 127.0.0.1, for this machine only)")
+    parser.add_argument("--port", type=int, default=8000, help="port to listen on; 0: any free port (default: 8000)")
+    parser.add_argument(
+        "--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1, for this machine only)"
+    )
     search = parser.add_argument_group("search, as in fairseq-interactive")
     search.add_argument("--beam", type=int, default=5, metavar="N", help="width of the search (default: 5)")
-    search.add_argument("--nbest", type=int, metavar="N", help="translations to show (default: 3, or the beam's width)")
+    search.add_argument(
+        "--nbest", type=int, metavar="N", help="translations to show (default: 3, or --beam if it is less)"
+    )
     search.add_argument("--lenpen", type=float, default=1.0, metavar="X", help="length penalty (default: 1)")
-    search.add_argument("--coverage-penalty", type=float, default=0.0, metavar="X", help="(default: 0)")
+    search.add_argument(
+        "--coverage-penalty", type=float, default=0.0, metavar="X", help="coverage penalty (default: 0)"
+    )
     text = add_text_options(parser)
-    text.add_argument("--bpe", choices=("subword_nmt", "sentencepiece"), help="not needed: the files say it, too")
+    text.add_argument(
+        "--bpe",
+        choices=("subword_nmt", "sentencepiece"),
+        help="optional: --bpe-codes and --sentencepiece-model imply it",
+    )
     model = parser.add_argument_group("the model")
-    model.add_argument("--source-lang", "-s", metavar="LANG", help="(default: the model's)")
-    model.add_argument("--target-lang", "-t", metavar="LANG")
+    model.add_argument("--source-lang", "-s", metavar="LANG", help="source language (default: that of the model)")
+    model.add_argument("--target-lang", "-t", metavar="LANG", help="target language (default: that of the model)")
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -84,15 +94,15 @@ def run(args: argparse.Namespace) -> None:
         notes: List[str] = []
         if not translator.segments:
             notes.append(
-                "The vocabulary is of subwords, and no --bpe-codes or --sentencepiece-model was given: type text that "
-                "is split into them already."
+                "The vocabulary consists of subwords, but neither --bpe-codes nor --sentencepiece-model is given: type "
+                "text that is already split into subwords."
             )
         for note in notes:
             sys.stderr.write(note + "\n")
         if not is_local(args.host):
-            sys.stderr.write(f"--host {args.host}: whoever reaches this machine can use the model\n")
+            sys.stderr.write(f"--host {args.host}: everyone who can reach this machine can use the model\n")
         app = application(translator, args.host, args.nbest or min(3, args.beam), notes)
         host, port = listener.getsockname()[:2]
-        print(f"http://{f'[{host}]' if ':' in host else host}:{port}  (Ctrl+C ends it)", flush=True)
+        print(f"http://{f'[{host}]' if ':' in host else host}:{port}  (Ctrl+C stops it)", flush=True)
         with contextlib.suppress(KeyboardInterrupt):
             uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[listener])

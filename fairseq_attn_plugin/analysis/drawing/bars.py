@@ -24,18 +24,18 @@ def grouped_bars(
     axes_labels: Sequence[str] = ("", ""),
     first_is_reference: bool = False,
 ) -> None:
-    """Draw a group of bars for each of ``groups``, in it a bar of each of ``series``, to ``path``.
+    """Draw a group of bars for each of ``groups``, with one bar for each of ``series``, to ``path``.
 
     Args:
         groups: names under the groups
         series: {label: a value for each group}; None draws no bar
         path: its suffix is the format (PNG, SVG or PDF)
         title: above the picture
-        axes_labels: what the groups and what the values are
-        first_is_reference: the first series is grey, since the others are compared with it
+        axes_labels: of the groups and of the values
+        first_is_reference: draw the first series in grey, since the others are compared with it
 
     Raises:
-        ValueError: no groups, no series, or another number of values than of groups
+        ValueError: no groups or no series, or a series whose length is not the number of groups
         OptionError: another suffix, a path that cannot be written, or a missing matplotlib
     """
     if not groups or not series or any(len(values) != len(groups) for values in series.values()):

@@ -24,7 +24,7 @@ _MISSING_GLYPH = re.compile(r"Glyph (\d+) .*missing from")
 
 
 def check_drawing(path: Union[str, os.PathLike[str]]) -> Path:
-    """``path``, if a picture of its kind can be drawn here.
+    """``path`` as a ``Path``, if this machine can draw a picture of its format.
 
     Raises ``OptionError`` for a suffix other than PNG, SVG and PDF, or without matplotlib
     (``pip install 'fairseq_attn_plugin[analysis]'``).
@@ -53,7 +53,7 @@ def canvas(salt: str, size: Tuple[float, float], missing: Optional[Set[str]] = N
     Args:
         salt: for the identifiers in an SVG
         size: in inches
-        missing: receives the characters that no installed font has; the picture shows them as boxes
+        missing: receives the characters that no installed font contains; the picture shows them as boxes
     """
     # the object interface only: pyplot keeps state and looks for a display
     from matplotlib import rc_context

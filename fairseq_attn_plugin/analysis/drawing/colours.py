@@ -13,7 +13,7 @@ _FIRST = ("#1c7ed6", "#d9480f", "#2b8a3e", "#862e9c", "#b08900", "#0b7285", "#c2
 
 
 def distinct_colours(count: int) -> List[str]:
-    """``count`` colours: the first of a fixed list, or from around the colour wheel if there are more than eight."""
+    """``count`` colours: the first of a fixed list of eight, or more than eight evenly spaced hues."""
     if count <= len(_FIRST):
         return list(_FIRST[:count])
     wheel = (colorsys.hsv_to_rgb(number / count, 0.85, 0.78) for number in range(count))

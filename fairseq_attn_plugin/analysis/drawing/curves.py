@@ -114,7 +114,7 @@ def plot_curves(
     columns = len(panels) if len(panels) <= 3 else math.ceil(math.sqrt(len(panels)))
     rows = math.ceil(len(panels) / columns)
     width, height = columns * _PANEL[0] + (columns - 1) * _GAP[0], rows * _PANEL[1] + (rows - 1) * _GAP[1]
-    # margins do not matter: the picture is cropped to its content
+    # no margins: the picture is cropped to its content
     with canvas("curves", (width, height)) as figure:
         for number, (metric, drawn) in enumerate(panels.items()):
             row, column = divmod(number, columns)

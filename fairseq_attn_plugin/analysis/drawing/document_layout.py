@@ -33,7 +33,7 @@ class Letters:
         from matplotlib.textpath import text_to_path
 
         if (text, bold) not in self._widths:
-            # of the outline: the resolution of the picture does not matter
+            # the width of the outline, which does not depend on the resolution
             prop = self.bold if bold else self.plain
             points = text_to_path.get_text_width_height_descent(text, prop, ismath=False)[0] if text else 0.0
             self._widths[text, bold] = max(points / 72, 0.05)
@@ -89,7 +89,7 @@ class Layout(NamedTuple):
 
 
 def _layout(document: Any, most: int, letters: Letters, room: int) -> Layout:
-    """The sentences of greatest weight, at ``most`` (0: all), that fit into ``room`` lines, but at least one."""
+    """The sentences of greatest weight that fit into ``room`` lines: at least one, at most ``most`` (0: all)."""
 
     def of(count: int) -> Layout:
         rows = shaded(document, count)
@@ -112,7 +112,7 @@ def _layout(document: Any, most: int, letters: Letters, room: int) -> Layout:
 
 
 def _cut(layout: Layout, room: int) -> Layout:
-    """The layout, with its only sentence shortened if that is longer than ``room`` lines."""
+    """The layout; if it consists of one sentence longer than ``room`` lines, the sentence is shortened."""
     over = layout.height - room
     if over <= 0 or len(layout.lines) != 1:
         return layout

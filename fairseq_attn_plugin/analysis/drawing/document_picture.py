@@ -50,10 +50,10 @@ class _Sheet:
         drawn = self._axes.text(
             x, (self.line + 0.72) * _LINE, literal(text), fontproperties=font, va="baseline", color=colour
         )
-        drawn.set_in_layout(False)  # it is within the axes: no need to measure it again
+        drawn.set_in_layout(False)  # text within the axes need not be measured again
 
     def note(self, text: str) -> None:
-        """A grey line of its own."""
+        """A grey text on its own line."""
         self.write(LEFT, text, _GREY)
         self.line += 1
 

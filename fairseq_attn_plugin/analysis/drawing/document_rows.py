@@ -79,9 +79,9 @@ def is_wrong(document: Any) -> bool:
 
 
 def keys(documents: Sequence[Any]) -> Tuple[str, str]:
-    """The meaning of red (empty if all documents are of a flat model), and of blue."""
+    """The meaning of red (empty if a flat model classified all documents), and of blue."""
     flat = [document.sentence_weights is None for document in documents]
     if all(flat):
         return "", "weight of the word in the document"
-    blue = "weight of the word, times the square root of that of its sentence"
+    blue = "weight of the word, times the square root of the weight of its sentence"
     return "weight of the sentence", blue + (", if it has one" if any(flat) else "")

@@ -16,14 +16,14 @@ from fairseq_attn_plugin.analysis.drawing.document_rows import shaded
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.writing import PathLike
 
-__all__ = ["check_picture", "draw", "draw_html", "draw_picture", "shaded"]
+__all__ = ["check_picture", "draw_documents", "draw_html", "draw_picture", "shaded"]
 
 
 HTML = (".html", ".htm")
 
 
 def check_picture(path: PathLike) -> None:
-    """Raises ``OptionError`` if a file of this kind cannot be drawn here."""
+    """Raises ``OptionError`` if this machine cannot draw a file of this format."""
     suffix = Path(path).suffix.lower()
     if suffix not in (*HTML, *SUFFIXES):
         raise OptionError(
@@ -33,11 +33,11 @@ def check_picture(path: PathLike) -> None:
         check_drawing(path)
 
 
-def draw(documents: Sequence[Any], path: PathLike, most: int = 0) -> None:
+def draw_documents(documents: Sequence[Any], path: PathLike, most: int = 0) -> None:
     """Draws documents to ``path``, whose suffix is the format: HTML, PNG, SVG or PDF.
 
-    ``most`` is the number of sentences of a document (0: all). Raises ``OptionError`` for another suffix, without
-    matplotlib, or if the file cannot be written.
+    ``most`` is the greatest number of sentences of a document (0: all).
+    Raises ``OptionError`` for another suffix, without matplotlib, or if the file cannot be written.
     """
     check_picture(path)
     (draw_html if Path(path).suffix.lower() in HTML else draw_picture)(documents, path, most)

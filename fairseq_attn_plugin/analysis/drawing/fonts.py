@@ -12,7 +12,7 @@ __all__ = ["BASE", "families", "literal"]
 
 
 BASE = "DejaVu Sans"  # part of matplotlib
-# widely installed fonts that together have most scripts; a user's own list is font.sans-serif in matplotlibrc
+# widely installed fonts that together cover most scripts; users can set font.sans-serif in matplotlibrc
 _FALLBACKS = (
     "Noto Sans",
     "Noto Sans CJK SC",
@@ -50,8 +50,10 @@ _FALLBACKS = (
 
 
 def literal(text: str) -> str:
-    """Text that matplotlib shows unchanged: ``$`` would begin a formula, and legends omit labels that begin with
-    ``_``."""
+    """Text that matplotlib shows unchanged.
+
+    A ``$`` would begin a formula, and legends omit labels that begin with ``_``.
+    """
     text = text.replace("$", r"\$")
     return f" {text}" if text.startswith("_") else text
 

@@ -1,4 +1,4 @@
-"""Bars of word frequencies of systems against the reference."""
+"""Draws the word frequencies of systems and the reference as bars."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ from fairseq_attn_plugin.analysis.drawing.bars import grouped_bars
 from fairseq_attn_plugin.analysis.outputs.frequency import REFERENCE, Analysis
 from fairseq_attn_plugin.writing import PathLike
 
-__all__ = ["draw"]
+__all__ = ["draw_frequency"]
 
 
-def draw(analysis: Analysis, folder: PathLike, suffix: str = ".png") -> List[Path]:
-    """Pictures in a folder that exists: the histogram of all bins, that of the rare ones (Figures 2 and 3 of the paper)
-    and the F-measures by count. Returns their paths; raises ``OptionError`` as ``bars.grouped_bars``."""
+def draw_frequency(analysis: Analysis, folder: PathLike, suffix: str = ".png") -> List[Path]:
+    """Draws the shares of all bins and of the rare bins (Figures 2 and 3 of the paper), and F by training count.
+
+    ``folder`` must exist. Returns the paths of the pictures. Raises ``OptionError`` as
+    :func:`~fairseq_attn_plugin.analysis.drawing.bars.grouped_bars` does.
+    """
     folder, texts = Path(folder), [REFERENCE, *analysis.accuracies]
     everything = list(range(len(analysis.percents.names)))
     choices = {"frequency": (everything, "All words")}
@@ -36,7 +39,7 @@ def draw(analysis: Analysis, folder: PathLike, suffix: str = ".png") -> List[Pat
         analysis.counts.names,
         {label: [None if one.f1 is None else 100 * one.f1 for one in of] for label, of in analysis.accuracies.items()},
         paths[-1],
-        "Target words that are right",
+        "Accuracy of target words",
         ("times in the training text", "F, percent"),
     )
     return paths

@@ -15,10 +15,10 @@ __all__ = ["Panel", "heatmap", "heatmaps"]
 
 
 _CELL = 0.34  # inches: room for a label of 9 points
-_SMALL_CELL = 0.2  # still for one of 9 points
-_LEAST_CELL = 0.15  # for one of 7.5 points
-_LONG = 30  # tokens; with more of them cells are smaller
-_WIDTH = 18.0  # inches, at most, unless one panel is wider
+_SMALL_CELL = 0.2  # the least for a label of 9 points
+_LEAST_CELL = 0.15  # room for a label of 7.5 points
+_LONG = 30  # tokens; longer sentences have smaller cells
+_WIDTH = 18.0  # inches; a picture is wider only if one panel is
 _GAP = 0.3  # inches between panels
 _LONGEST_LABEL = 30  # characters
 _COLOURS = "Blues"
@@ -34,7 +34,7 @@ class Panel(NamedTuple):
     target: Sequence[str]
     label: str = ""
     gold: Collection[Link] = ()  # links (source, target), a box around their cell
-    possible: Collection[Link] = ()  # links that are only possible, a dashed box
+    possible: Collection[Link] = ()  # possible links, a dashed box
 
 
 def heatmap(
@@ -47,7 +47,7 @@ def heatmap(
 ) -> None:
     """Draw ``weights`` [T, N] to ``path``: :func:`heatmaps` with one panel and a scale from 0 to 1.
 
-    Raises ``ValueError`` if there are no weights, and all that :func:`heatmaps` raises.
+    Raises ``ValueError`` if there are no weights, and the errors of :func:`heatmaps`.
     """
     weights = np.asarray(weights, dtype=float)
     if weights.size == 0:
@@ -63,12 +63,12 @@ def heatmaps(
 ) -> str:
     """Draw matrices side by side to ``path``, on one scale.
 
-    Dark means much attention. The scale runs from 0 to ``greatest``, by default to 1 or the greatest weight. Source
-    tokens are above every panel, target tokens at its left, unless the panel before has the same. Panels continue in
-    another row if the picture is too wide for a screen. Long sentences have smaller cells, which still have room for
-    their labels. The suffix of ``path`` is the format (PNG, SVG or PDF). The text in an SVG stays text.
+    A dark cell has a great weight. The scale runs from 0 to ``greatest``, by default to 1 or the greatest weight if
+    that is above 1. Source tokens are above each panel. Target tokens are at its left, unless the panel before has the
+    same tokens. Panels continue in another row if the picture is too wide for a screen. Long sentences have smaller
+    cells. The suffix of ``path`` is the format (PNG, SVG or PDF). The text in an SVG stays text.
 
-    Returns the characters that no font has, which PNG and PDF show as boxes.
+    Returns the characters that no installed font contains. PNG and PDF show them as boxes.
     Raises ``ValueError`` without panels or if weights or links do not fit the tokens, ``OptionError`` for another
     suffix, a path that cannot be written, or without matplotlib (``pip install 'fairseq_attn_plugin[analysis]'``).
     """
@@ -95,11 +95,11 @@ def heatmaps(
 
 
 def _cell(panels: Sequence[Panel]) -> float:
-    """In inches: smaller in long sentences, and if all panels then fit into one row."""
+    """The size of a cell in inches: smaller for long sentences, and if all panels then fit into one row."""
     longest = max(max(panel.weights.shape) for panel in panels)
     cell = min(_CELL, max(_LEAST_CELL, _CELL * _LONG / max(longest, 1)))
     columns = sum(max(panel.weights.shape[1], 2) for panel in panels)
-    beside = 0.9 * (_WIDTH - _GAP * len(panels)) / columns  # a tenth for target tokens
+    beside = 0.9 * (_WIDTH - _GAP * len(panels)) / columns  # a tenth of the width is for target tokens
     return min(cell, beside) if beside >= _SMALL_CELL else cell
 
 
@@ -170,7 +170,7 @@ def _text_width(figure: Any, text: str) -> float:
 
 
 def _legend(boxes: Sequence[_Box]) -> None:
-    """Explains the boxes around cells, beneath the first panel that has any."""
+    """Explains the boxes around cells, below the first panel that has any."""
     for axes, panel, _, _ in boxes:
         if panel.gold or panel.possible:
             text = "\u25a1 gold link" + (", dashed: only possible" if {*panel.possible} - {*panel.gold} else "")

@@ -71,7 +71,7 @@ def offset_histogram(
         axes.set_xlim(-reach - 0.5, reach + 0.5)
         axes.xaxis.set_major_locator(MaxNLocator(nbins=15, integer=True))
         axes.yaxis.set_major_formatter(PercentFormatter(1.0))
-        axes.set_xlabel("source position less that of the target word, in words", fontsize=9)
+        axes.set_xlabel("source position minus position of the target word, in words", fontsize=9)
         axes.set_ylabel("share of the votes", fontsize=9)
         axes.tick_params(labelsize=8, length=2.5, color="#b8c2cc")
         axes.grid(axis="y", color="#e3e8ee", linewidth=0.6)

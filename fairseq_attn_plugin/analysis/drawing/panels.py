@@ -1,12 +1,10 @@
-"""Heatmaps of sentences from extracted attention, one or several models side by side.
+"""Chooses sentences of extracted attention, and makes a heatmap panel of each matrix.
 
-    attn-analysis plot soft.jsonl lstm_adm.jsonl --sentences 3 17 --out pictures
-    attn-analysis plot lstm_soft=soft.npz lstm_adm=adm.npz --sentences 5 --gold test.align --out figure.pdf
-
-Of a latent alignment model the prior and the posterior stand side by side. In Python::
+A sentence has one panel for each file. A latent alignment model has one for its prior and one for its posterior.
+:mod:`.heatmaps` draws the panels::
 
     panels = [panel_of(system.find([5])[5], label=system.label) for system in open_systems(["soft.jsonl", "adm.jsonl"])]
-    heatmaps(panels, "figure.pdf")      # of fairseq_attn_plugin.analysis.drawing.heatmaps
+    heatmaps(panels, "figure.pdf")
 """
 
 from __future__ import annotations
@@ -31,12 +29,12 @@ __all__ = ["Chosen", "Length", "choose_sentences", "panel_of", "panels_of", "wei
 END = "</s>"
 FIRST = 10
 _BLOCK = 200  # sentences in memory at a time
-# what the matrices of a latent alignment model are
+# what a latent alignment model calls its matrices
 _LATENT = {"attention": "prior", "bayes": "exact posterior"}
 
 
 class Length(NamedTuple):
-    """How many words a source has, at least and at most."""
+    """The least and the greatest number of source words."""
 
     least: int = 0
     most: float = float("inf")
@@ -55,16 +53,16 @@ def choose_sentences(
     first: int = FIRST,
     length: Optional[Length] = None,
 ) -> Iterator[Chosen]:
-    """Sentences that are in all files, a few hundred in memory at a time.
+    """Sentences that all files contain. A few hundred are in memory at a time.
 
     Args:
         systems: the files
-        numbers: which ones, in this order; without them the ``first`` ones
-        first: how many
+        numbers: numbers of the sentences, in this order (default: those of ``first``)
+        first: how many sentences, from the start of the first file
         length: of their sources, in words
 
     Raises:
-        OptionError: a file does not have one of ``numbers``, or the files differ in the words of a source
+        OptionError: a file lacks one of ``numbers``, or the files differ in the words of a source
     """
     if numbers is not None:
         yield from _join(systems, list(dict.fromkeys(numbers)), needed=True)
@@ -89,8 +87,8 @@ def _join(systems: Sequence[Records], numbers: Sequence[int], needed: bool) -> I
             for system, records in zip(systems, found):
                 if needed and number not in records:
                     raise OptionError(
-                        f"--sentences {number}: is not in {system.path}, of a corpus of {system.header.sentences} "
-                        "sentences, counted from 0; those that a model found too long are left out"
+                        f"--sentences {number}: is not in {system.path}; its corpus has {system.header.sentences} "
+                        "sentences, counted from 0, and those too long for the model are left out"
                     )
             if all(number in records for records in found):
                 chosen = Chosen(number, [records[number] for records in found])
@@ -105,10 +103,11 @@ def _check_sources(systems: Sequence[Records], chosen: Chosen) -> None:
 
 
 def weights_of(systems: Sequence[Records], names: Optional[Sequence[str]] = None) -> List[List[str]]:
-    """Which matrices of every file to draw: those of ``names`` that it has, or what is usual.
+    """The names of the matrices to draw for each file: those of ``names`` that it has, or the default.
 
-    Usual is ``attention``, and of a latent alignment model its posterior too: that of the network where there is one,
-    else the exact one. Raises ``OptionError`` for a name that no file has, and for a file that has none.
+    The default is ``attention``, and for a latent alignment model also its posterior: that of the inference network if
+    there is one, else the exact posterior. Raises ``OptionError`` for a name that no file has, and for a file that has
+    none of the names.
     """
     chosen = []
     for system in systems:
@@ -120,7 +119,7 @@ def weights_of(systems: Sequence[Records], names: Optional[Sequence[str]] = None
             chosen.append([name for name in names if name in known] or [system.weights_name(names[0])])
     for name in names or ():
         if not any(name in some for some in chosen):
-            raise OptionError(f"--weights {name}: none of the files has it")
+            raise OptionError(f"--weights {name}: is in none of the files")
     return chosen
 
 
@@ -133,16 +132,16 @@ def panel_of(
     gold: Optional[GoldAlignment] = None,
     normalize: bool = False,
 ) -> Panel:
-    """A panel of :func:`plot.heatmaps` for one matrix of a record.
+    """A panel of :func:`.heatmaps` for one matrix of a record.
 
     Args:
         record: the sentence
         name: of the matrix
-        label: stands above it
-        subwords: rows and columns are pieces of words
-        end: the ends of both sentences are there as well
+        label: text above the panel
+        subwords: rows and columns are subwords
+        end: include the ends of both sentences
         gold: links between words
-        normalize: every row is divided by its sum
+        normalize: divide every row by its sum
     """
     level = "subwords" if subwords else "words"
     source, target = record.units(level)
@@ -168,10 +167,10 @@ def panels_of(
     gold: Optional[GoldAlignment] = None,
     normalize: bool = False,
 ) -> List[Panel]:
-    """The panels of one sentence, for every file those of its ``weights``; see :func:`panel_of`.
+    """The panels of one sentence: for each file one panel for each of its ``weights``; see :func:`panel_of`.
 
-    Gold links are between a source and its reference: they are drawn for a model's own translation only if it is the
-    reference. Raises ``ValueError`` for a link to a word that the sentence does not have.
+    Gold links connect a source and its reference. A model's own translation has them only if it equals the reference.
+    Raises ``ValueError`` for a link to a word that the sentence does not have.
     """
     panels = []
     for system, record, names in zip(systems, chosen.records, weights):

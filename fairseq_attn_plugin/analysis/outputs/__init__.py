@@ -1,1 +1,1 @@
-"""What systems wrote: reading it, and comparing it."""
+"""Reads and compares the outputs of systems."""

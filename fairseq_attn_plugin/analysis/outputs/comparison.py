@@ -24,14 +24,14 @@ TOKENIZERS = ("none", "13a", "intl", "zh", "char")
 
 
 class Span(NamedTuple):
-    """Words of an output: ``same`` as in the reference, ``other``, or those of the reference that are ``missing``."""
+    """Adjacent words of one kind: ``same`` as in the reference, ``other``, or ``missing`` words of the reference."""
 
     kind: str
     words: List[str]
 
 
 class Output(NamedTuple):
-    """What a system made of a sentence; scores are between 0 and 100."""
+    """The translation of a sentence by one system; scores are between 0 and 100."""
 
     label: str
     spans: List[Span]
@@ -41,7 +41,7 @@ class Output(NamedTuple):
 class Sentence(NamedTuple):
     number: int  # in the corpus, from 0
     source: Optional[str]
-    reference: List[Tuple[str, bool]]  # its words, and whether any system has them
+    reference: List[Tuple[str, bool]]  # its words, and whether any output has them
     outputs: List[Output]
 
 
@@ -49,13 +49,13 @@ class Comparison(NamedTuple):
     sentences: List[Sentence]
     total: int  # sentences of the corpus
     corpus: Dict[str, Dict[str, float]]  # scores of the whole corpus, {label: {metric: score}}
-    signatures: Dict[str, str]  # how they were computed
+    signatures: Dict[str, str]  # {metric: sacrebleu's signature}
 
 
 def matches(left: Sequence[str], right: Sequence[str]) -> List[Tuple[int, int]]:
     """A longest common subsequence: pairs of indices (i, j) with left[i] == right[j], both ascending.
 
-    By the lengths l_ij of the longest one of left[i:] and right[j:]:
+    Dynamic programming over l_ij, the length of the longest one of left[i:] and right[j:]:
 
         l_ij = 1 + l_i+1,j+1 if left[i] == right[j], else max(l_i+1,j, l_i,j+1)
     """
@@ -81,9 +81,9 @@ def matches(left: Sequence[str], right: Sequence[str]) -> List[Tuple[int, int]]:
 def differences(
     output: Sequence[str], reference: Sequence[str], pairs: Optional[Sequence[Tuple[int, int]]] = None
 ) -> List[Span]:
-    """The words of ``output`` in order, with marks; ``pairs`` are those of :func:`matches` if they are known.
+    """The words of ``output`` in order, with marks; ``pairs`` is the result of :func:`matches` if it is known.
 
-    Between two words that are the same there are other words, or, if the output has none there, the missing ones.
+    Between two matched words stand the other words of the output, or, if there are none, the missing words.
     """
     pairs = matches(output, reference) if pairs is None else pairs
     spans: List[Span] = []
@@ -106,10 +106,10 @@ def differences(
 
 
 def _metrics(tokenize: str, lowercase: bool, of_sentences: bool) -> Dict[str, Any]:
-    """sacrebleu's metrics; BLEU of a sentence leaves out the orders for which it is too short."""
+    """sacrebleu's metrics; BLEU of a sentence ignores n-gram orders for which the sentence is too short."""
     from sacrebleu.metrics import BLEU, CHRF
 
-    # a corpus that is tokenised already is what is expected: no warning that it is
+    # force: no warning that the text looks tokenised, since that is expected here
     return {
         "bleu": BLEU(tokenize=tokenize, lowercase=lowercase, effective_order=of_sentences, force=True),
         "chrf": CHRF(lowercase=lowercase),
@@ -127,22 +127,22 @@ def compare(
     tokenize: str = "none",
     lowercase: bool = False,
 ) -> Comparison:
-    """The sentences to look at, with what each system made of them.
+    """The chosen sentences, with the output of each system.
 
     Args:
-        systems: their outputs, {label: lines}
-        reference: a line for each sentence, as many as of every system
-        source: likewise
+        systems: the outputs, {label: lines}
+        reference: a line for each sentence
+        source: a line for each sentence
         sort: ``order`` of the corpus (or of ``sentences``); ``worst`` or ``best`` mean score of the systems first;
             the greatest ``difference`` of scores first
         metric: the score to sort by, ``bleu`` or ``chrf``
-        sentences: numbers of those to show, from 0; None for all
-        first: how many at most, after sorting; 0 for all
-        tokenize: sacrebleu's name of how words are told apart, for BLEU and for the marks
-        lowercase: capital letters make no difference
+        sentences: numbers of the sentences to show, from 0 (default: all)
+        first: greatest number of sentences after sorting; 0 for all
+        tokenize: sacrebleu's tokenizer, for BLEU and for the marks
+        lowercase: ignore case
 
     Raises:
-        OptionError: files have different numbers of sentences, or none, or there is no sentence of some number
+        OptionError: the texts differ in length or are empty, or one of ``sentences`` does not exist
     """
     check_lengths({"reference": reference, **({} if source is None else {"source": source}), **systems})
     if not reference:
@@ -154,7 +154,7 @@ def compare(
     known: Dict[int, List[Dict[str, float]]] = {}
 
     def scores(number: int) -> List[Dict[str, float]]:
-        """Of all systems; a sentence's are computed once."""
+        """The scores of all systems, computed once for each sentence."""
         if number not in known:
             known[number] = [
                 {name: one.sentence_score(lines[number], [reference[number]]).score for name, one in metrics.items()}

@@ -8,7 +8,7 @@ from typing import Callable, Dict, List, Mapping
 from fairseq_attn_plugin.analysis.outputs.comparison import METRICS, Comparison, Output, Sentence, Span
 from fairseq_attn_plugin.analysis.outputs.tables import markdown_table
 from fairseq_attn_plugin.analysis.pages import frame
-from fairseq_attn_plugin.analysis.pages.parts import table
+from fairseq_attn_plugin.analysis.pages.parts import html_table
 
 NAMES = {"bleu": "BLEU", "chrf": "chrF"}
 TITLES = {"other": "not in the reference", "missing": "only in the reference"}
@@ -16,7 +16,7 @@ TITLES = {"other": "not in the reference", "missing": "only in the reference"}
 
 # --- as text ----------------------------------------------------------------------------------------------------------
 
-# control characters in a file must not steer the terminal
+# control characters in a file must not control the terminal
 _CONTROLS = {code: "\ufffd" for code in [*range(32), *range(127, 160)] if chr(code) not in "\t\n"}
 
 
@@ -34,7 +34,7 @@ def _colored(span: Span) -> str:
 
 
 def as_text(comparison: Comparison, color: bool = False) -> str:
-    """Blocks of lines; words that differ are marked ``*so*``, or by colour in a terminal."""
+    """Blocks of lines; words that differ have asterisks (``*word*``), or with ``color`` a colour."""
     show = _colored if color else _plain
     blocks = []
     for sentence in comparison.sentences:
@@ -97,7 +97,7 @@ def as_markdown(comparison: Comparison) -> str:
 
 
 def as_html(comparison: Comparison, title: str = "Outputs compared") -> str:
-    """A page whose sentences the reader can search and sort."""
+    """A page with sentences that the reader can search and sort."""
     count, several = len(comparison.sentences), len(comparison.corpus) > 1
     orders = {"order": "As given", "worst": "Worst first", "best": "Best first", "difference": "Most different first"}
     rows = [[label, *(scores[name] for name in METRICS)] for label, scores in comparison.corpus.items()]
@@ -106,7 +106,7 @@ def as_html(comparison: Comparison, title: str = "Outputs compared") -> str:
         title,
         style=frame.read_asset("compare.css"),
         script=frame.read_asset("compare.js"),
-        score_table=table(["System", *(NAMES[name] for name in METRICS)], rows),
+        score_table=html_table(["System", *(NAMES[name] for name in METRICS)], rows),
         signatures=_signatures(comparison),
         orders=[(name, text) for name, text in orders.items() if several or name != "difference"],
         metrics={name: NAMES[name] for name in METRICS},

@@ -34,7 +34,7 @@ COUNTS = (1, 2, 5, 10, 100, 1000)
 
 @dataclass(frozen=True)
 class Analysis:
-    """What there is to say about some systems; the bins are those of ``word_frequency``."""
+    """The results for some systems; the bins are those of ``word_frequency``."""
 
     percents: Bins
     counts: Bins
@@ -55,7 +55,7 @@ TRAINING, REFERENCE = "training", "reference"
 
 
 def count_training(path: PathLike, remove_bpe: bool = False) -> Dict[str, int]:
-    """How often each word occurs in a training text, in constant memory but for the words.
+    """How often each word occurs in a training text. The text is read line by line.
 
     Raises ``OptionError`` if it cannot be read or has no words.
     """
@@ -84,13 +84,13 @@ def analyse(
         reference: lines of words
         systems: {label: lines of words}, as many as the reference
         edges: bins of percentiles
-        measure: what they are percent of, ``tokens`` or ``types``
-        rare: the bins up to this percentile are the rare words
+        measure: unit of the percentiles, ``tokens`` or ``types``
+        rare: bins up to this percentile are rare words
         lows: lowest counts of the bins of the accuracy
         scoring: ``baseline``, ``samples``, ``seed``, ``tokenize`` of ``significance.score_systems``
 
     Raises:
-        ValueError: bins that are none
+        ValueError: invalid bins
     """
     percents, counts = percent_bins(training, edges, measure), count_bins(training, lows)
     scores, signatures = score_systems(systems, reference, **scoring)

@@ -51,7 +51,7 @@ def score_table(analysis: Analysis) -> Table:
 
 
 def frequency_table(analysis: Analysis, best: str = "{}") -> Table:
-    """Shares by training frequency with their deviations from the reference; ``best`` marks the least of a row."""
+    """Shares by training frequency with their deviations from the reference; ``best`` marks the smallest of a row."""
     systems = list(analysis.accuracies)
 
     def row(name: str, types: str, of: Mapping[str, float]) -> List[str]:

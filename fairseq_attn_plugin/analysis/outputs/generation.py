@@ -1,4 +1,4 @@
-"""Reads what ``fairseq-generate --print-alignment soft`` printed, subwords left as they are."""
+"""Reads the output of ``fairseq-generate --print-alignment soft`` without joining subwords."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ class Generated(NamedTuple):
 def read_generated(path: Union[str, Path]) -> List[Generated]:
     """The best hypothesis of every sentence, in the order of the corpus.
 
-    Run fairseq-generate without ``--remove-bpe`` (or ``--post-process``), so that tokens and attention match.
-    Without the plugin as ``--user-dir`` it also needs ``--required-batch-size-multiple 1``, or it leaves out the last
-    sentences of a test set whose size is no multiple of 8. Raises ``OptionError`` if the file lacks anything of this.
+    Run fairseq-generate without ``--remove-bpe`` (or ``--post-process``), so that tokens and attention match. Without
+    the plugin as ``--user-dir`` it also needs ``--required-batch-size-multiple 1``; otherwise it leaves out the last
+    sentences of a test set if their number is not a multiple of 8. Raises ``OptionError`` if the file cannot be read,
+    or lacks a sentence or its attention, or if tokens and attention do not match.
     """
     lines: Dict[str, Dict[int, str]] = {"S": {}, "H": {}, "A": {}}
     try:
@@ -36,7 +37,7 @@ def read_generated(path: Union[str, Path]) -> List[Generated]:
         if kind in lines and tab and digits.isdigit():
             lines[kind].setdefault(int(digits), content)  # with --nbest the best one comes first
     if not lines["H"]:
-        raise OptionError(f"{path}: no translations (lines H-0, H-1, ...); did fairseq-generate end well?")
+        raise OptionError(f"{path}: has no translations (lines H-0, H-1, ...); check that fairseq-generate finished")
     generated = []
     for number in range(max(lines["H"]) + 1):
         missing = [kind for kind in "SHA" if number not in lines[kind]]

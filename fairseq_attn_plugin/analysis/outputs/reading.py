@@ -1,13 +1,13 @@
-"""What systems gave out, sentence by sentence in the order of the corpus, from whatever file it lies in.
+"""Reads the outputs of systems, one line for each sentence in the order of the corpus.
 
-    from fairseq_attn_plugin.analysis.outputs import read_reference, read_systems
+    from fairseq_attn_plugin.analysis.outputs.reading import read_reference, read_systems
 
     systems = read_systems(["soft=soft/test.out", "mqt=mqt/beam.jsonl", "test.hyp"], remove_bpe=True)
     reference = read_reference("test.en")
 
-A file is one of three kinds, told apart by what it holds: the output of fairseq-generate or -interactive (lines
-``H-0``, ``T-0``, ..., in any order), a file of ``attn-analysis extract`` (``.jsonl``, ``.npz``), or plain text with a
-sentence in each line.
+A file is one of three kinds: a file of ``attn-analysis extract`` (``.jsonl``, ``.npz``), the output of
+fairseq-generate or -interactive (lines ``H-0``, ``T-0``, ..., in any order), or plain text with a sentence in each
+line. The suffix identifies the first kind, and the lines the second.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ __all__ = [
 ]
 
 
-# a score, after which comes the text; only H and D lines have one
+# a score, then the text; only H and D lines have a score
 _HYPOTHESIS = re.compile(r"([HD])-(\d+)\t(-?(?:[0-9.]+(?:e[-+]?\d+)?|inf|nan))(?:\t(.*))?$")
 _REFERENCE = re.compile(r"T-(\d+)\t(.*)$")
 
 
 def iter_lines(path: PathLike) -> Iterator[str]:
-    """The lines of a text file one by one, without their ends.
+    """The lines of a text file one by one, without line ends.
 
     Raises ``OptionError`` if it cannot be read or is not UTF-8.
     """
     number = 0
     try:
-        with open(path, encoding="utf-8-sig") as stream:  # str.splitlines would also split at U+2028 and the like
+        with open(path, encoding="utf-8-sig") as stream:  # str.splitlines would also split at characters such as U+2028
             for line in stream:
                 number += 1
                 yield line.rstrip("\n")
@@ -60,22 +60,22 @@ def iter_lines(path: PathLike) -> Iterator[str]:
 
 
 def read_lines(path: PathLike) -> List[str]:
-    """As :func:`iter_lines`, all at once."""
+    """All lines of :func:`iter_lines`."""
     return list(iter_lines(path))
 
 
 def read_output(path: PathLike, remove_bpe: bool = False) -> List[str]:
-    """What a system gave out, a line of tokens for each sentence.
+    """The output of a system, a line of tokens for each sentence.
 
-    Of fairseq-generate's output these are the best hypotheses as the model gave them (``H-``, or ``D-`` if there is no
-    other), of extracted attention the words of the hypotheses.
+    From the output of fairseq-generate these are the best hypotheses before detokenisation (``H-``; ``D-`` if there is
+    no ``H-``), from extracted attention the words of the hypotheses.
 
     Args:
         path: plain text, output of fairseq-generate, or a file of ``attn-analysis extract``
         remove_bpe: join subwords (of subword-nmt or SentencePiece) to words
 
     Raises:
-        OptionError: the file cannot be read, lacks sentences in its middle, or holds attention to the references
+        OptionError: the file cannot be read, lacks a sentence, or contains attention to the references
     """
     if Path(path).suffix in SUFFIXES:
         return _from_records(path, reference=False)
@@ -84,16 +84,16 @@ def read_output(path: PathLike, remove_bpe: bool = False) -> List[str]:
     for line in lines:
         match = _HYPOTHESIS.match(line) if line.startswith(("H-", "D-")) else None
         if match is not None:
-            found[match[1]].setdefault(int(match[2]), match[4] or "")  # with --nbest the best one comes first
+            found[match[1]].setdefault(int(match[2]), match[4] or "")  # with --nbest the best one is first
     if found["H"] or found["D"]:
         lines = _in_order(path, found["H"] or found["D"], "H" if found["H"] else "D")
     return list(join_subwords(lines, subwords_of(lines)[0])) if remove_bpe else lines
 
 
 def read_reference(path: PathLike, remove_bpe: bool = False) -> List[str]:
-    """The references: as :func:`read_output`, but the lines ``T-`` of fairseq-generate, or an extraction's references.
+    """The references: :func:`read_output` for the lines ``T-`` of fairseq-generate, or the references of an extraction.
 
-    fairseq-generate writes unknown words of its references as ``<<unk>>``: the text itself is the better reference.
+    fairseq-generate writes unknown reference words as ``<<unk>>``, so the original text is a better reference.
     """
     if Path(path).suffix in SUFFIXES:
         return _from_records(path, reference=True)
@@ -102,7 +102,7 @@ def read_reference(path: PathLike, remove_bpe: bool = False) -> List[str]:
         matches = (_REFERENCE.match(line) for line in lines if line.startswith("T-"))
         found = {int(match[1]): match[2] for match in matches if match is not None}
         if not found:
-            raise OptionError(f"{path}: output of fairseq-generate without references (lines T-0, T-1, ...)")
+            raise OptionError(f"{path}: is output of fairseq-generate without references (lines T-0, T-1, ...)")
         lines = _in_order(path, found, "T")
     return list(join_subwords(lines, subwords_of(lines)[0])) if remove_bpe else lines
 
@@ -110,11 +110,10 @@ def read_reference(path: PathLike, remove_bpe: bool = False) -> List[str]:
 def read_systems(specs: Sequence[str], remove_bpe: bool = False) -> Dict[str, List[str]]:
     """Outputs of several systems, {label: lines}, in the order given.
 
-    Each is ``FILE`` or ``LABEL=FILE``. A file without label is called by its name without suffix (extracted attention:
-    by the system's name in it), by its folder's name where files of several folders have the same name, or else by its
-    path.
+    Each is ``FILE`` or ``LABEL=FILE``. The default label is the file's name without suffix (for extracted attention the
+    name of the system in it). If labels then occur twice, it is the name of the folder, or else the path.
 
-    Raises ``OptionError`` as :func:`read_output` does, and where two have the same label.
+    Raises ``OptionError`` as :func:`read_output` does, and if two systems have the same label.
     """
     pairs = [split_label(spec) for spec in specs]
     labels = _labels(pairs)
@@ -122,18 +121,18 @@ def read_systems(specs: Sequence[str], remove_bpe: bool = False) -> Dict[str, Li
 
 
 def unknown_in_reference(words: str) -> str:
-    """A word that a model does not know is none that it can be right about: as in fairseq, it becomes ``<<unk>>``."""
+    """The words with ``<<unk>>`` for ``<unk>``, as in fairseq: an output with ``<unk>`` must not match it."""
     return words.replace("<unk>", "<<unk>>")
 
 
 def split_label(spec: str) -> Tuple[Optional[str], Path]:
-    """As ``records.label_and_path``, the path as such."""
+    """``records.files.label_and_path`` with the path as a ``Path``."""
     label, path = label_and_path(spec)
     return label, Path(path)
 
 
 def check_lengths(named: Mapping[str, Sequence[str]]) -> None:
-    """Raises ``OptionError``, naming two of the files, unless all have equally many sentences."""
+    """Raises ``OptionError``, which names two of the files, unless all have the same number of sentences."""
     (first, lines), *others = named.items()
     for name, other in others:
         if len(other) != len(lines):
@@ -143,7 +142,7 @@ def check_lengths(named: Mapping[str, Sequence[str]]) -> None:
 
 
 def subwords_of(lines: Iterable[str]) -> Tuple[str, str]:
-    """How words were split, ``bpe``, ``sentencepiece`` or ``none``, and the token that shows it."""
+    """How words are split, ``bpe``, ``sentencepiece`` or ``none``, and the first token that shows it."""
     for line in lines:
         if BPE_MARK in line or PIECE_MARK in line:
             for token in line.split():
@@ -155,9 +154,9 @@ def subwords_of(lines: Iterable[str]) -> Tuple[str, str]:
 
 
 def check_tokenisation(named: Mapping[str, Collection[str]]) -> None:
-    """Raises ``OptionError`` where some of the texts have subwords and others words, {name: lines}.
+    """Raises ``OptionError`` if some of the texts {name: lines} have subwords and others words.
 
-    A text without any word fits to everything.
+    A text without words matches all others.
     """
     kinds = {name: subwords_of(lines) for name, lines in named.items() if any(line.strip() for line in lines)}
     for name, (kind, token) in kinds.items():
@@ -165,12 +164,12 @@ def check_tokenisation(named: Mapping[str, Collection[str]]) -> None:
             if token and others_kind != kind:
                 raise OptionError(
                     f"{name}: has subwords ({token}), {other} has {'none' if others_kind == 'none' else 'others'}; "
-                    "--remove-bpe joins them to words"
+                    "give --remove-bpe to join them to words"
                 )
 
 
 def join_subwords(lines: Iterable[str], subwords: str) -> Iterator[str]:
-    """Lines of words from lines of pieces; ``subwords`` is what :func:`subwords_of` says of them."""
+    """Lines of words from lines of subwords of the kind ``subwords``, as :func:`subwords_of` names it."""
     return (" ".join(spell(line.split(), subwords)) for line in lines)
 
 
@@ -186,15 +185,15 @@ def _labels(pairs: Sequence[Tuple[Optional[str], Path]]) -> List[str]:
         if len(set(labels)) == len(labels):
             return labels
     twice = next(label for label in labels if labels.count(label) > 1)
-    raise OptionError(f"{twice}: {labels.count(twice)} files have this name; give each one of its own, NAME=FILE")
+    raise OptionError(f"{twice}: {labels.count(twice)} files have this name; give each its own, NAME=FILE")
 
 
 def _in_order(path: PathLike, found: Mapping[int, str], kind: str) -> List[str]:
     if len(found) != max(found) + 1:
         missing = next(number for number in range(len(found)) if number not in found)
         raise OptionError(
-            f"{path}: sentence {missing} has no line {kind}-{missing}; fairseq-generate did not end, or left sentences "
-            "out (with --user-dir fairseq_attn_plugin it keeps those of the last batch)"
+            f"{path}: sentence {missing} has no line {kind}-{missing}; fairseq-generate did not finish, or left "
+            "sentences out (with --user-dir fairseq_attn_plugin it keeps those of the last batch)"
         )
     return [found[number] for number in range(len(found))]
 
@@ -204,8 +203,8 @@ def _from_records(path: PathLike, reference: bool) -> List[str]:
     of_references = records.header.target == "reference"
     if of_references and not reference:
         raise OptionError(
-            f"{path}: holds attention to the references, no translations; extract with beam search, or give the output "
-            "of fairseq-generate"
+            f"{path}: contains attention to the references, not translations; extract with beam search, or give the "
+            "output of fairseq-generate"
         )
     found: Dict[int, str] = {}
     for record in records:

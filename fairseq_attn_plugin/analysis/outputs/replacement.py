@@ -1,12 +1,11 @@
-"""Unknown words in the output of fairseq-generate or -interactive, replaced by what they were aligned to.
+"""Replaces unknown words in the output of fairseq-generate or -interactive by the source words aligned to them.
 
     fairseq-generate DATA --path model.pt --print-alignment | attn-analysis replace-unk --lexicon lexicon.tsv > out
 
-A filter: line by line, every line that has no ``<unk>`` of a hypothesis (H, D) unchanged. Alignments may be hard or
-soft. fairseq prints ``<unk>`` for unknown source words, too: ``--source`` has the words themselves, a line for each
-sentence of the corpus, in its order. With BPE, leave ``--remove-bpe`` of fairseq-generate out, since alignments are of
-subwords, and give it here. How a word is replaced is said by
-:func:`fairseq_attn_plugin.text.unknown_words.replace_unknown`.
+The command is a filter: it changes only the hypotheses (lines H and D) that contain ``<unk>``. Alignments may be hard
+or soft. fairseq also prints ``<unk>`` for unknown source words; ``--source`` gives the original words, a line for each
+sentence in the order of the corpus. With BPE, give ``--remove-bpe`` here and not to fairseq-generate, since alignments
+are between subwords. :func:`fairseq_attn_plugin.text.unknown_words.replace_unknown` defines the replacement.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _PIECE_END = re.compile(re.escape(BPE_MARK) + r"( |$)")
 
 @dataclass
 class Count:
-    """What was done with the unknown words of the hypotheses."""
+    """Numbers of unknown words in the hypotheses, by their replacement."""
 
     from_lexicon: int = 0
     copied: int = 0
@@ -52,27 +51,27 @@ def replace_lines(
     name: str = "standard input",
     source_name: str = "--source",
 ) -> Iterator[str]:
-    """The lines of fairseq-generate's output, those of hypotheses without unknown words.
+    """The lines of fairseq-generate's output, with the unknown words of the hypotheses replaced.
 
-    A hypothesis that has some is held back until its alignment is read.
+    A hypothesis with unknown words is held back until its alignment is read.
 
     Args:
-        lines: with their ends
+        lines: with line ends
         lexicon: {source word: translation}
-        source: the text of the source, as the model reads it but with its unknown words (of BPE, split or not)
+        source: the source text, tokenised as for the model and without ``<unk>`` (BPE may be split or not)
         remove_bpe: join the subwords in sources, references and hypotheses
-        count: what to add to
+        count: receives the numbers of replaced words
         name: of the lines, for messages
         source_name: of the source, for messages
 
     Raises:
-        OptionError: a hypothesis with unknown words has no source, no alignment, or one of other lengths
+        OptionError: a hypothesis with unknown words has no source or no alignment, or its alignment does not fit
     """
     count = Count() if count is None else count
     finish = _join if remove_bpe else str
-    held: List[str] = []  # the lines from that of a hypothesis with unknown words on
+    held: List[str] = []  # lines since a hypothesis with unknown words
     where = kind = number = ""
-    read: Dict[str, str] = {}  # {number: its source}, of the last sentence
+    read: Dict[str, str] = {}  # {number: source} of the last sentence
     for place, line in enumerate(lines, 1):
         match = _LINE.match(line)
         kind, number = match.groups() if match is not None else ("", "")
@@ -114,14 +113,14 @@ def _no_alignment(where: str, hypothesis: str) -> OptionError:
 def _source(
     number: str, printed: Optional[str], text: Optional[Sequence[str]], where: str, text_name: str
 ) -> Sequence[str]:
-    """The source tokens of a sentence: those printed, or of the text that has its unknown words, too."""
+    """The source tokens of a sentence: from the text with the original words if there is one, or as printed."""
     tokens = None if printed is None else printed.split()
     if text is None:
         if tokens is None:
-            raise OptionError(f"{where}: no line S-{number} comes before H-{number}; give the text by --source")
+            raise OptionError(f"{where}: no line S-{number} precedes H-{number}; give the text with --source")
         return tokens
     if int(number) >= len(text):
-        raise OptionError(f"{text_name}: has {len(text)} lines, {where} is of sentence {number}, counted from 0")
+        raise OptionError(f"{text_name}: has {len(text)} lines, but {where} is of sentence {number}, counted from 0")
     words = text[int(number)].split()
     if tokens is None or len(words) == len(tokens):
         return words
@@ -129,7 +128,7 @@ def _source(
     if len(words) != len(merge_subwords(tokens)):
         raise OptionError(
             f"{text_name}, line {int(number) + 1}: has {len(words)} words, S-{number} has {len(tokens)} tokens; give "
-            "the text that was binarised, as it was"
+            "exactly the text that was binarised"
         )
     return [words[place] if places.count(place) == 1 else token for token, place in zip(tokens, places)]
 
@@ -149,24 +148,24 @@ def _positions(text: str, targets: int, sources: int, where: str, number: str) -
             fits = len(rows) == targets + 1 and all(len(row) == sources + 1 for row in rows)
             positions = positions_of(rows)
     except ValueError:
-        raise OptionError(f"{where}: A-{number} is no alignment of fairseq-generate --print-alignment") from None
+        raise OptionError(f"{where}: A-{number} is not an alignment of fairseq-generate --print-alignment") from None
     if not fits:
         raise OptionError(
             f"{where}: H-{number} has {targets} tokens and its source {sources}, which its alignment does not fit; run "
-            "fairseq-generate without --remove-bpe and --post-process, and give --remove-bpe here"
+            "fairseq-generate without --remove-bpe and --post-process, and give --remove-bpe to this command"
         )
     return positions
 
 
 def _rewritten(line: str, tokens: Sequence[str], done: Replaced) -> str:
-    """A line H or D of a hypothesis with the replaced words; others as they are."""
+    """A line with the replaced words if it is a line H or D of the hypothesis, else the line itself."""
     parts = line.rstrip("\r\n").split("\t", 2)
     if line[:2] not in ("H-", "D-") or len(parts) < 3:
         return line
     end = line[len("\t".join(parts)) :]
     if parts[2].split() == list(tokens):
         return "\t".join([*parts[:2], " ".join(done.tokens)]) + end
-    # detokenized: the unknown words are those of the tokens, in the same order
+    # detokenised: the unknown words are those of the tokens, in the same order
     pieces = parts[2].split(UNKNOWN)
     if len(pieces) != len(done.words) + 1:
         return line

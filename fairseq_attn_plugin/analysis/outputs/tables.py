@@ -1,4 +1,4 @@
-"""Tables of text by tabulate: in Markdown, and for a terminal. Cells are text that is formatted and escaped already."""
+"""Tables by tabulate, in Markdown or for a terminal. The cells are already formatted and escaped."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def markdown_table(headers: Sequence[str], rows: Sequence[Sequence[str]], align:
 
 
 def plain_table(headers: Sequence[str], rows: Sequence[Sequence[str]], align: str) -> str:
-    """Columns with two spaces between them; ``align`` has ``l`` or ``r`` for each column."""
-    # as a first row, headers get no extra space around them
+    """Columns separated by two spaces; ``align`` has ``l`` or ``r`` for each column."""
+    # tabulate adds space around headers, but not around a first row
     return tabulate(
         [headers, *rows], tablefmt="plain", colalign=[_SIDES[side] for side in align], disable_numparse=True
     )

@@ -2,24 +2,24 @@
 
 **Percentiles.** Charalampous and Chatzis ("Quantum Statistics-Inspired Neural Attention", section 5.1, after Ott et al.
 2018, "Analyzing Uncertainty in Neural Machine Translation") split words "into bins based on their appearance in their
-respective training datasets" and call those of 0 to 30 % rare. Of what these are percent they do not say. Here, with
-n(w) the number of times that w occurs in the training text, N the sum of all n, and rarer words first,
+respective training datasets" and call those of 0 to 30 % rare. They do not define the percentages. Here n(w) is the
+number of times that w occurs in the training text, N is the sum of all n, and rarer words come first:
 
     tokens   p(w) = 100 (sum of n(v) over v with n(v) < n(w)  +  half of it over v with n(v) = n(w)) / N
-    types    the same with 1 in the place of n in the sums, and N the number of words
+    types    the same sums with 1 in place of n, and N the number of different words
 
-so that words that are equally frequent are in one bin, whatever their spelling. By tokens each ten percent of the words
-make up about a tenth of the training text and of every text like it: the paper's reference frequencies of 3.6 to 8.9 %
-per bin look like that; by types they would be far below one percent. Words that the training text does not have
-are a bin of their own, ``unseen``; whether the paper counted them, it does not say either.
+Equally frequent words are therefore in the same bin. By tokens, a tenth of the percentiles covers about a tenth of the
+training text and of every similar text. The paper's reference frequencies of 3.6 to 8.9 % per bin agree with that; by
+types they would be far below one percent. Words that the training text does not contain form the bin ``unseen``. The
+paper does not say whether it counts them.
 
-**Deviation** (its Table 4). f(b) is the share of a text's words that lie in bin b; for a group of bins f is the mean
-over the bins. Deviation = 100 (f of the output - f of the reference) / f of the reference: below zero the words are
-under-represented. Dividing f by the number of the bin's words, as a mean over words would, leaves it as it is.
+**Deviation** (Table 4 of the paper). f(b) is the share of a text's words that lie in bin b; for a group of bins f is
+the mean over the bins. Deviation = 100 (f of the output - f of the reference) / f of the reference. A negative value
+means that the words are under-represented. The deviation is the same if f is divided by the number of words in the bin.
 
-**Accuracy.** A word of the output is right if the reference of its sentence has it, as often as the reference has it
-(clipped matches of bags of words). With m matches of a bin's words, o of them in the output and r in the reference:
-precision m / o, recall m / r, F = 2 m / (o + r), as in Neubig et al. 2019, "compare-mt". Bins are of n(w) there.
+**Accuracy.** The words of an output are right up to the number of times that the reference of the sentence contains
+them (clipped matches of bags of words). For a bin with m matches, o words in the output and r words in the reference:
+precision m / o, recall m / r, F = 2 m / (o + r), as in Neubig et al. 2019, "compare-mt". These bins are ranges of n(w).
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Bins:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """Clipped matches of the words of one bin, see the module's text."""
+    """Clipped matches of the words of one bin; the module's docstring defines them."""
 
     matches: int
     output: int
@@ -75,17 +75,17 @@ class Accuracy:
 
     @property
     def precision(self) -> Optional[float]:
-        """None where the output has no such word."""
+        """None if the output has no such word."""
         return self.matches / self.output if self.output else None
 
     @property
     def recall(self) -> Optional[float]:
-        """None where the reference has no such word."""
+        """None if the reference has no such word."""
         return self.matches / self.reference if self.reference else None
 
     @property
     def f1(self) -> Optional[float]:
-        """None where neither has such a word."""
+        """None if neither has such a word."""
         total = self.output + self.reference
         return 2 * self.matches / total if total else None
 
@@ -99,7 +99,7 @@ def count_words(lines: Iterable[str]) -> Dict[str, int]:
 
 
 def percentiles(counts: Mapping[str, int], measure: str = "tokens") -> Dict[str, float]:
-    """p(w) of the module's text for the words of a training text, more than 0 and less than 100.
+    """p(w) of the module's docstring for the words of a training text, above 0 and below 100.
 
     ``counts`` are those of :func:`count_words`, ``measure`` is one of ``MEASURES``.
     """
@@ -113,12 +113,12 @@ def percentiles(counts: Mapping[str, int], measure: str = "tokens") -> Dict[str,
 
 
 def percent_bins(counts: Mapping[str, int], edges: Sequence[Tuple[float, float]], measure: str = "tokens") -> Bins:
-    """Bins ``(low, high)`` of percentiles, ``low <= p(w) < high``, and one of unseen words at the end.
+    """Bins ``(low, high)`` of percentiles, ``low <= p(w) < high``, and a last bin of unseen words.
 
-    Raises ``ValueError`` unless they are in order, without overlap, within 0 and 100.
+    Raises ``ValueError`` unless they are in order, without overlap, and between 0 and 100.
     """
     ends = [end for pair in edges for end in pair]
-    # written so that a NaN is wrong, too
+    # the comparisons also reject NaN
     if not edges or ends != sorted(ends) or not all(0 <= low < high <= 100 for low, high in edges):
         raise ValueError("bins of percentiles must be in order, not overlap, and lie between 0 and 100")
     place, lows = percentiles(counts, measure), [low for low, _ in edges]
@@ -133,7 +133,7 @@ def percent_bins(counts: Mapping[str, int], edges: Sequence[Tuple[float, float]]
 
 
 def count_bins(counts: Mapping[str, int], lows: Sequence[int] = (1, 2, 5, 10, 100, 1000)) -> Bins:
-    """Bins of n(w): one of unseen words, and one from each of ``lows`` to below the next.
+    """Bins of n(w): one of unseen words, and one for each of ``lows``, which ends below the next.
 
     Raises ``ValueError`` unless these are positive and ascending.
     """
@@ -146,8 +146,10 @@ def count_bins(counts: Mapping[str, int], lows: Sequence[int] = (1, 2, 5, 10, 10
 
 
 def shares(lines: Sequence[str], bins: Bins) -> List[float]:
-    """f(b) of the module's text, in percent: of the words of a text, unseen ones and those of no bin included, how many
-    lie in each bin. All zero for a text without words."""
+    """f(b) of the module's docstring, in percent: the share of a text's words that lies in each bin.
+
+    The total includes unseen words and words of no bin. All shares are zero for a text without words.
+    """
     counts, total = bins.count(lines), sum(len(line.split()) for line in lines)
     return [100 * count / total if total else 0.0 for count in counts]
 

@@ -1,1 +1,1 @@
-"""The pages that the commands write: templates, style sheets, scripts, and the frame around them."""
+"""The pages of the commands: templates, style sheets, scripts, and the frame around them."""

@@ -1,8 +1,8 @@
 """Renders a page from a template in ``templates/``, inside the frame that all pages share.
 
 A page is one file that requests nothing from a network. Jinja2 escapes every value in a template. The page's
-Content-Security-Policy blocks all outside sources and runs only the script that :func:`page` embeds, so a sentence
-that contains markup stays a sentence.
+Content-Security-Policy blocks all outside sources and runs only the script that :func:`page` embeds, so markup in a
+sentence remains text.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def page(
         title: plain text
         style: CSS, added to that of all pages
         script: JavaScript, which runs after the body is loaded
-        data: the script finds it as JSON in the element with id ``data``
+        data: values for the script, as JSON in the element with id ``data``
         connect: the script may send requests to the server that served the page
         values: for the template
 

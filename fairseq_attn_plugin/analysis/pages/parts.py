@@ -1,4 +1,4 @@
-"""Parts that several pages share: tables, and pictures that the page itself contains."""
+"""Parts that several pages share: tables and embedded pictures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fairseq_attn_plugin.analysis.pages.frame import templates
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.writing import PathLike
 
-__all__ = ["cell", "figure", "table"]
+__all__ = ["cell", "figure", "html_table"]
 
 
 def cell(value: object) -> str:
@@ -22,13 +22,13 @@ def cell(value: object) -> str:
     return f"{value:.2f}" if isinstance(value, float) else str(value)
 
 
-def table(
+def html_table(
     headers: Sequence[str],
     rows: Iterable[Sequence[object]],
     caption: str = "",
     align: Optional[str] = None,
 ) -> Markup:
-    """A table that scrolls on its own where the window is narrower. All values are escaped.
+    """A table that scrolls on its own if the window is narrower. All values are escaped.
 
     Args:
         headers: of the columns
@@ -54,7 +54,7 @@ def table(
 def figure(picture: Union[PathLike, bytes], caption: str = "", alt: str = "") -> Markup:
     """A PNG or SVG, from a file or as bytes, embedded in the page.
 
-    ``alt`` is the text that screen readers say (default: the caption).
+    ``alt`` is the text for screen readers (default: the caption).
     Raises ``OptionError`` for an unreadable file, ``ValueError`` for another kind of picture.
     """
     where = "the picture"

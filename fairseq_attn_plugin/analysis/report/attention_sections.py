@@ -83,18 +83,18 @@ def add_heatmaps(
     systems = [one.forced for one in reported]
     folder = out / "heatmaps"
     folder.mkdir(exist_ok=True)
-    document.subheading("Where they look")
+    document.subheading("Heatmaps")
     drawn = False
     for chosen in choose_sentences(systems, first=count, length=PICTURE_WORDS):
         path = folder / f"{chosen.number:05d}.png"
         links = gold[chosen.number] if gold is not None else None
         panels = panels_of(systems, chosen, [["attention"]] * len(systems), gold=links, normalize=True)
         heatmaps(panels, path)
-        document.picture(path, f"Sentence {chosen.number}, the reference forced; rows divided by their sums.")
+        document.picture(path, f"Sentence {chosen.number} with its reference forced; each row is divided by its sum.")
         drawn = True
     if not drawn:
         document.paragraph(
-            f"No sentence of {PICTURE_WORDS.least} to {PICTURE_WORDS.most} source words is in all of them."
+            f"The systems have no common sentence of {PICTURE_WORDS.least} to {PICTURE_WORDS.most} source words."
         )
 
 
@@ -113,7 +113,9 @@ def add_lexicon(document: Document, one: Reported, out: Path) -> None:
         [word, ", ".join(f"{entry.target} {entry.probability:.2f}" for entry in found[word][:4])]
         for word in frequent[:LEXICON_WORDS]
     ]
-    document.paragraph("P(target | source) from the links of this split; the most frequent source words:")
+    document.paragraph(
+        "P(target | source), estimated from the links of this split, for the most frequent source words:"
+    )
     document.table(["source", "targets"], rows)
     document.link(path, f"{len(found):,} source words")
 

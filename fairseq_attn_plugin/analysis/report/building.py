@@ -54,7 +54,7 @@ def write_report(folder: Path, data: str, out: Path, settings: Settings) -> Docu
     """
     systems = find_systems(folder, settings.names)
     _check(systems, folder, settings)
-    # mistakes in these files must appear before hours of work
+    # errors in these files must appear before hours of work
     given = read_lines(settings.reference) if settings.reference is not None else None
     counted = frequency.count_training(settings.train_text) if settings.train_text is not None else None
     if settings.gold is not None:
@@ -63,7 +63,7 @@ def write_report(folder: Path, data: str, out: Path, settings: Settings) -> Docu
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise OptionError(f"--out {out}: cannot be made: {error.strerror or error}") from None
+            raise OptionError(f"--out {out}: cannot be created: {error.strerror or error}") from None
     read = _read(systems, data, out / "attention", settings, given, counted)
     if read.corpus is None:
         reasons = "; ".join(map(": ".join, read.failed.items()))
@@ -78,9 +78,9 @@ def write_report(folder: Path, data: str, out: Path, settings: Settings) -> Docu
 def _check(systems: Sequence[System], folder: Path, settings: Settings) -> None:
     names = [system.name for system in systems]
     if settings.baseline is not None and settings.baseline not in names:
-        raise OptionError(f"--baseline {settings.baseline}: is none of {', '.join(names)}")
+        raise OptionError(f"--baseline {settings.baseline}: must be one of {', '.join(names)}")
     for name in {frequency.TRAINING, frequency.REFERENCE} & set(names):
-        raise OptionError(f"{folder / name}: has the name of a column of the tables; give the folder another one")
+        raise OptionError(f"{folder / name}: has the name of a column in the tables; rename the folder")
     check_tokenizer(settings.tokenize)
 
 
@@ -122,8 +122,8 @@ def _document(read: _Read, corpus: Corpus, out: Path, settings: Settings) -> Doc
     title = settings.title or f"Attention of {len(labels)} systems, {about.source_lang}-{about.target_lang}"
     document = Document(title)
     document.paragraph(
-        f"{about.sentences:,} sentences ({about.split}). Attention is that to the reference, which is forced; "
-        f"translations are those of a beam of {settings.beam}."
+        f"{about.sentences:,} sentences ({about.split}). Attention is measured with the reference forced; "
+        f"translations are from beam search of width {settings.beam}."
     )
     outputs = outputs_of(reported, corpus)
     analysis = frequency.analyse(

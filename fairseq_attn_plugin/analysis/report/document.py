@@ -1,4 +1,4 @@
-"""A document of headings, paragraphs, tables, pictures and links, which is shown as Markdown and as a page."""
+"""A document of headings, paragraphs, tables, pictures and links, rendered as Markdown or as a page."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Sequence, Union
 
 from fairseq_attn_plugin.analysis.outputs.tables import markdown_table
 from fairseq_attn_plugin.analysis.pages import frame
-from fairseq_attn_plugin.analysis.pages.parts import cell, figure, table
+from fairseq_attn_plugin.analysis.pages.parts import cell, figure, html_table
 
 __all__ = ["Document"]
 
@@ -103,7 +103,7 @@ def _for_page(block: _Block, folder: Union[str, Path]) -> Dict[str, Any]:
     if isinstance(block, _Text):
         return block._asdict()
     if isinstance(block, _Table):
-        return {"kind": "table", "markup": table(block.headers, block.rows, block.caption, _alignment(block))}
+        return {"kind": "table", "markup": html_table(block.headers, block.rows, block.caption, _alignment(block))}
     if isinstance(block, _Picture):
         return {"kind": "picture", "markup": figure(block.path, block.caption)}
     return {"kind": "link", "target": _relative(block.path, folder), "text": block.text}

@@ -6,7 +6,7 @@ import platform
 from pathlib import Path
 from typing import List, Mapping, Sequence
 
-from fairseq_attn_plugin.analysis.drawing.frequency import draw
+from fairseq_attn_plugin.analysis.drawing.frequency import draw_frequency
 from fairseq_attn_plugin.analysis.outputs import frequency_tables
 from fairseq_attn_plugin.analysis.outputs.comparison import Span, compare
 from fairseq_attn_plugin.analysis.outputs.comparison_pages import as_html
@@ -41,7 +41,7 @@ def add_systems(document: Document, reported: Sequence[Reported], analysis: Anal
     notes = ["Perplexity: per subword of the reference, its end included."]
     if tested:
         notes.append(
-            "Paired bootstrap: \u00b1 is half of the 95 % interval, p is of the difference to the system without one."
+            "Paired bootstrap: \u00b1 is half of the 95 % interval; p tests the difference to the system without a p."
         )
     document.paragraph(" ".join(notes))
     for metric, signature in analysis.signatures.items():
@@ -52,18 +52,20 @@ def add_frequencies(document: Document, analysis: Analysis, out: Path) -> None:
     """Rare and frequent words in the outputs, and their accuracy."""
     document.heading("Rare and frequent words")
     document.paragraph(
-        "Share of all words that fall into each tenth of the training text, from its rarest words to its most frequent "
-        "ones, in per cent, and deviation from the reference in per cent of it."
+        "Share of all words in each tenth of the training text, from its rarest to its most frequent words, in per "
+        "cent; in brackets the deviation from the reference, in per cent of the reference."
     )
     document.table(*frequency_tables.frequency_table(analysis))
     folder = out / "frequency"
     folder.mkdir(exist_ok=True)
-    pictures = {path.stem: path for path in draw(analysis, folder)}
+    pictures = {path.stem: path for path in draw_frequency(analysis, folder)}
     accuracy = pictures.pop("accuracy")
     for name, path in pictures.items():
         document.picture(path, "Rare words." if name == "rare" else "All words.")
-    document.subheading("Target words that are right")
-    document.paragraph("F (precision / recall) in per cent, by how often a word is in the training text.")
+    document.subheading("Accuracy of target words")
+    document.paragraph(
+        "F (precision / recall) in per cent, by the number of times that a word occurs in the training text."
+    )
     document.table(*frequency_tables.accuracy_table(analysis))
     document.picture(accuracy, "F by training count.")
 
@@ -106,8 +108,8 @@ def add_origin(document: Document, reported: Sequence[Reported], failed: Mapping
 
     if failed:
         document.heading("Left out")
-        document.table(["system", "why"], list(failed.items()))
-    document.heading("How this was made")
+        document.table(["system", "reason"], list(failed.items()))
+    document.heading("How this report was made")
     if command:
         document.code(command)
     rows = [[one.system.name, one.forced.header.checkpoint] for one in reported]

@@ -15,7 +15,7 @@ __all__ = ["Measures", "Reported", "System", "find_systems", "measures"]
 
 
 CHECKPOINTS = ("checkpoint_best.pt", "checkpoint_last.pt")
-LOGS = ("train.log", "log", "log/train")  # as the recipes and the demo name them
+LOGS = ("train.log", "log", "log/train")  # the names that the recipes and the demo use
 
 
 class System(NamedTuple):
@@ -51,7 +51,7 @@ def find_systems(folder: Path, names: Optional[Sequence[str]] = None) -> List[Sy
     Raises ``OptionError`` if there are none, or if one of ``names`` does not exist.
     """
     if not folder.is_dir():
-        raise OptionError(f"{folder}: is no folder")
+        raise OptionError(f"{folder}: is not a folder")
     found = {}
     for child in sorted(folder.iterdir()) if names is None else [folder / name for name in names]:
         places = [place / name for name in CHECKPOINTS for place in (child, child / "checkpoints")]
@@ -63,14 +63,14 @@ def find_systems(folder: Path, names: Optional[Sequence[str]] = None) -> List[Sy
         elif names is not None:
             raise OptionError(f"--systems {child.name}: there is no {CHECKPOINTS[0]} in {child}")
     if not found:
-        raise OptionError(f"{folder}: no folder in it has a {' or '.join(CHECKPOINTS)}")
+        raise OptionError(f"{folder}: none of its folders has a {' or '.join(CHECKPOINTS)}")
     return list(found.values())
 
 
 def measures(records: Records) -> Measures:
     """The measures of forced references; raises ``OptionError`` without sentences.
 
-    The entropy is H = -sum_j a_tj log a_tj. Weights are divided by their sum, which some mechanisms do not make one.
+    The entropy is H = -sum_j a_tj log a_tj. Weights are divided by their sum, which is not one for some mechanisms.
     """
     log_probability = entropy = greatest = end = 0.0
     subwords = rows = 0
@@ -85,7 +85,7 @@ def measures(records: Records) -> Measures:
         end += float(weights[:, -1].sum())
         rows += len(weights)
     if not subwords:
-        raise OptionError(f"{records.path}: has no sentence")
+        raise OptionError(f"{records.path}: has no sentences")
     rows = max(rows, 1)
     # a word of probability zero makes the perplexity infinite
     mean = -log_probability / subwords

@@ -1,1 +1,1 @@
-"""Attention as an election, and the agent that learns which words to elect."""
+"""Attention as an election, and the Q-learning agent that elects source words."""

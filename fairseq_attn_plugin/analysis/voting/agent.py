@@ -1,14 +1,14 @@
 """An agent that learns by Q-learning which source words belong to a target word.
 
 After Bal and Sinha, "Modelling Bahdanau Attention using Election methods aided by Q-Learning", section 3.2. A state is
-a word, given by its embedding. The agent starts at the word that the decoder put out. Its actions are to stop and to
+a word, given by its embedding. The agent starts at the decoder's output word. Its actions are to stop and to
 hop. A hop leads to the unvisited source word with the highest cosine to the present word, if that cosine is at least
 the threshold (0.79). The reward of a hop is the cosine of the embeddings of the two words,
 
     Q(S, A) <- Q(S, A) + alpha [ cos(S', S) + max_a Q(S', a) - Q(S, A) ]
 
 and Q is a network with hidden layers of 128, 256 and 128 units (ReLU). The words that the trained agent visits from
-each word of the target vocabulary form a table. Translation looks them up and runs no network.
+each word of the target vocabulary form a table, which translation looks up without running the network.
 
 The paper leaves some details open. The choices here are:
 
@@ -51,7 +51,7 @@ from fairseq_attn_plugin.analysis.voting.hops import Paths, best_values, nearest
 from fairseq_attn_plugin.analysis.voting.q_learning import States
 from fairseq_attn_plugin.errors import OptionError
 
-__all__ = ["FORMAT", "HopRules", "Rewards", "report", "rewards", "table", "world"]
+__all__ = ["FORMAT", "HopRules", "Rewards", "hop_table", "report", "rewards", "world"]
 
 
 FORMAT = "fairseq_attn_plugin words 1"
@@ -106,7 +106,7 @@ def world(
     return path, States.of(path, target, source)
 
 
-def table(path: Paths, hops: Tensor, source: Any, target: Any) -> Dict[str, List[str]]:
+def hop_table(path: Paths, hops: Tensor, source: Any, target: Any) -> Dict[str, List[str]]:
     """{target word: the source words that the agent visits from it, in the order of the hops}; words without hops are
     left out.
 
@@ -152,7 +152,7 @@ def report(words: Dict[str, List[str]], hops: Tensor, frequencies: Tensor, vocab
     """The size of the table ``words``, and some of its rows, in lines.
 
     Args:
-        words: from :func:`table`
+        words: from :func:`hop_table`
         hops: ``[Vt]``, the number of hops that the agent makes
         frequencies: ``[Vt]``, of the target words in the training split
         vocabulary: number of target words

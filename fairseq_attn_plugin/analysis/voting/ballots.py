@@ -63,7 +63,7 @@ def ballots(weights: Tensor, source_words: Tensor, target_words: Tensor, ratio: 
         ratio: target words per source word, rho
 
     Returns:
-        those of all target words, sentence by sentence; sentences without source words are left out
+        the ballots of all target words, sentence by sentence; sentences without source words are left out
     """
     counts = source_words.sum(1)
     longest = int(counts.max()) if counts.numel() else 0
@@ -79,7 +79,7 @@ def ballots(weights: Tensor, source_words: Tensor, target_words: Tensor, ratio: 
 
 
 def rank(votes: Ballots) -> Tensor:
-    """i(j) ``[V, P]``, from 1 for the best; greater than p in columns without a candidate."""
+    """i(j) ``[V, P]``, 1 for the best candidate; greater than p in columns without a candidate."""
     column = torch.arange(votes.weights.size(1), device=votes.weights.device)
     offset = column - votes.centres.unsqueeze(1)
     nearest = (2 * offset.abs() + (offset > 0)).argsort(1)  # no two are equal

@@ -12,7 +12,7 @@ from fairseq_attn_plugin.analysis.inference.loading import load_models
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.word_vectors import ordinary_words
 
-__all__ = ["Corpus", "TrainingPairs", "read_corpus", "read_training_pairs"]
+__all__ = ["TrainingCorpus", "TrainingPairs", "read_corpus", "read_training_pairs"]
 
 
 class TrainingPairs(NamedTuple):
@@ -28,7 +28,7 @@ class TrainingPairs(NamedTuple):
     sentences: int
 
 
-class Corpus(NamedTuple):
+class TrainingCorpus(NamedTuple):
     """fairseq's task, the training split, and the model, or None."""
 
     task: Any
@@ -40,7 +40,7 @@ class Corpus(NamedTuple):
         return self.task.cfg.source_lang, self.task.cfg.target_lang
 
 
-def read_corpus(data: str, path: Optional[str], source: Optional[str], target: Optional[str]) -> Corpus:
+def read_corpus(data: str, path: Optional[str], source: Optional[str], target: Optional[str]) -> TrainingCorpus:
     """The corpus in the folder ``data``.
 
     Args:
@@ -52,17 +52,17 @@ def read_corpus(data: str, path: Optional[str], source: Optional[str], target: O
         OptionError: the folder, the languages, the training split or the model do not fit
     """
     if not os.path.isdir(data):
-        raise OptionError(f"{data}: is no folder; give one that fairseq-preprocess wrote")
+        raise OptionError(f"{data}: is not a folder; give one that fairseq-preprocess wrote")
     if path:
         teacher = load_models(data, path, cpu=True)
         if len(teacher.models) > 1:
-            raise OptionError(f"--path {path}: give one checkpoint; several have no embeddings in common")
+            raise OptionError(f"--path {path}: give one checkpoint; several checkpoints do not share embeddings")
         for option, given, own in zip(("source", "target"), (source, target), teacher.languages):
             if given and given != own:
                 raise OptionError(f"--{option}-lang {given}: the teacher {path} has {own}")
-        return Corpus(teacher.task, read_training_pairs(teacher.task, data), teacher.models[0])
+        return TrainingCorpus(teacher.task, read_training_pairs(teacher.task, data), teacher.models[0])
     task = _translation_task(data, source, target)
-    return Corpus(task, read_training_pairs(task, data), None)
+    return TrainingCorpus(task, read_training_pairs(task, data), None)
 
 
 def _translation_task(data: str, source: Optional[str], target: Optional[str]) -> Any:

@@ -54,7 +54,7 @@ class Outcome(NamedTuple):
     mask: Gaussian  # fitted to the votes inside its windows
     elected: List[int]  # the k-Borda committee of offsets, 2 k + 1 of them
     sentences: int
-    left_out: int  # sentences that are longer than the teacher takes, or have no words on one side
+    left_out: int  # sentences that are longer than the teacher accepts, or without words on one side
     voters: int
     end_of_sentence: float  # share of the attention on the end of the source, which does not vote
 
@@ -112,7 +112,7 @@ def hold_election(
     size = len(loaded.task.dataset(split))
     if not tally.voters:
         raise OptionError(
-            f"--gen-subset {split}: nobody votes; all {size} sentences are empty, or longer than the teacher takes"
+            f"--gen-subset {split}: has no voters; all {size} sentences are empty, or longer than the teacher accepts"
         )
     results, offsets = tally.results(), tally.offsets()
     choice = recommended(results, criteria.least_gain, criteria.most_words)

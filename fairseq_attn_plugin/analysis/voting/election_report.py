@@ -8,10 +8,10 @@ from fairseq_attn_plugin.analysis.outputs.tables import plain_table
 from fairseq_attn_plugin.analysis.voting.election import Criteria, Outcome
 from fairseq_attn_plugin.analysis.voting.tally import qualifies
 
-__all__ = ["report", "table"]
+__all__ = ["report", "rules_table"]
 
 
-def table(outcome: Outcome) -> str:
+def rules_table(outcome: Outcome) -> str:
     """The rules and their results as a table, one rule in each line."""
     head = ("rule", "mean k", "window", "share", "k-Borda", "(chance)", "SNTV", "Bloc", "mass", "gain/word")
     rows = [head]
@@ -34,11 +34,11 @@ def report(outcome: Outcome, criteria: Criteria) -> str:
     if qualifies(choice, criteria.least_gain, criteria.most_words):
         reason = f"{choice.gain_per_word:+.2f} points of k-Borda satisfaction per word"
     else:
-        reason = "the smallest window; no other"
+        reason = "the smallest window; no rule qualifies"
     lines = [
-        table(outcome),
+        rules_table(outcome),
         "share, mass, satisfaction in %; chance: k-Borda if voters ranked at random; gain in points of k-Borda",
-        f"recommended: {choice.rule} ({reason}; asked: at least {criteria.least_gain:g} points per word and at most "
+        f"recommended: {choice.rule} ({reason}; criteria: at least {criteria.least_gain:g} points per word and at most "
         f"{100 * criteria.most_words:g} % of the sentence)",
         f"recommended Gaussian: mean {mask.mean:.2f}, sigma {mask.sigma:.2f}; {100 * mask.distance:.1f} % of the votes "
         "inside its windows lie elsewhere",

@@ -24,7 +24,7 @@ from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
-from fairseq_attn_plugin.analysis.voting.corpus import Corpus, TrainingPairs
+from fairseq_attn_plugin.analysis.voting.corpus import TrainingCorpus, TrainingPairs
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.word_vectors import ordinary_words, read_word_vectors
 
@@ -121,7 +121,7 @@ def teacher_vectors(model: Any, path: str, pairs: TrainingPairs) -> Tuple[np.nda
     for part, words in (("encoder", pairs.source_words), ("decoder", pairs.target_words)):
         weight = getattr(getattr(getattr(model, part, None), "embed_tokens", None), "weight", None)
         if weight is None:
-            raise OptionError(f"--path {path}: a {type(model).__name__} has no word embeddings of an {part} to take")
+            raise OptionError(f"--path {path}: a {type(model).__name__} has no word embeddings in its {part}")
         vectors = weight.detach().float().cpu().numpy()
         # words outside the training split still have their initial vectors
         seen = np.bincount(words, minlength=len(vectors)) > 0
@@ -161,7 +161,7 @@ class Vectors(NamedTuple):
     origin: str
 
 
-def find_vectors(embeddings: Embeddings, corpus: Corpus) -> Vectors:
+def find_vectors(embeddings: Embeddings, corpus: TrainingCorpus) -> Vectors:
     """The vectors of the corpus's vocabularies.
 
     Raises ``OptionError`` for an unreadable file, files of different widths, or a vocabulary without any vector.

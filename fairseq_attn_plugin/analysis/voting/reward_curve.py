@@ -35,7 +35,7 @@ def plot_rewards(history: History, best: float, path: str) -> None:
             side.spines[:].set_color("#b8c2cc")
         axes.legend(
             [reward, line, epsilon],
-            ["the agent, exploring", "best possible", "epsilon"],
+            ["agent (exploring)", "best possible", "epsilon"],
             loc="lower center",
             bbox_to_anchor=(0.5, 1.0),
             ncols=3,

@@ -39,7 +39,7 @@ class Tally:
     def __init__(self, rules: Sequence[str], option: str = "--rules"):
         self.rules = list(dict.fromkeys(rules))
         if not self.rules:
-            raise OptionError(f"{option}: name at least one, as in log2")
+            raise OptionError(f"{option}: name at least one rule, such as log2")
         for rule in self.rules:
             window(rule, 1, option)
         self.voters = 0

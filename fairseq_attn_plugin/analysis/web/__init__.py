@@ -1,1 +1,1 @@
-"""Pages that run in a browser: explore and serve."""
+"""The pages of the commands explore and serve, which run in a browser."""

@@ -1,4 +1,4 @@
-"""The web application of ``attn-analysis serve``: a page, and ``/translate``, which answers it in JSON."""
+"""The web application of ``attn-analysis serve``: the page at ``/``, and ``/translate``, which answers in JSON."""
 
 # fastapi reads the annotations of the functions below: no "from __future__ import annotations" here
 import ipaddress
@@ -21,17 +21,18 @@ from fairseq_attn_plugin.errors import OptionError
 __all__ = ["application", "as_json"]
 
 
-# the machine's name itself would tell a page from elsewhere, too
+# the message does not contain the machine's name, since a page from elsewhere could read it
 _REFUSAL = (
-    "this name is not served here: ask for localhost, for an address such as 127.0.0.1 or for the machine's own name, "
-    "or start attn-analysis serve with --host and the name"
+    "this server does not answer to this host name; use localhost, an address such as 127.0.0.1 or the machine's own "
+    "name, or start attn-analysis serve with --host NAME"
 )
 
 
 def as_json(translation: Translation) -> Dict[str, Any]:
-    """A translation with its tokens, words, log probabilities and weights; numbers as in the files of extract.
+    """A translation as values for JSON: its tokens, words, log probabilities and weights.
 
-    Words are as one would write them, tokens as the model reads them. What is not finite is None.
+    Words are spelt as in ordinary text; tokens are those of the model. Numbers are rounded as in the files of extract,
+    and a number that is not finite is None.
     """
     record = translation.record
 
@@ -55,9 +56,9 @@ def as_json(translation: Translation) -> Dict[str, Any]:
 
 
 def _is_ours(host: str, names: List[str]) -> bool:
-    """Whether ``Host`` is an address or a name of this machine.
+    """Whether ``Host`` is an address or one of ``names``.
 
-    A page from elsewhere whose name was made to point here (DNS rebinding) sends its own name.
+    A page from elsewhere whose domain resolves to this machine (DNS rebinding) sends its own name.
     """
     try:
         name = _bare(urlsplit(f"//{host}").hostname or "")
@@ -71,13 +72,13 @@ def _is_ours(host: str, names: List[str]) -> bool:
 
 
 def _bare(name: str) -> str:
-    """A name as it is compared: in small letters, without the dot that may end a full one."""
+    """A host name in lower case, without the trailing dot that a full name may have."""
     name = name.lower()
     return name[:-1] if name.endswith(".") else name
 
 
 def _is_foreign(origin: Optional[str], asked: str) -> bool:
-    """Whether a page of another address than the one that was asked sent the request."""
+    """Whether a page of another address than ``asked`` sent the request."""
     if not origin:
         return False
     try:
@@ -91,8 +92,8 @@ def _error(status: int, message: str, headers: Any = None) -> JSONResponse:
 
 
 def _said(error: RequestValidationError) -> str:
-    """What is wrong with a request, in one line."""
-    # in place of a name there is the number of a character where the JSON ends to be JSON
+    """The errors of a request, in one line."""
+    # for invalid JSON the place is the position of a character, not a name
     return "; ".join(": ".join([*filter(_is_name, one["loc"][1:]), one["msg"]]) for one in error.errors())
 
 
@@ -106,15 +107,15 @@ def application(
     """The application for a translator.
 
     Args:
-        translator: what translates
-        host: a name under which it may be asked, besides addresses, ``localhost`` and the machine's own name
-        nbest: translations to show, unless a request says otherwise
-        notes: sentences for the reader of the page
+        translator: translates the sentences
+        host: a host name that requests may use, in addition to addresses, ``localhost`` and the machine's own name
+        nbest: number of translations, unless a request gives another
+        notes: sentences that the page shows to its reader
     """
-    # the pages of documentation would be loaded from elsewhere
+    # fastapi's documentation pages load scripts from other servers
     app = FastAPI(title="fairseq_attn_plugin", docs_url=None, redoc_url=None)
     names = [_bare(name) for name in ("localhost", host, socket.gethostname())]
-    if not is_local(host):  # else nobody can ask for it by its name in the network, which may take long to find
+    if not is_local(host):  # only the network uses the full name, and looking it up can be slow
         names.append(_bare(socket.getfqdn()))
     data = {
         "languages": list(translator.languages),
@@ -138,7 +139,7 @@ def application(
         if not _is_ours(asked, names):
             return _error(403, _REFUSAL)
         if _is_foreign(request.headers.get("origin"), asked):
-            return _error(403, "pages of other addresses are not answered")
+            return _error(403, "requests from pages of other addresses are refused")
         response = await call_next(request)
         response.headers["Cache-Control"] = "no-store"
         response.headers["X-Content-Type-Options"] = "nosniff"
@@ -150,7 +151,7 @@ def application(
 
     @app.exception_handler(RequestValidationError)
     async def misunderstood(request: Request, error: RequestValidationError) -> JSONResponse:
-        return _error(422, f'send {{"text": "a sentence"}}, and "nbest" if it is to be another number: {_said(error)}')
+        return _error(422, f'send {{"text": "a sentence"}}, with "nbest" for several translations: {_said(error)}')
 
     @app.exception_handler(HTTPException)
     async def refused(request: Request, error: HTTPException) -> JSONResponse:
@@ -158,13 +159,13 @@ def application(
 
     @app.exception_handler(Exception)
     async def failed(request: Request, error: Exception) -> JSONResponse:
-        return _error(500, f"the server has failed ({type(error).__name__}); more is in its terminal")
+        return _error(500, f"the server failed ({type(error).__name__}); its terminal shows the details")
 
     @app.get("/", response_class=HTMLResponse)
     def index() -> str:
         return page
 
-    # not async: fastapi runs it in a thread, so that the page is still served while the model works
+    # not async: fastapi runs it in a thread, and still serves the page while the model works
     @app.post("/translate")
     def translate(text: str = Body(...), number: int = Body(nbest, alias="nbest")) -> Dict[str, Any]:
         return {"translations": [as_json(one) for one in translator(text, number)]}

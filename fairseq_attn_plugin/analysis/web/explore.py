@@ -24,25 +24,25 @@ from fairseq_attn_plugin.writing import PathLike, whole_text
 __all__ = ["Explored", "FIRST", "collect", "explore", "finite", "side", "write_page"]
 
 
-FIRST = 200  # sentences on a page, unless it is said: one that opens at once
-_UNSAID = ("checkpoint version",)  # options that say nothing to a reader
+FIRST = 200  # sentences on a page by default: such a page opens at once
+_UNSAID = ("checkpoint version",)  # options that do not interest a reader
 _LEVELS = 4095  # two digits of base 64
-_MORE_THAN_ONE = 1.05  # a row's sum that is no matter of rounding
+_MORE_THAN_ONE = 1.05  # a row's sum above this is not a rounding error
 _DIGITS = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", dtype=np.uint8)
 
 
 class Explored(NamedTuple):
-    """What a page shows, as its script reads it, and what it does not."""
+    """What a page shows, in the form that its script reads, and which sentences it leaves out."""
 
     data: Dict[str, Any]
-    cut: bool  # there are more sentences, left out because of ``first``
-    missing: List[int]  # sentences that were asked for and are in no file
+    cut: bool  # ``first`` left sentences out
+    missing: List[int]  # requested sentences that are in no file
 
 
 def side(tokens: Sequence[str], subwords: str, words: Optional[Sequence[str]] = None) -> Dict[str, Any]:
-    """The tokens of one side of a sentence, with its words and their numbers of tokens where these differ.
+    """The tokens of one side of a sentence, and, if words differ from tokens, the words and their numbers of tokens.
 
-    ``words`` are as they are to be read (default: as they are spelt).
+    ``words`` is the text of each word for the reader (default: its tokens joined).
     """
     words = spell(tokens, subwords) if words is None else list(words)
     result: Dict[str, Any] = {"tokens": list(tokens)}
@@ -52,14 +52,14 @@ def side(tokens: Sequence[str], subwords: str, words: Optional[Sequence[str]] = 
 
 
 def finite(number: float, digits: int) -> Optional[float]:
-    """A number for JSON, rounded; None for infinities and NaN, which JSON does not have."""
+    """A number for JSON, rounded; None for infinities and NaN, which JSON cannot express."""
     return round(float(number), digits) if math.isfinite(number) else None
 
 
 def encode(weights: np.ndarray) -> Tuple[float, str]:
-    """The greatest of ``weights``, and all of them in 4095ths of it, row by row, two digits of base 64 each.
+    """The greatest of ``weights``, and all weights in 4095ths of it, row by row, two digits of base 64 each.
 
-    A weight is off by at most 1/8190 of the greatest. What is no number counts as 0.
+    The rounding error of a weight is at most 1/8190 of the greatest. NaN and infinities count as 0.
     """
     values = np.nan_to_num(np.asarray(weights, dtype=float), nan=0.0, posinf=0.0, neginf=0.0).clip(min=0.0)
     greatest = float(f"{values.max(initial=0.0):.6g}")
@@ -74,23 +74,23 @@ def collect(
     first: int = FIRST,
     title: Optional[str] = None,
 ) -> Explored:
-    """What the page of some systems shows, one sentence in memory at a time but for what is shown of it.
+    """The data of the page for some systems. One record is in memory at a time.
 
     Args:
-        systems: extracted from the same corpus; the first one says which sentences are there
-        sentences: their numbers; or else
-        first: as many as these, from the start of the first system's file; 0 for all
+        systems: extracted from the same corpus; the first one determines the sentences
+        sentences: numbers of the sentences (default: those of ``first``)
+        first: number of sentences, from the start of the first system's file; 0 for all
         title: of the page
 
     Raises:
-        OptionError: systems translate between different languages, or the words of a source are not the same; their
-            subwords may be, and a word that one model does not know, too
+        OptionError: systems translate between different languages, or differ in the words of a source; they may differ
+            in its subwords and in the words that they do not know
     """
     languages = [(system.header.source_lang, system.header.target_lang) for system in systems]
     for system, pair in zip(systems, languages):
         if pair != languages[0]:
             raise OptionError(
-                f"{system.path}: is of {'-'.join(pair)}, {systems[0].path} of {'-'.join(languages[0])}; a page is of "
+                f"{system.path}: is of {'-'.join(pair)}, {systems[0].path} of {'-'.join(languages[0])}; a page shows "
                 "one direction"
             )
     found: Dict[int, Dict[str, Any]] = {}
@@ -162,7 +162,7 @@ def _heaviest(weights: np.ndarray) -> float:
 
 
 def _join(found: Dict[int, Dict[str, Any]], record: Record, number: int, systems: Sequence[Records]) -> None:
-    """Puts what a system looked at beside what the others looked at in the same sentence."""
+    """Adds the attention of a system to that of the others in the same sentence."""
     row = found.setdefault(record.id, {"id": record.id, "sources": [], "targets": [], "views": [None] * len(systems)})
     for other, view in zip(systems, row["views"]):
         if view is not None:
@@ -186,7 +186,7 @@ def _join(found: Dict[int, Dict[str, Any]], record: Record, number: int, systems
     row["views"][number] = {
         "source": _place(row["sources"], side(record.source, record.subwords)),
         "target": place,
-        "text": same,  # the first target of these words, whatever their subwords
+        "text": same,  # the first target with the same words; subwords may differ
         "score": finite(record.score, 4),
         "scores": [finite(score, 3) for score in record.scores],
         "weights": {name: encode(matrix) for name, matrix in record.weights.items()},
@@ -194,7 +194,7 @@ def _join(found: Dict[int, Dict[str, Any]], record: Record, number: int, systems
 
 
 def _place(sides: List[Dict[str, Any]], one: Dict[str, Any]) -> int:
-    """Where ``one`` is among ``sides``, to which it is added if it is not."""
+    """The index of ``one`` in ``sides``; it is appended if it is missing."""
     if one not in sides:
         sides.append(one)
     return sides.index(one)
@@ -205,14 +205,14 @@ def _words(one: Dict[str, Any]) -> List[str]:
 
 
 def _alike(one: Sequence[str], other: Sequence[str], unknown: bool) -> bool:
-    """Whether the words are the same; with ``unknown`` what a model calls <unk> may be any word."""
+    """Whether the words are the same; with ``unknown``, <unk> equals every word."""
     return len(one) == len(other) and all(
         left == right or (unknown and (UNKNOWN in left or UNKNOWN in right)) for left, right in zip(one, other)
     )
 
 
 def write_page(explored: Explored, out: PathLike) -> None:
-    """Writes the page, whole or not at all; raises ``OptionError`` if it cannot be written."""
+    """Writes the page; the file appears when it is complete. Raises ``OptionError`` if it cannot be written."""
     text = frame.page(
         "explore.html",
         explored.data["title"],
@@ -233,12 +233,12 @@ def explore(
 ) -> Explored:
     """Writes the page ``out`` for files of ``attn-analysis extract``, each ``FILE`` or ``LABEL=FILE``.
 
-    The other arguments and what is raised are those of :func:`collect`; ``OptionError`` also if there is nothing to
-    show.
+    The other arguments and the errors are those of :func:`collect`. Also raises ``OptionError`` if there is no sentence
+    to show.
     """
     explored = collect(open_systems(files), sentences, first, title)
     if not explored.data["sentences"]:
         where = f"--sentences {' '.join(map(str, sentences))}" if sentences else files[0]
-        raise OptionError(f"{where}: there is no such sentence" if sentences else f"{where}: has no sentences")
+        raise OptionError(f"{where}: is in none of the files" if sentences else f"{where}: has no sentences")
     write_page(explored, out)
     return explored

@@ -1,4 +1,4 @@
-"""Opens the socket of ``attn-analysis serve``, and tells local addresses from others."""
+"""Opens the socket of ``attn-analysis serve``, and recognises local addresses."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ def is_local(host: str) -> bool:
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A socket that listens there, at any free port if ``port`` is 0; raises ``OptionError`` if there can be none."""
+    """A socket that listens there, at any free port if ``port`` is 0. Raises ``OptionError`` if none can be opened."""
     if not 0 <= port <= 65535:
-        raise OptionError(f"--port {port}: must be from 0 (any that is free) to 65535")
+        raise OptionError(f"--port {port}: must be from 0 (any free port) to 65535")
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
     except (socket.gaierror, UnicodeError):
-        raise OptionError(f"--host {host}: is no address or name that this machine knows") from None
+        raise OptionError(f"--host {host}: must be an address, or a name that this machine can resolve") from None
     try:
         return socket.create_server((host, port), family=family)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            reason = "is taken by another program; choose another, or 0 for any that is free"
+            reason = "is taken by another program; choose another, or 0 for any free port"
         elif error.errno in (errno.EACCES, errno.EPERM):
-            reason = "may not be used without the administrator's rights; choose one above 1023"
+            reason = "needs administrator rights; choose one above 1023"
         else:
             raise OptionError(f"--host {host}: cannot be used: {error.strerror}") from None
         raise OptionError(f"--port {port}: {reason}") from None

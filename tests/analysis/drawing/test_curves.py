@@ -247,7 +247,7 @@ def test_command_line(logs, tmp_path, capsys):
 
 
 def test_an_argument_that_is_no_run():
-    with pytest.raises(OptionError, match="^'soft=': is not LABEL=PATH: a name for the run"):
+    with pytest.raises(OptionError, match="^'soft=': must be LABEL=PATH, a name for the run"):
         cli.main(["curves", "soft=", "--out", "a.png"])
 
 

@@ -9,7 +9,7 @@ import warnings
 import pytest
 
 from fairseq_attn_plugin.analysis.drawing import canvas
-from fairseq_attn_plugin.analysis.drawing.documents import draw
+from fairseq_attn_plugin.analysis.drawing.documents import draw_documents
 from fairseq_attn_plugin.analysis.inference.classification import Classified
 
 pytest.importorskip("matplotlib")
@@ -26,7 +26,7 @@ def size(path):
 
 def texts(path, documents, **options):
     """The texts of an SVG, which stay text, in their order."""
-    draw(documents, path, **options)
+    draw_documents(documents, path, **options)
     found = re.findall(r"<text [^>]*>([^<]*)</text>", path.read_text(encoding="utf-8"))
     return [text.replace("&lt;", "<").replace("&amp;", "&") for text in found]
 
@@ -38,7 +38,7 @@ def long_document(number, sentences=400, words=5):
 
 
 def test_long_documents_make_a_picture_that_programs_can_read(tmp_path):
-    draw([long_document(k) for k in range(5)], tmp_path / "p.png")
+    draw_documents([long_document(k) for k in range(5)], tmp_path / "p.png")
     width, height = size(tmp_path / "p.png")
     assert 1000 < width < 2**11 and 10000 < height < 2**14
 
@@ -77,14 +77,14 @@ def test_sentence_longer_than_the_picture_is_cut(tmp_path):
 
 
 def test_many_documents_are_counted(tmp_path):
-    draw([document([["a"], ["b"]], [0.5, 0.5])] * 300, tmp_path / "p.png")
+    draw_documents([document([["a"], ["b"]], [0.5, 0.5])] * 300, tmp_path / "p.png")
     assert size(tmp_path / "p.png")[1] < 2**14
     assert "… 221 documents left out" in texts(tmp_path / "p.svg", [document([["a"]], [1.0])] * 300)
 
 
 def test_words_and_names_wider_than_the_picture_are_shortened(tmp_path):
     long = document([["a" * 3000, "b" * 100, "中" * 200, "end"]], [1.0], name="n" * 3000)
-    draw([long], tmp_path / "p.png")
+    draw_documents([long], tmp_path / "p.png")
     assert size(tmp_path / "p.png")[0] < 1400
     found = texts(tmp_path / "p.svg", [long])
     assert any(re.fullmatch("a{50,200}…", text) for text in found) and "end" in found and "b" * 100 not in found
@@ -102,12 +102,12 @@ def test_options_limit_the_sentences_of_a_picture(tmp_path):
 def test_characters_that_no_font_has_are_no_warning(suffix, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        draw([document([["中文", "\U0001f9ff", "\U00012000"]], [1.0], name="文")], tmp_path / f"p.{suffix}")
+        draw_documents([document([["中文", "\U0001f9ff", "\U00012000"]], [1.0], name="文")], tmp_path / f"p.{suffix}")
 
 
 def test_fonts_are_those_of_the_fallback_list(tmp_path, monkeypatch):
     monkeypatch.setattr(canvas, "families", lambda: ["DejaVu Sans", "DejaVu Serif"])
-    draw([document([["中文"]], [1.0])], tmp_path / "p.svg")
+    draw_documents([document([["中文"]], [1.0])], tmp_path / "p.svg")
     assert "DejaVu Serif" in (tmp_path / "p.svg").read_text(encoding="utf-8")
 
 
@@ -118,12 +118,12 @@ def test_words_are_shown_as_they_are(tmp_path):
 
 def test_key_is_that_of_the_model(tmp_path):
     hierarchical, flat = document([["a"]], [1.0]), document([["a"]])
-    root = "weight of the word, times the square root of that of its sentence"
+    root = "weight of the word, times the square root of the weight of its sentence"
     assert texts(tmp_path / "p.svg", [hierarchical])[:2] == ["weight of the sentence", root]
     assert texts(tmp_path / "p.svg", [flat])[0] == "weight of the word in the document"
     assert "weight of the sentence" not in texts(tmp_path / "p.svg", [flat])
-    draw([hierarchical], tmp_path / "h.html")
-    draw([flat], tmp_path / "f.html")
+    draw_documents([hierarchical], tmp_path / "h.html")
+    draw_documents([flat], tmp_path / "f.html")
     pages = [(tmp_path / name).read_text(encoding="utf-8") for name in ("h.html", "f.html")]
     assert root in pages[0] and "weight of the sentence" in pages[0]
     assert "weight of the word in the document" in pages[1] and "sentence" not in pages[1].split("<h2")[1]
@@ -131,7 +131,9 @@ def test_key_is_that_of_the_model(tmp_path):
 
 
 def test_titles_of_wrong_predictions_are_red(tmp_path):
-    draw([document([["a"]], gold="neg", name="bad"), document([["a"]], gold="pos", name="good")], tmp_path / "p.svg")
+    draw_documents(
+        [document([["a"]], gold="neg", name="bad"), document([["a"]], gold="pos", name="good")], tmp_path / "p.svg"
+    )
     styles = dict(
         re.findall(r'<text style="([^"]*)"[^>]*>(bad|good): ', (tmp_path / "p.svg").read_text(encoding="utf-8"))[::-1]
     )
@@ -141,9 +143,9 @@ def test_titles_of_wrong_predictions_are_red(tmp_path):
 
 def test_page_tells_the_weights(tmp_path):
     parts = document([["a", "b"], ["c"]], [0.64, 0.36], word_weights=[[0.25, 0.75], [1.0]])
-    draw([parts], tmp_path / "p.html")
+    draw_documents([parts], tmp_path / "p.html")
     page = (tmp_path / "p.html").read_text(encoding="utf-8")
     assert 'title="weight of the word: 0.25; colour: 33 % of the greatest">a<' in page
     assert 'title="weight of the sentence: 0.36; colour: 56 % of the greatest"' in page
-    draw([parts], tmp_path / "p.html", most=1)
+    draw_documents([parts], tmp_path / "p.html", most=1)
     assert "… 1 sentence left out" in (tmp_path / "p.html").read_text(encoding="utf-8")

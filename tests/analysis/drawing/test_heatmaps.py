@@ -159,7 +159,7 @@ def test_gold_and_titles(tmp_path, drawn, capsys):
         panels, title = drawn["sentence-0001.png"]
         assert [panel.possible for panel in panels] == [{(0, 0), (1, 1)}, set()]
         assert title == "test no. 1 {x}"
-        assert "gold links are of the references" in capsys.readouterr().err
+        assert "gold links belong to the references" in capsys.readouterr().err
     plot(soft, "--out", tmp_path, "--title")
     assert drawn["sentence-0001.png"][1] == "test, sentence 1"
 
@@ -167,24 +167,24 @@ def test_gold_and_titles(tmp_path, drawn, capsys):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--sentences", 7], r"^--sentences 7: is not in \S*soft.jsonl, of a corpus of 3 sentences, counted from 0;"),
-        (["--sentences", 1, "--words", "1-9"], "^--sentences: names them all"),
+        (["--sentences", 7], r"^--sentences 7: is not in \S*soft.jsonl; its corpus has 3 sentences, counted from 0,"),
+        (["--sentences", 1, "--words", "1-9"], "^--sentences: excludes --words"),
         (["--first", -1], "^--first -1: must be at least 1, or 0 for all sentences$"),
         (["--sentences", "5-3"], "^--sentences 5-3: must be a number, from 0, or a range"),
         (["--words", "6"], "^--words 6: must be a range of lengths such as 6-12$"),
         (["--words", "9-6"], "^--words 9-6: must be a range of lengths"),
-        (["--words", "90-99"], "^--words 90-99: no sentence to draw that is in"),
+        (["--words", "90-99"], "^--words 90-99: there is no sentence to draw in"),
         (["--format", "png,jpg"], "^--format png,jpg: 'jpg' must be one of png, svg, pdf$"),
         (["--weights", "bayes"], r"^--weights bayes: \S*soft.jsonl has attention$"),
-        (["--out", "OUT/a.png"], r"^--out \S*a.png: is one picture, not 10; name a folder, or one of --sentences$"),
+        (["--out", "OUT/a.png"], r"^--out \S*a.png: is one picture, not 10; give a folder, or one sentence to"),
         (["--out", "OUT/a.png", "--format", "svg"], r"^--format svg: --out \S*a.png names a file, whose suffix is"),
-        (["--out", "OUT/file"], r"^--out \S*file: cannot be made a folder: File exists$"),
+        (["--out", "OUT/file"], r"^--out \S*file: cannot be created as a folder: File exists$"),
         (["--gold", "OUT/gold"], r"--gold \S*gold: sentence 0: link 3-0: the source has 3 words, .* --one-based$"),
         (["--gold", "OUT/gold", "--subwords"], r"--gold \S*gold: sentence 0: link 3-0: the source has 3 words"),
         (["--gold", "OUT/file"], r"file: has 1 lines, the corpus has 3 sentences$"),
-        (["OTHER"], r"^sentence 0: \S*soft.jsonl and \S*other.jsonl have different source words \('kleines' and 'klei@@'\)"
-         r"; \S*other.jsonl has @@ in its words, the other does not"),
-        (["SHORT", "--sentences", 2], r"^--sentences 2: is not in \S*short.jsonl, of a corpus of 3"),
+        (["OTHER"], r"^sentence 0: \S*soft.jsonl and \S*other.jsonl have different source words "
+         r"\('kleines' and 'klei@@'\); \S*other.jsonl has @@ in its words, the other does not"),
+        (["SHORT", "--sentences", 2], r"^--sentences 2: is not in \S*short.jsonl; its corpus has 3"),
     ],
 )  # fmt: skip
 def test_mistakes(tmp_path, drawn, options, message):

@@ -15,7 +15,7 @@ from fairseq.logging import metrics
 from sklearn.metrics import accuracy_score, f1_score
 
 from fairseq_attn_plugin.analysis import cli
-from fairseq_attn_plugin.analysis.drawing.documents import draw, shaded
+from fairseq_attn_plugin.analysis.drawing.documents import draw_documents, shaded
 from fairseq_attn_plugin.analysis.inference import classification as command
 from fairseq_attn_plugin.analysis.inference.classification import (
     Classified,
@@ -431,7 +431,7 @@ def test_the_weightiest_sentences_stay_in_their_order():
 def test_html_is_escaped_and_self_contained(tmp_path):
     path = tmp_path / "p.html"
     words = ["<script>alert(1)</script>", '"quoted"', "עברית", "中文"]
-    draw([item(), item(sentences=[words], word_weights=[[0.25] * 4], sentence_weights=[1.0])], path)
+    draw_documents([item(), item(sentences=[words], word_weights=[[0.25] * 4], sentence_weights=[1.0])], path)
     page = path.read_text(encoding="utf-8")
     assert "<script" not in page and "&lt;script&gt;alert(1)" in page and "&lt;b&gt;" in page and "&lt;7&gt;" in page
     assert not re.search(r'(src|href)=(?!"data:)|url\(|@import', page)
@@ -448,12 +448,12 @@ def test_pictures_take_any_word(suffix, tmp_path):
         item(sentences=[], word_weights=[], sentence_weights=[]),
         item(sentence_weights=None),
     ]
-    draw(documents, path)
+    draw_documents(documents, path)
     assert path.stat().st_size > 1000
     if suffix == "svg":
         assert "$x_1$" in path.read_text(encoding="utf-8")
     with pytest.raises(OptionError, match="cannot be written"):
-        draw(documents, tmp_path / "none" / f"p.{suffix}")
+        draw_documents(documents, tmp_path / "none" / f"p.{suffix}")
 
 
 def test_model_of_another_kind_is_refused(monkeypatch):

@@ -182,7 +182,7 @@ def test_mistakes_are_named(files, capsys):
             [system, *reference, "--source", str(files / "short.txt")],
             r"--reference .* has 3 sentences, --source .* has 1",
         ),
-        ([str(forced), *reference], "holds attention to the references"),
+        ([str(forced), *reference], "contains attention to the references"),
         ([system, *reference, "--out", "x.pdf"], r"--out x\.pdf: must end in \.html, \.md, \.txt"),
         ([system, *reference, "--out", system], r"soft\.txt: is one of the files that are read, and would be lost"),
         ([system, *reference, "--first", "-2"], "--first -2: must be at least 1"),

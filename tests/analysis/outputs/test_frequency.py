@@ -218,7 +218,7 @@ def test_subwords_of_all_files_are_joined(files, capsys):
         ({"train": "do@@ g\n"}, [], "has subwords (do@@), --reference "),
         ({"train": "\n \n"}, [], "train: has no words; it must be the target side"),
         ({"ref": "", "hyp": "", "_2": ""}, [], "ref: has no sentences"),
-        ({}, ["--bootstrap", "soft"], "--bootstrap soft: is none of the systems; choose from hyp, _2"),
+        ({}, ["--bootstrap", "soft"], "--bootstrap soft: must be one of the systems hyp, _2"),
         ({}, ["--bins", "0-10,5-20"], "--bins 0-10,5-20: must be percentiles from 0 to 100 in order"),
         ({}, ["--bins", "10"], "--bins 10: must be percentiles"),
         ({}, ["--bins", "0-nan"], "--bins 0-nan: must be percentiles"),
@@ -228,7 +228,7 @@ def test_subwords_of_all_files_are_joined(files, capsys):
         ({}, ["--seed", "-1"], "--seed -1: must be 0 or more"),
         ({}, ["--tokenize", "moses"], "--tokenize moses: unknown; choose from"),
         ({}, ["--json", "/no/such/folder/x.json"], "--json /no/such/folder/x.json: cannot be written: No such file"),
-        ({}, ["--out", "/dev/null/x"], "--out /dev/null/x: cannot be made: Not a directory"),
+        ({}, ["--out", "/dev/null/x"], "--out /dev/null/x: cannot be created: Not a directory"),
     ],
 )
 def test_mistakes(change, options, message, files):

@@ -61,7 +61,7 @@ def test_words_of_extracted_hypotheses(suffix, tmp_path, capsys):
         outputs.read_reference(path)
     forced = write_records(tmp_path / f"forced{suffix}")
     assert outputs.read_reference(forced) == ["a small house", "the dog is sleeping", "good day"]
-    with pytest.raises(OptionError, match="holds attention to the references, no translations"):
+    with pytest.raises(OptionError, match="contains attention to the references, not translations"):
         outputs.read_output(forced)
     with pytest.raises(OptionError, match="has no references; give their text"):
         outputs.read_reference(write_records(tmp_path / f"no{suffix}", target="beam 5"))
@@ -79,7 +79,7 @@ def test_labels(tmp_path):
     assert list(outputs.read_systems([paths[0], paths[0] + "/../test.hyp"][:1])) == ["test"]
     records = str(write_records(tmp_path / "beam.jsonl", name="structured", target="beam 5"))
     assert list(outputs.read_systems([records, odd])) == ["structured", "a=b"]
-    with pytest.raises(OptionError, match="x: 2 files have this name; give each one of its own, NAME=FILE"):
+    with pytest.raises(OptionError, match="x: 2 files have this name; give each its own, NAME=FILE"):
         outputs.read_systems([f"x={path}" for path in paths])
 
 
@@ -88,7 +88,7 @@ def test_labels(tmp_path):
     [
         (None, "cannot be read: No such file"),
         (b"good\n\xff\n", "is not UTF-8 after line"),
-        (b"H-0\t-1\ta\nH-2\t-1\tb\n", "sentence 1 has no line H-1; fairseq-generate did not end"),
+        (b"H-0\t-1\ta\nH-2\t-1\tb\n", "sentence 1 has no line H-1; fairseq-generate did not finish"),
     ],
 )
 def test_files_that_cannot_be_read(content, message, tmp_path):
@@ -111,7 +111,7 @@ def test_lengths_and_tokenisation():
     outputs.check_tokenisation({"a": ["klei@@ nes"], "empty": ["", " "], "b": ["hau@@ s"]})
     outputs.check_tokenisation({"a": ["an @@ alone and me@@you are words"], "b": ["x"]})
     for words, pieces in (("x", "klei@@ nes"), ("x", "\u2581x y"), ("klei@@ nes", "\u2581x y")):
-        with pytest.raises(OptionError, match="has subwords .* --remove-bpe joins them to words"):
+        with pytest.raises(OptionError, match="has subwords .* give --remove-bpe to join them to words"):
             outputs.check_tokenisation({"one": [words], "two": ["", pieces]})
 
 

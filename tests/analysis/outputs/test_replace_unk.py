@@ -82,7 +82,7 @@ def test_subwords(source):
     [
         (("A-3\t0-0 1-1 2-2 3-3\n", ""), None, "standard input, line 4: H-3 has <unk>, and no line A-3 follows; run"),
         (("A-3", "A-4"), None, "H-3 has <unk>, and no line A-3 follows"),
-        (("S-3\tdas haus in <unk>\n", ""), None, "line 3: no line S-3 comes before H-3; give the text by --source"),
+        (("S-3\tdas haus in <unk>\n", ""), None, "line 3: no line S-3 precedes H-3; give the text with --source"),
         (
             ("0-0 1-1 2-2 3-3", "0-0 1-1 2-2 3-3 4-4"),
             None,
@@ -90,9 +90,9 @@ def test_subwords(source):
         ),
         (("0-0 1-1 2-2 3-3", "0-0 1-1 2-2 9-3"), None, "H-3 has 4 tokens and its source 4, which its alignment"),
         (("0-0 1-1 2-2 3-3", "0.5,0.5"), None, "run fairseq-generate without --remove-bpe and --post-process"),
-        (("0-0 1-1 2-2 3-3", "0,x y,1"), None, "A-3 is no alignment of fairseq-generate --print-alignment"),
+        (("0-0 1-1 2-2 3-3", "0,x y,1"), None, "A-3 is not an alignment of fairseq-generate --print-alignment"),
         (("", ""), ["x"], "--source: has 1 lines, standard input, line 4 is of sentence 3, counted from 0"),
-        (("", ""), ["", "", "", "das haus"], "--source, line 4: has 2 words, S-3 has 4 tokens; give the text that was"),
+        (("", ""), ["", "", "", "das haus"], "--source, line 4: has 2 words, S-3 has 4 tokens; give exactly the text"),
     ],
 )
 def test_what_cannot_be_replaced(change, source, message):

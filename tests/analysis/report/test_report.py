@@ -49,8 +49,8 @@ def test_which_folders_are_systems(tmp_path):
     ]
     assert [system.name for system in find_systems(tmp_path, ["b", "a"])] == ["b", "a"]
     for folder, names, message in [
-        (tmp_path / "none", None, "is no folder"),
-        (tmp_path / "c", None, "no folder in it has a checkpoint_best.pt"),
+        (tmp_path / "none", None, "is not a folder"),
+        (tmp_path / "c", None, "none of its folders has a checkpoint_best.pt"),
         (tmp_path, ["c"], "--systems c: there is no checkpoint_best.pt"),
     ]:
         with pytest.raises(OptionError, match=message):
@@ -112,7 +112,7 @@ def test_report(tiny_data, trained, tmp_path, capsys):
     [
         (["--systems", "nothing"], "--systems nothing: there is no checkpoint_best.pt"),
         (["--systems", "broken", "text"], "none of its systems can be read; broken: .*; text: "),
-        (["--baseline", "other"], "--baseline other: is none of broken, lstm_latent, lstm_soft, text"),
+        (["--baseline", "other"], "--baseline other: must be one of broken, lstm_latent, lstm_soft, text"),
         (["--beam", "0"], "--beam 0: must be at least 1"),
         (["--gold", "no.gold"], "no.gold"),
     ],

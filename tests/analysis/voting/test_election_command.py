@@ -154,7 +154,7 @@ def test_length_ratio_of_the_training_data(tiny_data, teacher, tmp_path, capsys)
     put(data, "valid.xx-yy.yy", [[4, 2], [4, 2]])
     with pytest.raises(OptionError, match="--length-ratio auto: valid has 0 source and 2 target words; give the ratio"):
         hold(capsys, data, teacher)
-    with pytest.raises(OptionError, match="--gen-subset valid: nobody votes; all 2 sentences are empty, or longer"):
+    with pytest.raises(OptionError, match="--gen-subset valid: has no voters; all 2 sentences are empty, or longer"):
         hold(capsys, data, teacher, "--length-ratio", "1")
 
 
@@ -163,7 +163,7 @@ def test_sentences_that_do_not_vote(tiny_data, teacher, capsys):
     out = hold(capsys, tiny_data, teacher, "--model-overrides", "{'max_source_positions': 6}")
     short = [n for n in lengths if n <= 5]
     assert f"{sum(short)} voters in {len(short)} sentences ({len(lengths) - len(short)} left out: " in out
-    with pytest.raises(OptionError, match="--gen-subset valid: nobody votes; all 40 sentences are empty, or longer"):
+    with pytest.raises(OptionError, match="--gen-subset valid: has no voters; all 40 sentences are empty, or longer"):
         hold(capsys, tiny_data, teacher, "--model-overrides", "{'max_source_positions': 2}")
 
 
@@ -273,7 +273,7 @@ def test_model_that_does_not_translate(tiny_data, tmp_path, capsys):
     [
         (["--rules", "log2,log5"], "--rules log5: must be one of log4, log3, log2, half, or a number of positions"),
         (["--rules", "0"], "--rules 0: must be at least 1 position on either side"),
-        (["--rules", " ,"], "--rules: name at least one, as in log2"),
+        (["--rules", " ,"], "--rules: name at least one rule, such as log2"),
         (
             ["--length-ratio", "0"],
             "--length-ratio 0: must be auto, or a number of target words per source",
@@ -292,7 +292,7 @@ def test_model_that_does_not_translate(tiny_data, tmp_path, capsys):
 def test_wrong_options(options, message):
     with pytest.raises(OptionError, match="^" + re.escape(message)):
         cli.main(["election", "data", "--path", "checkpoint.pt", *options])
-    with pytest.raises(OptionError, match="give one data folder at a time"):
+    with pytest.raises(OptionError, match="give only one data folder"):
         cli.main(["election", "data:more", "--path", "checkpoint.pt"])
 
 

@@ -201,5 +201,5 @@ def test_teachers_own():
     assert np.flatnonzero(source.any(1)).tolist() == [4, 5] and np.flatnonzero(target.any(1)).tolist() == [9]
     with pytest.raises(OptionError, match="--path m.pt: its source embeddings are 6 wide and its target embeddings 8"):
         teacher_vectors(fake_model(6, 8), "m.pt", pairs)
-    with pytest.raises(OptionError, match="--path m.pt: a SimpleNamespace has no word embeddings of an encoder"):
+    with pytest.raises(OptionError, match="--path m.pt: a SimpleNamespace has no word embeddings in its encoder"):
         teacher_vectors(SimpleNamespace(), "m.pt", pairs)

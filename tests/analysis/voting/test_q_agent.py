@@ -12,7 +12,7 @@ from fairseq.data import Dictionary
 
 from fairseq_attn_plugin.analysis import cli
 from fairseq_attn_plugin.analysis.voting import hops as _hops
-from fairseq_attn_plugin.analysis.voting.agent import FORMAT, table
+from fairseq_attn_plugin.analysis.voting.agent import FORMAT, hop_table
 from fairseq_attn_plugin.analysis.voting.embeddings import unit_rows
 from fairseq_attn_plugin.analysis.voting.hops import Neighbours, Paths, best_values, nearest, paths
 from fairseq_attn_plugin.analysis.voting.q_learning import (
@@ -220,7 +220,7 @@ def dictionary(*words):
 def test_table():
     source, target = dictionary("dog", "cat", "hound"), dictionary("perro", "y", "gato")
     words = torch.tensor([[-1, -1]] * 4 + [[4, 6], [5, 4], [5, -1]])
-    found = table(Paths(words, torch.zeros(7, 2)), torch.tensor([0, 0, 0, 0, 2, 0, 1]), source, target)
+    found = hop_table(Paths(words, torch.zeros(7, 2)), torch.tensor([0, 0, 0, 0, 2, 0, 1]), source, target)
     assert found == {"perro": ["dog", "hound"], "gato": ["cat"]} and list(found) == ["perro", "gato"]
 
 
@@ -366,9 +366,9 @@ def test_wrong_options(tiny_data, tmp_path, monkeypatch, options, message):
 
 def test_wrong_folders(tiny_data, tmp_path):
     out = str(tmp_path / "words.json")
-    with pytest.raises(OptionError, match="absent: is no folder; give one that fairseq-preprocess wrote"):
+    with pytest.raises(OptionError, match="absent: is not a folder; give one that fairseq-preprocess wrote"):
         cli.main(["q-agent", str(tmp_path / "absent"), "--out", out])
-    with pytest.raises(OptionError, match="give one data folder"):
+    with pytest.raises(OptionError, match="give only one data folder"):
         cli.main(["q-agent", f"{tiny_data}:{tiny_data}", "--out", out])
     data = tmp_path / "bin"
     data.mkdir()

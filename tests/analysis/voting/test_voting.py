@@ -245,7 +245,7 @@ def test_rules():
     for rules, message in (
         (["log5"], "^--rules log5: must be one of log4, log3, log2, half, or a number of positions$"),
         (["log2", "0"], "^--rules 0: must be at least 1 position on either side$"),
-        ([], "^--rules: name at least one, as in log2$"),
+        ([], "^--rules: name at least one rule, such as log2$"),
     ):
         with pytest.raises(OptionError, match=message):
             Tally(rules)

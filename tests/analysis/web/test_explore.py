@@ -68,7 +68,7 @@ def test_which_sentences(tmp_path, capsys):
     out = tmp_path / "page.html"
     main(["explore", str(path), "--out", str(out), "--first", "4"])
     shown = capsys.readouterr()
-    assert "4 sentences" in shown.out and "the first 4 sentences only; --first 0" in shown.err
+    assert "4 sentences" in shown.out and "only the first 4 sentences; --first 0" in shown.err
     assert [one["id"] for one in _data(out)["sentences"]] == [0, 1, 2, 3]
     assert _data(out)["subtitle"] == "test: 4 of 9 sentences"
     main(["explore", str(path), "--out", str(out), "--sentences", "7", "2-3,99"])
@@ -167,7 +167,7 @@ def test_mistakes_are_named(tmp_path):
     empty = write_records(tmp_path / "empty.jsonl", pairs=[])
     with pytest.raises(OptionError, match=r"empty\.jsonl: has no sentences"):
         explore([str(empty)], out)
-    with pytest.raises(OptionError, match="--sentences 77: there is no such sentence"):
+    with pytest.raises(OptionError, match="--sentences 77: is in none of the files"):
         explore([str(soft)], out, sentences=[77])
     with pytest.raises(OptionError, match="--first -1: must be"):
         main(["explore", str(soft), "--out", str(out), "--first", "-1"])
@@ -241,7 +241,7 @@ def test_pointing_at_a_word_shades_what_it_looked_at(pages, made):
     assert opacities[2] == pytest.approx(0.459, abs=0.005) and opacities[2] == max(opacities)
     # the other model has the same target: the same word is active there
     assert [one.text.split("\n")[0] for one in pages.all(".word.active")] == ["small", "small"]
-    assert pages.texts(".readout")[1].startswith("small (probability 0.61) looked at haus 0.50, kleines 0.30, ")
+    assert pages.texts(".readout")[1].startswith("small (probability 0.61) attends to haus 0.50, kleines 0.30, ")
     # .5 and .3 and twice .1 are above the least that a line is drawn for
     assert len(pages.all(".card")[1].find_elements("css selector", ".links path")) == 4
     assert not pages.problems()
@@ -254,7 +254,7 @@ def test_pointing_at_a_source_word_shades_what_looked_at_it(pages, made):
     # the column of "haus", the fourth token, with the row that the fixture set
     expected = [record_weights[0, 3], 0.5, record_weights[2, 3], record_weights[3, 3]]
     assert [one[0] for one in weights(pages, 0, "target")] == pytest.approx(expected, abs=1e-3)
-    assert "haus was looked at by" in pages.texts(".readout")[0]
+    assert "haus gets attention from" in pages.texts(".readout")[0]
 
 
 def test_switching_model_words_and_kind_of_weights(pages, made):
@@ -379,16 +379,16 @@ def test_different_targets_empty_sides_and_missing_sentences(pages, made):
     pages.open(made + "#sentence=1")
     pages.hover(word(pages, 0, "target", 1))
     assert pages.texts(".word.active bdi") == ["dog"]  # the other model's second word is of another target
-    assert "Here is another translation" in pages.texts(".readout")[1]
+    assert "This translation is different" in pages.texts(".readout")[1]
     pages.hover(word(pages, 0, "source", 1))
     assert pages.texts(".word.active bdi") == ["hund", "hund"]
     pages.open(made + "#sentence=4")
     assert pages.texts(".card:first-child .row.source .word bdi") == ["end"]
     pages.open(made + "#sentence=5")
-    assert "not in the file of this model" in pages.texts(".card")[1]
+    assert "The file of this model lacks this sentence" in pages.texts(".card")[1]
     assert pages.one(".row.source .words").get_attribute("dir") == "rtl"
     pages.open(made + "#sentence=77&model=nobody")
-    assert pages.one("#message").text == "Sentence 77 is not on this page. There is no model nobody on this page."
+    assert pages.one("#message").text == "Sentence 77 is not on this page. The model nobody is not on this page."
     assert pages.one("#position").text.startswith("Sentence 0")
     assert not pages.problems()
 
@@ -525,9 +525,9 @@ def test_each_model_has_its_own_subwords(pages, mixed):
     ]
     pages.hover(word(pages, 0, "source", 3))
     assert pages.texts(".word.active bdi") == ["haus"]  # the fourth piece of the other model is its end
-    assert "split in another way" in pages.texts(".readout")[1]
+    assert "words are split differently" in pages.texts(".readout")[1]
     pages.hover(word(pages, 1, "target", 2))
-    assert "split in another way" in pages.texts(".readout")[0]
+    assert "words are split differently" in pages.texts(".readout")[0]
     pages.press("w")
     pages.hover(word(pages, 0, "source", 2))
     assert pages.texts(".word.active bdi") == ["haus", "haus"]
@@ -537,7 +537,7 @@ def test_each_model_has_its_own_subwords(pages, mixed):
     pages.hover(word(pages, 1, "source", 1))
     assert pages.texts(".word.active bdi") == ["hund", "<unk>"]
     pages.hover(word(pages, 1, "target", 1))
-    assert "another translation" in pages.texts(".readout")[0]
+    assert "This translation is different" in pages.texts(".readout")[0]
     assert "der hund schläft" in pages.texts("#list .words-of") and not pages.problems()
 
 
@@ -545,9 +545,9 @@ def test_scores_that_are_not_known_are_dashes(pages, mixed):
     pages.open(mixed + "#sentence=0&model=fine")
     assert pages.texts(".card .score") == ["mean log p \u2013"]
     pages.hover(word(pages, 0, "target", 1))
-    assert pages.texts(".readout")[0].startswith("small (probability \u2013) looked at")
+    assert pages.texts(".readout")[0].startswith("small (probability \u2013) attends to")
     pages.hover(word(pages, 0, "target", 2))
-    assert pages.texts(".readout")[0].startswith("house (probability 0.78) looked at")
+    assert pages.texts(".readout")[0].startswith("house (probability 0.78) attends to")
     assert pages.texts("#list .scores") == ["3 words  \u00b7  \u2013", "3 words  \u00b7  \u22120.51"]
     pages.one("#sort [value=spread]").click()  # of sentence 0 one score is known only
     assert [one.get_attribute("id") for one in pages.all("#list li")] == ["sentence-1", "sentence-0"]

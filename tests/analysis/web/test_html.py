@@ -8,7 +8,7 @@ import pytest
 from jinja2 import UndefinedError
 
 from fairseq_attn_plugin.analysis.pages.frame import embedded_json, page
-from fairseq_attn_plugin.analysis.pages.parts import figure, table
+from fairseq_attn_plugin.analysis.pages.parts import figure, html_table
 from fairseq_attn_plugin.errors import OptionError
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
@@ -58,18 +58,18 @@ def test_page_escapes_its_title_and_runs_its_own_script_only():
 
 
 def test_table_escapes_cells_and_puts_numbers_on_the_right():
-    text = table(["system", "BLEU <1>"], [["a & <b>", 38.564], ["c", None]], caption="x > y")
+    text = html_table(["system", "BLEU <1>"], [["a & <b>", 38.564], ["c", None]], caption="x > y")
     assert "<caption>x &gt; y</caption>" in text and "a &amp; &lt;b&gt;" in text
     assert 'class="number">38.56<' in text and 'class="number">\u2013<' in text
     assert 'class="number">BLEU &lt;1&gt;<' in text and "<td>c</td>" in text
-    assert 'class="number">c<' in table(["a"], [["c"]], align="r")
-    assert "<tbody>\n</tbody>" in table(["a", "b"], [])
+    assert 'class="number">c<' in html_table(["a"], [["c"]], align="r")
+    assert "<tbody>\n</tbody>" in html_table(["a", "b"], [])
 
 
 @pytest.mark.parametrize(("rows", "align"), [([["a"]], None), ([["a", "b"]], "l")])
 def test_table_of_another_width_is_refused(rows, align):
     with pytest.raises(ValueError, match="columns"):
-        table(["x", "y"], rows, align=align)
+        html_table(["x", "y"], rows, align=align)
 
 
 def test_figure_holds_the_picture_itself(tmp_path):

@@ -178,7 +178,7 @@ def test_numbers_that_are_not_finite_are_null(translator, monkeypatch):
         ({"text": "ama " * 999}, 400, "the sentence is too long: 999 subwords"),
         ({"text": "ama", "nbest": 9}, 400, "--nbest 9: must be from 1 to 3"),
         ({"text": "x" * 5001}, 400, "the sentence is too long: 5001 characters, at most 5000"),
-        ({"words": "ama"}, 422, 'send {"text": "a sentence"}, and "nbest" if it is to be another number: text: '),
+        ({"words": "ama"}, 422, 'send {"text": "a sentence"}, with "nbest" for several translations: text: '),
         ({"text": 5, "\ud800": 1}, 422, "text: "),
         ({"text": "ama", "nbest": "many"}, 422, "nbest: "),
         ([], 422, "send {"),
@@ -208,7 +208,7 @@ def test_all_errors_have_one_form(client, translator, monkeypatch):
     calm = testclient.TestClient(client.app, base_url="http://127.0.0.1:8000", raise_server_exceptions=False)
     failed = calm.post("/translate", json={"text": "ama"})
     assert failed.status_code == 500
-    assert failed.json() == {"error": "the server has failed (RuntimeError); more is in its terminal"}
+    assert failed.json() == {"error": "the server failed (RuntimeError); its terminal shows the details"}
 
 
 def test_a_long_text_is_not_tokenised(translator, monkeypatch):
@@ -270,7 +270,7 @@ def test_names_that_are_answered(translator, monkeypatch):
     # nobody can reach 127.0.0.1 by a name of the network
     assert answers("127.0.0.1", names) == [200, 403, 403, 403, 403]
     client = testclient.TestClient(_server.application(translator), base_url="http://desk.lan:8000")
-    assert re.search(r"not served here: ask for localhost, .* 127\.0\.0\.1 .* --host", client.get("/").json()["error"])
+    assert re.search(r"this host name; use localhost, .* 127\.0\.0\.1 .* --host", client.get("/").json()["error"])
 
 
 def test_the_page_loads_nothing_from_elsewhere(client):

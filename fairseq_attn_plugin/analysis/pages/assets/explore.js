@@ -12,7 +12,7 @@
   const VALUE = new Uint8Array(128);
   for (let digit = 0; digit < 64; digit++) VALUE[DIGITS.charCodeAt(digit)] = digit;
 
-  /** Weights are two digits of base 64 each, in 4095ths of the greatest. */
+  /** Each weight is two digits of base 64, in 4095ths of the greatest weight. */
   function decode([greatest, text]) {
     const weights = new Float64Array(text.length / 2);
     for (let at = 0; at < weights.length; at++) {
@@ -25,7 +25,7 @@
   const sentences = data.sentences.map((one, place) => {
     const targets = one.targets.map((side) => wordsOf(side).join(" "));
     const sources = one.sources.map((side) => wordsOf(side).join(" "));
-    // a word that one model does not know may be known to another
+    // another model may know a word that one model does not know
     const text = sources.find((source) => !source.includes("<unk>")) || sources[0];
     return { ...one, place, text, length: wordsOf(one.sources[0]).length,
       found: [one.id, ...sources, ...targets, one.reference || ""].join("\n").toLowerCase() };
@@ -40,15 +40,16 @@
     return known.length ? known.reduce((sum, one) => sum + one, 0) / known.length : NaN;
   }
 
-  /** Greatest less smallest score of the models. */
+  /** The greatest minus the smallest score of the models. */
   function spread(sentence) {
     const known = scoresOf(sentence.views);
     return known.length > 1 ? Math.max(...known) - Math.min(...known) : -1;
   }
 
   /**
-   * How differently the models look, 0 to 1: half the sum of |a - b| over the source, the weights of each target word
-   * divided by their sum; the mean over words and pairs of models. -1 where no two models have the same target.
+   * How much the attention of the models differs, 0 to 1: the total variation, half the sum of |a - b| over the source
+   * words, between normalised weights of two models; the mean over target words and pairs of models. -1 if no two models
+   * have the same target.
    */
   function disagreement(sentence) {
     if (sentence.disagreement !== undefined) return sentence.disagreement;
@@ -133,7 +134,7 @@
     else byId("count").textContent = order.length === sentences.length ? all : `${order.length} of ${all}`;
     const filtering = RANGES.some((id) => byId(id).value !== "");
     byId("open-filters").textContent = filtering ? "Filter \u2022" : "Filter";
-    // where nothing matches there is nothing on the board, either
+    // without a match the board is empty as well
     const none = Boolean(sentences.length && !order.length);
     if (none || state.none) {
       state.none = none;
@@ -184,7 +185,7 @@
     const { label, architecture, target } = data.models[model];
     const shown = { label, languages: data.languages };
     const given = sentence.views[model];
-    if (!given) return { ...shown, note: "This sentence is not in the file of this model; it may have been left out as too long." };
+    if (!given) return { ...shown, note: "The file of this model lacks this sentence; it may be too long for the model." };
     const source = unitsOf(sentence.sources[given.source], state.words);
     const side = unitsOf(sentence.targets[given.target], state.words);
     const kind = kindOf(model);
@@ -258,7 +259,7 @@
 
   const after = (values, value) => values[(values.indexOf(value) + 1) % values.length];
 
-  // --- address: #sentence=17&model=adm&show=subwords&weights=posterior&rows=one----------------------------------------------
+  // --- address: #sentence=17&model=adm&show=subwords&weights=posterior&rows=one ---------------------------------------
   function link() {
     if (!sentences.length) return;
     byId("message").hidden = true;
@@ -270,7 +271,7 @@
     try {
       history.replaceState(null, "", `#${parts}`);
     } catch (error) {
-      // some browsers do not let a file's address change; the page works without
+      // some browsers forbid the change of a file's address; the page works without it
     }
   }
 
@@ -286,7 +287,7 @@
       const number = data.models.findIndex((model) => model.label === parts.get("model"));
       if (number >= 0) state.model = String(number);
       else if (parts.get("model") === "all") state.model = ALL;
-      else problems.push(`There is no model ${parts.get("model")} on this page.`);
+      else problems.push(`The model ${parts.get("model")} is not on this page.`);
     }
     if (parts.has("show")) state.words = !(data.subwords && parts.get("show") === "subwords");
     if (kinds.includes(parts.get("weights"))) state.weights = parts.get("weights");
@@ -298,7 +299,7 @@
     byId("message").hidden = !problems.length;
   }
 
-  // --- what the reader does -------------------------------------------------------------------------------------------
+  // --- events --------------------------------------------------------------------------------------------------------
   function toggleList(open) {
     document.querySelector("aside").classList.toggle("open", open);
     byId("open-list").setAttribute("aria-expanded", String(open));

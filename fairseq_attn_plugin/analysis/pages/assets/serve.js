@@ -6,7 +6,7 @@
   let translations = [], shown = 0, words = true, divided = false, asked = 0;
 
   byId("title").textContent = `${source}\u2009\u2192\u2009${target}`;
-  byId("text-label").textContent = `A sentence in ${source}; Enter translates it`;
+  byId("text-label").textContent = `Sentence in ${source} (Enter translates it)`;
   byId("text").lang = languageTag(data.languages[0]) || "";
   byId("foot").textContent = `${data.checkpoint}, beam ${data.beam}`;
   data.notes.forEach((note) => byId("notes").append(element("p", { class: "note" }, note)));
@@ -29,7 +29,7 @@
     }], keep);
   }
 
-  /** Some mechanisms' weights sum to more than one. */
+  /** Whether some rows of weights sum to more than one, as with some mechanisms. */
   const heavy = () => translations.some((one) =>
     one.attention.some((row) => row.reduce((sum, weight) => sum + weight, 0) > 1.05));
 
@@ -53,7 +53,7 @@
       input.addEventListener("change", () => { shown = number; draw(false); });
       return element("label", {}, element("span", { dir: "auto", lang: one.text ? languageTag(data.languages[1]) : null },
         input, one.text || "(nothing)"),
-        element("span", { class: "score", title: "score of the search: nearer to 0 is better" }, signed(one.score)));
+        element("span", { class: "score", title: "score of the beam search; higher is better" }, signed(one.score)));
     }));
   }
 
@@ -68,9 +68,9 @@
       const response = await fetch("/translate", { method: "POST", headers: { "Content-Type": "application/json" },
         body: JSON.stringify({ text }) });
       answer = await response.json();
-      if (!response.ok && !answer.error) answer = { error: `The server could not translate this (${response.status}).` };
+      if (!response.ok && !answer.error) answer = { error: `The server could not translate this text (${response.status}).` };
     } catch (error) {
-      answer = { error: "The server does not answer; is attn-analysis serve still running?" };
+      answer = { error: "The server does not answer; check that attn-analysis serve is running." };
     }
     if (number !== asked) return;
     byId("send").disabled = false;
@@ -88,7 +88,7 @@
     try {
       history.replaceState(null, "", `#${new URLSearchParams({ text })}`);
     } catch (error) {
-      // the address stays as it is
+      // some browsers forbid the change of the address; it then stays
     }
   }
 

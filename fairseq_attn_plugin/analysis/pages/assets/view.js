@@ -1,7 +1,7 @@
 "use strict";
-// Draws translations and their attention. What comes from the data is put into the page as text, never as markup.
+// Draws translations and their attention. Values from the data enter the page as text, never as markup.
 
-/** An element with attributes and children; strings become text. */
+/** An HTML element with attributes and children; strings become text. */
 function element(tag, attributes = {}, ...children) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -18,10 +18,10 @@ function drawn(tag, attributes = {}, text = "") {
   return made;
 }
 
-/** Two digits; a dash for what is no number: JSON has null for infinities. */
+/** A number with two decimals; a dash for null, which stands for infinities in JSON. */
 const signed = (number) => (Number.isFinite(number) ? number.toFixed(2).replace("-", "\u2212") : "\u2013");
 
-/** A code of a language for the attribute `lang`; null if it is none. */
+/** The language tag of a code, for the attribute `lang`; null if the code is invalid. */
 function languageTag(code) {
   try {
     return Intl.getCanonicalLocales(code.replace(/_/g, "-"))[0];
@@ -30,13 +30,13 @@ function languageTag(code) {
   }
 }
 
-/** Whether the first letter is of a script that is written from right to left. */
+/** Whether the first letter belongs to a script that runs from right to left. */
 function rightToLeft(texts) {
   const letter = texts.join(" ").match(/\p{L}/u);
   return Boolean(letter && /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff]/.test(letter[0]));
 }
 
-/** "German" for "de", where the browser knows such a language. */
+/** The English name of a language ("German" for "de"); the code itself if the browser does not know it. */
 function languageName(code) {
   try {
     return new Intl.DisplayNames(["en"], { type: "language" }).of(languageTag(code) || code);
@@ -46,9 +46,9 @@ function languageName(code) {
 }
 
 /**
- * What is shown of one side of a sentence: {texts, unit, unknown}. `unit` says for each token, and last for the end of
- * the sentence, which text it belongs to. A side is {tokens, words, pieces, unknown}: `pieces` are the numbers of tokens
- * in the words; both are left out where every token is a word.
+ * The units to show of one side of a sentence: {texts, unit, unknown}. `unit` is the index of the text of each token;
+ * its last entry is for the end of the sentence. A side is {tokens, words, pieces, unknown}. `pieces` are the numbers of
+ * tokens in the words. `words` and `pieces` are absent if every token is a word.
  */
 function unitsOf(side, asWords) {
   const spelt = asWords && side.words ? side.words : side.tokens;
@@ -60,7 +60,7 @@ function unitsOf(side, asWords) {
   return { texts: [...spelt, "end"], unit, unknown };
 }
 
-/** Weights between units, an array of rows: sums over the tokens of a source word, means over those of a target word. */
+/** Weights between units, as rows: sums over the tokens of a source unit, means over the tokens of a target unit. */
 function mergeWeights(weights, source, target) {
   const columns = source.unit.length;
   const rows = target.texts.map(() => new Float64Array(source.texts.length));
@@ -73,30 +73,30 @@ function mergeWeights(weights, source, target) {
   return rows;
 }
 
-/** Log probabilities of units: sums over their tokens; NaN where one is not known. */
+/** Log probabilities of units: sums over their tokens; NaN if one is unknown. */
 function mergeScores(scores, target) {
   const sums = new Array(target.texts.length).fill(0);
   target.unit.forEach((row, token) => { sums[row] += scores[token] ?? NaN; });
   return sums;
 }
 
-/** Weights, each divided by the sum of its row. */
+/** Weights, with each row divided by its sum. */
 const divideRows = (rows) => rows.map((row) => {
   const sum = row.reduce((total, weight) => total + weight, 0);
   return row.map((weight) => (sum ? weight / sum : 0));
 });
 
-/** How dark a weight is, 0 to 1: small weights are to be seen, too. */
+/** The shade of a weight, 0 to 1; the power makes small weights visible. */
 const shadeOf = (weight, greatest) => Math.pow(Math.min(Math.max(weight / greatest, 0), 1), 0.65);
 
-const LEAST = 0.005; // what is written as 0.01 or more
+const LEAST = 0.005; // weights that round to 0.01 or more
 
-/** One translation: two rows of words, a line that says what they show, a heatmap. */
+/** One translation: two rows of words, a line of text about the active word, and a heatmap. */
 class Card {
   /**
    * shown: {label, detail, source, target, sourceKey, targetKey, targetText, weights, scores, languages, targetKind,
-   * reference, note}; source and target are of unitsOf, weights of mergeWeights; with a note there is nothing but the
-   * note. Sides with the same key have the same units, targets with the same targetText the same words.
+   * reference, note}. source and target are results of unitsOf, weights of mergeWeights. A card with a note shows only
+   * the note. Sides with the same key have the same units; targets with the same targetText have the same words.
    */
   constructor(shown, board, number) {
     this.shown = shown;
@@ -113,7 +113,7 @@ class Card {
       return;
     }
     if (shown.score !== undefined) {
-      const title = "mean natural log probability of the translation\u2019s tokens: nearer to 0 is surer";
+      const title = "mean natural log probability of the tokens of the translation; 0 is certain";
       header.append(element("span", { class: "score", title }, `mean log p ${signed(shown.score)}`));
     }
     this.links = drawn("svg", { class: "links", "aria-hidden": "true" });
@@ -151,7 +151,7 @@ class Card {
     return { buttons, row: element("div", { class: `row ${side}` }, name, words) };
   }
 
-  /** Sizes depend on the window: called when the card is in the page and when its width changes. */
+  /** Computes sizes, which depend on the window; called when the card enters the page and when its width changes. */
   layout() {
     if (this.shown.note) return;
     const { source, target } = this.shown;
@@ -211,7 +211,7 @@ class Card {
     this.map.replaceChildren(svg);
   }
 
-  /** The scale of the shades, with its ends. */
+  /** The scale of the shades, labelled at both ends. */
   legend(x, y) {
     const group = drawn("g", { class: "legend" });
     const steps = 24, width = 72;
@@ -225,7 +225,7 @@ class Card {
     return group;
   }
 
-  /** Shades the other side's words by what passed between them and this one; null: nothing is active, `idle` says why. */
+  /** Shades the words of the other side by their weights with this word. If `side` is null, shows the text `idle`. */
   paint(side, index, other = null, idle = "") {
     if (this.shown.note) return;
     Object.assign(this, { side, index, other, idle });
@@ -264,10 +264,10 @@ class Card {
       this.readout.append(` (probability ${signed(Math.exp(Math.min(0, scores[index])))})`);
     }
     if (!seen.length) {
-      this.readout.append(side === "target" ? " looked at nothing" : " was looked at by nothing");
+      this.readout.append(side === "target" ? " attends to no word" : " gets attention from no word");
       return;
     }
-    this.readout.append(side === "target" ? " looked at " : " was looked at by ");
+    this.readout.append(side === "target" ? " attends to " : " gets attention from ");
     seen.slice(0, 5).forEach((one, number) => {
       this.readout.append(number ? ", " : "", named(one.text, one.end, side === "target" ? "source" : "target"), " ",
         element("span", { class: "amount" }, one.weight.toFixed(2)));
@@ -309,9 +309,9 @@ class Card {
 
 const ruler = document.createElement("canvas").getContext("2d");
 
-/** Texts cut to a width in pixels, and the width of the longest. */
+/** Texts shortened to at most `most` pixels, and the width of the longest. */
 function labels(texts, most) {
-  // bold, as the label of the active word is
+  // bold, like the label of the active word
   ruler.font = `700 12px ${getComputedStyle(document.body).fontFamily}`;
   const cut = texts.map((text) => {
     const letters = Array.from(text);
@@ -323,8 +323,8 @@ function labels(texts, most) {
 }
 
 /**
- * Cards that are looked at together: a word is active in all that have the same units on its side, and a shade says the
- * same in all of them.
+ * Cards side by side. A word is active in all cards that have the same units on its side. The scale of the shades is the
+ * same in all cards.
  */
 class Board {
   constructor(root) {
@@ -359,7 +359,7 @@ class Board {
     this.cards.forEach((card) => card.layout());
   }
 
-  /** Shows cards; `keep`: the active word stays if the first card has one there. */
+  /** Shows cards; with `keep` the active word stays active if it still exists. */
   show(list, keep = false) {
     this.hideTip();
     const rows = list.flatMap((shown) => shown.weights || []);
@@ -395,8 +395,8 @@ class Board {
       if (one.shown.note) continue;
       if (one === card || one.shown[key] === card.shown[key]) one.paint(side, index, other);
       else if (side === "target" && one.shown.targetText !== card.shown.targetText) {
-        one.paint(null, 0, null, "Here is another translation; point at one of its words.");
-      } else one.paint(null, 0, null, "Here the words are split in another way; point at one of the pieces.");
+        one.paint(null, 0, null, "This translation is different; point at one of its words.");
+      } else one.paint(null, 0, null, "These words are split differently; point at one of the pieces.");
     }
     for (const name of ["source", "target"]) {
       card.words[name].buttons.forEach((button, number) => {
@@ -405,7 +405,7 @@ class Board {
     }
   }
 
-  /** The next word on the active side, and the keyboard's focus on it. */
+  /** Activates the next word on the active side, and moves the keyboard focus to it. */
   move(step) {
     const card = this.activeCard();
     if (!card) return;
@@ -416,7 +416,7 @@ class Board {
     buttons[next].focus({ focusVisible: true });
   }
 
-  /** From the source to the target, or back, to the word of greatest weight. */
+  /** Activates the word of the other side with the greatest weight. */
   cross() {
     const card = this.activeCard();
     if (!card) return;
@@ -456,7 +456,7 @@ class Board {
   }
 }
 
-/** Radio buttons in a row; `change` gets the value. */
+/** Radio buttons in a row; `change` receives the value. */
 function choice(legend, name, values, current, change) {
   const choices = values.map(([value, text]) => {
     const input = element("input", { type: "radio", name, value });
