@@ -134,7 +134,7 @@ stage_train() {
     --save-dir "$OUT/checkpoints" --no-epoch-checkpoints --log-format json --log-interval 20 \
     $TRAIN_OPTIONS 2>&1 |
     python "$ROOT/scripts/demo_progress.py" "$OUT/log/train" "$MAX_EPOCH" ||
-    die "training stopped: $(tail -n 1 "$OUT/log/train") (all of it: $OUT/log/train); the same command goes on from there"
+    die "training stopped: $(tail -n 1 "$OUT/log/train") (all of it: $OUT/log/train); the same command continues from there"
 }
 
 generate() {

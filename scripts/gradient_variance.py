@@ -9,9 +9,9 @@ many times on one batch of real sentences, without dropout. Its relative varianc
     sum_i Var(g_i) / sum_i (exact g_i)^2
 
 over the parameters i of the posterior network, and over all other parameters (the model). The exact gradient is that of
-``elbo-enum``. Bias is the squared distance of the mean gradient from the exact one on the same scale; the table compares
-it with the value that sampling alone explains (variance / repeats). Times are medians over interleaved rounds of forward
-and backward pass of the objective, relative to enumeration.
+``elbo-enum``. Bias is the squared distance of the mean gradient from the exact one on the same scale. The table
+compares it with the value that sampling alone explains (variance / repeats). Times are those of forward and backward
+pass of the objective, relative to enumeration, as medians over interleaved rounds.
 """
 
 from __future__ import annotations
