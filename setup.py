@@ -1,7 +1,7 @@
 """Packaging of fairseq_attn_plugin.
 
-fairseq builds only against the torch and numpy that are installed already (``--no-build-isolation``): a plain
-``pip install .`` in an empty environment fails, or pulls a second torch. ``scripts/setup.sh`` has the order.
+fairseq must be built against the installed torch and numpy (``--no-build-isolation``). A plain ``pip install .`` in an
+empty environment fails or installs a second torch. ``scripts/setup.sh`` installs everything in the right order.
 """
 
 import re
@@ -27,7 +27,7 @@ setup(
     package_data={"fairseq_attn_plugin": ["py.typed", "analysis/pages/assets/*", "analysis/pages/templates/*"]},
     python_requires=">=3.8",
     install_requires=[
-        # fairseq 0.12.2 installs on Python 3.11 and then fails when it is imported
+        # fairseq 0.12.2 can be installed on Python 3.11, but its import fails
         "fairseq-fixed>=0.12.3; python_version >= '3.11'",
         "fairseq>=0.12.2,<0.13; python_version < '3.11'",
         "torch>=1.13",
@@ -55,10 +55,10 @@ setup(
             "pytest-xdist",
             "ruff",
             "mypy",
-            "httpx",  # asks the server of attn-analysis serve
-            "selenium>=4.11",  # opens the pages of attn-analysis in Chromium, where there is one
-            "torch-struct==0.5",  # a second oracle of structured attention
-            # configs/ launches grids on a SLURM cluster through it; the launchers before 1.2 need hydra 1.0
+            "httpx",  # client for the tests of attn-analysis serve
+            "selenium>=4.11",  # opens the pages of attn-analysis in Chromium, if it is installed
+            "torch-struct==0.5",  # a second oracle for structured attention
+            # the SLURM launcher of configs/; launchers before 1.2 need hydra 1.0
             "hydra-submitit-launcher>=1.2; python_version >= '3.11'",
         ],
     },

@@ -1,4 +1,4 @@
-"""What a checkpoint says about its model."""
+"""Information about the model of a checkpoint."""
 
 from typing import Any, Optional
 
@@ -6,7 +6,7 @@ __all__ = ["architecture"]
 
 
 def architecture(model: Any) -> Optional[str]:
-    """The ``--arch`` or ``model._name`` of a model configuration, which is a dictionary, a namespace or None."""
+    """The ``--arch`` or ``model._name`` of a model configuration (a dictionary, a namespace or None), if it has one."""
     for name in ("arch", "_name"):
         value: Optional[str] = model.get(name) if isinstance(model, dict) else getattr(model, name, None)
         if value:

@@ -1,10 +1,10 @@
-"""One direction of an agreement model as an ordinary checkpoint.
+"""Exports one direction of an agreement model as an ordinary checkpoint.
 
     python scripts/export_direction.py CHECKPOINT --direction en-de --out FILE
 
-The result is a checkpoint of ``attn_lstm`` with every option spelled out, as if ``fairseq-train --source-lang en
---target-lang de`` had trained it alone: any command that reads checkpoints of this package reads it, and it translates
-as the agreement model does in that direction. It holds no state of an optimizer.
+The result is a checkpoint of ``attn_lstm`` with a value for every option, as if ``fairseq-train --source-lang en
+--target-lang de`` had trained one direction. All commands of this package read it. Its translations equal those of the
+agreement model in that direction. It has no optimizer state.
 """
 
 from __future__ import annotations
@@ -28,14 +28,15 @@ def export_direction(checkpoint: str, direction: str, out: str, force: bool = Fa
     Args:
         checkpoint: file that ``fairseq-train --arch lstm_agreement`` wrote
         direction: one of its directions, such as ``en-de``
-        out: file to write, its folder is created
+        out: file to write; its folder is created
         force: whether an existing file may be overwritten
 
     Returns:
-        what was written
+        the state that was written
 
     Raises:
-        OptionError: no such file, no agreement model, a direction that it lacks, or a file that exists
+        OptionError: the checkpoint does not exist or is not of an agreement model, the model lacks the direction, or
+            ``out`` exists or cannot be written
     """
     from fairseq import checkpoint_utils
 
@@ -51,17 +52,26 @@ def export_direction(checkpoint: str, direction: str, out: str, force: bool = Fa
 
 
 def _write(state: Dict[str, Any], out: str) -> None:
-    """All of the file or none of it, so that an interrupted export leaves nothing that looks like a checkpoint."""
+    """Writes the file whole or not at all, so that an interrupted export leaves no damaged checkpoint."""
     with whole_file(out, f"--out {out}: cannot be written") as unfinished:
         os.makedirs(os.path.dirname(out) or ".", exist_ok=True)
         try:
             torch.save(state, unfinished)
-        except RuntimeError as error:  # torch's word for a folder that cannot be written
+        except RuntimeError as error:  # torch raises it if the folder cannot be written
             raise OSError(str(error)) from None
 
 
 def one_direction(state: Dict[str, Any], name: str, direction: str) -> Dict[str, Any]:
-    """The state of one direction's checkpoint from that of an agreement model; ``name`` is its file, for messages."""
+    """The checkpoint state of one direction, from the state of an agreement model.
+
+    Args:
+        state: of the agreement model
+        name: its file, for messages
+        direction: such as ``en-de``
+
+    Raises:
+        OptionError: the model is not an agreement model, or lacks the direction
+    """
     from fairseq.models import MODEL_REGISTRY
 
     from fairseq_attn_plugin.models.agreement_lstm import AgreementLSTMModel, directions_of
@@ -69,7 +79,7 @@ def one_direction(state: Dict[str, Any], name: str, direction: str) -> Dict[str,
     config = _plain(state.get("cfg"))
     trained = architecture(config.get("model"))
     if not issubclass(MODEL_REGISTRY.get(trained, object), AgreementLSTMModel):
-        raise OptionError(f"{name}: is of the architecture {trained}, not lstm_agreement, and has but one direction")
+        raise OptionError(f"{name}: has the architecture {trained}, which has one direction; must be lstm_agreement")
     known = directions_of(state["model"])
     if direction not in known:
         raise OptionError(f"--direction {direction}: {name} translates {' and '.join(known)}; choose one of these")
@@ -97,14 +107,14 @@ def _plain(config: Any) -> Dict[str, Any]:
 
 
 def _model_config(saved: Dict[str, Any]) -> Dict[str, Any]:
-    """Every option of ``attn_lstm``, those that the checkpoint does not name at their architecture's defaults."""
+    """Every option of ``attn_lstm``. An option that is not in the checkpoint has the default of its architecture."""
     from fairseq.models import MODEL_DATACLASS_REGISTRY
 
     from fairseq_attn_plugin.models.attn_lstm import AttnLSTMConfig
 
     defaults = MODEL_DATACLASS_REGISTRY[saved["_name"]]()
     config = {key: saved.get(key, getattr(defaults, key)) for key in AttnLSTMConfig.__dataclass_fields__}
-    # The embeddings are in the checkpoint, and the files they were read from belong to languages, not to directions.
+    # The embeddings are in the checkpoint. Their files belong to languages, and the sides of a direction may differ.
     for side in ("encoder", "decoder"):
         config[f"{side}_embed_path"], config[f"{side}_freeze_embed"] = None, False
     return {**config, "_name": "attn_lstm"}
@@ -116,7 +126,7 @@ def _task_config(saved: Dict[str, Any], source: str, target: str) -> Dict[str, A
     if trained == (target, source):
         limits.reverse()
     elif trained != (source, target):
-        # The data folder chose the languages: with the greater limit no sentence of the training is too long.
+        # The data folder chose the languages: with the larger limit no training sentence is too long.
         limits = [max(limits)] * 2
     return {
         **saved,
@@ -128,7 +138,7 @@ def _task_config(saved: Dict[str, Any], source: str, target: str) -> Dict[str, A
 
 
 def _languages(direction: str, known: Sequence[str]) -> Tuple[str, str]:
-    """Source and target of ``de-en``; of names that have hyphens themselves by the name of the other direction."""
+    """Source and target of ``de-en``. If names have hyphens, the name of the other direction tells where to split."""
     parts = direction.split("-")
     splits = (("-".join(parts[:i]), "-".join(parts[i:])) for i in range(1, len(parts)))
     return next((source, target) for source, target in splits if f"{target}-{source}" in known)
@@ -138,8 +148,8 @@ def main(argv: Optional[Sequence[str]] = None) -> None:
     parser = argparse.ArgumentParser(
         prog="export_direction.py", description="Write one direction of an agreement model as an ordinary checkpoint."
     )
-    parser.add_argument("checkpoint", help="what fairseq-train --arch lstm_agreement wrote")
-    parser.add_argument("--direction", required=True, metavar="SRC-TGT", help="such as en-de")
+    parser.add_argument("checkpoint", help="checkpoint of fairseq-train --arch lstm_agreement")
+    parser.add_argument("--direction", required=True, metavar="SRC-TGT", help="direction to export, such as en-de")
     parser.add_argument("--out", required=True, metavar="FILE", help="checkpoint to write")
     parser.add_argument("--force", action="store_true", help="overwrite FILE")
     args = parser.parse_args(argv)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Speed and memory of the plugin's models against fairseq's stock LSTM, as ratios.
+"""Compares speed and memory of the plugin's models with fairseq's stock LSTM, as ratios.
 
     python scripts/bench.py                                     everything, on the CPU
     python scripts/bench.py --device cuda --sections train,decode --json bench.json
@@ -21,7 +21,7 @@ import warnings
 from pathlib import Path
 from typing import Any, Optional, Sequence
 
-os.environ.setdefault("KINETO_LOG_LEVEL", "9")  # the profiler, which the memory meter starts often, would talk
+os.environ.setdefault("KINETO_LOG_LEVEL", "9")  # silences the profiler, which every memory measurement starts
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import torch
@@ -90,7 +90,7 @@ def class_list(text: str) -> list[tuple[int, int]]:
     for item in text.split(","):
         shortest, _, longest = item.partition("-")
         if not (shortest.isdigit() and longest.isdigit() and 1 <= int(shortest) <= int(longest)):
-            raise argparse.ArgumentTypeError(f"{item!r} is no class of lengths: expected two numbers, as in 4-7,8-11")
+            raise argparse.ArgumentTypeError(f"{item!r} must be a class of lengths: two numbers, as in 4-7,8-11")
         classes.append((int(shortest), int(longest)))
     return classes
 
@@ -98,7 +98,7 @@ def class_list(text: str) -> list[tuple[int, int]]:
 def positive(text: str) -> int:
     value = int(text)
     if value < 1:
-        raise argparse.ArgumentTypeError(f"{value} is not at least 1")
+        raise argparse.ArgumentTypeError(f"{value} must be at least 1")
     return value
 
 
@@ -121,11 +121,11 @@ def make_parser() -> argparse.ArgumentParser:
         default=list(DEFAULT_ARCHS),
         help="systems to compare",
     )
-    add("--baselines", nargs="+", default=[STOCK, SOFT], help="give ratios against these (lstm lstm_soft)")
+    add("--baselines", nargs="+", default=[STOCK, SOFT], help="systems that the ratios refer to (lstm lstm_soft)")
     add("--sections", type=section_list, default=list(SECTIONS), help=f"comma list of {','.join(SECTIONS)}")
     add("--lengths", type=number_list, default=[10, 25, 50], help="source lengths (default: 10,25,50)")
-    add("--tokens", type=positive, default=2000, help="tokens a training batch (2000)")
-    add("--decode-tokens", type=positive, default=500, help="source tokens a decoding batch (500)")
+    add("--tokens", type=positive, default=2000, help="tokens per training batch (2000)")
+    add("--decode-tokens", type=positive, default=500, help="source tokens per decoding batch (500)")
     add("--beam", type=positive, default=10)
     add("--vocab", type=positive, default=8000)
     add("--embed", type=positive, default=256)
@@ -137,7 +137,7 @@ def make_parser() -> argparse.ArgumentParser:
         "--objectives",
         nargs="+",
         default=list(OBJECTIVES),
-        help="of the latent section; with ' (all logits)': directly",
+        help="objectives of the latent section; ' (all logits)' after a name: direct computation",
     )
     add("--latent-batch", type=positive, default=16, help="sentences of the latent section (16)")
     add("--latent-length", type=positive, default=25, help="source and target length of the latent section (25)")
@@ -156,7 +156,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     add("--latency-sentences", type=positive, default=20, help="sentences of each class (20)")
     add("--latency-beam", type=number_list, default=[1], help="beams of the latency section, as in 1,5 (1: greedy)")
-    add("--latency-repeats", type=positive, default=5, help="times that a sentence's attention is timed alone (5)")
+    add("--latency-repeats", type=positive, default=5, help="number of timings of a sentence's attention (5)")
     add("--aqt-positions", type=positive, default=200, help="N and T of the aqt section (200)")
     add("--aqt-batch", type=positive, default=4)
     add("--chain-rows", type=number_list, default=[80, 2000], help="chains of the chain section (80,2000)")
@@ -168,11 +168,11 @@ def make_parser() -> argparse.ArgumentParser:
         "--document-scale",
         type=float,
         default=1.0,
-        help="of the lengths of documents and sentences (1.0: film reviews)",
+        help="factor of the lengths of documents and sentences (1.0: film reviews)",
     )
     add("--attention-width", type=positive, default=256, help="D of the aqt and memory sections (256)")
     add("--aqt-rounds", type=positive, default=2, help="rounds of the aqt section (2)")
-    add("--mechanisms", nargs="+", default=MECHANISMS, help="of the memory section")
+    add("--mechanisms", nargs="+", default=MECHANISMS, help="mechanisms of the memory section")
     add("--memory-lengths", type=number_list, default=[250, 500, 1000, 2000])
     add("--memory-steps", type=positive, default=10, help="decoder steps in the memory section (10)")
     add(
@@ -182,21 +182,21 @@ def make_parser() -> argparse.ArgumentParser:
         help="numbers of sentences of the extract section (1000,10000)",
     )
     add("--rounds", type=positive, default=7)
-    add("--warmup", type=int, default=1, help="rounds that are run first and not counted (1)")
+    add("--warmup", type=int, default=1, help="first rounds, which are not counted (1)")
     add(
         "--clock",
         choices=["auto", "wall", "cpu"],
         default="auto",
-        help="cpu: processor time, which other programs on the machine disturb least; auto: cpu for one "
-        "thread on the CPU, otherwise wall",
+        help="cpu: processor time, which depends least on other programs; auto: cpu for one thread on the CPU, "
+        "otherwise wall",
     )
     add("--device", default="cpu", help="cpu, cuda, cuda:1, ...")
     add("--threads", type=positive, help="torch's CPU threads (default: torch's own choice)")
     add("--seed", type=int, default=1)
-    add("--json", type=Path, metavar="PATH", help="write every measurement there")
-    add("--profile", metavar="ARCH", help="print torch.profiler's table of ARCH, measure nothing")
+    add("--json", type=Path, metavar="PATH", help="file for all measurements")
+    add("--profile", metavar="ARCH", help="print torch.profiler's table of ARCH instead of measuring")
     add("--profile-rows", type=positive, default=25)
-    add("--quick", action="store_true", help="tiny sizes, two rounds: to see that it runs, not to measure")
+    add("--quick", action="store_true", help="tiny sizes and two rounds, to test the script")
     return parser
 
 
@@ -231,7 +231,7 @@ def settings_of(args: argparse.Namespace, device: torch.device) -> dict[str, Any
     for name in ("json", "profile", "profile_rows"):
         del settings[name]
     settings["sizes"] = {name: settings.pop(name) for name in ("vocab", "embed", "hidden", "layers", "dropout")}
-    # one sentence at a time has no work for more threads
+    # a single sentence does not profit from more threads
     settings["latency_threads"] = args.threads or 1
     for clock, threads in (("latency_clock", settings["latency_threads"]), ("clock", torch.get_num_threads())):
         settings[clock] = args.clock
@@ -262,7 +262,7 @@ def measure(
     with tqdm(total=sum(ticks[name] for name in settings["sections"]), unit="run", file=sys.stderr) as bar:
         started = False
 
-        def tick(name: str) -> None:  # called when a run begins, which is when the one before has ended
+        def tick(name: str) -> None:  # called when a run begins, so that the previous run has ended
             nonlocal started
             bar.update(int(started))
             started = True

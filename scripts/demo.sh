@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
-# The whole way in one command: a small corpus in two invented languages with gold word alignments, BPE, training,
-# translation, BLEU, alignment error rate, attention heatmaps. At most five minutes on two CPU cores after set-up.
+# Runs all steps with one command: a small corpus in two invented languages with gold word alignments, BPE, training,
+# translation, BLEU, alignment error rate, attention heatmaps. Takes at most five minutes on two CPU cores after set-up.
 #
 #   bash scripts/demo.sh [--fresh]
 #
-# A finished step is not repeated and an interrupted training goes on where it stopped; --fresh starts anew.
+# Finished steps are not repeated, and an interrupted training continues; --fresh repeats everything.
 # Settings (environment variables, with their defaults):
-#   OUT=demo-out                      folder for everything; git does not see it
+#   OUT=demo-out                      folder for all files; git ignores it
 #   ARCH=lstm_adm                     any architecture of the plugin
-#   SEED=1                            of the corpus and of the training
+#   SEED=1                            random seed of the corpus and of the training
 #   TRAIN=6000 VALID=300 TEST=300     sentence pairs
-#   MAX_EPOCH=18 MAX_UPDATE=0         length of the training; 0 is no limit
+#   MAX_EPOCH=18 MAX_UPDATE=0         length of the training; 0 means no limit
 #   MERGES=1500                       joint BPE operations
 #   TRAIN_OPTIONS=                    more options of fairseq-train: --attention structured, or
-#                                     --criterion guided_alignment --load-alignments (by the corpus's own links)
+#                                     --criterion guided_alignment --load-alignments (with the links of the corpus)
 #   OMP_NUM_THREADS=1                 more threads do not help models of this size
 #   SETUP=1                           0: use the Python of the PATH instead of scripts/setup.sh and its .venv
 set -euo pipefail
@@ -62,9 +62,9 @@ mkdir -p "$OUT/done" "$OUT/log"
 echo "$SETTINGS" >"$OUT/settings"
 echo '*' >"$OUT/.gitignore"
 STARTED=$SECONDS
-trap 'echo; die "interrupted; the same command goes on from here"' INT
+trap 'echo; die "interrupted; the same command continues from here"' INT
 
-# stage NAME TEXT: runs the function stage_NAME unless an earlier run has finished it and all that goes before it
+# stage NAME TEXT: runs the function stage_NAME unless an earlier run has finished it and all stages before it
 CHANGED=0
 stage() {
   if [[ $CHANGED == 0 && -f $OUT/done/$1 ]]; then
@@ -85,7 +85,7 @@ quietly() {
   "$@" >"$log" 2>&1 || die "$1 failed: $(grep -v '^\s*$' "$log" | tail -n 1) (all of it: $log)"
 }
 
-# into FILE NAME COMMAND...: the same, and standard output becomes FILE once the command has succeeded
+# into FILE NAME COMMAND...: the same, and standard output becomes FILE if the command succeeds
 into() {
   local file=$1 log=$OUT/log/$2
   shift 2
@@ -111,7 +111,7 @@ stage_prepare() {
       into "$OUT/bpe/$split.$language" apply-bpe subword-nmt apply-bpe -c "$OUT/bpe/codes" <"$OUT/text/$split.$language"
     done
   done
-  # the corpus comes with its links: data for --criterion guided_alignment --load-alignments
+  # the corpus has links: data for --criterion guided_alignment --load-alignments
   for split in train valid; do
     quietly subword-links python "$ROOT/scripts/subword_alignments.py" "$OUT/text/$split.align" \
       --source "$OUT/bpe/$split.vr" --target "$OUT/bpe/$split.dm" --out "$OUT/bpe/$split.align"
@@ -134,7 +134,7 @@ stage_train() {
     --save-dir "$OUT/checkpoints" --no-epoch-checkpoints --log-format json --log-interval 20 \
     $TRAIN_OPTIONS 2>&1 |
     python "$ROOT/scripts/demo_progress.py" "$OUT/log/train" "$MAX_EPOCH" ||
-    die "training stopped: $(tail -n 1 "$OUT/log/train") (all of it: $OUT/log/train); the same command goes on from there"
+    die "training stopped: $(tail -n 1 "$OUT/log/train") (all of it: $OUT/log/train); the same command continues from there"
 }
 
 generate() {
@@ -144,7 +144,7 @@ generate() {
 
 stage_translate() {
   into "$OUT/translated" translate generate --beam 10
-  # Gold links belong to the reference, so its words are forced here.
+  # Gold links belong to the reference, so the decoder is forced to produce the reference here.
   into "$OUT/forced" force generate --beam 1 --prefix-size 1000
 }
 

@@ -2,7 +2,7 @@
 
 fairseq-train ... --log-format json 2>&1 | python scripts/demo_progress.py LOG MAX_EPOCH
 
-On a terminal a progress bar, elsewhere a line per epoch. MAX_EPOCH 0 is no limit.
+A terminal shows a progress bar, other outputs a line per epoch. MAX_EPOCH 0 means no limit.
 """
 
 import json
@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 
 def parse(line: str) -> dict:
-    """The entry of a log line, empty if it has none."""
+    """The entry of a log line; empty if the line has none."""
     _, brace, rest = line.partition(" | {")
     try:
         return json.loads("{" + rest) if brace else {}
@@ -23,7 +23,7 @@ def parse(line: str) -> dict:
 
 
 def main(log: str, max_epoch: int) -> None:
-    # An interrupt is fairseq's to handle; this one goes on reading until the pipe ends.
+    # fairseq-train handles interrupts; this script reads until the pipe ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     start = time.monotonic()
     layout = "   {percentage:3.0f}% {bar:24} epoch {n:.1f}/{total:.0f} [{elapsed}<{remaining}]{postfix}"

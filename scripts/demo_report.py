@@ -1,4 +1,4 @@
-"""The end of scripts/demo.sh: BLEU, alignment error rate, and attention heatmaps.
+"""The last step of scripts/demo.sh: BLEU, alignment error rate, and attention heatmaps.
 
 python scripts/demo_report.py DEMO_FOLDER
 
@@ -22,7 +22,7 @@ from fairseq_attn_plugin.text.subwords import merge_subwords
 from fairseq_attn_plugin.toy_corpus.generation import SOURCE, TARGET
 
 PICTURES = 6
-PICTURE_WORDS = range(6, 13)  # source words of a sentence that makes a good picture
+PICTURE_WORDS = range(6, 13)  # numbers of source words that give a readable picture
 
 
 def read_lines(path: Path) -> List[str]:
@@ -30,16 +30,16 @@ def read_lines(path: Path) -> List[str]:
 
 
 def with_tokens(item: Generated, source: str, target: str, where: str) -> Generated:
-    """``item`` with the tokens of the BPE files: fairseq prints those that are not in its dictionary as <unk>."""
+    """``item`` with the tokens of the BPE files; fairseq prints <unk> for tokens that are not in its dictionary."""
     tokens = Generated(source.split(), target.split(), item.attention)
     for mine, printed in ((tokens.source, item.source), (tokens.target, item.target)):
         if len(mine) != len(printed) or any(a != b and "unk>" not in b for a, b in zip(mine, printed)):
-            raise OptionError(f"{where}: {' '.join(printed)!r} is not {' '.join(mine)!r}; use --fresh")
+            raise OptionError(f"{where}: {' '.join(printed)!r} must be {' '.join(mine)!r}; use --fresh")
     return tokens
 
 
 def draw(folder: Path, translated: List[Generated], references: List[str], gold: List[GoldAlignment]) -> int:
-    """Heatmaps of the first sentences of fitting length; gold boxes where the translation is the reference."""
+    """Draws the first sentences of suitable length, with gold boxes if the translation equals the reference."""
     folder.mkdir(exist_ok=True)
     for old in folder.glob("*.png"):
         old.unlink()
@@ -78,7 +78,7 @@ def main(folder: Path) -> None:
 
     hypotheses = [" ".join(merge_subwords(item.target)) for item in translated]
     (folder / f"translation.{TARGET}").write_text("".join(line + "\n" for line in hypotheses), encoding="utf-8")
-    # The corpus is tokenised text; sacreBLEU's warning about that is of no use here.
+    # The corpus is tokenised on purpose: force suppresses sacreBLEU's warning.
     bleu = BLEU(force=True)
     score = bleu.corpus_score(hypotheses, [references])
     exact = sum(hypothesis == reference for hypothesis, reference in zip(hypotheses, references))

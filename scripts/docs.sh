@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the documentation into docs/_build/html/index.html, which needs no network. A warning is an error.
 #
-#   bash scripts/docs.sh [--fresh]        --fresh builds every page anew
+#   bash scripts/docs.sh [--fresh]        --fresh builds all pages again
 #
 # SETUP=0 uses the Python of the PATH instead of scripts/setup.sh and its .venv.
 set -euo pipefail

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Documents with labels, as JSONL or text, to the lines that fairseq-preprocess binarises for document classification.
+"""Converts labelled documents (JSONL or text) to lines for fairseq-preprocess, for document classification.
 
     python scripts/documents.py reviews.jsonl --to text --split valid=0.1 test=0.1     # train, valid and test
     python scripts/documents.py train.jsonl --to text --name train                     # or each from its own file
@@ -34,7 +34,7 @@ def shares_of(texts, rest):
             shares[name] = 0.0
         if "/" in name or name == rest or len(shares) < number:
             raise OptionError(
-                f"--split {text}: must be the name of another split than {rest} and the others, without /"
+                f"--split {text}: must name a split that differs from {rest} and the other splits, without /"
             )
         if not (name and equals and 0 < shares[name] < 1):
             raise OptionError(f"--split {text}: must be NAME=SHARE with a share between 0 and 1, as in valid=0.1")
@@ -44,12 +44,12 @@ def shares_of(texts, rest):
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("file", help='JSONL: {"label": ..., "sentences": [...]} (or "text"); text: LABEL<TAB>text')
-    parser.add_argument("--to", required=True, metavar="FOLDER", help="where NAME.input0 and NAME.label are written")
-    parser.add_argument("--name", default="train", help="of the split, or of what --split leaves (default: train)")
+    parser.add_argument("--to", required=True, metavar="FOLDER", help="folder for NAME.input0 and NAME.label")
+    parser.add_argument("--name", default="train", help="name of the split without --split's shares (default: train)")
     parser.add_argument(
         "--split", nargs="+", default=[], metavar="NAME=SHARE", help="further splits, drawn at random from every label"
     )
-    parser.add_argument("--seed", type=int, default=1, help="of --split (default: 1)")
+    parser.add_argument("--seed", type=int, default=1, help="random seed of --split (default: 1)")
     add_reading_options(parser)
     args = parser.parse_args()
     for name in (args.name, *(text.partition("=")[0] for text in args.split)):

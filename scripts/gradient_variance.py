@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Variance and cost of the gradient estimators of the variational objective, on a trained model and real sentences.
+"""Measures variance and cost of the gradient estimators of the variational objective, on a trained model.
 
     python scripts/gradient_variance.py DATA --path checkpoint_best.pt [--json FILE] [--out PICTURE]
 
-The model is one of the ``lstm_latent`` family with a posterior network. On one batch, without dropout, each estimator's
-gradient is computed many times; its relative variance is
+The model belongs to the ``lstm_latent`` family and has a posterior network. The gradient of each estimator is computed
+many times on one batch of real sentences, without dropout. Its relative variance is
 
     sum_i Var(g_i) / sum_i (exact g_i)^2
 
-over the parameters i of the posterior network, and over all others (the model), the exact gradient being
-``elbo-enum``'s. Bias is the squared distance of the mean gradient from the exact one on the same scale, next to what
-sampling alone leaves of it (variance / repeats). Times are of forward and backward of the objective, relative to
-enumeration, medians over interleaved rounds.
+over the parameters i of the posterior network, and over all other parameters (the model). The exact gradient is that of
+``elbo-enum``. Bias is the squared distance of the mean gradient from the exact one on the same scale. The table
+compares it with the value that sampling alone explains (variance / repeats). Times are those of forward and backward
+pass of the objective, relative to enumeration, as medians over interleaved rounds.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ ESTIMATORS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def load(data: str, path: str, split: str, sentences: int, seed: int) -> tuple[Any, Any, dict[str, int]]:
-    """The model, some sentences of ``split`` as fairseq batches them, and their numbers."""
+    """The model, a fairseq batch of some sentences of ``split``, and its numbers of sentences and words."""
     (model,), _, task = checkpoint_utils.load_model_ensemble_and_task([path], arg_overrides={"data": data})
     if getattr(model, "posterior", None) is None:
         raise OptionError(
@@ -65,12 +65,12 @@ def load(data: str, path: str, split: str, sentences: int, seed: int) -> tuple[A
     draw = torch.Generator().manual_seed(seed)
     chosen = torch.randperm(len(dataset), generator=draw)[:sentences].tolist()
     sample = dataset.collater([dataset[i] for i in chosen])
-    model.eval()  # no dropout: all the variance is the estimators'
+    model.eval()  # no dropout, so that all variance comes from the estimators
     return model, sample, {"sentences": sentences, "target_words": int(sample["ntokens"])}
 
 
 def gradient(model: Any, sample: Any, name: str, average: MovingAverage) -> tuple[torch.Tensor, torch.Tensor, float]:
-    """The gradient per word of posterior and model, and the processor seconds that it took."""
+    """The gradients per word of posterior and model, and their processor time in seconds."""
     objective, options = ESTIMATORS[name]
     start = time.process_time()
     target = sample["target"]
@@ -146,7 +146,7 @@ def table(result: dict[str, dict[str, float]]) -> str:
 
 
 def draw(result: dict[str, dict[str, float]], path: Path) -> None:
-    """Variance of the posterior's gradient against time: down and left is better."""
+    """Plots the variance of the posterior's gradient against time; lower left is better."""
     check_drawing(path)
     from matplotlib.figure import Figure
 
@@ -171,20 +171,20 @@ def draw(result: dict[str, dict[str, float]], path: Path) -> None:
 
 def main(argv: Optional[Sequence[str]] = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", help="folder that fairseq-preprocess wrote")
+    parser.add_argument("data", help="data folder of fairseq-preprocess")
     parser.add_argument("--path", required=True, help="checkpoint of a model with a posterior network")
     parser.add_argument("--split", default="valid")
     parser.add_argument("--sentences", type=int, default=16)
     parser.add_argument("--repeats", type=int, default=100, help="gradients per estimator (100)")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--json", type=Path, help="write all figures there")
-    parser.add_argument("--out", type=Path, help="write a picture there (png, pdf, svg)")
+    parser.add_argument("--json", type=Path, help="file for all figures")
+    parser.add_argument("--out", type=Path, help="file for a picture (png, pdf, svg)")
     args = parser.parse_args(argv)
     logging.disable(logging.WARNING)
     try:
         if args.repeats < 2:
-            raise OptionError(f"--repeats {args.repeats}: a variance needs at least 2")
+            raise OptionError(f"--repeats {args.repeats}: must be at least 2, to compute a variance")
         if args.out:
             check_drawing(args.out)
         torch.set_num_threads(args.threads)

@@ -3,8 +3,8 @@
 
     python scripts/notebook.py docs/start/first_look.ipynb
 
-The kernel is a process that is reached over the loopback interface. Tests and the build of the documentation need no
-kernel: a test executes the same cells in a process of its own, and the pages show the stored outputs.
+The kernel is a separate process with a connection over the loopback interface. Tests and the build of the documentation
+need no kernel: a test executes the same cells in another process, and the pages show the stored outputs.
 """
 
 import argparse
@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def execute(path: Path) -> None:
-    """Run all cells from the checkout's root and write the notebook back, without messages of the machine."""
+    """Runs all cells in the root of the checkout and writes the notebook without messages on stderr."""
     notebook = nbformat.read(path, as_version=4)
     NotebookClient(notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(ROOT)}}).execute()
     notebook.metadata = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
@@ -40,7 +40,7 @@ def main() -> None:
     parser.add_argument("notebook", type=Path, help="file to execute and to write")
     path = parser.parse_args().notebook
     if not path.is_file():
-        raise OptionError(f"notebook {path}: no such file; docs/start/first_look.ipynb is one")
+        raise OptionError(f"notebook {path}: no such file; give a notebook, such as docs/start/first_look.ipynb")
     execute(path)
 
 

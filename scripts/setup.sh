@@ -4,8 +4,8 @@
 #   bash scripts/setup.sh                 Python 3.11; a second call returns at once
 #   PYTHON=python3.12 bash scripts/setup.sh
 #
-# fairseq builds against the torch and numpy that are already there, hence the order: tools, torch, fairseq
-# (without build isolation), then this package. On a machine with a GPU pip brings torch for CUDA.
+# fairseq is built against the installed torch and numpy. Therefore the order is: tools, torch, fairseq (without build
+# isolation), this package. On a machine with a GPU, pip installs torch with CUDA.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -44,7 +44,7 @@ newer_than_310() { "$VENV/bin/python" -c 'import sys; sys.exit(sys.version_info 
 if newer_than_310; then
     FAIRSEQ="fairseq-fixed" TORCH="torch" PIP="pip"
 else
-    # the metadata of fairseq 0.12.2's dependencies is refused by pip 24.1 and later
+    # pip 24.1 and later refuse the metadata of fairseq 0.12.2's dependencies
     FAIRSEQ="fairseq==0.12.2" TORCH="torch<2.6" PIP="pip<24.1"
 fi
 say "1/4 pip, setuptools, wheel, cython, numpy"
@@ -56,7 +56,7 @@ install --no-build-isolation "$FAIRSEQ"
 say "4/4 fairseq_attn_plugin, for editing, with its extras"
 install --no-build-isolation --editable ".[dev,analysis,serve,docs]"
 
-# what is stamped must at least import
+# a stamped environment must be able to import the package
 "$VENV/bin/python" -c 'import fairseq, fairseq_attn_plugin' >&2
 printf '%s\n' "$WANTED" >"$STAMP"
 say "done: source $VENV/bin/activate"

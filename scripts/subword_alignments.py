@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Word alignments in the indices of subwords, for fairseq-preprocess --align-suffix and supervised attention.
+"""Converts word alignments to indices of subwords, for fairseq-preprocess --align-suffix and supervised attention.
 
     fast_align -i corpus -d -o -v > train.words    # or eflomal, or any tool that writes i-j, counted from 0
     python scripts/subword_alignments.py train.words --source train.bpe.de --target train.bpe.en --out train.bpe.align
 
-``--to-words`` does the opposite (for alignment error rates), ``--check`` only looks whether alignments that are in
-subwords already fit the corpus. Files are read line by line; a mistake is one line that names file and line.
+``--to-words`` converts in the other direction (for alignment error rates). ``--check`` only checks that alignments of
+subwords fit the corpus. Files are read line by line. An error message names the file and the line.
 """
 
 import argparse
@@ -24,9 +24,9 @@ def main() -> None:
     parser.add_argument("alignments", help="a line of links i-j (ipj: only possible) for each sentence pair, from 0")
     parser.add_argument("--source", required=True, metavar="FILE", help="source side, in subwords")
     parser.add_argument("--target", required=True, metavar="FILE", help="target side, in subwords")
-    parser.add_argument("--out", metavar="FILE", help="what to write: PREFIX.align for --trainpref PREFIX")
+    parser.add_argument("--out", metavar="FILE", help="file to write: PREFIX.align for --trainpref PREFIX")
     parser.add_argument(
-        "--subwords", choices=SUBWORDS, default="bpe", help="how words were split: subword-nmt's @@ (the default), ..."
+        "--subwords", choices=SUBWORDS, default="bpe", help="subword segmentation (default: bpe, the @@ of subword-nmt)"
     )
     parser.add_argument("--reverse", action="store_true", help="the links are j-i, target word first")
     parser.add_argument(
@@ -40,7 +40,7 @@ def main() -> None:
             raise OptionError("--check: writes nothing; leave out --out, --reverse, --possible and --to-words")
         counts = check_file(args.alignments, args.source, args.target)
     elif not args.out:
-        raise OptionError("--out is missing: name the file to write, or give --check")
+        raise OptionError("--out: is missing; name the file to write, or give --check")
     else:
         counts = convert_file(
             args.alignments,
@@ -54,7 +54,7 @@ def main() -> None:
         )
     print(
         f"{args.out or args.alignments}: {counts.links} links of {counts.sentences} sentence pairs, "
-        f"{counts.unaligned} of them without any"
+        f"{counts.unaligned} of them without links"
         + (f"; {counts.possible} possible links left out (--possible keep)" if counts.possible else "")
     )
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# All that has to pass: set-up, formatting, linting, types, tests. Other arguments go to pytest:
+# Runs all checks: set-up, formatting, linting, types, tests. Other arguments go to pytest:
 #
 #   bash scripts/test.sh           about 8 minutes on two cores
-#   bash scripts/test.sh --fast    about 2 minutes: no processes, no browser, no GPU, nothing slow
+#   bash scripts/test.sh --fast    about 2 minutes: without tests that start processes, a browser or a GPU, or are slow
 #   bash scripts/test.sh tests/test_imports.py -k private
 #
 # Settings (environment variables, with their defaults):
@@ -19,7 +19,7 @@ fi
 
 bash scripts/setup.sh
 export PATH="$PWD/.venv/bin:$PATH"
-# the tests run side by side: one thread each
+# tests run in parallel, with one thread each
 export OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 set -x

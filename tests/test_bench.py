@@ -343,7 +343,7 @@ def test_quick_run_says_where_and_how_it_was_measured(report):
 @pytest.mark.parametrize("text", ["4", "7-4", "0-3", "a-b"])
 def test_a_class_of_lengths_has_two_numbers(text):
     assert class_list("4-7,8-8") == [(4, 7), (8, 8)]
-    with pytest.raises(ArgumentTypeError, match=f"{text!r} is no class of lengths"):
+    with pytest.raises(ArgumentTypeError, match=f"{text!r} must be a class of lengths"):
         class_list(f"4-7,{text}")
 
 
@@ -359,8 +359,8 @@ def test_profile_prints_the_profilers_table(capsys):
         (["--archs", "lstm_sofd"], "unknown architecture 'lstm_sofd'; registered: lstm, .*lstm_soft"),
         (["--archs", "lstm:input_fed=x"], "lstm has no option 'input_fed'; it has .*encoder_layers"),
         (["--archs", "lstm:encoder_layers=two"], "encoder_layers=two .* cannot be read"),
-        (["--archs", "lstm:encoder_layers"], "'encoder_layers' is not option=value"),
-        (["--archs", "lstm:encoder_bidirectional=perhaps"], "a flag is true or false"),
+        (["--archs", "lstm:encoder_layers"], "'encoder_layers' must be option=value"),
+        (["--archs", "lstm:encoder_bidirectional=perhaps"], "must be true or false"),
         (["--latency-archs", "lstm_soft:width=3"], "lstm_soft has no option 'width'"),
         (["--device", "abacus"], "--device abacus: not a device; use cpu or cuda"),
     ],

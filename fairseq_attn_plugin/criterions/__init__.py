@@ -1,7 +1,7 @@
-"""The criterions of this package. Importing it registers those that ``__all__`` names with fairseq.
+"""The criterions of this package. Importing it registers the modules in ``__all__`` with fairseq.
 
-fairseq imports the folders ``models`` and ``tasks`` of a ``--user-dir``, but not its criterions; the package itself
-imports this module.
+fairseq imports the folders ``models`` and ``tasks`` of a ``--user-dir``, but not its criterions. The package itself
+therefore imports this module.
 """
 
 from . import agreement, document_classification, guided_alignment, latent_alignment

@@ -1,22 +1,25 @@
-"""``--criterion agreement``: two directions trained together, whose attentions should be each other's transposes.
+"""``--criterion agreement``: trains two directions together, so that their attentions become each other's transposes.
 
 With D the term of ``--agreement-loss`` (formulas: :mod:`fairseq_attn_plugin.criterions.agreement_terms`), the loss of
-a pair of sentences x, y is
+a sentence pair x, y is
 
     -log p(y | x) - log p(x | y) + weight * D
 
-(Cohn et al. 2016), both likelihoods smoothed by ``--label-smoothing``. Sums of a batch are divided by its words of both
-languages, or with ``--sentence-avg`` by its pairs. ``--agreement-warmup-updates`` lets the weight rise from 0, since
-attentions that have learnt nothing have nothing to agree in. What is logged, summed over workers:
+(Cohn et al. 2016, "Incorporating Structural Alignment Biases into an Attentional Neural Translation Model"). Both
+likelihoods are smoothed by ``--label-smoothing``. The loss of a batch is divided by the number of words of both
+languages, or by the number of pairs with ``--sentence-avg``. ``--agreement-warmup-updates`` raises the weight from 0,
+because untrained attentions give no useful signal.
 
-    loss               training: as above, bits per word (per pair with --sentence-avg); validation: nll_loss, so that
-                       it does not change with the weight, and ``checkpoint_best.pt`` is the best pair of translators
-    nll_loss, ppl      of the words of both languages together, without smoothing
-    forward_ppl, reverse_ppl   (and ..._nll_loss) of each direction; forward is from --source-lang to --target-lang
-    agreement          the trace of the two attentions' product relative to min(T, N), the greatest possible, whatever
-                       the term: 1 for one-to-one alignments that are the same in both directions
-    agreement_loss     D, mean over pairs of sentences
-    agreement_weight   training: the weight in force
+Logged metrics, summed over workers:
+
+    loss               training: the loss above, bits per word (per pair with --sentence-avg); validation: nll_loss, so
+                       that it does not depend on the weight, and ``checkpoint_best.pt`` has the best translation model
+    nll_loss, ppl      words of both languages together, without smoothing
+    forward_ppl, reverse_ppl   (and ..._nll_loss) each direction; forward is from --source-lang to --target-lang
+    agreement          trace of the product of the two attentions divided by min(T, N), its maximum, for every
+                       ``--agreement-loss``; 1 for one-to-one alignments that are the same in both directions
+    agreement_loss     D, mean over sentence pairs
+    agreement_weight   training: the current weight
 """
 
 import math
@@ -44,10 +47,8 @@ __all__ = ["AgreementConfig", "AgreementCriterion"]
 @dataclass
 class AgreementConfig(FairseqDataclass):
     agreement_loss: str = option("trace", f"one of {', '.join(LOSSES)}")
-    agreement_weight: float = option(
-        1.0, "weight of the agreement term; 0 trains two directions that have nothing to do with each other"
-    )
-    agreement_warmup_updates: int = option(0, "updates in which the weight rises linearly from 0")
+    agreement_weight: float = option(1.0, "weight of the agreement term; 0 trains two independent directions")
+    agreement_warmup_updates: int = option(0, "number of updates over which the weight rises linearly from 0")
     label_smoothing: float = option(0.0, "epsilon for label smoothing, 0 means no label smoothing")
     sentence_avg: bool = II("optimization.sentence_avg")
 
@@ -62,10 +63,10 @@ def _check(cfg: Any) -> None:
 
 @register_criterion("agreement", dataclass=AgreementConfig)
 class AgreementCriterion(FairseqCriterion):
-    """Trains models of the ``lstm_agreement`` family, and only these.
+    """Trains models of the ``lstm_agreement`` family. Other models are refused.
 
     Raises:
-        OptionError: options with wrong values, or a model of one direction
+        OptionError: an option has a wrong value, or the model has one direction only
     """
 
     def __init__(self, cfg: AgreementConfig, task: Any):
@@ -75,12 +76,12 @@ class AgreementCriterion(FairseqCriterion):
         self.updates = Updates(task)
 
     def agreement_weight(self, updates: int) -> float:
-        """The weight of the agreement term after so many updates."""
+        """The weight of the agreement term after ``updates`` updates."""
         warmup = self.cfg.agreement_warmup_updates
         return self.cfg.agreement_weight * (min(1.0, updates / warmup) if warmup else 1.0)
 
     def forward(self, model: Any, sample: Dict[str, Any], reduce: bool = True) -> Tuple[Tensor, int, Dict[str, Any]]:
-        """Loss, sample size and the sums to log of one batch."""
+        """Returns the loss, the sample size and the logged sums of a batch."""
         both_models = _of_two_directions(model)
         target, source = sample["target"], sample["net_input"]["src_tokens"]
         out: BothDirections = model(**sample["net_input"], target=target)
@@ -121,7 +122,7 @@ class AgreementCriterion(FairseqCriterion):
         return loss, sample_size, sums
 
     def _likelihood(self, model: Any, output: Any, target: Tensor) -> Tuple[Tensor, Tensor]:
-        """Smoothed and plain negative log-likelihood of all words."""
+        """The smoothed and the plain negative log-likelihood, summed over all words."""
         log_probs = model.get_normalized_probs(output, log_probs=True)
         return label_smoothed_nll_loss(
             log_probs.view(-1, log_probs.size(-1)),
@@ -132,7 +133,7 @@ class AgreementCriterion(FairseqCriterion):
 
     @classmethod
     def reduce_metrics(cls, logging_outputs: List[Dict[str, Any]]) -> None:
-        """Logs what the module's text lists."""
+        """Logs the metrics of the module's docstring."""
         words = {"forward_": total(logging_outputs, "ntokens"), "reverse_": total(logging_outputs, "reverse_words")}
         pairs, sample_size = total(logging_outputs, "nsentences"), total(logging_outputs, "sample_size")
         if not pairs or not sample_size:
@@ -162,6 +163,6 @@ def _of_two_directions(model: Any) -> AgreementLSTMModel:
     if not isinstance(model, AgreementLSTMModel):
         raise OptionError(
             f"--criterion agreement: needs a model of two directions (--arch lstm_agreement); {type(model).__name__} "
-            "has one, and trains with --criterion label_smoothed_cross_entropy"
+            "has one direction, train it with --criterion label_smoothed_cross_entropy"
         )
     return model

@@ -1,21 +1,20 @@
-"""How far the attentions of two directions are from agreeing, in plain torch.
+"""Losses for the disagreement of two attentions, in plain torch.
 
-F [T, N] is the attention of the direction source -> target, row t that of the step which predicts target word t; R [N,
-T] is that of target -> source. The end-of-sentence symbol is a word like the others on both sides: the steps that end
-the two translations should agree, too. Losses of one sentence, to be minimised:
+F [T, N] is the attention of the direction source -> target; row t belongs to the step that predicts target word t.
+R [N, T] is the attention of target -> source. The end-of-sentence symbols count as words, so that the last steps of
+both directions have to agree as well. The losses of a sentence are
 
-    trace          -tr(F R) = -sum_tj F_tj R_jt. Rows that sum to one bound the trace by min(T, N); for T = N
-                   only attentions reach it that are one-hot and each other's transposes (Cohn et al. 2016, "bilingual
-                   symmetry": the trace of a sentence is added to its two log-likelihoods, not divided by its length)
+    trace          -tr(F R) = -sum_tj F_tj R_jt. If rows sum to one, the trace is at most min(T, N). For T = N only
+                   one-hot attentions that are each other's transposes reach this bound (Cohn et al. 2016, "bilingual
+                   symmetry": the trace is added to the two log-likelihoods and not divided by the length)
     log-trace      -log tr(F R)            (Cheng et al. 2016, "Agreement-based Joint Training for Bidirectional
-                   Attention-based Neural Machine Translation": their "multiplication")
-    squared        sum_tj (F_tj - R_jt)^2  (the same, "square of subtraction")
+                   Attention-based Neural Machine Translation", "multiplication")
+    squared        sum_tj (F_tj - R_jt)^2  (the same paper, "square of subtraction")
     cross-entropy  -sum_t sum_j r_tj log F_tj - sum_j sum_t f_jt log R_jt with r_tj = R_jt / sum_k R_kt and f_jt =
-                   F_tj / sum_s F_sj: what the other direction says of a word, normalised over the words of the other
-                   side, is its target, a constant for the gradient. A word that the other direction passes over has
-                   none.
+                   F_tj / sum_s F_sj. The target of a word is the column of the other direction's attention,
+                   normalised over the words of the other side and detached. A column without weight gives no target.
 
-``trace`` and ``log-trace`` also reward peaked attentions; ``squared`` is zero for all transposes, peaked or not.
+``trace`` and ``log-trace`` also reward peaked attentions. ``squared`` is zero for all transposes, peaked or not.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ from torch import Tensor
 
 __all__ = ["LOSSES", "Attentions", "attentions", "trace", "trace_bound"]
 
-# Stands beside numbers that may be zero in a logarithm or a quotient. Its inverse is the steepest slope, and times
-# fairseq's scale of half-precision losses (128 at first) must be a number of float16.
+# Lower bound of numbers in a logarithm or a denominator. Its inverse is the steepest slope. That slope times fairseq's
+# initial loss scale for half precision (128) must not overflow in float16.
 _FLOOR = 1e-6
 _FLOOR_HALF = 2.0**-10
 
 
 class Attentions(NamedTuple):
-    """Both attentions of B sentences as target by source, in float32 or better; zero on padding of either side."""
+    """Both attentions of B sentences as target x source matrices, in at least float32; zero on padding."""
 
     forward: Tensor  # [B, T, N], F
     reverse: Tensor  # [B, T, N], R transposed
@@ -46,14 +45,14 @@ class Attentions(NamedTuple):
 def attentions(
     forward: Tensor, reverse: Tensor, target_words: Tensor, source_words: Tensor, normalized: bool = True
 ) -> Attentions:
-    """Brings both into one shape.
+    """Converts both attentions to target x source matrices.
 
     Args:
         forward: weights ``[B, T, N]`` of source -> target
         reverse: weights ``[B, N, T]`` of target -> source
         target_words: ``[B, T]``, False on padding
         source_words: ``[B, N]``, False on padding
-        normalized: whether the mechanism's weights sum to one; others are divided by their sums
+        normalized: whether the weights of the mechanism sum to one; if not, rows are divided by their sums
     """
     half = forward.dtype == torch.float16
     floor = _FLOOR_HALF if half else _FLOOR
@@ -80,7 +79,7 @@ def trace(both: Attentions) -> Tensor:
 
 
 def trace_bound(both: Attentions) -> Tensor:
-    """min(T, N) ``[B]``, the greatest trace."""
+    """min(T, N) ``[B]``, the maximum of the trace."""
     return torch.minimum(both.target_words.sum(1), both.source_words.sum(1))
 
 
@@ -96,7 +95,7 @@ def _cross_entropy(both: Attentions) -> Tensor:
     def taught(learner: Tensor, teacher: Tensor, dim: int) -> Tensor:
         total = teacher.sum(dim, keepdim=True)
         target = (teacher / total.clamp(min=both.floor)).detach()
-        # Finite where the weight is zero, and zero where it is one.
+        # The floor keeps the loss finite for a weight of 0; the scale keeps it 0 for a weight of 1.
         return -(target * ((learner + both.floor) / (1 + both.floor)).log()).sum((1, 2))
 
     return taught(both.forward, both.reverse, 2) + taught(both.reverse, both.forward, 1)

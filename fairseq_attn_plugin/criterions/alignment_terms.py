@@ -1,13 +1,13 @@
-"""How far an attention is from word alignments, in plain torch.
+"""Losses for the distance of an attention from word alignments, in plain torch.
 
-With a_tj the attention of target word t, divided by its sum over the source, and g_tj = 1/n_t where t is linked to j
-(n_t: the number of its links), 0 elsewhere, the loss of a word is
+Let a_tj be the attention of target word t, divided by its sum over the source. Let g_tj be 1 / n_t if t is linked to j,
+where n_t is the number of links of t, and 0 otherwise. The loss of a word is
 
     cross-entropy   D = -sum_j g_tj log a_tj
     squared         D = 1/2 sum_j (a_tj - g_tj)^2
 
-(Liu et al. 2016, "Neural Machine Translation with Supervised Attention"). Below a = 1e-6 (in float16 2^-8) log a
-continues as its tangent, so that loss and gradient are finite where a weight is zero.
+(Liu et al. 2016, "Neural Machine Translation with Supervised Attention"). Below a = 1e-6 (2^-8 in float16) the tangent
+replaces log a, so that loss and gradient are finite where a weight is zero.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from torch import Tensor
 __all__ = ["LOSSES", "Alignment", "alignment_terms", "links_matrix"]
 
 LOSSES = ("cross-entropy", "squared")
-# log a goes on as its tangent below this. Its slope there, 1/a, times fairseq's scale of half-precision losses (128 at
-# first) must be a number of float16.
+# Below this the tangent replaces log a. Its slope 1/a times fairseq's initial loss scale for half precision (128) must
+# not overflow in float16.
 _STRAIGHT = 1e-6
 _STRAIGHT_HALF = 2.0**-8
 
 
 class Alignment(NamedTuple):
-    """What the attention of a batch is against its alignments."""
+    """The attention of a batch compared with its word alignments."""
 
-    losses: Tensor  # [B, T], D of the module's text; zero for words without links
+    losses: Tensor  # [B, T], D of the module's docstring; zero for words without links
     aligned: Tensor  # [B, T], whether a word has links
-    correct: Tensor  # [B, T], whether its greatest weight is on one of them
+    correct: Tensor  # [B, T], whether the largest weight of a word is on one of its links
 
 
 def links_matrix(links: Optional[Tensor], like: Tensor) -> Tensor:
     """The links of a batch as a matrix.
 
     Args:
-        links: ``[L, 2]`` as fairseq's batches have them: column j of the padded source, and b * T + t for word t of
-            sentence b; None where no sentence has any
+        links: ``[L, 2]`` in fairseq's format: column j of the padded source, and b * T + t for word t of sentence b;
+            None if no sentence has links
         like: attention ``[B, T, N]``
 
     Returns:
@@ -53,20 +53,20 @@ def links_matrix(links: Optional[Tensor], like: Tensor) -> Tensor:
 
 
 def alignment_terms(weights: Tensor, links: Tensor, loss: str = "cross-entropy") -> Alignment:
-    """D(g, a) of every target word, by the formulas of the module's text.
+    """D(g, a) of every target word, by the formulas of the module's docstring.
 
     Args:
-        weights: attention ``[B, T, N]``, not negative, zero on padding; rows need not sum to one
+        weights: attention ``[B, T, N]``, non-negative, zero on padding; rows need not sum to one
         links: ``[B, T, N]``, True on links
         loss: ``cross-entropy`` or ``squared``
 
     Returns:
-        losses in float32 or better
+        the comparison; its losses are in at least float32
     """
     half = weights.dtype == torch.float16
     straight = _STRAIGHT_HALF if half else _STRAIGHT
     full = weights.float() if half or weights.dtype == torch.bfloat16 else weights
-    # A row may be all but zero where the mechanism does not normalise it.
+    # The rows of a mechanism without normalisation may be nearly zero.
     a = full / full.sum(-1, keepdim=True).clamp(min=straight)
     count = links.sum(-1, keepdim=True)
     gold = links.to(a.dtype) / count.clamp(min=1)
@@ -81,6 +81,6 @@ def alignment_terms(weights: Tensor, links: Tensor, loss: str = "cross-entropy")
 
 
 def _log(x: Tensor, straight: float) -> Tensor:
-    """log x, below ``straight`` its tangent there: value and slope are continuous, and finite at zero."""
+    """log x; below ``straight`` its tangent at that point. Value and slope are continuous, and finite at zero."""
     above = x.clamp(min=straight)
     return above.log() + (x - above) / straight

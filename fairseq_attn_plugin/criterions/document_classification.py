@@ -1,9 +1,9 @@
-"""Cross-entropy of document classes: stock fairseq's ``sentence_prediction``, with macro-F1.
+"""Cross-entropy of document classes: fairseq's ``sentence_prediction`` with macro-F1.
 
-Logged: ``loss`` in bits per document, as everywhere in fairseq, ``accuracy`` in percent, and at validation ``macro_f1``
-in percent. F1 of a class c is 2 hits_c / (labels_c + predictions_c); macro-F1 is its mean over the classes that are the
-label or the prediction of at least one document, which is scikit-learn's ``f1_score(average="macro")``. Its counts are
-summed over batches and workers, so that it is that of the whole validation set.
+Logged metrics: ``loss`` in bits per document, ``accuracy`` in percent, and in validation ``macro_f1`` in percent. The
+F1 of a class c is 2 hits_c / (labels_c + predictions_c). Macro-F1 is the mean over the classes that are the label or
+the prediction of at least one document, as scikit-learn's ``f1_score(average="macro")``. The counts are summed over
+batches and workers, so that macro-F1 describes the whole validation set.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ COUNTS = ("hits", "labels", "predictions")
 
 
 def macro_f1(hits: Any, labels: Any, predictions: Any) -> float:
-    """Macro-F1 in percent from the counts ``[C]`` of each class; nan without documents."""
+    """Macro-F1 in percent, from the counts ``[C]`` of the classes; nan without documents."""
     hits, both = np.asarray(hits, dtype=float), np.asarray(labels, dtype=float) + np.asarray(predictions, dtype=float)
     present = both > 0
     return float(100 * (2 * hits[present] / both[present]).mean()) if present.any() else math.nan
@@ -35,21 +35,25 @@ def macro_f1(hits: Any, labels: Any, predictions: Any) -> float:
 
 @register_criterion("document_classification", dataclass=SentencePredictionConfig)
 class DocumentClassificationCriterion(SentencePredictionCriterion):
-    """See the module's text."""
+    """Trains document classifiers; the module's docstring lists the metrics.
+
+    Raises:
+        OptionError: an option asks for another metric of ``sentence_prediction``
+    """
 
     def __init__(self, cfg: SentencePredictionConfig, task: Any):
         for name in ("report_mcc", "report_acc_and_f1", "report_pearson_and_spearman"):
             if getattr(cfg, name, False):
                 raise OptionError(
-                    f"--{name.replace('_', '-')}: is of --criterion sentence_prediction; this one reports accuracy and "
-                    "macro-F1 always"
+                    f"--{name.replace('_', '-')}: belongs to --criterion sentence_prediction; this criterion always "
+                    "reports accuracy and macro-F1"
                 )
         super().__init__(cfg, task)
 
     def forward(self, model: Any, sample: Dict[str, Any], reduce: bool = True) -> Tuple[Tensor, int, Dict[str, Any]]:
         seen: List[Tensor] = []
         if not model.training and not self.regression_target:
-            # the logits are looked at on their way, so that the loss stays the stock criterion's own
+            # a hook reads the logits, so that the stock criterion computes the loss unchanged
             handle = model.register_forward_hook(lambda module, inputs, output: seen.append(output[0]))
             try:
                 loss, sample_size, logged = super().forward(model, sample, reduce)
@@ -80,7 +84,7 @@ class DocumentClassificationCriterion(SentencePredictionCriterion):
 
 
 def _counts(logits: Tensor, targets: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
-    """Documents of each class ``[C]``: rightly predicted, by label, by prediction."""
+    """Numbers of documents per class ``[C]``: correctly predicted, by label, by prediction."""
     classes, predictions = logits.size(-1), logits.argmax(-1)
     hits = targets[predictions == targets]
     counts = [torch.bincount(numbers, minlength=classes) for numbers in (hits, targets, predictions)]

@@ -1,34 +1,35 @@
-"""``--criterion guided_alignment``: cross-entropy of the words, and attention that is taught word alignments.
+"""``--criterion guided_alignment``: label-smoothed cross-entropy, with attention that is trained on word alignments.
 
-With a_tj the attention of target word t, divided by its sum over the source, and g_tj = 1/n_t where t is linked to j
-(n_t: the number of its links), 0 elsewhere:
+Let a_tj be the attention of target word t, divided by its sum over the source. Let g_tj be 1 / n_t if t is linked to j,
+where n_t is the number of links of t, and 0 otherwise. The loss is
 
     loss = sum_t -log p(y_t) + weight * sum_t D(g_t, a_t)
 
     cross-entropy   D = -sum_j g_tj log a_tj
     squared         D = 1/2 sum_j (a_tj - g_tj)^2
 
-(Liu et al. 2016, "Neural Machine Translation with Supervised Attention", compares both; Chen et al. 2016, "Guided
+(Liu et al. 2016, "Neural Machine Translation with Supervised Attention", compares both. Chen et al. 2016, "Guided
 Alignment Training for Topic-Aware Neural Machine Translation", and Mi et al. 2016, "Supervised Attentions for Neural
-Machine Translation", are the same idea.) The second sum goes over the target words that have links; a sentence without
-any trains its words only. Both sums are divided by the batch's words (with ``--sentence-avg`` its sentences).
+Machine Translation", have similar losses.) The second sum runs over the target words with links. A sentence without
+links has the first sum only. Both sums are divided by the number of words of the batch, or by the number of sentences
+with ``--sentence-avg``.
 
-log a is continued by its tangent below a = 1e-6 (in float16 2^-8), so that loss and gradient are finite where a weight
-is zero: a word whose only link has none costs -log(1e-6) + 1 = 14.8 nats. An exact zero of a sparse normaliser passes
-no gradient back to its score, by the normaliser's own derivative; ``squared`` still tells the positive weights beside
-it apart.
+Below a = 1e-6 (2^-8 in float16) the tangent replaces log a, so that loss and gradient are finite where a weight is
+zero: a word whose only link has the weight zero costs -log(1e-6) + 1 = 14.8 nats. An exact zero of a sparse normaliser
+has the derivative zero and gives its score no gradient. ``squared`` still has a gradient for the positive weights of
+the same row.
 
-Alignments come from ``fairseq-preprocess --align-suffix`` and ``fairseq-train --load-alignments``, in subwords (see
-``analysis.alignment.subword_links``). Any architecture that returns its attention in training will do; one
-of the ``lstm_latent`` family needs no posterior network for it (``--latent-posterior False``).
+Alignments of subwords come from ``fairseq-preprocess --align-suffix`` and ``fairseq-train --load-alignments`` (see
+``analysis.alignment.subword_links``). The architecture must return its attention in training. Models of the
+``lstm_latent`` family do not need a posterior network for this criterion (``--latent-posterior False``).
 
-What is logged beside nll_loss and ppl:
+Logged metrics, in addition to nll_loss and ppl:
 
-    loss                training: as above, bits per word; validation: of the words alone, so that it does not change
-                        with the weight and ``checkpoint_best.pt`` is the best translator
-    alignment_loss      D, mean over the target words that have links; nats for cross-entropy
-    alignment_accuracy  per cent of these words whose greatest weight is on one of their links
-    alignment_weight    training: the weight in force, mean over the sentences
+    loss                training: the loss above, bits per word; validation: the first sum alone, so that it does not
+                        depend on the weight, and ``checkpoint_best.pt`` is the best translation model
+    alignment_loss      D, mean over the target words with links; nats for cross-entropy
+    alignment_accuracy  percentage of these words whose largest weight is on one of their links
+    alignment_weight    training: the current weight, mean over the sentences
 """
 
 from dataclasses import dataclass
@@ -55,11 +56,11 @@ __all__ = ["GuidedAlignmentConfig", "GuidedAlignmentCriterion"]
 @dataclass
 class GuidedAlignmentConfig(LabelSmoothedCrossEntropyCriterionConfig):
     alignment_weight: float = option(
-        0.5, "weight of the alignment term; 0 measures the attention against the alignments without teaching it"
+        0.5, "weight of the alignment term; 0 compares the attention with the alignments and does not train it"
     )
     alignment_loss: str = option("cross-entropy", f"one of {', '.join(LOSSES)}; squared suits sparse normalisers")
     alignment_anneal_updates: int = option(
-        0, "updates in which the weight goes linearly to --alignment-weight-end (0: it stays)"
+        0, "number of updates over which the weight changes linearly to --alignment-weight-end (0: constant weight)"
     )
     alignment_weight_end: Optional[float] = option(None, "weight after --alignment-anneal-updates (default: 0)")
 
@@ -69,7 +70,7 @@ class GuidedAlignmentCriterion(LabelSmoothedCrossEntropyCriterion):
     """Label-smoothed cross-entropy and supervised attention, for every model that returns its attention.
 
     Raises:
-        OptionError: options with wrong values, no alignments in the data, or a model that returns no attention
+        OptionError: an option has a wrong value, the data have no alignments, or the model returns no attention
     """
 
     def __init__(self, cfg: GuidedAlignmentConfig, task: Any):
@@ -83,7 +84,7 @@ class GuidedAlignmentCriterion(LabelSmoothedCrossEntropyCriterion):
 
     @property
     def alignment_weight(self) -> float:
-        """The weight of the alignment term at the present update."""
+        """The weight of the alignment term at the current update."""
         start, updates = self.cfg.alignment_weight, self.cfg.alignment_anneal_updates
         if not updates:
             return start
@@ -91,7 +92,7 @@ class GuidedAlignmentCriterion(LabelSmoothedCrossEntropyCriterion):
         return start + (end - start) * min(1.0, self.updates.number / updates)
 
     def forward(self, model: Any, sample: Dict[str, Any], reduce: bool = True) -> Tuple[Tensor, int, Dict[str, Any]]:
-        """Loss, sample size and the sums to log of one batch."""
+        """Returns the loss, the sample size and the logged sums of a batch."""
         output = model(**sample["net_input"])
         loss, nll_loss = self.compute_loss(model, output, sample, reduce=reduce)
         target = sample["target"]
@@ -100,9 +101,9 @@ class GuidedAlignmentCriterion(LabelSmoothedCrossEntropyCriterion):
         with torch.set_grad_enabled(torch.is_grad_enabled() and weight != 0):
             alignment = self._alignment(model, output, sample)
         if weight:
-            # Without reduction the losses of words are a column.
+            # Without reduction the losses of the words have the shape [B T, 1].
             loss = loss + weight * (alignment.losses.sum() if reduce else alignment.losses.reshape(loss.shape))
-        # The same entries in every batch, with links or without: workers add them up in one tensor.
+        # Every batch has the same entries, with or without links, because workers add them in one tensor.
         sums = {
             "loss": loss.detach(),
             "nll_loss": nll_loss.detach(),
@@ -131,17 +132,17 @@ class GuidedAlignmentCriterion(LabelSmoothedCrossEntropyCriterion):
         if weights.shape != (*target.shape, source.size(1)):
             raise OptionError(
                 f"--criterion guided_alignment: {_name(model)} returns attention of the shape {tuple(weights.shape)}, "
-                f"not {(*target.shape, source.size(1))} (sentences, target words, source words); choose an "
-                "architecture that does, such as lstm_soft"
+                f"must be {(*target.shape, source.size(1))} (sentences, target words, source words); choose an "
+                "architecture with such attention, such as lstm_soft"
             )
         links = links_matrix(sample.get("alignments"), weights)
         first = self.ignore_prefix_size
         return alignment_terms(weights[:, first:], links[:, first:], self.cfg.alignment_loss)
 
     def _check_data(self, *unused: Any, **unused_too: Any) -> None:
-        """Raises OptionError where the training data came without alignments, or with those of another corpus.
+        """Raises ``OptionError`` if the training data have no alignments, or the alignments of another corpus.
 
-        fairseq passes over a missing file of alignments without a word.
+        fairseq ignores a missing alignment file without a message.
         """
         config = self.task.cfg
         split = getattr(config, "train_subset", "train")
@@ -150,12 +151,12 @@ class GuidedAlignmentCriterion(LabelSmoothedCrossEntropyCriterion):
             return
         languages = f"{getattr(config, 'source_lang', None)}-{getattr(config, 'target_lang', None)}"
         prepare = (
-            "prepare the data by fairseq-preprocess --align-suffix SUFFIX, with the --source-lang and --target-lang "
+            "prepare the data with fairseq-preprocess --align-suffix SUFFIX, with the --source-lang and --target-lang "
             "of the training"
         )
         if dataset.align_dataset is None:
             raise OptionError(
-                f"--load-alignments: {getattr(config, 'data', None)} has no alignments of the split {split} "
+                f"--load-alignments: {getattr(config, 'data', None)} has no alignments for the split {split} "
                 f"({split}.align.{languages}.idx); {prepare}"
             )
         if len(dataset.align_dataset) != len(dataset):
@@ -166,7 +167,7 @@ class GuidedAlignmentCriterion(LabelSmoothedCrossEntropyCriterion):
 
     @classmethod
     def reduce_metrics(cls, logging_outputs: List[Dict[str, Any]]) -> None:
-        """Logs what the module's text lists."""
+        """Logs the metrics of the module's docstring."""
         super().reduce_metrics(logging_outputs)
         words, sentences = total(logging_outputs, "aligned_words"), total(logging_outputs, "nsentences")
         if words:
@@ -190,17 +191,17 @@ def _check(cfg: Any, task: Any) -> None:
     if cfg.alignment_weight_end is not None and not cfg.alignment_anneal_updates:
         raise OptionError(
             f"--alignment-weight-end {cfg.alignment_weight_end}: needs --alignment-anneal-updates, the number of "
-            "updates after which it is reached"
+            "updates until it is reached"
         )
     if not getattr(getattr(task, "cfg", None), "load_alignments", False):
         raise OptionError(
-            "--criterion guided_alignment: needs word alignments, and the task loads none; make them by "
+            "--criterion guided_alignment: needs word alignments, and the task loads none; prepare them with "
             "fairseq-preprocess --align-suffix SUFFIX and train with fairseq-train --load-alignments"
         )
 
 
 def _attention(output: Any) -> Optional[Tensor]:
-    """The weights in what a model returned: in a dictionary, in a list of one entry, or as they are."""
+    """The attention weights in a model's output: in a dictionary, in a list with one entry, or the tensor itself."""
     extra = output[1] if isinstance(output, (tuple, list)) and len(output) > 1 else None
     weights = extra.get("attn") if isinstance(extra, dict) else extra
     if isinstance(weights, (tuple, list)):

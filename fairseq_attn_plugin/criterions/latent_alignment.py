@@ -1,40 +1,37 @@
-"""``--criterion latent_alignment``: every objective of latent alignment models, chosen by ``--objective``.
+"""``--criterion latent_alignment``: the objectives of latent alignment models, chosen by ``--objective``.
 
-The formulas are in :mod:`fairseq_attn_plugin.criterions.objectives`. What is logged, for training and validation:
+The formulas are in :mod:`fairseq_attn_plugin.criterions.objectives`, the options in
+:mod:`fairseq_attn_plugin.criterions.latent_alignment_config`. Logged metrics, in training and validation:
 
     loss                 training: the objective, bits per word (per sentence with --sentence-avg); validation: nll_loss
-    nll_loss, ppl        the model's own prediction: the exact marginal (with --latent-topk that of the K most probable
-                         alignments), or for soft and dirichlet the mean context's. Absent in training where an
-                         objective does not compute it.
-    marginal_ppl         the exact marginal: always at validation, in training where all alignments are computed
+    nll_loss, ppl        the prediction of the model: the exact marginal (with --latent-topk the marginal over the K
+                         most probable alignments); for soft and dirichlet the prediction from the mean context.
+                         Training logs it only if the objective computes it.
+    marginal_ppl         the exact marginal: in validation always, in training if all alignments are computed
     soft_ppl             validation: the prediction from the prior's mean context
     topk_ppl             validation with --latent-topk
-    bound                nats per word, without the KL weight: the ELBO's negative for objectives with q, and for the
-                         others what the objective minimises. At validation by enumeration (dirichlet: one sample), in
-                         training as the objective estimates it; with --soft-updates first the mean context's
-    reconstruction       -E_q log p(y|z) in nats; reconstruction_ppl, its exp, is what some papers call perplexity
+    bound                nats per word, without the KL weight: the negative ELBO of objectives with q, and the
+                         minimised loss of the others. Validation enumerates all alignments (dirichlet: one sample),
+                         training logs the estimate of the objective, during --soft-updates that of the mean context
+    reconstruction       -E_q log p(y|z) in nats; some papers report its exponential, reconstruction_ppl, as perplexity
     kl                   KL(q || p), nats
-    prior_entropy, posterior_entropy   of p and q, nats
-    prior_accuracy       per cent of words whose probability is highest under the prior's mixture (in training of
-                         sampling objectives: under its mean context, where that is the baseline)
-    posterior_accuracy   the same under q's mixture (in training of sampling objectives: of its samples)
+    prior_entropy, posterior_entropy   entropies of p and q, nats
+    prior_accuracy       percentage of words that are the most probable word under the prior's mixture (in the training
+                         of sampling objectives: under its mean context, if that is the baseline)
+    posterior_accuracy   the same under the mixture of q (in the training of sampling objectives: of its samples)
 """
 
-from dataclasses import dataclass
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Tuple
 
 import torch
 from fairseq.criterions import FairseqCriterion, register_criterion
-from fairseq.dataclass import FairseqDataclass
-from omegaconf import II
 from torch import Tensor
 
 from ..errors import OptionError
 from ..modules.latent_decoder import LatentAlignments
-from ..options import need, option
+from .latent_alignment_config import LatentAlignmentConfig, check_config
 from .logged_sums import log_sums
 from .objectives import (
-    BASELINES,
     NEEDS_POSTERIOR,
     OBJECTIVES,
     Batch,
@@ -48,71 +45,22 @@ from .objectives import (
 __all__ = ["LatentAlignmentConfig", "LatentAlignmentCriterion"]
 
 
-@dataclass
-class LatentAlignmentConfig(FairseqDataclass):
-    objective: str = option("elbo-enum", f"one of {', '.join(OBJECTIVES)}")
-    num_samples: Optional[int] = option(
-        None, "samples per word of hard-reinforce, elbo-reinforce, elbo-gumbel, dirichlet (1) and wake-sleep (5)"
-    )
-    baseline: str = option(
-        "soft",
-        "subtracted from the reward of the reinforce objectives: soft (attention), none, or average (moving; it starts "
-        "anew when a training is resumed)",
-    )
-    kl_weight: float = option(1.0, "factor of KL(q || p)")
-    kl_warmup_updates: int = option(0, "updates in which the factor of the KL rises from 0 to --kl-weight")
-    exact_positions: int = option(
-        4, "elbo-sum-and-sample: positions summed exactly, the most probable under q; one sample stands for the rest"
-    )
-    gumbel_tau: float = option(0.1, "elbo-gumbel: temperature of the relaxed samples")
-    gumbel_tau_start: Optional[float] = option(
-        None, "elbo-gumbel: temperature at first, annealed exponentially to --gumbel-tau in --gumbel-anneal-updates"
-    )
-    gumbel_anneal_updates: int = option(10000, "elbo-gumbel: updates of the annealing")
-    gumbel_straight_through: bool = option(
-        False, "elbo-gumbel: one-hot samples forward, the relaxed ones' gradient backward"
-    )
-    soft_updates: int = option(
-        0,
-        "first train with objective soft for so many updates (the posterior by its KL to the prior); dirichlet does "
-        "not get off the ground without it",
-    )
-    label_smoothing: float = option(0.0, "epsilon of label smoothing, applied to every log p(y|z)")
-    sentence_avg: bool = II("optimization.sentence_avg")
-
-
-def _check(cfg: Any) -> None:
-    if cfg.objective not in OBJECTIVES:
-        raise OptionError(f"--objective {cfg.objective}: unknown; choose from {', '.join(OBJECTIVES)}")
-    if cfg.baseline not in BASELINES:
-        raise OptionError(f"--baseline {cfg.baseline}: unknown; choose from {', '.join(BASELINES)}")
-    need(cfg.num_samples is None or cfg.num_samples >= 1, cfg, "num_samples", "at least 1")
-    need(cfg.exact_positions >= 1, cfg, "exact_positions", "at least 1")
-    need(cfg.gumbel_tau > 0, cfg, "gumbel_tau", "above 0")
-    need(cfg.gumbel_tau_start is None or cfg.gumbel_tau_start > 0, cfg, "gumbel_tau_start", "above 0")
-    need(cfg.gumbel_anneal_updates >= 1, cfg, "gumbel_anneal_updates", "at least 1")
-    need(cfg.kl_weight >= 0, cfg, "kl_weight", "0 or more")
-    need(cfg.kl_warmup_updates >= 0, cfg, "kl_warmup_updates", "0 or more")
-    need(cfg.soft_updates >= 0, cfg, "soft_updates", "0 or more")
-    need(0 <= cfg.label_smoothing < 1, cfg, "label_smoothing", "at least 0 and less than 1")
-
-
 @register_criterion("latent_alignment", dataclass=LatentAlignmentConfig)
 class LatentAlignmentCriterion(FairseqCriterion):
-    """Trains models of the ``lstm_latent`` family; with ``--objective soft`` any encoder-decoder.
+    """Trains models of the ``lstm_latent`` family; with ``--objective soft`` any encoder-decoder model.
 
     Raises:
-        OptionError: options with wrong values, or an objective that the model cannot be trained with
+        OptionError: an option has a wrong value, or the objective does not suit the model
     """
 
     def __init__(self, cfg: LatentAlignmentConfig, task: Any):
         super().__init__(task)
-        _check(cfg)
+        check_config(cfg)
         self.cfg = cfg
         self.average = MovingAverage()
 
     def forward(self, model: Any, sample: Dict[str, Any], reduce: bool = True) -> Tuple[Tensor, int, Dict[str, Any]]:
-        """Loss, sample size and the sums to log of one batch."""
+        """Returns the loss, the sample size and the logged sums of a batch."""
         target = sample["target"]
         sample_size = target.size(0) if self.cfg.sentence_avg else sample["ntokens"]
         sums: Dict[str, Any] = {
@@ -134,7 +82,7 @@ class LatentAlignmentCriterion(FairseqCriterion):
                 if latent.log_posterior is not None:
                     further["posterior_entropy"] = batch.sum(entropy(latent.log_posterior))
         if not self.training and self.cfg.sentence_avg:
-            sums["sample_size"] = sample_size = sample["ntokens"]  # validation's loss is nll_loss, per word
+            sums["sample_size"] = sample_size = sample["ntokens"]  # the validation loss is nll_loss, per word
         sums["loss"] = loss.detach()
         sums.update({name: value for name, value in further.items() if value is not None})
         return loss, sample_size, sums
@@ -153,7 +101,7 @@ class LatentAlignmentCriterion(FairseqCriterion):
             **net_input,
             target=sample["target"],
             posterior=objective in NEEDS_POSTERIOR,
-            # Where all alignments are enumerated, the posterior's LSTMs are most of the memory and little of the time.
+            # With enumeration the LSTMs of the posterior take most of the memory and little of the time.
             recompute=objective == "elbo-enum",
             apart=self.training and inner.num_updates < self.cfg.soft_updates,
         )
@@ -196,8 +144,7 @@ class LatentAlignmentCriterion(FairseqCriterion):
         }
 
     def _warm_start(self, batch: Batch, settings: Settings) -> Terms:
-        """Soft attention trains the model, exactly as the objective ``soft`` would; apart from it the posterior learns
-        the prior, so that it can take over from there."""
+        """The objective ``soft`` trains the model. Separately, the posterior learns the prior as its starting point."""
         terms = OBJECTIVES["soft"](batch, settings, self.average)
         if batch.latent.log_posterior is None:
             return terms
@@ -256,7 +203,7 @@ class LatentAlignmentCriterion(FairseqCriterion):
 
     @classmethod
     def reduce_metrics(cls, logging_outputs: List[Dict[str, Any]]) -> None:
-        """Logs what the module's text lists."""
+        """Logs the metrics of the module's docstring."""
         log_sums(logging_outputs)
 
     @staticmethod

@@ -1,7 +1,7 @@
-"""Sums of a batch to fairseq's metrics: the same for one worker or many.
+"""Turns the sums of batches into fairseq's metrics, for one worker or many.
 
-fairseq's own names (``loss``, ``nll_loss``) are in bits and ``ppl`` is 2 to the power of ``nll_loss``, as everywhere in
-fairseq; what the papers report (``bound``, ``reconstruction``, ``kl``, the entropies) is in nats per word, as there.
+fairseq's metrics (``loss``, ``nll_loss``) are in bits, and ``ppl`` is 2 to the power of ``nll_loss``. The metrics of
+the papers (``bound``, ``reconstruction``, ``kl``, the entropies) are in nats per word.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ DIGITS = 4
 
 
 def total(logs: List[Dict[str, Any]], name: str) -> float:
-    """The sum of what the workers report under a name."""
+    """The sum of an entry over the logs of all workers."""
     return float(utils.item(sum(log.get(name, 0) for log in logs)))
 
 
 def log_sums(logs: List[Dict[str, Any]]) -> None:
-    """Logs the means over words of all sums that the workers report."""
+    """Logs the mean over words of every sum in the logs of the workers."""
     present = {name for log in logs for name in log}
     words, sample_size = total(logs, "ntokens"), total(logs, "sample_size")
     if not words or not sample_size:
@@ -54,7 +54,7 @@ def log_sums(logs: List[Dict[str, Any]]) -> None:
 
 
 def perplexity(name: str, base: float = 2.0) -> Any:
-    """For ``metrics.log_derived``: ``base`` to the power of the mean that was logged under ``name``."""
+    """A function for ``metrics.log_derived``: ``base`` to the power of the logged mean of ``name``."""
 
     def value(meters: Any) -> float:
         try:

@@ -1,8 +1,8 @@
-"""What a criterion has to know of the training that it is part of, and fairseq tells only the task.
+"""Tells a criterion the number of updates, which fairseq passes only to the task.
 
-The trainer calls ``task.begin_epoch(epoch, model)`` when the data are loaded and no batch is yet on its way, and
-``task.train_step(..., update_num)`` for every batch. That hands the number of updates on to
-``model.set_num_updates``, which stock models do not keep, and not to the criterion.
+The trainer calls ``task.begin_epoch(epoch, model)`` after loading the data and before the first batch, and
+``task.train_step(..., update_num)`` for every batch. ``train_step`` passes the number to ``model.set_num_updates``,
+which stock models do not store, and not to the criterion.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["Updates", "call_before"]
 
 
 def call_before(task: Any, method: str, action: Callable[..., None]) -> None:
-    """Lets ``action`` be called, with the same arguments, before every call of this task's ``method``."""
+    """Wraps ``method`` of this task, so that every call first calls ``action`` with the same arguments."""
     original = getattr(task, method, None)
     if original is None:
         return
@@ -28,11 +28,11 @@ def call_before(task: Any, method: str, action: Callable[..., None]) -> None:
 
 
 class Updates:
-    """Counts updates as the trainer does: a resumed training goes on where it was, and all parts of an update
+    """The trainer's number of updates. A resumed training continues it, and all batches of one update
     (``--update-freq``) see the same number.
 
     Attributes:
-        number: updates made so far; 0 until training begins
+        number: number of updates so far; 0 before training
     """
 
     def __init__(self, task: Any):

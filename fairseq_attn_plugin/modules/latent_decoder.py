@@ -34,7 +34,7 @@ __all__ = ["LatentAlignments", "LatentDecoder", "top_positions"]
 
 
 class LatentAlignments(NamedTuple):
-    """Everything that an objective needs of a batch.
+    """The tensors of a batch that an objective needs.
 
     The tensors through which gradients flow are outputs of the model, so that data-parallel wrappers see every
     parameter that is used. In beam search T counts the hypotheses of a sentence, except in ``prior``, which has a row

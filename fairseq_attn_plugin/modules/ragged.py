@@ -1,9 +1,9 @@
-"""Sequences of very different lengths, in blocks of nearly equal ones, so that the work grows with the real elements.
+"""Encodes sequences of different lengths in blocks of similar length, so that the work grows with the real elements.
 
-A batch of documents has sentences of one word and of a hundred. Padded to the longest sentence and the longest document
-it is mostly padding. torch's packed sequences have no padding, but no fused LSTM on processors either. Here all
-sequences are sorted by length and cut into blocks. The shortest sequence of a block has at least ``fill`` times the
-length of the longest: at most 1 / fill times the real elements are computed, in few calls.
+A batch of documents has sentences of one word and of a hundred words. Padded to the longest sentence and the longest
+document, it consists mostly of padding. torch's packed sequences need no padding, but have no fused LSTM on the CPU.
+Here all sequences are sorted by length and cut into blocks. The shortest sequence of a block has at least ``fill``
+times the length of the longest, so that at most 1 / fill times the real elements are computed, in few calls.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from torch import Tensor, nn
 __all__ = ["Block", "BlockRNN", "RaggedEncoder", "fill_of", "make_blocks"]
 
 RNNS = {"lstm": nn.LSTM, "gru": nn.GRU}
-# On a processor the elements cost time; on a GPU the steps do, and fewer, more uneven blocks have fewer steps.
+# On a CPU the time depends on the number of elements; on a GPU on the number of steps, which fewer blocks reduce.
 CPU_FILL, GPU_FILL = 0.85, 0.5
 
 
 class Block(NamedTuple):
-    """R sequences, the longest of which has L elements."""
+    """R sequences of at most L elements."""
 
-    rows: np.ndarray  # [R], which sequences
+    rows: np.ndarray  # [R], numbers of the sequences
     places: np.ndarray  # [R, L], places of their elements; on padding the place of the last element
     padding: Optional[np.ndarray]  # [R, L], True on padding; None without
-    reversal: Optional[np.ndarray]  # [R, L], the order that reverses every sequence and leaves padding where it is
+    reversal: Optional[np.ndarray]  # [R, L], the order that reverses every sequence and keeps padding in place
 
 
 def fill_of(device: torch.device) -> float:
@@ -36,12 +36,12 @@ def fill_of(device: torch.device) -> float:
 
 
 def make_blocks(starts: np.ndarray, lengths: np.ndarray, fill: float) -> List[Block]:
-    """Cuts all sequences that are not empty into blocks, the longest first.
+    """Cuts all non-empty sequences into blocks, the longest first.
 
     Args:
-        starts: ``[S]``, place of the first element of each sequence; the others follow it
+        starts: ``[S]``, place of the first element of each sequence; the other elements follow it
         lengths: ``[S]``, numbers of elements
-        fill: smallest length in a block, relative to its greatest length, in (0, 1]
+        fill: smallest length in a block relative to the largest, in (0, 1]
     """
     order = np.argsort(-lengths, kind="stable")[: int((lengths > 0).sum())]
     ordered = lengths[order]
@@ -65,8 +65,9 @@ def make_blocks(starts: np.ndarray, lengths: np.ndarray, fill: float) -> List[Bl
 class BlockRNN(nn.Module):
     """h_j = [forward LSTM or GRU up to j; backward one down to j] for the sequences of a block.
 
-    Two networks of one direction. The second one reads every sequence from its own last element: padding reaches no
-    state of a sequence, without packing, which has no fused kernel on processors.
+    The module has two unidirectional networks. The second one reads every sequence from its last element to its first.
+    No state of a sequence therefore depends on padding. Packed sequences are not used, because they have no fused
+    kernel on the CPU.
 
     Args:
         kind: ``lstm`` or ``gru``
@@ -138,7 +139,7 @@ class RaggedEncoder(nn.Module):
         everywhere = np.concatenate(places) if places else np.empty(0, dtype=np.int64)
         values = take(move(everywhere))
         if not blocks:
-            # data-parallel training waits for the gradient of every parameter, even for a batch of empty documents
+            # data-parallel training needs a gradient of every parameter, even for a batch of empty documents
             nothing = sum((0.0 * parameter.sum() for parameter in self.parameters()), values.new_zeros(()))
             return values.new_zeros(len(lengths), self.output_dim) + nothing, values.new_zeros(0)
         contexts, weights = [], []

@@ -5,8 +5,8 @@ z_1 .. z_N are 0 or 1. With unary potentials x_j and transition potentials t[fro
     p(z) ~ exp( sum_j x_j z_j + sum_j t[z_j, z_j+1] + mean_a t[a, z_1] + mean_b t[z_N, b] )
 
 (Kim, Denton, Hoang and Rush 2017, "Structured Attention Networks"; the last two terms are their potentials of start and
-end). With these two terms every variable has the same share in the transitions on both sides, and the four potentials
-act through two numbers only,
+end). These two terms give every variable the same share of the transitions on both sides. The distribution then depends
+on the four transition potentials through two numbers only,
 
     A_j = x_j + t11 - t00   (the field),      k = (t00 + t11 - t01 - t10) / 2   (the coupling),
 
@@ -16,7 +16,7 @@ side give to z_j = 1:
     V_j = A_j + L(V_j-1),     L(V) = log( (1 + e^(V + k)) / (e^k + e^V) ) = softplus(V + k) - softplus(V - k) - k,
 
 with V_0 = 0, and the same from the other side; log p(z_j = 1) / p(z_j = 0) = A_j + L(V from left) + L(V from right).
-Because L(0) = 0, padding is a position whose field is 0: it passes nothing on, on either side of the sentence.
+Because L(0) = 0, a padding position has the field 0 and sends no message, on either side of the sentence.
 
 There are two ways to compute all V, chosen by shape and device: a recursion over positions, with a few operations on
 all chains per position, and a scan of depth log2(N) over the compositions of L, which are two-by-two matrices (Möbius
@@ -24,7 +24,7 @@ maps of e^V) in log space. Both are exact, in float32 or better, and share a han
 
     d V_j / d V_j-1 = sigmoid(V_j-1 + k) - sigmoid(V_j-1 - k),    d L / d k = sigmoid(V + k) + sigmoid(V - k) - 1,
 
-which leaves a linear recurrence against the direction of the messages.
+which is a linear recurrence against the direction of the messages.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def chain_log_odds(
     if method not in METHODS:
         raise ValueError(f"method {method!r}: choose from {', '.join(METHODS)}")
     dtype = torch.float64 if potentials.dtype == torch.float64 else torch.float32
-    # without autocast: log-odds in half precision would be wrong in the first digits
+    # without autocast: log-odds in half precision are too inexact
     with torch.autocast(potentials.device.type, enabled=False):
         (t00, t01), (t10, t11) = (row.unbind() for row in transitions.to(dtype).unbind())
         coupling = 0.5 * (t00 + t11 - t01 - t10)
@@ -112,7 +112,7 @@ class _ChainLogOdds(Function):
         else:
             for j in range(len(sums) - 2, -1, -1):
                 torch.addcmul(sums[j], slopes[j], sums[j + 1], out=sums[j])
-        # V_j reaches the loss through message j + 1; the last V reaches nothing
+        # V_j reaches the loss through message j + 1; the last V does not reach it
         by_odds = slopes[:-1] * sums[1:]
         d_fields = grad.clone()
         d_fields[:-1] += by_odds[:, 0]
@@ -148,7 +148,7 @@ def _recursion(fields: Tensor, coupling: Tensor) -> Tuple[Tensor, Tensor]:
 
 
 def _scan(fields: Tensor, coupling: Tensor) -> Tuple[Tensor, Tensor]:
-    """The same by composing the steps.
+    """The results of :func:`_recursion`, by composing the steps.
 
     V -> A + L(V) is the map e^V -> (a e^V + b) / (c e^V + d) with log a = k + A, log b = A, log c = 0, log d = k. Maps
     compose as their matrices multiply.
@@ -159,7 +159,7 @@ def _scan(fields: Tensor, coupling: Tensor) -> Tuple[Tensor, Tensor]:
     while reach < len(fields):
         later, earlier = maps[:, :, reach:], maps[:, :, :-reach]
         joined = torch.logaddexp(later[:, :1] + earlier[:1], later[:, 1:] + earlier[1:])
-        # A common factor is free. Without this the logarithms would grow with the length and lose their digits.
+        # A common factor does not change a map. Without this the logarithms grow with the length and lose precision.
         maps = torch.cat([maps[:, :, :reach], joined - joined[1, 1]], dim=2)
         reach *= 2
     top, bottom = torch.logaddexp(maps[:, 0], maps[:, 1]).unbind()  # at V_0 = 0

@@ -105,7 +105,7 @@ def _share_node(matrix: Tensor) -> Any:
 
 
 def share(matrix: Tensor) -> Tensor:
-    """Prepares a matrix to be the right operand of many products (see the module's text).
+    """Prepares a matrix to be the right operand of many products (see the module's docstring).
 
     Args:
         matrix: ``[..., N, D]``

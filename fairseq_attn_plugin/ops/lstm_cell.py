@@ -4,8 +4,8 @@
     c = f * c_prev + i * g;   h = o * tanh(c)
 
 (Hochreiter and Schmidhuber 1997, "Long Short-Term Memory", with the forget gates of Gers et al. 2000).
-``torch.nn.LSTMCell`` ties this to its two matrix products. A decoder with input feeding arranges these by hand
-(:mod:`fairseq_attn_plugin.modules.recurrence`), which leaves the element-wise part as a function of its own.
+``torch.nn.LSTMCell`` combines this with two matrix products. A decoder with input feeding computes the products itself
+(:mod:`fairseq_attn_plugin.modules.recurrence`) and calls this function for the element-wise part.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """Losses of words under all their alignments, without holding the logits of all alignments.
 
-Two sums over steps t and alignments j are what the objectives of latent alignment models are made of:
+The objectives of latent alignment models consist of two sums over steps t and alignments j:
 
     mixture    -sum_t log sum_j exp(w_tj) p(y_t | j)         :func:`mixture_nll`
     expected   -sum_t sum_j w_tj log p(y_t | j)              :func:`expected_nll`
 
 p(y_t | j) and all shapes: :mod:`fairseq_attn_plugin.ops.alignment_blocks`. The sums are computed block by block, each
 with its gradients (:mod:`fairseq_attn_plugin.ops.nll_sums`). The result must therefore be a scalar: the backward pass
-only scales gradients that are there already.
+only scales the gradients of the forward pass.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def expected_nll(
 ) -> NLL:
     """-sum_t sum_j weights_tj log p(y_t | j); arguments and gradients as in :func:`mixture_nll`.
 
-    The gradient of ``weights_tj`` is -log p(y_t | j). Padding counts for nothing.
+    The gradient of ``weights_tj`` is -log p(y_t | j). Padding adds nothing.
     """
     return _nll(alignments, weights, SumKind(False, smoothing, mixtures))
 

@@ -1,8 +1,8 @@
 """Sums of log-likelihoods over blocks of words and alignments, and their gradients.
 
-A block of :mod:`fairseq_attn_plugin.ops.alignment_blocks` holds everything that its share of a loss depends on. Its
-gradients are formed as soon as its logits are, and the logits are dropped. This takes three products with the
-vocabulary matrix, as many as backpropagation through all logits, and the memory of one block.
+A block of :mod:`fairseq_attn_plugin.ops.alignment_blocks` holds everything that its share of a loss depends on. The
+gradients of a block are computed together with its logits, and the logits are then freed. This takes three products
+with the vocabulary matrix, as many as backpropagation through all logits, and the memory of one block.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class NLLSums:
         weights: ``[B, T, K]``
         kind: what is summed
         product_type: type of the products with the vocabulary matrix
-        gradients: whether the gradients of ``alignments`` are wanted; those of ``weights`` always are computed
+        gradients: whether to compute the gradients of ``alignments``; those of ``weights`` are always computed
 
     Attributes:
         total: the sum, a number

@@ -7,8 +7,8 @@ for every position k,
     pooled_basis:   G_{mk} = sum_{j != k} l_m(L_jk),  m = 1..M     (aqt)
 
 over the real positions j, where l_m is the Lagrange basis of the M Chebyshev nodes x_m on [-1, 1]
-(:mod:`fairseq_attn_plugin.ops.chebyshev`). The N^2 D values never exist at once: forward and backward pass go through
-the pairs in blocks of rows, and the backward pass computes them again.
+(:mod:`fairseq_attn_plugin.ops.chebyshev`). The N^2 D values never exist at once: forward and backward pass process
+the pairs in blocks of rows, and the backward pass recomputes them.
 
 Three observations make this fast:
 
@@ -40,7 +40,7 @@ _BLOCK_ELEMENTS = {"cpu": 1 << 18, "cuda": 1 << 25}
 
 
 def _prepare(keys: Tensor, pad_mask: Optional[Tensor]) -> Tuple[Tensor, bool]:
-    """What pairs are formed from: e^{2k}, or k if some e^{2k} would overflow; infinite on padding.
+    """The operands of :func:`_pair`: e^{2k}, or k if some e^{2k} overflows; infinite on padding.
 
     In both cases u = 1 / (1 + e^{2 (k_j + k_k)}) is exactly zero for every pair with padding.
 

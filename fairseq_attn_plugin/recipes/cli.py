@@ -20,7 +20,7 @@ USAGE = "python -m fairseq_attn_plugin.recipes NAME [STAGE...|all] [--dry-run] [
 
 @dataclass(frozen=True)
 class Arguments:
-    """What follows the name of a recipe: stages in the order given, and options of fairseq-train."""
+    """Arguments after the name of a recipe: stages in the given order, and options of fairseq-train."""
 
     stages: Sequence[str]
     dry_run: bool
@@ -92,7 +92,7 @@ def open_recipe(
 
 
 def main(words: Optional[Sequence[str]] = None, environment: Optional[Mapping[str, str]] = None) -> int:
-    """Runs a recipe and returns the exit status; a mistake of the user is one line on stderr.
+    """Runs a recipe and returns the exit status; a user error is one line on stderr.
 
     Args:
         words: name of the recipe and its arguments (default: of the process)

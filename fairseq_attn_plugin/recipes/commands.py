@@ -22,11 +22,11 @@ from .settings import ROOT
 __all__ = ["USER_DIR", "Shell"]
 
 USER_DIR = ROOT / "fairseq_attn_plugin"
-LOG_LINES = 5  # of a failed command that the user sees
+LOG_LINES = 5  # last lines of the log of a failed command, shown to the user
 
 
 class Shell:
-    """Runs commands in the environment of this Python. The words of a command are anything with a ``str``.
+    """Runs commands in the environment of this Python. ``str`` converts the words of a command.
 
     Args:
         name: of the recipe, for remarks

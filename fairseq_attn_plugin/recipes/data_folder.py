@@ -1,6 +1,6 @@
-"""The data folder of a corpus: prepared once, below a lock, and complete or absent.
+"""The data folder of a corpus: prepared once, under a lock, and complete or absent.
 
-``WORK/data/done`` is the stamp: the settings of the preparation, and the folder that the corpus came from.
+``WORK/data/done`` is the stamp: the settings of the preparation, and the folder of the corpus.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class DataFolder:
         return self.path / "done"
 
     def check_prepared(self) -> None:
-        """Raises ``OptionError`` if the data are missing; a dry run has none."""
+        """Raises ``OptionError`` if the data are missing; a dry run does not check."""
         if not self.shell.dry_run and not self.done.is_file():
             raise OptionError(f"{self.path} is not prepared: run the prepare stage first")
 
@@ -120,7 +120,7 @@ class DataFolder:
         if before != stamp:
             raise OptionError(f"{self.path} was prepared with other settings ('{before}', now '{stamp}'): {remedy}")
         data: Optional[Path] = self.settings.data
-        # without DATA any source will do: the text is here
+        # without DATA the prepared text is used, wherever it came from
         if data is not None and source != f"DATA {data}":
             raise OptionError(f"{self.path} was prepared from '{source}', not from DATA={data}: {remedy}")
         self.shell.say(f"prepare: done before ({self.path})")

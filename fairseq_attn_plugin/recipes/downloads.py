@@ -1,7 +1,7 @@
 """Downloads and archives. A file appears under its name only when it is complete.
 
-A download that breaks off is continued where the server allows it, and tried again a few times. What an earlier call
-left behind is never continued, since the file may have changed.
+An interrupted download is retried a few times, and continued if the server allows it. The partial file of an earlier
+call is never continued, because the file on the server may have changed.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ DELAY = 5.0  # seconds between two tries
 TIMEOUT = 30.0  # seconds without an answer
 CHUNK = 1 << 16
 TRANSIENT = (408, 429, 500, 502, 503, 504)  # HTTP status of a server that may answer later
-# some homes of corpora refuse the name of a library
+# some servers refuse the name of a library
 AGENT = "fairseq-attn-recipe"
 
 
 class _Broken(Exception):
-    """The transfer broke off: another try may succeed."""
+    """The transfer was interrupted; a retry may succeed."""
 
 
 def fetch(shell: Shell, url: str, file: Path, least: int, at_home: str) -> None:
@@ -46,7 +46,7 @@ def fetch(shell: Shell, url: str, file: Path, least: int, at_home: str) -> None:
         shell: of the recipe
         url: http, https, ftp or file
         file: target
-        least: a complete file has at least so many bytes
+        least: smallest number of bytes of a complete file
         at_home: content of a folder that replaces the download, for messages
 
     Raises:
@@ -102,7 +102,7 @@ def _download(url: str, partial: Path) -> None:
 
 
 def _version(answer: Any) -> Optional[str]:
-    """A strong mark of the file's version, with which the server continues only the same file."""
+    """The strong ETag of the file, with which the server continues only the same version."""
     tag = answer.headers.get("ETag", "")
     return tag if tag.startswith('"') else None
 
@@ -120,7 +120,7 @@ def _receive(answer: Any, partial: Path) -> None:
             stream.write(chunk)
             received += len(chunk)
             bar.update(len(chunk))
-    # read() with a size does not complain about a connection that ends early
+    # read() with a size raises no error if the connection ends early
     if expected is not None and received < expected:
         raise _Broken(f"{received} of {expected} bytes came")
 
@@ -165,7 +165,7 @@ def extract_members(archive: Path, folder: Path, members: Sequence[str]) -> None
 
 
 def _save(stream: IO[bytes], target: Path) -> None:
-    # not whole_file: a damaged archive raises an OSError, too, although the target can be written
+    # not whole_file: a damaged archive raises an OSError as well, although the target can be written
     partial = target.with_name(target.name + ".partial")
     try:
         with open(partial, "wb") as copy:

@@ -14,7 +14,7 @@ __all__ = ["checksum", "differences", "lasting_options", "read_stamp", "remove_s
 _CHUNK = 1 << 20
 _REVERSED = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
 
-# options that only say how long a training runs, what it prints and on which machine
+# options that change only the length of a training, its output and its device
 PASSING = (
     "--max-epoch", "--max-update", "--stop-time-hours", "--patience", "--log-interval", "--log-format", "--num-workers",
     "--save-interval", "--save-interval-updates", "--keep-interval-updates", "--validate-interval", "--cpu",

@@ -25,8 +25,8 @@ STOCK_SIZES = (
 class OptionGroups:
     """The options of a recipe for fairseq-train.
 
-    fairseq refuses, for example, ``--label-smoothing`` with ``--criterion cross_entropy``. Therefore a group goes as a
-    whole when the user gives its leading option after ``--``.
+    fairseq refuses, for example, ``--label-smoothing`` with ``--criterion cross_entropy``. Therefore a whole group is
+    dropped if the user gives its leading option after ``--``.
     """
 
     optimizer: Sequence[str]
@@ -51,14 +51,14 @@ class OptionGroups:
 
 @dataclass(frozen=True)
 class Training:
-    """What one call of fairseq-train needs.
+    """The inputs of one call of fairseq-train.
 
     Attributes:
         folder: for checkpoints, the log and stamps
         options: of :meth:`OptionGroups.options`
         dictionaries: below ``WORK/data/bin``; these must not change when the training continues
-        lasting_files: nor must these
-        languages: options that tell the languages
+        lasting_files: other files that must not change when the training continues
+        languages: options for the languages
     """
 
     folder: Path

@@ -1,9 +1,11 @@
-"""Document classification: stock fairseq's ``sentence_prediction`` with the checks and defaults that documents need.
+"""Document classification: fairseq's ``sentence_prediction`` with checks and defaults for documents.
 
-The data are those of ``sentence_prediction``: a folder with ``input0/`` and ``label/``, each binarised by
-fairseq-preprocess. What differs: the number of classes is that of the labels unless ``--num-classes`` says otherwise,
-documents of up to 10,000 symbols are taken and longer ones cut (``--shorten-method none`` refuses them), and data that
-cannot be meant are one line: labels that training does not know, sides of different length, empty files.
+The data have the format of ``sentence_prediction``: a folder with ``input0/`` and ``label/``, each binarised by
+fairseq-preprocess. Differences:
+
+- The number of classes is the number of labels, unless ``--num-classes`` is given.
+- Documents may have up to 10,000 symbols. Longer documents are cut; ``--shorten-method none`` refuses them.
+- Unknown labels, sides of different length and empty files raise ``OptionError``.
 """
 
 import logging
@@ -32,11 +34,13 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class DocumentClassificationConfig(SentencePredictionConfig):
-    num_classes: int = field(default=-1, metadata={"help": "number of classes (default: that of label/dict.txt)"})
+    num_classes: int = field(
+        default=-1, metadata={"help": "number of classes (default: the number of labels in label/dict.txt)"}
+    )
     shorten_method: SHORTEN_METHOD_CHOICES = field(
         default="truncate",
         metadata={
-            "help": "what is done to documents of more than --max-positions symbols: truncate, random_crop, or none, "
+            "help": "treatment of documents with more than --max-positions symbols: truncate, random_crop, or none, "
             "which refuses them (default: truncate)"
         },
     )
@@ -47,19 +51,23 @@ class DocumentClassificationConfig(SentencePredictionConfig):
 
 @register_task("document_classification", dataclass=DocumentClassificationConfig)
 class DocumentClassificationTask(SentencePredictionTask):
-    """See the module's text."""
+    """The task ``document_classification``; see the module's docstring."""
 
     @classmethod
     def setup_task(cls, cfg: Any, **kwargs: Any) -> "DocumentClassificationTask":
-        """Raises OptionError if the data folder lacks a dictionary or the number of classes is none."""
+        """Loads the dictionaries and sets the number of classes.
+
+        Raises:
+            OptionError: a dictionary is missing, or an option has a wrong value
+        """
         for side in ("input0", "label"):
             if not os.path.isfile(os.path.join(cfg.data, side, "dict.txt")):
                 raise OptionError(
-                    f"data folder {cfg.data}: it has no {side}/dict.txt; give the folder of which fairseq-preprocess "
-                    "--only-source --destdir wrote the parts input0 and label (scripts/documents.py says how)"
+                    f"data folder {cfg.data}: it has no {side}/dict.txt; give the folder whose subfolders input0 and "
+                    "label were written by fairseq-preprocess --only-source --destdir (scripts/documents.py shows how)"
                 )
         if cfg.regression_target:
-            raise OptionError("--regression-target: this task has classes; --task sentence_prediction has regression")
+            raise OptionError("--regression-target: this task predicts classes; use --task sentence_prediction")
         if cfg.max_positions < 1:
             raise OptionError(f"--max-positions {cfg.max_positions}: must be at least 1")
         known = len(class_names(cls.load_dictionary(os.path.join(cfg.data, "label", "dict.txt"))))
@@ -75,15 +83,15 @@ class DocumentClassificationTask(SentencePredictionTask):
         """Loads a split.
 
         Raises:
-            OptionError: no such split, no document in it, another number of labels than of documents, labels that the
-                dictionary does not have, or, with ``--shorten-method none``, documents that are too long
+            OptionError: the split is missing or empty, the numbers of documents and labels differ, a label is not in
+                the dictionary, or, with ``--shorten-method none``, a document is too long
         """
         self._check_files(split)
         documents, labels = self._open("input0", split), self._open("label", split)
         if len(documents) != len(labels):
             raise OptionError(
                 f"the split '{split}' of {self.cfg.data} has {len(documents)} documents and {len(labels)} labels: "
-                "input0 and label must come from files of equally many lines"
+                "input0 and label must come from files with the same number of lines"
             )
         self._check_labels(split, labels)
         self._check_documents(split, documents)
@@ -115,13 +123,13 @@ class DocumentClassificationTask(SentencePredictionTask):
         for number in range(len(labels)):
             label = labels[number].tolist()
             if len(label) != 2 or not first <= label[0] < first + len(known):
-                what = "missing" if len(label) < 2 else "of several words" if len(label) > 2 else "not among them"
+                what = "missing" if len(label) < 2 else "of several words" if len(label) > 2 else "unknown"
                 wrong.append((number + 1, what))
         if wrong:
             line, what = wrong[0]
             raise OptionError(
-                f"{self._prefix('label', split)}: {len(wrong)} of {len(labels)} labels cannot be used; training knows "
-                f"{', '.join(known[:20])}, and the one in line {line} is {what}"
+                f"{self._prefix('label', split)}: {len(wrong)} of {len(labels)} labels cannot be used: the label in "
+                f"line {line} is {what}; the labels of training are {', '.join(known[:20])}"
             )
 
     def _check_documents(self, split: str, documents: Any) -> None:

@@ -13,7 +13,7 @@ from fairseq_attn_plugin.attention import build_attention
 
 Tick = Callable[[str], Any]
 OUTPUTS = ("scores", "weights", "context")
-DIRECT_SLICE = 1  # queries of direct pairing at a time: its B x N x N x D values of one query fill any cache
+DIRECT_SLICE = 1  # queries of direct pairing at a time: the B x N x N x D values of one query exceed every cache
 
 
 def attention_inputs(batch: int, positions: int, steps: int, width: int, seed: int, device: torch.device):
@@ -30,7 +30,7 @@ def attention_inputs(batch: int, positions: int, steps: int, width: int, seed: i
 def attend(
     attention: torch.nn.Module, inputs: Sequence[torch.Tensor], slice_size: Optional[int] = None
 ) -> dict[str, torch.Tensor]:
-    """Attention forward and backward; returns what a user could see of both: outputs and all gradients.
+    """Runs attention forward and backward; returns the outputs and all gradients.
 
     With ``slice_size`` so many queries are taken at a time; each slice's backward pass follows at once and
     stops at the memory, whose summed gradient goes through ``precompute`` at the end. The result is the same
@@ -70,7 +70,7 @@ def relative_difference(value: torch.Tensor, reference: torch.Tensor) -> float:
 
 
 def _worst(differences: Iterable[float]) -> float:
-    """The largest, where NaN is larger than anything."""
+    """The largest difference; NaN counts as larger than any number."""
     return max(differences, key=lambda value: math.inf if math.isnan(value) else value)
 
 
@@ -142,5 +142,5 @@ def memory_section(settings: Mapping[str, Any], device: torch.device, tick: Tick
 
 
 def _value(text: str) -> Any:
-    """An option of a mechanism as its Python value: a whole number, or else the text."""
+    """The Python value of a mechanism's option: a whole number, otherwise the text."""
     return int(text) if text.lstrip("-").isdigit() else text

@@ -1,4 +1,4 @@
-"""Marginals of two-state chains: ours against a plain forward-backward loop and against PyPI's torch-struct."""
+"""Marginals of two-state chains: the package's routine, a plain forward-backward loop, and torch-struct."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def ours(potentials: Tensor, transitions: Tensor) -> Tensor:
 
 
 def loop(potentials: Tensor, transitions: Tensor) -> Tensor:
-    """The textbook: forward and backward messages to both states in log space, one position at a time, by autograd."""
+    """The textbook algorithm: messages to both states in log space, one position at a time, with autograd."""
     unary = torch.stack([torch.zeros_like(potentials), potentials], dim=-1)
     size = potentials.size(1)
     forward = [unary[:, 0] + transitions.mean(dim=0)]
@@ -35,7 +35,7 @@ def loop(potentials: Tensor, transitions: Tensor) -> Tensor:
 
 
 def torch_struct(potentials: Tensor, transitions: Tensor) -> Tensor:
-    """By torch-struct, whose chain has one potential per edge, ``[to, from]``, and fails for one position.
+    """Marginals by torch-struct. Its chain has one potential per edge, ``[to, from]``, and fails for one position.
 
     A last edge, to a position with one label, carries the end potentials and gives the chain of one position an edge.
     """
@@ -48,12 +48,12 @@ def torch_struct(potentials: Tensor, transitions: Tensor) -> Tensor:
     edges[:, -1] = (edges[:, -1] - transitions.t()) + transitions.mean(dim=1)
     edges[:, -1, 1] = float("-inf")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what it says of torch's distributions is no news
+        warnings.simplefilter("ignore")  # known warnings about torch.distributions
         return LinearChainCRF(edges).marginals.sum(dim=2)[:, :, 1]
 
 
 def systems() -> Dict[str, Marginals]:
-    """All that can be measured here."""
+    """The systems that are installed."""
     found: Dict[str, Marginals] = {OURS: ours, LOOP: loop}
     try:
         with warnings.catch_warnings():
@@ -65,7 +65,7 @@ def systems() -> Dict[str, Marginals]:
 
 
 def chain_section(settings: Mapping[str, Any], device: torch.device, tick: Tick) -> dict[str, Any]:
-    """Forward and backward of all marginals, for every number of chains and every length: ``"rows x length"``."""
+    """Times of all marginals, forward and backward, by number of chains and length: ``"rows x length"``."""
     section: dict[str, Any] = {}
     draw = torch.Generator().manual_seed(settings["seed"])
     for rows in settings["chain_rows"]:

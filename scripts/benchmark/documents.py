@@ -3,8 +3,9 @@
     padded   every document padded to the batch's most sentences and every sentence to its longest one, [D, S, L]
     packed   the real sentences alone, padded to the longest, [S, L], and the LSTMs on torch's packed sequences
 
-Both have the parameters of ``han`` and get their padded words for nothing: only the step is timed. Lengths are drawn to
-look like film reviews (the polarity corpus): 32 sentences a document and 23 words a sentence on average, log-normal.
+Both have the parameters of ``han``. The time of padding the words is not counted: only the step is timed. Lengths have
+a log-normal distribution like those of film reviews (the polarity corpus), with 32 sentences per document and 23 words
+per sentence on average.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from benchmark.sections import Tick, compare
 OURS, PADDED, PACKED = "han", "padded", "packed"
 BASELINES = (PADDED, PACKED)
 CLASSES = 2
-# log-normal, as of the logarithms of the polarity corpus's: mean, deviation, greatest
+# mean and standard deviation of the logarithms in the polarity corpus, and the largest value
 SENTENCES, WORDS = (3.35, 0.5, 112), (2.95, 0.62, 180)
 
 
@@ -39,7 +40,7 @@ class _Task:
 
 
 def document_lengths(documents: int, generator: torch.Generator, scale: float = 1.0) -> list[list[int]]:
-    """Words of each sentence of each document; ``scale`` shortens both for tests."""
+    """Numbers of words of each sentence of each document; ``scale`` shortens documents and sentences for tests."""
 
     def draw(count: int, mean: float, deviation: float, greatest: int) -> list[int]:
         values = torch.exp(mean + deviation * torch.randn(count, generator=generator)) * scale
@@ -121,11 +122,11 @@ def _joined(rnn: Any) -> nn.LSTM:
 
 
 class DocumentSystem:
-    """One implementation, its optimizer, and the form in which it wants a batch's words."""
+    """One implementation with its optimizer, and the format of its input."""
 
     def __init__(self, name: str, model: Any, optimizer: str):
         self.name = name
-        # a copy each: one system's updates must not be another's parameters
+        # each system has a copy, so that its updates do not change the parameters of the others
         model = copy.deepcopy(model)
         self.model = model if name == OURS else PaddedHAN(model, packed=name == PACKED)
         self.parameters = [parameter for parameter in self.model.parameters() if parameter.requires_grad]

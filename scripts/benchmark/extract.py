@@ -1,7 +1,7 @@
 """Extraction of attention: the section ``extract`` of the benchmark, in processes of its own.
 
-What ``attn-analysis extract`` holds in memory should not depend on the number of sentences. It is set beside stock
-fairseq's way to the same weights, ``fairseq-generate --score-reference --print-alignment soft``.
+The memory of ``attn-analysis extract`` should not depend on the number of sentences. The section compares it with
+``fairseq-generate --score-reference --print-alignment soft``, which gives the same weights.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ WORDS = 10, 25  # of a sentence
 
 
 def extract_section(settings: Mapping[str, Any], device: Any, tick: Tick) -> dict[str, Any]:
-    """Peak memory of the process and seconds of processor time for every number of sentences and both commands."""
+    """Peak memory and processor time in seconds of both commands, for every number of sentences."""
     counts, sizes = settings["extract_sentences"], settings["sizes"]
     result: dict[str, Any] = {"sentences": counts, "systems": {name: [] for name in SYSTEMS}}
     with tempfile.TemporaryDirectory() as name:
@@ -51,7 +51,7 @@ def extract_section(settings: Mapping[str, Any], device: Any, tick: Tick) -> dic
 
 
 def _train(folder: Path, count: int, sizes: Mapping[str, Any], seed: int) -> None:
-    """A model of one update, and sentences for it."""
+    """A model after one update, and sentences for it."""
     draw = random.Random(seed)
     for language in ("xx", "yy"):
         with open(folder / f"text.{language}", "w") as stream:

@@ -1,8 +1,8 @@
-"""How long one sentence takes: the sections ``latency`` and ``latency_attention`` of the benchmark.
+"""Latency of one sentence: the sections ``latency`` and ``latency_attention`` of the benchmark.
 
-A teacher with a trained attention network against models whose attention knows positions only. Sentences come one at
-a time, as a user's do, so that nothing is hidden by a batch: their time, by classes of source length, and the part of
-it that attention takes.
+The sections compare a teacher, which has an attention network, with models whose attention depends on positions only.
+Sentences are translated one at a time, without batches. Measured are the time per sentence by class of source length,
+and the time of attention alone.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from fairseq_attn_plugin.text.vocabulary import describe_vocabulary
 TEACHER = "lstm_soft:attention_score=additive"
 SYSTEMS = (TEACHER, "lstm_gaussian", "lstm_election")
 CLASSES = ((4, 7), (8, 11), (12, 15), (16, 25))
-NAMED = 1 / 3  # of the target words name source words
+NAMED = 1 / 3  # share of the target words that name source words
 MOST_NAMES = 3
-FROM_SENTENCES = 1 / 2  # of the source words named are words of the sentences
+FROM_SENTENCES = 1 / 2  # share of the named source words that are words of the sentences
 
 
 def sentences(task: MemoryTask, words: tuple[int, int], count: int, seed: int) -> list[torch.Tensor]:
-    """``count`` sentences whose lengths, without end of sentence, go round the class from its shortest to its longest.
+    """``count`` sentences. Their lengths, without end of sentence, cycle from the shortest of the class to its longest.
 
-    Words are uniform over the dictionary's real symbols.
+    Words are uniform over the real symbols of the dictionary.
     """
     dictionary = task.source_dictionary
     draw = torch.Generator().manual_seed(seed)
@@ -47,8 +47,8 @@ def sentences(task: MemoryTask, words: tuple[int, int], count: int, seed: int) -
 
 
 def random_table(task: MemoryTask, spoken: Sequence[torch.Tensor], seed: int) -> dict[str, Any]:
-    """What an agent's file holds: a third of the target words name one to three source words, half of them words of
-    the sentences ``spoken``."""
+    """The content of an agent's file: a third of the target words name one to three source words, and half of these
+    are words of the sentences ``spoken``."""
     source, target = task.source_dictionary, task.target_dictionary
     draw = random.Random(seed)
     real = source.symbols[source.nspecial :]
@@ -103,7 +103,7 @@ class LatencyRun:
         return turns * (len(self.settings["latency_beam"]) * len(self.systems) + len(self.attending()))
 
     def attending(self) -> dict[str, System]:
-        """The systems whose attention is one of ours, and can be timed alone."""
+        """The systems with an attention of this package, which can be timed alone."""
         return {
             name: system
             for name, system in self.systems.items()
@@ -120,7 +120,7 @@ class LatencyRun:
             torch.set_num_threads(threads)
 
     def _whole(self, tick: Tick) -> dict[str, Any]:
-        """Stock beam search, sentence by sentence; as many words are written as the source has."""
+        """Stock beam search, sentence by sentence; a translation has as many words as its source."""
         section = {}
         for beam in self.settings["latency_beam"]:
             for label, spoken in self.classes.items():
@@ -137,7 +137,7 @@ class LatencyRun:
         return section
 
     def _attention(self, tick: Tick) -> dict[str, Any]:
-        """Attention alone, in the steps of greedy search: its work once a sentence, and a step for each word and the
+        """Attention alone, as in greedy search: ``precompute`` once per sentence, and a step for each word and the
         end of sentence."""
         section: dict[str, Any] = {}
         if not self.attending():
@@ -155,7 +155,7 @@ class LatencyRun:
     def attend(self, system: System, batch: dict[str, Any]) -> Sample:
         """Seconds of one sentence's attention: ``precompute``, all ``steps``, one ``step`` (their mean), and the whole.
 
-        Queries are random; what the decoder does around attention is not counted.
+        Queries are random. The rest of the decoder is not timed.
         """
         decoder = system.decoding_model.decoder
         encoded = system.decoding_model.encoder(batch["net_input"]["src_tokens"])
@@ -194,7 +194,7 @@ class LatencyRun:
     ) -> dict[str, Any]:
         """Times ``work``, which returns a sample for every sentence, for all systems in turn.
 
-        A ratio is that of two rounds' sums over the same sentences.
+        A ratio is the quotient of two sums over the same sentences in one round.
         """
         collected: dict[str, list[list[Sample]]] = {name: [] for name in systems}
 
@@ -225,17 +225,17 @@ class LatencyRun:
 
 
 def class_name(label: str, beam: int) -> str:
-    """How a class of lengths is called in the report: greedy search goes without saying."""
+    """The name of a class of lengths in the report; greedy search is not mentioned."""
     return label if beam == 1 else f"{label}, beam {beam}"
 
 
 def words_of(batch: Mapping[str, Any]) -> int:
-    """Source words, the end of sentence not counted."""
+    """The number of source words, without the end of sentence."""
     return int(batch["net_input"]["src_tokens"].size(1)) - 1
 
 
 def percentiles(values: Sequence[float]) -> dict[str, float]:
-    """Median and 90th percentile (the smallest value that at least nine tenths do not exceed)."""
+    """Median and 90th percentile (the smallest value that is at least as large as nine tenths of the values)."""
     ordered = sorted(values)
     rank = -(-len(ordered) * 9 // 10)  # ceil
     return {"median": statistics.median(ordered), "p90": ordered[rank - 1]}

@@ -1,8 +1,8 @@
 """Latent alignment: training steps of the objectives, and decoding with all, some or the mean of the alignments.
 
-All systems are ``lstm_latent`` with the same sizes; what is compared is ``soft``, which has one vocabulary projection
-per word, with objectives that need several, and these with their direct computation, which holds the logits of all
-alignments.
+All systems are ``lstm_latent`` with the same sizes. The objective ``soft`` has one vocabulary projection per word. It
+is compared with objectives that need several projections, and these with their direct computation, which holds the
+logits of all alignments.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class _WithTarget:
 
 
 def _all_logits(criterion: Callable[..., Any]) -> Callable[..., Any]:
-    """The criterion with the direct computation in the place of the blocks."""
+    """The criterion with direct computation instead of blocks."""
 
     def run(*args: Any) -> Any:
         with ExitStack() as stack:

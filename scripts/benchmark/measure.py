@@ -1,7 +1,7 @@
-"""Interleaved timing, ratios, peak memory, and where they were taken: the benchmark's instruments.
+"""Measurements of the benchmark: interleaved timing, ratios, peak memory, and a description of the machine.
 
-A machine's speed drifts (other programs, temperature), and it drifts for everybody at once. So the systems
-take turns, and what is reported is the median over rounds of the ratio of two times taken close together.
+The speed of a machine varies with other programs and with its temperature, for all systems at once. Therefore the
+systems take turns, and the report has medians over rounds of the ratio of two times of the same round.
 """
 
 from __future__ import annotations
@@ -47,11 +47,10 @@ def interleave(
     warmup: int,
     tick: Callable[[str], Any] = lambda name: None,
 ) -> dict[str, list[Sample]]:
-    """Runs every system once a round and returns each one's samples, one per round.
+    """Runs every system once per round; returns the samples of each system, one per round.
 
-    Each round starts one system later than the one before, so that nobody is always first. ``warmup`` rounds
-    come before the counted ones and are not kept. Python's garbage is collected between runs, not within
-    them, where it would strike in somebody's measured time.
+    Each round starts with another system, so that no system is always first. The first ``warmup`` rounds are not
+    counted. Python's garbage is collected between the runs, so that no run includes its time.
     """
     names = list(runs)
     samples: dict[str, list[Sample]] = {name: [] for name in names}
@@ -81,17 +80,16 @@ def round_ratios(over: Sequence[Sample], under: Sequence[Sample], key: str) -> l
 
 
 def summary(values: Sequence[float]) -> dict[str, float]:
-    """Median and extremes; the extremes show how noisy the machine was."""
+    """Median and extremes; the extremes show the noise of the machine."""
     return {"median": statistics.median(values), "min": min(values), "max": max(values)}
 
 
 def peak_memory(run: Callable[[], Any], device: torch.device) -> int:
-    """Bytes that ``run`` holds at its worst moment beyond what was held when it began.
+    """Peak memory of ``run`` in bytes, in addition to the memory that was allocated before.
 
-    On a GPU the allocator's own high-water mark. On the CPU torch's allocator reports every allocation and
-    release to the profiler, and the peak is that of their running sum: exact for tensors, blind to what a
-    library (oneDNN, MKL) keeps for itself and to the release of what was there before ``run`` began,
-    independent of the rest of the process and of the operating system.
+    On a GPU this is the high-water mark of torch's allocator. On the CPU the profiler records every allocation and
+    release of torch's allocator, and the result is the maximum of their running sum. It is exact for tensors. It
+    does not include work space of libraries (oneDNN, MKL) and does not depend on the rest of the process.
     """
     gc.collect()
     if device.type == "cuda":
@@ -103,7 +101,7 @@ def peak_memory(run: Callable[[], Any], device: torch.device) -> int:
         return torch.cuda.max_memory_allocated(device) - before
     activities = [torch.profiler.ProfilerActivity.CPU]
     with torch.profiler.profile(activities=activities, profile_memory=True) as profile:
-        kept = run()  # what run returns counts until the end, as it would for its caller
+        kept = run()  # the result of run counts until the end, as for a caller
     del kept
     results = profile.profiler.kineto_results
     changes = [(event.start_ns(), event.nbytes()) for event in results.events() if event.name() == "[memory]"]
@@ -120,16 +118,16 @@ def growth_exponent(sizes: Sequence[float], values: Sequence[float]) -> float:
 
 
 def grows_at_most_linearly(sizes: Sequence[float], values: Sequence[float], slack: float = 0.02) -> bool:
-    """Whether from each size to the next the value grows by no larger a factor than the size.
+    """Whether from each size to the next the factor of the value is at most the factor of the size.
 
-    ``slack`` is for sizes that are not a multiple of a chunk.
+    ``slack`` allows for sizes that are not a multiple of a chunk.
     """
     steps = zip(sizes, sizes[1:], values, values[1:])
     return all(after / before <= (larger / smaller) * (1 + slack) for smaller, larger, before, after in steps)
 
 
 def environment(device: torch.device) -> dict[str, Any]:
-    """What the figures depend on besides the code."""
+    """Machine and versions, on which the figures depend."""
     if device.type == "cuda":
         name = torch.cuda.get_device_name(device)
     else:

@@ -59,7 +59,7 @@ def _heading(report: Mapping[str, Any]) -> str:
         f"{how['clock']} clock.\n"
         f"Sizes: {sizes['layers']} layers, hidden {sizes['hidden']}, embeddings "
         f"{sizes['embed']}, vocabulary {sizes['vocab']}, dropout {sizes['dropout']}; "
-        f"{how['tokens']} tokens a training batch, {how['decode_tokens']} source tokens a decoding batch; "
+        f"{how['tokens']} tokens per training batch, {how['decode_tokens']} source tokens per decoding batch; "
         f"optimizer {how['optimizer']}.\n"
         "Ratios are medians over rounds of (baseline's time / system's time): above 1 is faster than the "
         "baseline; lowest and highest round in brackets."
@@ -111,7 +111,7 @@ def _latency(report: Mapping[str, Any]) -> str:
             rows.append([*row, _time(ratio["rounds"]), _paper_latency(name, label)])
     return (
         f"{how['latency_sentences']} sentences of each length class, one at a time, {how['latency_threads']} "
-        f"thread(s), {how['latency_clock']} clock; beam 1 if not said. Here ratios are the system's time over the "
+        f"thread(s), {how['latency_clock']} clock; beam 1 unless noted. Here ratios are the system's time over the "
         "first one's, for the same sentences: below 1 is faster. Paper: Bal and Sinha, table 1.\n\n"
         + table(["source words", "system", "median ms", "p90 ms", "time ratio", "paper"], rows)
     )
@@ -139,7 +139,7 @@ def _latency_attention(section: Mapping[str, Any]) -> str:
     ]
     header = ["source words", "system", "once, µs", "step, µs", "sentence, µs", "step ratio", "sentence ratio"]
     return (
-        "The attention of the same models alone, in greedy search: what is computed once a sentence, one step, and the "
+        "The attention of the same models alone, in greedy search: the work once per sentence, one step, and the "
         "whole sentence. Ratios as in the table above.\n\n" + table(header, rows)
     )
 

@@ -14,10 +14,10 @@ PHASES = ("forward", "backward", "update")
 
 
 def train_step(system: System, batch: dict[str, Any], device: torch.device) -> Sample:
-    """One update as fairseq's trainer makes it; returns its seconds, whole and by phase.
+    """One update as in fairseq's trainer; returns its seconds in total and by phase.
 
-    The update (gradient scaling, clipping, Adam; nothing without optimizer) is much the same work for all
-    systems of one size, hence timed apart.
+    The phase ``update`` (gradient scaling, clipping, Adam; nothing without optimizer) is timed separately, because it
+    is nearly the same work for all systems of one size.
     """
     clock, phases = Clock(device), {}
     loss, sample_size, _ = system.criterion(system.model, batch)
@@ -37,7 +37,7 @@ def train_step(system: System, batch: dict[str, Any], device: torch.device) -> S
 
 
 def decode(system: System, batch: dict[str, Any], beam: int, steps: int, device: torch.device) -> Sample:
-    """Stock beam search of one batch, every hypothesis ``steps`` words long."""
+    """Stock beam search of one batch; every hypothesis has ``steps`` words."""
     generator = system.generator(beam, steps)
     clock = Clock(device)
     hypotheses = generator.generate([system.decoding_model], batch)
@@ -56,7 +56,7 @@ def compare(
     device: torch.device,
     tick: Tick,
 ) -> dict[str, Any]:
-    """Times ``work`` on one batch for all systems in turn, then takes each one's peak memory."""
+    """Times ``work`` on one batch for all systems in turn, then measures the peak memory of each system."""
     raw = interleave(
         {name: (lambda system=system: work(system, batch)) for name, system in systems.items()},
         settings["rounds"],
@@ -81,7 +81,7 @@ def compare(
 
 
 def train_section(systems: Mapping[str, System], settings: Mapping[str, Any], device: torch.device, tick: Tick):
-    """Training steps at every source length, at a constant number of tokens a batch."""
+    """Training steps at every source length, with a constant number of tokens per batch."""
     section = {}
     for length in settings["lengths"]:
         batch = make_batch(next(iter(systems.values())).task, length, settings["tokens"], settings["seed"], device)
@@ -98,7 +98,7 @@ def train_section(systems: Mapping[str, System], settings: Mapping[str, Any], de
 
 
 def decode_section(systems: Mapping[str, System], settings: Mapping[str, Any], device: torch.device, tick: Tick):
-    """Beam search at every source length; as many words are written as the source has."""
+    """Beam search at every source length; a translation has as many words as its source."""
     section = {}
     for length in settings["lengths"]:
         batch = make_batch(
@@ -119,7 +119,7 @@ def decode_section(systems: Mapping[str, System], settings: Mapping[str, Any], d
 def profile(
     system: System, settings: Mapping[str, Any], sections: Sequence[str], device: torch.device, rows: int
 ) -> str:
-    """torch.profiler's tables of one system at the middle length, of train and decode as far as asked for."""
+    """torch.profiler's tables of one system at the middle length, for the chosen sections of train and decode."""
     lengths = settings["lengths"]
     length = lengths[len(lengths) // 2]
     kinds = [torch.profiler.ProfilerActivity.CPU]

@@ -1,8 +1,7 @@
-"""What the benchmark measures: systems built through fairseq's own registry, and batches to feed them.
+"""Systems of the benchmark, built with fairseq's registry, and their batches.
 
-A system is written ``ARCH`` or ``ARCH:option=value,option=value``; its options are those of ``fairseq-train
---arch ARCH``. Models are built from parsed command-line arguments just as fairseq-train builds them, on a
-dictionary that lives in memory, so nothing is read from disk.
+A system is written ``ARCH`` or ``ARCH:option=value,option=value``, with the options of ``fairseq-train --arch ARCH``.
+Models are built from parsed command-line arguments, as in fairseq-train, with a dictionary in memory. No data are read.
 """
 
 from __future__ import annotations
@@ -66,10 +65,10 @@ class Spec:
                 pairs[-1] = (pairs[-1][0], f"{pairs[-1][1]},{item.strip()}")
                 continue
             if not (name and equals and value):
-                raise OptionError(f"system {text!r}: {item!r} is not option=value (lstm_soft:input_feeding=none)")
+                raise OptionError(f"system {text!r}: {item!r} must be option=value (lstm_soft:input_feeding=none)")
             pairs.append((name.strip().lstrip("-").replace("-", "_"), value.strip()))
         if not arch:
-            raise OptionError(f"system {text!r} names no architecture; {_registered()}")
+            raise OptionError(f"system {text!r}: must start with an architecture; {_registered()}")
         return cls(arch, tuple(pairs))
 
     def __str__(self) -> str:
@@ -77,7 +76,7 @@ class Spec:
 
 
 class MemoryTask:
-    """The part of a translation task that models and criteria look at: one dictionary for both sides."""
+    """The part of a translation task that models and criterions use: one dictionary for both sides."""
 
     def __init__(self, vocab: int):
         dictionary = Dictionary()
@@ -89,14 +88,16 @@ class MemoryTask:
 def _registered() -> str:
     every = models.ARCH_MODEL_REGISTRY
     ours = sorted(name for name, cls in every.items() if cls.__module__.startswith("fairseq_attn_plugin"))
-    return f"registered: {', '.join(['lstm', *ours])} (and fairseq's other {len(every) - len(ours) - 1})"
+    return f"registered: {', '.join(['lstm', *ours])} (and {len(every) - len(ours) - 1} others of fairseq)"
 
 
 def training_arguments(spec: Spec, sizes: Sizes) -> argparse.Namespace:
-    """The namespace that ``fairseq-train --arch ...`` would hold for this system.
+    """The namespace of ``fairseq-train --arch ...`` for this system.
 
-    Flags are set on the namespace, because the same flag can switch on in one architecture and off in
-    another, according to its default. Raises OptionError for an unknown architecture, option or value.
+    Flags are set on the namespace, because a flag inverts the default of its architecture.
+
+    Raises:
+        OptionError: the architecture, an option or a value is unknown
     """
     if spec.arch not in models.ARCH_MODEL_REGISTRY:
         raise OptionError(f"unknown architecture {spec.arch!r}; {_registered()}")
@@ -112,7 +113,7 @@ def training_arguments(spec: Spec, sizes: Sizes) -> argparse.Namespace:
             raise OptionError(f"{spec.arch} has no option {name!r}; it has {', '.join(sorted(actions))}")
         if action.nargs == 0:
             if value.lower() not in TRUTH:
-                raise OptionError(f"{name}={value} of {spec}: a flag is true or false")
+                raise OptionError(f"{name}={value} of {spec}: must be true or false")
             flags[name] = TRUTH[value.lower()]
             continue
         _check_value(spec, name, value, action)
@@ -133,9 +134,10 @@ def _check_value(spec: Spec, name: str, value: str, action: argparse.Action) -> 
 
 
 class System:
-    """One architecture: a model under training, and a second one prepared for decoding.
+    """One architecture: a model for training, and a second one prepared for decoding.
 
-    fairseq's ``prepare_for_inference_`` cannot be undone, hence two models; they have the same parameters.
+    Both have the same parameters. Two models are necessary, because fairseq's ``prepare_for_inference_`` cannot be
+    undone.
     """
 
     def __init__(
@@ -163,7 +165,7 @@ class System:
         return sum(p.numel() for p in self.parameters)
 
     def generator(self, beam: int, steps: int) -> SequenceGenerator:
-        """Stock beam search that writes ``steps`` words and the end of sentence, always."""
+        """Stock beam search whose hypotheses all have ``steps`` words and the end of sentence."""
         return SequenceGenerator(
             [self.decoding_model],
             self.task.target_dictionary,
@@ -175,10 +177,10 @@ class System:
 
 
 def make_batch(task: MemoryTask, length: int, tokens: int, seed: int, device: torch.device) -> dict[str, Any]:
-    """A batch of ``max(1, tokens // length)`` sentence pairs, as fairseq's collater makes it.
+    """A batch of ``max(1, tokens // length)`` sentence pairs from fairseq's collater.
 
-    Lengths (with end of sentence) are spread over [0.8 length, length], as batches of similar lengths have
-    them; the longest is ``length`` on both sides. Words are uniform over the dictionary's real symbols.
+    Lengths (with end of sentence) are uniform over [0.8 length, length], similar to batches of sorted sentences. The
+    longest is ``length`` on both sides. Words are uniform over the real symbols of the dictionary.
     """
     dictionary = task.source_dictionary
     draw = torch.Generator().manual_seed(seed)

@@ -1,4 +1,4 @@
-"""What the project promises of its speed and memory, and whether a benchmark shows it."""
+"""The project's targets for speed and memory, and whether a benchmark meets them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from benchmark.measure import grows_at_most_linearly
 class Target:
     """``quantity`` of ``system`` against ``baseline`` in a section is ``at least`` or ``at most`` ``bound``.
 
-    ``throughput`` is the baseline's time over the system's, ``time`` the system's over the baseline's, ``step`` the
-    same of one step, ``memory`` the system's peak over the baseline's.
-    ``length`` None asks for it at every measured length.
+    ``throughput`` is the baseline's time divided by the system's, ``time`` the system's divided by the baseline's,
+    ``step`` the same for one step, ``memory`` the system's peak divided by the baseline's. With the ``length`` None the
+    target holds for every measured length.
     """
 
     section: str
@@ -34,8 +34,8 @@ STOCK = "lstm"
 SOFT = "lstm_soft"
 UNFED = "lstm_soft:input_feeding=none"
 TEACHER = "lstm_soft:attention_score=additive"
-# Bal and Sinha, "Modelling Bahdanau Attention using Election methods aided by Q-Learning", table 1: milliseconds, of
-# attention, mask, and mask and agent.
+# Bal and Sinha, "Modelling Bahdanau Attention using Election methods aided by Q-Learning", table 1: milliseconds with
+# attention, with the mask, and with mask and agent.
 PAPER_LATENCY = {"4-7": (1.46, 1.13, 1.33), "8-11": (2.32, 1.96, 2.12), "12-15": (2.86, 2.43, 2.61)}
 PAPER_SYSTEMS = (TEACHER, "lstm_gaussian", "lstm_election")
 TARGETS = (
@@ -75,7 +75,7 @@ TARGETS = (
 
 
 def judge(sections: Mapping[str, Any], targets: Sequence[Target] = TARGETS) -> list[dict[str, Any]]:
-    """Each target with what was measured for it and ``met`` (None: not measured)."""
+    """Each target with its measured value and ``met`` (None: not measured)."""
     verdicts = []
     for target in targets:
         found = list(_measured(target, sections))
@@ -124,7 +124,7 @@ def _measured(target: Target, sections: Mapping[str, Any]) -> Iterator[tuple[Uni
 
 
 def median_ratio(time_ratios: Sequence[float], quantity: str) -> float:
-    """Median over rounds; of the inverse for a throughput, since medians of inverses are taken as such."""
+    """Median over rounds of the ratios, or of their inverses for a throughput."""
     ordered = sorted(1 / r if quantity == "throughput" else r for r in time_ratios)
     middle = len(ordered) // 2
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2

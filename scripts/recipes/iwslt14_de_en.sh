@@ -14,7 +14,7 @@
 #   TEACHER    checkpoint of a trained model whose alignments guide the attention of ARCH=lstm_soft or another (none)
 #   OUT        folder for all files (out/iwslt14_de_en of the checkout)
 #   DATA       folder with the corpus, instead of a download (WIT3 terms): the unpacked archive, or plain files train,
-#              valid and test, each as .de and .en (or .gz), which are taken as they are: tokenised and lower-cased
+#              valid and test, each as .de and .en (or .gz), already tokenised and lower-cased
 #   SEED       (1)
 #   BPE        subword-nmt, sentencepiece or none, joint over both languages (subword-nmt)
 #   BPE_SIZE   merges, or pieces of sentencepiece (14000)
@@ -29,7 +29,7 @@
 # Hyper-parameters: those of Deng et al. 2018 (6 sentences per batch, loss per sentence, Adam 3e-4, clipping at 5,
 # dropout 0.3, 30 epochs, the rate halved after every epoch without a better validation loss; beam 10 with the exact
 # marginal). Text: the usual split of this corpus, Moses-tokenised and lower-cased, described in the module
-# fairseq_attn_plugin.recipes.text.iwslt14. Scores: BLEU of the tokenised text as it stands (sacreBLEU, --tokenize none
-# --lowercase), as in the paper, and of the detokenised test set if the archive was read. Finished stages do not run
-# again; an interrupted training continues.
+# fairseq_attn_plugin.recipes.text.iwslt14. Scores: BLEU of the tokenised text (sacreBLEU, --tokenize none --lowercase),
+# as in the paper, and of the detokenised test set if the archive was read. Finished stages do not run again; an
+# interrupted training continues.
 exec bash "$(dirname "${BASH_SOURCE[0]}")/_run.sh" iwslt14_de_en "$@"

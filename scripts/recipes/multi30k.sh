@@ -25,8 +25,8 @@
 #   DRY_RUN    1: show the commands and run none (0)
 #   CORPUS_URL a mirror of the raw files
 #
-# Text: lower-cased, Moses-tokenised. The corpus's own *.tok.* files are taken if DATA holds them; otherwise the raw
-# files are tokenised here. Scores: BLEU of the lower-cased, tokenised text as it stands (sacreBLEU, --tokenize none
-# --lowercase), and, if the raw references are there, of the detokenised text with sacreBLEU's own tokeniser.
+# Text: lower-cased, Moses-tokenised. The recipe reads the *.tok.* files of the corpus if DATA has them; otherwise it
+# tokenises the raw files. Scores: BLEU of the lower-cased, tokenised text (sacreBLEU, --tokenize none --lowercase).
+# If the raw references exist, also BLEU of the detokenised text with sacreBLEU's own tokeniser.
 # Finished stages do not run again; an interrupted training continues from its last checkpoint.
 exec bash "$(dirname "${BASH_SOURCE[0]}")/_run.sh" multi30k "$@"

@@ -8,7 +8,7 @@
 #   MODELS     any of han, han_flat, han_mean ("han han_flat han_mean")
 #   OUT        folder for all files (out/polarity_han of the checkout)
 #   DATA       folder with the corpus, instead of a download from www.cs.cornell.edu
-#   EMBEDDINGS pretrained word vectors as text, 100 wide unless -- --word-embed-dim says otherwise (none)
+#   EMBEDDINGS pretrained word vectors as text, of the width of -- --word-embed-dim, by default 100 (none)
 #   SEED       (1)
 #   THRESHOLD  words with fewer occurrences in the training set are unknown (3)
 #   SPLIT      the split of evaluate, baseline and table, test or valid (test)
@@ -18,7 +18,7 @@
 #   CORPUS_URL a mirror of the archive
 #
 # Review cvNNN is in fold NNN / 100. In the run of fold K, fold K is the test set and fold K + 1 (after 9: 0) the
-# validation set, whose accuracy chooses the epoch. The other 1,600 reviews are the training set, also of TF-IDF. The
-# text is that of the corpus: tokenised, lower-cased, one sentence per line. Finished stages do not run again; an
+# validation set, whose accuracy selects the epoch. The other 1,600 reviews are the training set, also for TF-IDF. The
+# text of the corpus is tokenised and lower-cased, with one sentence per line. Finished stages do not run again; an
 # interrupted training continues.
 exec bash "$(dirname "${BASH_SOURCE[0]}")/_run.sh" polarity_han "$@"

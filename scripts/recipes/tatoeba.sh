@@ -25,6 +25,6 @@
 # The file has no splits of its own. A fixed hash makes splits of about 90 / 5 / 5 % in which no sentence of either side
 # occurs in two splits: see the module fairseq_attn_plugin.recipes.text.pair_splits. The file grows from year to year;
 # scores are comparable only for the same file. Text: Moses-tokenised, case kept.
-# Scores: BLEU of the tokenised text as it stands (sacreBLEU, --tokenize none) and of the detokenised text against the
-# original references. Finished stages do not run again; an interrupted training continues.
+# Scores: BLEU of the tokenised text (sacreBLEU, --tokenize none) and of the detokenised text against the original
+# references. Finished stages do not run again; an interrupted training continues.
 exec bash "$(dirname "${BASH_SOURCE[0]}")/_run.sh" tatoeba "$@"

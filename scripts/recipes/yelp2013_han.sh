@@ -8,7 +8,7 @@
 #   OUT        folder for all files (out/yelp2013_han of the checkout)
 #   DATA       folder with the three files, instead of a download from ir.hit.edu.cn (a 7z archive of four corpora, for
 #              which 7z, 7za or bsdtar is necessary)
-#   EMBEDDINGS pretrained word vectors as text, 200 wide unless -- --word-embed-dim says otherwise (none)
+#   EMBEDDINGS pretrained word vectors as text, of the width of -- --word-embed-dim, by default 200 (none)
 #   SEED       (1)
 #   THRESHOLD  words with fewer occurrences in the training set are unknown (6)
 #   SPLIT      the split of evaluate, baseline and table, test or valid (test)
@@ -19,7 +19,6 @@
 #
 # Sizes and batches are those of Yang et al. 2016: GRUs of 50 units per direction, embeddings of 200, words with more
 # than five occurrences, batches of 64, SGD with momentum 0.9. The paper chooses the learning rate by a grid search and
-# starts from word2vec of the training and validation text (EMBEDDINGS). The text is that of the corpus: tokenised,
-# sentences split.
-# Finished stages do not run again; an interrupted training continues.
+# starts from word2vec of the training and validation text (EMBEDDINGS). The text of the corpus is tokenised and split
+# into sentences. Finished stages do not run again; an interrupted training continues.
 exec bash "$(dirname "${BASH_SOURCE[0]}")/_run.sh" yelp2013_han "$@"

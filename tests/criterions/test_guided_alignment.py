@@ -423,7 +423,7 @@ def test_training_data_without_alignments():
     whole = {"tgt": data, "tgt_sizes": [2] * 3, "tgt_dict": task.target_dictionary}
     task.datasets["train"] = LanguagePairDataset(data, [2] * 3, task.source_dictionary, **whole)
     run(model, guide, sample, train=False)
-    with pytest.raises(OptionError, match=r"folder has no alignments of the split train \(train\.align\.de-en\.idx\)"):
+    with pytest.raises(OptionError, match=r"folder has no alignments for the split train \(train\.align\.de-en\.idx\)"):
         task.begin_epoch(1, model)
     task.datasets["train"] = LanguagePairDataset(
         data, [2] * 3, task.source_dictionary, **whole, align_dataset=[torch.tensor([0, 0])] * 4
@@ -470,4 +470,4 @@ def test_mistakes_on_the_command_line(tiny_data, tmp_path):
     line = refused(*options, *TINY["lstm_soft"])
     assert "--criterion guided_alignment: needs word alignments" in line and "--load-alignments" in line
     line = refused(*options, "--arch", "lstm_soft", *SIZES, "--load-alignments")
-    assert f"--load-alignments: {tiny_data} has no alignments of the split train (train.align.xx-yy.idx)" in line
+    assert f"--load-alignments: {tiny_data} has no alignments for the split train (train.align.xx-yy.idx)" in line

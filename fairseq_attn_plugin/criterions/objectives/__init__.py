@@ -1,15 +1,15 @@
 """The objectives of latent alignment models, in plain torch.
 
-With p(j) the prior, q(j) the posterior network, log p(y|j) the log-likelihood of the target word under alignment j (all
-for one word), and c the prior's mean context, every objective is a loss to minimise, summed over words (Deng et al.
-2018, "Latent Alignment and Variational Attention"):
+For one word, p(j) is the prior, q(j) the posterior network, log p(y|j) the log-likelihood of the target word under
+alignment j, and c the mean context of the prior. Every objective is a loss, summed over words (Deng et al. 2018,
+"Latent Alignment and Variational Attention"):
 
     soft                 -log p(y | c)
     marginal             -log sum_j p(j) p(y|j)
     hard-enum            -sum_j p(j) log p(y|j)
-    hard-reinforce       the same, one or more samples of p
+    hard-reinforce       the same, estimated from one or more samples of p
     elbo-enum            -sum_j q(j) log p(y|j) + KL(q || p)
-    elbo-reinforce       the same, samples of q
+    elbo-reinforce       the same, estimated from samples of q
     elbo-gumbel          -log p(y | sum_j z_j h_j) + KL(q || p), z = softmax((log q + Gumbel noise) / tau)
                          (Jang et al. 2017)
     elbo-sum-and-sample  the gradient of elbo-enum from the K most probable positions under q and one sample of the rest
@@ -18,8 +18,9 @@ for one word), and c the prior's mean context, every objective is a loss to mini
                          p(z_k) p(y|z_k) / q(z_k)  (Bornschein and Bengio 2015; Ba et al. 2015)
     dirichlet            -log p(y | sum_j z_j h_j) + KL(Dir(a_q) || Dir(a_p)), z ~ Dir(a_q) reparameterised
 
-An objective is a function from :class:`Batch`, :class:`Settings` and :class:`MovingAverage` to :class:`Terms`, sums
-over words in nats. To add one, write the function in the module of its family and enter it in ``OBJECTIVES``.
+An objective is a function from :class:`Batch`, :class:`Settings` and :class:`MovingAverage` to :class:`Terms`, which
+are sums over words in nats. To add an objective, write the function in the module of its family and add it to
+``OBJECTIVES``.
 """
 
 from typing import Dict

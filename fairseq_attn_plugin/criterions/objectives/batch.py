@@ -1,4 +1,4 @@
-"""What every objective reads and returns: a batch of words with all their alignments, options, and sums."""
+"""Inputs and outputs of the objectives: a batch of words with all alignments, settings, and sums over words."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BASELINES = ("soft", "none", "average")
 
 @dataclass
 class Settings:
-    """Options of the objectives; the criterion's options explain them."""
+    """Settings of the objectives; the options of the criterion explain them."""
 
     num_samples: int = 1
     baseline: str = "soft"
@@ -46,7 +46,7 @@ class Terms(NamedTuple):
     loss: Tensor  # what is minimised; differentiable
     reconstruction: Tensor  # -E log p(y|z), as estimated
     kl: Optional[Tensor] = None  # without the KL weight
-    marginal: Optional[Tensor] = None  # -log sum_j p(j) p(y|j), where all alignments were computed
+    marginal: Optional[Tensor] = None  # -log sum_j p(j) p(y|j), if all alignments are computed
     prior_correct: Optional[Tensor] = None  # words that the prior's mixture (or mean context) predicts
     posterior_correct: Optional[Tensor] = None  # the same under q (or its samples)
 
@@ -60,7 +60,7 @@ class Batch(NamedTuple):
 
     @property
     def real(self) -> Tensor:
-        """``[B, T]``, which steps have a word."""
+        """``[B, T]``, False on padding of the target."""
         return self.target.ne(self.pad)
 
     @property
@@ -108,18 +108,18 @@ class Batch(NamedTuple):
         return -self.sum(out.log_likelihood.mean(-1))
 
     def zeros(self, count: int) -> Tuple[Tensor, ...]:
-        """Numbers to add to."""
+        """``count`` scalar zeros, as initial values of sums."""
         return tuple(self.latent.log_prior.new_zeros(()) for _ in range(count))
 
 
 class MovingAverage:
-    """The mean reward so far, exponentially weighted; the first update takes its own mean."""
+    """The exponential moving average of the rewards. For the first update it is the mean of that update."""
 
     def __init__(self, decay: float = 0.99):
         self.decay, self.value = decay, float("nan")
 
     def update(self, mean: float) -> float:
-        """The baseline for rewards whose mean is ``mean``: the average before them."""
+        """Adds the mean of new rewards; returns the average before them, which is their baseline."""
         before = mean if self.value != self.value else self.value
         self.value = before + (1 - self.decay) * (mean - before)
         return before
@@ -129,11 +129,11 @@ Objective = Callable[[Batch, Settings, MovingAverage], Terms]
 
 
 def correct_words(out: NLL, mixture: int = 0) -> Tensor:
-    """How many words the given mixture of ``out`` predicts."""
+    """The number of words that the given mixture of ``out`` predicts."""
     assert out.correct is not None
     return out.correct[mixture].sum()
 
 
 def posterior_correct_words(batch: Batch, out: NLL) -> Optional[Tensor]:
-    """How many words the posterior predicts, from ``out`` for :meth:`Batch.mixtures`; None without a posterior."""
+    """The number of words that the posterior predicts, from ``out`` for :meth:`Batch.mixtures`; None without one."""
     return None if batch.latent.log_posterior is None else correct_words(out, 1)

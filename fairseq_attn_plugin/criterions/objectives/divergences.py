@@ -11,7 +11,7 @@ __all__ = ["dirichlet_kl", "entropy", "kl_divergence", "sample"]
 def sample(log_probs: Tensor, count: int) -> Tensor:
     """``count`` independent samples of every distribution ``[B, T, N]``: ``[B, T, count]``.
 
-    argmax_j p_j / E_j with E_j ~ Exp(1) is distributed as p; positions with p = 0 are never drawn.
+    argmax_j p_j / E_j with E_j ~ Exp(1) has the distribution p. Positions with p = 0 are never drawn.
     """
     probs = log_probs.detach().exp().unsqueeze(2).expand(-1, -1, count, -1)
     return (probs / torch.empty_like(probs).exponential_().clamp_(min=torch.finfo(probs.dtype).tiny)).argmax(-1)
@@ -28,11 +28,11 @@ def entropy(log_p: Tensor) -> Tensor:
 
 
 def dirichlet_kl(q: Tensor, p: Tensor, mask: Tensor) -> Tensor:
-    """KL(Dir(q) || Dir(p)) over the positions that ``mask`` leaves: ``[B, T, N]`` to ``[B, T]``.
+    """KL(Dir(q) || Dir(p)) over the positions where ``mask`` is False: ``[B, T, N]`` to ``[B, T]``.
 
     lgamma(sum q) - lgamma(sum p) + sum_j [lgamma(p_j) - lgamma(q_j) + (q_j - p_j) (digamma(q_j) - digamma(sum q))]
 
-    In float64, because these are small differences of large numbers.
+    The sum is computed in float64, because its terms are small differences of large numbers.
     """
     kind, q, p = q.dtype, q.double(), p.double()
     q_sum, p_sum = (x.masked_fill(mask, 0.0).sum(-1, keepdim=True) for x in (q, p))

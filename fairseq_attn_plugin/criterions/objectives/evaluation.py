@@ -1,4 +1,4 @@
-"""What validation reports, exactly, by enumerating all alignments."""
+"""Exact values for validation, by enumeration of all alignments."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Evaluation(NamedTuple):
 
 
 def evaluate(batch: Batch, topk: Optional[int] = None) -> Evaluation:
-    """Exact values of a batch, without gradients; ``topk`` is K of the restricted marginal."""
+    """Exact values of a batch, without gradients; ``topk`` is the K of the restricted marginal."""
     with torch.no_grad():
         mean = batch.soft()
         out = log_likelihoods(batch.words(), batch.mixtures())

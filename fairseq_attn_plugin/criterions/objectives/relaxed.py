@@ -46,9 +46,9 @@ def dirichlet(batch: Batch, settings: Settings, average: MovingAverage) -> Terms
 def concentrations(batch: Batch, smallest: float = 1e-2, largest: float = 1e4) -> Tuple[Tensor, Tensor]:
     """Concentrations ``[B, T, N]`` of prior and posterior, kept within [smallest, largest] (1 on padding).
 
-    a = exp(score) where weights are a softmax of scores: the mean of Dir(a) is then the softmax itself. For other
-    priors the mean is p and the total exp(logsumexp(scores)). Beyond the range samples are one-hot, or constant, in
-    float32.
+    a = exp(score) if the weights are a softmax of scores; the mean of Dir(a) is then the softmax itself. For other
+    priors the mean is p and the sum of a is exp(logsumexp(scores)). Outside the range, samples in float32 are one-hot
+    or constant.
     """
     latent, mask = batch.latent, batch.source_padding
     assert latent.posterior_scores is not None
@@ -61,7 +61,7 @@ def concentrations(batch: Batch, smallest: float = 1e-2, largest: float = 1e4) -
 
 
 def _averaged(batch: Batch, settings: Settings, draw: Callable[[], Tensor], kl: Tensor) -> Terms:
-    """The mean over ``num_samples`` relaxed samples, and the KL."""
+    """Means over ``num_samples`` relaxed samples, plus the KL."""
     total, reconstruction, correct = batch.zeros(3)
     for _ in range(settings.num_samples):
         out = batch.relaxed(draw(), settings.smoothing)

@@ -1,6 +1,6 @@
 """Objectives that are estimated from samples of source positions.
 
-In the score-function estimators the reward log p(y|z) - baseline is detached; the parameters of p(y|z) get the pathwise
+In the score-function estimators the reward log p(y|z) - baseline is detached. The parameters of p(y|z) get the pathwise
 gradient of log p(y|z). The KL is always exact.
 """
 
@@ -46,7 +46,7 @@ def _score_function(
         words = int(batch.real.sum())
         reward = reward - average.update(batch.sum(reward.mean(-1)).item() / max(1, words))
     score = batch.sum((reward * log_probs.gather(-1, index)).mean(-1))
-    loss = out.total - score + score.detach()  # the score-function term has a gradient and no value
+    loss = out.total - score + score.detach()  # the score-function term has a gradient and the value zero
     reconstruction = batch.mean_nll(out)
     if kl is None:
         return Terms(loss, reconstruction, prior_correct=prior_correct)
@@ -56,9 +56,10 @@ def _score_function(
 def elbo_sum_and_sample(batch: Batch, settings: Settings, average: MovingAverage) -> Terms:
     """E_q f = sum_{top} q_j f_j + (1 - Q_top) f(z), z ~ q restricted to the rest (Liu et al. 2019).
 
-    The weight of the sample is (1 - Q_top) q(z) / [q(z)], where [] is detached: its value is (1 - Q_top), its gradient
-    (1 - Q_top) grad log q(z), the score-function estimator of the rest. A constant may be subtracted from all f, since
-    the gradients of q sum to zero: the mean of f over the top, which costs nothing and does not depend on z.
+    The weight of the sample is (1 - Q_top) q(z) / [q(z)], where [] is detached. Its value is (1 - Q_top), its gradient
+    (1 - Q_top) grad log q(z), the score-function estimator of the rest. The gradients of q sum to zero, so that a
+    constant can be subtracted from all f. The constant is the mean of f over the top positions, which is known already
+    and does not depend on z.
     """
     log_q, kl = batch.log_posterior, batch.kl()
     count = min(settings.exact_positions, log_q.size(-1))
@@ -72,7 +73,7 @@ def elbo_sum_and_sample(batch: Batch, settings: Settings, average: MovingAverage
     out = expected_nll(batch.words(index), weights, settings.smoothing, weights.detach().unsqueeze(0))
     exact = log_top.exp().detach()
     baseline = (exact * out.score[..., :-1]).sum(-1) / exact.sum(-1)
-    # The gradient of the weights in expected_nll is -f: this adds the baseline to it and nothing to the value.
+    # The gradient of the weights in expected_nll is -f. This term adds the baseline to it and zero to the value.
     centred = batch.sum(baseline * (weights - weights.detach()).sum(-1))
     reconstruction = -batch.sum((weights.detach() * out.log_likelihood).sum(-1))
     loss = out.total + centred + settings.kl_weight * kl
@@ -82,8 +83,8 @@ def elbo_sum_and_sample(batch: Batch, settings: Settings, average: MovingAverage
 def wake_sleep(batch: Batch, settings: Settings, average: MovingAverage) -> Terms:
     """Reweighted wake-sleep, -sum_k w_k [log p(y|z_k) + log p(z_k) + log q(z_k)] (Bornschein and Bengio 2015).
 
-    The mixture over samples with weights p(z) / (K q(z)) has the wanted gradient of the model, and its value is the
-    importance-weighted bound on the marginal; the wake phase of q is added.
+    The mixture over samples with weights p(z) / (K q(z)) has the gradient of the model, and its value is the
+    importance-weighted bound on the marginal. The wake phase of q is added.
     """
     log_q, log_p = batch.log_posterior, batch.latent.log_prior
     index = sample(log_q, settings.num_samples)

@@ -39,7 +39,7 @@ def read_archive(reader: CorpusReader, folder: Path) -> None:
 
 
 def read_plain_files(reader: CorpusReader) -> None:
-    """Tokenised and lower-cased files, which are taken as they are."""
+    """Reads tokenised and lower-cased files without changes."""
     missing = [f"train.{language}.gz" for language in ("de", "en") if not find(reader.corpus, f"train.{language}")]
     if missing:
         raise CorpusError(
@@ -52,7 +52,7 @@ def read_plain_files(reader: CorpusReader) -> None:
 
 
 def corpus(variables: Variables) -> Corpus:
-    # a teacher and models of two directions have criterions of their own
+    # trainings with a teacher and models of two directions have other criterions
     if not variables.text("TEACHER") and not variables.text("ARCH").startswith("lstm_agreement"):
         variables.values["OBJECTIVE"] = variables.text("OBJECTIVE") or "elbo-enum"
     return Corpus(
@@ -63,7 +63,7 @@ def corpus(variables: Variables) -> Corpus:
         training=OptionGroups(
             optimizer="--optimizer adam --lr 3e-4".split(),
             schedule="--lr-scheduler reduce_lr_on_plateau --lr-shrink 0.5".split(),
-            # without smoothing, as the objectives, which replace it
+            # without smoothing, like the objectives, which replace it
             criterion="--criterion label_smoothed_cross_entropy".split(),
             batch="--batch-size 6 --required-batch-size-multiple 1".split(),
             # an epoch is long: a checkpoint every 10,000 updates bounds the cost of an interruption

@@ -24,7 +24,7 @@ def read(reader: CorpusReader, url: str) -> None:
 
 
 def corpus(variables: Variables) -> Corpus:
-    # the two have the dropout of their paper, which is their own default
+    # the dropout of the paper, which is the default of these two architectures
     dropout = "0.3" if variables.text("ARCH") in ("lstm_structured", "lstm_sigmoid") else "0.2"
     return Corpus(
         name="multi30k",

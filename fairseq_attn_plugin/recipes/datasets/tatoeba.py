@@ -13,7 +13,7 @@ URL = "https://www.manythings.org/anki"
 
 
 class Pair(NamedTuple):
-    """A file of sentence pairs: the other language, its name, its pairs, and the least bytes of its archive."""
+    """A file of sentence pairs: the other language, name, number of pairs, and lower bound on the archive's bytes."""
 
     language: str
     file: str

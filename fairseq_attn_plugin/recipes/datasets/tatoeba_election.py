@@ -8,7 +8,7 @@ from ..translation.recipe import Corpus
 from .tatoeba import URL, read_pairs
 
 TREATMENTS = {
-    # as many words as between white space: the models read as many words as they write
+    # one token per word between white space: both sides of a pair have the same number of tokens
     "equal": Treatment(bare_words=True, lowercase=True),
     "all": Treatment(tokenize=True, lowercase=True, raw=True),
 }

@@ -1,8 +1,8 @@
-"""TF-IDF and logistic regression on a corpus of documents: what a network has to beat.
+"""A baseline for document classification: TF-IDF and logistic regression.
 
-Words and, if the validation set prefers them, pairs of words; sublinear TF-IDF of those in at least three documents;
-L2-regularised logistic regression whose strength is chosen on the validation set. It is trained on the training set
-alone, as the networks are.
+Features are words, or words and bigrams, whichever is better on the validation set, with sublinear TF-IDF of those in
+at least three documents. The classifier is L2-regularised logistic regression. Its strength is chosen on the validation
+set. It is trained on the training set alone, like the networks.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def words(text: str) -> List[str]:
 
 
 def evaluate(folder: Path, split: str) -> Dict[str, Any]:
-    """Scores of the best model on ``split``, in percent, with its strength, its n-grams and the seconds it took.
+    """Scores of the best model on ``split``, in percent, with its strength, its n-grams and the time in seconds.
 
     Args:
         folder: with ``{train,valid,test}.{input0,label}``

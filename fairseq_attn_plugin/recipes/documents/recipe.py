@@ -19,7 +19,7 @@ DEFAULTS: Dict[str, str] = {**COMMON, "MODELS": "han", "THRESHOLD": "3", "EMBEDD
 
 @dataclass(frozen=True)
 class DocumentCorpus:
-    """A corpus of documents with labels and how it is trained with.
+    """A corpus of labelled documents, and the options of its training.
 
     Attributes:
         name: of the recipe

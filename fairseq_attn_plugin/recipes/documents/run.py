@@ -107,7 +107,7 @@ class DocumentRun:
             )
 
     def train(self) -> None:
-        """The train stage; a model that another process trains is left to it."""
+        """The train stage; it skips a model that another process is training."""
         for part, model in self.each_model():
             training = self.training(part, model)
             if self.shell.dry_run:

@@ -1,7 +1,7 @@
 """The table of a recipe of document classification: accuracy and macro-F1 over folds, and the time of an epoch.
 
 The standard deviation is that of a sample of folds (n - 1). The time is the median of the logged ``train_wall`` of the
-epochs, without validation. Other programs on the machine make it longer.
+epochs, without validation. It depends on the load of the machine.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _scores(path: Path) -> Dict[str, Any]:
 
 
 def run_of(place: Path, split: str) -> Dict[str, Any]:
-    """Scores of a run; those of a trained model have epochs and the median seconds of one.
+    """Scores of a run; for a trained model also the number of epochs and their median time in seconds.
 
     Args:
         place: folder of a model, or a JSON of scores

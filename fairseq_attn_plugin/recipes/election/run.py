@@ -87,7 +87,7 @@ class ElectionRun:
             raise OptionError(f"{file} is missing: run the {stage} stage first")
 
     def training(self, system: str) -> Training:
-        """The training of a system. A student has the teacher's parameters, the mask, and perhaps the words."""
+        """The training of a system. A student gets the parameters of the teacher and the mask; some get the words."""
         kind, settings = SYSTEMS[system], self.settings
         epochs, extra = settings.epochs_of(system), list(self.extra)
         other = ["--dropout", "0.2", "--clip-norm", "5", "--max-epoch", str(epochs)]
@@ -103,7 +103,7 @@ class ElectionRun:
         if settings.max_normalize:
             other.append("--attention-max-normalize")
         if kind.rate is None:
-            # one update at rate zero writes the checkpoint of a model in which nothing is trained
+            # one update with the learning rate zero writes the checkpoint of an untrained model
             extra += "--lr-scheduler fixed --lr 0 --max-update 1".split()
         # the rate is halved in every epoch of the last quarter
         schedule = ["--lr-scheduler", "fixed", "--force-anneal", str(epochs - epochs // 4), "--lr-shrink", "0.5"]
@@ -153,7 +153,7 @@ class ElectionRun:
             train(self.shell, self.training(system), self.experiment.data)
 
     def derive(self, file: Path, source: Path, command: Sequence[str]) -> None:
-        """Lets the command make ``file``, unless it has done so with the same ``source``."""
+        """Runs the command that makes ``file``, unless it has made it from the same ``source``."""
         done = file.with_name(file.name + ".done")
         stamp = ""
         if not self.shell.dry_run:
@@ -169,7 +169,7 @@ class ElectionRun:
             write_stamp(done, stamp)
 
     def picture(self, path: Path) -> List[str]:
-        """Option for a picture, where pictures can be drawn."""
+        """The option for a picture, if matplotlib is installed."""
         return ["--plot", str(path)] if self.shell.dry_run or find_spec("matplotlib") else []
 
     def hold_election(self) -> None:

@@ -34,7 +34,7 @@ DEFAULTS: Dict[str, str] = {
 
 @dataclass(frozen=True)
 class ElectionSettings:
-    """Settings besides those of the corpus.
+    """Settings in addition to those of the corpus.
 
     Attributes:
         epochs: of the teacher
@@ -42,10 +42,10 @@ class ElectionSettings:
         max_normalize: whether weights are divided by their maximum instead of their sum
         beam: of the translation
         arch_options: of the models of all systems
-        teacher: a checkpoint to take instead of training a teacher
+        teacher: a checkpoint that is used instead of training a teacher
         election_options, agent_options: more options of the two commands
         embeddings: files of word vectors of the source and the target; None: made from the training pairs
-        systems: these are trained, translated with and scored
+        systems: systems that are trained, used for translation and scored
     """
 
     epochs: int

@@ -1,4 +1,4 @@
-"""The systems of the election recipe: which exist, how each is trained, and where its files are."""
+"""The systems of the election recipe: their architectures and learning rates, and the BLEU of the paper."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class SystemKind:
     Attributes:
         title: in the table
         arch: architecture
-        rate: learning rate; None: nothing is trained, and the checkpoint holds the teacher's parameters
-        bleu: of the paper, for PAIRS=all
+        rate: learning rate; None: no training, the checkpoint has the parameters of the teacher
+        bleu: BLEU of the paper, for PAIRS=all
     """
 
     title: str
@@ -31,7 +31,7 @@ class SystemKind:
 
 
 # Bal and Sinha, "Modelling Bahdanau Attention using Election methods aided by Q-Learning", tables 2 and 3. The paper
-# puts the mask in the place of the teacher's attention and does not say whether it trains any further.
+# replaces the teacher's attention by the mask and does not say whether training continues.
 SYSTEMS: Dict[str, SystemKind] = {
     "teacher": SystemKind("teacher: additive attention", "lstm_soft", "1e-3", 24.22),
     "mask": SystemKind("mask of the election, not trained further", "lstm_gaussian", bleu=23.02),

@@ -1,4 +1,4 @@
-"""The table of the election recipe: BLEU of its systems and the satisfaction of its election, beside the paper's."""
+"""The table of the election recipe: BLEU of its systems and satisfaction of its election, compared with the paper."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PAPER_SATISFACTION = {"log4": 55.01, "log3": 90.17, "log2": 93.22, "half": 96.24
 
 
 def scores(files: Mapping[str, Path]) -> List[str]:
-    """BLEU by system, of files of sacreBLEU, and all distinct signatures."""
+    """A table of BLEU by system, from files of sacreBLEU, and all distinct signatures."""
     rows, signatures = [], []
     for system, path in files.items():
         content = read_json(path)
@@ -29,7 +29,7 @@ def scores(files: Mapping[str, Path]) -> List[str]:
 
 
 def satisfaction(path: Path) -> List[str]:
-    """Satisfaction in percent by rule of the window, of the file of the election."""
+    """A table of satisfaction in percent by rule of the window, from the file of the election."""
     content = read_json(path)
     rows = []
     for rule in content.get("rules") or ():

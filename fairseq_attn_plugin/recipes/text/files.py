@@ -28,7 +28,7 @@ def check_folder(folder: Path) -> None:
 
 
 def find(folder: Path, names: str) -> Optional[Path]:
-    """The first of the alternatives ``a|b`` in ``folder``, gzipped or plain; None if there is none of them."""
+    """The first existing file of the alternatives ``a|b`` in ``folder``, gzipped or plain; None without one."""
     for name in names.split("|"):
         for candidate in (folder / (name + ".gz"), folder / name):
             if candidate.is_file():
@@ -56,7 +56,7 @@ def read_text(path: Path) -> str:
 
 
 def split_lines(text: str) -> List[str]:
-    """Lines of a text, which only a newline ends: ``str.splitlines`` also splits at U+2028 inside sentences."""
+    """Lines of a text. Only a newline ends a line; ``str.splitlines`` also splits at U+2028 inside sentences."""
     lines = text.split("\n")
     return lines[:-1] if lines[-1] == "" else lines
 

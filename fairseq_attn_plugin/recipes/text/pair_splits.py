@@ -5,12 +5,12 @@ sentence into train and another into test. Therefore pairs that share a sentence
 punctuation and white space, are joined into groups, over any number of steps. A whole group goes to one split: no
 sentence of any side occurs in two splits.
 
-The split of a group depends on the SHA-1 of its alphabetically first sentence alone: neither the order of the lines
-nor a random seed matters, and most groups keep their split in a later, longer version of the file. A group with more
-than 1 % of the pairs always goes to train, since it would decide the size of a test set.
+The split of a group depends on the SHA-1 of its alphabetically first sentence alone. It does not depend on the order of
+the lines or on a random seed, and most groups keep their split in a later, longer version of the file. A group with
+more than 1 % of the pairs always goes to train, because it would dominate a test set.
 
-``equal_words`` keeps the pairs of every split whose sides have equally many words between white space. They are
-chosen after the split, so that a pair is in the same split with and without it.
+``equal_words`` keeps the pairs whose sides have the same number of words between white space. They are selected after
+the split, so that a pair is in the same split with and without this option.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ class Treatment:
         bare_words: keep words between white space, without the punctuation at their ends
         lowercase: after tokenisation
         drop_empty: drop pairs with an empty side
-        raw: also write the text as it was, to ``SPLIT.raw.LANGUAGE``
+        raw: also write the original text to ``SPLIT.raw.LANGUAGE``
     """
 
     tokenize: bool = False

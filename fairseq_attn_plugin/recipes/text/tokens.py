@@ -10,7 +10,7 @@ from tqdm import tqdm
 
 __all__ = ["Tokenizer", "bare_words", "detokenize", "tokenize"]
 
-CHUNK = 2000  # sentences per task of a worker: enough to hide the cost of sending them
+CHUNK = 2000  # sentences per task of a worker; large enough to hide the cost of the transfer
 
 
 class Tokenizer:
@@ -52,7 +52,7 @@ def tokenize(lines: List[str], language: str, jobs: int, normalize: bool = True)
 
 
 def detokenize(lines: List[str], language: str) -> List[str]:
-    """The inverse of Moses tokenisation, as far as there is one; escapes are undone."""
+    """Undoes Moses tokenisation (approximately) and its escapes."""
     from sacremoses import MosesDetokenizer
 
     detokenizer = MosesDetokenizer(lang=language)

@@ -1,7 +1,7 @@
 """The best translations of fairseq-generate, in the order of the test set.
 
 fairseq-generate sorts sentences by length and writes lines ``D-<number> TAB score TAB translation``. A missing sentence
-is an error, since the lines after it would be scored against the references of other sentences.
+is an error, because all later lines would be scored against the wrong references.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def read_hypotheses(path: Path, expected: int) -> List[str]:
     for line in split_lines(read_text(path)):
         if line.startswith("D-"):
             name, _, sentence = line.split("\t", 2)
-            # with --nbest the best comes first
+            # with --nbest the best translation comes first
             best.setdefault(int(name[2:]), " ".join(sentence.split()))
     missing = [number for number in range(expected) if number not in best]
     if missing or len(best) != expected:

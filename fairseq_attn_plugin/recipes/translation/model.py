@@ -1,4 +1,4 @@
-"""The model of a recipe of translation: architecture, attention, and the criterion that follows from both."""
+"""The model of a translation recipe: architecture, attention, and the criterion for both."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["DEFAULTS", "OBJECTIVES", "ModelSettings", "choose_groups", "read_mod
 # defaults of the variables that choose a model
 DEFAULTS: Dict[str, str] = {"ARCH": "lstm_adm", "OBJECTIVE": "", "TOPK": "", "ATTENTION": "", "BIAS": "", "TEACHER": ""}
 
-# these read the prior alone: the model has no posterior
+# objectives that need the prior alone: the model has no posterior
 PRIOR_ONLY = ("soft", "marginal", "hard-enum", "hard-reinforce")
 OBJECTIVES = (
     *PRIOR_ONLY, "elbo-enum", "elbo-reinforce", "elbo-gumbel", "elbo-sum-and-sample", "wake-sleep", "dirichlet",
@@ -133,7 +133,7 @@ def _check_teacher(variables: Variables, model: ModelSettings, extra: Sequence[s
     if model.objective:
         raise OptionError(f"OBJECTIVE={model.objective} and TEACHER={teacher} both choose the criterion: leave one out")
     if given(extra, "--criterion"):
-        raise OptionError("--criterion: with TEACHER=%s it is guided_alignment" % teacher)
+        raise OptionError("--criterion: must be left out, because TEACHER=%s chooses guided_alignment" % teacher)
     if model.teacher is None or not (model.teacher.is_file() or variables.flag("DRY_RUN")):
         raise OptionError(f"TEACHER={teacher} is not a file: expected a checkpoint of a trained model")
 
@@ -141,8 +141,8 @@ def _check_teacher(variables: Variables, model: ModelSettings, extra: Sequence[s
 def choose_groups(corpus: Corpus, model: ModelSettings) -> OptionGroups:
     """The options of the recipe with the criterion and the options of the model.
 
-    An objective replaces the criterion. Models of two directions and a teacher have criterions of their own, with the
-    smoothing of the recipe.
+    An objective replaces the criterion. Models of two directions and trainings with a teacher have other criterions,
+    with the label smoothing of the recipe.
     """
     groups = corpus.training
     criterion, other = list(groups.criterion), list(groups.other)
@@ -164,12 +164,12 @@ def choose_groups(corpus: Corpus, model: ModelSettings) -> OptionGroups:
 
 
 def _objective_options(objective: str, epoch_updates: int) -> List[str]:
-    """What an objective needs besides its name."""
+    """The options of an objective."""
     if objective == "elbo-gumbel":
         return ["--gumbel-tau", "0.1"]
     if objective == "wake-sleep":
         return ["--num-samples", "5"]
     if objective == "dirichlet":
-        # it needs an epoch of soft attention to learn at all, and an epoch in which its KL sets in
+        # it does not learn without an epoch of soft attention and an epoch in which the weight of the KL rises
         return ["--soft-updates", str(epoch_updates), "--kl-warmup-updates", str(epoch_updates)]
     return []

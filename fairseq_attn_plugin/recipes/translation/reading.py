@@ -1,4 +1,4 @@
-"""What a recipe of translation reads its corpus with."""
+"""Reads the corpus of a translation recipe."""
 
 from __future__ import annotations
 

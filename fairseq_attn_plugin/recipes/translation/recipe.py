@@ -31,7 +31,7 @@ DEFAULTS: Dict[str, str] = {
 
 @dataclass(frozen=True)
 class Corpus:
-    """A parallel corpus and how it is trained with.
+    """A parallel corpus, and the options of its training.
 
     Attributes:
         name: of the recipe
@@ -43,9 +43,9 @@ class Corpus:
         generate: options of fairseq-generate
         lowercase: whether scores ignore case
         folder: default of OUT below ``out/``
-        tag: tells the corpora of one recipe apart in the name of the folder
+        tag: distinguishes the corpora of one recipe in the name of the folder
         stamp: settings of the preparation that only this recipe has
-        epoch_updates: updates of an epoch, about
+        epoch_updates: approximate number of updates of an epoch
     """
 
     name: str
@@ -70,8 +70,8 @@ class CorpusSettings(CommonSettings):
         source, target: languages
         bpe: subword-nmt, sentencepiece or none
         bpe_size: merges, or pieces
-        cut: training sentences are cut to so many tokens; 0: never
-        longest: training pairs with more tokens on a side are dropped; 0: none
+        cut: largest number of tokens of a training sentence, longer ones are cut; 0: no limit
+        longest: training pairs with more tokens on a side are dropped; 0: no limit
         generate_options: more options of fairseq-generate
     """
 
@@ -116,7 +116,7 @@ def read_corpus_settings(variables: Variables, corpus: Corpus) -> CorpusSettings
 
 @dataclass(frozen=True)
 class Experiment:
-    """A corpus with its settings: what all stages share.
+    """A corpus with its settings, shared by all stages.
 
     Attributes:
         corpus: the description
@@ -154,8 +154,8 @@ class Experiment:
 def tutorial_schedule(rate: float, updates: int) -> List[str]:
     """Options for the halving of the TensorFlow seq2seq tutorial ("luong234").
 
-    The rate stays for two thirds of the updates. The rest has four equal parts, and the rate is halved at the ends of
-    the first three.
+    The rate is constant for two thirds of the updates. The rest has four equal parts, and the rate is halved at the
+    ends of the first three.
     """
     start = updates * 2 // 3
     part = (updates - start) // 4

@@ -82,10 +82,10 @@ def translate(experiment: Experiment, system: System) -> None:
 
 
 def score(experiment: Experiment, system: System) -> None:
-    """BLEU of the translations, unless they were scored before; the score is printed in any case.
+    """Computes BLEU of the translations, unless they were scored before; prints it in both cases.
 
-    The tokenised text is scored as it stands, as in the papers. Where the original references are there, the
-    detokenised text is scored with sacreBLEU's own tokeniser as well.
+    The tokenised text is scored without further tokenisation, as in the papers. If the original references exist, the
+    detokenised text is also scored with sacreBLEU's own tokeniser.
 
     Raises:
         OptionError: the translations are missing, or sacrebleu failed

@@ -1,4 +1,4 @@
-"""Subword segmentation of a prepared corpus: subword-nmt, SentencePiece, or words as they are."""
+"""Subword segmentation of a prepared corpus: subword-nmt, SentencePiece, or none."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def removal(bpe: str) -> List[str]:
 
 
 def segment(reader: CorpusReader, settings: CorpusSettings, log: Path) -> None:
-    """Writes ``segmented/SPLIT.LANGUAGE`` of ``text/SPLIT.LANGUAGE`` for all splits and both languages.
+    """Writes ``segmented/SPLIT.LANGUAGE`` from ``text/SPLIT.LANGUAGE`` for all splits and both languages.
 
     Args:
         reader: with the text

@@ -1,4 +1,4 @@
-"""Training guided by a teacher: the alignments of its attention beside a copy of the data that consists of links."""
+"""Training guided by a teacher: a folder with links to the data and the alignments of the teacher's attention."""
 
 from __future__ import annotations
 

@@ -156,7 +156,7 @@ def test_script(corpus, monkeypatch, capsys):
     paths = [corpus[0], "--source", corpus[1], "--target", corpus[2]]
     script(monkeypatch, *paths, "--out", corpus[3])
     assert capsys.readouterr().out == (
-        f"{corpus[3]}: 13 links of 4 sentence pairs, 2 of them without any; "
+        f"{corpus[3]}: 13 links of 4 sentence pairs, 2 of them without links; "
         "1 possible links left out (--possible keep)\n"
     )
     assert corpus[3].read_text() == PIECES
@@ -170,7 +170,7 @@ def test_script(corpus, monkeypatch, capsys):
 @pytest.mark.parametrize(
     "options, message",
     [
-        ([], "--out is missing: name the file to write, or give --check"),
+        ([], "--out: is missing; name the file to write, or give --check"),
         (["--check", "--out", "x"], "--check: writes nothing; leave out --out"),
         (["--check", "--reverse"], "--check: writes nothing"),
     ],

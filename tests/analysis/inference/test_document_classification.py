@@ -250,10 +250,10 @@ def replaced(data, tmp_path, side, split, lines):
 @pytest.mark.parametrize(
     ("side", "lines", "parts"),
     [
-        ("label", ["good"] * 29 + ["new"], ["valid: 1 of 30 labels", "good", "line 30 is not among them"]),
+        ("label", ["good"] * 29 + ["new"], ["valid: 1 of 30 labels", "good", "line 30 is unknown"]),
         ("label", ["good"] * 28 + ["", "good"], ["1 of 30 labels", "line 29 is missing"]),
         ("label", ["good"] * 28 + ["good bad", "good"], ["line 29 is of several words"]),
-        ("label", ["good"] * 29, ["30 documents and 29 labels", "equally many lines"]),
+        ("label", ["good"] * 29, ["30 documents and 29 labels", "same number of lines"]),
     ],
 )
 def test_labels_that_do_not_fit_are_one_line(side, lines, parts, data, tmp_path):

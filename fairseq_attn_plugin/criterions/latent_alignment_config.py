@@ -1,0 +1,69 @@
+"""Options of ``--criterion latent_alignment``, and the checks of their values."""
+
+from dataclasses import dataclass
+from typing import Any, Optional
+
+from fairseq.dataclass import FairseqDataclass
+from omegaconf import II
+
+from ..errors import OptionError
+from ..options import need, option
+from .objectives import BASELINES, OBJECTIVES
+
+__all__ = ["LatentAlignmentConfig", "check_config"]
+
+
+@dataclass
+class LatentAlignmentConfig(FairseqDataclass):
+    objective: str = option("elbo-enum", f"one of {', '.join(OBJECTIVES)}")
+    num_samples: Optional[int] = option(
+        None, "samples per word of hard-reinforce, elbo-reinforce, elbo-gumbel, dirichlet (1) and wake-sleep (5)"
+    )
+    baseline: str = option(
+        "soft",
+        "subtracted from the reward of the reinforce objectives: soft (attention), none, or average (moving average; a "
+        "resumed training restarts it)",
+    )
+    kl_weight: float = option(1.0, "factor of KL(q || p)")
+    kl_warmup_updates: int = option(0, "number of updates over which the factor of the KL rises from 0 to --kl-weight")
+    exact_positions: int = option(
+        4,
+        "elbo-sum-and-sample: number of positions summed exactly (the most probable under q); one sample estimates "
+        "the rest",
+    )
+    gumbel_tau: float = option(0.1, "elbo-gumbel: temperature of the relaxed samples")
+    gumbel_tau_start: Optional[float] = option(
+        None, "elbo-gumbel: initial temperature, annealed exponentially to --gumbel-tau over --gumbel-anneal-updates"
+    )
+    gumbel_anneal_updates: int = option(10000, "elbo-gumbel: number of updates of the annealing")
+    gumbel_straight_through: bool = option(
+        False, "elbo-gumbel: one-hot samples in the forward pass, gradients of the relaxed samples"
+    )
+    soft_updates: int = option(
+        0,
+        "number of updates with the objective soft at the start (the posterior learns the prior); dirichlet does not "
+        "learn without them",
+    )
+    label_smoothing: float = option(0.0, "epsilon for label smoothing, applied to every log p(y|z)")
+    sentence_avg: bool = II("optimization.sentence_avg")
+
+
+def check_config(cfg: Any) -> None:
+    """Checks the values of a ``LatentAlignmentConfig``.
+
+    Raises:
+        OptionError: an option has a wrong value
+    """
+    if cfg.objective not in OBJECTIVES:
+        raise OptionError(f"--objective {cfg.objective}: unknown; choose from {', '.join(OBJECTIVES)}")
+    if cfg.baseline not in BASELINES:
+        raise OptionError(f"--baseline {cfg.baseline}: unknown; choose from {', '.join(BASELINES)}")
+    need(cfg.num_samples is None or cfg.num_samples >= 1, cfg, "num_samples", "at least 1")
+    need(cfg.exact_positions >= 1, cfg, "exact_positions", "at least 1")
+    need(cfg.gumbel_tau > 0, cfg, "gumbel_tau", "above 0")
+    need(cfg.gumbel_tau_start is None or cfg.gumbel_tau_start > 0, cfg, "gumbel_tau_start", "above 0")
+    need(cfg.gumbel_anneal_updates >= 1, cfg, "gumbel_anneal_updates", "at least 1")
+    need(cfg.kl_weight >= 0, cfg, "kl_weight", "0 or more")
+    need(cfg.kl_warmup_updates >= 0, cfg, "kl_warmup_updates", "0 or more")
+    need(cfg.soft_updates >= 0, cfg, "soft_updates", "0 or more")
+    need(0 <= cfg.label_smoothing < 1, cfg, "label_smoothing", "at least 0 and less than 1")
