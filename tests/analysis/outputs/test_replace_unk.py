@@ -91,7 +91,7 @@ def test_subwords(source):
         (("0-0 1-1 2-2 3-3", "0-0 1-1 2-2 9-3"), None, "H-3 has 4 tokens and its source 4, which its alignment"),
         (("0-0 1-1 2-2 3-3", "0.5,0.5"), None, "run fairseq-generate without --remove-bpe and --post-process"),
         (("0-0 1-1 2-2 3-3", "0,x y,1"), None, "A-3 is not an alignment of fairseq-generate --print-alignment"),
-        (("", ""), ["x"], "--source: has 1 lines, standard input, line 4 is of sentence 3, counted from 0"),
+        (("", ""), ["x"], "--source: has 1 lines, but standard input, line 4 is of sentence 3, counted from 0"),
         (("", ""), ["", "", "", "das haus"], "--source, line 4: has 2 words, S-3 has 4 tokens; give exactly the text"),
     ],
 )

@@ -195,7 +195,7 @@ def test_mistakes_are_answered(client, question, status, message):
 
 def test_all_errors_have_one_form(client, translator, monkeypatch):
     broken = client.post("/translate", content=b"{", headers={"content-type": "application/json"})
-    assert broken.status_code == 422 and broken.json()["error"].endswith("another number: JSON decode error")
+    assert broken.status_code == 422 and broken.json()["error"].endswith("several translations: JSON decode error")
     assert client.get("/gone").json() == {"error": "GET /gone: Not Found"}
     wrong = client.get("/translate")
     assert wrong.status_code == 405 and wrong.json() == {"error": "GET /translate: Method Not Allowed"}
@@ -289,7 +289,7 @@ def test_addresses():
             bind("127.0.0.1", port)
     for host, port, message in [
         ("127.0.0.1", 70000, "--port 70000: must be from 0"),
-        ("no such host", 0, "--host no such host: is no address"),
+        ("no such host", 0, "--host no such host: must be an address"),
         ("192.0.2.1", 0, "--host 192.0.2.1: cannot be used"),
     ]:
         with pytest.raises(OptionError, match=message):
