@@ -138,7 +138,7 @@ def test_exported_checkpoint_is_an_ordinary_one(exported, trained, tiny_data):
 def test_mistakes_of_export_are_one_line(exported, trained, tmp_path):
     out = tmp_path / "out.pt"
     assert "translates xx-yy and yy-xx" in error_line(export(trained[0], "yy-zz", out, check=False))
-    assert "attn_lstm, not lstm_agreement" in error_line(export(exported, "yy-xx", out, check=False))
+    assert "attn_lstm, which has one direction" in error_line(export(exported, "yy-xx", out, check=False))
     assert "no such file" in error_line(export(tmp_path / "none.pt", "yy-xx", out, check=False))
     assert not list(tmp_path.iterdir())
     before = exported.read_bytes()

@@ -452,7 +452,7 @@ def test_models_without_attention():
         def get_targets(self, sample, output):
             return sample["target"]
 
-    with pytest.raises(OptionError, match=r"Heads returns attention of the shape \(2, 1, 4, 5\), not \(1, 4, 5\)"):
+    with pytest.raises(OptionError, match=r"Heads returns attention of the shape \(2, 1, 4, 5\), must be \(1, 4, 5\)"):
         run(Heads(), criterion(task), sample)
 
 
