@@ -41,6 +41,16 @@ def test_equals_enumeration_of_all_labelings(method, size):
 
 
 @methods
+def test_large_potentials_keep_their_digits(method):
+    """Potentials are bounded inside the recursion, far beyond what the message of a position can still tell apart."""
+    _, transitions = draw(1, 1)
+    potentials = torch.tensor([[15.0, 0.1, -15.0, 0.2, 20.0], [-12.0, -0.3, 12.0, 0.0, -9.0]], dtype=torch.float64)
+    marginals = torch.sigmoid(chain_log_odds(potentials, transitions, method=method))
+    expected = torch.stack([oracles.chain_marginals(row, transitions) for row in potentials])
+    torch.testing.assert_close(marginals, expected, rtol=1e-10, atol=1e-12)
+
+
+@methods
 @pytest.mark.parametrize("size", (1, 2, 9, 33))
 def test_gradcheck(method, size):
     potentials, transitions = (x.requires_grad_() for x in draw(2, size))

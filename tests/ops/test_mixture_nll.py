@@ -263,3 +263,18 @@ def test_scaled_loss_keeps_small_gradients_of_a_float16_model():
     for one, other in zip(gradients(result.total / scale, low, weights)[:4], plain):
         assert one.dtype == torch.float16
         torch.testing.assert_close(one.float(), other, rtol=0.1, atol=5e-2)
+
+
+def test_float16_products_do_not_overflow_over_many_words():
+    """400 equal words add up their gradients in one product: with a fixed scale the sum would leave float16's range."""
+    words, width = 400, 4
+    query = torch.full((1, words, width), 5.0, requires_grad=True)
+    weight, bias = torch.zeros(3, width, requires_grad=True), torch.zeros(3, requires_grad=True)
+    target = torch.zeros(1, words, dtype=torch.long)
+    batch = Alignments(None, query, weight, bias, target, target.bool(), None, None, None)
+    weights = torch.ones(1, words, 1)
+    exact = torch.autograd.grad(expected_nll(batch, weights).total, (weight, bias))
+    with torch.autocast("cpu", dtype=torch.float16):
+        found = torch.autograd.grad(expected_nll(batch, weights).total, (weight, bias))
+    for one, other in zip(found, exact):
+        torch.testing.assert_close(one, other, rtol=0.02, atol=0.5)
