@@ -40,7 +40,7 @@ class Page:
 
     def open(self, address: str) -> None:
         self.driver.get("about:blank")
-        self.problems()  # what was there before is no problem of this page
+        self.problems()  # earlier messages do not belong to this page
         self.requests()
         self.driver.get(address)
 

@@ -70,7 +70,7 @@ def once(shared_folder: Path) -> Once:
 def tiny_data(once: Once) -> Path:
     """Folder that ``fairseq-preprocess`` made (languages xx and yy): 400 / 40 / 40 short sentences.
 
-    The plain text of every split lies beside it, in ``tiny_data.parent / "text"``. Neither is to be written to.
+    The plain text of every split is next to it, in ``tiny_data.parent / "text"``. Neither is to be written to.
     """
 
     def make(root: Path) -> None:
@@ -95,10 +95,10 @@ def warm_path(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="session")
 def real_data() -> Path:
-    """Folder of the real corpora: $FAIRSEQ_ATTN_DATA, else ../shared/data beside the checkout."""
+    """Folder of the real corpora: $FAIRSEQ_ATTN_DATA, else ../shared/data next to the checkout."""
     folder = Path(os.environ.get("FAIRSEQ_ATTN_DATA") or REPO.parent / "shared" / "data")
     if not folder.is_dir():
-        pytest.skip("NO REAL DATA: %s is no folder; set FAIRSEQ_ATTN_DATA to the folder of the corpora" % folder)
+        pytest.skip("NO REAL DATA: %s is not a folder; set FAIRSEQ_ATTN_DATA to the folder of the corpora" % folder)
     return folder
 
 

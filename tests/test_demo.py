@@ -59,7 +59,7 @@ def test_every_product_is_there(finished):
         for kind in ("vr", "dm", "align"):
             assert len((out / "text" / f"{split}.{kind}").read_text(encoding="utf-8").splitlines()) == size
     assert (out / "checkpoints" / "checkpoint_best.pt").stat().st_size > 10**5
-    # 21 is no multiple of 8: nothing may be left out
+    # 21 is not a multiple of 8: no sentence may be left out
     assert len((out / "translation.dm").read_text(encoding="utf-8").splitlines()) == 21
     assert "@@" not in (out / "translation.dm").read_text(encoding="utf-8")
     links = (out / "attention.align").read_text().splitlines()

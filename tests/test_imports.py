@@ -12,7 +12,7 @@ PACKAGE = "fairseq_attn_plugin"
 # A layer may import from itself and from the layers before it.
 LAYERS = (
     ("errors",),
-    ("writing", "wrapping", "options"),
+    ("writing", "options"),
     ("ops", "text", "toy_corpus"),
     ("attention",),
     ("checkpoints",),

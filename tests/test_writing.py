@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, and what is no file."""
+"""Files that are complete or absent, and outputs that are not files."""
 
 import os
 import stat

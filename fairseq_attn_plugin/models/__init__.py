@@ -1,4 +1,8 @@
-"""fairseq models. Files whose name starts with ``_`` hold parts of models; every other file registers one or more."""
+"""fairseq models: one file per family of models, with its configuration and named architectures.
+
+Importing the package imports every file, and each family registers its models with fairseq. The layers of the models
+are in :mod:`fairseq_attn_plugin.modules`.
+"""
 
 import importlib
 import pkgutil

@@ -72,7 +72,7 @@ class SentenceAttention:
         self.attention, self.memory, self.sentences = attention, memory, sentences
 
     def __call__(self, query: Tensor, state: Any, positions: Tensor, words: Optional[Tensor] = None) -> AttentionOutput:
-        """Attends from T steps of R rows, the rows of a sentence beside each other.
+        """Attends from T steps of R rows, with the rows of a sentence next to each other.
 
         Args:
             query: ``[R, T, Ds]``

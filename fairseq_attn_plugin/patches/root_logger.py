@@ -1,4 +1,4 @@
-"""The level of the root logger, and a message about a package that nobody here needs.
+"""Quiet imports: the level of the root logger, and a message about a package that is not needed.
 
 ``fairseq/models/wav2vec/wav2vec2_classification.py`` calls ``logging.basicConfig(level=logging.DEBUG)`` when it is
 imported, and ``import fairseq`` imports it. A notebook then shows the debugging messages of every library. Other

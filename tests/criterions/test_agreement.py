@@ -70,7 +70,7 @@ def test_terms_equal_loops_over_words(name, side):
             )
         )  # fmt: skip
     expected = torch.stack(expected)
-    # 1e-6 stands beside the weights in cross-entropy
+    # 1e-6 is added to the weights in cross-entropy
     torch.testing.assert_close(losses, expected, rtol=1e-4, atol=1e-6)
     actual = torch.autograd.grad(losses.sum(), (forward, reverse))
     for a, b in zip(actual, torch.autograd.grad(expected.sum(), (forward, reverse))):

@@ -187,7 +187,7 @@ def test_blocks_hold_every_sequence_once_and_are_full():
 
 
 def test_work_follows_the_words_not_the_longest():
-    """One document of many long sentences beside many of one word costs little more than it does alone."""
+    """One document of many long sentences in a batch with many of one word costs little more than it does alone."""
     model = build()
     elements = []
     model.words.rnn.ahead.register_forward_hook(

@@ -39,7 +39,7 @@ def test_shows_every_command(name, direction, bpe, shown, tmp_path):
         assert value(training, "--source-lang") == source
         assert value(training, "--target-lang") == target
         assert value(training, "--arch") == arch
-        assert training[-3:] == ["--max-epoch", "2", "--cpu"], "what follows -- comes last"
+        assert training[-3:] == ["--max-epoch", "2", "--cpu"], "options after -- come last"
         assert ("--encoder-bidirectional" in training) == (arch == "lstm")
         assert value(generation, "--beam") == "10"
         assert ("--remove-bpe" in generation) == (bpe != "none")

@@ -41,7 +41,7 @@ class Request(NamedTuple):
 class Imported(NamedTuple):
     """What importing fairseq did besides defining names; a command sees it done when it imports fairseq itself."""
 
-    logging: List[Dict[str, Any]]  # calls of logging.basicConfig, of which the first that finds no handler counts
+    logging: List[Dict[str, Any]]  # calls of logging.basicConfig; the first that finds no handler counts
     environment: Dict[str, str]
 
 

@@ -6,7 +6,7 @@ The table lists source words for each word of the target vocabulary. :mod:`fairs
 defines the agent. Embeddings come from ``--embeddings``, from ``--embeddings-source`` and ``--embeddings-target`` (such
 as those of MUSE), from the checkpoint ``--path``, or from the training pairs. With a threshold above 0 and no
 ``--hop-cost`` the best policy is to hop as long as possible; a hop cost between the threshold and 1 gives the agent a
-choice. The command prints the agent's mean reward beside the best possible one.
+choice. The command prints the agent's mean reward and the best possible one.
 """
 
 from __future__ import annotations

@@ -117,7 +117,7 @@ class RecordWriter:
         try:
             self._stream.close()
             if not self.next and self.partial.exists() and not self._written:
-                self.partial.unlink()  # it holds nothing but a header
+                self.partial.unlink()  # it holds only a header
         except OSError as error:
             raise self._failed(error) from None
 

@@ -59,7 +59,7 @@ def test_which_folders_are_systems(tmp_path):
 
 @pytest.fixture(scope="module")
 def trained(tiny_data, tmp_path_factory):
-    """Two systems, and two folders with what is no system."""
+    """Two systems, and two folders that are not systems."""
     folder = tmp_path_factory.mktemp("systems")
     for name in ("lstm_soft", "lstm_latent"):
         (folder / name).mkdir()  # fairseq does not make the folder of a log

@@ -64,7 +64,7 @@ def test_reads_text_files(tmp_path, text):
     assert row(spanish, SPANISH, "perro") == pytest.approx([-0.6, 0.8])
     assert row(spanish, SPANISH, "añejo") == [1, 0]
     assert row(english, ENGLISH, "no") == row(spanish, SPANISH, "no") == [0, -1]
-    # cat and gato are not in the file, and the end of the sentence is no word
+    # cat and gato are not in the file, and the end of the sentence is not a word
     assert np.abs(english).sum(1).astype(bool).sum() == 2 and np.abs(spanish).sum(1).astype(bool).sum() == 3
 
 

@@ -236,7 +236,7 @@ def test_centres_are_those_of_the_gaussian_attention(ratio):
 def test_centres_round_halves_up_and_stay_at_the_last_word():
     steps = torch.arange(7)
     assert centres(steps, torch.full_like(steps, 3), 2.0).tolist() == [0, 1, 1, 2, 2, 2, 2]
-    # 7 / 1.4 and 21 / 1.4 are whole, 0.35 / 0.7 and the like a half, whatever binary fractions make of them
+    # 7 / 1.4 and 21 / 1.4 are whole, 0.35 / 0.7 and similar quotients a half, whatever binary fractions make of them
     assert centres(torch.tensor([7, 21]), torch.tensor([40, 40]), 1.4).tolist() == [5, 15]
 
 
@@ -292,7 +292,7 @@ def test_recommended():
     assert recommended(table, least_gain=2.5).rule == "log3"
     assert recommended(table, least_gain=100).rule == "log4"
     assert [qualifies(row) for row in table] == [False, True, True, False]
-    # a window of one word in every sentence is no window
+    # one word in every sentence is not a window
     assert recommended([table[0]._replace(mean_k=0.0), table[1]], least_gain=100).rule == "log3"
     assert recommended([table[0]._replace(mean_k=0.0)]).rule == "log4"
 

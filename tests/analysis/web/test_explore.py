@@ -93,7 +93,7 @@ def test_scores_that_are_not_finite_are_null(tmp_path, suffix):
 
 
 def test_models_of_different_subwords_are_shown_together(tmp_path):
-    """As for attn-analysis plot, words must be the same, but for those that a model does not know."""
+    """As for attn-analysis plot, words must be the same, except those that a model does not know."""
     files = [
         write_records(tmp_path / "fine.jsonl", "fine", pairs=[PAIRS[0], (PAIRS[1][0], "the dog is slee@@ ping")]),
         write_records(
