@@ -1,8 +1,7 @@
-"""fairseq models. Files whose name starts with ``_`` hold parts of models; every other file registers one or more."""
+"""fairseq models, their configurations and the checks of their options. Importing the package registers every model."""
 
 import importlib
 import pkgutil
 
 for _module in pkgutil.iter_modules(__path__):
-    if not _module.name.startswith("_"):
-        importlib.import_module(f"{__name__}.{_module.name}")
+    importlib.import_module(f"{__name__}.{_module.name}")
