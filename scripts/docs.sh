@@ -19,5 +19,5 @@ if [[ ${SETUP:-1} == 1 ]]; then
     bash scripts/setup.sh
     export PATH="$PWD/.venv/bin:$PATH"
 fi
-python -m sphinx -W -n --keep-going --quiet -b html "${OPTIONS[@]}" docs docs/_build/html
+python -m sphinx -W -n --keep-going --quiet -b html ${OPTIONS[@]+"${OPTIONS[@]}"} docs docs/_build/html
 echo "docs: docs/_build/html/index.html"

@@ -24,7 +24,7 @@ def make(attention, feeding="output", dtype=torch.float64, **options):
     kind, _, attention = attention.rpartition("/")
     attention, _, bias = attention.partition("+")
     arch = "attn_lstm"
-    # Without the penalty of fertilities, which is not part of the logits; tests/test_penalties.py checks it.
+    # Without the penalty of fertilities, which is not part of the logits; tests/patches/test_penalties.py checks it.
     options = {"attention_bias": bias, "attention_fertility_weight": 0, **options}
     if kind == "latent":
         arch = "lstm_latent_small"

@@ -2,7 +2,9 @@
 
 import os
 import re
+import select
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -210,6 +212,17 @@ def test_without_a_server_the_command_is_cold(tmp_path):
     server.stop()
     command = server.command([str(tmp_path / "program.py"), "one"])
     assert subprocess.run(command, capture_output=True, text=True).stdout == "2 False\n"
+
+
+def test_the_server_keeps_no_stream_of_a_client_that_dies_early():
+    prepare(sys.executable, "-c", "")  # starts the server
+    reading, writing = os.pipe()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+        client.connect("\0" + warm._servers[os.getpid()].address)
+        socket.send_fds(client, [b"%16d" % 1000], [writing] * 3)
+    os.close(writing)
+    assert select.select([reading], [], [], 60)[0] and os.read(reading, 1) == b""
+    os.close(reading)
 
 
 def test_shell_scripts_find_warm_commands(warm_path, tmp_path):

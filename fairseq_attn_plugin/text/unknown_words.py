@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
+from .subwords import BPE_MARK
+
 __all__ = ["UNKNOWN", "Replaced", "positions_of", "replace_unknown"]
 
 UNKNOWN = "<unk>"
-MARK = "@@"  # subword-nmt ends every piece of a word with this, except the last
 
 
 class Replaced(NamedTuple):
@@ -68,7 +69,7 @@ def replace_unknown(
             result.append(token)
             last = None
             continue
-        continues = bool(result) and result[-1].endswith(MARK)
+        continues = bool(result) and result[-1].endswith(BPE_MARK)
         found = _find(source, position, lexicon, continues, positions.get(place + 1))
         repeated = found.word is not None and found.word == last
         if not repeated:
@@ -113,12 +114,12 @@ def _find(
 def _span(source: Sequence[str], position: int) -> Tuple[int, int]:
     """The first piece of the word that a piece belongs to, and the piece after its last."""
     first = last = position
-    while first > 0 and source[first - 1].endswith(MARK):
+    while first > 0 and source[first - 1].endswith(BPE_MARK):
         first -= 1
-    while last < len(source) - 1 and source[last].endswith(MARK):
+    while last < len(source) - 1 and source[last].endswith(BPE_MARK):
         last += 1
     return first, last + 1
 
 
 def _bare(piece: str) -> str:
-    return piece[: -len(MARK)] if piece.endswith(MARK) and piece != MARK else piece
+    return piece[: -len(BPE_MARK)] if piece.endswith(BPE_MARK) and piece != BPE_MARK else piece

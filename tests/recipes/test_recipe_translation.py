@@ -141,6 +141,12 @@ def test_a_teacher_guides_with_data_of_the_training(recipe, tools, settings, tmp
         stream.write(b" ")
     line = complaint(recipe("multi30k", "train", check=False, **guided))
     assert "other options" in line and teacher.name in line
+    # an attempt that fails leaves no stamp of the alignments before it
+    for path in (run / "checkpoint_last.pt", run / "train.done"):
+        path.unlink()
+    tools.fails = "teacher-alignments"
+    recipe("multi30k", "train", check=False, **guided)
+    assert not (run / "bin" / "done").exists()
 
 
 def test_data_are_complete_or_absent(recipe, tools, settings, tmp_path):

@@ -93,12 +93,17 @@ def receive(connection: socket.socket) -> Request:
     if struct.unpack("3i", credentials)[1] != os.getuid():
         raise PermissionError("another user")
     header, streams, _, _ = socket.recv_fds(connection, 16, 3)
-    left, parts = int(header), []
-    while left:
-        parts.append(connection.recv(min(left, 1 << 16)))
-        left -= len(parts[-1])
-        if not parts[-1]:
-            raise EOFError
+    try:
+        left, parts = int(header), []
+        while left:
+            parts.append(connection.recv(min(left, 1 << 16)))
+            left -= len(parts[-1])
+            if not parts[-1]:
+                raise EOFError
+    except (OSError, ValueError, EOFError):
+        for stream in streams:  # whoever reads the output of the command would wait for the end of the server
+            os.close(stream)
+        raise
     folder, umask, count, *rest = map(os.fsdecode, b"".join(parts).split(b"\0"))
     variables, arguments = rest[: int(count)], rest[int(count) :]
     return Request(folder, int(umask), dict(one.split("=", 1) for one in variables), arguments, list(streams))

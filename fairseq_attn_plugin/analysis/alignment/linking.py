@@ -86,7 +86,8 @@ def record_links(record: Record, linking: Linking = BY_ARGMAX) -> FrozenSet[Link
 def hard_alignment(weights: np.ndarray) -> Set[Link]:
     """Links each target word to its source word of greatest weight, the first one of several that tie.
 
-    ``weights`` is ``[T, N]`` over words, without sentence ends (see :func:`~..records.merging.merge_attention`).
+    ``weights`` is ``[T, N]`` over words, without sentence ends
+    (see :func:`~fairseq_attn_plugin.analysis.records.merging.merge_attention`).
     """
     weights = np.asarray(weights)
     if weights.size == 0:

@@ -7,7 +7,7 @@ from typing import Sequence
 
 from ..commands import Shell
 from ..data_folder import DataFolder
-from ..stamps import checksum, read_stamp, write_stamp
+from ..stamps import checksum, read_stamp, remove_stamp, write_stamp
 
 __all__ = ["guide"]
 
@@ -38,6 +38,7 @@ def guide(shell: Shell, data: DataFolder, folder: Path, teacher: Path, cpu: Sequ
         stamp = f"{checksum(teacher)}\n{read_stamp(data.done)}"
         if read_stamp(done) == stamp:
             return data_bin
+        remove_stamp(done)
     shell.make_folder(data_bin)
     shell.step(f"link {data.path / 'bin'}/* into {data_bin}", _link_files, data.path / "bin", data_bin)
     for split in ("train", "valid"):
