@@ -27,7 +27,7 @@ from fairseq_attn_plugin.analysis.alignment.lexicon import (
     write_lexicon,
 )
 from fairseq_attn_plugin.analysis.alignment.subword_links import read_links
-from fairseq_attn_plugin.analysis.records.files import Records, open_records
+from fairseq_attn_plugin.analysis.records.files import Records, open_systems
 from fairseq_attn_plugin.analysis.records.record import LEVELS
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.writing import check_not_lost, whole_text
@@ -83,7 +83,7 @@ def run(args: argparse.Namespace) -> None:
             count_links([sentence], counts)
             sentences += 1
     else:
-        systems = [open_records(path) for path in args.files]
+        systems = [open_systems([path])[0] for path in args.files]  # one by one: two files may have one label
         for system in systems:
             system.weights_name(args.weights)
         _check_same_kind(systems, args.level)
