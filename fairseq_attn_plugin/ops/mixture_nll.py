@@ -87,8 +87,9 @@ class _BlockwiseNLL(Function):
         assert query is not None and weight is not None and weights is not None
         alignments = alignments._replace(memory=memory, query=query, weight=weight, bias=bias)
         wanted = grad_enabled and any(ctx.needs_input_grad[3:7])
+        products = product_type(query)  # autocast's, which is off inside
         with without_autocast(query):
-            sums = NLLSums(alignments, weights, kind, product_type(query), wanted)
+            sums = NLLSums(alignments, weights, kind, products, wanted)
             for block in blocks_of(alignments):
                 sums.add(block)
         ctx.types = [None if t is None else t.dtype for t in differentiable]

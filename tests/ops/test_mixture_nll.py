@@ -5,6 +5,7 @@ import itertools
 import pytest
 import torch
 
+import fairseq_attn_plugin.ops.mixture_nll as mixture
 from fairseq_attn_plugin.attention.normalizers import LOG_ZERO
 from fairseq_attn_plugin.ops import alignment_blocks
 from fairseq_attn_plugin.ops.alignment_blocks import Alignments
@@ -278,3 +279,14 @@ def test_float16_products_do_not_overflow_over_many_words():
         found = torch.autograd.grad(expected_nll(batch, weights).total, (weight, bias))
     for one, other in zip(found, exact):
         torch.testing.assert_close(one, other, rtol=0.02, atol=0.5)
+
+
+@pytest.mark.parametrize("half", [torch.bfloat16, torch.float16])
+def test_products_are_in_the_precision_of_autocast(half, monkeypatch):
+    made = []
+    monkeypatch.setattr(mixture, "NLLSums", lambda *given: made.append(NLLSums(*given)) or made[-1])
+    batch = alignments(dtype=torch.float32)
+    with torch.autocast("cpu", dtype=half):
+        mixture_nll(batch, log_weights(batch))
+    mixture_nll(batch, log_weights(batch))
+    assert [sums.product_type for sums in made] == [half, torch.float32]
