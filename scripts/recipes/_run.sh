@@ -4,6 +4,15 @@
 #   bash scripts/recipes/_run.sh NAME [arguments]
 set -euo pipefail
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+for argument in "${@:2}"; do
+  case $argument in
+    --) break ;;
+    -h | --help) # without an environment, too
+      sed -n '2,/^[^#]/{/^#/{s/^# \{0,1\}//;p;};}' "$ROOT/scripts/recipes/$1.sh"
+      exit 0
+      ;;
+  esac
+done
 NEED="fairseq subword_nmt sentencepiece sacrebleu sacremoses tqdm tabulate portalocker"
 PROBE='import sys; from importlib.util import find_spec; sys.exit(any(find_spec(m) is None for m in sys.argv[1:]))'
 export PYTHONPATH="$ROOT${PYTHONPATH:+:$PYTHONPATH}"

@@ -5,7 +5,7 @@ import itertools
 import pytest
 import torch
 
-import fairseq_attn_plugin.ops.mixture_nll as mixture
+import fairseq_attn_plugin.ops.mixture_nll as module
 from fairseq_attn_plugin.attention.normalizers import LOG_ZERO
 from fairseq_attn_plugin.ops import alignment_blocks
 from fairseq_attn_plugin.ops.alignment_blocks import Alignments
@@ -284,7 +284,7 @@ def test_float16_products_do_not_overflow_over_many_words():
 @pytest.mark.parametrize("half", [torch.bfloat16, torch.float16])
 def test_products_are_in_the_precision_of_autocast(half, monkeypatch):
     made = []
-    monkeypatch.setattr(mixture, "NLLSums", lambda *given: made.append(NLLSums(*given)) or made[-1])
+    monkeypatch.setattr(module, "NLLSums", lambda *given: made.append(NLLSums(*given)) or made[-1])
     batch = alignments(dtype=torch.float32)
     with torch.autocast("cpu", dtype=half):
         mixture_nll(batch, log_weights(batch))

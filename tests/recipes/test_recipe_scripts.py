@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from fairseq_attn_plugin.recipes import datasets
+from fairseq_attn_plugin.recipes.cli import manual
 
 from cli import REPO
 
@@ -76,6 +77,14 @@ def test_without_an_environment_the_script_asks_for_the_set_up(checkout):
     (line,) = done.stderr.splitlines()
     assert done.returncode == 1 and line.startswith("multi30k: no environment with fairseq, ")
     assert "bash scripts/setup.sh" in line and str(checkout) in line
+
+
+@pytest.mark.parametrize("option", ["-h", "--help"])
+def test_the_manual_needs_no_environment(option, tmp_path):
+    python_in(tmp_path, has_tools=False)
+    path = os.pathsep.join([str(tmp_path), os.environ["PATH"]])
+    done = run(SCRIPTS / "multi30k.sh", "train", option, PATH=path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, manual("multi30k"), "")
 
 
 @pytest.mark.parametrize("active", [True, False])
