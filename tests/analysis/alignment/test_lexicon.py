@@ -121,26 +121,8 @@ def test_forms_of_the_file(tmp_path):
 
 def test_soft_counts_and_subwords_of_the_command(tmp_path, capsys):
     file, out = str(write_records(tmp_path / "a.jsonl")), tmp_path / "lexicon.tsv"
-<<<<<<< HEAD
-    cli.main(
-        [
-            "lexicon",
-            f"LABEL={file}",
-            "--out",
-            str(out),
-            "--soft",
-            "--level",
-            "subwords",
-            "--min-count",
-            "0",
-            "--top",
-            "50",
-        ]
-    )
-=======
     options = "--soft --level subwords --min-count 0 --top 50".split()
     cli.main(["lexicon", f"LABEL={file}", "--out", str(out), *options])
->>>>>>> r1
     expected = estimate_lexicon(
         count_records([record(n, *pair) for n, pair in enumerate(PAIRS)], True, "subwords"), min_count=0
     )
