@@ -9,19 +9,11 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-__all__ = ["manual_of", "setup"]
+from fairseq_attn_plugin.recipes.cli import manual
+
+__all__ = ["setup"]
 
 RECIPES = Path(__file__).resolve().parent.parent.parent / "scripts" / "recipes"
-
-
-def manual_of(script: Path) -> str:
-    """The comment at the head of a script, without the line that names the interpreter."""
-    lines: List[str] = []
-    for line in script.read_text(encoding="utf-8").splitlines()[1:]:
-        if not line.startswith("#"):
-            break
-        lines.append(line[2:])
-    return "\n".join(lines)
 
 
 class RecipeManualsDirective(SphinxDirective):
@@ -31,7 +23,7 @@ class RecipeManualsDirective(SphinxDirective):
             self.env.note_dependency(str(script))
             section = nodes.section(ids=["recipe-" + nodes.make_id(script.stem)], names=["recipe " + script.stem])
             section += nodes.title("", "", nodes.literal(script.name, script.name))
-            text = manual_of(script)
+            text = manual(script.stem).rstrip("\n")
             section += nodes.literal_block(text, text, language="text")
             result.append(section)
         return result

@@ -6,8 +6,7 @@ import json
 from pathlib import Path
 from typing import Any, Dict, List, Sequence
 
-from tabulate import tabulate
-
+from ..analysis.outputs.tables import markdown_table
 from ..writing import whole_text
 from .errors import CorpusError
 from .text.files import read_text
@@ -17,9 +16,8 @@ __all__ = ["markdown", "number", "read_json", "write_json"]
 
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> List[str]:
     """Lines of a table; the columns ``left`` are aligned to the left, all others to the right."""
-    align = ["left" if column in left else "right" for column in range(len(header))]
-    text = tabulate(rows, headers=header, tablefmt="pipe", colalign=align, disable_numparse=True)
-    return text.split("\n")
+    align = "".join("l" if column in left else "r" for column in range(len(header)))
+    return markdown_table(header, rows, align).split("\n")
 
 
 def read_json(path: Path) -> Dict[str, Any]:

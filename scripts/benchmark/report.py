@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tabulate import tabulate
-
 from benchmark.targets import PAPER_LATENCY, PAPER_SYSTEMS, median_ratio
+from fairseq_attn_plugin.analysis.outputs.tables import markdown_table
 
 MIB = float(1 << 20)
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A Markdown table: first column left, the others right."""
-    align = ["left", *["right"] * (len(header) - 1)]
-    return tabulate(rows, header, "pipe", colalign=align if rows else None, disable_numparse=True)
+    return markdown_table(header, rows, "l" + "r" * (len(header) - 1))
 
 
 def markdown(report: Mapping[str, Any]) -> str:

@@ -2,7 +2,9 @@
 
 import importlib
 import pkgutil
-from typing import Any, List
+from typing import List
+
+from ..recipe import Recipe
 
 __all__ = ["load", "names"]
 
@@ -12,6 +14,6 @@ def names() -> List[str]:
     return sorted(module.name for module in pkgutil.iter_modules(__path__))
 
 
-def load(name: str) -> Any:
-    """The recipe of that name: a ``TranslationRecipe``, ``ElectionRecipe`` or ``DocumentRecipe``."""
+def load(name: str) -> Recipe:
+    """The recipe of that name."""
     return importlib.import_module(f"{__name__}.{name}").RECIPE

@@ -10,6 +10,7 @@ from ..commands import Shell
 from ..data_folder import DataFolder, Preparation
 from ..errors import OptionError
 from ..locks import locked
+from ..recipe import Recipe
 from ..settings import Variables
 from ..stamps import checksum, read_stamp, write_stamp
 from ..training import Training, train, train_command
@@ -170,32 +171,12 @@ class DocumentRun:
         )
 
 
-@dataclass(frozen=True)
-class DocumentRecipe:
-    """A recipe of document classification.
-
-    Attributes:
-        name: of the recipe and its script
-        defaults: of its environment variables, where they differ from the common ones
-        corpus: makes the description from the variables
-    """
-
-    name: str
-    defaults: Dict[str, str]
-    corpus: Callable[[Variables], DocumentCorpus]
+class DocumentRecipe(Recipe):
+    """A recipe of document classification."""
 
     stages = ("prepare", "train", "evaluate", "baseline", "table")
-
-    @property
-    def all_defaults(self) -> Dict[str, str]:
-        """Defaults of all its environment variables."""
-        return {**DEFAULTS, **self.defaults}
+    common = DEFAULTS
 
     def open(self, variables: Variables, extra: Sequence[str], shell: Shell) -> DocumentRun:
-        """The recipe with these settings.
-
-        Raises:
-            OptionError: a variable has a wrong value
-        """
         corpus = self.corpus(variables)
         return DocumentRun(corpus, read_document_settings(variables, corpus, extra), shell, extra)

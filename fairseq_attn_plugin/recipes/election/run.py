@@ -11,11 +11,12 @@ from typing import Callable, Dict, List, Sequence
 
 from ..commands import Shell
 from ..errors import OptionError
+from ..recipe import Recipe
 from ..settings import Variables
 from ..stamps import checksum, read_stamp, remove_stamp, write_stamp
 from ..training import Training, train, train_command
 from ..translation.preparation import prepare
-from ..translation.recipe import Corpus, Experiment, read_corpus_settings
+from ..translation.recipe import Experiment, read_corpus_settings
 from ..translation.results import System, score, translate
 from .settings import DEFAULTS, ElectionSettings, read_election_settings
 from .systems import SYSTEMS
@@ -216,33 +217,13 @@ class ElectionRun:
         self.shell.step(f"table of {inputs} > {to}", write_table, title, files, election, to)
 
 
-@dataclass(frozen=True)
-class ElectionRecipe:
-    """The election recipe.
-
-    Attributes:
-        name: of the recipe and its script
-        defaults: of its environment variables, where they differ from the common ones
-        corpus: makes the description from the variables
-    """
-
-    name: str
-    defaults: Dict[str, str]
-    corpus: Callable[[Variables], Corpus]
+class ElectionRecipe(Recipe):
+    """The election recipe."""
 
     stages = STAGES
-
-    @property
-    def all_defaults(self) -> Dict[str, str]:
-        """Defaults of all its environment variables."""
-        return {**DEFAULTS, **self.defaults}
+    common = DEFAULTS
 
     def open(self, variables: Variables, extra: Sequence[str], shell: Shell) -> ElectionRun:
-        """The recipe with these settings.
-
-        Raises:
-            OptionError: a variable has a wrong value
-        """
         corpus = self.corpus(variables)
         settings = read_election_settings(variables, extra)
         experiment = Experiment(corpus, read_corpus_settings(variables, corpus), shell)

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Callable, Dict, List, Sequence
 
 from ..commands import Shell
+from ..recipe import Recipe
 from ..settings import Variables
 from ..training import Training, train, train_command
 from . import model as models
 from .model import ModelSettings, choose_groups, read_model_settings
 from .preparation import prepare
-from .recipe import DEFAULTS, Corpus, Experiment, read_corpus_settings
+from .recipe import DEFAULTS, Experiment, read_corpus_settings
 from .results import System, score, translate
 from .teacher import guide
 
@@ -81,33 +82,13 @@ class TranslationRun:
         return train_command(self.training, data_bin, cpu)
 
 
-@dataclass(frozen=True)
-class TranslationRecipe:
-    """A recipe of translation.
-
-    Attributes:
-        name: of the recipe and its script
-        defaults: of its environment variables, where they differ from the common ones
-        corpus: makes the description from the variables
-    """
-
-    name: str
-    defaults: Dict[str, str]
-    corpus: Callable[[Variables], Corpus]
+class TranslationRecipe(Recipe):
+    """A recipe of translation."""
 
     stages = ("prepare", "train", "generate", "score")
-
-    @property
-    def all_defaults(self) -> Dict[str, str]:
-        """Defaults of all its environment variables."""
-        return {**DEFAULTS, **models.DEFAULTS, **self.defaults}
+    common = {**DEFAULTS, **models.DEFAULTS}
 
     def open(self, variables: Variables, extra: Sequence[str], shell: Shell) -> TranslationRun:
-        """The recipe with these settings.
-
-        Raises:
-            OptionError: a variable has a wrong value
-        """
         corpus = self.corpus(variables)
         settings = read_corpus_settings(variables, corpus)
         return TranslationRun(Experiment(corpus, settings, shell), read_model_settings(variables, extra), extra)
