@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Optional, Tuple
 
-import torch.nn.functional as F
 from fairseq.modules import AdaptiveSoftmax
 from torch import Tensor, nn
 
 from ..attention import Attention
+from ..ops.deferred import Linear, project
 from .decoder_state import Decoded
 from .encoder import EncoderOut, uniform_
 from .lexicon_bias import LexiconBias
@@ -68,7 +68,7 @@ class LSTMDecoder(RecurrentDecoder):
         self.need_attn = True
         self.additional_fc: Optional[nn.Module] = None
         if out_embed_dim != hidden_size:
-            self.additional_fc = uniform_(nn.Linear(hidden_size, out_embed_dim))
+            self.additional_fc = uniform_(Linear(hidden_size, out_embed_dim))
         self.adaptive_softmax: Optional[nn.Module] = None
         self.share_input_output_embed = share_input_output_embed
         if adaptive_softmax_cutoff is not None:
@@ -76,7 +76,7 @@ class LSTMDecoder(RecurrentDecoder):
                 len(dictionary), out_embed_dim, adaptive_softmax_cutoff, dropout=dropout_out
             )
         elif not share_input_output_embed:
-            self.fc_out = uniform_(nn.Linear(out_embed_dim, len(dictionary)))
+            self.fc_out = uniform_(Linear(out_embed_dim, len(dictionary)))
         self.lexicon = LexiconBias()
 
     def forward(
@@ -131,7 +131,7 @@ class LSTMDecoder(RecurrentDecoder):
         if self.adaptive_softmax is not None:
             return features
         if self.share_input_output_embed:
-            return F.linear(features, self.embed_tokens.weight)
+            return project(features, self.embed_tokens.weight)
         return self.fc_out(features)
 
     def make_generation_fast_(self, need_attn: bool = False, **unused: Any) -> None:

@@ -9,12 +9,24 @@ from __future__ import annotations
 
 import threading
 from contextlib import contextmanager, nullcontext
-from typing import Any, ContextManager, Iterator
+from typing import Any, Callable, ContextManager, Dict, Iterator, Optional
 
 import torch
 from torch import Tensor, nn
 
-__all__ = ["autocast_enabled", "precision_of", "product_type", "products_in", "without_autocast"]
+from ..errors import OptionError
+
+__all__ = [
+    "autocast_enabled",
+    "kept_in_pass",
+    "precision_of",
+    "product_type",
+    "products_in",
+    "training_precision",
+    "without_autocast",
+]
+
+PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 _STATE = threading.local()
 
@@ -22,17 +34,46 @@ _STATE = threading.local()
 @contextmanager
 def products_in(precision: torch.dtype) -> Iterator[None]:
     """A context, of this thread, in which products of float32 tensors are computed in ``precision``."""
-    before = getattr(_STATE, "precision", torch.float32)
-    _STATE.precision = precision
+    before = _STATE.__dict__.copy()
+    _STATE.precision, _STATE.kept = precision, {}
     try:
         yield
     finally:
-        _STATE.precision = before
+        _STATE.__dict__.clear()
+        _STATE.__dict__.update(before)
+
+
+def kept_in_pass(tensor: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
+    """``function(tensor)``, computed once in a context of :func:`products_in`."""
+    kept: Optional[Dict[Any, Any]] = getattr(_STATE, "kept", None)
+    if kept is None:
+        return function(tensor)
+    key = (id(tensor), torch.is_grad_enabled())
+    if key not in kept:
+        kept[key] = (function(tensor), tensor)  # the tensor too, so that no other takes its number
+    result: Tensor = kept[key][0]
+    return result
+
+
+def training_precision(name: str) -> torch.dtype:
+    """The type that ``--matmul-precision`` names.
+
+    Raises:
+        OptionError: another name
+    """
+    if name not in PRECISIONS:
+        raise OptionError(f"--matmul-precision {name}: unknown; choose from {', '.join(PRECISIONS)}")
+    return PRECISIONS[name]
 
 
 def precision_of(model: nn.Module) -> torch.dtype:
-    """The precision in which a model's products are computed now: its own in training, float32 otherwise."""
-    return getattr(model, "matmul_precision", torch.float32) if model.training else torch.float32
+    """The precision in which a model's products are computed now: its own in training, float32 otherwise.
+
+    Args:
+        model: a model, or a wrapper of one for data-parallel training
+    """
+    inner = getattr(model, "module", model)
+    return getattr(inner, "matmul_precision", torch.float32) if model.training else torch.float32
 
 
 def autocast_enabled(like: Tensor) -> bool:
