@@ -1,15 +1,39 @@
-"""The precision of operations that are written by hand, under autocast and without."""
+"""The precision of matrix products, and of operations that are written by hand, under autocast and without.
+
+Training with ``--matmul-precision bfloat16`` computes the products of float32 tensors in bfloat16. The model enters
+:func:`products_in` for its forward pass. What is computed of its results elsewhere, as a criterion does, enters it with
+:func:`precision_of` the model. A product notes its precision for the backward pass.
+"""
 
 from __future__ import annotations
 
 import math
-from contextlib import nullcontext
-from typing import Any, ContextManager
+import threading
+from contextlib import contextmanager, nullcontext
+from typing import Any, ContextManager, Iterator
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-__all__ = ["autocast_enabled", "float16_scale", "product_type", "without_autocast"]
+__all__ = ["autocast_enabled", "float16_scale", "precision_of", "product_type", "products_in", "without_autocast"]
+
+_STATE = threading.local()
+
+
+@contextmanager
+def products_in(precision: torch.dtype) -> Iterator[None]:
+    """A context, of this thread, in which products of float32 tensors are computed in ``precision``."""
+    before = getattr(_STATE, "precision", torch.float32)
+    _STATE.precision = precision
+    try:
+        yield
+    finally:
+        _STATE.precision = before
+
+
+def precision_of(model: nn.Module) -> torch.dtype:
+    """The precision in which a model's products are computed now: its own in training, float32 otherwise."""
+    return getattr(model, "matmul_precision", torch.float32) if model.training else torch.float32
 
 
 def autocast_enabled(like: Tensor) -> bool:
@@ -18,9 +42,10 @@ def autocast_enabled(like: Tensor) -> bool:
 
 
 def product_type(like: Tensor) -> torch.dtype:
-    """The type in which matrix products of a tensor are computed: autocast's if it is on, except for float64."""
+    """The type in which matrix products of a tensor are computed: autocast's if it is on, except for float64, or that
+    of :func:`products_in` for float32."""
     if not autocast_enabled(like) or like.dtype == torch.float64:
-        return like.dtype
+        return getattr(_STATE, "precision", torch.float32) if like.dtype == torch.float32 else like.dtype
     return torch.get_autocast_cpu_dtype() if like.device.type == "cpu" else torch.get_autocast_gpu_dtype()
 
 
