@@ -30,6 +30,7 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from .precision import float16_scale, product_type, without_autocast
+from .products import Prepared, outer
 
 __all__ = ["Targets", "VocabularyLoss", "vocabulary_loss"]
 
@@ -133,17 +134,15 @@ class _Sums:
         self.rows = None if bool(real.all()) else real.nonzero().squeeze(1)  # no product is wasted on padding
         self.features = flat if self.rows is None else flat.index_select(0, self.rows)
         self.words = words if self.rows is None else words.index_select(0, self.rows)
-        self.weight, self.cast_weight = weight, weight.to(products)
-        self.bias = weight.new_zeros(1, dtype=products) if bias is None else (bias * LOG2_E).to(products)
-        self.beta = 0 if bias is None else 1
+        self.weight = weight
+        self.bias = None if bias is None else bias.to(self.full) * LOG2_E
         self.uniform = targets.smoothing / (len(weight) - 1) if targets.smoothing else 0.0
         self.gold = 1.0 - targets.smoothing - self.uniform if targets.smoothing else 1.0
         self.weight_sum = weight.sum(0, dtype=self.full) if self.uniform else None
         self.bias_sum = 0.0 if bias is None or not self.uniform else bias.sum(dtype=self.full)
         self.correct = words.new_zeros(()) if targets.correct else None
-        self.half = products == torch.float16
         # A GPU would have to wait for the test of the sums.
-        self.shifts = weight.device.type != "cpu" or self.half
+        self.shifts = weight.device.type != "cpu" or products == torch.float16
         self.nll = weight.new_zeros((), dtype=self.full)
         self.loss = self.nll
         if with_gradients:
@@ -161,79 +160,62 @@ class _Sums:
         device = "cpu" if self.weight.device.type == "cpu" else "cuda"
         limit = max(MIN_ROWS, BLOCK_BYTES[device] // (size * self.full.itemsize))
         at_once = math.ceil(rows / max(1, math.ceil(rows / limit)))  # blocks of equal size
-        buffer = self.weight.new_empty(at_once * size, dtype=self.full)
-        narrow = buffer if self.products == self.full else self.weight.new_empty(at_once * size, dtype=self.products)
+        self.prepared = Prepared(self.weight, self.products, at_once)
         norms = []
         for start in range(0, rows, max(1, at_once)):
-            part = slice(start, min(rows, start + at_once))
-            numbers = (part.stop - start) * size
-            norms.append(self._add(part, buffer[:numbers].view(-1, size), narrow[:numbers].view(-1, size)))
+            norms.append(self._add(slice(start, min(rows, start + at_once))))
         if self.uniform and rows:
             assert self.weight_sum is not None
-            of_all = size * torch.cat(norms).sum() - (self.features.to(self.full) @ self.weight_sum + self.bias_sum).sum()
+            of_all = (
+                size * torch.cat(norms).sum() - (self.features.to(self.full) @ self.weight_sum + self.bias_sum).sum()
+            )
             self.loss = self.gold * self.nll + self.uniform * of_all
             if self.with_gradients:
                 self.d_features.sub_(self.uniform * self.weight_sum)
 
-    def _add(self, part: slice, logits: Tensor, narrow: Tensor) -> Tensor:
-        """Adds a block.
-
-        Args:
-            part: its rows
-            logits, narrow: memory for it, in full precision and in that of products (the same if these are the same)
-
-        Returns:
-            log S ``[r]``
-        """
-        features, words = self.features[part].to(self.products), self.words[part].unsqueeze(1)
-        self._fill(logits, narrow, features)
+    def _add(self, part: slice) -> Tensor:
+        """Adds a block of rows; returns log S ``[r]``."""
+        features, words = self.features[part], self.words[part].unsqueeze(1)
+        logits = self._logits(features)
         if self.correct is not None:
             self.correct += logits.argmax(1, keepdim=True).eq(words).sum()
         gold = logits.gather(1, words)
         peak = logits.amax(1, keepdim=True) if self.shifts else None
         norm = self._exponentiate(logits, peak)
         if peak is None and not _safe(norm):
-            self._fill(logits, narrow, features)
+            logits = self._logits(features)
             peak = logits.amax(1, keepdim=True)
             norm = self._exponentiate(logits, peak)
         log_norm = norm.log2() if peak is None else norm.log2().add_(peak)
         self.nll += (log_norm - gold).sum() / LOG2_E
         if self.with_gradients:
             logits.scatter_add_(1, words, -self.gold * norm)
-            self._add_gradients(part, logits, narrow, features, norm)
+            self._add_gradients(part, logits, norm)
         return log_norm.squeeze(1).div_(LOG2_E)
 
-    def _fill(self, logits: Tensor, narrow: Tensor, features: Tensor) -> None:
-        """Computes logits times log2 e."""
-        torch.addmm(self.bias, features, self.cast_weight.t(), beta=self.beta, alpha=LOG2_E, out=narrow)
-        if narrow is not logits:
-            logits.copy_(narrow)
+    def _logits(self, features: Tensor) -> Tensor:
+        """Logits times log2 e, in full precision."""
+        logits = self.prepared.linear(features.to(self.full) * LOG2_E).to(self.full)
+        return logits if self.bias is None else logits.add_(self.bias)
 
     @staticmethod
     def _exponentiate(logits: Tensor, peak: Optional[Tensor]) -> Tensor:
         """Overwrites the logits by their exponentials; returns the sums of these ``[r, 1]``."""
         return (logits if peak is None else logits.sub_(peak)).exp2_().sum(1, keepdim=True)
 
-    def _add_gradients(self, part: slice, numerators: Tensor, narrow: Tensor, features: Tensor, norm: Tensor) -> None:
+    def _add_gradients(self, part: slice, numerators: Tensor, norm: Tensor) -> None:
         """Adds the gradients of a block whose logits have the gradients ``numerators / norm``."""
-        inverse = norm.reciprocal()
+        features, inverse = self.features[part], norm.reciprocal()
         if self.d_bias is not None:
             self.d_bias.addmv_(numerators.t(), inverse.squeeze(1))
-        if self.half:  # in float16 the numbers of the product have to be in [-1, 1], most of them small
+        if self.products == torch.float16:  # its products need numbers in [-1, 1], most of which are small
             scale = float16_scale(len(features))
-            numerators.mul_(inverse * scale)
-            inverse.fill_(1 / scale)
-        if narrow is not numerators:
-            narrow.copy_(numerators)
-        torch.mul(torch.mm(narrow, self.cast_weight).to(self.full), inverse, out=self.d_features[part])
-        if self.half:
-            self.d_weight.add_(narrow.t() @ features, alpha=1 / scale)
-            return
-        scaled = (self.features[part] * inverse).to(self.products)
-        if narrow is numerators:
-            self.d_weight.addmm_(numerators.t(), scaled)
+            narrow, inverse = numerators.mul_(inverse * scale).to(self.products), inverse.fill_(1 / scale)
+            self.d_weight.add_(outer(narrow, features, self.products), alpha=1 / scale)
         else:
-            self.d_weight.add_(narrow.t() @ scaled)
+            narrow = numerators.to(self.products)
+            self.d_weight.add_(outer(narrow, features * inverse, self.products))
+        torch.mul(self.prepared.matmul(narrow), inverse, out=self.d_features[part])
 
     def gradients(self) -> Tuple[Tensor, Tensor, Optional[Tensor]]:
         """The gradients of features, weight and bias."""
