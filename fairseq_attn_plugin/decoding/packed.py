@@ -18,11 +18,14 @@ from ..attention import AttentionOutput, index_rows, map_tensors
 from ..attention.scores import DotScore, GeneralScore, ScaledDotScore
 from ..attention.soft import SoftAttention
 from ..modules.decoder import LSTMDecoder
-from .products import pack
+from .products import Product, pack
+from .shortlist import Shortlist
 from .step_modules import Head, Layers, WordGates, attend, compiled
 from .stepper import StepOutput, is_ours
 
 __all__ = ["PackedState", "PackedStepper", "is_packable"]
+
+PACKED_SENTENCES = 8  # with fewer, packing the rows of a shortlist costs more than it saves
 
 
 class PackedState(NamedTuple):
@@ -32,7 +35,8 @@ class PackedState(NamedTuple):
     attention: Any  # the attention's own state, tensors [R, 1, ...], or None
     memory: Any  # the attention's memory of B sentences, or None
     tokens: Tensor  # [B, N], the source
-    vocabulary: Optional[Tensor] = None
+    projection: Product  # to the vocabulary, or to the batch's shortlist
+    vocabulary: Optional[Tensor] = None  # [K], the shortlist
 
 
 def is_packable(model: Any) -> bool:
@@ -58,19 +62,26 @@ class PackedStepper:
         model: a model with :func:`is_packable`, in evaluation mode
         precision: of the products, see :mod:`fairseq_attn_plugin.decoding.products`
         temperature: divides the logits
+        shortlist: chooses the words of each batch
     """
 
-    def __init__(self, model: Any, precision: str = "float32", temperature: float = 1.0):
+    def __init__(
+        self,
+        model: Any,
+        precision: str = "float32",
+        temperature: float = 1.0,
+        shortlist: Optional[Shortlist] = None,
+    ):
         decoder = model.decoder
         self.model, self.decoder, self.attention = model, decoder, decoder.attention
-        self.temperature = temperature
+        self.temperature, self.shortlist = temperature, shortlist
         self.words = WordGates(decoder, precision)
         self.layers, self.head = (compiled(part(decoder, precision)) for part in (Layers, Head))
         self.scale = 1 / math.sqrt(decoder.hidden_size) if _score(decoder) is ScaledDotScore else 1.0
         self.attend = compiled(attend) if _score(decoder) in (DotScore, GeneralScore, ScaledDotScore) else None
         shared = decoder.share_input_output_embed
         weight = decoder.embed_tokens.weight if shared else decoder.fc_out.weight
-        self.vocabulary = pack(weight, None if shared else decoder.fc_out.bias, precision)
+        self.projection = pack(weight, None if shared else decoder.fc_out.bias, precision)
 
     @torch.inference_mode()
     def begin(self, net_input: Dict[str, Any], prefix: Optional[Tensor] = None) -> PackedState:
@@ -79,7 +90,11 @@ class PackedStepper:
         state, tokens = progress.state, encoder_out["tokens"]
         parts = [] if state.feed is None else [state.feed]
         recurrent = torch.cat([*parts, state.hidden.flatten(1), state.cell.flatten(1)], dim=1)
-        return PackedState(recurrent, state.attention, progress.memory.attention, tokens)
+        projection, words = self.projection, None
+        if self.shortlist is not None:
+            words = self.shortlist.words(tokens, prefix)
+            projection = projection.subset(words, packed=len(tokens) >= PACKED_SENTENCES)
+        return PackedState(recurrent, state.attention, progress.memory.attention, tokens, projection, words)
 
     @torch.inference_mode()
     def step(self, tokens: Tensor, state: PackedState, step: int) -> Tuple[StepOutput, PackedState]:
@@ -95,12 +110,10 @@ class PackedStepper:
                 memory = state.memory
                 context, weights = self.attend(hidden, memory.keys, memory.encodings, memory.pad_mask, self.scale)
         features, recurrent = self.head(context, hidden, states)
-        logits = self.vocabulary(features)
+        logits = state.projection(features)
         if self.decoder.lexicon.active:
             assert weights is not None
-            lexicon = self.decoder.lexicon
-            logits = lexicon(logits.unsqueeze(1), weights.unsqueeze(1), state.tokens, self.attention.normalized)
-            logits = logits.squeeze(1)
+            logits = logits + self._lexicon_bias(weights, state)
         if self.temperature != 1.0:
             logits = logits / self.temperature
         new_state = state._replace(recurrent=recurrent, attention=attention_state)
@@ -123,6 +136,11 @@ class PackedStepper:
             **words,
         )
         return out._replace(state=map_tensors(lambda x: x.reshape(rows, 1, *x.shape[2:]), out.state))
+
+    def _lexicon_bias(self, weights: Tensor, state: PackedState) -> Tensor:
+        zeros = weights.new_zeros(len(weights), 1, len(self.decoder.dictionary))
+        bias = self.decoder.lexicon(zeros, weights.unsqueeze(1), state.tokens, self.attention.normalized).squeeze(1)
+        return bias if state.vocabulary is None else bias.index_select(1, state.vocabulary)
 
     @torch.inference_mode()
     def select(self, state: PackedState, rows: Tensor, sentences: Optional[Tensor] = None) -> PackedState:

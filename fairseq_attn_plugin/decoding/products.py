@@ -60,6 +60,22 @@ class Product(nn.Module):
         """``[R, I]`` to ``[R, O]``."""
         return F.linear(x, self.weight, self.bias)
 
+    @torch.jit.ignore
+    def subset(self, outputs: Tensor, packed: bool) -> Product:
+        """The product with some rows of W; packing them pays where the product is used for many rows of x.
+
+        Args:
+            outputs: ``[K]``, indices of rows of W
+            packed: whether to pack them; otherwise the product is torch's own in float32
+        """
+        bias = None if self.bias is None else self.bias.index_select(0, outputs)
+        weight = self.weight.index_select(0, outputs)
+        return (
+            type(self)(weight, bias)
+            if packed
+            else Product(weight.to(torch.promote_types(weight.dtype, torch.float32)), bias)
+        )
+
 
 class Float32Product(Product):
     """In the type of the weight; by oneDNN where that wins."""

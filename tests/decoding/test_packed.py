@@ -57,7 +57,7 @@ def walk(stepper, net_input):
 
 def assert_same(model, net_input, tolerance=1e-5, **options):
     expected, found = walk(ModelStepper(model), net_input), walk(PackedStepper(model, **options), net_input)
-    for one, other in zip(expected, found, strict=True):
+    for one, other in zip(expected, found):
         torch.testing.assert_close(other.logits, one.logits, rtol=tolerance, atol=tolerance)
         assert (other.weights is None) == (one.weights is None)
         if one.weights is not None:
@@ -120,7 +120,7 @@ def test_weights_only_where_they_are_wanted():
 def test_temperature():
     model = make()
     warm = walk(PackedStepper(model, temperature=2.0), batch())
-    for one, other in zip(walk(ModelStepper(model, temperature=2.0), batch()), warm, strict=True):
+    for one, other in zip(walk(ModelStepper(model, temperature=2.0), batch()), warm):
         torch.testing.assert_close(other.logits, one.logits, rtol=1e-5, atol=1e-5)
 
 
@@ -128,7 +128,7 @@ def test_temperature():
 def test_other_precisions_are_close(precision):
     model = make(decoder_hidden_size=32, encoder_hidden_size=16)
     exact, rounded = walk(ModelStepper(model), batch()), walk(PackedStepper(model, precision), batch())
-    for one, other in zip(exact, rounded, strict=True):
+    for one, other in zip(exact, rounded):
         spread = one.logits.std()
         assert 0 < (other.logits - one.logits).abs().max() < 0.2 * spread
         torch.testing.assert_close(other.weights, one.weights, rtol=0, atol=0.05)
