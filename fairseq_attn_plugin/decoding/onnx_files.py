@@ -158,6 +158,7 @@ def _add_candidates(path: Path) -> None:
 def quantize(folder: Path) -> None:
     """Changes the matrix products with weights of both graphs to int8: weights by output column, once and for all, what
     they multiply at every call by its own range. Embeddings and the encoder's LSTM stay in float32."""
+    from onnx import TensorProto
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     for name in (ENCODER, STEP):
@@ -167,8 +168,9 @@ def quantize(folder: Path) -> None:
             quantize_dynamic(
                 str(exact),
                 str(folder / name),
-                op_types_to_quantize=["MatMul", "Gemm"],
+                op_types_to_quantize=["MatMul"],
                 per_channel=True,
                 weight_type=QuantType.QInt8,
+                extra_options={"DefaultTensorType": TensorProto.FLOAT},
             )
         exact.unlink()

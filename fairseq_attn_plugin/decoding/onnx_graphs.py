@@ -63,6 +63,17 @@ def _rebuilt(template: Any, tensors: Iterator[Tensor]) -> Any:
     return type(template)(*parts) if hasattr(template, "_fields") else tuple(parts)
 
 
+def _linear(x: Tensor, layer: Any) -> Tensor:
+    """What ``layer`` (linear, or an embedding as its transpose) makes of ``x`` ``[..., D]``.
+
+    As a product of two dimensions without bias, then the bias: onnxruntime joins both in float32, and quantises such a
+    product correctly where its weight has other uses.
+    """
+    y = x.flatten(0, -2) @ layer.weight.t()
+    bias = getattr(layer, "bias", None)
+    return (y if bias is None else y + bias).view(*x.shape[:-1], -1)
+
+
 class EncoderGraph(nn.Module):
     """The encoder, what the decoder computes of the source alone, and the decoder's first state.
 
@@ -117,7 +128,7 @@ class EncoderGraph(nn.Module):
             first = max(layer + surplus, 0) * directions
             state = torch.cat([last[first + direction] for direction in range(directions)], dim=-1)
             projection = decoder.cell_projection if cell else decoder.hidden_projection
-            states.append((state if projection is None else projection(state)).unsqueeze(1))
+            states.append((state if projection is None else _linear(state, projection)).unsqueeze(1))
         return tuple(states)
 
 
@@ -137,7 +148,7 @@ class StepGraph(nn.Module):
         order = torch.arange(4 * size).view(4, size)[[0, 1, 3, 2]].flatten()  # the three sigmoids side by side
         for layer in range(self.decoder.num_layers):
             parts = [getattr(lstm, f"{name}_l{layer}") for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
-            weight, bias = torch.cat(parts[:2], dim=1)[order], (parts[2] + parts[3])[order]
+            weight, bias = torch.cat(parts[:2], dim=1)[order].t(), (parts[2] + parts[3])[order]
             self.register_buffer(f"weight{layer}", weight.detach())
             self.register_buffer(f"bias{layer}", bias.detach())
 
@@ -177,8 +188,8 @@ class StepGraph(nn.Module):
         hidden: List[Tensor] = []
         cells: List[Tensor] = []
         for layer, (h, c) in enumerate(zip(*state.layers)):
-            read = torch.cat([x, h], dim=-1).flatten(0, 1)  # two dimensions: one fused product
-            gates = F.linear(read, getattr(self, f"weight{layer}"), getattr(self, f"bias{layer}"))
+            read = torch.cat([x, h], dim=-1).flatten(0, 1)
+            gates = read @ getattr(self, f"weight{layer}") + getattr(self, f"bias{layer}")
             closing, candidate = gates.split([3 * size, size], dim=-1)
             i, f, o = torch.sigmoid(closing).split(size, dim=-1)
             cell = f * c.flatten(0, 1) + i * torch.tanh(candidate)
@@ -189,30 +200,30 @@ class StepGraph(nn.Module):
 
     def _combined(self, context: Tensor, top: Tensor) -> Tensor:
         """o = tanh(W_o [c; s])."""
-        read = torch.cat([context, top], dim=-1).flatten(0, 1)
-        return torch.tanh(F.linear(read, self.decoder.output_projection.weight)).view(*top.shape[:2], -1)
+        return torch.tanh(_linear(torch.cat([context, top], dim=-1), self.decoder.output_projection))
 
     def _vocabulary(self, features: Tensor) -> Tensor:
-        """Logits of features ``[..., D]``, by a product of two dimensions."""
-        return self.decoder.output_layer(features.flatten(0, -2)).view(*features.shape[:-1], -1)
+        """Logits of features ``[..., D]``."""
+        shared = self.decoder.share_input_output_embed
+        return _linear(features, self.decoder.embed_tokens if shared else self.decoder.fc_out)
 
     def _predicted(self, output: Tensor, weights: Optional[Tensor], memory: Memory) -> Tensor:
-        decoder = self.decoder
+        decoder: Any = self.decoder
         if decoder.additional_fc is not None:
-            output = decoder.additional_fc(output)
+            output = _linear(output, decoder.additional_fc)
         logits = self._vocabulary(output)
         if decoder.lexicon.active:
-            logits = decoder.lexicon(logits, weights, memory.tokens, self.attention.normalized)
+            logits = decoder.lexicon(logits, weights, memory.tokens, decoder.attention.normalized)
         return logits.log_softmax(-1)
 
-    def _mixed(self, top: Tensor, weights: Tensor, scores: Tensor, memory: Memory) -> Tensor:
+    def _mixed(self, top: Tensor, weights: Any, scores: Any, memory: Memory) -> Tensor:
         """log sum_j p(j) p(y | z = j), or log p(y | c) where the model predicts from the mean context."""
-        decoder = self.decoder
+        decoder: Any = self.decoder
         query = F.linear(
             top, decoder.output_projection.weight[:, -decoder.hidden_size :], decoder.output_projection.bias
         )
-        log_prior = self.attention.log_weights(weights, scores, memory.pad_mask)
-        projected = memory.projected
+        log_prior = decoder.attention.log_weights(weights, scores, memory.pad_mask)
+        projected: Any = memory.projected
         if decoder.predicts_soft:
             return self._vocabulary(torch.tanh(query + log_prior.exp() @ projected)).log_softmax(-1)
         by_position = projected.unsqueeze(1) + query.unsqueeze(2)

@@ -153,12 +153,11 @@ class Translator:
             if len(one) >= limit:
                 raise ValueError(f"line {number + 1} is too long: {len(one)} subwords, at most {limit - 1} are read")
         order = sorted((number for number, one in enumerate(tokens) if one), key=lambda number: -len(tokens[number]))
-        found = [[] for _ in tokens]
+        found: list = [[] for _ in tokens]
         for start in range(0, len(order), batch_size):
             batch = order[start : start + batch_size]
             for number, hypotheses in zip(batch, self._search([self.encode(tokens[number]) for number in batch])):
-                for hypothesis in hypotheses[:nbest]:
-                    found[number].append(self._readable(tokens[number], *hypothesis, replace_unknown))
+                found[number] = [self._readable(tokens[number], one, replace_unknown) for one in hypotheses[:nbest]]
         return found
 
     def tokens(self, line):
@@ -180,7 +179,7 @@ class Translator:
         names = [one.name for one in self.encoder.get_outputs()]
         tensors = dict(zip(names, self.encoder.run(None, {"source": padded})))
         tensors["candidates"] = np.array([min(2 * beam + 2, len(self.symbols[1]))])  # two may be forbidden
-        finished = [[] for _ in sources]
+        finished: list = [[] for _ in sources]
         sentences = parents = np.arange(len(sources))
         words, totals = np.full((len(sources), 1), EOS), np.zeros((len(sources), 1), dtype=np.float32)
         past = []  # of every step, for each row: word that was read, row of the step before, log p so far, weights
@@ -232,7 +231,8 @@ class Translator:
             found.append((float(score), words[-2:0:-1], scores[::-1], attention))
         return sorted(found, key=lambda one: -one[0])
 
-    def _readable(self, source, score, words, scores, attention, replace_unknown):
+    def _readable(self, source, hypothesis, replace_unknown):
+        score, words, scores, attention = hypothesis
         target = [self.symbols[1][word] for word in words]
         marks = self.settings["subwords"]
         if replace_unknown and UNK in words and attention is not None:
