@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, Union
 
 import torch
 from fairseq import models, options
@@ -16,8 +17,9 @@ from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEn
 from fairseq.data import Dictionary
 from fairseq.data.language_pair_dataset import collate
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-from fairseq.optim.adam import FairseqAdam
+from fairseq.optim import OPTIMIZER_REGISTRY, build_optimizer
 from fairseq.sequence_generator import SequenceGenerator
+from fairseq.tasks.translation import TranslationTask
 
 from fairseq_attn_plugin.errors import OptionError
 
@@ -91,8 +93,8 @@ def _registered() -> str:
     return f"registered: {', '.join(['lstm', *ours])} (and {len(every) - len(ours) - 1} others of fairseq)"
 
 
-def training_arguments(spec: Spec, sizes: Sizes) -> argparse.Namespace:
-    """The namespace of ``fairseq-train --arch ...`` for this system.
+def training_arguments(spec: Spec, sizes: Sizes, optimizer: str = "adam") -> argparse.Namespace:
+    """The namespace of ``fairseq-train --arch ...`` for this system; ``optimizer`` in its options goes first.
 
     Flags are set on the namespace, because a flag inverts the default of its architecture.
 
@@ -104,10 +106,14 @@ def training_arguments(spec: Spec, sizes: Sizes) -> argparse.Namespace:
     probe = argparse.ArgumentParser(allow_abbrev=False)
     models.ARCH_MODEL_REGISTRY[spec.arch].add_args(probe)
     actions = {action.dest: action for action in probe._actions if action.dest != "help"}
-    line = f"no-data --arch {spec.arch} --task translation --optimizer adam --lr 0.001".split()
+    chosen = {**sizes.as_options(), **dict(spec.options)}
+    optimizer = chosen.pop("optimizer", optimizer)
+    if optimizer not in OPTIMIZER_REGISTRY:
+        raise OptionError(f"optimizer={optimizer} of {spec}: choose from {', '.join(sorted(OPTIMIZER_REGISTRY))}")
+    line = f"no-data --arch {spec.arch} --task translation --optimizer {optimizer} --lr 0.001".split()
     line += ["--criterion", "label_smoothed_cross_entropy", "--label-smoothing", "0.1"]
     flags = {}
-    for name, value in {**sizes.as_options(), **dict(spec.options)}.items():
+    for name, value in chosen.items():
         action = actions.get(name)
         if action is None:
             raise OptionError(f"{spec.arch} has no option {name!r}; it has {', '.join(sorted(actions))}")
@@ -137,29 +143,33 @@ class System:
     """One architecture: a model for training, and a second one prepared for decoding.
 
     Both have the same parameters. Two models are necessary, because fairseq's ``prepare_for_inference_`` cannot be
-    undone.
+    undone. ``optimizer`` is a name of fairseq-train's ``--optimizer``, or none: training steps without update.
     """
 
     def __init__(
         self,
         spec: Spec,
         sizes: Sizes,
-        task: MemoryTask,
+        task: Union[MemoryTask, TranslationTask],
         device: torch.device,
         seed: int,
         optimizer: str = "adam",
     ):
         self.spec, self.task, self.device = spec, task, device
-        config = convert_namespace_to_omegaconf(training_arguments(spec, sizes))
-        self.config = config
+        updates = optimizer != "none"
+        self.config = convert_namespace_to_omegaconf(training_arguments(spec, sizes, optimizer if updates else "adam"))
         torch.manual_seed(seed)
-        self.model = models.build_model(config.model, task).to(device).train()
-        self.decoding_model = models.build_model(config.model, task).to(device).eval()
-        self.decoding_model.load_state_dict(self.model.state_dict())
-        self.decoding_model.prepare_for_inference_(config)
+        self.model = models.build_model(self.config.model, task).to(device).train()
         self.parameters = [p for p in self.model.parameters() if p.requires_grad]
         self.criterion = LabelSmoothedCrossEntropyCriterion(task, sentence_avg=False, label_smoothing=0.1)
-        self.optimizer = FairseqAdam(config.optimizer, self.parameters) if optimizer == "adam" else None
+        self.optimizer = build_optimizer(self.config.optimizer, self.parameters) if updates else None
+
+    @cached_property
+    def decoding_model(self) -> torch.nn.Module:
+        model = models.build_model(self.config.model, self.task).to(self.device).eval()
+        model.load_state_dict(self.model.state_dict())
+        model.prepare_for_inference_(self.config)
+        return model
 
     def size(self) -> int:
         return sum(p.numel() for p in self.parameters)
@@ -200,19 +210,20 @@ def make_batch(task: MemoryTask, length: int, tokens: int, seed: int, device: to
         {"id": index, "source": sentence(source), "target": sentence(target)}
         for index, (source, target) in enumerate(zip(lengths(), lengths()))
     ]
-    return _to(collate(pairs, pad_idx=dictionary.pad(), eos_idx=dictionary.eos()), device)  # source left, target right
+    batch = collate(pairs, pad_idx=dictionary.pad(), eos_idx=dictionary.eos())  # pads sources left, targets right
+    return to_device(batch, device)
 
 
 def as_batch(sentence: torch.Tensor, task: MemoryTask, device: torch.device) -> dict[str, Any]:
     """A batch of one sentence to translate."""
     dictionary = task.source_dictionary
     sample = [{"id": 0, "source": sentence, "target": None}]
-    return _to(collate(sample, pad_idx=dictionary.pad(), eos_idx=dictionary.eos()), device)
+    return to_device(collate(sample, pad_idx=dictionary.pad(), eos_idx=dictionary.eos()), device)
 
 
-def _to(value: Any, device: torch.device) -> Any:
+def to_device(value: Any, device: torch.device) -> Any:
     if torch.is_tensor(value):
         return value.to(device)
     if isinstance(value, dict):
-        return {key: _to(item, device) for key, item in value.items()}
+        return {key: to_device(item, device) for key, item in value.items()}
     return value
