@@ -33,7 +33,7 @@ from fairseq_attn_plugin.errors import OptionError
 from benchmark.attention import aqt_section, memory_section
 from benchmark.chain import chain_section
 from benchmark.chain import systems as systems_of_chains
-from benchmark.command_line import MODULES, parse
+from benchmark.command_line import OWN, parse
 from benchmark.documents import BASELINES as DOCUMENT_BASELINES
 from benchmark.documents import documents_section
 from benchmark.extract import SYSTEMS as EXTRACTORS
@@ -85,7 +85,7 @@ def measure(
 ) -> dict[str, Any]:
     turns = (settings["rounds"] + settings["warmup"]) * len(systems) * len(settings["lengths"])
     ticks = {
-        **{name: module.turns(settings) for name, module in MODULES.items()},
+        **{name: section.turns(settings) for name, section in OWN.items()},
         "train": turns,
         "decode": turns,
         "latency": latency.ticks() if latency else 0,
@@ -109,9 +109,9 @@ def measure(
             started = True
             bar.set_description(name)
 
-        for name, module in MODULES.items():
+        for name, section in OWN.items():
             if name in settings["sections"]:
-                sections.update(module.measure(settings, device, tick))
+                sections.update(section.measure(settings, device, tick))
         for name, run in (("train", train_section), ("decode", decode_section)):
             if name in settings["sections"]:
                 sections[name] = run(systems, settings, device, tick)

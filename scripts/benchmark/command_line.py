@@ -3,19 +3,34 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Optional, Sequence
+from typing import Any, NamedTuple, Optional
 
-from benchmark import epochs, roofline
+from benchmark import epochs, roofline, translation
 from benchmark.latency import CLASSES
 from benchmark.latency import SYSTEMS as LATENCY_ARCHS
 from benchmark.latent import OBJECTIVES
 from benchmark.options import class_list, number_list, positive
 from benchmark.targets import SOFT, STOCK, UNFED
 
-# Each has add_options, turns, measure and tables, and the values of a quick run.
-MODULES = {"epochs": epochs, "roofline": roofline}
-SECTIONS = (*MODULES, "train", "decode", "latency", "latent", "aqt", "chain", "documents", "memory", "extract")
+
+class Section(NamedTuple):
+    """A section with tables of its own."""
+
+    turns: Callable[[Mapping[str, Any]], int]  # of the progress bar
+    measure: Callable[..., dict[str, Any]]  # settings, device, tick: what goes into the report
+    tables: Callable[[Mapping[str, Any]], list[str]]  # the report: Markdown
+
+
+OWNERS = (epochs, translation, roofline)
+OWN = {
+    "epochs": Section(epochs.turns, epochs.measure, epochs.tables),
+    "translate": Section(translation.batch_turns, translation.measure_batches, translation.batch_tables),
+    "sentence": Section(translation.sentence_turns, translation.measure_sentences, translation.sentence_tables),
+    "roofline": Section(roofline.turns, roofline.measure, roofline.tables),
+}
+SECTIONS = (*OWN, "train", "decode", "latency", "latent", "aqt", "chain", "documents", "memory", "extract")
 FED_CONTEXT = "lstm_soft:input_feeding=context"
 MECHANISMS = ["soft", "mqt", "aqt", "mqt:chunk_size=8", "aqt:chunk_size=8"]
 DEFAULT_ARCHS = (STOCK, SOFT, FED_CONTEXT, UNFED, "lstm_adm", "lstm_adm_aqt")
@@ -49,7 +64,7 @@ QUICK = {
     "document_embed": 4,
     "document_hidden": 3,
     "document_scale": 0.15,
-    **{name: value for module in MODULES.values() for name, value in module.QUICK.items()},
+    **{name: value for owner in OWNERS for name, value in owner.QUICK.items()},
 }
 
 
@@ -152,8 +167,8 @@ def make_parser() -> argparse.ArgumentParser:
     add("--profile", metavar="ARCH", help="print torch.profiler's table of ARCH instead of measuring")
     add("--profile-rows", type=positive, default=25)
     add("--quick", action="store_true", help="tiny sizes and two rounds, to test the script")
-    for module in MODULES.values():
-        module.add_options(parser)
+    for owner in OWNERS:
+        owner.add_options(parser)
     return parser
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from benchmark.command_line import MODULES
+from benchmark.command_line import OWN
 from benchmark.tables import MIB, speed, table, time
 from benchmark.targets import PAPER_LATENCY, PAPER_SYSTEMS
 
@@ -14,9 +14,9 @@ def markdown(report: Mapping[str, Any]) -> str:
     """The whole report."""
     parts = [_heading(report)]
     sections = report["sections"]
-    for name, module in MODULES.items():
+    for name, section in OWN.items():
         if name in sections:
-            parts += module.tables(report)
+            parts += section.tables(report)
     beam = report["settings"]["beam"]
     for name, title in (("train", "Training step"), ("decode", f"Beam-{beam} decoding")):
         if name in sections:
@@ -213,7 +213,8 @@ def _verdicts(verdicts: Sequence[Mapping[str, Any]]) -> str:
     words = {True: "met", False: "**not met**", None: "not measured"}
     rows = []
     for v in verdicts:
-        at = "" if v["length"] is None else f", N={v['length']}"
+        length = v["length"]
+        at = "" if length is None else f", N={length}" if isinstance(length, int) else f", {length}"
         what = f"{v['section']}{at}: `{v['system']}` against `{v['baseline']}`, {v['quantity']}"
         value = "" if v["value"] is None else f"{v['value']:.3g}"
         rows.append([what, f"{v['sense']} {v['bound']:g}", value, words[v["met"]]])

@@ -39,7 +39,7 @@ def train_step(system: System, batch: dict[str, Any], device: torch.device) -> S
 
 
 def decode(system: System, batch: dict[str, Any], beam: int, steps: int, device: torch.device) -> Sample:
-    """Stock beam search of one batch; every hypothesis has ``steps`` words."""
+    """Beam search of one batch; every hypothesis has ``steps`` words."""
     generator = system.generator(beam, steps)
     clock = Clock(device)
     hypotheses = generator.generate([system.decoding_model], batch)

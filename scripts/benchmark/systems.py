@@ -1,13 +1,14 @@
 """Systems of the benchmark, built with fairseq's registry, and their batches.
 
-A system is written ``ARCH`` or ``ARCH:option=value,option=value``, with the options of ``fairseq-train --arch ARCH``.
+A system is written ``ARCH`` or ``ARCH:option=value,option=value``, with the options of ``fairseq-train --arch ARCH``,
+the name of an ``optimizer``, and the options of ``fairseq-generate``.
 Models are built from parsed command-line arguments, as in fairseq-train, with a dictionary in memory. No data are read.
 """
 
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, Union
 
@@ -16,9 +17,11 @@ from fairseq import models, options
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 from fairseq.data import Dictionary
 from fairseq.data.language_pair_dataset import collate
+from fairseq.dataclass.configs import GenerationConfig
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.optim import OPTIMIZER_REGISTRY, build_optimizer
 from fairseq.sequence_generator import SequenceGenerator
+from fairseq.tasks.fairseq_task import FairseqTask
 from fairseq.tasks.translation import TranslationTask
 
 from fairseq_attn_plugin.errors import OptionError
@@ -73,6 +76,10 @@ class Spec:
             raise OptionError(f"system {text!r}: must start with an architecture; {_registered()}")
         return cls(arch, tuple(pairs))
 
+    def generation(self) -> dict[str, str]:
+        """The options that are fairseq-generate's."""
+        return {name: value for name, value in self.options if name in GenerationConfig.__dataclass_fields__}
+
     def __str__(self) -> str:
         return self.arch + ("" if not self.options else ":" + ",".join(f"{k}={v}" for k, v in self.options))
 
@@ -107,6 +114,8 @@ def training_arguments(spec: Spec, sizes: Sizes, optimizer: str = "adam") -> arg
     models.ARCH_MODEL_REGISTRY[spec.arch].add_args(probe)
     actions = {action.dest: action for action in probe._actions if action.dest != "help"}
     chosen = {**sizes.as_options(), **dict(spec.options)}
+    for name in spec.generation():
+        del chosen[name]
     optimizer = chosen.pop("optimizer", optimizer)
     if optimizer not in OPTIMIZER_REGISTRY:
         raise OptionError(f"optimizer={optimizer} of {spec}: choose from {', '.join(sorted(OPTIMIZER_REGISTRY))}")
@@ -175,15 +184,33 @@ class System:
         return sum(p.numel() for p in self.parameters)
 
     def generator(self, beam: int, steps: int) -> SequenceGenerator:
-        """Stock beam search whose hypotheses all have ``steps`` words and the end of sentence."""
-        return SequenceGenerator(
-            [self.decoding_model],
-            self.task.target_dictionary,
-            beam_size=beam,
-            max_len_a=0,
-            max_len_b=steps,
-            min_len=steps,
+        """The beam search of fairseq-generate; all hypotheses have ``steps`` words and the end of sentence."""
+        return build_generator(
+            self.task, self.decoding_model, self.spec, beam=beam, max_len_a=0, max_len_b=steps, min_len=steps
         )
+
+
+def build_generator(
+    task: Union[MemoryTask, TranslationTask], model: torch.nn.Module, spec: Spec, **options: Any
+) -> SequenceGenerator:
+    """What fairseq-generate searches with: ``options`` and those of ``spec`` instead of its defaults.
+
+    Raises:
+        OptionError: a value that an option of the plugin's search cannot have
+    """
+    given = {name: literal(value) for name, value in spec.generation().items()}
+    args = argparse.Namespace(**{**asdict(GenerationConfig()), **given, **options})
+    return FairseqTask.build_generator(task, [model], args)
+
+
+def literal(text: str) -> Union[int, float, str]:
+    """A number if it is one, otherwise the text."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
 
 
 def make_batch(task: MemoryTask, length: int, tokens: int, seed: int, device: torch.device) -> dict[str, Any]:
