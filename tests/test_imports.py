@@ -19,6 +19,7 @@ LAYERS = (
     ("modules",),
     ("models",),
     ("tasks", "criterions"),
+    ("decoding",),
     ("export", "patches"),
     ("analysis", "testing"),
     ("recipes",),

@@ -30,7 +30,7 @@ from .decoder_state import Decoded, DecoderInputs, DecoderState, Progress
 from .encoder import EncoderOut, uniform_
 from .recurrence import DropoutMasks, LayerStates, SteppedLSTM, joined_weights
 
-__all__ = ["RecurrentDecoder"]
+__all__ = ["PROGRESS", "RecurrentDecoder"]
 
 PROGRESS = "progress"  # key of fairseq's incremental state
 

@@ -1,0 +1,1 @@
+"""The decoding engine: beam search and sampling for the translation models of this package."""
