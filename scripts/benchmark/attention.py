@@ -7,9 +7,10 @@ from typing import Any, Callable, Iterable, Mapping, Optional, Sequence
 
 import torch
 
+from fairseq_attn_plugin.attention import build_attention
+
 from benchmark.measure import Clock, Sample, growth_exponent, interleave, peak_memory, round_ratios, summary
 from benchmark.systems import Spec
-from fairseq_attn_plugin.attention import build_attention
 
 Tick = Callable[[str], Any]
 OUTPUTS = ("scores", "weights", "context")

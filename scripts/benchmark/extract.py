@@ -85,18 +85,20 @@ def _binarize(folder: Path, out: Path, count: int, *splits: str) -> None:
     )
 
 
-def _start(command: Sequence[Any], out: Path) -> subprocess.Popen[bytes]:
+def process_of(command: Sequence[Any]) -> tuple[list[str], dict[str, str]]:
+    """The words and the environment of the process of a console script."""
     script = Path(sysconfig.get_path("scripts")) / str(command[0])
     environment = dict(os.environ)
     environment["PYTHONPATH"] = os.pathsep.join([str(USER_DIR.parent), environment.get("PYTHONPATH", "")])
     environment["OMP_NUM_THREADS"] = str(torch.get_num_threads())
+    return [sys.executable, str(script), *(str(item) for item in command[1:])], environment
+
+
+def _start(command: Sequence[Any], out: Path) -> subprocess.Popen[bytes]:
+    words, environment = process_of(command)
     with open(out, "wb") as stream:
         return subprocess.Popen(
-            [sys.executable, str(script), *(str(item) for item in command[1:])],
-            stdin=subprocess.DEVNULL,
-            stdout=stream,
-            stderr=subprocess.STDOUT,
-            env=environment,
+            words, stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT, env=environment
         )
 
 

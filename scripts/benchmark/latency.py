@@ -18,10 +18,11 @@ from typing import Any, Callable
 
 import torch
 
+from fairseq_attn_plugin.text.vocabulary import describe_vocabulary
+
 from benchmark.measure import Clock, Sample, interleave, round_ratios, summary
 from benchmark.sections import Tick, decode
 from benchmark.systems import MemoryTask, Sizes, Spec, System, as_batch
-from fairseq_attn_plugin.text.vocabulary import describe_vocabulary
 
 TEACHER = "lstm_soft:attention_score=additive"
 SYSTEMS = (TEACHER, "lstm_gaussian", "lstm_election")
@@ -94,9 +95,9 @@ class LatencyRun:
                 built = spec
                 if spec.arch == "lstm_election" and "election_table" not in dict(spec.options):
                     built = replace(spec, options=(*spec.options, ("election_table", str(path))))
-                self.systems[str(spec)] = System(
-                    built, Sizes(**settings["sizes"]), task, device, settings["seed"], optimizer="none"
-                )
+                system = System(built, Sizes(**settings["sizes"]), task, device, settings["seed"], optimizer="none")
+                _ = system.decoding_model  # is built while the table's file exists
+                self.systems[str(spec)] = system
 
     def ticks(self) -> int:
         turns = (self.settings["rounds"] + self.settings["warmup"]) * len(self.classes)

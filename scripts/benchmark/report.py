@@ -5,21 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from benchmark.targets import PAPER_LATENCY, PAPER_SYSTEMS, median_ratio
-from fairseq_attn_plugin.analysis.outputs.tables import markdown_table
-
-MIB = float(1 << 20)
-
-
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table: first column left, the others right."""
-    return markdown_table(header, rows, "l" + "r" * (len(header) - 1))
+from benchmark.command_line import OWN
+from benchmark.tables import MIB, speed, table, time
+from benchmark.targets import PAPER_LATENCY, PAPER_SYSTEMS
 
 
 def markdown(report: Mapping[str, Any]) -> str:
     """The whole report."""
     parts = [_heading(report)]
     sections = report["sections"]
+    for name, section in OWN.items():
+        if name in sections:
+            parts += section.tables(report)
     beam = report["settings"]["beam"]
     for name, title in (("train", "Training step"), ("decode", f"Beam-{beam} decoding")):
         if name in sections:
@@ -44,7 +41,8 @@ def markdown(report: Mapping[str, Any]) -> str:
         parts += ["## Peak memory of attention, forward and backward", _memory(sections["memory"])]
     if "extract" in sections:
         parts += ["## Extraction of attention", _extract(sections["extract"])]
-    parts += ["## Targets", _verdicts(report["targets"])]
+    if report["targets"]:
+        parts += ["## Targets", _verdicts(report["targets"])]
     return "\n\n".join(parts) + "\n"
 
 
@@ -69,7 +67,7 @@ def _compared(section: Mapping[str, Any], baselines: Sequence[str]) -> str:
     rows = []
     for length, measured in section.items():
         for name, figures in measured["systems"].items():
-            speeds = [_speed(figures["time_ratio"][base]["rounds"]) for base in present]
+            speeds = [speed(figures["time_ratio"][base]["rounds"]) for base in present]
             rows.append(
                 [
                     f"N={length}",
@@ -93,11 +91,6 @@ def _compared(section: Mapping[str, Any], baselines: Sequence[str]) -> str:
     return table(header, rows)
 
 
-def _speed(time_ratios: Sequence[float]) -> str:
-    speeds = [1 / r for r in time_ratios]
-    return f"{median_ratio(time_ratios, 'throughput'):.2f} ({min(speeds):.2f}–{max(speeds):.2f})"
-
-
 def _latency(report: Mapping[str, Any]) -> str:
     how = report["settings"]
     rows = []
@@ -106,7 +99,7 @@ def _latency(report: Mapping[str, Any]) -> str:
             seconds = figures["seconds"]
             (ratio,) = figures["time_ratio"].values()
             row = [label, f"`{name}`", f"{1e3 * seconds['median']:.2f}", f"{1e3 * seconds['p90']:.2f}"]
-            rows.append([*row, _time(ratio["rounds"]), _paper_latency(name, label)])
+            rows.append([*row, time(ratio["rounds"]), _paper_latency(name, label)])
     return (
         f"{how['latency_sentences']} sentences of each length class, one at a time, {how['latency_threads']} "
         f"thread(s), {how['latency_clock']} clock; beam 1 unless noted. Here ratios are the system's time over the "
@@ -130,7 +123,7 @@ def _latency_attention(section: Mapping[str, Any]) -> str:
             label,
             f"`{name}`",
             *(f"{1e6 * figures[part + 'seconds']['median']:.0f}" for part in parts),
-            *(_time(next(iter(figures[part + "ratio"].values()))["rounds"]) for part in ("step_", "time_")),
+            *(time(next(iter(figures[part + "ratio"].values()))["rounds"]) for part in ("step_", "time_")),
         ]
         for label, measured in section.items()
         for name, figures in measured["systems"].items()
@@ -140,10 +133,6 @@ def _latency_attention(section: Mapping[str, Any]) -> str:
         "The attention of the same models alone, in greedy search: the work once per sentence, one step, and the "
         "whole sentence. Ratios as in the table above.\n\n" + table(header, rows)
     )
-
-
-def _time(ratios: Sequence[float]) -> str:
-    return f"{median_ratio(ratios, 'time'):.2f} ({min(ratios):.2f}–{max(ratios):.2f})"
 
 
 def _aqt(section: Mapping[str, Any]) -> str:
@@ -164,7 +153,7 @@ def _chain(section: Mapping[str, Any]) -> str:
         [
             shape,
             *(f"{1000 * seconds['median']:.2f}" for seconds in measured["seconds"].values()),
-            *(_speed(measured["time_ratio"][name]["rounds"]) for name in others),
+            *(speed(measured["time_ratio"][name]["rounds"]) for name in others),
         ]
         for shape, measured in section.items()
     ]
@@ -184,7 +173,7 @@ def _documents(report: Mapping[str, Any]) -> str:
                 f"{figures['sentences_per_second']:,.1f}",
                 f"{figures['tokens_per_second']:,.0f}",
                 f"{figures['peak_memory_bytes'] / MIB:,.0f}",
-                *(_speed(ratio["rounds"]) for ratio in ratios.values()),
+                *(speed(ratio["rounds"]) for ratio in ratios.values()),
             ]
         )
     header = ["system", "s", "documents/s", "words/s", "peak MiB", *(f"× {base}" for base in ratios)]
@@ -224,7 +213,8 @@ def _verdicts(verdicts: Sequence[Mapping[str, Any]]) -> str:
     words = {True: "met", False: "**not met**", None: "not measured"}
     rows = []
     for v in verdicts:
-        at = "" if v["length"] is None else f", N={v['length']}"
+        length = v["length"]
+        at = "" if length is None else f", N={length}" if isinstance(length, int) else f", {length}"
         what = f"{v['section']}{at}: `{v['system']}` against `{v['baseline']}`, {v['quantity']}"
         value = "" if v["value"] is None else f"{v['value']:.3g}"
         rows.append([what, f"{v['sense']} {v['bound']:g}", value, words[v["met"]]])

@@ -10,11 +10,11 @@ from benchmark.measure import Clock, Sample, interleave, peak_memory, round_rati
 from benchmark.systems import System, make_batch
 
 Tick = Callable[[str], Any]
-PHASES = ("forward", "backward", "update")
+OPTIMIZER = "benchmark: optimizer"  # a region of the profile
 
 
 def train_step(system: System, batch: dict[str, Any], device: torch.device) -> Sample:
-    """One update as in fairseq's trainer; returns its seconds in total and by phase.
+    """One update as in fairseq's trainer; returns its seconds in total and by phase, and the loss per word in nats.
 
     The phase ``update`` (gradient scaling, clipping, Adam; nothing without optimizer) is timed separately, because it
     is nearly the same work for all systems of one size.
@@ -24,20 +24,22 @@ def train_step(system: System, batch: dict[str, Any], device: torch.device) -> S
     phases["forward"] = clock.lap()
     loss.backward()
     phases["backward"] = clock.lap()
-    if system.optimizer is not None:
-        system.optimizer.multiply_grads(1.0 / sample_size)
-        system.optimizer.clip_grad_norm(1.0)
-        system.optimizer.step()
-    system.model.zero_grad()
+    with torch.profiler.record_function(OPTIMIZER):
+        if system.optimizer is not None:
+            system.optimizer.multiply_grads(1.0 / sample_size)
+            system.optimizer.clip_grad_norm(1.0)
+            system.optimizer.step()
+        system.model.zero_grad()
     phases["update"] = clock.lap()
     sample = {clock_name: sum(lap[clock_name] for lap in phases.values()) for clock_name in ("wall", "cpu")}
     for phase, lap in phases.items():
         sample.update({f"{phase}_{clock_name}": seconds for clock_name, seconds in lap.items()})
+    sample["loss"] = float(loss.detach()) / float(sample_size)
     return sample
 
 
 def decode(system: System, batch: dict[str, Any], beam: int, steps: int, device: torch.device) -> Sample:
-    """Stock beam search of one batch; every hypothesis has ``steps`` words."""
+    """Beam search of one batch; every hypothesis has ``steps`` words."""
     generator = system.generator(beam, steps)
     clock = Clock(device)
     hypotheses = generator.generate([system.decoding_model], batch)

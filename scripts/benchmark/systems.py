@@ -1,23 +1,28 @@
 """Systems of the benchmark, built with fairseq's registry, and their batches.
 
-A system is written ``ARCH`` or ``ARCH:option=value,option=value``, with the options of ``fairseq-train --arch ARCH``.
+A system is written ``ARCH`` or ``ARCH:option=value,option=value``, with the options of ``fairseq-train --arch ARCH``,
+the name of an ``optimizer``, and the options of ``fairseq-generate``.
 Models are built from parsed command-line arguments, as in fairseq-train, with a dictionary in memory. No data are read.
 """
 
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any, Union
 
 import torch
 from fairseq import models, options
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 from fairseq.data import Dictionary
 from fairseq.data.language_pair_dataset import collate
+from fairseq.dataclass.configs import GenerationConfig
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-from fairseq.optim.adam import FairseqAdam
+from fairseq.optim import OPTIMIZER_REGISTRY, build_optimizer
 from fairseq.sequence_generator import SequenceGenerator
+from fairseq.tasks.fairseq_task import FairseqTask
+from fairseq.tasks.translation import TranslationTask
 
 from fairseq_attn_plugin.errors import OptionError
 
@@ -71,6 +76,10 @@ class Spec:
             raise OptionError(f"system {text!r}: must start with an architecture; {_registered()}")
         return cls(arch, tuple(pairs))
 
+    def generation(self) -> dict[str, str]:
+        """The options that are fairseq-generate's."""
+        return {name: value for name, value in self.options if name in GenerationConfig.__dataclass_fields__}
+
     def __str__(self) -> str:
         return self.arch + ("" if not self.options else ":" + ",".join(f"{k}={v}" for k, v in self.options))
 
@@ -91,8 +100,8 @@ def _registered() -> str:
     return f"registered: {', '.join(['lstm', *ours])} (and {len(every) - len(ours) - 1} others of fairseq)"
 
 
-def training_arguments(spec: Spec, sizes: Sizes) -> argparse.Namespace:
-    """The namespace of ``fairseq-train --arch ...`` for this system.
+def training_arguments(spec: Spec, sizes: Sizes, optimizer: str = "adam") -> argparse.Namespace:
+    """The namespace of ``fairseq-train --arch ...`` for this system; ``optimizer`` in its options goes first.
 
     Flags are set on the namespace, because a flag inverts the default of its architecture.
 
@@ -104,10 +113,16 @@ def training_arguments(spec: Spec, sizes: Sizes) -> argparse.Namespace:
     probe = argparse.ArgumentParser(allow_abbrev=False)
     models.ARCH_MODEL_REGISTRY[spec.arch].add_args(probe)
     actions = {action.dest: action for action in probe._actions if action.dest != "help"}
-    line = f"no-data --arch {spec.arch} --task translation --optimizer adam --lr 0.001".split()
+    chosen = {**sizes.as_options(), **dict(spec.options)}
+    for name in spec.generation():
+        del chosen[name]
+    optimizer = chosen.pop("optimizer", optimizer)
+    if optimizer not in OPTIMIZER_REGISTRY:
+        raise OptionError(f"optimizer={optimizer} of {spec}: choose from {', '.join(sorted(OPTIMIZER_REGISTRY))}")
+    line = f"no-data --arch {spec.arch} --task translation --optimizer {optimizer} --lr 0.001".split()
     line += ["--criterion", "label_smoothed_cross_entropy", "--label-smoothing", "0.1"]
     flags = {}
-    for name, value in {**sizes.as_options(), **dict(spec.options)}.items():
+    for name, value in chosen.items():
         action = actions.get(name)
         if action is None:
             raise OptionError(f"{spec.arch} has no option {name!r}; it has {', '.join(sorted(actions))}")
@@ -137,43 +152,65 @@ class System:
     """One architecture: a model for training, and a second one prepared for decoding.
 
     Both have the same parameters. Two models are necessary, because fairseq's ``prepare_for_inference_`` cannot be
-    undone.
+    undone. ``optimizer`` is a name of fairseq-train's ``--optimizer``, or none: training steps without update.
     """
 
     def __init__(
         self,
         spec: Spec,
         sizes: Sizes,
-        task: MemoryTask,
+        task: Union[MemoryTask, TranslationTask],
         device: torch.device,
         seed: int,
         optimizer: str = "adam",
     ):
         self.spec, self.task, self.device = spec, task, device
-        config = convert_namespace_to_omegaconf(training_arguments(spec, sizes))
-        self.config = config
+        updates = optimizer != "none"
+        self.config = convert_namespace_to_omegaconf(training_arguments(spec, sizes, optimizer if updates else "adam"))
         torch.manual_seed(seed)
-        self.model = models.build_model(config.model, task).to(device).train()
-        self.decoding_model = models.build_model(config.model, task).to(device).eval()
-        self.decoding_model.load_state_dict(self.model.state_dict())
-        self.decoding_model.prepare_for_inference_(config)
+        self.model = models.build_model(self.config.model, task).to(device).train()
         self.parameters = [p for p in self.model.parameters() if p.requires_grad]
         self.criterion = LabelSmoothedCrossEntropyCriterion(task, sentence_avg=False, label_smoothing=0.1)
-        self.optimizer = FairseqAdam(config.optimizer, self.parameters) if optimizer == "adam" else None
+        self.optimizer = build_optimizer(self.config.optimizer, self.parameters) if updates else None
+
+    @cached_property
+    def decoding_model(self) -> torch.nn.Module:
+        model = models.build_model(self.config.model, self.task).to(self.device).eval()
+        model.load_state_dict(self.model.state_dict())
+        model.prepare_for_inference_(self.config)
+        return model
 
     def size(self) -> int:
         return sum(p.numel() for p in self.parameters)
 
     def generator(self, beam: int, steps: int) -> SequenceGenerator:
-        """Stock beam search whose hypotheses all have ``steps`` words and the end of sentence."""
-        return SequenceGenerator(
-            [self.decoding_model],
-            self.task.target_dictionary,
-            beam_size=beam,
-            max_len_a=0,
-            max_len_b=steps,
-            min_len=steps,
+        """The beam search of fairseq-generate; all hypotheses have ``steps`` words and the end of sentence."""
+        return build_generator(
+            self.task, self.decoding_model, self.spec, beam=beam, max_len_a=0, max_len_b=steps, min_len=steps
         )
+
+
+def build_generator(
+    task: Union[MemoryTask, TranslationTask], model: torch.nn.Module, spec: Spec, **options: Any
+) -> SequenceGenerator:
+    """What fairseq-generate searches with: ``options`` and those of ``spec`` instead of its defaults.
+
+    Raises:
+        OptionError: a value that an option of the plugin's search cannot have
+    """
+    given = {name: literal(value) for name, value in spec.generation().items()}
+    args = argparse.Namespace(**{**asdict(GenerationConfig()), **given, **options})
+    return FairseqTask.build_generator(task, [model], args)
+
+
+def literal(text: str) -> Union[int, float, str]:
+    """A number if it is one, otherwise the text."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
 
 
 def make_batch(task: MemoryTask, length: int, tokens: int, seed: int, device: torch.device) -> dict[str, Any]:
@@ -200,19 +237,20 @@ def make_batch(task: MemoryTask, length: int, tokens: int, seed: int, device: to
         {"id": index, "source": sentence(source), "target": sentence(target)}
         for index, (source, target) in enumerate(zip(lengths(), lengths()))
     ]
-    return _to(collate(pairs, pad_idx=dictionary.pad(), eos_idx=dictionary.eos()), device)  # source left, target right
+    batch = collate(pairs, pad_idx=dictionary.pad(), eos_idx=dictionary.eos())  # pads sources left, targets right
+    return to_device(batch, device)
 
 
 def as_batch(sentence: torch.Tensor, task: MemoryTask, device: torch.device) -> dict[str, Any]:
     """A batch of one sentence to translate."""
     dictionary = task.source_dictionary
     sample = [{"id": 0, "source": sentence, "target": None}]
-    return _to(collate(sample, pad_idx=dictionary.pad(), eos_idx=dictionary.eos()), device)
+    return to_device(collate(sample, pad_idx=dictionary.pad(), eos_idx=dictionary.eos()), device)
 
 
-def _to(value: Any, device: torch.device) -> Any:
+def to_device(value: Any, device: torch.device) -> Any:
     if torch.is_tensor(value):
         return value.to(device)
     if isinstance(value, dict):
-        return {key: _to(item, device) for key, item in value.items()}
+        return {key: to_device(item, device) for key, item in value.items()}
     return value
