@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from benchmark.measure import round_ratios, summary
-
 from fairseq_attn_plugin.analysis.outputs.tables import markdown_table
+
+from benchmark.measure import round_ratios, summary
 
 Column = tuple[str, Callable[[Mapping[str, Any]], str]]
 

@@ -27,9 +27,10 @@ import sacrebleu
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
 
-from benchmark.measure import cpu_name
 from peers.report import markdown
 from peers.systems import BASELINES, HERE, ROOT, SYSTEMS, settings
+
+from benchmark.measure import cpu_name
 
 
 class PeerError(Exception):
