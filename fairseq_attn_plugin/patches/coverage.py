@@ -18,20 +18,19 @@ The search is therefore the same for every BETA, and the penalty decides among t
 of ``--prefix-size`` holds the end of the sentence, fairseq fills the beam with one translation without copying its
 attention, and the scores of these copies differ.
 
-The option is an additional field of fairseq's ``GenerationConfig``. It is therefore a flag of fairseq-generate and
-fairseq-interactive, an entry of ``--eval-bleu-args '{"coverage_penalty": 0.2}'`` of fairseq-train, and a keyword of
-``generate`` and ``translate`` of fairseq's hub interface.
+The option is a field of fairseq's ``GenerationConfig`` (:mod:`.generation_options`).
 """
 
 import math
-from dataclasses import field, make_dataclass
 from typing import Any, Callable, Dict, Iterator, List, Optional
 
 import torch
 from torch import Tensor
 
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.options import option
 
+from .generation_options import add_option
 from .wrapping import Patch, wrap, wrapped_by
 
 __all__ = ["FLOOR", "PATCH", "rank", "rank_by_coverage"]
@@ -46,26 +45,10 @@ def _prepare() -> None:
     """Add the option to fairseq, and heed it in the tasks that build their generators themselves."""
     from fairseq.tasks import FairseqTask
 
-    _add_option()
+    add_option(NAME, float, option(0.0, HELP))
     for task in _with_subclasses(FairseqTask):
         if "build_generator" in vars(task):
             wrap(task, "build_generator", _heeding, PATCH_NAME)
-
-
-def _add_option() -> None:
-    """Make the option a field of ``GenerationConfig``, in the class itself: other modules have imported it by name."""
-    from fairseq.dataclass.configs import GenerationConfig
-    from fairseq.dataclass.initialize import hydra_init
-
-    fields: Dict[str, Any] = GenerationConfig.__dataclass_fields__
-    if NAME in fields:
-        return
-    option = (NAME, float, field(default=0.0, metadata={"help": HELP}))
-    extended: Any = make_dataclass("GenerationConfig", [option], bases=(GenerationConfig,))
-    fields[NAME] = extended.__dataclass_fields__[NAME]
-    GenerationConfig.__annotations__[NAME] = float
-    setattr(GenerationConfig, NAME, 0.0)
-    hydra_init()  # hydra keeps a copy of the configuration, which would refuse the option
 
 
 def _with_subclasses(base: Any) -> Iterator[Any]:

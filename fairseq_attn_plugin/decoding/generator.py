@@ -1,0 +1,128 @@
+"""fairseq's generators with this package's search inside.
+
+:class:`Generator` is a ``SequenceGenerator`` of fairseq: it has its attributes, and ``generate`` takes and returns what
+fairseq's does. Beam search, length-matched beam search and sampling are those of
+:mod:`fairseq_attn_plugin.decoding.search`. Every other search is fairseq's own, which one logged line says.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Dict, List, Optional, Type
+
+from fairseq.search import (
+    BeamSearch,
+    DiverseBeamSearch,
+    DiverseSiblingsSearch,
+    LengthConstrainedBeamSearch,
+    LexicallyConstrainedBeamSearch,
+    PrefixConstrainedBeamSearch,
+    Sampling,
+)
+from fairseq.sequence_generator import SequenceGenerator, SequenceGeneratorWithAlignment
+from torch import Tensor
+
+from ..errors import OptionError
+from .constraints import Symbols
+from .options import DecodingOptions
+from .search import Search, SearchOptions
+from .stepper import ModelStepper, Stepper, is_ours
+
+__all__ = ["AligningGenerator", "Generator", "generator_class", "steppers"]
+
+logger = logging.getLogger(__name__)
+
+OWN = (BeamSearch, LengthConstrainedBeamSearch, Sampling)
+OTHERS: Dict[type, str] = {
+    DiverseBeamSearch: "--diverse-beam-groups",
+    DiverseSiblingsSearch: "--diversity-rate",
+    LexicallyConstrainedBeamSearch: "--constraints",
+    PrefixConstrainedBeamSearch: "prefix_allowed_tokens_fn",
+}
+
+
+def steppers(models: List[Any], temperature: float, options: DecodingOptions) -> List[Stepper]:
+    """A stepper for each model, as the options want them."""
+    return [ModelStepper(model, temperature) for model in models]
+
+
+def generator_class(models: List[Any], options: DecodingOptions, print_alignment: Any) -> Optional[Type[Any]]:
+    """The generator for an ensemble, or None: fairseq's."""
+    if options.decoding_engine == "stock" or not models or not all(is_ours(model) for model in models):
+        return None
+    return AligningGenerator if print_alignment else Generator
+
+
+class Generator(SequenceGenerator):  # type: ignore[misc]
+    """A generator for models of this package.
+
+    Args:
+        models: the ensemble
+        tgt_dict: dictionary of the target
+        decoding: options of decoding
+        options: those of fairseq's ``SequenceGenerator``
+    """
+
+    def __init__(self, models: Any, tgt_dict: Any, *, decoding: DecodingOptions, **options: Any):
+        super().__init__(models, tgt_dict, **options)
+        self.searches = self._other_search() is None
+        if not self.searches:
+            logger.warning(
+                f"{self._other_search()}: fairseq's own search is used, because that of this package does not have it"
+            )
+        self.steppers = steppers(list(self.model.models), self.temperature, decoding)
+        blocker = self.repeat_ngram_blocker
+        self.search_options = SearchOptions(
+            Symbols(self.pad, self.unk, self.eos),
+            self.beam_size,
+            self.min_len,
+            self.unk_penalty,
+            0 if blocker is None else blocker.no_repeat_ngram_size,
+            self.normalize_scores,
+            self.len_penalty,
+            self.match_source_len,
+            self.search if isinstance(self.search, Sampling) else None,
+        )
+
+    def _other_search(self) -> Optional[str]:
+        """The option that asks for a search of fairseq, if any."""
+        if self.lm_model is not None:
+            return "--lm-path"
+        if self.token_indices_to_suppress is not None:
+            return "tokens_to_suppress"
+        return None if type(self.search) in OWN else OTHERS.get(type(self.search), type(self.search).__name__)
+
+    def _generate(
+        self,
+        sample: Dict[str, Any],
+        prefix_tokens: Optional[Tensor] = None,
+        constraints: Optional[Tensor] = None,
+        bos_token: Optional[int] = None,
+    ) -> List[List[Dict[str, Any]]]:
+        """For each sentence its hypotheses, the best first.
+
+        Raises:
+            OptionError: ``--min-len`` is greater than the greatest length
+        """
+        net_input = sample["net_input"]
+        if not self.searches or "src_tokens" not in net_input:
+            return super()._generate(sample, prefix_tokens, constraints, bos_token)  # type: ignore[no-any-return]
+        if constraints is not None:
+            raise NotImplementedError("target-side constraints need --constraints")
+        if self.match_source_len:
+            longest = int(net_input["src_lengths"].max())
+        else:
+            longest = min(int(self.max_len_a * net_input["src_tokens"].size(1) + self.max_len_b), self.max_len - 1)
+        if self.min_len > longest:
+            raise OptionError(
+                f"--min-len {self.min_len}: greater than the greatest length of a translation, {longest} "
+                "(--max-len-a, --max-len-b)"
+            )
+        first = self.eos if bos_token is None else bos_token
+        search = Search(self.steppers, net_input, self.search_options, longest, first, prefix_tokens)
+        search.run()
+        return search.hypotheses()
+
+
+class AligningGenerator(SequenceGeneratorWithAlignment, Generator):  # type: ignore[misc]
+    """A generator that also reads alignments off the attention, as ``--print-alignment`` wants them."""

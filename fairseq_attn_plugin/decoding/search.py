@@ -1,0 +1,197 @@
+"""Beam search, greedy search and sampling over the steppers of an ensemble, as fairseq's SequenceGenerator does them.
+
+At each step a sentence has W hypotheses (one at first, then ``beam``) and 2 * ``beam`` candidates: the greatest sums of
+a hypothesis's score and log p of a next word. A candidate that ends the sentence and is among the first ``beam`` of
+them is a finished hypothesis. The first ``beam`` candidates that do not end go on. A sentence is finished when it has
+``beam`` finished hypotheses. At the last step every hypothesis ends.
+
+Everything happens on tensors of all sentences and hypotheses. Nothing grows with the steps but the
+:class:`~fairseq_attn_plugin.decoding.hypotheses.Trace`. Finished sentences leave the batch when they are a quarter
+of it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence
+
+import torch
+from torch import Tensor
+
+from .candidates import best_continuations
+from .constraints import Constraints, Symbols
+from .ensemble import Ensemble
+from .hypotheses import Finished, Trace
+from .stepper import Stepper
+
+__all__ = ["Search", "SearchOptions"]
+
+LEAVES = 4  # finished sentences leave when they are one in so many
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """The options of a search; names and meanings are fairseq's.
+
+    Args:
+        symbols: the special words of the target
+        beam: hypotheses of a sentence
+        min_len: see :class:`~fairseq_attn_plugin.decoding.constraints.Constraints`
+        unk_penalty, no_repeat: see there
+        normalize, len_penalty: hypotheses are ranked by log p / length^len_penalty, or by log p
+        match_source_len: translations have the length of their sources
+        sampling: fairseq's search by sampling, or None
+    """
+
+    symbols: Symbols
+    beam: int
+    min_len: int = 1
+    unk_penalty: float = 0.0
+    no_repeat: int = 0
+    normalize: bool = True
+    len_penalty: float = 1.0
+    match_source_len: bool = False
+    sampling: Any = None
+
+
+class Candidates(NamedTuple):
+    """The candidates of a step, the best first, ``[S, C]`` each for S sentences."""
+
+    scores: Tensor  # sums of log p
+    parents: Tensor  # the rows that they continue
+    words: Tensor
+
+
+class Search:
+    """The search of one batch of B sentences.
+
+    Args:
+        steppers: the models of the ensemble
+        net_input: fairseq's batch
+        options: of the search
+        max_len: the step at which every hypothesis ends
+        first: the word before the first one
+        prefix: ``[B, P]``, words with which the translations begin, with padding, or None
+    """
+
+    def __init__(
+        self,
+        steppers: Sequence[Stepper],
+        net_input: Dict[str, Any],
+        options: SearchOptions,
+        max_len: int,
+        first: int,
+        prefix: Optional[Tensor] = None,
+    ):
+        self.options, self.max_len = options, max_len
+        source = net_input["src_tokens"]
+        self.lengths: Optional[Tensor] = net_input["src_lengths"] if options.match_source_len else None
+        self.ensemble = Ensemble(steppers, net_input, prefix)
+        self.constraints = Constraints(
+            options.symbols,
+            self.ensemble.vocabulary,
+            max_len,
+            options.min_len,
+            options.unk_penalty,
+            options.no_repeat,
+            prefix,
+            self.lengths,
+        )
+        self.sentences = torch.arange(len(source), device=source.device)  # those that are still searched
+        self.tokens = torch.full_like(self.sentences, first)  # [R], the last words
+        self.scores: Optional[Tensor] = None  # [S, W]
+        self.ignored: Optional[Tensor] = None  # [S, beam], hypotheses that have ended and have no successor
+        self.trace = Trace(len(source), source.device)
+        self.finished = Finished(len(source), options.beam, source.device)
+        self.order = torch.arange(2 * options.beam, device=source.device)
+        self.offsets: Optional[Tensor] = None  # [S, 1], the first row of each sentence
+
+    @torch.inference_mode()
+    def run(self) -> None:
+        """Searches until every sentence is finished."""
+        beam = self.options.beam
+        for step in range(self.max_len + 1):
+            log_probs, weights = self.ensemble.step(self.tokens, step)
+            self.trace.attend(weights)
+            found = self._candidates(log_probs, step, self.constraints.apply(log_probs, step))
+            ends, stay = found.words.eq(self.options.symbols.eos), None
+            some = bool(ends.any())
+            if some:
+                ends &= found.scores.ne(-math.inf)
+                first = ends[:, :beam] if self.ignored is None else ends[:, :beam] & ~self.ignored
+                if bool(first.any()):
+                    stay = self._finish(found, first, step)
+            if step == self.max_len or (stay is not None and not len(stay)):
+                break
+            if some or self.ignored is not None:
+                found = self._without_ends(found, ends)
+            self._advance(found, stay)
+
+    def hypotheses(self) -> List[List[Dict[str, Any]]]:
+        """For each sentence its finished hypotheses, the best first, as fairseq returns them."""
+        return self.finished.read(self.trace, self.options.symbols.eos)
+
+    def _candidates(self, log_probs: Tensor, step: int, taken: Optional[Tensor]) -> Candidates:
+        beam, sentences = self.options.beam, len(self.sentences)
+        table = log_probs.view(sentences, -1, log_probs.size(1))
+        hypotheses = table.size(1)
+        past = self.scores
+        if taken is not None and past is not None:
+            past = past.reshape(-1)[taken].view(past.shape)
+        rows: Optional[Tensor] = None
+        if self.options.sampling is not None:
+            # fairseq samples from the first of the equal hypotheses of the first step
+            table = table.expand(-1, beam, -1) if past is None else table
+            sums = past if past is None else past.unsqueeze(2).expand(-1, -1, step)
+            scores, words, rows = self.options.sampling.step(step, table, sums)
+        elif beam == 1:
+            scores, words = table.squeeze(1).max(1, keepdim=True)
+            scores = scores if past is None else scores + past
+        else:
+            count = min(2 * beam, table[0].numel() - 1)
+            scores, rows, words = best_continuations(table, past, count)
+        if self.ensemble.vocabulary is not None:
+            words = self.ensemble.vocabulary[words]
+        if self.offsets is None or len(self.offsets) != sentences or step < 2:
+            self.offsets = torch.arange(0, sentences * hypotheses, hypotheses, device=words.device).unsqueeze(1)
+        parents = self.offsets if rows is None else rows + self.offsets if sentences > 1 else rows
+        return Candidates(scores, parents if taken is None else taken[parents], words)
+
+    def _finish(self, found: Candidates, first: Tensor, step: int) -> Optional[Tensor]:
+        """Adds the hypotheses that end, ``first`` ``[S, beam]``; returns the sentences that stay, None: all of them."""
+        options, beam = self.options, self.options.beam
+        scores = found.scores[:, :beam]
+        ranks = scores / (step + 1) ** options.len_penalty if options.normalize else scores
+        if self.lengths is not None:
+            ranks = ranks.masked_fill(self.lengths.unsqueeze(1) < step, -math.inf)
+        done = self.finished.add(first, self.sentences, step, found.parents[:, :beam], scores, ranks)
+        count = int(done.sum())
+        if not count or (count < len(done) and count * LEAVES < len(done) and options.sampling is None):
+            return None
+        return (~done).nonzero().squeeze(1)
+
+    def _without_ends(self, found: Candidates, ends: Tensor) -> Candidates:
+        """The first ``beam`` candidates that do not end; where there are fewer, :attr:`ignored` marks the others."""
+        beam, count = self.options.beam, ends.size(1)
+        if self.ignored is not None:
+            ends[:, :beam] |= self.ignored
+        order = self.order[:count]
+        order, active = torch.where(ends, order + 2 * beam, order).topk(beam, dim=1, largest=False)
+        full = count == 2 * beam and self.ignored is None
+        self.ignored = None if full else order >= 2 * beam
+        return Candidates(*(part.gather(1, active) for part in found))
+
+    def _advance(self, found: Candidates, stay: Optional[Tensor]) -> None:
+        """Goes on with the first ``beam`` candidates."""
+        found = Candidates(*(part[:, : self.options.beam] for part in found))
+        if stay is not None:
+            found = Candidates(*(part.index_select(0, stay) for part in found))
+            self.sentences = self.sentences.index_select(0, stay)
+            self.lengths = None if self.lengths is None else self.lengths.index_select(0, stay)
+            self.ignored = None if self.ignored is None else self.ignored.index_select(0, stay)
+        self.scores, rows, self.tokens = found.scores, found.parents.reshape(-1), found.words.reshape(-1)
+        self.trace.extend(rows, self.tokens, self.scores.reshape(-1))
+        self.constraints.select(rows, self.tokens, stay)
+        if self.options.beam > 1 or stay is not None:
+            self.ensemble.select(rows, stay)

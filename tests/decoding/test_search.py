@@ -1,0 +1,258 @@
+"""The engine's hypotheses are those of fairseq's generator: words, order, scores, attention."""
+
+from argparse import Namespace
+
+import pytest
+import torch
+from fairseq.sequence_generator import SequenceGenerator
+from fairseq.tasks.translation import TranslationTask
+from fairseq.token_generation_constraints import pack_constraints
+from model_systems import make, systems
+from models_for_tests import build, fake_task, pad_batch
+
+from fairseq_attn_plugin.decoding.generator import AligningGenerator, Generator
+from fairseq_attn_plugin.errors import OptionError
+
+PAD, EOS, UNK = 1, 2, 3
+LENGTHS = (8, 7, 7, 5, 3, 2, 1, 6, 4)
+
+
+def sharpened(model):
+    """With peaked predictions, and translations that end."""
+    for parameter in model.parameters():
+        parameter.data.mul_(20)
+    if hasattr(model.decoder, "fc_out"):
+        model.decoder.fc_out.bias.data.zero_()[EOS] = 8
+    return model
+
+
+def sample(lengths=LENGTHS, side="left", seed=0):
+    source = pad_batch(lengths, side, seed=seed)
+    return {"net_input": {"src_tokens": source, "src_lengths": source.ne(PAD).sum(1)}}
+
+
+def generator(engine, models, extra=None, **options):
+    task = TranslationTask(Namespace(), fake_task().source_dictionary, fake_task().target_dictionary)
+    options = {"beam": 4, "max_len_b": 9, **options, "decoding_engine": engine}
+    return task.build_generator(models, Namespace(**options), extra_gen_cls_kwargs=extra)
+
+
+def both(models, batch=None, prefix=None, extra=None, bos=None, constraints_tensor=None, **options):
+    """The hypotheses of the engine and of fairseq."""
+    found = []
+    for engine, kind in (("plugin", Generator), ("stock", SequenceGenerator)):
+        one = generator(engine, models, extra, **options)
+        assert isinstance(one, kind) and isinstance(one, Generator) == (engine == "plugin")
+        torch.manual_seed(3)  # of sampling
+        given = {"prefix_tokens": prefix, "bos_token": bos, "constraints": constraints_tensor}
+        found.append(one.generate(models, batch or sample(), **given))
+    return found
+
+
+def assert_same(found, expected, attention=True):
+    """Equal words in equal order, equal numbers up to rounding; returns how many hypotheses there were."""
+    assert len(found) == len(expected)
+    for ours, theirs in zip(found, expected):
+        assert [one["tokens"].tolist() for one in ours] == [one["tokens"].tolist() for one in theirs]
+        for one, other in zip(ours, theirs):
+            assert set(one) == set(other)
+            assert one["attention"].shape == other["attention"].shape
+            for name in ("score", "positional_scores", *(["attention"] if attention else [])):
+                # fairseq's sums are in double precision where an adaptive softmax is
+                torch.testing.assert_close(one[name], other[name].float(), rtol=1e-4, atol=1e-5)
+    return sum(map(len, found))
+
+
+@systems
+def test_every_model(attention, feeding):
+    models = [sharpened(make(attention, feeding))]
+    lengths = set()
+    for side in ("left", "right"):
+        for beam in (1, 3):
+            ours, theirs = both(models, sample(side=side), beam=beam)
+            assert assert_same(ours, theirs) == beam * len(LENGTHS)
+            lengths |= {len(one["tokens"]) for one in sum(ours, [])}
+    assert len(lengths) > 1
+
+
+OPTIONS = {
+    "beam 5": {"beam": 5},
+    "greedy": {"beam": 1},
+    "beam of the vocabulary": {"beam": 30},
+    "lenpen": {"lenpen": 2.0},
+    "small lenpen": {"lenpen": 0.5},
+    "unnormalized": {"unnormalized": True},
+    "min_len": {"min_len": 4},
+    "no min_len": {"min_len": 0},
+    "max_len": {"max_len_a": 0.5, "max_len_b": 1},
+    "a single word": {"max_len_b": 1},
+    "unkpen": {"unkpen": -2.0},
+    "unkpen for greedy": {"unkpen": 1.5, "beam": 1},
+    "temperature": {"temperature": 1.7},
+    "match_source_len": {"match_source_len": True},
+    "sampling": {"sampling": True},
+    "sampling from the top words": {"sampling": True, "sampling_topk": 4},
+    "sampling from the top mass": {"sampling": True, "sampling_topp": 0.8},
+    "one sample": {"sampling": True, "beam": 1},
+}
+
+
+def models_of(kind):
+    torch.manual_seed(5)
+    if kind == "ensemble":
+        return [sharpened(build(arch).double().eval()) for arch in ("attn_lstm", "lstm_adm_aqt")]
+    options = {
+        "soft": {},
+        "no attention": {"decoder_attention": "False"},
+        "adaptive softmax": {"adaptive_softmax_cutoff": "12"},
+        "shared": {"share_decoder_input_output_embed": True, "decoder_embed_dim": 14},
+        "half": {},
+    }[kind]
+    model = sharpened(build("attn_lstm", **options).eval())
+    return [model.bfloat16() if kind == "half" else model.double()]
+
+
+@pytest.mark.parametrize("kind", ["soft", "ensemble", "adaptive softmax", "no attention"])
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+def test_every_option(kind, options):
+    models = models_of(kind)
+    if "match_source_len" in options:
+        batch = sample(tuple(length for length in LENGTHS if length > 1))
+        assert assert_same(*both(models, batch, **options))
+    else:
+        assert assert_same(*both(models, **options)) > len(LENGTHS) - 1
+
+
+@pytest.mark.parametrize("kind", ["shared", "half"])
+def test_other_models(kind):
+    assert assert_same(*both(models_of(kind)))
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+@pytest.mark.parametrize("kind", ["soft", "ensemble"])
+def test_prefix(kind, beam):
+    prefix = torch.tensor([[5, 6], [7, PAD], [PAD, PAD], [5, 5], [UNK, 9], [9, 6], [5, 9], [7, 7], [8, PAD]])
+    ours, theirs = both(models_of(kind), prefix=prefix, beam=beam)
+    assert_same(ours, theirs)
+    for words, hypotheses in zip(prefix.tolist(), ours):
+        words = [word for word in words if word != PAD]
+        assert all(one["tokens"].tolist()[: len(words)] == words for one in hypotheses)
+
+
+def test_prefix_with_the_end_of_a_sentence():
+    """fairseq gives the copies of such a translation the attention of other hypotheses."""
+    prefix = torch.tensor([[5, EOS, PAD], [7, 6, EOS], [5, 6, 7]] * 3)
+    ours, theirs = both(models_of("soft"), prefix=prefix)
+    assert_same(ours, theirs, attention=False)
+    assert [one["tokens"].tolist() for one in ours[0]] == [[5, EOS]] * 4
+
+
+def test_first_word():
+    assert assert_same(*both(models_of("soft"), bos=7))
+
+
+def test_alignment():
+    for kind in ("hard", "soft"):
+        models = models_of("soft")
+        ours, theirs = both(models, print_alignment=kind)
+        assert isinstance(generator("plugin", models, print_alignment=kind), AligningGenerator)
+        assert_same(ours, theirs)
+        for one, other in zip(sum(ours, []), sum(theirs, [])):
+            assert list(one["alignment"]) == list(other["alignment"])
+        assert any(len(one["alignment"]) > 1 for one in sum(ours, []))
+
+
+def test_without_attention_where_it_is_not_wanted():
+    models = models_of("soft")
+    models[0].decoder.need_attn = False
+    ours, theirs = both(models)
+    assert_same(ours, theirs)
+    assert ours[0][0]["attention"].numel() == 0
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_no_ngram_is_repeated(size):
+    """By its meaning: fairseq's own check looks at the padding after the words, where nothing repeats."""
+    models = models_of("soft")
+    models[0].decoder.fc_out.bias.data[EOS] -= 9
+    repeated = 0
+    for limit in (0, size):
+        for one in sum(generator("plugin", models, no_repeat_ngram_size=limit).generate(models, sample()), []):
+            words = one["tokens"].tolist()
+            grams = [tuple(words[i : i + size]) for i in range(len(words) - size + 1)]
+            assert limit == 0 or len(set(grams)) == len(grams)
+            repeated += len(set(grams)) < len(grams)
+    assert repeated  # without the limit
+
+
+def test_ngrams_as_fairseq_would_do_it(monkeypatch):
+    from fairseq.ngram_repeat_block import NGramRepeatBlock
+
+    original = NGramRepeatBlock.forward
+    monkeypatch.setattr(
+        NGramRepeatBlock,
+        "forward",
+        lambda self, tokens, lprobs, bsz, beam, step: original(self, tokens[:, : step + 1], lprobs, bsz, beam, step),
+    )
+    for beam in (1, 4):
+        assert assert_same(*both(models_of("soft"), no_repeat_ngram_size=2, beam=beam))
+
+
+def test_results_may_be_changed_in_place():
+    """fairseq-generate does it."""
+    models = models_of("soft")
+    for one in sum(generator("plugin", models).generate(models, sample()), []):
+        one["positional_scores"].div_(2)
+        one["score"].div_(2)
+        one["tokens"].add_(1)
+
+
+def test_vocabulary_that_is_read_in_blocks():
+    from fairseq_attn_plugin.decoding.candidates import best_continuations
+
+    torch.manual_seed(2)
+    for words in (3000, 3001, 2987, 5000):
+        log_probs, scores = torch.randn(3, 5, words).log_softmax(-1), torch.randn(3, 5)
+        for past in (scores, None):
+            best, rows, index = best_continuations(log_probs, past, 10)
+            sums = log_probs if past is None else log_probs + past.unsqueeze(2)
+            expected, places = sums.view(3, -1).topk(10)
+            assert torch.equal(best, expected) and torch.equal(rows * words + index, places)
+
+
+OTHER_SEARCHES = {
+    "--diverse-beam-groups": {"diverse_beam_groups": 2},
+    "--diversity-rate": {"diversity_rate": 0.5},
+    "--constraints": {"constraints": "ordered"},
+    "prefix_allowed_tokens_fn": {"prefix_allowed_tokens_fn": lambda batch, words: [EOS, 5, 6, 7]},
+}
+
+
+@pytest.mark.parametrize(("named", "options"), OTHER_SEARCHES.items(), ids=OTHER_SEARCHES)
+def test_other_searches_are_those_of_fairseq(named, options, caplog):
+    wanted = pack_constraints([[torch.tensor([5])]] * len(LENGTHS)) if "constraints" in options else None
+    assert assert_same(*both(models_of("soft"), constraints_tensor=wanted, **options))
+    (line,) = [record.getMessage() for record in caplog.records if "decoding" in record.name]
+    assert line.startswith(named + ": fairseq's own search is used")
+
+
+def test_other_models_keep_the_generator_of_fairseq():
+    torch.manual_seed(1)
+    models = [build("lstm"), build("attn_lstm")]
+    assert type(generator("plugin", models)) is SequenceGenerator
+
+
+def test_mistakes():
+    models = models_of("soft")
+    with pytest.raises(OptionError, match="--min-len 12: greater than the greatest length of a translation, 9"):
+        generator("plugin", models, min_len=12).generate(models, sample())
+    with pytest.raises(OptionError, match="--decoding-engine fast: must be plugin or stock"):
+        generator("fast", models)
+
+
+def test_the_last_step_ends_hypotheses():
+    models = models_of("soft")
+    models[0].decoder.fc_out.bias.data[EOS] -= 99
+    ours, theirs = both(models)
+    assert_same(ours, theirs)
+    assert {len(one["tokens"]) for one in sum(ours, [])} == {10}
