@@ -7,13 +7,14 @@ of attn-analysis that translate. To add an option, add a field here; ``DecodingO
 a generator was asked for, and :func:`fairseq_attn_plugin.decoding.generator.steppers` makes steppers by it.
 """
 
+import argparse
 from dataclasses import dataclass, fields
 from typing import Any, Dict
 
 from ..errors import OptionError
-from ..options import option
+from ..options import flag, option
 
-__all__ = ["ENGINES", "DecodingOptions"]
+__all__ = ["ENGINES", "DecodingOptions", "add_decoding_options"]
 
 ENGINES = ("plugin", "stock")
 
@@ -40,3 +41,15 @@ class DecodingOptions:
         """The options in a configuration or namespace of generation; those that it lacks have their defaults."""
         given: Dict[str, Any] = {own.name: getattr(args, own.name, own.default) for own in fields(cls)}
         return cls(**given)
+
+    def changed(self) -> Dict[str, Any]:
+        """The options that do not have their defaults."""
+        return {own.name: getattr(self, own.name) for own in fields(self) if getattr(self, own.name) != own.default}
+
+
+def add_decoding_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options to a command of attn-analysis; ``DecodingOptions.of(args)`` reads them."""
+    group = parser.add_argument_group("decoding, as in fairseq-generate")
+    for own in fields(DecodingOptions):
+        kind = own.type if isinstance(own.type, type) else str  # Optional[str] is a string
+        group.add_argument(flag(own.name), type=kind, default=own.default, help=own.metadata["help"])
