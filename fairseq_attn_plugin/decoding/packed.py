@@ -46,6 +46,8 @@ def is_packable(model: Any) -> bool:
     """Whether a :class:`PackedStepper` computes what the model computes."""
     if not is_ours(model) or type(model.encoder) is not LSTMEncoder or type(model.decoder) is not LSTMDecoder:
         return False
+    if model.decoder.embed_tokens.weight.dtype not in (torch.float32, torch.float64):
+        return False  # tanh as lstm_cell_ computes it is too coarse in half precision
     dropped = any(isinstance(part, FairseqDropout) and part.apply_during_inference for part in model.modules())
     return model.decoder.adaptive_softmax is None and not dropped
 
