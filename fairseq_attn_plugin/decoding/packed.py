@@ -1,0 +1,151 @@
+"""The fast stepper: decoder steps of inference with packed products and few calls.
+
+It computes what :mod:`fairseq_attn_plugin.modules.recurrent_decoder` computes, one step at a time. All that a row hands
+to the next step, but for the attention's own state, is one vector, so that a search selects rows by one call.
+
+Shapes: B sentences, R rows (R / B for each sentence), N source positions, L layers, H units, F units that are fed.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Dict, NamedTuple, Optional, Tuple
+
+import torch
+from torch import Tensor
+
+from ..attention import AttentionOutput, index_rows, map_tensors
+from ..attention.scores import DotScore, GeneralScore, ScaledDotScore
+from ..attention.soft import SoftAttention
+from ..modules.decoder import LSTMDecoder
+from .products import Product, pack
+from .shortlist import Shortlist
+from .step_modules import Head, Layers, WordGates, attend, compiled
+from .stepper import StepOutput, is_ours
+
+__all__ = ["PackedState", "PackedStepper", "is_packable"]
+
+PACKED_SENTENCES = 8  # with fewer, packing the rows of a shortlist costs more than it saves
+
+
+class PackedState(NamedTuple):
+    """The state of a :class:`PackedStepper`."""
+
+    recurrent: Tensor  # [R, F + 2 L H], of step_modules.Layers
+    attention: Any  # the attention's own state, tensors [R, 1, ...], or None
+    memory: Any  # the attention's memory of B sentences, or None
+    tokens: Tensor  # [B, N], the source
+    projection: Product  # to the vocabulary, or to the batch's shortlist
+    vocabulary: Optional[Tensor] = None  # [K], the shortlist
+
+
+def is_packable(model: Any) -> bool:
+    """Whether a :class:`PackedStepper` computes what the model computes."""
+    decoder = getattr(model, "decoder", None)
+    return is_ours(model) and type(decoder) is LSTMDecoder and decoder.adaptive_softmax is None
+
+
+def _score(decoder: LSTMDecoder) -> Optional[type]:
+    """The score of soft attention that is nothing else; None of every other attention."""
+    attention = decoder.attention
+    if type(attention) is not SoftAttention or attention.biases is not None or attention.config.max_normalize:
+        return None
+    return type(attention.score) if attention.config.normalizer == "softmax" else None
+
+
+class PackedStepper:
+    """A translation model of this package with packed weights.
+
+    The weights are copied: a later change of the model has no effect.
+
+    Args:
+        model: a model with :func:`is_packable`, in evaluation mode
+        precision: of the products, see :mod:`fairseq_attn_plugin.decoding.products`
+        temperature: divides the logits
+        shortlist: chooses the words of each batch
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        precision: str = "float32",
+        temperature: float = 1.0,
+        shortlist: Optional[Shortlist] = None,
+    ):
+        decoder = model.decoder
+        self.model, self.decoder, self.attention = model, decoder, decoder.attention
+        self.temperature, self.shortlist = temperature, shortlist
+        self.words = WordGates(decoder, precision)
+        self.layers, self.head = (compiled(part(decoder, precision)) for part in (Layers, Head))
+        self.scale = 1 / math.sqrt(decoder.hidden_size) if _score(decoder) is ScaledDotScore else 1.0
+        self.attend = compiled(attend) if _score(decoder) in (DotScore, GeneralScore, ScaledDotScore) else None
+        shared = decoder.share_input_output_embed
+        weight = decoder.embed_tokens.weight if shared else decoder.fc_out.weight
+        self.projection = pack(weight, None if shared else decoder.fc_out.bias, precision)
+
+    @torch.inference_mode()
+    def begin(self, net_input: Dict[str, Any], prefix: Optional[Tensor] = None) -> PackedState:
+        encoder_out = self.model.encoder.forward_torchscript(net_input)
+        progress = self.decoder.start(encoder_out)
+        state, tokens = progress.state, encoder_out["tokens"]
+        parts = [] if state.feed is None else [state.feed]
+        recurrent = torch.cat([*parts, state.hidden.flatten(1), state.cell.flatten(1)], dim=1)
+        projection, words = self.projection, None
+        if self.shortlist is not None:
+            words = self.shortlist.words(tokens, prefix)
+            projection = projection.subset(words, packed=len(tokens) >= PACKED_SENTENCES)
+        return PackedState(recurrent, state.attention, progress.memory.attention, tokens, projection, words)
+
+    @torch.inference_mode()
+    def step(self, tokens: Tensor, state: PackedState, step: int) -> Tuple[StepOutput, PackedState]:
+        hidden, states = self.layers(self.words(tokens), state.recurrent)
+        context = weights = None
+        attention_state = state.attention
+        if self.attention is not None:
+            if self.attend is None:
+                attended = self._attend(hidden, tokens, state, step)
+                context, weights = attended.context.flatten(0, 1), attended.weights.flatten(0, 1)
+                attention_state = attended.state
+            else:
+                memory = state.memory
+                context, weights = self.attend(hidden, memory.keys, memory.encodings, memory.pad_mask, self.scale)
+        features, recurrent = self.head(context, hidden, states)
+        logits = state.projection(features)
+        if self.decoder.lexicon.active:
+            assert weights is not None
+            logits = logits + self._lexicon_bias(weights, state)
+        if self.temperature != 1.0:
+            logits = logits / self.temperature
+        new_state = state._replace(recurrent=recurrent, attention=attention_state)
+        return StepOutput(logits.float(), False, weights if self.decoder.need_attn else None), new_state
+
+    def _attend(self, hidden: Tensor, tokens: Tensor, state: PackedState, step: int) -> AttentionOutput:
+        """From all rows of a sentence at once; the attention's own state keeps a row for each hypothesis."""
+        sentences, rows = len(state.tokens), len(hidden)
+
+        def by_sentence(x: Tensor) -> Tensor:
+            return x.reshape(sentences, rows // sentences, *x.shape[2:])
+
+        words = {"inputs": by_sentence(tokens)} if self.attention.needs_words else {}
+        positions = torch.full((1, 1), step, device=hidden.device).expand(sentences, rows // sentences)
+        out = self.attention.step(
+            hidden.view(sentences, -1, hidden.size(1)),
+            state.memory,
+            map_tensors(by_sentence, state.attention),
+            positions,
+            **words,
+        )
+        return out._replace(state=map_tensors(lambda x: x.reshape(rows, 1, *x.shape[2:]), out.state))
+
+    def _lexicon_bias(self, weights: Tensor, state: PackedState) -> Tensor:
+        zeros = weights.new_zeros(len(weights), 1, len(self.decoder.dictionary))
+        bias = self.decoder.lexicon(zeros, weights.unsqueeze(1), state.tokens, self.attention.normalized).squeeze(1)
+        return bias if state.vocabulary is None else bias.index_select(1, state.vocabulary)
+
+    @torch.inference_mode()
+    def select(self, state: PackedState, rows: Tensor, sentences: Optional[Tensor] = None) -> PackedState:
+        recurrent, attention = state.recurrent.index_select(0, rows), index_rows(state.attention, rows)
+        if sentences is None:
+            return state._replace(recurrent=recurrent, attention=attention)
+        memory, tokens = index_rows(state.memory, sentences), state.tokens.index_select(0, sentences)
+        return state._replace(recurrent=recurrent, attention=attention, memory=memory, tokens=tokens)

@@ -1,0 +1,196 @@
+"""Matrix products with fixed weights, packed once.
+
+    y = x W^T + b,   x [R, I], W [O, I], b [O]
+
+in one of three precisions; x, b, y and the sums are float32 in all of them.
+
+    float32   oneDNN with W laid out as it likes, where the product is large enough; otherwise torch's own product
+    bfloat16  x and W rounded to 8 significant bits
+    int8      W_oi = s_o w_oi with s_o = max_i |W_oi| / 127 and integers w; x = s (q - z) with integers q of 8 bits
+              and s, z from the least and greatest number of each call ("dynamic")
+
+What torch or the processor lacks is replaced by the slower product with the same rounded weights, and one warning says
+so.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import warnings
+from typing import Any, Callable, Dict, Optional
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ..errors import OptionError
+
+__all__ = ["PRECISIONS", "BFloat16Product", "Float32Product", "Int8Product", "Product", "check_precision", "pack"]
+
+logger = logging.getLogger(__name__)
+
+OPTION = "--decoding-precision"
+PRECISIONS = ("float32", "bfloat16", "int8")
+# Multiplications of a product from which on oneDNN is faster than MKL, whose calls cost less. Measured with 1 to 10
+# rows, and 256 to 512 inputs and outputs.
+MANY = 550_000
+BATCH = 16  # rows for which oneDNN lays a weight out; the layout serves any number
+
+
+def check_precision(precision: str) -> None:
+    """Raises OptionError unless ``precision`` is one of :data:`PRECISIONS`."""
+    if precision not in PRECISIONS:
+        raise OptionError(f"{OPTION} {precision}: unknown precision; choose from {', '.join(PRECISIONS)}")
+
+
+class Product(nn.Module):
+    """x W^T + b with a fixed W; see the module's text. TorchScript can compile it.
+
+    Args:
+        weight: ``[O, I]``
+        bias: ``[O]``, or None
+    """
+
+    def __init__(self, weight: Tensor, bias: Optional[Tensor] = None):
+        super().__init__()
+        self.weight, self.bias = weight.detach(), None if bias is None else bias.detach()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``[R, I]`` to ``[R, O]``."""
+        return F.linear(x, self.weight, self.bias)
+
+    @torch.jit.ignore
+    def subset(self, outputs: Tensor, packed: bool) -> Product:
+        """The product with some rows of W; packing them pays where the product is used for many rows of x.
+
+        Args:
+            outputs: ``[K]``, indices of rows of W
+            packed: whether to pack them; otherwise the product is torch's own in float32
+        """
+        bias = None if self.bias is None else self.bias.index_select(0, outputs)
+        weight = self.weight.index_select(0, outputs)
+        return (
+            type(self)(weight, bias)
+            if packed
+            else Product(weight.to(torch.promote_types(weight.dtype, torch.float32)), bias)
+        )
+
+
+class Float32Product(Product):
+    """In the type of the weight; by oneDNN where that wins."""
+
+    def __init__(self, weight: Tensor, bias: Optional[Tensor] = None):
+        super().__init__(weight, bias)
+        self.packed = _packed(self.weight) if weight.dtype == torch.float32 else None
+        self.few = MANY // max(1, weight.numel())  # rows
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.packed is None or len(x) <= self.few:
+            return F.linear(x, self.weight, self.bias)
+        return torch.ops.mkldnn._linear_pointwise(x, self.packed, self.bias, "none", [], "")
+
+
+class BFloat16Product(Product):
+    """Products of bfloat16 numbers. The bias is added in float32."""
+
+    def __init__(self, weight: Tensor, bias: Optional[Tensor] = None):
+        super().__init__(weight.bfloat16(), bias)
+        self.packed = _packed(self.weight) if has_bfloat16() else None
+        if weight.device.type == "cpu" and self.packed is None:
+            _say_once("bfloat16", "this processor, or this torch, has no products of bfloat16; they are slower")
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x.to(torch.bfloat16)
+        if self.packed is None:
+            y = F.linear(x, self.weight)
+        else:
+            y = torch.ops.mkldnn._linear_pointwise(x, self.packed, None, "none", [], "")
+        return y.to(torch.float32) if self.bias is None else y + self.bias
+
+
+class Int8Product(Product):
+    """Products of integers of 8 bits."""
+
+    def __init__(self, weight: Tensor, bias: Optional[Tensor] = None):
+        super().__init__(weight, bias)
+        scales = (self.weight.float().abs().amax(1) / 127).clamp(min=torch.finfo(torch.float32).tiny)
+        integers = (self.weight / scales.unsqueeze(1)).round_().to(torch.int8)
+        # Without VNNI two products are added in 16 bits, which overflows unless x has 7 bits.
+        self.seven_bits = not has_vnni()
+        try:
+            self.packed = _packed_integers(integers, scales, self.bias) if weight.device.type == "cpu" else None
+        except (AttributeError, RuntimeError):
+            self.packed = None
+        if self.packed is None:
+            self.weight = (integers * scales.unsqueeze(1)).to(weight.dtype)
+            _say_once("int8", "this torch has no products of 8-bit integers here; rounded weights are used in float32")
+        elif self.seven_bits:
+            _say_once("int8", "this processor has no VNNI instructions; products of 8-bit integers are slower")
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.packed is None:
+            return F.linear(x, self.weight, self.bias)
+        return torch.ops.quantized.linear_dynamic(x, self.packed, self.seven_bits)
+
+
+_KINDS: Dict[str, Callable[..., Product]] = {
+    "float32": Float32Product,
+    "bfloat16": BFloat16Product,
+    "int8": Int8Product,
+}
+
+
+def pack(weight: Tensor, bias: Optional[Tensor] = None, precision: str = "float32") -> Product:
+    """The product with ``weight`` ``[O, I]`` and ``bias`` ``[O]`` in a precision of :data:`PRECISIONS`."""
+    return _KINDS[precision](weight, bias)
+
+
+def has_vnni() -> bool:
+    """Whether the processor adds products of 8-bit integers in 32 bits. An old torch does not say: then no."""
+    return bool(getattr(torch.cpu, "_is_vnni_supported", lambda: False)())
+
+
+@functools.lru_cache(maxsize=None)
+def has_bfloat16() -> bool:
+    """Whether oneDNN has products of bfloat16 for the processor."""
+    try:
+        return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+    except (AttributeError, RuntimeError):
+        return False
+
+
+def _packed(weight: Tensor) -> Optional[Tensor]:
+    """The weight in oneDNN's order, or None where torch lacks the functions, or the weight is on another device."""
+    if weight.device.type != "cpu" or not torch.backends.mkldnn.is_available():
+        return None
+    try:
+        packed = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), BATCH)
+        torch.ops.mkldnn._linear_pointwise.default(weight[:1], packed, None, "none", [], "")
+    except (AttributeError, RuntimeError):
+        return None
+    return packed
+
+
+def _packed_integers(integers: Tensor, scales: Tensor, bias: Optional[Tensor]) -> Any:
+    """The weight as torch's quantized products take it; RuntimeError where they do not exist."""
+    quantized = torch.backends.quantized
+    engines = [name for name in ("x86", "fbgemm", "onednn", "qnnpack") if name in quantized.supported_engines]
+    if not engines:
+        raise RuntimeError("no engine for quantized products")
+    engine, quantized.engine = quantized.engine, engines[0]
+    try:
+        with warnings.catch_warnings():  # torch announces the end of quantized tensors
+            warnings.simplefilter("ignore", UserWarning)
+            zeros = torch.zeros(len(scales), dtype=torch.long)
+            weight = torch._make_per_channel_quantized_tensor(integers, scales.double(), zeros, 0)
+            packed = torch.ops.quantized.linear_prepack(weight, bias)
+            torch.ops.quantized.linear_dynamic(torch.zeros(1, integers.size(1)), packed, False)
+    finally:
+        quantized.engine = engine
+    return packed
+
+
+@functools.lru_cache(maxsize=None)
+def _say_once(precision: str, what: str) -> None:
+    logger.warning(f"{OPTION} {precision}: {what}")

@@ -1,0 +1,182 @@
+"""The parts of a decoder step around the attention, for inference: packed products, no autograd, few calls.
+
+Each part is a module that TorchScript compiles (:func:`compiled`), because Python's share of a step of one sentence is
+as large as that of its products. Shapes: R rows, L layers, H units, F units that are fed, V words of the vocabulary.
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from typing import Any, List, Optional, Tuple
+
+import torch
+from torch import Tensor, nn
+
+from ..modules.decoder import LSTMDecoder
+from ..modules.recurrence import joined_weights
+from .products import pack
+
+__all__ = ["Head", "Layers", "WordGates", "attend", "compiled", "gate_order", "lstm_cell_"]
+
+logger = logging.getLogger(__name__)
+
+TABLE = 16 << 20  # numbers that a table of the vocabulary may have
+
+
+def compiled(module: Any) -> Any:
+    """The module or function as TorchScript compiles it; itself where torch cannot."""
+    try:
+        with warnings.catch_warnings():  # torch announces the end of TorchScript
+            warnings.simplefilter("ignore", DeprecationWarning)
+            return torch.jit.script(module)
+    except Exception as error:  # whatever a torch without TorchScript raises: the module does the same, slower
+        logger.debug(f"not compiled: {error}")
+        return module
+
+
+def lstm_cell_(gates: Tensor, cell: Tensor) -> Tuple[Tensor, Tensor]:
+    """:func:`fairseq_attn_plugin.ops.lstm_cell.lstm_cell` without autograd, in place.
+
+    Args:
+        gates: ``[R, 4 H]``, pre-activations of the input, forget and output gates, and twice that of the cell:
+            tanh(x) = 2 sigmoid(2 x) - 1, so that one call activates all
+        cell: ``[R, H]``
+
+    Returns:
+        hidden and cell state ``[R, H]``
+    """
+    i, f, o, g = gates.sigmoid_().chunk(4, dim=1)
+    cell = torch.mul(f, cell).addcmul_(i, g, value=2.0).sub_(i)
+    return torch.mul(cell, 2.0).sigmoid_().mul_(2.0).sub_(1.0).mul_(o), cell
+
+
+def gate_order(x: Tensor) -> Tensor:
+    """Rows of torch's order (input, forget, cell, output) in that of :func:`lstm_cell_`."""
+    i, f, g, o = x.detach().chunk(4, dim=0)
+    return torch.cat([i, f, o, 2 * g])
+
+
+def _bias(lstm: Any, layer: int) -> Tensor:
+    return gate_order(getattr(lstm, f"bias_ih_l{layer}") + getattr(lstm, f"bias_hh_l{layer}"))
+
+
+class WordGates:
+    """The previous word's share of the first layer's gates, and the bias: ``[R]`` to ``[R, 4 H]``.
+
+    They become a table of the vocabulary once as many words have been decoded as the table has rows.
+    """
+
+    def __init__(self, decoder: LSTMDecoder, precision: str):
+        self.embedding = decoder.embed_tokens.weight.detach()
+        weight = decoder.lstm.weight_ih_l0[:, : self.embedding.size(1)]
+        self.product = pack(gate_order(weight), _bias(decoder.lstm, 0), precision)
+        self.table: Optional[Tensor] = None
+        self.decoded = 0
+        self.limit = TABLE // (4 * decoder.hidden_size)
+
+    def __call__(self, tokens: Tensor) -> Tensor:
+        if self.table is not None:
+            return self.table.index_select(0, tokens)
+        self.decoded += len(tokens)
+        if len(self.embedding) <= min(self.decoded, self.limit):
+            self.table = self.product(self.embedding)
+        return self.product(self.embedding.index_select(0, tokens))
+
+
+class Layers(nn.Module):
+    """The LSTM layers of a decoder. What they hand on is one matrix [feed; h_1; ...; h_L; c_1; ...; c_L]."""
+
+    def __init__(self, decoder: LSTMDecoder, precision: str):
+        super().__init__()
+        weights = joined_weights(decoder.lstm, decoder.embed_tokens.embedding_dim)
+        self.first = pack(gate_order(weights[0]), None, precision)
+        self.others = nn.ModuleList(
+            pack(gate_order(weight), _bias(decoder.lstm, layer), precision)
+            for layer, weight in enumerate(weights[1:], 1)
+        )
+        self.read = decoder.feed_size + decoder.hidden_size  # units that the first layer reads
+        self.sizes = [decoder.feed_size] + [decoder.hidden_size] * 2 * decoder.num_layers
+        self.layers = decoder.num_layers
+
+    def forward(self, base: Tensor, recurrent: Tensor) -> Tuple[Tensor, Tensor]:
+        """One step.
+
+        Args:
+            base: ``[R, 4 H]``, of :class:`WordGates`; overwritten
+            recurrent: ``[R, F + 2 L H]``
+
+        Returns:
+            the top state ``[R, H]``, and [h; c] of all layers ``[R, 2 L H]``
+        """
+        parts = recurrent.split(self.sizes, 1)
+        x, cell = lstm_cell_(base.add_(self.first(recurrent[:, : self.read])), parts[1 + self.layers])
+        hidden: List[Tensor] = [x]
+        cells: List[Tensor] = [cell]
+        for layer, product in enumerate(self.others):
+            gates = product(torch.cat([x, parts[2 + layer]], 1))
+            x, cell = lstm_cell_(gates, parts[2 + self.layers + layer])
+            hidden.append(x)
+            cells.append(cell)
+        return x, torch.cat(hidden + cells, 1)
+
+
+class Head(nn.Module):
+    """From the context and the top state to what is fed and the logits."""
+
+    def __init__(self, decoder: LSTMDecoder, precision: str):
+        super().__init__()
+        attention, fc = decoder.attention, decoder.additional_fc
+        # twice the weight: tanh(x) = 2 sigmoid(2 x) - 1
+        self.output = None if attention is None else pack(2 * decoder.output_projection.weight, None, precision)
+        self.additional = None if fc is None else pack(fc.weight, fc.bias, precision)
+        self.feeds_context = decoder.input_feeding == "context"
+        self.feeds = decoder.feed_size > 0
+
+    def forward(self, context: Optional[Tensor], hidden: Tensor, states: Tensor) -> Tuple[Tensor, Tensor]:
+        """One step.
+
+        Args:
+            context: ``[R, Dh]``, or None without attention
+            hidden: ``[R, H]``
+            states: ``[R, 2 L H]``, of :class:`Layers`
+
+        Returns:
+            the features from which the vocabulary is projected, and the next ``recurrent`` of :class:`Layers`
+        """
+        feed = features = hidden
+        if self.output is not None and context is not None:
+            features = self.output(torch.cat([context, hidden], 1)).sigmoid_().mul_(2.0).sub_(1.0)
+            feed = context if self.feeds_context else features
+        recurrent = torch.cat([feed, states], 1) if self.feeds else states
+        if self.additional is not None:
+            features = self.additional(features)
+        return features, recurrent
+
+
+def attend(
+    query: Tensor, keys: Tensor, encodings: Tensor, pad_mask: Optional[Tensor], scale: float
+) -> Tuple[Tensor, Tensor]:
+    """Soft attention by products with keys: a_j = softmax_j(scale s . k_j).
+
+    Args:
+        query: ``[R, D]``, the rows of a sentence together
+        keys: ``[B, N, D]``
+        encodings: ``[B, N, Dh]``
+        pad_mask: ``[B, N]``, True on padding
+        scale: of the scores
+
+    Returns:
+        context ``[R, Dh]`` and weights ``[R, N]``; those of a sentence of padding only are zero
+    """
+    rows = query.size(0)
+    if scale != 1.0:
+        query = query * scale
+    scores = torch.bmm(query.view(keys.size(0), -1, query.size(1)), keys.transpose(1, 2))
+    if pad_mask is None:
+        weights = scores.softmax(2)
+    else:
+        mask = pad_mask.unsqueeze(1)
+        # NaN in a sentence of padding only, until the mask clears it
+        weights = scores.masked_fill_(mask, -float("inf")).softmax(2).masked_fill_(mask, 0.0)
+    return torch.bmm(weights, encodings).view(rows, -1), weights.view(rows, -1)

@@ -1,0 +1,97 @@
+"""Products with packed weights against torch's own."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from fairseq_attn_plugin.decoding import products
+from fairseq_attn_plugin.decoding.products import PRECISIONS, check_precision, pack
+from fairseq_attn_plugin.errors import OptionError
+
+# Roundings of W and x: 8 significant bits; 127 steps of the greatest weight and 255 of the range of x.
+TOLERANCES = {"float32": 1e-6, "bfloat16": 2**-8, "int8": 1 / 100}
+SIZES = [(1, 512, 1100), (2, 512, 1100), (40, 33, 17), (1, 5, 3), (7, 512, 1100)]
+
+
+def factors(rows, inputs, outputs, dtype=torch.float32):
+    torch.manual_seed(1)
+    return torch.randn(rows, inputs).to(dtype), torch.randn(outputs, inputs).to(dtype), torch.randn(outputs).to(dtype)
+
+
+def error(y, x, weight, bias):
+    """The greatest error of y, in units of |x| |W| / sqrt(inputs)."""
+    exact = F.linear(x.double(), weight.double(), None if bias is None else bias.double())
+    unit = x.norm(dim=1, keepdim=True).double() * weight.norm(dim=1).double() / weight.size(1) ** 0.5
+    return float(((y - exact).abs() / unit).max())
+
+
+@pytest.mark.parametrize("biased", [False, True])
+@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_packed_product_is_the_product(precision, size, biased):
+    x, weight, bias = factors(*size)
+    bias = bias if biased else None
+    y = pack(weight, bias, precision)(x)
+    assert y.dtype == torch.float32
+    assert error(y, x, weight, bias) < 5 * TOLERANCES[precision]
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_columns_of_a_larger_matrix(precision):
+    x, weight, bias = factors(30, 64, 600)
+    wide = torch.cat([x, torch.full_like(x, 100.0)], dim=1)
+    product = pack(weight, bias, precision)
+    torch.testing.assert_close(product(wide[:, :64]), product(x))
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_without_packed_products_the_rounding_is_the_same(precision, monkeypatch):
+    """What torch lacks is replaced; W has the same roundings, and x with int8 none."""
+    x, weight, bias = factors(9, 256, 300)
+    expected = pack(weight, bias, precision)(x)
+
+    def missing(*_):
+        raise RuntimeError("not here")
+
+    monkeypatch.setattr(products, "_packed", lambda weight: None)
+    monkeypatch.setattr(products, "_packed_integers", missing)
+    replaced = pack(weight, bias, precision)
+    assert replaced.packed is None
+    assert error(replaced(x), x, weight, bias) < 5 * TOLERANCES[precision]
+    assert float((replaced(x) - expected).abs().max()) < 50 * TOLERANCES[precision]
+    if precision != "float32":
+        assert not torch.equal(replaced.weight.float(), weight)
+
+
+def test_a_missing_product_is_said_once(monkeypatch, caplog):
+    products._say_once.cache_clear()
+    monkeypatch.setattr(products, "has_bfloat16", lambda: False)
+    for _ in range(2):
+        pack(torch.ones(3, 2), None, "bfloat16")
+    assert [record.message.split(":")[0] for record in caplog.records] == ["--decoding-precision bfloat16"]
+
+
+def test_without_vnni_inputs_have_seven_bits(monkeypatch):
+    products._say_once.cache_clear()
+    monkeypatch.setattr(products, "has_vnni", lambda: False)
+    x, weight, bias = factors(9, 256, 300)
+    product = pack(weight, bias, "int8")
+    assert product.seven_bits
+    assert error(product(x), x, weight, bias) < 10 * TOLERANCES["int8"]
+
+
+def test_float64_stays_float64():
+    x, weight, bias = factors(4, 600, 2000, torch.float64)
+    torch.testing.assert_close(pack(weight, bias)(x), F.linear(x, weight, bias), rtol=1e-12, atol=1e-12)
+
+
+def test_zero_rows_of_int8_weights_stay_zero():
+    weight = torch.ones(3, 4)
+    weight[1] = 0
+    y = pack(weight, None, "int8")(torch.ones(2, 4))
+    torch.testing.assert_close(y, torch.tensor([[4.0, 0.0, 4.0]] * 2), rtol=0.02, atol=0)
+
+
+def test_unknown_precision_is_one_line():
+    with pytest.raises(OptionError, match="^--decoding-precision float16: unknown precision; choose from float32, bf"):
+        check_precision("float16")
