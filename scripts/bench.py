@@ -25,12 +25,7 @@ os.environ.setdefault("KINETO_LOG_LEVEL", "9")  # silences the profiler, which e
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import torch
-from tqdm import tqdm
-
-import fairseq_attn_plugin  # noqa: F401  (registers the architectures)
-from fairseq_attn_plugin.errors import OptionError
-
-from benchmark.attention import aqt_section, memory_section
+from benchmark.attention import aqt_section
 from benchmark.chain import chain_section
 from benchmark.chain import systems as systems_of_chains
 from benchmark.command_line import OWN, parse
@@ -45,6 +40,10 @@ from benchmark.report import markdown
 from benchmark.sections import decode_section, profile, train_section
 from benchmark.systems import MemoryTask, Sizes, Spec, System
 from benchmark.targets import judge
+from tqdm import tqdm
+
+import fairseq_attn_plugin  # noqa: F401  (registers the architectures)
+from fairseq_attn_plugin.errors import OptionError
 
 
 def open_device(name: str) -> torch.device:
@@ -96,7 +95,6 @@ def measure(
         * len(settings["chain_rows"])
         * len(settings["chain_lengths"]),
         "documents": (settings["rounds"] + settings["warmup"]) * (1 + len(DOCUMENT_BASELINES)),
-        "memory": len(settings["mechanisms"]) * len(settings["memory_lengths"]),
         "extract": len(EXTRACTORS) * len(settings["extract_sentences"]),
     }
     sections: dict[str, Any] = {}
@@ -123,7 +121,6 @@ def measure(
             "aqt": aqt_section,
             "chain": chain_section,
             "documents": documents_section,
-            "memory": memory_section,
             "extract": extract_section,
         }
         for name, alone in others.items():

@@ -9,6 +9,7 @@ from unittest.mock import patch
 
 from bench import main
 from benchmark import extract
+
 from cli import prepare
 
 

@@ -4,10 +4,10 @@ import re
 
 import pytest
 import torch
-
 from bench import main
-from bench_report import quick_report
 from benchmark.corpus import batches_of, open_task, synthetic_dictionary, synthetic_pairs
+
+from bench_report import quick_report
 
 SETTINGS = {"data": None, "sizes": {"vocab": 200}, "corpus_sentences": 500, "seed": 1}
 

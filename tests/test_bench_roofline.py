@@ -2,13 +2,13 @@
 
 import pytest
 import torch
-from torch.utils.flop_counter import FlopCounterMode
-
-from bench_report import quick_report
 from benchmark.kernels import product_seconds, products
 from benchmark.shares import SHARES, model_regions, shares
 from benchmark.systems import MemoryTask, Sizes, Spec, System
 from benchmark.work import Product, decoding_products, operations, training_products
+from torch.utils.flop_counter import FlopCounterMode
+
+from bench_report import quick_report
 
 CPU = torch.device("cpu")
 

@@ -1,4 +1,4 @@
-"""Attention alone: the sections ``aqt`` (pooled against direct pairing) and ``memory`` of the benchmark."""
+"""Attention alone, forward and backward, and the section ``aqt`` of the benchmark: pooled against direct pairing."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from typing import Any, Callable, Iterable, Mapping, Optional, Sequence
 
 import torch
 
+from benchmark.measure import Clock, Sample, interleave, round_ratios, summary
 from fairseq_attn_plugin.attention import build_attention
 
-from benchmark.measure import Clock, Sample, growth_exponent, interleave, peak_memory, round_ratios, summary
-from benchmark.systems import Spec
-
 Tick = Callable[[str], Any]
+FIRST_WORD = 4  # after the special symbols
 OUTPUTS = ("scores", "weights", "context")
 DIRECT_SLICE = 1  # queries of direct pairing at a time: the B x N x N x D values of one query exceed every cache
 
@@ -29,20 +28,24 @@ def attention_inputs(batch: int, positions: int, steps: int, width: int, seed: i
 
 
 def attend(
-    attention: torch.nn.Module, inputs: Sequence[torch.Tensor], slice_size: Optional[int] = None
+    attention: torch.nn.Module, given: Sequence[torch.Tensor], slice_size: Optional[int] = None
 ) -> dict[str, torch.Tensor]:
     """Runs attention forward and backward; returns the outputs and all gradients.
 
-    With ``slice_size`` so many queries are taken at a time; each slice's backward pass follows at once and
-    stops at the memory, whose summed gradient goes through ``precompute`` at the end. The result is the same
-    where all queries together would not fit.
+    A mechanism that uses words gets words without a table. With ``slice_size`` so many queries are taken at a time;
+    each slice's backward pass follows at once and stops at the memory, whose summed gradient goes through
+    ``precompute`` at the end. The result is the same where all queries together would not fit.
     """
-    encodings, mask, query, gradient = inputs
+    encodings, mask, query, gradient = given
     encodings, query = encodings.detach().requires_grad_(), query.detach().requires_grad_()
     attention.zero_grad()
-    memory = attention.precompute(encodings, mask)
+    positions = torch.arange(query.size(1), device=query.device).expand(query.shape[:2])
+    source, inputs = ({}, {})
+    if attention.needs_words:
+        source, inputs = {"source_tokens": mask.long() + FIRST_WORD}, {"inputs": positions + FIRST_WORD}
+    memory = attention.precompute(encodings, mask, **source)
     if slice_size is None:
-        outputs = [attention.step(query, memory, attention.initial_state(memory))]
+        outputs = [attention.step(query, memory, attention.initial_state(memory), positions, **inputs)]
         (outputs[0].context * gradient).sum().backward()
     else:
         cut = [_leaf(tensor) for tensor in memory]
@@ -113,35 +116,3 @@ def aqt_section(settings: Mapping[str, Any], device: torch.device, tick: Tick) -
         "relative_difference": differences,
         "max_relative_difference": _worst(differences.values()),
     }
-
-
-def memory_section(settings: Mapping[str, Any], device: torch.device, tick: Tick) -> dict[str, Any]:
-    """Peak memory of attention, forward and backward, against the number of source positions."""
-    width, steps, lengths = settings["attention_width"], settings["memory_steps"], settings["memory_lengths"]
-    section: dict[str, Any] = {
-        "positions": lengths,
-        "steps": steps,
-        "batch": 1,
-        "width": width,
-        "mechanisms": {},
-    }
-    for text in settings["mechanisms"]:
-        torch.manual_seed(settings["seed"])
-        spec = Spec.parse(text)
-        chosen = {option: _value(value) for option, value in spec.options}
-        attention = build_attention(spec.arch, query_dim=width, memory_dim=width, **chosen).to(device)
-        peaks = []
-        for positions in lengths:
-            tick(f"memory {text} N={positions}")
-            inputs = attention_inputs(1, positions, steps, width, settings["seed"], device)
-            peaks.append(peak_memory(lambda a=attention, i=inputs: attend(a, i), device))
-        section["mechanisms"][text] = {
-            "peak_memory_bytes": peaks,
-            "exponent": growth_exponent(lengths, peaks),
-        }
-    return section
-
-
-def _value(text: str) -> Any:
-    """The Python value of a mechanism's option: a whole number, otherwise the text."""
-    return int(text) if text.lstrip("-").isdigit() else text

@@ -8,9 +8,8 @@ from typing import Any, Callable, Dict, Mapping
 import torch
 from torch import Tensor
 
-from fairseq_attn_plugin.ops.chain_crf import chain_log_odds
-
 from benchmark.measure import Clock, Sample, interleave, round_ratios, summary
+from fairseq_attn_plugin.ops.chain_crf import chain_log_odds
 
 Tick = Callable[[str], Any]
 Marginals = Callable[[Tensor, Tensor], Tensor]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Optional
 
-from benchmark import epochs, roofline, translation
+from benchmark import epochs, growth, roofline, translation
 from benchmark.latency import CLASSES
 from benchmark.latency import SYSTEMS as LATENCY_ARCHS
 from benchmark.latent import OBJECTIVES
@@ -23,16 +23,16 @@ class Section(NamedTuple):
     tables: Callable[[Mapping[str, Any]], list[str]]  # the report: Markdown
 
 
-OWNERS = (epochs, translation, roofline)
+OWNERS = (epochs, translation, roofline, growth)
 OWN = {
     "epochs": Section(epochs.turns, epochs.measure, epochs.tables),
     "translate": Section(translation.batch_turns, translation.measure_batches, translation.batch_tables),
     "sentence": Section(translation.sentence_turns, translation.measure_sentences, translation.sentence_tables),
+    "growth": Section(growth.turns, growth.measure, growth.tables),
     "roofline": Section(roofline.turns, roofline.measure, roofline.tables),
 }
-SECTIONS = (*OWN, "train", "decode", "latency", "latent", "aqt", "chain", "documents", "memory", "extract")
+SECTIONS = (*OWN, "train", "decode", "latency", "latent", "aqt", "chain", "documents", "extract")
 FED_CONTEXT = "lstm_soft:input_feeding=context"
-MECHANISMS = ["soft", "mqt", "aqt", "mqt:chunk_size=8", "aqt:chunk_size=8"]
 DEFAULT_ARCHS = (STOCK, SOFT, FED_CONTEXT, UNFED, "lstm_adm", "lstm_adm_aqt")
 QUICK = {
     "archs": [STOCK, SOFT, "lstm_adm"],
@@ -50,8 +50,6 @@ QUICK = {
     "aqt_positions": 12,
     "aqt_batch": 2,
     "attention_width": 8,
-    "memory_lengths": [16, 32],
-    "memory_steps": 2,
     "latency_classes": [(1, 2), (3, 5)],
     "latency_sentences": 3,
     "latency_repeats": 2,
@@ -140,11 +138,8 @@ def make_parser() -> argparse.ArgumentParser:
         default=1.0,
         help="factor of the lengths of documents and sentences (1.0: film reviews)",
     )
-    add("--attention-width", type=positive, default=256, help="D of the aqt and memory sections (256)")
+    add("--attention-width", type=positive, default=256, help="D of the aqt and growth sections (256)")
     add("--aqt-rounds", type=positive, default=2, help="rounds of the aqt section (2)")
-    add("--mechanisms", nargs="+", default=MECHANISMS, help="mechanisms of the memory section")
-    add("--memory-lengths", type=number_list, default=[250, 500, 1000, 2000])
-    add("--memory-steps", type=positive, default=10, help="decoder steps in the memory section (10)")
     add(
         "--extract-sentences",
         type=number_list,

@@ -18,11 +18,10 @@ from typing import Any, Callable
 
 import torch
 
-from fairseq_attn_plugin.text.vocabulary import describe_vocabulary
-
 from benchmark.measure import Clock, Sample, interleave, round_ratios, summary
 from benchmark.sections import Tick, decode
 from benchmark.systems import MemoryTask, Sizes, Spec, System, as_batch
+from fairseq_attn_plugin.text.vocabulary import describe_vocabulary
 
 TEACHER = "lstm_soft:attention_score=additive"
 SYSTEMS = (TEACHER, "lstm_gaussian", "lstm_election")

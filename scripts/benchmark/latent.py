@@ -16,13 +16,12 @@ from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
 from omegaconf import OmegaConf
 from torch import Tensor
 
+from benchmark.sections import Tick, compare, decode, train_step
+from benchmark.systems import MemoryTask, Sizes, Spec, System, make_batch
 from fairseq_attn_plugin.criterions.latent_alignment import LatentAlignmentCriterion
 from fairseq_attn_plugin.criterions.objectives import NEEDS_POSTERIOR, enumerated
 from fairseq_attn_plugin.ops.alignment_blocks import Alignments
 from fairseq_attn_plugin.ops.mixture_nll import NLL
-
-from benchmark.sections import Tick, compare, decode, train_step
-from benchmark.systems import MemoryTask, Sizes, Spec, System, make_batch
 
 ALL_LOGITS = " (all logits)"
 OBJECTIVES = (

@@ -117,15 +117,6 @@ def growth_exponent(sizes: Sequence[float], values: Sequence[float]) -> float:
     return math.log(values[-1] / values[0]) / math.log(sizes[-1] / sizes[0])
 
 
-def grows_at_most_linearly(sizes: Sequence[float], values: Sequence[float], slack: float = 0.02) -> bool:
-    """Whether from each size to the next the factor of the value is at most the factor of the size.
-
-    ``slack`` allows for sizes that are not a multiple of a chunk.
-    """
-    steps = zip(sizes, sizes[1:], values, values[1:])
-    return all(after / before <= (larger / smaller) * (1 + slack) for smaller, larger, before, after in steps)
-
-
 def environment(device: torch.device) -> dict[str, Any]:
     """Machine and versions, on which the figures depend."""
     if device.type == "cuda":

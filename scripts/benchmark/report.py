@@ -37,8 +37,6 @@ def markdown(report: Mapping[str, Any]) -> str:
         parts += ["## Marginals of two-state chains, forward and backward", _chain(sections["chain"])]
     if "documents" in sections:
         parts += ["## Classification of documents: training step", _documents(report)]
-    if "memory" in sections:
-        parts += ["## Peak memory of attention, forward and backward", _memory(sections["memory"])]
     if "extract" in sections:
         parts += ["## Extraction of attention", _extract(sections["extract"])]
     if report["targets"]:
@@ -182,15 +180,6 @@ def _documents(report: Mapping[str, Any]) -> str:
         f"padding; embeddings {how['document_embed']}, LSTMs of {how['document_hidden']} units per direction.\n\n"
         + table(header, rows)
     )
-
-
-def _memory(section: Mapping[str, Any]) -> str:
-    rows = [
-        [name, *(f"{peak / MIB:.2f}" for peak in figures["peak_memory_bytes"]), f"{figures['exponent']:.2f}"]
-        for name, figures in section["mechanisms"].items()
-    ]
-    header = ["mechanism", *(f"N={n}, MiB" for n in section["positions"]), "growth ~ N^"]
-    return f"B = 1, T = {section['steps']}, D = {section['width']}.\n\n" + table(header, rows)
 
 
 def _extract(section: Mapping[str, Any]) -> str:

@@ -20,9 +20,14 @@ from benchmark.systems import MemoryTask, Sizes, Spec, System, make_batch
 from benchmark.tables import table
 from benchmark.targets import SOFT, SOFT_FAST, STOCK
 from benchmark.work import Product, decoding_products, operations, training_products
+from fairseq_attn_plugin.decoding.packed import PackedStepper
+from fairseq_attn_plugin.decoding.stepper import ModelStepper
 
 SHAPES = ((80, 512, 1024), (2000, 512, 1024), (2000, 256, 8000), (10, 256, 8000), (1, 512, 1024))
-SYSTEMS = (STOCK, SOFT, SOFT_FAST)
+SYSTEMS = (STOCK, SOFT, f"{SOFT_FAST},decoding_precision=bfloat16", f"{SOFT_FAST},decoding_precision=int8")
+PRECISION = {"train": "matmul_precision", "decode": "decoding_precision"}  # options that choose it
+# the parts of the plugin's search that compute the model
+STEPPERS = [(stepper, part) for stepper in (ModelStepper, PackedStepper) for part in ("begin", "step")]
 QUICK = {"roofline_archs": [STOCK, SOFT], "roofline_shapes": [(3, 8, 16)], "roofline_seconds": 1e-4}
 
 
@@ -106,10 +111,10 @@ def measure(settings: Mapping[str, Any], device: torch.device, tick: Tick) -> di
         for name, system in systems.items():
             tick(f"roofline: profile of {path} {name}")
             model = system.decoding_model
-            with model_regions(model.encoder, model.decoder):
+            with model_regions(*STEPPERS, model.encoder, model.decoder):
                 share = shares(lambda system=system, path=path: jobs[path](system), device, path == "decode")
             section["paths"][path]["systems"][name] = {
-                "precision": dict(system.spec.options).get("matmul_precision", "float32"),
+                "precision": dict(system.spec.options).get(PRECISION[path], "float32"),
                 "seconds": summary([sample[clock] for sample in raw[name]]),
                 "shares": share,
             }

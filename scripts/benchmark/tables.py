@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fairseq_attn_plugin.analysis.outputs.tables import markdown_table
-
 from benchmark.targets import median_ratio
+from fairseq_attn_plugin.analysis.outputs.tables import markdown_table
 
 MIB = float(1 << 20)
 

@@ -13,12 +13,11 @@ from fairseq.dataclass.configs import GenerationConfig
 from fairseq.sequence_generator import SequenceGenerator
 from fairseq.tasks.translation import TranslationTask
 
-from fairseq_attn_plugin.errors import OptionError
-
 from benchmark.corpus import open_task
 from benchmark.measure import Clock, Sample
 from benchmark.systems import Sizes, Spec, System, build_generator
 from benchmark.targets import SOFT
+from fairseq_attn_plugin.errors import OptionError
 
 Hypothesis = Mapping[str, Any]
 
