@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import platform
 import random
 import subprocess
 import sys
@@ -25,9 +26,7 @@ from typing import Any
 import sacrebleu
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
 
-from benchmark.measure import cpu_name
 from peers.report import markdown
 from peers.systems import BASELINES, HERE, ROOT, SYSTEMS, settings
 
@@ -168,6 +167,12 @@ def translate(arguments: argparse.Namespace, work: Path) -> dict[str, Any]:
     return systems
 
 
+def machine() -> str:
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     default = ROOT / "out" / "multi30k" / "de-en.subword-nmt8000" / "data"
@@ -194,11 +199,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         options.work.mkdir(parents=True, exist_ok=True)
         files = [options.out.with_suffix(suffix) for suffix in (".json", ".md")]
         report: dict[str, Any] = json.loads(files[0].read_text()) if options.only and files[0].is_file() else {}
-        report.update(command=" ".join(sys.argv), machine=cpu_name(), baselines=list(BASELINES))
-        report["settings"] = {k: str(v) if isinstance(v, Path) else v for k, v in vars(options).items()}
+        how = {key: str(value) for key, value in vars(options).items()}
+        facts = {"command": " ".join(sys.argv), "machine": machine(), "settings": how, "baselines": BASELINES}
         for stage in (train, translate):
             if options.only in (None, stage.__name__):
-                report[stage.__name__] = stage(options, options.work)
+                report[stage.__name__] = {**facts, "systems": stage(options, options.work)}
                 files[0].parent.mkdir(parents=True, exist_ok=True)
                 files[0].write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
         files[1].write_text(markdown(report), encoding="utf-8")
