@@ -17,6 +17,7 @@ import json
 import os
 import platform
 import random
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -48,7 +49,6 @@ class Worker:
             self.process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, env={**os.environ, **one}
             )
-        self.command = " ".join(command)
 
     def reply(self) -> dict[str, Any]:
         line = self.process.stdout.readline()
@@ -116,7 +116,7 @@ def rounds(workers: Sequence[Worker], requests: Sequence[dict[str, Any]]) -> dic
 def open_workers(content: dict[str, tuple[str, dict[str, Any]]], work: Path) -> tuple[list[Worker], dict[str, Any]]:
     """Starts the workers; also what each says of itself."""
     workers = [Worker(name, tool, its, work) for name, (tool, its) in content.items()]
-    return workers, {w.name: {"command": w.command, **w.reply()} for w in workers}
+    return workers, {worker.name: worker.reply() for worker in workers}
 
 
 def train(arguments: argparse.Namespace, work: Path) -> dict[str, Any]:
@@ -167,6 +167,15 @@ def translate(arguments: argparse.Namespace, work: Path) -> dict[str, Any]:
     return systems
 
 
+def command(how: dict[str, Any]) -> str:
+    """The command of these settings; None is an option that was not given."""
+    words = ["python", "benchmarks/peers/run.py"]
+    for key, value in how.items():
+        if value is not None:
+            words += [f"--{key.replace('_', '-')}", *map(str, value if isinstance(value, list) else [value])]
+    return shlex.join(words)
+
+
 def machine() -> str:
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
@@ -199,8 +208,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         options.work.mkdir(parents=True, exist_ok=True)
         files = [options.out.with_suffix(suffix) for suffix in (".json", ".md")]
         report: dict[str, Any] = json.loads(files[0].read_text()) if options.only and files[0].is_file() else {}
-        how = {key: str(value) for key, value in vars(options).items()}
-        facts = {"command": " ".join(sys.argv), "machine": machine(), "settings": how, "baselines": BASELINES}
+        # without the paths of this machine
+        how = {key: value for key, value in vars(options).items() if not isinstance(value, Path)}
+        facts = {"command": command(how), "machine": machine(), "settings": how, "baselines": BASELINES}
         for stage in (train, translate):
             if options.only in (None, stage.__name__):
                 report[stage.__name__] = {**facts, "systems": stage(options, options.work)}
