@@ -13,10 +13,9 @@ import yaml
 from cli import REPO, run_cli
 
 sys.path.insert(0, str(REPO / "benchmarks"))
-sys.path.insert(0, str(REPO / "scripts"))
 
 from peers import run
-from peers.report import markdown, speed
+from peers.report import markdown, ratio, speed
 from peers.systems import SYSTEMS, settings
 
 PEERS = REPO / "benchmarks" / "peers"
@@ -90,20 +89,17 @@ def test_configurations_name_the_same_sizes_and_words(recipe_data, tmp_path):
 def test_ratios_pair_the_rounds():
     fast = [{"cpu": 1.0, "wall": 2.0, "words": 10}, {"cpu": 2.0, "wall": 4.0, "words": 20}]
     slow = [{"cpu": 3.0, "wall": 3.0, "words": 10}, {"cpu": 4.0, "wall": 4.0, "words": 20}]
+    assert ratio(fast, slow) == (2.5, 2.0, 3.0)
     assert speed(fast) == 10 and speed(fast, "wall") == 5
     common = {"parameters": 1234, "versions": {"torch": "2"}}
-    report = {
-        "command": "run.py",
-        "machine": "a processor",
-        "baselines": ["slow", "absent"],
-        "settings": {"tokens": 50, "updates": 2},
-        "train": {"slow": {**common, "rounds": slow}, "fast": {**common, "rounds": fast}},
-        "translate": {"slow": {**common, "rounds": slow, "bleu": 12.345, "words_out": 9}},
-    }
+    facts = {"command": "run.py", "machine": "a processor", "baselines": ["slow", "absent"]}
+    facts["settings"] = {"tokens": "50", "updates": "2"}
+    trained = {"slow": {**common, "rounds": slow}, "fast": {**common, "rounds": fast}}
+    translated = {"slow": {**common, "rounds": slow, "bleu": 12.345, "words_out": 9}}
+    report = {"train": {**facts, "systems": trained}, "translate": {**facts, "systems": translated}}
     text = markdown(report)
-    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("| ")]
-    assert ["`fast`", "1,234", "10", "5", "2.50 (2.00-3.00)"] in cells
-    assert cells[-1][-2:] == ["12.35", "9"] and "absent" not in text
+    assert "| `fast` | 1,234 | 10 | 5 | 2.50 (2.00-3.00) |" in text
+    assert "| 12.35 | 9 |" in text and "absent" not in text
 
 
 def test_a_worker_answers_and_its_failure_is_one_line(tmp_path, monkeypatch):
@@ -145,8 +141,8 @@ def test_systems_train_and_translate_in_turns(peer, recipe_data, tmp_path):
     command += "--updates 3 --per-round 1 --translations 1 --sentences 5 --tokens 200 --systems".split()
     done = run_cli(*command, *names, env={"PEERS_ENVS": os.environ.get("PEERS_ENVS", "")})
     report = json.loads(out.with_suffix(".json").read_text())
-    assert list(report["train"]) == list(report["translate"]) == names
-    for system in report["train"].values():
+    assert list(report["train"]["systems"]) == list(report["translate"]["systems"]) == names
+    for system in report["train"]["systems"].values():
         assert len(system["rounds"]) == 2 and system["parameters"] > 1000
     assert all(len((tmp_path / f"{name}.hyp").read_text().splitlines()) == 5 for name in names)
     assert out.with_suffix(".md").read_text() in done.stdout

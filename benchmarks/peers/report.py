@@ -2,51 +2,61 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from fairseq_attn_plugin.analysis.outputs.tables import markdown_table
-
-from benchmark.measure import round_ratios, summary
-
-Column = tuple[str, Callable[[Mapping[str, Any]], str]]
+Rounds = Sequence[Mapping[str, float]]
 
 
-def speed(rounds: Sequence[Mapping[str, float]], clock: str = "cpu") -> float:
+def speed(rounds: Rounds, clock: str = "cpu") -> float:
     """Median over rounds of words per second."""
-    return summary([one["words"] / one[clock] for one in rounds])["median"]
+    return statistics.median(one["words"] / one[clock] for one in rounds)
+
+
+def ratio(system: Rounds, baseline: Rounds) -> tuple[float, float, float]:
+    """Median, lowest and highest over rounds of (baseline's time / system's time): above 1 is faster."""
+    values = [theirs["cpu"] / own["cpu"] for own, theirs in zip(system, baseline)]
+    return statistics.median(values), min(values), max(values)
 
 
 def markdown(report: Mapping[str, Any]) -> str:
     """Heading, a table for training, one for translation, and the versions."""
-    how, training, translation = report["settings"], report.get("train", {}), report.get("translate", {})
+    stages = {name: report[name] for name in ("train", "translate") if name in report}
     parts = [
-        f"# Peers\n\n{report['machine']}, one thread each, processor time. Multi30k German-English, joint BPE; "
-        f"{how['tokens']} tokens per batch, {how['updates']} updates, the same batches for all.\n"
+        "# Peers\n\nMulti30k German-English, joint BPE, one thread each; words per second of processor time.\n"
         "A ratio is the median over rounds of (baseline's time / system's time): above 1 is faster than the baseline; "
-        "lowest and highest round in brackets.\n\n"
-        f"`{report['command']}`"
+        "lowest and highest round in brackets."
     ]
-    if training:
-        parts += ["## Training", _table(training, report["baselines"], "target words/s", [])]
-    if translation:
-        more: list[Column] = [("BLEU", lambda one: f"{one['bleu']:.2f}"), ("words out", lambda one: one["words_out"])]
-        parts += ["## Translation, beam 5", _table(translation, report["baselines"], "source words/s", more)]
-    versions = {
-        name: ", ".join(f"{package} {version}" for package, version in one["versions"].items())
-        for name, one in {**training, **translation}.items()
-    }
-    parts += ["## Versions", "\n".join(f"- `{name}`: {text}" for name, text in versions.items())]
-    return "\n\n".join(parts) + "\n"
+    versions = {}
+    for name, stage in stages.items():
+        how, columns = stage["settings"], {}
+        if name == "train":
+            title = f"Training, {how['updates']} updates of {how['tokens']} tokens"
+        else:
+            title = "Translation, beam 5"
+            columns = {"BLEU": lambda one: f"{one['bleu']:.2f}", "words out": lambda one: f"{one['words_out']:,}"}
+        parts += [f"## {title}", f"{stage['machine']}\n\n`{stage['command']}`"]
+        parts += [_table(stage["systems"], stage["baselines"], "target" if name == "train" else "source", columns)]
+        versions.update({system: one["versions"] for system, one in stage["systems"].items()})
+    lines = [f"- `{name}`: {', '.join(' '.join(pair) for pair in its.items())}" for name, its in versions.items()]
+    return "\n\n".join([*parts, "## Versions", "\n".join(lines)]) + "\n"
 
 
-def _table(systems: Mapping[str, Any], baselines: Sequence[str], unit: str, more: Sequence[Column]) -> str:
+def _table(systems: Mapping[str, Any], baselines: Sequence[str], side: str, columns: Mapping[str, Callable]) -> str:
     present = [name for name in baselines if name in systems]
-    head = ["system", "parameters", unit, f"{unit} (wall)", *(f"x {name}" for name in present)]
-    rows = []
+    head = [
+        "system",
+        "parameters",
+        f"{side} words/s",
+        "by the wall clock",
+        *(f"x {name}" for name in present),
+        *columns,
+    ]
+    lines = [head, [":--", *["--:"] * (len(head) - 1)]]
     for name, one in systems.items():
         speeds = [f"{speed(one['rounds'], clock):,.0f}" for clock in ("cpu", "wall")]
-        pairs = [summary(round_ratios(systems[base]["rounds"], one["rounds"], "cpu")) for base in present]
-        ratios = ["{median:.2f} ({min:.2f}-{max:.2f})".format(**pair) for pair in pairs]
-        rows.append([f"`{name}`", f"{one['parameters']:,}", *speeds, *ratios, *(show(one) for _, show in more)])
-    return markdown_table([*head, *(name for name, _ in more)], rows, "l" + "r" * (len(head) + len(more) - 1))
+        ratios = ["%.2f (%.2f-%.2f)" % ratio(one["rounds"], systems[base]["rounds"]) for base in present]
+        more = [show(one) for show in columns.values()]
+        lines.append([f"`{name}`", f"{one['parameters']:,}", *speeds, *ratios, *more])
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)

@@ -15,7 +15,9 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import platform
 import random
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -25,12 +27,9 @@ from typing import Any
 import sacrebleu
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
 
 from peers.report import markdown
 from peers.systems import BASELINES, HERE, ROOT, SYSTEMS, settings
-
-from benchmark.measure import cpu_name
 
 
 class PeerError(Exception):
@@ -50,7 +49,6 @@ class Worker:
             self.process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, env={**os.environ, **one}
             )
-        self.command = " ".join(command)
 
     def reply(self) -> dict[str, Any]:
         line = self.process.stdout.readline()
@@ -118,7 +116,7 @@ def rounds(workers: Sequence[Worker], requests: Sequence[dict[str, Any]]) -> dic
 def open_workers(content: dict[str, tuple[str, dict[str, Any]]], work: Path) -> tuple[list[Worker], dict[str, Any]]:
     """Starts the workers; also what each says of itself."""
     workers = [Worker(name, tool, its, work) for name, (tool, its) in content.items()]
-    return workers, {w.name: {"command": w.command, **w.reply()} for w in workers}
+    return workers, {worker.name: worker.reply() for worker in workers}
 
 
 def train(arguments: argparse.Namespace, work: Path) -> dict[str, Any]:
@@ -169,6 +167,21 @@ def translate(arguments: argparse.Namespace, work: Path) -> dict[str, Any]:
     return systems
 
 
+def command(how: dict[str, Any]) -> str:
+    """The command of these settings; None is an option that was not given."""
+    words = ["python", "benchmarks/peers/run.py"]
+    for key, value in how.items():
+        if value is not None:
+            words += [f"--{key.replace('_', '-')}", *map(str, value if isinstance(value, list) else [value])]
+    return shlex.join(words)
+
+
+def machine() -> str:
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     default = ROOT / "out" / "multi30k" / "de-en.subword-nmt8000" / "data"
@@ -195,11 +208,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         options.work.mkdir(parents=True, exist_ok=True)
         files = [options.out.with_suffix(suffix) for suffix in (".json", ".md")]
         report: dict[str, Any] = json.loads(files[0].read_text()) if options.only and files[0].is_file() else {}
-        report.update(command=" ".join(sys.argv), machine=cpu_name(), baselines=list(BASELINES))
-        report["settings"] = {k: str(v) if isinstance(v, Path) else v for k, v in vars(options).items()}
+        # without the paths of this machine
+        how = {key: value for key, value in vars(options).items() if not isinstance(value, Path)}
+        facts = {"command": command(how), "machine": machine(), "settings": how, "baselines": BASELINES}
         for stage in (train, translate):
             if options.only in (None, stage.__name__):
-                report[stage.__name__] = stage(options, options.work)
+                report[stage.__name__] = {**facts, "systems": stage(options, options.work)}
                 files[0].parent.mkdir(parents=True, exist_ok=True)
                 files[0].write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
         files[1].write_text(markdown(report), encoding="utf-8")
