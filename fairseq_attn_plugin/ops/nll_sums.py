@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from .alignment_blocks import Alignments, Block, block_inputs, block_masks
+from .products import Prepared
 from .tanh import tanh_
 
 __all__ = ["NLLSums", "SumKind"]
@@ -69,7 +70,7 @@ class NLLSums:
         # Label smoothing: log p(y) becomes gold * log p(y) + uniform * sum_v log p(v)
         self.uniform = kind.smoothing / (alignments.weight.size(0) - 1) if kind.smoothing else 0.0
         self.gold = 1.0 - kind.smoothing - self.uniform
-        self.vocabulary = alignments.weight.to(product_type)
+        self.vocabulary = Prepared(alignments.weight, product_type)
         self.bias = None if alignments.bias is None else alignments.bias.to(product_type)
         shape = (*query.shape[:2], alignments.size)
         self.total = query.new_zeros((), dtype=self.full)
@@ -107,9 +108,7 @@ class NLLSums:
             self._add_state_gradients(block, d_features.view_as(hidden), hidden, keep)
 
     def _logits(self, flat: Tensor) -> Tensor:
-        if self.bias is None:
-            return (flat @ self.vocabulary.t()).to(self.full)
-        return torch.addmm(self.bias, flat, self.vocabulary.t()).to(self.full)
+        return self.vocabulary.linear(flat, self.bias).to(self.full)
 
     def _normalize(self, logits: Tensor, gold_index: Tensor) -> _Words:
         """Likelihoods of the words ``gold_index``; overwrites the logits."""
@@ -121,7 +120,7 @@ class NLLSums:
         log_norm = norm.log().add_(peak.squeeze(-1))
         score = log_likelihood = gold - log_norm
         if of_all is not None:
-            score = self.gold * log_likelihood + self.uniform * (of_all - self.vocabulary.size(0) * log_norm)
+            score = self.gold * log_likelihood + self.uniform * (of_all - self.vocabulary.matrix.size(0) * log_norm)
         return _Words(exponentials, norm, log_likelihood, score)
 
     def _add_words(self, block: Block, score: Tensor, real: Tensor, present: Tensor) -> Tensor:
@@ -170,7 +169,7 @@ class NLLSums:
             self.d_weight.add_(cast.t() @ flat, alpha=1 / scale)
         if self.d_bias is not None:
             self.d_bias += d_logits.sum(0)
-        d_features = (cast @ self.vocabulary).to(self.full)
+        d_features = self.vocabulary.matmul(cast).to(self.full)
         return d_features if scale == 1.0 else d_features.div_(scale)
 
     def _add_state_gradients(self, block: Block, d_features: Tensor, hidden: Tensor, keep: Optional[Tensor]) -> None:
