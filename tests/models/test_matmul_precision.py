@@ -13,11 +13,14 @@ from models_for_tests import pad_batch
 from test_han import DOCUMENTS, batch
 from test_han import build as build_classifier
 from torch.utils._python_dispatch import TorchDispatchMode
+from training import SIZES_OF_BIDIRECTIONAL, error_line, generate, train, training_command
 
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.modules import encoder as encoders
 from fairseq_attn_plugin.ops import precision
 from fairseq_attn_plugin.ops.precision import precision_of, products_in
+
+from cli import run_cli
 
 BFLOAT16 = {"matmul_precision": "bfloat16"}
 
@@ -234,3 +237,22 @@ def test_products_in_is_not_left_behind():
     assert precision.product_type(torch.ones(1)) == torch.float32
     with products_in(torch.bfloat16):
         assert precision.product_type(torch.ones(1)) == torch.bfloat16
+
+
+def test_checkpoints_may_be_trained_in_either_precision(tiny_data, tmp_path):
+    options = ["--arch", "lstm_soft", *SIZES_OF_BIDIRECTIONAL, "--log-format", "json"]
+    first = train(tiny_data, tmp_path, *options, "--matmul-precision", "bfloat16", updates=30)
+    state = torch.load(first.last, weights_only=False)["model"]
+    assert {tensor.dtype for tensor in state.values()} == {torch.float32}
+    perplexities = [first.validations[-1]["valid_ppl"]]
+    for name, updates in (("float32", 60), ("bfloat16", 90)):  # continues from the last checkpoint
+        done = train(tiny_data, tmp_path, *options, "--matmul-precision", name, updates=updates)
+        assert f'"valid_num_updates": "{updates}"' in done.log
+        perplexities.append(done.validations[-1]["valid_ppl"])
+    assert perplexities == sorted(perplexities, reverse=True) and perplexities[-1] < 0.8 * perplexities[0]
+    assert generate(tiny_data, first.last)["H"]
+
+
+def test_command_line_explains_an_unknown_precision(tiny_data, tmp_path):
+    command = training_command(tiny_data, tmp_path, "--arch", "lstm_soft", "--matmul-precision", "int4")
+    assert "choose from float32, bfloat16" in error_line(run_cli(command, check=False), ["--matmul-precision int4"])
