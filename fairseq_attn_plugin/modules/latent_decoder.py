@@ -25,6 +25,7 @@ from ..ops.alignment_blocks import Alignments
 from ..ops.deferred import Linear, project
 from ..ops.dropout import dropout_mask
 from ..ops.mixture_log_probs import mixture_log_probs
+from ..ops.vocabulary_loss import Targets
 from .beam import SourceMemory
 from .decoder import LSTMDecoder
 from .encoder import EncoderOut, uniform_
@@ -124,6 +125,11 @@ class LatentDecoder(LSTMDecoder):
         # a number, so that checkpoints can be averaged
         self.register_buffer("trained_soft", torch.zeros(()))
 
+    @property
+    def sums_losses(self) -> bool:
+        """No: the losses of latent alignments have objectives of their own."""
+        return False
+
     def combine(self, context: Tensor, hidden: Tensor) -> Tensor:
         """The state itself: o_t depends on the alignment."""
         return hidden
@@ -133,6 +139,7 @@ class LatentDecoder(LSTMDecoder):
         prev_output_tokens: Tensor,
         encoder_out: EncoderOut,
         incremental_state: Optional[Dict[str, Any]] = None,
+        targets: Optional[Targets] = None,
         **unused: Any,
     ) -> Tuple[Tensor, Dict[str, Any]]:
         """Returns log p(y_t) ``[B, T, V]`` and ``{"attn": [p(z_t)]}``."""
