@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any, Dict, Optional, Tuple
 
 import torch
-import torch.nn.functional as F
 from fairseq.models import FairseqEncoder
-from fairseq.modules import FairseqDropout
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from ..ops.dropout import dropout
 from ..ops.lstm_layer import computed_by_layers, lstm_layer
 from .beam import follow
+from .dropout import Dropout
 
 __all__ = ["LSTMEncoder", "uniform_"]
 
@@ -64,8 +64,8 @@ class LSTMEncoder(FairseqEncoder):
         self.num_layers, self.bidirectional = num_layers, bidirectional
         self.max_source_positions = max_source_positions
         self.output_units = hidden_size * (2 if bidirectional else 1)
-        self.dropout_in_module = FairseqDropout(dropout_in, module_name=type(self).__name__)
-        self.dropout_out_module = FairseqDropout(dropout_out, module_name=type(self).__name__)
+        self.dropout_in_module = Dropout(dropout_in, module_name=type(self).__name__)
+        self.dropout_out_module = Dropout(dropout_out, module_name=type(self).__name__)
         self.lstm = nn.LSTM(
             embed_tokens.embedding_dim,
             hidden_size,
@@ -147,7 +147,7 @@ class LSTMEncoder(FairseqEncoder):
         outputs, hidden, cell = embeddings, [], []
         for layer in range(self.num_layers):
             if layer:
-                outputs = F.dropout(outputs, self.lstm.dropout, self.training)
+                outputs = dropout(outputs, self.lstm.dropout, self.training)
             weights = []
             for direction in ("", "_reverse")[:directions]:
                 w_input, *others = (
@@ -180,7 +180,7 @@ class LSTMEncoder(FairseqEncoder):
         ends = (last, torch.zeros_like(last)) if pad_mask is None else _ends(pad_mask)
         for layer in range(self.num_layers):
             if layer:
-                outputs = F.dropout(outputs, self.lstm.dropout, self.training)
+                outputs = dropout(outputs, self.lstm.dropout, self.training)
             outputs, last_cell = lstm_layer(outputs, self.lstm, layer, padding=padding)
             hidden += [h[end, rows] for h, end in zip(outputs.split(self.lstm.hidden_size, dim=-1), ends)]
             cell.append(last_cell)

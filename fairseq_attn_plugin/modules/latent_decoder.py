@@ -16,7 +16,6 @@ import math
 from typing import Any, Dict, NamedTuple, Optional, Tuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from ..attention import Penalty
@@ -24,6 +23,7 @@ from ..attention.normalizers import LOG_ZERO
 from ..errors import OptionError
 from ..ops.alignment_blocks import Alignments
 from ..ops.deferred import Linear, project
+from ..ops.dropout import dropout_mask
 from ..ops.mixture_log_probs import mixture_log_probs
 from ..ops.vocabulary_loss import Targets
 from .beam import SourceMemory
@@ -244,5 +244,5 @@ class LatentDecoder(LSTMDecoder):
     def _dropout_mask(self, query: Tensor) -> Optional[Tensor]:
         module = self.dropout_out_module
         if module.p > 0 and (self.training or module.apply_during_inference):
-            return F.dropout(torch.ones_like(query), module.p)
+            return dropout_mask(query, query.shape, module.p)
         return None

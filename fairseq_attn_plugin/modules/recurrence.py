@@ -15,13 +15,13 @@ from __future__ import annotations
 from typing import List, NamedTuple, Optional, Tuple
 
 import torch
-import torch.nn.functional as F
-from fairseq.modules import FairseqDropout
 from torch import Tensor, nn
 
 from ..ops.deferred import linear, share
+from ..ops.dropout import dropout_mask
 from ..ops.lstm_cell import lstm_cell
 from ..ops.precision import product_type
+from .dropout import Dropout
 
 __all__ = ["DropoutMasks", "LayerStates", "SteppedLSTM", "joined_weights"]
 
@@ -52,11 +52,11 @@ class DropoutMasks:
         size: Ds
     """
 
-    def __init__(self, module: FairseqDropout, like: Tensor, layers: int, size: int):
+    def __init__(self, module: Dropout, like: Tensor, layers: int, size: int):
         self.masks: Optional[List[Tuple[Tensor, ...]]] = None
         if layers and module.p > 0 and (module.training or module.apply_during_inference):
             rows, steps = like.shape[:2]
-            masks = F.dropout(like.new_ones(layers, steps, rows, size), module.p)
+            masks = dropout_mask(like, (layers, steps, rows, size), module.p)
             self.masks = [layer.unbind(0) for layer in masks.unbind(0)]
 
     def __call__(self, x: Tensor, layer: int, step: int) -> Tensor:

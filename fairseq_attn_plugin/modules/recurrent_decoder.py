@@ -18,17 +18,17 @@ from __future__ import annotations
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import torch
-import torch.nn.functional as F
 from fairseq.models import FairseqIncrementalDecoder
-from fairseq.modules import FairseqDropout
 from torch import Tensor, nn
 
 from ..attention import Attention, AttentionOutput, index_rows
 from ..ops.deferred import Linear, linear, shared_in_pass
+from ..ops.dropout import dropout
 from ..ops.lstm_layer import computed_by_layers, lstm_layer
 from ..ops.tanh import tanh
 from .beam import SentenceAttention, SourceMemory
 from .decoder_state import Decoded, DecoderInputs, DecoderState, Progress
+from .dropout import Dropout
 from .encoder import EncoderOut, uniform_
 from .recurrence import DropoutMasks, LayerStates, SteppedLSTM, joined_weights
 
@@ -70,8 +70,8 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         self.embed_tokens, self.attention = embed_tokens, attention
         self.hidden_size, self.num_layers = hidden_size, num_layers
         self.input_feeding = input_feeding
-        self.dropout_in_module = FairseqDropout(dropout_in, module_name=type(self).__name__)
-        self.dropout_out_module = FairseqDropout(dropout_out, module_name=type(self).__name__)
+        self.dropout_in_module = Dropout(dropout_in, module_name=type(self).__name__)
+        self.dropout_out_module = Dropout(dropout_out, module_name=type(self).__name__)
         feeds_context = input_feeding == "context" and attention is not None
         self.feed_size = 0 if input_feeding == "none" else memory_dim if feeds_context else hidden_size
         # The loop over time uses this module's parameters too, so that all kinds of input feeding have the same ones.
@@ -189,7 +189,7 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         outputs, last_hidden, last_cell = embeddings.transpose(0, 1), [], []
         for layer in range(self.num_layers):
             if layer:
-                outputs = F.dropout(outputs, self.lstm.dropout, self.training)
+                outputs = dropout(outputs, self.lstm.dropout, self.training)
             outputs, c = lstm_layer(outputs, self.lstm, layer, (hidden[layer : layer + 1], cell[layer : layer + 1]))
             last_hidden.append(outputs[-1])
             last_cell.append(c)

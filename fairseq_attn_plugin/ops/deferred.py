@@ -129,7 +129,7 @@ class _DeferredLinear(Function):
         d_base = d_x = None
         if ctx.needs_input_grad[0]:
             dim, dtype = ctx.base
-            d_base = grad.sum(0, dtype=dtype) if dim == 1 else grad.to(dtype)
+            d_base = grad.sum(0).to(dtype) if dim == 1 else grad.to(dtype)
         if ctx.needs_input_grad[1]:
             d_x = ctx.node.prepared.matmul(of_rows).to(ctx.dtype)
         return d_base, d_x, None, None, None

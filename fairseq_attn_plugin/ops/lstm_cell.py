@@ -20,24 +20,24 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from .tanh import tanh_
+from .tanh import by_sigmoid, tanh_
 
-__all__ = ["activated_gates", "lstm_cell", "lstm_cell_backward", "lstm_cell_forward"]
+__all__ = ["activate_gates_", "lstm_cell", "lstm_cell_backward", "lstm_cell_forward"]
 
 
-def activated_gates(gates: Tensor, cell: Tensor) -> Tensor:
-    """[i, f, g, o] of pre-activations ``[..., 4 * H]``, in the type of ``cell``, in a tensor of its own."""
-    size = cell.size(-1)
-    if not (cell.device.type == "cpu" and cell.dtype in (torch.float32, torch.float64)):
-        activated = torch.sigmoid(gates.to(cell.dtype))
-        tanh_(activated[..., 2 * size : 3 * size].copy_(gates[..., 2 * size : 3 * size]))
-        return activated
-    activated = gates.to(cell.dtype, copy=True)
-    g = activated[..., 2 * size : 3 * size]  # tanh by sigmoid, see ops/tanh.py
-    g.mul_(2)
-    activated.sigmoid_()
-    g.mul_(2).sub_(1)
-    return activated
+def activate_gates_(gates: Tensor) -> Tensor:
+    """Pre-activations ``[..., 4 * H]`` become [i, f, g, o], in place; without autograd."""
+    size = gates.size(-1) // 4
+    g = gates[..., 2 * size : 3 * size]
+    if by_sigmoid(gates):
+        g.mul_(2)
+        gates.sigmoid_()
+        g.mul_(2).sub_(1)
+    else:
+        squashed = torch.tanh(g)
+        gates.sigmoid_()
+        g.copy_(squashed)
+    return gates
 
 
 def lstm_cell_forward(
@@ -50,19 +50,23 @@ def lstm_cell_forward(
     """h, c and tanh(c), each ``[..., H]``; without autograd.
 
     Args:
-        activated: of :func:`activated_gates`
+        activated: of :func:`activate_gates_`
         cell: the previous cell state
         hidden, new_cell, squashed: tensors that take the results
     """
     i, f, g, o = activated.chunk(4, dim=-1)
     new_cell = torch.mul(f, cell, out=new_cell).addcmul_(i, g)
     squashed = new_cell.clone() if squashed is None else squashed.copy_(new_cell)
-    tanh_(squashed)
-    return torch.mul(o, squashed, out=hidden), new_cell, squashed
+    return torch.mul(o, tanh_(squashed), out=hidden), new_cell, squashed
 
 
 def lstm_cell_backward(
-    activated: Tensor, cell: Tensor, squashed: Tensor, grad_hidden: Tensor, grad_cell: Tensor
+    activated: Tensor,
+    cell: Tensor,
+    squashed: Tensor,
+    grad_hidden: Tensor,
+    grad_cell: Tensor,
+    grad_gates: Optional[Tensor] = None,
 ) -> Tuple[Tensor, Tensor]:
     """The gradients of the pre-activations ``[..., 4 * H]`` and of the previous cell state ``[..., H]``.
 
@@ -70,10 +74,10 @@ def lstm_cell_backward(
         activated, cell: as in :func:`lstm_cell_forward`
         squashed: its tanh(c)
         grad_hidden, grad_cell: the gradients of h and c
+        grad_gates: a tensor that takes the first result
     """
+    grad_gates = torch.empty_like(activated) if grad_gates is None else grad_gates
     i, f, g, o = activated.chunk(4, dim=-1)
-    size = cell.size(-1)
-    grad_gates = torch.empty_like(activated)
     d_i, d_f, d_g, d_o = grad_gates.chunk(4, dim=-1)
     of_sigmoid, of_tanh = torch.ops.aten.sigmoid_backward, torch.ops.aten.tanh_backward
     d_cell = of_tanh(grad_hidden * o, squashed).add_(grad_cell)
@@ -81,9 +85,10 @@ def lstm_cell_backward(
     torch.mul(d_cell, cell, out=d_f)
     torch.mul(d_cell, i, out=d_g)
     torch.mul(grad_hidden, squashed, out=d_o)
+    of_tanh(d_g, g, grad_input=d_g)
+    size = cell.size(-1)
     first_two = grad_gates[..., : 2 * size]
     of_sigmoid(first_two, activated[..., : 2 * size], grad_input=first_two)
-    of_tanh(d_g, g, grad_input=d_g)
     of_sigmoid(d_o, o, grad_input=d_o)
     return grad_gates, d_cell.mul_(f)
 
@@ -91,7 +96,7 @@ def lstm_cell_backward(
 class _LSTMCell(Function):
     @staticmethod
     def forward(ctx: Any, gates: Tensor, cell: Tensor) -> Tuple[Tensor, Tensor]:
-        activated = activated_gates(gates, cell)
+        activated = activate_gates_(gates.to(cell.dtype, copy=True))
         hidden, new_cell, squashed = lstm_cell_forward(activated, cell)
         ctx.half = gates.dtype != cell.dtype
         ctx.save_for_backward(gates if ctx.half else activated, cell, squashed)
@@ -101,7 +106,7 @@ class _LSTMCell(Function):
     @once_differentiable
     def backward(ctx: Any, grad_hidden: Tensor, grad_cell: Tensor) -> Tuple[Tensor, Tensor]:
         gates, cell, squashed = ctx.saved_tensors
-        activated = activated_gates(gates, cell) if ctx.half else gates
+        activated = activate_gates_(gates.to(cell.dtype)) if ctx.half else gates
         d_gates, d_cell = lstm_cell_backward(activated, cell, squashed, grad_hidden, grad_cell)
         return d_gates.to(gates.dtype), d_cell
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from .lstm_cell import activated_gates, lstm_cell_backward, lstm_cell_forward
+from .lstm_cell import activate_gates_, lstm_cell_backward, lstm_cell_forward
 from .precision import autocast_enabled, product_type
 from .products import outer
 
@@ -36,97 +36,79 @@ class _Direction(NamedTuple):
     cell: Tensor  # [R, H]
 
 
-class _Kept(NamedTuple):
-    """What the backward pass of one LSTM needs. The states have one more place, before the first step, as computed."""
-
-    w_input: Tensor  # [4 H, I]
-    w_hidden: Tensor  # [4 H, H]
-    gates: Tensor  # [T, R, 4 H], before the activation, by position
-    hidden: Tensor  # [T + 1, R, H]
-    cell: Tensor  # [T + 1, R, H], in float32, as what follows
-    squashed: Tensor  # [T, R, H], tanh of the cell states
-
-
-def _positions(steps: int, direction: int) -> Sequence[int]:
+def _orders(steps: int, directions: int) -> List[Sequence[int]]:
     """The positions in the order of their computation; the second LSTM of a layer reads backwards."""
-    return range(steps) if direction == 0 else range(steps - 1, -1, -1)
-
-
-def _run(one: _Direction, inputs: Tensor, padding: Optional[Tensor], order: Sequence[int], outputs: Tensor) -> _Kept:
-    """Runs one LSTM over ``inputs`` ``[T R, I]``; writes its hidden states to ``outputs`` ``[T, R, H]``."""
-    steps, rows, size = outputs.shape
-    w_input, w_hidden = one.w_input.to(inputs.dtype), one.w_hidden.to(inputs.dtype)
-    gates = F.linear(inputs, w_input, one.bias.to(inputs.dtype))
-    if padding is not None:
-        gates[:, :size].index_fill_(0, padding, _CLOSED)
-        gates[:, size : 2 * size].index_fill_(0, padding, -_CLOSED)
-    gates = gates.view(steps, rows, -1)
-    hidden, cell = inputs.new_empty(steps + 1, rows, size), outputs.new_empty(steps + 1, rows, size)
-    squashed = outputs.new_empty(steps, rows, size)
-    hidden[0], cell[0] = one.hidden, one.cell
-    for count, t in enumerate(order):
-        activated = activated_gates(gates[t].addmm_(hidden[count], w_hidden.t()), cell[count])
-        lstm_cell_forward(activated, cell[count], outputs[t], cell[count + 1], squashed[count])
-        hidden[count + 1] = outputs[t]
-    return _Kept(w_input, w_hidden, gates, hidden, cell, squashed)
-
-
-def _run_back(
-    kept: _Kept, inputs: Tensor, order: Sequence[int], d_outputs: Tensor, d_cell: Tensor
-) -> Tuple[Tensor, Tuple[Tensor, ...]]:
-    """The gradients of the inputs ``[T R, I]`` and of a :class:`_Direction`.
-
-    Args:
-        kept: of the forward pass
-        inputs, order: as there
-        d_outputs: ``[T, R, H]``
-        d_cell: ``[R, H]``, of the last cell state
-    """
-    d_gates, d_hidden = torch.empty_like(kept.gates), torch.zeros_like(d_cell)
-    computed = torch.empty_like(kept.hidden[1:])  # the states before each step, by position
-    for count in range(len(order) - 1, -1, -1):
-        t, cell = order[count], kept.cell[count]
-        activated = activated_gates(kept.gates[t], cell)
-        d_hidden = d_hidden + d_outputs[t]
-        change, d_cell = lstm_cell_backward(activated, cell, kept.squashed[count], d_hidden, d_cell)
-        d_gates[t], computed[t] = change, kept.hidden[count]
-        d_hidden = (d_gates[t] @ kept.w_hidden).float()
-    flat = d_gates.flatten(0, 1)
-    d_weights = (outer(flat, inputs).float(), outer(flat, computed.flatten(0, 1)).float())
-    return flat @ kept.w_input, (*d_weights, flat.sum(0, dtype=torch.float32), d_hidden, d_cell)
+    orders: List[Sequence[int]] = [range(steps), range(steps - 1, -1, -1)]
+    return orders[:directions]
 
 
 class _Layer(Function):
+    # The directions D of a layer take their steps together. States are kept in the order of computation, with one more
+    # place for those before the first step; everything else is kept by position.
+
     @staticmethod
     def forward(
         ctx: Any, x: Tensor, padding: Optional[Tensor], dtype: torch.dtype, *flat: Tensor
     ) -> Tuple[Tensor, Tensor]:
         directions = [_Direction(*flat[start : start + 5]) for start in range(0, len(flat), 5)]
-        steps, rows, _ = x.shape
+        (steps, rows), size = x.shape[:2], directions[0].cell.size(-1)
+        shape = (len(directions), rows, size)
         inputs = x.reshape(steps * rows, -1).to(dtype)
-        size = directions[0].cell.size(-1)
-        outputs = x.new_empty(steps, rows, size * len(directions))
-        kept = [
-            _run(one, inputs, padding, _positions(steps, number), part)
-            for number, (one, part) in enumerate(zip(directions, outputs.split(size, dim=-1)))
-        ]
-        ctx.save_for_backward(inputs, *(tensor for one in kept for tensor in one))
-        return outputs, torch.stack([one.cell[-1] for one in kept])
+        w_inputs, w_hiddens = ([one[part].to(dtype) for one in directions] for part in (0, 1))
+        gates = [F.linear(inputs, weight, one.bias.to(dtype)) for weight, one in zip(w_inputs, directions)]
+        if padding is not None:
+            for one in gates:
+                one[:, :size].index_fill_(0, padding, _CLOSED)
+                one[:, size : 2 * size].index_fill_(0, padding, -_CLOSED)
+        gates = [one.view(steps, rows, -1) for one in gates]
+        hidden, cell = inputs.new_empty(steps + 1, *shape), x.new_empty(steps + 1, *shape)
+        for number, one in enumerate(directions):
+            hidden[0, number], cell[0, number] = one.hidden, one.cell
+        squashed, outputs = x.new_empty(steps, *shape), x.new_empty(steps, rows, len(directions), size)
+        activated, h = x.new_empty(*shape[:2], 4 * size), x.new_empty(shape)
+        for count, positions in enumerate(zip(*_orders(steps, len(directions)))):
+            for number, t in enumerate(positions):
+                activated[number] = gates[number][t].addmm_(hidden[count, number], w_hiddens[number].t())
+            activate_gates_(activated)
+            lstm_cell_forward(activated, cell[count], h, cell[count + 1], squashed[count])
+            hidden[count + 1] = h
+            for number, t in enumerate(positions):
+                outputs[t, :, number] = h[number]
+        ctx.save_for_backward(inputs, hidden, cell, squashed, *w_inputs, *w_hiddens, *gates)
+        return outputs.flatten(2), cell[-1].clone()
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, d_outputs: Tensor, d_cells: Tensor) -> Tuple[Optional[Tensor], ...]:
-        inputs, *flat = ctx.saved_tensors
-        count = len(_Kept._fields)
-        kept = [_Kept(*flat[start : start + count]) for start in range(0, len(flat), count)]
-        size, steps = d_cells.size(-1), d_outputs.size(0)
-        gradients: List[Optional[Tensor]] = []
-        d_x = d_outputs.new_zeros(())
-        for number, (one, d_part, d_cell) in enumerate(zip(kept, d_outputs.split(size, dim=-1), d_cells)):
-            d_inputs, others = _run_back(one, inputs, _positions(steps, number), d_part, d_cell)
-            d_x = d_x + d_inputs
-            gradients += others
-        return (d_x.float().view(*d_outputs.shape[:2], -1), None, None, *gradients)
+    def backward(ctx: Any, d_outputs: Tensor, d_cell: Tensor) -> Tuple[Optional[Tensor], ...]:
+        inputs, hidden, cell, squashed, *rest = ctx.saved_tensors
+        directions = len(rest) // 3
+        w_inputs, w_hiddens, gates = (rest[k * directions : (k + 1) * directions] for k in range(3))
+        steps, (rows, size) = d_outputs.size(0), d_cell.shape[1:]
+        d_parts = d_outputs.view(steps, rows, directions, size)
+        d_gates = [torch.empty_like(one) for one in gates]
+        d_hidden = torch.zeros_like(d_cell)
+        activated = d_cell.new_empty(directions, rows, 4 * size)
+        change = torch.empty_like(activated)
+        orders = _orders(steps, directions)
+        for count in range(steps - 1, -1, -1):
+            positions = [order[count] for order in orders]
+            for number, t in enumerate(positions):
+                activated[number] = gates[number][t]
+                d_hidden[number] += d_parts[t, :, number]
+            activate_gates_(activated)
+            _, d_cell = lstm_cell_backward(activated, cell[count], squashed[count], d_hidden, d_cell, change)
+            for number, t in enumerate(positions):
+                d_gates[number][t] = change[number]
+                d_hidden[number] = d_gates[number][t] @ w_hiddens[number]
+        d_x = torch.zeros_like(inputs, dtype=d_cell.dtype)
+        gradients: List[Optional[Tensor]] = [None, None]
+        for number, flat in enumerate(one.flatten(0, 1) for one in d_gates):
+            before = hidden[:-1, number]  # by position, as the gates:
+            before = (before.flip(0) if number else before).reshape(steps * rows, -1)
+            d_x += flat @ w_inputs[number]
+            parameters = (outer(flat, inputs), outer(flat, before), flat.sum(0))
+            gradients += [*(one.to(d_cell.dtype) for one in parameters), d_hidden[number], d_cell[number]]
+        return (d_x.view(steps, rows, -1), *gradients)
 
 
 def computed_by_layers(x: Tensor) -> bool:

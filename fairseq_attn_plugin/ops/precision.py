@@ -7,7 +7,10 @@ Training with ``--matmul-precision bfloat16`` computes the products of float32 t
 
 from __future__ import annotations
 
+import functools
+import logging
 import math
+import platform
 import threading
 from contextlib import contextmanager, nullcontext
 from typing import Any, Callable, ContextManager, Dict, Iterator, Optional
@@ -20,6 +23,7 @@ from ..errors import OptionError
 __all__ = [
     "autocast_enabled",
     "float16_scale",
+    "has_bfloat16",
     "kept_in_pass",
     "precision_of",
     "product_type",
@@ -27,6 +31,8 @@ __all__ = [
     "training_precision",
     "without_autocast",
 ]
+
+logger = logging.getLogger(__name__)
 
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
@@ -74,8 +80,33 @@ def precision_of(model: nn.Module) -> torch.dtype:
     Args:
         model: a model, or a wrapper of one for data-parallel training
     """
-    inner = getattr(model, "module", model)
-    return getattr(inner, "matmul_precision", torch.float32) if model.training else torch.float32
+    precision: torch.dtype = getattr(getattr(model, "module", model), "matmul_precision", torch.float32)
+    if precision == torch.float32 or not model.training:
+        return torch.float32
+    parameter = next(model.parameters())
+    _explain(precision, parameter.dtype, parameter.device.type)
+    return precision
+
+
+@functools.lru_cache(maxsize=None)
+def _explain(precision: torch.dtype, parameters: torch.dtype, device: str) -> None:
+    """Says once where ``--matmul-precision`` does not do what a user may expect of it."""
+    given = f"--matmul-precision {str(precision).partition('.')[2]}:"
+    if parameters != torch.float32:
+        logger.warning(f"{given} has no effect, because --fp16 or --bf16 make products of {parameters}")
+    elif not has_bfloat16(device):
+        logger.warning(f"{given} this machine has no instructions for it; float32 may be faster")
+
+
+def has_bfloat16(device: str) -> bool:
+    """Whether devices of this type (``cpu`` or ``cuda``) have instructions for products in bfloat16."""
+    if device == "cuda":
+        return torch.cuda.is_bf16_supported()
+    names = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")  # of x86; not in every version of torch
+    found = [getattr(torch.cpu, name)() for name in names if hasattr(torch.cpu, name)]
+    if found and platform.machine().lower() in ("x86_64", "amd64", "i386", "i686"):
+        return any(found)
+    return hasattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported") and torch.ops.mkldnn._is_mkldnn_bf16_supported()
 
 
 def autocast_enabled(like: Tensor) -> bool:
