@@ -29,6 +29,7 @@ from torch import Tensor
 
 from ..errors import OptionError
 from ..modules.latent_decoder import LatentAlignments
+from ..ops.precision import precision_of, products_in
 from .latent_alignment_config import LatentAlignmentConfig, check_config
 from .logged_sums import log_sums
 from .objectives import (
@@ -75,7 +76,8 @@ class LatentAlignmentCriterion(FairseqCriterion):
             latent = self._latent(model, sample)
             batch = Batch(latent, target, self.padding_idx)
             if self.training:
-                loss, further = self._train(model, batch)
+                with products_in(precision_of(unwrapped(model))):
+                    loss, further = self._train(model, batch)
             else:
                 loss, further = self._validate(model, batch)
             with torch.no_grad():

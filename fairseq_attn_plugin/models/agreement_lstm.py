@@ -157,7 +157,9 @@ class AgreementLSTMModel(AttnLSTMModel):
         if cfg.agreement_share_embeddings:
             backward.encoder.embed_tokens = forward.decoder.embed_tokens
             backward.decoder.embed_tokens = forward.encoder.embed_tokens
-        return cls({direction: forward, reverse: backward}, direction, reverse, named_by)
+        model = cls({direction: forward, reverse: backward}, direction, reverse, named_by)
+        model.matmul_precision = forward.matmul_precision
+        return model
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor, prev_output_tokens: Tensor, **kwargs: Any) -> Any:
         """Returns logits ``[B, T, V]`` and ``{"attn": [weights [B, T, N]]}`` of the direction in use.

@@ -16,7 +16,6 @@ from typing import Any, ClassVar, Dict, Optional, Tuple, Type
 import torch
 from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.models import BaseFairseqModel, register_model
-from fairseq.modules import FairseqDropout
 from torch import Tensor, nn
 
 from fairseq_attn_plugin.text.documents import class_names
@@ -24,9 +23,12 @@ from fairseq_attn_plugin.text.documents import class_names
 from .. import attention as attentions
 from ..errors import OptionError
 from ..modules.document_pooling import AttentionPooling, MeanPooling, layout_of
+from ..modules.dropout import Dropout
 from ..modules.embeddings import classifier_embedding
 from ..modules.encoder import uniform_
 from ..modules.ragged import BlockRNN, RaggedEncoder
+from ..ops.deferred import Linear
+from ..ops.precision import precision_of, products_in, training_precision
 from .architectures import register_architecture
 from .han_configuration import HANConfig, check_options
 
@@ -41,6 +43,7 @@ class HANModel(BaseFairseqModel):
     """
 
     base_config: ClassVar[Type[Any]] = HANConfig
+    matmul_precision = torch.float32
 
     def __init__(
         self,
@@ -56,7 +59,7 @@ class HANModel(BaseFairseqModel):
         self.dictionary, self.embed_words = dictionary, embed_words
         self.words, self.sentences = words, sentences
         self.word_dropout = word_dropout
-        self.dropout_module = FairseqDropout(dropout, module_name=type(self).__name__)
+        self.dropout_module = Dropout(dropout, module_name=type(self).__name__)
         self.output_dim = words.output_dim if sentences is None else sentences.output_dim
         self.classification_heads = nn.ModuleDict()
 
@@ -87,6 +90,7 @@ class HANModel(BaseFairseqModel):
         hierarchical = cfg.document_encoder == "hierarchical"
         sentences = encoder(words.output_dim, cfg.sentence_hidden_size) if hierarchical else None
         model = cls(dictionary, embedding, words, sentences, cfg.dropout, cfg.word_dropout)
+        model.matmul_precision = training_precision(cfg.matmul_precision)
         labels = getattr(task, "label_dictionary", None)
         if labels is not None:
             model.class_names = torch.tensor(list(" ".join(class_names(labels)).encode()), dtype=torch.uint8)
@@ -123,7 +127,7 @@ class HANModel(BaseFairseqModel):
 
     def register_classification_head(self, name: str, num_classes: int, **unused: Any) -> None:
         """Adds a layer from document vectors to classes, as stock fairseq's task asks for it."""
-        head = uniform_(nn.Linear(self.output_dim, num_classes))
+        head = uniform_(Linear(self.output_dim, num_classes))
         self.classification_heads[name] = head.to(self.embed_words.weight)  # device and precision of a model in use
 
     def max_positions(self) -> None:
@@ -152,10 +156,11 @@ class HANModel(BaseFairseqModel):
             ``sentence_attention`` ``[B, S]``. Sentences without words are not counted. The vector of a document
             without words is zero.
         """
-        vectors, weights = self.encode(src_tokens)
-        if classification_head_name is None:
-            return vectors, weights
-        return self.classification_heads[classification_head_name](self.dropout_module(vectors)), weights
+        with products_in(precision_of(self)):
+            vectors, weights = self.encode(src_tokens)
+            if classification_head_name is None:
+                return vectors, weights
+            return self.classification_heads[classification_head_name](self.dropout_module(vectors)), weights
 
     def encode(self, src_tokens: Tensor, fill: Optional[float] = None) -> Tuple[Tensor, Dict[str, Tensor]]:
         """Document vectors ``[B, D]`` and the dictionary of :meth:`forward`; ``fill`` as in ``_ragged.make_blocks``."""

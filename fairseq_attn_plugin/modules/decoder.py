@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Optional, Tuple, Union
 
-import torch.nn.functional as F
 from fairseq.modules import AdaptiveSoftmax
 from torch import Tensor, nn
 
 from ..attention import Attention
+from ..ops.deferred import Linear, project
 from ..ops.vocabulary_loss import Targets, VocabularyLoss, vocabulary_loss
 from .decoder_state import Decoded
 from .encoder import EncoderOut, uniform_
@@ -69,7 +69,7 @@ class LSTMDecoder(RecurrentDecoder):
         self.need_attn = True
         self.additional_fc: Optional[nn.Module] = None
         if out_embed_dim != hidden_size:
-            self.additional_fc = uniform_(nn.Linear(hidden_size, out_embed_dim))
+            self.additional_fc = uniform_(Linear(hidden_size, out_embed_dim))
         self.adaptive_softmax: Optional[nn.Module] = None
         self.share_input_output_embed = share_input_output_embed
         if adaptive_softmax_cutoff is not None:
@@ -77,7 +77,7 @@ class LSTMDecoder(RecurrentDecoder):
                 len(dictionary), out_embed_dim, adaptive_softmax_cutoff, dropout=dropout_out
             )
         elif not share_input_output_embed:
-            self.fc_out = uniform_(nn.Linear(out_embed_dim, len(dictionary)))
+            self.fc_out = uniform_(Linear(out_embed_dim, len(dictionary)))
         self.lexicon = LexiconBias()
 
     def forward(
@@ -137,7 +137,9 @@ class LSTMDecoder(RecurrentDecoder):
         """Projects features to the vocabulary (an adaptive softmax does that in its criterion)."""
         if self.adaptive_softmax is not None:
             return features
-        return F.linear(features, *self._projection)
+        if self.share_input_output_embed:
+            return project(features, self.embed_tokens.weight)
+        return self.fc_out(features)
 
     @property
     def sums_losses(self) -> bool:

@@ -16,13 +16,14 @@ import math
 from typing import Any, Dict, NamedTuple, Optional, Tuple
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..attention import Penalty
 from ..attention.normalizers import LOG_ZERO
 from ..errors import OptionError
 from ..ops.alignment_blocks import Alignments
+from ..ops.deferred import Linear, project
+from ..ops.dropout import dropout_mask
 from ..ops.mixture_log_probs import mixture_log_probs
 from ..ops.vocabulary_loss import Targets
 from .beam import SourceMemory
@@ -118,9 +119,9 @@ class LatentDecoder(LSTMDecoder):
         self.prediction = "auto"
         self.alignment = "prior"
         self._warned = False
-        self.output_projection = uniform_(nn.Linear(options["memory_dim"] + self.hidden_size, out_embed_dim))
+        self.output_projection = uniform_(Linear(options["memory_dim"] + self.hidden_size, out_embed_dim))
         if not self.share_input_output_embed:
-            self.fc_out = uniform_(nn.Linear(out_embed_dim, len(self.dictionary)))
+            self.fc_out = uniform_(Linear(out_embed_dim, len(self.dictionary)))
         # a number, so that checkpoints can be averaged
         self.register_buffer("trained_soft", torch.zeros(()))
 
@@ -166,7 +167,7 @@ class LatentDecoder(LSTMDecoder):
         assert self.attention is not None and decoded.weights is not None and decoded.scores is not None
         assert source.projected is not None
         memory, pad_mask = source.projected, encoder_out["pad_mask"]
-        query = F.linear(
+        query = project(
             decoded.features, self.output_projection.weight[:, -self.hidden_size :], self.output_projection.bias
         )
         beam = len(query) // len(memory)
@@ -195,7 +196,7 @@ class LatentDecoder(LSTMDecoder):
     def remember(self, encoder_out: EncoderOut) -> SourceMemory:
         self._warn(encoder_out)
         memory_weight = self.output_projection.weight[:, : -self.hidden_size]
-        return super().remember(encoder_out)._replace(projected=F.linear(encoder_out["encodings"], memory_weight))
+        return super().remember(encoder_out)._replace(projected=project(encoder_out["encodings"], memory_weight))
 
     def _warn(self, encoder_out: EncoderOut) -> None:
         """Warns once if ``topk`` has no effect."""
@@ -243,5 +244,5 @@ class LatentDecoder(LSTMDecoder):
     def _dropout_mask(self, query: Tensor) -> Optional[Tensor]:
         module = self.dropout_out_module
         if module.p > 0 and (self.training or module.apply_during_inference):
-            return F.dropout(torch.ones_like(query), module.p)
+            return dropout_mask(query, query.shape, module.p)
         return None

@@ -14,6 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ..ops.lstm_layer import computed_by_layers, lstm_layer
+
 __all__ = ["Block", "BlockRNN", "RaggedEncoder", "fill_of", "make_blocks"]
 
 RNNS = {"lstm": nn.LSTM, "gru": nn.GRU}
@@ -85,9 +87,15 @@ class BlockRNN(nn.Module):
 
     def forward(self, values: Tensor, reversal: Optional[Tensor] = None) -> Tensor:
         """``[R, L, D]`` to ``[R, L, 2 H]``; undefined on padding. ``reversal`` as in :class:`Block`."""
-        ahead, _ = self.ahead(values)
-        back, _ = self.back(_reverse(values, reversal))
+        ahead, back = _run(self.ahead, values), _run(self.back, _reverse(values, reversal))
         return torch.cat([ahead, _reverse(back, reversal)], dim=-1)
+
+
+def _run(rnn: nn.RNNBase, values: Tensor) -> Tensor:
+    if isinstance(rnn, nn.LSTM) and computed_by_layers(values):
+        return lstm_layer(values.transpose(0, 1), rnn, 0)[0].transpose(0, 1)
+    states: Tensor = rnn(values)[0]
+    return states
 
 
 def _reverse(values: Tensor, reversal: Optional[Tensor]) -> Tensor:

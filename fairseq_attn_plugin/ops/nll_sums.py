@@ -12,7 +12,7 @@ from typing import NamedTuple, Optional, Tuple
 import torch
 from torch import Tensor
 
-from .alignment_blocks import Alignments, Block, block_inputs, block_masks, rows_at_a_time
+from .alignment_blocks import Alignments, Block, block_inputs, block_masks
 from .tanh import tanh_
 from .vocabulary_blocks import Exponentials, VocabularyBlocks
 
@@ -56,9 +56,7 @@ class NLLSums:
         query = alignments.query
         self.alignments, self.weights, self.kind = alignments, weights, kind
         self.with_gradients = gradients
-        self.vocabulary = VocabularyBlocks(
-            alignments.weight, alignments.bias, kind.smoothing, product_type, rows_at_a_time(alignments), gradients
-        )
+        self.vocabulary = VocabularyBlocks(alignments.weight, alignments.bias, kind.smoothing, product_type, gradients)
         self.full = self.vocabulary.full
         shape = (*query.shape[:2], alignments.size)
         self.total = query.new_zeros((), dtype=self.full)

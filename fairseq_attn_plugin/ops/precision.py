@@ -7,15 +7,34 @@ Training with ``--matmul-precision bfloat16`` computes the products of float32 t
 
 from __future__ import annotations
 
+import functools
+import logging
 import math
+import platform
 import threading
 from contextlib import contextmanager, nullcontext
-from typing import Any, ContextManager, Iterator
+from typing import Any, Callable, ContextManager, Dict, Iterator, Optional
 
 import torch
 from torch import Tensor, nn
 
-__all__ = ["autocast_enabled", "float16_scale", "precision_of", "product_type", "products_in", "without_autocast"]
+from ..errors import OptionError
+
+__all__ = [
+    "autocast_enabled",
+    "float16_scale",
+    "has_bfloat16",
+    "kept_in_pass",
+    "precision_of",
+    "product_type",
+    "products_in",
+    "training_precision",
+    "without_autocast",
+]
+
+logger = logging.getLogger(__name__)
+
+PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 _STATE = threading.local()
 
@@ -23,17 +42,71 @@ _STATE = threading.local()
 @contextmanager
 def products_in(precision: torch.dtype) -> Iterator[None]:
     """A context, of this thread, in which products of float32 tensors are computed in ``precision``."""
-    before = getattr(_STATE, "precision", torch.float32)
-    _STATE.precision = precision
+    before = _STATE.__dict__.copy()
+    _STATE.precision, _STATE.kept = precision, {}
     try:
         yield
     finally:
-        _STATE.precision = before
+        _STATE.__dict__.clear()
+        _STATE.__dict__.update(before)
+
+
+def kept_in_pass(tensor: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
+    """``function(tensor)``, computed once in a context of :func:`products_in`."""
+    kept: Optional[Dict[Any, Any]] = getattr(_STATE, "kept", None)
+    if kept is None:
+        return function(tensor)
+    key = (id(tensor), torch.is_grad_enabled())
+    if key not in kept:
+        kept[key] = (function(tensor), tensor)  # the tensor too, so that no other takes its number
+    result: Tensor = kept[key][0]
+    return result
+
+
+def training_precision(name: str) -> torch.dtype:
+    """The type that ``--matmul-precision`` names.
+
+    Raises:
+        OptionError: another name
+    """
+    if name not in PRECISIONS:
+        raise OptionError(f"--matmul-precision {name}: unknown; choose from {', '.join(PRECISIONS)}")
+    return PRECISIONS[name]
 
 
 def precision_of(model: nn.Module) -> torch.dtype:
-    """The precision in which a model's products are computed now: its own in training, float32 otherwise."""
-    return getattr(model, "matmul_precision", torch.float32) if model.training else torch.float32
+    """The precision in which a model's products are computed now: its own in training, float32 otherwise.
+
+    Args:
+        model: a model, or a wrapper of one for data-parallel training
+    """
+    precision: torch.dtype = getattr(getattr(model, "module", model), "matmul_precision", torch.float32)
+    if precision == torch.float32 or not model.training:
+        return torch.float32
+    parameter = next(model.parameters())
+    _explain(precision, parameter.dtype, parameter.device.type)
+    return precision
+
+
+@functools.lru_cache(maxsize=None)
+def _explain(precision: torch.dtype, parameters: torch.dtype, device: str) -> None:
+    """Says once where ``--matmul-precision`` does not do what a user may expect of it."""
+    given = f"--matmul-precision {str(precision).partition('.')[2]}:"
+    if parameters != torch.float32:
+        logger.warning(f"{given} has no effect, because --fp16 or --bf16 make products of {parameters}")
+    elif not has_bfloat16(device):
+        logger.warning(f"{given} this machine has no instructions for it; float32 may be faster")
+
+
+def has_bfloat16(device: str) -> bool:
+    """Whether devices of this type (``cpu`` or ``cuda``) have instructions for products in bfloat16."""
+    if device == "cuda":
+        return torch.cuda.is_bf16_supported()
+    names = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")  # of x86; not in every version of torch
+    found = [getattr(torch.cpu, name)() for name in names if hasattr(torch.cpu, name)]
+    if found and platform.machine().lower() in ("x86_64", "amd64", "i386", "i686"):
+        return any(found)
+    return hasattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported") and torch.ops.mkldnn._is_mkldnn_bf16_supported()
 
 
 def autocast_enabled(like: Tensor) -> bool:

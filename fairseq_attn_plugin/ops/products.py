@@ -8,20 +8,18 @@ fast. The results differ by rounding.
 
 from __future__ import annotations
 
-from typing import Any, Optional, Tuple
+from typing import Optional
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.autograd import Function
-from torch.autograd.function import once_differentiable
 
-from .precision import autocast_enabled, product_type
+from .precision import product_type
 
-__all__ = ["Prepared", "linear", "outer"]
+__all__ = ["Prepared", "outer"]
 
-# A product of fewer multiplications costs less than oneDNN's preparations.
-_SMALLEST = 1 << 20
+# A smaller matrix is not worth oneDNN's preparations.
+_SMALLEST = 1 << 12
 
 
 def _has_onednn() -> bool:
@@ -35,10 +33,15 @@ def _by_onednn(matrix: Tensor) -> bool:
     return suits and torch.backends.mkldnn.is_available() and torch.backends.mkldnn.enabled and _has_onednn()
 
 
-def _onednn(x: Tensor, matrix: Tensor) -> Tensor:
-    """``x @ matrix^T`` of float32 matrices; ``matrix`` may be packed."""
-    product: Tensor = torch.ops.mkldnn._linear_pointwise(x, matrix, None, "none", [], "")
-    return product
+def _onednn(x: Tensor, matrix: Tensor, base: Optional[Tensor] = None) -> Tensor:
+    """``x @ matrix^T + base`` of float32 matrices; ``matrix`` may be packed, ``base`` is ``[R, O]`` or ``[O]``."""
+    product = torch.ops.mkldnn._linear_pointwise
+    result: Tensor
+    if base is None or base.dim() == 1:
+        result = product(x, matrix, base, "none", [], "")
+    else:
+        result = product.binary(x, base.contiguous(), matrix, None, "add")
+    return result
 
 
 class Prepared:
@@ -49,39 +52,46 @@ class Prepared:
     Args:
         matrix: ``[O, I]``
         dtype: type of the products (default: :func:`~fairseq_attn_plugin.ops.precision.product_type` of the matrix)
-        rows: about how many rows a left operand has; 0 where the matrix is used once
+        once: whether the matrix is used once, so that packing it would not pay
     """
 
-    def __init__(self, matrix: Tensor, dtype: Optional[torch.dtype] = None, rows: int = 0):
+    def __init__(self, matrix: Tensor, dtype: Optional[torch.dtype] = None, once: bool = False):
         self.dtype = product_type(matrix) if dtype is None else dtype
         self.matrix = matrix.detach().to(self.dtype)
-        self._rows = rows
-        self._by_onednn = _by_onednn(self.matrix) and (rows or 64) * matrix.numel() >= _SMALLEST
+        self._once = once
+        self._by_onednn = _by_onednn(self.matrix) and matrix.numel() >= _SMALLEST
         self._packed: Optional[Tensor] = None
         self._packed_transpose: Optional[Tensor] = None
 
-    def linear(self, x: Tensor) -> Tensor:
-        """``x @ matrix^T``: ``[R, I]``, cast if need be, to ``[R, O]`` of type ``dtype``."""
-        x = x.to(self.dtype)
-        if not self._by_onednn:
-            return F.linear(x, self.matrix)
-        if self._packed is None:
-            self._packed = self._pack(self.matrix)
-        return _onednn(x, self._packed)
+    def linear(self, x: Tensor, base: Optional[Tensor] = None) -> Tensor:
+        """``x @ matrix^T + base``, of type ``dtype``.
+
+        Args:
+            x: ``[R, I]``, cast if need be
+            base: ``[R, O]`` or ``[O]``, cast if need be
+        """
+        x, base = x.to(self.dtype), None if base is None else base.to(self.dtype)
+        if self._by_onednn:
+            if self._packed is None:
+                self._packed = self._pack(self.matrix)
+            return _onednn(x, self._packed, base)
+        if base is None or base.dim() == 1:
+            return F.linear(x, self.matrix, base)
+        return torch.addmm(base, x, self.matrix.t())
 
     def matmul(self, x: Tensor) -> Tensor:
         """``x @ matrix``: ``[R, O]``, cast if need be, to ``[R, I]`` of type ``dtype``."""
         x = x.to(self.dtype)
         if not self._by_onednn:
-            return F.linear(x, self.matrix.t())
+            return x @ self.matrix
         if self._packed_transpose is None:
             self._packed_transpose = self._pack(self.matrix.t())
         return _onednn(x, self._packed_transpose)
 
     def _pack(self, matrix: Tensor) -> Tensor:
-        if not self._rows:
+        if self._once:
             return matrix
-        packed: Tensor = torch.ops.mkldnn._reorder_linear_weight(matrix.contiguous(), self._rows)
+        packed: Tensor = torch.ops.mkldnn._reorder_linear_weight(matrix.contiguous())
         return packed
 
 
@@ -94,50 +104,6 @@ def outer(left: Tensor, right: Tensor, dtype: Optional[torch.dtype] = None) -> T
     """
     dtype = product_type(left) if dtype is None else dtype
     left, right = left.to(dtype), right.to(dtype)
-    if _by_onednn(left) and left.numel() * right.size(1) >= _SMALLEST:
+    if _by_onednn(left) and left.size(1) * right.size(1) >= _SMALLEST:
         return _onednn(left.t(), right.t())
     return left.t() @ right
-
-
-class _Linear(Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Optional[Tensor], dtype: torch.dtype) -> Tensor:
-        prepared = Prepared(weight, dtype)
-        rows = x.reshape(-1, x.size(-1)).to(dtype)
-        ctx.save_for_backward(rows, prepared.matrix)
-        ctx.dtype = x.dtype
-        product = prepared.linear(rows).to(x.dtype)
-        if bias is not None:
-            product.add_(bias)
-        return product.view(*x.shape[:-1], -1)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> Tuple[Optional[Tensor], Optional[Tensor], Optional[Tensor], None]:
-        rows, matrix = ctx.saved_tensors
-        of_rows = grad.reshape(-1, grad.size(-1))
-        cast = of_rows.to(matrix.dtype)
-        d_x = d_weight = d_bias = None
-        if ctx.needs_input_grad[0]:
-            d_x = Prepared(matrix, matrix.dtype).matmul(cast).to(ctx.dtype).view(*grad.shape[:-1], -1)
-        if ctx.needs_input_grad[1]:
-            d_weight = outer(cast, rows, matrix.dtype).to(ctx.dtype)
-        if ctx.needs_input_grad[2]:
-            d_bias = of_rows.sum(0)
-        return d_x, d_weight, d_bias, None
-
-
-def linear(x: Tensor, weight: Tensor, bias: Optional[Tensor] = None) -> Tensor:
-    """``x @ weight^T + bias``, differentiable, its products in :func:`~.precision.product_type`, its result as ``x``.
-
-    Args:
-        x: ``[..., I]``
-        weight: ``[O, I]``
-        bias: ``[O]``
-    """
-    if autocast_enabled(x) or x.dtype != torch.float32 or weight.dtype != torch.float32:
-        return F.linear(x, weight, bias)
-    dtype = product_type(x)
-    if dtype == torch.float32 and not _by_onednn(x):
-        return F.linear(x, weight, bias)
-    return _Linear.apply(x, weight, bias, dtype)

@@ -49,7 +49,6 @@ class VocabularyBlocks:
         bias: ``[V]`` or None
         smoothing: epsilon
         products: type of the products
-        rows: about how many rows a block has
         gradients: whether gradients are wanted
 
     Attributes:
@@ -63,12 +62,11 @@ class VocabularyBlocks:
         bias: Optional[Tensor],
         smoothing: float,
         products: torch.dtype,
-        rows: int,
         gradients: bool,
     ):
         self.full = torch.float64 if weight.dtype == torch.float64 else torch.float32
         self.size, self.products = len(weight), products
-        self.prepared = Prepared(weight, products, rows)
+        self.prepared = Prepared(weight, products)
         self.bias = None if bias is None else bias.to(self.full) * LOG2_E
         self.uniform = smoothing / (self.size - 1) if smoothing else 0.0
         self.gold = 1.0 - smoothing - self.uniform if smoothing else 1.0
@@ -109,7 +107,10 @@ class VocabularyBlocks:
 
     def _logits(self, features: Tensor) -> Tensor:
         """Logits times log2 e, in full precision."""
-        logits = self.prepared.linear(features.to(self.full) * LOG2_E).to(self.full)
+        scaled = features.to(self.full) * LOG2_E
+        if self.products == self.full:
+            return self.prepared.linear(scaled, self.bias)
+        logits = self.prepared.linear(scaled).to(self.full)
         return logits if self.bias is None else logits.add_(self.bias)
 
     def add_gradients(

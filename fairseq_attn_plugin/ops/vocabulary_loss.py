@@ -81,7 +81,7 @@ class _Blockwise(Function):
         wanted = grad_enabled and any(ctx.needs_input_grad[:3])
         products = product_type(features)  # autocast's, which is off inside
         with without_autocast(features):
-            blocks = VocabularyBlocks(weight, bias, targets.smoothing, products, at_once, wanted)
+            blocks = VocabularyBlocks(weight, bias, targets.smoothing, products, wanted)
             loss, nll = weight.new_zeros(2, dtype=blocks.full).unbind()
             correct = words.new_zeros(()) if targets.correct else None
             d_features = []

@@ -1,0 +1,236 @@
+"""``--matmul-precision``: bfloat16 is close to float32 for every mechanism, and float32 is what it was."""
+
+import logging
+from collections import Counter
+
+import pytest
+import torch
+import torch.nn.functional as F
+from latent_models import criterion, sample
+from model_systems import LENGTHS, make, systems, targets
+from models_for_tests import build as build_translator
+from models_for_tests import pad_batch
+from test_han import DOCUMENTS, batch
+from test_han import build as build_classifier
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.modules import encoder as encoders
+from fairseq_attn_plugin.ops import precision
+from fairseq_attn_plugin.ops.precision import precision_of, products_in
+
+BFLOAT16 = {"matmul_precision": "bfloat16"}
+
+
+def trained(model, source, previous, target):
+    """The loss per word, and the gradient of every parameter; ``-inf`` of no use stays out."""
+    model.train()
+    output, extra = model(source, None, previous)
+    log_probs = model.get_normalized_probs((output, extra), log_probs=True)
+    loss = F.nll_loss(log_probs.flatten(0, 1), target.flatten(), ignore_index=1)
+    loss.backward()
+    return loss.detach(), {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+
+
+def assert_close(found, expected, cosine=0.99):
+    """Gradients by name, float32 and of nearly the same direction; those of rounding size are not compared."""
+    assert found.keys() == expected.keys()
+    largest = max(float(gradient.norm()) for gradient in expected.values())
+    for name, gradient in expected.items():
+        assert found[name].dtype == torch.float32
+        if gradient.norm() > 1e-3 * largest:
+            assert F.cosine_similarity(found[name].flatten(), gradient.flatten(), dim=0) > cosine, name
+
+
+@systems
+def test_bfloat16_is_close_to_float32(attention, feeding):
+    source, previous = pad_batch(LENGTHS), targets()
+    target = previous.roll(-1, 1)
+    results = []
+    for options in ({}, BFLOAT16):
+        model = make(attention, feeding, torch.float32, **options)
+        results.append(trained(model, source, previous, target))
+    (loss, gradients), (other, found) = results
+    assert loss != other
+    torch.testing.assert_close(other, loss, rtol=2e-2, atol=0)
+    assert_close(found, gradients)
+
+
+@pytest.mark.parametrize("objective", ["soft", "marginal", "elbo-enum", "hard-enum"])
+def test_latent_objectives(objective):
+    batch, results = sample(), []
+    for options in ({}, BFLOAT16):
+        torch.manual_seed(1)
+        model = build_translator("lstm_latent_small", dropout=0.0, **options).train()
+        objectives = criterion(objective=objective).train()
+        loss, *_ = objectives(model, batch)
+        loss.backward()
+        results.append((loss.detach(), {n: p.grad for n, p in model.named_parameters() if p.grad is not None}))
+    (loss, gradients), (other, found) = results
+    assert loss != other
+    torch.testing.assert_close(other, loss, rtol=2e-2, atol=0)
+    assert_close(found, gradients)
+
+
+def test_products_of_the_posterior_are_the_same_when_recomputed():
+    batch = sample()
+    results = []
+    for recompute in (False, True):
+        torch.manual_seed(1)
+        model = build_translator("lstm_latent_small", **BFLOAT16).train()
+        net_input = batch["net_input"]
+        latent = model(**net_input, target=batch["target"], posterior=True, recompute=recompute)
+        latent.posterior_scores.sin().sum().backward()
+        results.append({name: p.grad for name, p in model.posterior.named_parameters()})
+    for name, gradient in results[0].items():
+        assert torch.equal(results[1][name], gradient), name
+
+
+@pytest.mark.parametrize("feeding", ["output", "context", "none"])
+def test_float32_equals_torchs_own_products(feeding):
+    """Wide enough for oneDNN's kernels; without them every product is torch's."""
+    wide = {f"{part}_dim": 64 for part in ("encoder_embed", "decoder_embed", "decoder_out_embed")}
+    wide |= {"encoder_hidden_size": 32, "decoder_hidden_size": 64}
+    source, previous = pad_batch(LENGTHS), targets()
+    results = []
+    for enabled in (True, False):
+        model = make("soft", feeding, torch.float32, **wide)
+        with torch.backends.mkldnn.flags(enabled=enabled):
+            results.append(trained(model, source, previous, previous.roll(-1, 1)))
+    (loss, gradients), (other, found) = results
+    torch.testing.assert_close(other, loss)
+    for name, gradient in gradients.items():
+        torch.testing.assert_close(found[name], gradient, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("lengths", [[3, 6, 1, 4], [5, 5], [4, 0, 2]])
+def test_layers_of_our_own_treat_padding_as_torchs(monkeypatch, side, lengths):
+    torch.manual_seed(0)
+    model = build_translator("lstm_soft").train()
+    source = pad_batch(lengths, side, width=7)
+    results = []
+    for by_layers in (False, True):
+        monkeypatch.setattr(encoders, "computed_by_layers", lambda x, chosen=by_layers: chosen)
+        model.zero_grad()
+        out = model.encoder(source)
+        (out["encodings"].sin().sum() + out["hidden"].cos().sum() + out["cell"].exp().sum()).backward()
+        results.append({key: out[key].detach() for key in ("encodings", "hidden", "cell")})
+        results[-1] |= {name: p.grad.clone() for name, p in model.encoder.named_parameters()}
+    for name, expected in results[0].items():
+        torch.testing.assert_close(results[1][name], expected, rtol=1e-4, atol=1e-5, msg=name)
+
+
+class Casts(TorchDispatchMode):
+    """Shapes of the tensors that are cast to bfloat16."""
+
+    def __init__(self):
+        super().__init__()
+        self.shapes = []
+
+    def __torch_dispatch__(self, function, kinds, args=(), kwargs=None):
+        if function is torch.ops.aten._to_copy.default and (kwargs or {}).get("dtype") == torch.bfloat16:
+            self.shapes.append(tuple(args[0].shape))
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("feeding", ["output", "none"])
+def test_weights_are_cast_once_an_update(feeding):
+    # sizes that no number of words has
+    sizes = {"encoder_embed_dim": 23, "encoder_hidden_size": 19, "decoder_embed_dim": 29, "decoder_hidden_size": 31}
+    options = {**BFLOAT16, **sizes, "attention_score": "additive", "decoder_out_embed_dim": 37}
+    model = make("soft", feeding, torch.float32, **options)
+    expected = [layer.weight.shape for layer in model.modules() if isinstance(layer, torch.nn.Linear)]
+    expected += [weight.shape for weight in model.encoder.lstm.parameters() if weight.dim() == 2]
+    if feeding == "none":
+        expected += [weight.shape for weight in model.decoder.lstm.parameters() if weight.dim() == 2]
+    else:  # of the embeddings; joined: of what is fed and the state, of both layers' states
+        expected += [(4 * 31, 29), (4 * 31, 31 + 31), (4 * 31, 31 + 31)]
+    expected = Counter(map(tuple, expected))
+    with Casts() as casts:
+        trained(model, pad_batch([5] * 3), targets(3, 9), targets(3, 9))
+    assert Counter(shape for shape in casts.shapes if shape in expected) == expected
+
+
+def test_evaluation_is_in_float32():
+    model, plain = (make("soft", dtype=torch.float32, **options) for options in (BFLOAT16, {}))
+    source, previous = pad_batch(LENGTHS), targets()
+    assert torch.equal(model(source, None, previous)[0], plain(source, None, previous)[0])
+    assert precision_of(model) == torch.float32 and precision_of(model.train()) == torch.bfloat16
+
+
+@pytest.mark.parametrize("arch", ["lstm_soft", "lstm_latent_small", "lstm_agreement_small", "han"])
+def test_unknown_precision(arch):
+    build = build_classifier if arch == "han" else build_translator
+    with pytest.raises(OptionError, match="--matmul-precision float8: unknown; choose from float32, bfloat16"):
+        build(arch, matmul_precision="float8")
+
+
+def test_autocast_and_half_parameters_take_precedence(caplog):
+    precision._explain.cache_clear()
+    source, previous = pad_batch(LENGTHS), targets()
+    model, plain = (make("soft", dtype=torch.bfloat16, **options).train() for options in (BFLOAT16, {}))
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            assert torch.equal(model(source, None, previous)[0], plain(source, None, previous)[0])
+    assert [r.message for r in caplog.records if "--matmul-precision" in r.message] == [
+        "--matmul-precision bfloat16: has no effect, because --fp16 or --bf16 make products of torch.bfloat16"
+    ]
+    model, plain = (make("soft", dtype=torch.float32, **options).train() for options in (BFLOAT16, {}))
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(model(source, None, previous)[0], plain(source, None, previous)[0])
+
+
+def test_machine_without_bfloat16_says_so_once(monkeypatch, caplog):
+    precision._explain.cache_clear()
+    monkeypatch.setattr(precision, "has_bfloat16", lambda device: False)
+    model = make("soft", dtype=torch.float32, **BFLOAT16).train()
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            model(pad_batch(LENGTHS), None, targets())
+    assert [r.message for r in caplog.records] == [
+        "--matmul-precision bfloat16: this machine has no instructions for it; float32 may be faster"
+    ]
+    precision._explain.cache_clear()
+
+
+def test_documents_are_classified():
+    results = []
+    for options in ({}, BFLOAT16):
+        model = build_classifier(dtype=torch.float32, **options).train()
+        model.dropout_module.p = 0.0
+        logits, _ = model(batch(DOCUMENTS), classification_head_name="head")
+        F.cross_entropy(logits, torch.arange(len(DOCUMENTS)) % 3).backward()
+        results.append({name: p.grad for name, p in model.named_parameters() if p.grad is not None})
+    assert_close(results[1], results[0])
+
+
+def test_both_directions_of_an_agreement_model():
+    model = build_translator("lstm_agreement_small", **BFLOAT16).train()
+    assert precision_of(model) == torch.bfloat16
+    assert {precision_of(one) for one in model.models.values()} == {torch.bfloat16}
+
+
+def test_learns():
+    """The loss of a batch falls as far as in float32."""
+    losses = {}
+    for name in ("float32", "bfloat16"):
+        torch.manual_seed(3)
+        model = build_translator("lstm_soft", matmul_precision=name, **{"dropout": 0.0})
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+        source, previous = pad_batch([5, 7, 6, 4] * 2), targets(8, 6)
+        for _ in range(150):
+            optimizer.zero_grad()
+            loss, _ = trained(model, source, previous, previous.roll(-1, 1))
+            optimizer.step()
+        losses[name] = float(loss)
+        assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
+    assert losses["bfloat16"] < 0.6 and abs(losses["bfloat16"] - losses["float32"]) < 0.1, losses
+
+
+def test_products_in_is_not_left_behind():
+    model = make("soft", dtype=torch.float32, **BFLOAT16).train()
+    model(pad_batch(LENGTHS), None, targets())
+    assert precision.product_type(torch.ones(1)) == torch.float32
+    with products_in(torch.bfloat16):
+        assert precision.product_type(torch.ones(1)) == torch.bfloat16

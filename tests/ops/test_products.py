@@ -1,0 +1,114 @@
+"""Products by every kernel equal torch's, up to the rounding of their type."""
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from fairseq_attn_plugin.ops import products
+from fairseq_attn_plugin.ops.deferred import Linear, linear, share
+from fairseq_attn_plugin.ops.precision import products_in
+
+TYPES = (torch.float32, torch.float64, torch.bfloat16)
+types = pytest.mark.parametrize("dtype", TYPES, ids=str)
+
+
+class Operations(TorchDispatchMode):
+    """The names of torch's operations that are called."""
+
+    def __init__(self):
+        super().__init__()
+        self.names = []
+
+    def __torch_dispatch__(self, function, kinds, args=(), kwargs=None):
+        self.names.append(str(function))
+        return function(*args, **(kwargs or {}))
+
+
+def assert_rounded(found, expected, dtype):
+    tolerance = 4 * torch.finfo(dtype).eps
+    assert found.dtype == dtype
+    torch.testing.assert_close(found.double(), expected, rtol=tolerance, atol=tolerance * float(expected.abs().max()))
+
+
+@types
+@pytest.mark.parametrize("once", [False, True])
+@pytest.mark.parametrize("rows", [1, 7, 40])
+def test_prepared_matrix(dtype, once, rows):
+    torch.manual_seed(0)
+    matrix, x, y = (torch.randn(shape, dtype=torch.float64) for shape in ((96, 64), (rows, 64), (rows, 96)))
+    prepared = products.Prepared(matrix, dtype, once)
+    exact = [each.to(dtype).double() for each in (matrix, x, y)]
+    for base in (None, torch.randn(96, dtype=torch.float64), torch.randn(rows, 96, dtype=torch.float64)):
+        expected = exact[1] @ exact[0].t() + (0 if base is None else base.to(dtype).double())
+        assert_rounded(prepared.linear(x, base), expected, dtype)
+        assert_rounded(prepared.linear(x, base), expected, dtype)  # packed by the first call
+    assert_rounded(prepared.matmul(y), exact[2] @ exact[0], dtype)
+    assert_rounded(products.outer(y, x, dtype), exact[2].t() @ exact[1], dtype)
+
+
+@pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="torch without oneDNN")
+def test_float32_products_are_onednns_unless_it_is_switched_off():
+    matrix, x = torch.randn(96, 64), torch.randn(40, 64)
+    with Operations() as called:
+        one = products.Prepared(matrix).linear(x)
+    assert any("mkldnn" in name for name in called.names)
+    with torch.backends.mkldnn.flags(enabled=False), Operations() as called:
+        other = products.Prepared(matrix).linear(x)
+    assert not any("mkldnn" in name for name in called.names)
+    torch.testing.assert_close(one, other)
+
+
+@types
+def test_shared_weights(dtype):
+    """Values and gradients of a loop, its products in ``dtype``, against ordinary ones in float64."""
+    torch.manual_seed(0)
+    kind = torch.float64 if dtype == torch.float64 else torch.float32
+    weight, bias, x = (torch.randn(shape, dtype=kind) / 8 for shape in ((64, 64), (64,), (9, 64)))
+    results = []
+    for tensors in ([weight, bias, x], [each.double() for each in (weight, bias, x)]):
+        w, b, h = (each.clone().requires_grad_() for each in tensors)
+        with products_in(dtype):
+            shared = share(w) if tensors[0] is weight else w
+            state = h
+            for step in range(3):
+                state = torch.tanh(linear(state, shared, b if step else state))
+        assert state.dtype == tensors[0].dtype
+        results.append((state, *torch.autograd.grad(state.pow(2).sum(), (w, b, h))))
+    tolerance = 20 * torch.finfo(dtype).eps
+    for found, expected in zip(*results):
+        assert (found - expected).norm() <= tolerance * expected.norm()
+
+
+def test_a_layer_shares_its_weight_for_one_pass():
+    layer = Linear(64, 64)
+    x = torch.randn(5, 64)
+    with products_in(torch.bfloat16), Operations() as called:
+        result = layer(layer(x))
+        result.sum().backward()
+    of_weight = called.names.count("aten._to_copy.default")
+    with products_in(torch.bfloat16), Operations() as called:
+        layer(x).sum().backward()
+    assert layer.weight.grad.dtype == result.dtype == torch.float32
+    once = called.names.count("aten._to_copy.default")
+    # a second use adds the casts of input, bias, result and three gradients, and none of the weight
+    assert of_weight < 2 * once
+    with products_in(torch.bfloat16):
+        with torch.no_grad():
+            assert not layer(x).requires_grad
+        assert layer(x).requires_grad  # not what was kept without gradients
+
+
+def test_precision_ends_with_its_context():
+    from fairseq_attn_plugin.ops.precision import product_type
+
+    x = torch.ones(2)
+    with products_in(torch.bfloat16):
+        with products_in(torch.float32):
+            assert product_type(x) == torch.float32
+        assert product_type(x) == torch.bfloat16 and product_type(x.double()) == torch.float64
+        with torch.autocast("cpu", torch.float16):
+            assert product_type(x) == torch.float16
+    assert product_type(x) == torch.float32
+    with pytest.raises(KeyError), products_in(torch.bfloat16):
+        raise KeyError
+    assert product_type(x) == torch.float32
