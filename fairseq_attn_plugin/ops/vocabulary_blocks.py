@@ -107,7 +107,10 @@ class VocabularyBlocks:
 
     def _logits(self, features: Tensor) -> Tensor:
         """Logits times log2 e, in full precision."""
-        logits = self.prepared.linear(features.to(self.full) * LOG2_E).to(self.full)
+        scaled = features.to(self.full) * LOG2_E
+        if self.products == self.full:
+            return self.prepared.linear(scaled, self.bias)
+        logits = self.prepared.linear(scaled).to(self.full)
         return logits if self.bias is None else logits.add_(self.bias)
 
     def add_gradients(
