@@ -169,14 +169,14 @@ def test_a_table_that_is_too_large_is_not_made(monkeypatch):
 def test_without_torchscript(monkeypatch):
     monkeypatch.setattr(torch.jit, "script", None)
     model = make()
-    assert isinstance(PackedStepper(model).layers, step_modules.Layers)
-    assert not isinstance(PackedStepper(model).layers, torch.jit.ScriptModule)
+    assert isinstance(PackedStepper(model).soft, step_modules.SoftStep)
     assert_same(model, batch())
 
 
 def test_parts_are_compiled():
-    stepper = PackedStepper(make())
-    assert all(isinstance(part, torch.jit.ScriptModule) for part in (stepper.layers, stepper.head))
+    soft, additive = PackedStepper(make()), PackedStepper(make(attention_score="additive"))
+    assert additive.soft is None
+    assert all(isinstance(part, torch.jit.ScriptModule) for part in (soft.soft, additive.layers, additive.head))
 
 
 def test_cell_is_the_cell():
