@@ -119,7 +119,7 @@ class Int8Product(Product):
         super().__init__(weight, bias)
         scales = (self.weight.float().abs().amax(1) / 127).clamp(min=torch.finfo(torch.float32).tiny)
         integers = (self.weight / scales.unsqueeze(1)).round_().to(torch.int8)
-        self.wide = len(weight) >= WIDE
+        self.wide, self.many = len(weight) >= WIDE, ROWS  # TorchScript reads no globals
         # Without VNNI two products are added in 16 bits, which overflows unless x has 7 bits.
         self.seven_bits = not has_vnni()
         self.packed = self.packed_wide = _packed_integers(integers, scales, self.bias, ("x86", "fbgemm", "qnnpack"))
@@ -135,7 +135,7 @@ class Int8Product(Product):
     def forward(self, x: Tensor) -> Tensor:
         if self.packed is None:
             return F.linear(x, self.weight, self.bias)
-        if self.wide and len(x) >= ROWS:
+        if self.wide and len(x) >= self.many:
             return torch.ops.quantized.linear_dynamic(x, self.packed_wide, self.seven_bits)
         return torch.ops.quantized.linear_dynamic(x, self.packed, self.seven_bits)
 

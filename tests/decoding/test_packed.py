@@ -7,6 +7,7 @@ from models_for_tests import build, fake_task, pad_batch
 
 from fairseq_attn_plugin.decoding import step_modules
 from fairseq_attn_plugin.decoding.packed import PackedStepper, is_packable
+from fairseq_attn_plugin.decoding.products import PRECISIONS
 from fairseq_attn_plugin.decoding.step_modules import gate_order, lstm_cell_
 from fairseq_attn_plugin.decoding.stepper import ModelStepper
 from fairseq_attn_plugin.ops.lstm_cell import lstm_cell
@@ -173,10 +174,13 @@ def test_without_torchscript(monkeypatch):
     assert_same(model, batch())
 
 
-def test_parts_are_compiled():
-    soft, additive = PackedStepper(make()), PackedStepper(make(attention_score="additive"))
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_parts_are_compiled(precision):
+    soft, additive = (PackedStepper(make(attention_score=score), precision) for score in ("general", "additive"))
     assert additive.soft is None
-    assert all(isinstance(part, torch.jit.ScriptModule) for part in (soft.soft, additive.layers, additive.head))
+    parts = [soft.soft, additive.layers, additive.head, *sum(soft.encode.layers, [])]
+    assert len(parts) == 7
+    assert all(isinstance(part, torch.jit.ScriptModule) for part in parts)
 
 
 def test_cell_is_the_cell():

@@ -33,7 +33,7 @@ def test_packed_product_is_the_product(precision, size, biased):
     bias = bias if biased else None
     y = pack(weight, bias, precision)(x)
     assert y.dtype == torch.float32
-    assert error(y, x, weight, bias) < 5 * TOLERANCES[precision]
+    assert error(y, x, weight, bias) < 8 * TOLERANCES[precision]
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
@@ -53,7 +53,7 @@ def test_without_packed_products_the_rounding_is_the_same(precision, monkeypatch
     monkeypatch.setattr(products, "_packed_integers", lambda *_: None)
     replaced = pack(weight, bias, precision)
     assert replaced.packed is None
-    assert error(replaced(x), x, weight, bias) < 5 * TOLERANCES[precision]
+    assert error(replaced(x), x, weight, bias) < 8 * TOLERANCES[precision]
     assert float((replaced(x) - expected).abs().max()) < 50 * TOLERANCES[precision]
     if precision != "float32":
         assert not torch.equal(replaced.weight.float(), weight)
