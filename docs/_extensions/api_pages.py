@@ -18,7 +18,7 @@ PACKAGE = "fairseq_attn_plugin"
 GROUPS: Dict[str, List[str]] = {
     "attention": ["attention"],
     "ops": ["ops"],
-    "models": ["models", "modules", "tasks"],
+    "models": ["models", "modules", "tasks", "decoding"],
     "criterions": ["criterions"],
     "analysis": ["analysis.records", "analysis.inference.translator"],
     "other": ["errors", "options", "export", "testing", "toy_corpus", "text"],

@@ -33,7 +33,7 @@ def best_continuations(log_probs: Tensor, scores: Optional[Tensor], count: int) 
     sentences, hypotheses, words = log_probs.shape
     size = _block_size(words)
     # worth its many small steps where there is much to read
-    many = hypotheses * words >= (16384 if sentences == 1 else 1024) and words >= 2 * count * SMALLEST
+    many = hypotheses * words >= (32768 if sentences == 1 else 1024) and words >= 2 * count * SMALLEST
     if size and many and log_probs.device.type == "cpu":
         best, index = _by_blocks(log_probs, scores, count, size)
     else:

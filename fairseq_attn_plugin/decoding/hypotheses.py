@@ -1,18 +1,22 @@
 """The hypotheses that a search has seen: written down step by step, read at the end.
 
 Every row of every step is a node. A node knows its parent, the row of the step before, and the word that led to it. No
-step copies what the steps before have written. A finished hypothesis is a node and a slot of its sentence; when the
-search is over, all of them are followed back to the first step together.
+step copies what the steps before have written. A finished hypothesis is a node, a score and a sentence. When the search
+is over, all of them are followed back to the first step together, in numpy, whose small operations cost less.
 """
 
 from __future__ import annotations
 
 from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 __all__ = ["Ending", "Finished", "Trace"]
+
+Array = NDArray[Any]
 
 
 class Trace:
@@ -20,15 +24,14 @@ class Trace:
 
     Args:
         sentences: B
-        device: where the search runs
     """
 
-    def __init__(self, sentences: int, device: torch.device):
+    def __init__(self, sentences: int):
         self.parents: List[Tensor] = []
         self.words: List[Tensor] = []
         self.scores: List[Tensor] = []
         self.weights: List[Tensor] = []
-        self.sizes, self.device = [sentences], device
+        self.sizes = [sentences]
 
     def attend(self, weights: Optional[Tensor]) -> None:
         """The attention ``[R, N]`` of the rows of the present step."""
@@ -42,7 +45,7 @@ class Trace:
         self.scores.append(scores)
         self.sizes.append(len(parents))
 
-    def paths(self, steps: Tensor, rows: Tensor) -> Tensor:
+    def paths(self, steps: Array, rows: Array) -> Array:
         """The nodes of H hypotheses from the first step to their last one.
 
         Args:
@@ -52,26 +55,21 @@ class Trace:
         Returns:
             ``[H, T]``; beyond the last step any node
         """
-        sizes = torch.tensor(self.sizes, device=self.device)
-        starts = sizes.cumsum(0) - sizes
+        sizes = np.array(self.sizes)
+        starts = sizes.cumsum() - sizes
         longest = int(steps.max()) + 1
-        node, back = starts[steps] + rows, []
-        if longest > 1:
-            first = torch.zeros(self.sizes[0], dtype=torch.long, device=self.device)
-            parents = torch.cat([first, *self.parents]) + starts.roll(1).repeat_interleave(sizes)
+        parents = _joined(self.sizes[0], self.parents, rows.dtype) + np.roll(starts, 1).repeat(sizes)
+        back = np.empty((len(steps), longest), dtype=np.int64)
+        node = starts[steps] + rows
         for step in range(longest):
-            back.append(node)
-            if step + 1 < longest:
-                node = parents[node]
-        order = (steps.unsqueeze(1) - torch.arange(longest, device=self.device)).clamp(min=0)
-        return torch.stack(back, dim=1).gather(1, order)
+            back[:, step] = node
+            node = parents[node]
+        order = steps[:, None] - np.arange(longest)
+        return np.take_along_axis(back, order.clip(min=0), axis=1)
 
-    def after(self, paths: Tensor, values: List[Tensor], last: Tensor) -> Tensor:
+    def after(self, paths: Array, values: List[Tensor], last: Array) -> Array:
         """What :meth:`extend` wrote after each node of ``paths`` ``[H, T]``, then ``last`` ``[H]``, never written."""
-        if not values:
-            return last.unsqueeze(1)
-        first = values[0].new_zeros(self.sizes[0])
-        return torch.cat([torch.cat([first, *values])[paths[:, 1:]], last.unsqueeze(1)], dim=1)
+        return np.concatenate([_joined(self.sizes[0], values, last.dtype)[paths[:, 1:]], last[:, None]], axis=1)
 
 
 class Ending(NamedTuple):
@@ -94,7 +92,7 @@ class Finished:
     """
 
     def __init__(self, sentences: int, beam: int, device: torch.device):
-        self.beam = beam
+        self.beam, self.device = beam, device
         self.count = torch.zeros(sentences, dtype=torch.long, device=device)
         self.endings: List[Ending] = []
 
@@ -120,47 +118,44 @@ class Finished:
         """
         if not self.endings:
             return [[] for _ in self.count]
-        found = torch.cat([ending.found.flatten() for ending in self.endings]).nonzero().squeeze(1)
-
-        def listed(parts: Iterable[Tensor]) -> Tensor:
-            return torch.cat([part.flatten() for part in parts]).index_select(0, found)
-
-        sentences = listed(ending.sentences.unsqueeze(1).expand(-1, self.beam) for ending in self.endings)
-        steps = listed(torch.full_like(ending.rows, ending.step) for ending in self.endings)
-        rows = listed(ending.rows for ending in self.endings)
-        scores = listed(ending.scores for ending in self.endings)
+        found = np.flatnonzero(_flat(ending.found for ending in self.endings))
+        rows = _flat(ending.rows for ending in self.endings)[found]
+        scores = _flat(ending.scores for ending in self.endings)[found]
+        sizes = [ending.found.numel() for ending in self.endings]
+        steps = np.array([ending.step for ending in self.endings]).repeat(sizes)[found]
+        sentences = _flat(ending.sentences for ending in self.endings).repeat(self.beam)[found]
         # by sentences, in the order in which they were found; then without those that came too late
-        order = sentences.argsort(stable=True)
-        of_sentences = torch.bincount(sentences, minlength=len(self.count))
-        starts = of_sentences.cumsum(0) - of_sentences
-        place = torch.arange(len(order), device=order.device) - starts[sentences[order]]
+        order = sentences.argsort(kind="stable")
+        counts = np.bincount(sentences, minlength=len(self.count))
+        place = np.arange(len(order)) - (counts.cumsum() - counts)[sentences[order]]
         order = order[place < self.beam]
-        ranks = scores / torch.tensor(divisors, device=scores.device)[steps]
+        ranks = scores / np.array(divisors, dtype=scores.dtype)[steps]
         if lengths is not None:
-            ranks = ranks.masked_fill(lengths[sentences] < steps, -torch.inf)
-        order = order[ranks[order].argsort(descending=True, stable=True)]
-        order = order[sentences[order].argsort(stable=True)]
-        hypotheses = iter(self._traced(trace, steps[order], rows[order], scores[order], ranks[order], eos))
-        counts = of_sentences.clamp(max=self.beam).tolist()
-        return [[next(hypotheses) for _ in range(count)] for count in counts]
+            ranks[lengths.cpu().numpy()[sentences] < steps] = -np.inf
+        order = order[(-ranks[order]).argsort(kind="stable")]
+        order = order[sentences[order].argsort(kind="stable")]
+        hypotheses = self._traced(trace, steps[order], rows[order], scores[order], ranks[order], eos)
+        return [[next(hypotheses) for _ in range(count)] for count in counts.clip(max=self.beam).tolist()]
 
-    @staticmethod
     def _traced(
-        trace: Trace, steps: Tensor, rows: Tensor, scores: Tensor, ranks: Tensor, eos: int
+        self, trace: Trace, steps: Array, rows: Array, scores: Array, ranks: Array, eos: int
     ) -> Iterator[Dict[str, Any]]:
+        def split(values: Array) -> Sequence[Tensor]:
+            return torch.from_numpy(values[within]).to(self.device).split(lengths)
+
         paths, lengths = trace.paths(steps, rows), (steps + 1).tolist()
-        positions = torch.arange(paths.size(1), device=steps.device)
-        last, within = positions == steps.unsqueeze(1), positions <= steps.unsqueeze(1)
-        words = trace.after(paths, trace.words, torch.full_like(steps, eos)).masked_fill(last, eos)
-        sums = torch.where(last, scores.unsqueeze(1), trace.after(paths, trace.scores, scores))
-        gains = torch.cat([sums[:, :1], sums[:, 1:] - sums[:, :-1]], dim=1)
+        positions = np.arange(paths.shape[1])
+        last, within = positions == steps[:, None], positions <= steps[:, None]
+        words = np.where(last, eos, trace.after(paths, trace.words, steps))
+        sums = np.where(last, scores[:, None], trace.after(paths, trace.scores, scores))
+        gains = np.diff(sums, axis=1, prepend=sums.dtype.type(0))
         nothing = torch.empty(0)
+        weights: List[Tensor] = [nothing] * len(lengths)
         if trace.weights:
-            weights = [part.t() for part in torch.cat(trace.weights)[paths[within]].split(lengths)]
-        else:
-            weights = [nothing] * len(lengths)
-        parts = words[within].split(lengths), ranks.unbind(), weights, gains[within].split(lengths)
-        for tokens, score, attention, positional in zip(*parts, strict=True):
+            nodes = torch.from_numpy(paths[within]).to(self.device)
+            weights = [part.t() for part in torch.cat(trace.weights).index_select(0, nodes).split(lengths)]
+        ranked = torch.from_numpy(ranks).to(self.device).unbind()
+        for tokens, score, attention, positional in zip(split(words), ranked, weights, split(gains), strict=True):
             yield {
                 "tokens": tokens,
                 "score": score,
@@ -168,3 +163,12 @@ class Finished:
                 "alignment": nothing,
                 "positional_scores": positional,
             }
+
+
+def _flat(parts: Iterable[Tensor]) -> Array:
+    return np.concatenate([part.cpu().numpy().ravel() for part in parts])
+
+
+def _joined(sentences: int, parts: List[Tensor], dtype: Any) -> Array:
+    """The values of all nodes; those of the first step are zero."""
+    return np.concatenate([np.zeros(sentences, dtype=dtype), *(part.cpu().numpy() for part in parts)])

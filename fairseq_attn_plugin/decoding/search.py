@@ -102,7 +102,7 @@ class Search:
         self.tokens = torch.full_like(self.sentences, first)  # [R], the last words
         self.scores: Optional[Tensor] = None  # [S, W]
         self.ignored: Optional[Tensor] = None  # [S, beam], hypotheses that have ended and have no successor
-        self.trace = Trace(len(source), source.device)
+        self.trace = Trace(len(source))
         self.finished = Finished(len(source), options.beam, source.device)
         self.order = torch.arange(2 * options.beam, device=source.device)
         self.offsets: Optional[Tensor] = None  # [S, 1], the first row of each sentence

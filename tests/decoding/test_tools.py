@@ -3,11 +3,14 @@
 import re
 
 import pytest
+from fairseq.data.dictionary import Dictionary
+from fairseq_cli import generate
 from in_process import run_tool
 
 from fairseq_attn_plugin.analysis.translator import Translator
 from fairseq_attn_plugin.decoding.generator import Generator
 from fairseq_attn_plugin.decoding.options import DecodingOptions
+from fairseq_attn_plugin.patches.wrapping import wrapped_by
 
 from cli import USER_DIR
 
@@ -35,8 +38,8 @@ def assert_same_lines(outputs):
 def calls(monkeypatch):
     """How often the engine was asked."""
     counted = []
-    generate = Generator._generate
-    monkeypatch.setattr(Generator, "_generate", lambda *args, **kw: counted.append(1) or generate(*args, **kw))
+    own = Generator._generate
+    monkeypatch.setattr(Generator, "_generate", lambda *args, **kw: counted.append(1) or own(*args, **kw))
     return counted
 
 
@@ -57,6 +60,17 @@ def test_generate_with_a_prefix_and_sampling(zoo, tiny_data):
     command += ["--gen-subset", "test", "--beam", 3, "--nbest", 3, "--no-progress-bar", "--max-len-b", 12, "--seed", 3]
     for options in (["--prefix-size", 2], ["--sampling", "--sampling-topk", 5]):
         assert_same_lines([run_tool(*command, *options, "--decoding-engine", engine).stdout for engine in ENGINES])
+
+
+def test_the_loop_prints_what_it_printed(zoo, tiny_data, monkeypatch):
+    """With options and strings made by fairseq itself."""
+    command = ["fairseq-generate", tiny_data, "--user-dir", USER_DIR, "--path", zoo("lstm_soft").last]
+    command += ["--gen-subset", "test", "--nbest", 2, "--no-progress-bar", "--remove-bpe"]
+    with_patch = run_tool(*command).stdout
+    for owner, name in ((generate, "_main"), (Dictionary, "string")):
+        assert wrapped_by(owner, name) == ["generation_loop"]
+        monkeypatch.setattr(owner, name, getattr(owner, name).__wrapped__)
+    assert_same_lines([with_patch, run_tool(*command).stdout])
 
 
 def test_an_unknown_engine_is_explained(zoo, tiny_data):
