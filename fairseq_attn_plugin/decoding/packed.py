@@ -23,7 +23,7 @@ from ..modules.encoder import LSTMEncoder
 from .packed_encoder import PackedEncoder
 from .products import Product, pack
 from .shortlist import Shortlist
-from .step_modules import Head, Layers, WordGates, attend, compiled
+from .step_modules import Head, Layers, SoftStep, WordGates, compiled
 from .stepper import StepOutput, is_ours
 
 __all__ = ["PackedState", "PackedStepper", "is_packable"]
@@ -52,12 +52,13 @@ def is_packable(model: Any) -> bool:
     return model.decoder.adaptive_softmax is None and not dropped
 
 
-def _score(decoder: LSTMDecoder) -> Optional[type]:
-    """The score of soft attention that is nothing else; None of every other attention."""
+def _scale(decoder: LSTMDecoder) -> Optional[float]:
+    """The factor of the scores of soft attention by products with keys; None of every other attention."""
     attention = decoder.attention
     if type(attention) is not SoftAttention or attention.biases is not None or attention.config.max_normalize:
         return None
-    return type(attention.score) if attention.config.normalizer == "softmax" else None
+    scales = {DotScore: 1.0, GeneralScore: 1.0, ScaledDotScore: 1 / math.sqrt(decoder.hidden_size)}
+    return scales.get(type(attention.score)) if attention.config.normalizer == "softmax" else None
 
 
 class PackedStepper:
@@ -85,9 +86,11 @@ class PackedStepper:
         on_gpu = decoder.embed_tokens.weight.device.type != "cpu"  # where cuDNN is faster
         self.encode: Callable[[Tensor], Any] = model.encoder if on_gpu else PackedEncoder(model.encoder, precision)
         self.words = WordGates(decoder, precision)
-        self.layers, self.head = (compiled(part(decoder, precision)) for part in (Layers, Head))
-        self.scale = 1 / math.sqrt(decoder.hidden_size) if _score(decoder) is ScaledDotScore else 1.0
-        self.attend = compiled(attend) if _score(decoder) in (DotScore, GeneralScore, ScaledDotScore) else None
+        layers, head = Layers(decoder, precision), Head(decoder, precision)
+        scale = _scale(decoder)
+        self.soft = None if scale is None else compiled(SoftStep(layers, head, scale))
+        self.layers: Any = compiled(layers) if self.soft is None else layers
+        self.head: Any = compiled(head) if self.soft is None else head
         shared = decoder.share_input_output_embed
         weight = decoder.embed_tokens.weight if shared else decoder.fc_out.weight
         self.projection = pack(weight, None if shared else decoder.fc_out.bias, precision)
@@ -95,37 +98,38 @@ class PackedStepper:
     @torch.inference_mode()
     def begin(self, net_input: Dict[str, Any], prefix: Optional[Tensor] = None) -> PackedState:
         encoder_out = self.encode(net_input["src_tokens"])
-        progress = self.decoder.start(encoder_out)
-        state, tokens = progress.state, encoder_out["tokens"]
+        memory, tokens = self.decoder.remember(encoder_out), encoder_out["tokens"]
+        state = self.decoder.initial_state(encoder_out, memory)
         parts = [] if state.feed is None else [state.feed]
         recurrent = torch.cat([*parts, state.hidden.flatten(1), state.cell.flatten(1)], dim=1)
         projection, words = self.projection, None
         if self.shortlist is not None:
             words = self.shortlist.words(tokens, prefix)
             projection = projection.subset(words, packed=len(tokens) >= PACKED_SENTENCES)
-        return PackedState(recurrent, state.attention, progress.memory.attention, tokens, projection, words)
+        return PackedState(recurrent, state.attention, memory.attention, tokens, projection, words)
 
-    @torch.inference_mode()
     def step(self, tokens: Tensor, state: PackedState, step: int) -> Tuple[StepOutput, PackedState]:
-        hidden, states = self.layers(self.words(tokens), state.recurrent)
-        context = weights = None
-        attention_state = state.attention
-        if self.attention is not None:
-            if self.attend is None:
+        base, attention, weights = self.words(tokens), state.attention, None
+        if self.soft is not None:
+            memory = state.memory
+            features, recurrent, weights = self.soft(
+                base, state.recurrent, memory.keys, memory.encodings, memory.pad_mask
+            )
+        else:
+            hidden, states = self.layers(base, state.recurrent)
+            context = None
+            if self.attention is not None:
                 attended = self._attend(hidden, tokens, state, step)
                 context, weights = attended.context.flatten(0, 1), attended.weights.flatten(0, 1)
-                attention_state = attended.state
-            else:
-                memory = state.memory
-                context, weights = self.attend(hidden, memory.keys, memory.encodings, memory.pad_mask, self.scale)
-        features, recurrent = self.head(context, hidden, states)
+                attention = attended.state
+            features, recurrent = self.head(context, hidden, states)
         logits = state.projection(features)
         if self.decoder.lexicon.active:
             assert weights is not None
             logits = logits + self._lexicon_bias(weights, state)
         if self.temperature != 1.0:
             logits = logits / self.temperature
-        new_state = state._replace(recurrent=recurrent, attention=attention_state)
+        new_state = state._replace(recurrent=recurrent, attention=attention)
         return StepOutput(logits.float(), False, weights if self.decoder.need_attn else None), new_state
 
     def _attend(self, hidden: Tensor, tokens: Tensor, state: PackedState, step: int) -> AttentionOutput:
@@ -151,7 +155,6 @@ class PackedStepper:
         bias = self.decoder.lexicon(zeros, weights.unsqueeze(1), state.tokens, self.attention.normalized).squeeze(1)
         return bias if state.vocabulary is None else bias.index_select(1, state.vocabulary)
 
-    @torch.inference_mode()
     def select(self, state: PackedState, rows: Tensor, sentences: Optional[Tensor] = None) -> PackedState:
         recurrent, attention = state.recurrent.index_select(0, rows), index_rows(state.attention, rows)
         if sentences is None:

@@ -37,7 +37,7 @@ class Direction(nn.Module):
         self.inputs = pack(gate_order(getattr(lstm, f"weight_ih_l{name}")), gate_bias(lstm, name), precision)
         self.state = pack(gate_order(getattr(lstm, f"weight_hh_l{name}")), None, precision)
         self.size = lstm.hidden_size
-        self.reverse = name.endswith("reverse")
+        self.reverse, self.closed = name.endswith("reverse"), CLOSED  # TorchScript reads no globals
 
     def forward(self, x: Tensor, pad_mask: Optional[Tensor], last: Optional[Tensor]) -> Tuple[Tensor, Tensor, Tensor]:
         """Reads a batch.
@@ -53,8 +53,8 @@ class Direction(nn.Module):
         steps, rows, size = x.size(0), x.size(1), self.size
         gates = self.inputs(x.flatten(0, 1)).view(steps, rows, -1)
         if pad_mask is not None:
-            gates[:, :, :size].masked_fill_(pad_mask, -CLOSED)
-            gates[:, :, size : 2 * size].masked_fill_(pad_mask, CLOSED)
+            gates[:, :, :size].masked_fill_(pad_mask, -self.closed)
+            gates[:, :, size : 2 * size].masked_fill_(pad_mask, self.closed)
         hidden, cell = x.new_zeros(rows, size), x.new_zeros(rows, size)
         states: List[Tensor] = []
         for step in range(steps):

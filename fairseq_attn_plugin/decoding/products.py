@@ -18,7 +18,7 @@ from __future__ import annotations
 import functools
 import logging
 import warnings
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Callable, Dict, Optional, Tuple
 
 import torch
 import torch.nn.functional as F
@@ -35,6 +35,8 @@ PRECISIONS = ("float32", "bfloat16", "int8")
 # Multiplications of a product from which on oneDNN is faster than MKL, whose calls cost less. Measured with 1 to 10
 # rows, and 256 to 512 inputs and outputs.
 MANY = 550_000
+# Where int8 products have so many outputs and rows, oneDNN is faster than FBGEMM, whose sums leave the cache.
+WIDE, ROWS = 4000, 64
 BATCH = 16  # rows for which oneDNN lays a weight out; the layout serves any number
 
 
@@ -84,6 +86,7 @@ class Float32Product(Product):
         super().__init__(weight, bias)
         self.packed = _packed(self.weight)
         self.few = MANY // max(1, weight.numel())  # rows
+        self.weight = self.weight.t().contiguous().t()  # columns together: faster for one row
 
     def forward(self, x: Tensor) -> Tensor:
         if self.packed is None or len(x) <= self.few:
@@ -116,12 +119,13 @@ class Int8Product(Product):
         super().__init__(weight, bias)
         scales = (self.weight.float().abs().amax(1) / 127).clamp(min=torch.finfo(torch.float32).tiny)
         integers = (self.weight / scales.unsqueeze(1)).round_().to(torch.int8)
+        self.wide, self.many = len(weight) >= WIDE, ROWS  # TorchScript reads no globals
         # Without VNNI two products are added in 16 bits, which overflows unless x has 7 bits.
         self.seven_bits = not has_vnni()
-        try:
-            self.packed = _packed_integers(integers, scales, self.bias) if weight.device.type == "cpu" else None
-        except (AttributeError, RuntimeError):
-            self.packed = None
+        self.packed = self.packed_wide = _packed_integers(integers, scales, self.bias, ("x86", "fbgemm", "qnnpack"))
+        if self.packed is not None and self.wide:
+            onednn = _packed_integers(integers, scales, self.bias, ("onednn",))
+            self.packed_wide = self.packed if onednn is None else onednn
         if self.packed is None:
             self.weight = integers * scales.unsqueeze(1)
             _say_once("int8", "this torch has no products of 8-bit integers here; rounded weights are used in float32")
@@ -131,6 +135,8 @@ class Int8Product(Product):
     def forward(self, x: Tensor) -> Tensor:
         if self.packed is None:
             return F.linear(x, self.weight, self.bias)
+        if self.wide and len(x) >= self.many:
+            return torch.ops.quantized.linear_dynamic(x, self.packed_wide, self.seven_bits)
         return torch.ops.quantized.linear_dynamic(x, self.packed, self.seven_bits)
 
 
@@ -175,13 +181,13 @@ def _packed(weight: Tensor) -> Optional[Tensor]:
     return packed
 
 
-def _packed_integers(integers: Tensor, scales: Tensor, bias: Optional[Tensor]) -> Any:
-    """The weight as torch's quantized products take it; RuntimeError where they do not exist."""
+def _packed_integers(integers: Tensor, scales: Tensor, bias: Optional[Tensor], engines: Tuple[str, ...]) -> Any:
+    """The weight as the first of torch's engines takes it that exists; None where none does."""
     quantized = torch.backends.quantized
-    engines = [name for name in ("x86", "fbgemm", "onednn", "qnnpack") if name in quantized.supported_engines]
-    if not engines:
-        raise RuntimeError("no engine for quantized products")
-    engine, quantized.engine = quantized.engine, engines[0]
+    found = [name for name in engines if name in quantized.supported_engines]
+    if integers.device.type != "cpu" or not found:
+        return None
+    engine, quantized.engine = quantized.engine, found[0]
     try:
         with warnings.catch_warnings():  # torch announces the end of quantized tensors
             warnings.simplefilter("ignore", UserWarning)
@@ -189,6 +195,8 @@ def _packed_integers(integers: Tensor, scales: Tensor, bias: Optional[Tensor]) -
             weight = torch._make_per_channel_quantized_tensor(integers, scales.double(), zeros, 0)
             packed = torch.ops.quantized.linear_prepack(weight, bias)
             torch.ops.quantized.linear_dynamic(torch.zeros(1, integers.size(1)), packed, False)
+    except (AttributeError, RuntimeError):
+        return None
     finally:
         quantized.engine = engine
     return packed

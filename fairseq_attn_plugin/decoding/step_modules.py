@@ -17,7 +17,7 @@ from ..modules.decoder import LSTMDecoder
 from ..modules.recurrence import joined_weights
 from .products import pack
 
-__all__ = ["Head", "Layers", "WordGates", "attend", "compiled", "gate_bias", "gate_order", "lstm_cell_"]
+__all__ = ["Head", "Layers", "SoftStep", "WordGates", "attend", "compiled", "gate_bias", "gate_order", "lstm_cell_"]
 
 logger = logging.getLogger(__name__)
 
@@ -181,3 +181,26 @@ def attend(
         # NaN in a sentence of padding only, until the mask clears it
         weights = scores.masked_fill_(mask, -float("inf")).softmax(2).masked_fill_(mask, 0.0)
     return torch.bmm(weights, encodings).view(rows, -1), weights.view(rows, -1)
+
+
+class SoftStep(nn.Module):
+    """All of a step but the words and the vocabulary, with the attention of :func:`attend`.
+
+    Args:
+        layers: the LSTM layers
+        head: what follows the attention
+        scale: of the scores
+    """
+
+    def __init__(self, layers: Layers, head: Head, scale: float):
+        super().__init__()
+        self.layers, self.head, self.scale = layers, head, scale
+
+    def forward(
+        self, base: Tensor, recurrent: Tensor, keys: Tensor, encodings: Tensor, pad_mask: Optional[Tensor]
+    ) -> Tuple[Tensor, Tensor, Tensor]:
+        """The features, the next ``recurrent`` and the weights ``[R, N]``; see the parts for the arguments."""
+        hidden, states = self.layers(base, recurrent)
+        context, weights = attend(hidden, keys, encodings, pad_mask, self.scale)
+        features, recurrent = self.head(context, hidden, states)
+        return features, recurrent, weights

@@ -108,7 +108,7 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         if incremental_state is not None:
             progress = self.get_incremental_state(incremental_state, PROGRESS)  # type: ignore[assignment]
         if progress is None:
-            first, progress = 0, self.start(encoder_out)
+            first, progress = 0, self._start(encoder_out)
         else:
             first, prev_output_tokens = prev_output_tokens.size(1) - 1, prev_output_tokens[:, -1:]
         embeddings = self.dropout_in_module(self.embed_tokens(prev_output_tokens))
@@ -145,14 +145,14 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         memory = self.attention.precompute(encoder_out["encodings"], encoder_out["pad_mask"], **source)
         return SourceMemory(encoder_out["rows"], memory)
 
-    def start(self, encoder_out: EncoderOut) -> Progress:
+    def _start(self, encoder_out: EncoderOut) -> Progress:
         """The progress before the first step."""
         memory = self.remember(encoder_out)
-        state = self._initial_state(encoder_out, memory)
+        state = self.initial_state(encoder_out, memory)
         weights = [] if self._loop_free else joined_weights(self.lstm, self.embed_tokens.embedding_dim)
         return Progress(state, memory, weights)
 
-    def _initial_state(self, encoder_out: EncoderOut, memory: SourceMemory) -> DecoderState:
+    def initial_state(self, encoder_out: EncoderOut, memory: SourceMemory) -> DecoderState:
         rows, encodings = memory.rows, encoder_out["encodings"]
         if self.zero_init:
             hidden = cell = encodings.new_zeros(len(rows), self.num_layers, self.hidden_size)

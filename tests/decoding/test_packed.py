@@ -7,6 +7,7 @@ from models_for_tests import build, fake_task, pad_batch
 
 from fairseq_attn_plugin.decoding import step_modules
 from fairseq_attn_plugin.decoding.packed import PackedStepper, is_packable
+from fairseq_attn_plugin.decoding.products import PRECISIONS
 from fairseq_attn_plugin.decoding.step_modules import gate_order, lstm_cell_
 from fairseq_attn_plugin.decoding.stepper import ModelStepper
 from fairseq_attn_plugin.ops.lstm_cell import lstm_cell
@@ -169,14 +170,17 @@ def test_a_table_that_is_too_large_is_not_made(monkeypatch):
 def test_without_torchscript(monkeypatch):
     monkeypatch.setattr(torch.jit, "script", None)
     model = make()
-    assert isinstance(PackedStepper(model).layers, step_modules.Layers)
-    assert not isinstance(PackedStepper(model).layers, torch.jit.ScriptModule)
+    assert isinstance(PackedStepper(model).soft, step_modules.SoftStep)
     assert_same(model, batch())
 
 
-def test_parts_are_compiled():
-    stepper = PackedStepper(make())
-    assert all(isinstance(part, torch.jit.ScriptModule) for part in (stepper.layers, stepper.head))
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_parts_are_compiled(precision):
+    soft, additive = (PackedStepper(make(attention_score=score), precision) for score in ("general", "additive"))
+    assert additive.soft is None
+    parts = [soft.soft, additive.layers, additive.head, *sum(soft.encode.layers, [])]
+    assert len(parts) == 7
+    assert all(isinstance(part, torch.jit.ScriptModule) for part in parts)
 
 
 def test_cell_is_the_cell():
