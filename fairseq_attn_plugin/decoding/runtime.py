@@ -46,8 +46,7 @@ class Hypothesis:
         if self.attention is None:
             raise ValueError("the model has no attention: its translations have no alignments")
         for row, place in enumerate(self._target_word):
-            share = 1 / self._target_word.count(place)
-            np.add.at(result[place], self._source_word, share * self.attention[row, :-1])
+            np.add.at(result[place], self._source_word, self.attention[row, :-1] / self._target_word.count(place))
         return result
 
     def alignment(self):
@@ -78,8 +77,7 @@ class BPE:
         codes = [tuple(line.strip("\r\n ").split(" ")) for line in lines[lines[0].startswith("#version:") :]]
         self.ranks = {code: rank for rank, code in reversed(list(enumerate(codes)))}
         self.halves = {"".join(code): code for code in self.ranks}
-        self.vocabulary = vocabulary
-        self.word = functools.lru_cache(maxsize=100_000)(self._word)
+        self.vocabulary, self.word = vocabulary, functools.lru_cache(maxsize=100_000)(self._word)
 
     def __call__(self, line):
         return [piece for word in line.split() for piece in self.word(word)]
@@ -127,6 +125,8 @@ class Translator:
         if settings.get("format") != FORMAT:
             raise ValueError(f"{folder}: is no folder that this translator reads ({FORMAT})")
         self.beam = settings["beam"] if beam is None else beam
+        if self.beam < 1:
+            raise ValueError(f"--beam {self.beam}: must be at least 1")
         self.lenpen = settings["lenpen"] if lenpen is None else lenpen
         self.symbols = [self._read_symbols(side) for side in ("source.txt", "target.txt")]
         self.numbers = {symbol: number for number, symbol in enumerate(self.symbols[0])}

@@ -269,7 +269,9 @@ def test_mistakes_are_named(zoo, tiny_data, tmp_path):
     assert (to / "step.onnx").exists()
 
 
-def test_a_folder_of_something_else(tmp_path):
+def test_a_folder_of_something_else(tmp_path, exported):
+    with pytest.raises(ValueError, match="--beam 0: must be at least 1"):
+        Translator(exported("reversal"), beam=0)
     (tmp_path / "settings.json").write_text('{"format": "another"}')
     with pytest.raises(ValueError, match="is no folder that this translator reads"):
         Translator(str(tmp_path))
