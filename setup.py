@@ -46,6 +46,9 @@ setup(
         # tensorboard: fairseq's --tensorboard-logdir, and the curves of its files
         # scikit-learn: word vectors made from sentence pairs
         "analysis": ["matplotlib>=3.5", "tensorboard", "scikit-learn"],
+        # attn-analysis export; its folders need numpy and onnxruntime alone, neither this package nor torch
+        "export": ["onnx>=1.15", "onnxruntime>=1.17"],
+        "runtime": ["onnxruntime>=1.17", "numpy"],
         # attn-analysis serve
         "serve": ["fastapi>=0.100", "uvicorn"],
         # scripts/docs.sh; latex2mathml: formulas that need no script and no network

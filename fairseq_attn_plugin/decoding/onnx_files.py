@@ -40,7 +40,7 @@ def write_graphs(model: nn.Module, folder: Path) -> None:
         folder: exists
 
     Raises:
-        OptionError: an operation of the model has no counterpart in ONNX
+        OptionError: the model cannot be recorded, for example because ONNX lacks one of its operations
     """
     graph = EncoderGraph(model)
     # Two batches of different sizes show which dimensions vary.
@@ -115,7 +115,7 @@ def _write(
             )
         except (RuntimeError, torch.onnx.errors.OnnxExporterError) as error:
             reason = " ".join(str(error).split())[:200]
-            raise OptionError(f"{path.name}: the model has an operation that ONNX lacks: {reason}") from error
+            raise OptionError(f"{path.name}: the model cannot be recorded as ONNX: {reason}") from error
 
 
 @contextlib.contextmanager

@@ -24,9 +24,8 @@ from . import runtime
 from .onnx_check import Differences, compare
 from .onnx_files import quantize, write_graphs
 
-__all__ = ["FORMAT", "PRECISIONS", "Text", "check_exportable", "export_folder"]
+__all__ = ["PRECISIONS", "Text", "check_exportable", "export_folder"]
 
-FORMAT = "fairseq_attn_plugin translator 1"
 PRECISIONS = ("float32", "int8")
 TOLERANCE = 1e-3  # of log p in float32; the rounding of long sums differs between libraries
 
@@ -58,10 +57,10 @@ def check_exportable(model: nn.Module, name: str) -> None:
         name: its checkpoint, for the message
     """
     if not isinstance(model, AttnLSTMModel):
-        remedy = "must be a translation model of this package, such as lstm_soft"
-        if hasattr(model, "models"):
-            remedy = "has several directions; write one as a checkpoint first (scripts/export_direction.py)"
-        raise OptionError(f"{name}: a {type(model).__name__} cannot be exported; {remedy}")
+        raise OptionError(
+            f"{name}: a {type(model).__name__} cannot be exported; must be a translation model of this package, such "
+            "as lstm_soft"
+        )
     if model.decoder.adaptive_softmax is not None:
         raise OptionError(
             f"{name}: the model has an adaptive softmax (--adaptive-softmax-cutoff), which cannot be exported; train "
@@ -145,7 +144,7 @@ def _write_rest(model: nn.Module, folder: Path, text: Text, settings: Dict[str, 
     (folder / "README.md").write_text(README.format(precision=settings["precision"], **described), encoding="utf-8")
     attention = model.decoder.attention
     content = {
-        "format": FORMAT,
+        "format": runtime.FORMAT,
         **settings,
         "attention": None if attention is None else attention.name,
         "max_len_a": 0,

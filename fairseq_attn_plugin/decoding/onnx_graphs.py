@@ -101,7 +101,8 @@ class EncoderGraph(nn.Module):
         outputs, (hidden, cell) = self.encoder.lstm(packed)
         encodings, _ = pad_packed_sequence(outputs, batch_first=True, total_length=source.size(1))
         layers = self._first_state(hidden), self._first_state(cell, cell=True)
-        decoder, memory = self.decoder, Memory(None)
+        # without attention nothing reads this, but the recorder fails at a sequence that nothing unpacks
+        decoder, memory = self.decoder, Memory(None, projected=encodings[:, :1, :1])
         attention_state = None
         if self.attention is not None:
             words = {"source_tokens": source} if self.attention.needs_words else {}

@@ -16,8 +16,8 @@ import os
 import sys
 
 import numpy as np
-import onnxruntime
 
+FORMAT = "fairseq_attn_plugin translator 1"
 BOS, PAD, EOS, UNK = range(4)
 BPE_MARK, PIECE_MARK = "@@", "\u2581"
 
@@ -34,11 +34,11 @@ class Hypothesis:
         source_words, target_words: what the tokens spell
     """
 
-    def __init__(self, score, source, target, scores, attention, marks):
+    def __init__(self, score, source, target, scores, attention, marks, detokenize=str):
         self.score, self.source, self.target, self.scores, self.attention = score, source, target, scores, attention
         self.source_words, self._source_word = spell(source, marks)
         self.target_words, self._target_word = spell(target, marks)
-        self.text = " ".join(self.target_words)
+        self.text = detokenize(" ".join(self.target_words))
 
     def word_attention(self):
         """``[target words, source words]``: rows of the subwords of a word averaged, columns added."""
@@ -46,8 +46,7 @@ class Hypothesis:
         if self.attention is None:
             raise ValueError("the model has no attention: its translations have no alignments")
         for row, place in enumerate(self._target_word):
-            share = 1 / self._target_word.count(place)
-            np.add.at(result[place], self._source_word, share * self.attention[row, :-1])
+            np.add.at(result[place], self._source_word, self.attention[row, :-1] / self._target_word.count(place))
         return result
 
     def alignment(self):
@@ -78,8 +77,7 @@ class BPE:
         codes = [tuple(line.strip("\r\n ").split(" ")) for line in lines[lines[0].startswith("#version:") :]]
         self.ranks = {code: rank for rank, code in reversed(list(enumerate(codes)))}
         self.halves = {"".join(code): code for code in self.ranks}
-        self.vocabulary = vocabulary
-        self.word = functools.lru_cache(maxsize=100_000)(self._word)
+        self.vocabulary, self.word = vocabulary, functools.lru_cache(maxsize=100_000)(self._word)
 
     def __call__(self, line):
         return [piece for word in line.split() for piece in self.word(word)]
@@ -119,10 +117,16 @@ class Translator:
     """
 
     def __init__(self, folder, beam=None, lenpen=None, threads=0):
+        import onnxruntime
+
         self.folder = folder
         with open(os.path.join(folder, "settings.json"), encoding="utf-8") as stream:
             self.settings = settings = json.load(stream)
+        if settings.get("format") != FORMAT:
+            raise ValueError(f"{folder}: is no folder that this translator reads ({FORMAT})")
         self.beam = settings["beam"] if beam is None else beam
+        if self.beam < 1:
+            raise ValueError(f"--beam {self.beam}: must be at least 1")
         self.lenpen = settings["lenpen"] if lenpen is None else lenpen
         self.symbols = [self._read_symbols(side) for side in ("source.txt", "target.txt")]
         self.numbers = {symbol: number for number, symbol in enumerate(self.symbols[0])}
@@ -137,10 +141,9 @@ class Translator:
         self._tokenize, self._detokenize = self._tokenizer(settings["tokenizer"])
         self._split = self._splitter(settings["bpe"])
 
-    def translate(self, lines, replace_unknown=False, batch_size=32):
-        """The translation of every line; of an empty one, an empty one."""
-        found = self.search(lines, 1, replace_unknown, batch_size)
-        return [hypotheses[0].text if hypotheses else "" for hypotheses in found]
+    def translate(self, lines, **options):
+        """The translation of every line; of an empty one, an empty one. Options are those of :meth:`search`."""
+        return [found[0].text if found else "" for found in self.search(lines, **options)]
 
     def search(self, lines, nbest=1, replace_unknown=False, batch_size=32):
         """The ``nbest`` best hypotheses of every line, best first; none for a line without words.
@@ -172,8 +175,8 @@ class Translator:
     def _search(self, sources):
         """For each sentence its hypotheses, best first: score, words, scores, attention. Beam search by the rules of
         fairseq's generator."""
-        lengths, beam = [len(source) for source in sources], min(self.beam, len(self.symbols[1]) - 1)
-        rules = self.settings
+        lengths, rules = [len(source) for source in sources], self.settings
+        beam = min(self.beam, len(self.symbols[1]) - 1)
         limits = np.array([min(int(rules["max_len_a"] * n + rules["max_len_b"]), rules["max_len"]) for n in lengths])
         padded = np.array([source + [PAD] * (max(lengths) - len(source)) for source in sources], dtype=np.int64)
         names = [one.name for one in self.encoder.get_outputs()]
@@ -201,10 +204,8 @@ class Translator:
             ended = (chosen == EOS) & np.isfinite(scores)
             for place, rank in zip(*np.nonzero(ended[:, :beam])):
                 done = finished[sentences[place]]
-                if len(done) < beam:
-                    done.append((scores[place, rank], step, rows[place, rank]))
-            open_ones = [len(finished[number]) < beam and not end for number, end in zip(sentences, ends)]
-            kept = np.flatnonzero(open_ones)
+                done += [(scores[place, rank], step, rows[place, rank])] * (len(done) < beam)
+            kept = np.flatnonzero([len(finished[number]) < beam for number in sentences] & ~ends)
             if not len(kept):
                 break
             active = np.argsort(ended[kept], axis=1, kind="stable")[:, :beam]  # the best that do not end
@@ -213,7 +214,7 @@ class Translator:
             for name in filter(lambda name: name.startswith("next"), out):
                 below = out[name].shape[2:]
                 tensors["state" + name[4:]] = out[name].reshape(-1, *below)[parents].reshape(*rows.shape, *below)
-            if not all(open_ones):
+            if len(kept) < len(ends):
                 tensors.update({name: x[kept] for name, x in tensors.items() if name.startswith("memory")})
         return [self._trace(done, past, length) for done, length in zip(finished, lengths)]
 
@@ -232,9 +233,8 @@ class Translator:
         return sorted(found, key=lambda one: -one[0])
 
     def _readable(self, source, hypothesis, replace_unknown):
-        score, words, scores, attention = hypothesis
+        (score, words, scores, attention), marks = hypothesis, self.settings["subwords"]
         target = [self.symbols[1][word] for word in words]
-        marks = self.settings["subwords"]
         if replace_unknown and UNK in words and attention is not None:
             spelt, places = spell(source, marks)
             looks = [places[weights[:-1].argmax()] if word == UNK else -1 for word, weights in zip(words, attention)]
@@ -244,9 +244,7 @@ class Translator:
             kept = [place for place, look in enumerate(looks) if look < 0 or [look] != looks[place - 1 : place]]
             rows = [*kept, len(words)]
             target, scores, attention = [target[i] for i in kept], [scores[i] for i in rows], attention[rows]
-        found = Hypothesis(score, source, target, scores, attention, marks)
-        found.text = self._detokenize(found.text)
-        return found
+        return Hypothesis(score, source, target, scores, attention, marks, self._detokenize)
 
     def _read_symbols(self, name):
         with open(os.path.join(self.folder, name), encoding="utf-8", newline="\n") as stream:
@@ -258,10 +256,8 @@ class Translator:
         from sacremoses import MosesDetokenizer, MosesTokenizer
 
         source, target = (one(lang) for one, lang in zip((MosesTokenizer, MosesDetokenizer), settings["languages"]))
-        rules = {"aggressive_dash_splits": settings["dash_splits"], "escape": settings["escape"]}
-        return lambda line: source.tokenize(line, return_str=True, **rules), lambda text: target.detokenize(
-            text.split()
-        )
+        how = {"aggressive_dash_splits": settings["dash_splits"], "escape": settings["escape"]}
+        return lambda line: source.tokenize(line, return_str=True, **how), lambda text: target.detokenize(text.split())
 
     def _splitter(self, kind):
         if kind is None:
@@ -286,15 +282,16 @@ def main(arguments=None):
     parser.add_argument("--threads", type=int, default=0, metavar="N", help="threads (default: all cores)")
     parser.add_argument("--batch-size", type=int, default=32, metavar="N", help="sentences at a time (default: 32)")
     args = parser.parse_args(arguments)
+    for stream in (sys.stdin, sys.stdout):
+        stream.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
     try:
         translator = Translator(args.folder, args.beam, args.lenpen, args.threads)
         for line in sys.stdin:
             lines = [line, *itertools.islice(sys.stdin, 0 if sys.stdin.isatty() else 16 * args.batch_size - 1)]
             for found in translator.search(lines, 1, args.replace_unknown, args.batch_size):
-                text = found[0].text if found else ""
-                if args.alignments:
-                    text += "\t" + " ".join("%d-%d" % pair for pair in (found[0].alignment() if found else []))
-                print(text, flush=sys.stdin.isatty())
+                links = found[0].alignment() if found and args.alignments else []
+                shown = (found[0].text if found else "") + "\t" * args.alignments
+                print(shown + " ".join("%d-%d" % pair for pair in links), flush=sys.stdin.isatty())
     except (OSError, ValueError, ImportError) as error:
         sys.exit("translate.py: error: %s" % error)
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import warnings
+from typing import Callable
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -25,7 +29,6 @@ def plain_chain_log_odds(fields: Tensor, coupling: Tensor) -> Tensor:
     return fields + from_left + from_right.flip(-1)
 
 
-@torch.jit.script
 def _scan(maps: Tensor) -> Tensor:
     """The compositions of the maps ``[2, 2, ..., N]`` up to every position, in log2(N) steps."""
     size = maps.size(-1)
@@ -40,11 +43,20 @@ def _scan(maps: Tensor) -> Tensor:
     return maps
 
 
+@functools.lru_cache(maxsize=None)
+def _loop() -> Callable[[Tensor], Tensor]:
+    """:func:`_scan` in a form whose number of steps stays a variable of the graph."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # deprecated, for what cannot record this loop
+        return torch.jit.script(_scan)
+
+
 def _messages(fields: Tensor, coupling: Tensor) -> Tensor:
     """The message that every position receives from the positions before it, ``[..., N]``."""
     zero = torch.zeros_like(fields)
     maps = torch.stack([torch.stack([fields + coupling, fields]), torch.stack([zero, zero + coupling])])
-    top, bottom = (torch.logsumexp(row, dim=0) for row in _scan(maps).unbind(0))  # at V_0 = 0
+    composed = (_loop() if torch.jit.is_tracing() else _scan)(maps)
+    top, bottom = (torch.logsumexp(row, dim=0) for row in composed.unbind(0))  # at V_0 = 0
     odds = top - bottom
     messages = F.softplus(odds + coupling) - F.softplus(odds - coupling) - coupling
     return F.pad(messages[..., :-1], (1, 0))

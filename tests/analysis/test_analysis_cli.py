@@ -11,7 +11,7 @@ from fairseq_attn_plugin.errors import OptionError
 
 from cli import USER_DIR, run_cli
 
-LOADING_A_MODEL = ["extract", "teacher-alignments", "serve", "classify", "election", "q-agent", "report"]
+LOADING_A_MODEL = ["extract", "teacher-alignments", "serve", "export", "classify", "election", "q-agent", "report"]
 
 
 def help_of(name, capsys):

@@ -1,6 +1,7 @@
 """``attn-analysis serve``: type a sentence, see its translation and the attention, in a browser on this machine.
 
     attn-analysis serve data --path checkpoint_best.pt --bpe-codes codes --tokenizer moses
+    attn-analysis serve folder                                # that attn-analysis export wrote
 
 Other programs can send requests as well:
 
@@ -13,31 +14,33 @@ import argparse
 import contextlib
 import logging
 import sys
-from typing import List
+from typing import Any, List
 
 from fairseq_attn_plugin.analysis.inference.loading import add_model_options
 from fairseq_attn_plugin.analysis.inference.segmenter import add_text_options, text_options
 from fairseq_attn_plugin.analysis.web.server import bind, is_local
 from fairseq_attn_plugin.decoding.options import DecodingOptions, add_decoding_options
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.options import parse_overrides
+from fairseq_attn_plugin.options import flag, or_default, parse_overrides
 
 __all__ = ["configure", "run"]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("data", help="folder that fairseq-preprocess wrote")
-    add_model_options(parser)
+    parser.add_argument(
+        "data", help="folder that fairseq-preprocess wrote, or without --path one that attn-analysis export wrote"
+    )
+    add_model_options(parser, required=False)
     parser.add_argument("--port", type=int, default=8000, help="port to listen on; 0: any free port (default: 8000)")
     parser.add_argument(
         "--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1, for this machine only)"
     )
     search = parser.add_argument_group("search, as in fairseq-interactive")
-    search.add_argument("--beam", type=int, default=5, metavar="N", help="width of the search (default: 5)")
+    search.add_argument("--beam", type=int, metavar="N", help="width of the search (default: 5)")
     search.add_argument(
         "--nbest", type=int, metavar="N", help="translations to show (default: 3, or --beam if it is less)"
     )
-    search.add_argument("--lenpen", type=float, default=1.0, metavar="X", help="length penalty (default: 1)")
+    search.add_argument("--lenpen", type=float, metavar="X", help="length penalty (default: 1)")
     search.add_argument(
         "--coverage-penalty", type=float, default=0.0, metavar="X", help="coverage penalty (default: 0)"
     )
@@ -54,18 +57,58 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _check(args: argparse.Namespace) -> None:
+    from fairseq_attn_plugin.analysis.inference.exported import is_exported
+
     needs = {"subword_nmt": "bpe_codes", "sentencepiece": "sentencepiece_model"}
     if args.bpe and not getattr(args, needs[args.bpe]):
         raise OptionError(f"--bpe {args.bpe}: needs --{needs[args.bpe].replace('_', '-')} FILE")
-    if args.beam < 1:
+    if args.path is None and not is_exported(args.data):
+        raise OptionError(
+            f"{args.data}: is no exported model; give its checkpoint by --path, or name an exported folder"
+        )
+    if args.beam is not None and args.beam < 1:
         raise OptionError(f"--beam {args.beam}: must be at least 1")
-    if args.nbest is not None and not 1 <= args.nbest <= args.beam:
-        raise OptionError(f"--nbest {args.nbest}: must be from 1 to {args.beam}, the width of the beam")
+    if args.nbest is not None and not 1 <= args.nbest <= (args.beam or 5):
+        raise OptionError(f"--nbest {args.nbest}: must be from 1 to {args.beam or 5}, the width of the beam")
     try:
         import fastapi  # noqa: F401
         import uvicorn  # noqa: F401
     except ImportError:
         raise OptionError("attn-analysis serve needs fastapi: pip install 'fairseq_attn_plugin[serve]'") from None
+
+
+def _loaded(args: argparse.Namespace) -> Any:
+    from fairseq_attn_plugin.analysis.inference.translator import Translator
+
+    overrides = parse_overrides(args.model_overrides)
+    for name in ("source_lang", "target_lang"):
+        if getattr(args, name):
+            overrides[name] = getattr(args, name)
+    return Translator(
+        args.data,
+        args.path,
+        or_default(args.beam, 5),
+        or_default(args.lenpen, 1.0),
+        args.coverage_penalty,
+        overrides=overrides,
+        cpu=args.cpu,
+        decoding=DecodingOptions.of(args),
+        **text_options(args),
+    )
+
+
+def _exported(args: argparse.Namespace) -> Any:
+    """The model of an exported folder, which has its own subwords, tokeniser and languages."""
+    from fairseq_attn_plugin.analysis.inference.exported import ExportedTranslator
+
+    names = ("bpe_codes", "sentencepiece_model", "tokenizer", "coverage_penalty", "source_lang", "target_lang")
+    for name in (*names, *DecodingOptions.of(args).changed()):
+        if getattr(args, name):
+            raise OptionError(
+                f"{flag(name)} {getattr(args, name)}: {args.data} is an exported model, and this was settled when it "
+                "was exported; leave it out"
+            )
+    return ExportedTranslator(args.data, args.beam, args.lenpen)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -76,24 +119,9 @@ def run(args: argparse.Namespace) -> None:
 
         # importing fairseq sets the root logger to DEBUG
         logging.getLogger("asyncio").setLevel(logging.WARNING)
-        from fairseq_attn_plugin.analysis.inference.translator import Translator
         from fairseq_attn_plugin.analysis.web.application import application
 
-        overrides = parse_overrides(args.model_overrides)
-        for name in ("source_lang", "target_lang"):
-            if getattr(args, name):
-                overrides[name] = getattr(args, name)
-        translator = Translator(
-            args.data,
-            args.path,
-            args.beam,
-            args.lenpen,
-            args.coverage_penalty,
-            overrides=overrides,
-            cpu=args.cpu,
-            decoding=DecodingOptions.of(args),
-            **text_options(args),
-        )
+        translator = _exported(args) if args.path is None else _loaded(args)
         notes: List[str] = []
         if not translator.segments:
             notes.append(
@@ -104,7 +132,7 @@ def run(args: argparse.Namespace) -> None:
             sys.stderr.write(note + "\n")
         if not is_local(args.host):
             sys.stderr.write(f"--host {args.host}: everyone who can reach this machine can use the model\n")
-        app = application(translator, args.host, args.nbest or min(3, args.beam), notes)
+        app = application(translator, args.host, args.nbest or min(3, translator.beam), notes)
         host, port = listener.getsockname()[:2]
         print(f"http://{f'[{host}]' if ':' in host else host}:{port}  (Ctrl+C stops it)", flush=True)
         with contextlib.suppress(KeyboardInterrupt):

@@ -100,10 +100,13 @@ def data_of(path: str) -> str:
     return str(data)
 
 
-def add_model_options(parser: argparse.ArgumentParser) -> None:
+def add_model_options(parser: argparse.ArgumentParser, required: bool = True) -> None:
     """Adds ``--path``, ``--model-overrides``, ``--cpu`` and ``--user-dir``, which :func:`load_from_options` reads."""
     parser.add_argument(
-        "--path", required=True, metavar="FILE", help="checkpoint, or several separated by colons, which are averaged"
+        "--path",
+        required=required,
+        metavar="FILE",
+        help="checkpoint, or several separated by colons, which are averaged",
     )
     parser.add_argument(
         "--model-overrides", default="{}", metavar="DICT", help="model options to change, as in fairseq-generate"

@@ -30,7 +30,7 @@ from fairseq_attn_plugin.decoding.options import DecodingOptions
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.subwords import spell
 
-__all__ = ["MOST_CHARACTERS", "Translation", "Translator"]
+__all__ = ["MOST_CHARACTERS", "Translation", "Translator", "as_typed"]
 
 
 MOST_CHARACTERS = 5000  # of a text: tokenisers are slow on texts that are too long for any model
@@ -175,9 +175,10 @@ class Translator:
         scores = hypothesis["positional_scores"].tolist()
         record = Record(0, source, target, {"attention": weights}, scores, self.subwords)
         text = self._segmenter.decode(" ".join(spell(target, self.subwords)))
-        words = self._as_typed(record.source_words), self._as_typed(record.target_words)
+        words = as_typed(record.source_words, self._escapes), as_typed(record.target_words, self._escapes)
         return Translation(text, float(hypothesis["score"]), record, unknown, *words)
 
-    def _as_typed(self, words: List[str]) -> List[str]:
-        """Words without the escapes of Moses, such as ``&lt;`` for ``<``."""
-        return [_ESCAPED.sub(lambda found: _ESCAPES[found[1]], word) for word in words] if self._escapes else words
+
+def as_typed(words: List[str], escaped: bool) -> List[str]:
+    """Words without the escapes of Moses, such as ``&lt;`` for ``<``, if they are ``escaped``."""
+    return [_ESCAPED.sub(lambda found: _ESCAPES[found[1]], word) for word in words] if escaped else words

@@ -1,0 +1,81 @@
+"""An exported model (``attn-analysis export``) with the interface of :class:`.translator.Translator`."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from typing import List, Optional, Tuple
+
+import numpy as np
+
+from fairseq_attn_plugin.analysis.inference.translator import MOST_CHARACTERS, Translation, as_typed
+from fairseq_attn_plugin.analysis.records.record import Record
+from fairseq_attn_plugin.decoding import runtime
+from fairseq_attn_plugin.errors import OptionError
+
+__all__ = ["ExportedTranslator", "is_exported"]
+
+
+def is_exported(folder: str) -> bool:
+    """Whether a folder is one that ``attn-analysis export`` wrote."""
+    try:
+        content = json.loads((Path(folder) / "settings.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(content, dict) and content.get("format") == runtime.FORMAT
+
+
+class ExportedTranslator:
+    """A callable from a sentence to its translations, run by onnxruntime.
+
+    Args:
+        folder: that ``attn-analysis export`` wrote
+        beam, lenpen: of the search (default: those of the folder)
+
+    Raises:
+        OptionError: the folder is damaged, or its model has no attention
+    """
+
+    def __init__(self, folder: str, beam: Optional[int] = None, lenpen: Optional[float] = None):
+        try:
+            self._translator = runtime.Translator(folder, beam, lenpen)
+        except Exception as error:  # onnxruntime's exceptions have no common class
+            reason = " ".join(str(error).split())
+            raise OptionError(f"{folder}: cannot be read as an exported model: {reason}") from None
+        settings = self._translator.settings
+        if settings["attention"] is None:
+            raise OptionError(f"{folder}: the model has no attention to show; export one with attention")
+        self.path, self.beam = folder, self._translator.beam
+        self.languages: Tuple[str, str] = tuple(settings["languages"])
+        self.subwords, self.lowercase = settings["subwords"], settings["lowercase"]
+        self.segments = settings["bpe"] is not None or self.subwords == "none"
+        self._escapes = settings["tokenizer"] is not None and settings["tokenizer"]["escape"]
+        self._lock = threading.Lock()
+
+    def __call__(self, text: str, nbest: int = 1) -> List[Translation]:
+        return self.translate(text, nbest)
+
+    def translate(self, text: str, nbest: int = 1) -> List[Translation]:
+        """As :meth:`.translator.Translator.translate`, with the same errors."""
+        if not 1 <= nbest <= self.beam:
+            raise OptionError(f"--nbest {nbest}: must be from 1 to {self.beam}, the width of the beam")
+        if len(text) > MOST_CHARACTERS:
+            raise OptionError(f"the sentence is too long: {len(text)} characters, at most {MOST_CHARACTERS} are read")
+        line = "".join(letter if letter.isprintable() else " " for letter in text)
+        with self._lock:
+            try:
+                (found,) = self._translator.search([line], nbest)
+            except ValueError as error:
+                raise OptionError(str(error).replace("line 1", "the sentence", 1)) from None
+        if not found:
+            raise OptionError("there is no word to translate")
+        return [self._translation(one) for one in found]
+
+    def _translation(self, found: runtime.Hypothesis) -> Translation:
+        numbers = self._translator.encode(found.source)[:-1]
+        unknown = [place for place, number in enumerate(numbers) if number == runtime.UNK]
+        weights = {"attention": found.attention.astype(np.float64)}
+        record = Record(0, found.source, found.target, weights, found.scores, self.subwords)
+        words = as_typed(record.source_words, self._escapes), as_typed(record.target_words, self._escapes)
+        return Translation(found.text, found.score, record, unknown, *words)

@@ -1,0 +1,291 @@
+"""attn-analysis export: raw text in, the translations of fairseq-generate out, without torch and fairseq."""
+
+import json
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from in_process import run_tool
+
+from fairseq_attn_plugin.analysis import cli
+from fairseq_attn_plugin.decoding.runtime import BPE, Hypothesis, Translator, spell
+from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.text.subwords import spell as spell_subwords
+
+from cli import USER_DIR
+
+pytest.importorskip("onnxruntime", reason="NO TEST OF EXPORTED MODELS: onnxruntime is missing")
+pytest.importorskip("onnx", reason="NO TEST OF EXPORTED MODELS: onnx is missing")
+
+
+def export(checkpoint, folder, *options):
+    cli.main(["export", str(checkpoint), "--to", str(folder), *map(str, options)])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def exported(zoo, once):
+    """``exported("reversal")``: the folder of a model of the zoo."""
+
+    def folder_of(name, *options):
+        made = once(
+            "-".join(["exported", name, *options]), lambda place: export(zoo(name).last, place / "it", *options)
+        )
+        return str(made / "it")
+
+    return folder_of
+
+
+@pytest.fixture(scope="module")
+def lines(tiny_data):
+    return (tiny_data.parent / "text" / "test.xx").read_text().splitlines()
+
+
+def of_fairseq(data, checkpoint, nbest, *options):
+    """For every line the hypotheses of fairseq-generate: score (natural logarithm) and text."""
+    given = ["--user-dir", USER_DIR, "--path", checkpoint, "--gen-subset", "test", "--no-progress-bar"]
+    done = run_tool("fairseq-generate", data, *given, "--nbest", nbest, *options)
+    found = {}
+    for number, score, text in re.findall(r"^H-(\d+)\t(\S+)\t(.*)$", done.stdout, re.M):
+        found.setdefault(int(number), []).append((float(score) * np.log(2), text))
+    return [found[number] for number in range(len(found))]
+
+
+@pytest.mark.parametrize("name", ["reversal", "latent", "agreement"])
+@pytest.mark.parametrize(("beam", "lenpen"), [(1, 1.0), (3, 0.5), (5, 1.0)])
+def test_hypotheses_are_those_of_fairseq(name, beam, lenpen, exported, zoo, tiny_data, lines):
+    expected = of_fairseq(tiny_data, zoo(name).last, beam, "--beam", beam, "--lenpen", lenpen, "--batch-size", 7)
+    found = Translator(exported(name), beam=beam, lenpen=lenpen, threads=1).search(lines, nbest=beam, batch_size=7)
+    assert len(found) == len(expected) == 40
+    for mine, theirs in zip(found, expected):
+        assert [one.text for one in mine] == [text for _, text in theirs]
+        assert [one.score for one in mine] == pytest.approx([score for score, _ in theirs], abs=2e-4)
+        for one in mine:
+            assert sum(one.scores) / (len(one.target) + 1) ** lenpen == pytest.approx(one.score, abs=1e-5)
+            assert one.attention.shape == (len(one.target) + 1, len(one.source) + 1)
+            np.testing.assert_allclose(one.attention.sum(1), 1, atol=1e-5)
+
+
+def test_translations_end_where_they_must(exported, zoo, tiny_data, lines):
+    """At the greatest length the end is the next word, probable or not."""
+    expected = of_fairseq(tiny_data, zoo("reversal").last, 2, "--beam", 2, "--max-len-b", 3, "--min-len", 3)
+    translator = Translator(exported("reversal"), beam=2)
+    translator.settings.update(max_len_b=3, min_len=3)
+    found = translator.search(lines, nbest=2)
+    assert [[one.text for one in mine] for mine in found] == [[text for _, text in theirs] for theirs in expected]
+    assert {len(one.target) for mine in found for one in mine} == {3}
+
+
+def test_attention_is_the_models(exported, zoo, tiny_data, lines):
+    from fairseq_attn_plugin.analysis.translator import Translator as OfTorch
+
+    with_torch = OfTorch(str(tiny_data), str(zoo("reversal").last), beam=3, cpu=True)
+    (mine,) = Translator(exported("reversal"), beam=3).search(lines[:1], nbest=3)
+    for one, theirs in zip(mine, with_torch(lines[0], nbest=3)):
+        np.testing.assert_allclose(one.attention, theirs.record.attention, atol=1e-5)
+        np.testing.assert_allclose(one.word_attention(), theirs.record.word_attention(), atol=1e-5)
+
+
+def test_empty_lines_and_long_lines(exported):
+    translator = Translator(exported("reversal"))
+    assert translator.translate([]) == [] and translator.translate(["", " "]) == ["", ""]
+    one, two = translator.translate(["", "AMA  bel\t", "ama bel"])[1:]
+    assert one == two != ""
+    with pytest.raises(ValueError, match="line 2 is too long: 1024 subwords, at most 1023 are read"):
+        translator.translate(["ama", "ama " * 1024])
+    # what looks like a special symbol is not one
+    assert translator.encode(["</s>", "<pad>", "<unk>", "zzz", "ama"])[:4] == [3, 3, 3, 3]
+
+
+WITHOUT = """
+import sys, runpy
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("torch", "fairseq", "fairseq_attn_plugin", "sentencepiece", "subword_nmt"):
+            raise ImportError("blocked: " + name)
+sys.meta_path.insert(0, Blocked())
+sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+assert not {"torch", "fairseq", "fairseq_attn_plugin"} & set(sys.modules)
+"""
+
+
+def test_without_torch_and_fairseq(exported, lines, tmp_path):
+    folder = exported("reversal")
+    given = ["--alignments", "--beam", "2", "--threads", "1", "--batch-size", "3"]
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT, f"{folder}/translate.py", *given],
+        input="\n".join([*lines[:8], "", "ama"]) + "\n",
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    expected = Translator(folder, beam=2).search([*lines[:8], "", "ama"])
+    rows = [line.split("\t") for line in done.stdout.splitlines()]
+    assert [text for text, _ in rows] == [found[0].text if found else "" for found in expected]
+    pairs = [" ".join("%d-%d" % pair for pair in found[0].alignment()) if found else "" for found in expected]
+    assert [links for _, links in rows] == pairs and any(pairs)
+
+
+def test_settings_and_files(exported, zoo):
+    import hashlib
+    from pathlib import Path
+
+    folder = Path(exported("reversal"))
+    settings = json.loads((folder / "settings.json").read_text())
+    assert settings["languages"] == ["xx", "yy"] and settings["precision"] == "float32" and settings["beam"] == 5
+    names = {path.name for path in folder.iterdir()}
+    assert names == {*settings["files"], "settings.json"} >= {"README.md", "source.txt", "step.onnx", "translate.py"}
+    for name, digest in settings["files"].items():
+        assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == digest
+    assert len((folder / "translate.py").read_text().splitlines()) <= 300
+
+
+def test_int8_is_near(exported, lines):
+    exact, fast = (Translator(exported("reversal", *given)) for given in ((), ("--precision", "int8")))
+    assert fast.settings["precision"] == "int8"
+    same = sum(map(str.__eq__, exact.translate(lines), fast.translate(lines)))
+    assert same >= 30
+
+
+@pytest.mark.parametrize("version", ["0.1", "0.2"])
+@pytest.mark.parametrize("restricted", [False, True])
+def test_subwords_are_those_of_subword_nmt(version, restricted, tmp_path):
+    from subword_nmt.apply_bpe import BPE as Theirs
+    from subword_nmt.learn_bpe import learn_bpe
+
+    rng = np.random.default_rng(1)
+    words = ["".join(rng.choice(list("abcdä"), rng.integers(1, 9))) for _ in range(200)]
+    (tmp_path / "text").write_text(" ".join(words), encoding="utf-8")
+    codes = tmp_path / "codes"
+    with open(tmp_path / "text", encoding="utf-8") as text, open(codes, "w", encoding="utf-8") as out:
+        learn_bpe(text, out, 60)
+    content = codes.read_text(encoding="utf-8")
+    if version == "0.1":  # the end of a word is a symbol of its own there
+        codes.write_text("\n".join(content.split("\n")[1:]).replace("a</w>", "</w>"), encoding="utf-8")
+    others = ["".join(rng.choice(list("abcdäxy"), rng.integers(1, 9))) for _ in range(300)]
+    with open(codes, encoding="utf-8") as stream:
+        theirs = Theirs(stream)
+    known = {piece for word in words for piece in theirs.segment_tokens([word])}
+    vocabulary = (
+        set(sorted(known)[::2]) if restricted else known | {p for w in others for p in theirs.segment_tokens([w])}
+    )
+    theirs.vocab, theirs.cache = vocabulary, {}
+    mine = BPE(str(codes), vocabulary)
+    for word in [*words, *others]:
+        assert mine(word) == theirs.segment_tokens([word]), word
+
+
+def test_words_of_subwords():
+    cases = [("bpe", ["a@@", "b", "c@@", "@@", "d@@"]), ("sentencepiece", ["\u2581a", "b", "\u2581", "c"])]
+    for marks, tokens in [*cases, ("none", ["a@@", "b"]), ("bpe", []), ("sentencepiece", ["a", "\u2581b"])]:
+        assert spell(tokens, marks)[0] == spell_subwords(tokens, marks)
+
+
+def test_text_is_prepared_as_the_model_knows_it(zoo, tiny_data, tmp_path):
+    """Moses and BPE codes; the translation is detokenised."""
+    from fairseq_attn_plugin.analysis.translator import Translator as OfTorch
+
+    (tmp_path / "codes").write_text("#version: 0.2\na m\nam a</w>\n")
+    given = ["--bpe", "subword_nmt", "--bpe-codes", tmp_path / "codes", "--tokenizer", "moses"]
+    folder = export(zoo("reversal").last, tmp_path / "out" / "it", *given)
+    text = 'AMA, "bel" &am'
+    theirs = OfTorch(str(tiny_data), str(zoo("reversal").last), bpe_codes=str(tmp_path / "codes"), tokenizer="moses")
+    (mine,) = Translator(str(folder)).search([text])
+    assert mine[0].source == theirs.encode(text)[0] and mine[0].text == theirs(text)[0].text
+    assert "pip install numpy onnxruntime sacremoses" in (folder / "README.md").read_text()
+
+
+def test_sentencepiece(zoo, tmp_path):
+    import sentencepiece
+
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(["ama bel cor dun", "esk fim gol"] * 20),
+        model_prefix=str(tmp_path / "sp"),
+        vocab_size=24,
+        hard_vocab_limit=False,
+        minloglevel=2,
+    )
+    folder = export(zoo("reversal").last, tmp_path / "it", "--sentencepiece-model", tmp_path / "sp.model")
+    (mine,) = Translator(str(folder)).search(["ama bel"])
+    expected = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "sp.model"))
+    assert mine[0].source == expected.encode("ama bel", out_type=str)
+
+
+def test_unknown_words_are_copied(exported):
+    """The source word with the greatest weight stands for an unknown word, once for several that look at it."""
+    translator = Translator(exported("reversal"))
+    weights = np.array([[0.7, 0.1, 0.1, 0.1], [0.1, 0.6, 0.2, 0.1], [0.0, 0.8, 0.1, 0.1], [0.1, 0.1, 0.1, 0.7]])
+    known = translator.symbols[1].index("ama")
+    translator.settings["subwords"] = "bpe"
+    found = translator._readable(["x@@", "y", "z"], (-1.0, [known, 3, 3], [-1.0] * 4, weights), True)
+    assert found.text == "ama xy" and found.attention.shape == (3, 4) and len(found.scores) == 3
+    kept = translator._readable(["x@@", "y", "z"], (-1.0, [known, 3, 3], [-1.0] * 4, weights), False)
+    assert kept.text == "ama <unk> <unk>" and kept.alignment() == [(0, 0), (0, 1), (0, 2)]
+
+
+def test_a_model_without_attention(zoo, tiny_data, tmp_path):
+    from training import SIZES, train
+
+    trained = train(tiny_data, tmp_path / "m", "--arch", "lstm_soft", *SIZES, "--decoder-attention", "False", updates=3)
+    folder = export(trained.last, tmp_path / "it")
+    translator = Translator(str(folder))
+    assert translator.search(["ama"])[0][0].attention is None
+    with pytest.raises(ValueError, match="the model has no attention"):
+        translator.search(["ama"])[0][0].alignment()
+    with pytest.raises(OptionError, match="it: the model has no attention to show"):
+        cli.main(["serve", str(folder), "--port", "0"])
+
+
+def test_mistakes_are_named(zoo, tiny_data, tmp_path):
+    checkpoint, to = str(zoo("reversal").last), tmp_path / "it"
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").touch()
+    (tmp_path / "text").write_text("no checkpoint")
+    for path, options, message in [
+        (checkpoint, ["--precision", "int4"], "--precision int4: unknown; choose from float32, int8"),
+        (checkpoint, ["--to", tmp_path / "full"], "--to .*full: exists; name another folder, or remove it"),
+        (checkpoint, ["--to", tmp_path / "text" / "it"], "--to .*it: cannot be written: "),
+        (checkpoint, ["--beam", "0"], "--beam 0: must be at least 1"),
+        (checkpoint, ["--bpe", "subword_nmt"], "--bpe subword_nmt: needs --bpe-codes FILE"),
+        (checkpoint, ["--bpe-codes", "gone"], "--bpe-codes gone: there is no such file"),
+        (checkpoint, ["--tokenizer", "nltk"], "--tokenizer nltk: is not part of an exported model"),
+        ("gone.pt", [], "gone.pt: there is no such file"),
+        (zoo("lstm").last, [], "a LSTMModel cannot be exported; must be a translation model of this package"),
+    ]:
+        with pytest.raises(OptionError, match=message):
+            export(path, to, *options)
+    assert not to.exists() and sorted(path.name for path in tmp_path.iterdir()) == ["full", "text"]
+    state = torch.load(checkpoint, weights_only=False)
+    state["cfg"]["task"]["data"] = "nowhere"
+    torch.save(state, tmp_path / "moved.pt")
+    with pytest.raises(OptionError, match="moved.pt: was trained on nowhere, which is not there; .* --data"):
+        export(tmp_path / "moved.pt", to)
+    export(tmp_path / "moved.pt", to, "--data", tiny_data)
+    assert (to / "step.onnx").exists()
+
+
+def test_a_folder_of_something_else(tmp_path, exported):
+    with pytest.raises(ValueError, match="--beam 0: must be at least 1"):
+        Translator(exported("reversal"), beam=0)
+    (tmp_path / "settings.json").write_text('{"format": "another"}')
+    with pytest.raises(ValueError, match="is no folder that this translator reads"):
+        Translator(str(tmp_path))
+
+
+def test_without_onnx(zoo, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(OptionError, match=r"pip install 'fairseq_attn_plugin\[export\]'"):
+        export(zoo("reversal").last, tmp_path / "it")
+
+
+def test_hypotheses_show_words():
+    weights = np.array([[0.1, 0.2, 0.6, 0.1], [0.5, 0.2, 0.2, 0.1], [0, 0, 0, 1]])
+    found = Hypothesis(-1.0, ["a@@", "b", "c"], ["d@@", "e"], [-1.0] * 3, weights, "bpe")
+    assert found.target_words == ["de"] and found.source_words == ["ab", "c"]
+    np.testing.assert_allclose(found.word_attention(), [[0.5, 0.4]])
+    assert found.alignment() == [(0, 0)]

@@ -1,0 +1,123 @@
+"""Exported graphs, run by onnxruntime, are the model: every mechanism, over steps of searches of different sizes."""
+
+import pytest
+import torch
+from attention_cases import CASES, batch_of, described, draw_queries, precompute, subject_of
+from latent_models import make as make_latent
+from model_systems import BIASED, LATENT, make
+from models_for_tests import build
+
+from fairseq_attn_plugin.attention import names
+from fairseq_attn_plugin.decoding.onnx_check import compare
+from fairseq_attn_plugin.decoding.onnx_files import quantize, write_graphs
+from fairseq_attn_plugin.decoding.onnx_folder import check_exportable
+from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.ops.exporting import exporting
+from fairseq_attn_plugin.testing.subject import stepwise
+
+pytest.importorskip("onnxruntime", reason="NO TEST OF EXPORTED MODELS: onnxruntime is missing")
+pytest.importorskip("onnx", reason="NO TEST OF EXPORTED MODELS: onnx is missing")
+
+FEEDING = ("output", "context", "none")
+SYSTEMS = [(name, FEEDING[i % 3]) for i, name in enumerate([*names(), *BIASED])]
+SYSTEMS += [(name, FEEDING[1 + i % 2]) for i, name in enumerate(LATENT)]
+
+
+def grown(model):
+    """Weights larger than at initialisation, so that differences show."""
+    for name, parameter in model.named_parameters():
+        if "log_" not in name and not name.endswith("mean"):
+            parameter.data *= 4
+    return model
+
+
+def check(model, folder):
+    write_graphs(model, folder)
+    found = compare(model, folder)
+    assert max(found) < 1e-5, found
+
+
+@pytest.mark.parametrize(("attention", "feeding"), SYSTEMS)
+def test_every_system(attention, feeding, tmp_path):
+    check(grown(make(attention, feeding, torch.float32)), tmp_path)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"decoder_attention": "False"},
+        {"decoder_attention": "False", "decoder_zero_init": True, "decoder_out_embed_dim": 9},
+        {"share_decoder_input_output_embed": True, "decoder_out_embed_dim": 12},
+        {"encoder_layers": 1, "decoder_layers": 3, "encoder_bidirectional": False},
+        {"attention_normalizer": "sparsemax", "attention_max_normalize": True},
+        {"attention_normalizer": "entmax15", "attention_score": "additive"},
+    ],
+    ids=str,
+)
+def test_options_of_models(options, tmp_path):
+    torch.manual_seed(7)
+    check(grown(build("attn_lstm", **options).eval()), tmp_path)
+
+
+@pytest.mark.parametrize("options", [{"latent_topk": 3}, {"latent_prediction": "soft"}], ids=str)
+def test_predictions_of_latent_models(options, tmp_path):
+    check(make_latent(torch.float32, **options), tmp_path)
+
+
+def test_words_and_lexicon(tmp_path):
+    """Votes for words, and a lexicon's bias, need the words of source and target."""
+    torch.manual_seed(7)
+    model = grown(build("attn_lstm", attention="election", gaussian_ratio=1.3).eval())
+    model.decoder.attention.table = torch.randint(4, 24, (19, 3))
+    lexicon = model.decoder.lexicon
+    lexicon.entries, lexicon.probabilities = torch.randint(4, 19, (24, 2)), torch.rand(24, 2)
+    check(model, tmp_path)
+
+
+@pytest.mark.parametrize(("name", "options"), CASES, ids=[described(*case) for case in CASES])
+def test_the_form_for_export(name, options, monkeypatch):
+    """With every option, in float64: the same weights as the mechanism itself, step after step."""
+    attention, batch, query = subject_of(name, options).build().eval(), batch_of("right"), draw_queries(5)
+    with torch.no_grad():
+        expected = stepwise(attention, query, precompute(attention, batch.encodings, batch.pad_mask))
+        monkeypatch.setattr(torch.onnx, "is_in_onnx_export", lambda: True)
+        assert exporting()
+        plain = attention.for_export()
+        found = stepwise(plain, query, precompute(plain, batch.encodings, batch.pad_mask))
+    for one, right in zip(found, expected):
+        torch.testing.assert_close(one, right, rtol=1e-6, atol=1e-6 if "nodes" in options or name == "aqt" else 1e-9)
+
+
+def test_a_difference_is_found(tmp_path):
+    model = grown(make("soft", dtype=torch.float32))
+    write_graphs(model, tmp_path)
+    model.decoder.attention.score.projection.weight.data *= -1
+    assert compare(model, tmp_path).weights > 1e-3
+
+
+@pytest.mark.parametrize("options", [{}, {"share_decoder_input_output_embed": True, "decoder_out_embed_dim": 12}])
+def test_int8_is_near(options, tmp_path):
+    """Also where a weight has several uses: the first states of two layers, embeddings as vocabulary projection."""
+    model = grown(make("mqt", dtype=torch.float32, **options))
+    write_graphs(model, tmp_path)
+    exact = (tmp_path / "step.onnx").stat().st_size
+    quantize(tmp_path)
+    found = compare(model, tmp_path)
+    assert 1e-5 < found.probabilities < 0.05 and found.weights < 0.1
+    assert (tmp_path / "step.onnx").stat().st_size < exact
+
+
+def test_what_cannot_be_exported():
+    with pytest.raises(OptionError, match="x.pt: the model has an adaptive softmax"):
+        check_exportable(build("attn_lstm", adaptive_softmax_cutoff="8"), "x.pt")
+    with pytest.raises(OptionError, match="x.pt: a Linear cannot be exported; must be a translation model of this"):
+        check_exportable(torch.nn.Linear(1, 1), "x.pt")
+
+
+def test_an_operation_that_onnx_lacks_is_one_line(tmp_path):
+    model = make("soft", dtype=torch.float32)
+    attention = model.decoder.attention
+    step = attention.step
+    attention.step = lambda query, *rest, **more: step(torch.special.i0e(query), *rest, **more)
+    with pytest.raises(OptionError, match="step.onnx: the model cannot be recorded as ONNX: .*i0e"):
+        write_graphs(model, tmp_path)
