@@ -6,12 +6,22 @@ from typing import Any, Dict, List
 
 from .errors import OptionError
 
-__all__ = ["file_options", "flag", "need", "option", "or_default", "parse_boolean", "parse_integers", "parse_overrides"]
+__all__ = [
+    "earlier_values",
+    "file_options",
+    "flag",
+    "need",
+    "option",
+    "or_default",
+    "parse_boolean",
+    "parse_integers",
+    "parse_overrides",
+]
 
 BOOLEANS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
 
-def option(default: Any, text: str, file: bool = False) -> Any:
+def option(default: Any, text: str, file: bool = False, before: Any = None) -> Any:
     """A field of a dataclass that becomes a command-line option.
 
     Args:
@@ -19,8 +29,10 @@ def option(default: Any, text: str, file: bool = False) -> Any:
         text: its help
         file: whether the value names a file that is read when training starts and becomes part of the checkpoint;
             such an option is left out when a checkpoint is loaded
+        before: what a checkpoint has that was written before the option was there, if the default may change
     """
-    return field(default=default, metadata={"help": text, "file": True} if file else {"help": text})
+    known = {"help": text, "file": file, "before": before}
+    return field(default=default, metadata={name: value for name, value in known.items() if value})
 
 
 def flag(name: str) -> str:
@@ -36,6 +48,11 @@ def file_options(config: Any) -> List[str]:
 def or_default(value: Any, default: Any) -> Any:
     """``value``, or ``default`` where it is None."""
     return default if value is None else value
+
+
+def earlier_values(config: Any) -> Dict[str, Any]:
+    """What checkpoints have that were written before an option was there: the fields declared with ``before``."""
+    return {item.name: item.metadata["before"] for item in fields(config) if "before" in item.metadata}
 
 
 def need(right: bool, config: Any, name: str, what: str) -> None:

@@ -83,6 +83,9 @@ def cases():
         for score, pairing in (("general", {"pairing": "direct"}), ("additive", {"chunk_size": 2})):
             yield name, {"score": score, **pairing}
         yield name, {"score": "additive", "pairing": "direct", "bias": "markov"}
+        for score, pairing in (("general", {}), ("additive", {}), ("general", {"pairing": "direct"})):
+            yield name, {"pairs": "encodings", "score": score, **pairing}
+        yield name, {"pairs": "encodings", "score": "dot", "normalizer": "entmax15", "bias": "position,markov"}
 
 
 def described(name, options):

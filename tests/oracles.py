@@ -56,21 +56,28 @@ def entmax15(x, steps=100):
 
 
 def density_matrix(kind, module, score_name, query, encodings):
-    """Psi of one sentence and one query, N x N, element by element (eq. 6, 10, 11 and 12 of the paper)."""
-    projection = module.score.projection if module.projection is None else module.projection
-    keys = [projection.weight @ h for h in encodings]
-    size = len(keys)
-    matrix = torch.zeros(size, size, dtype=query.dtype)
+    """Psi of one sentence and one query, N x N, element by element (eq. 6, 10, 11 and 12 of the paper).
+
+    Over keys, x_j = W h_j takes the place of h_j in eq. 10. Over encodings eq. 10 is as written, and W or P makes the
+    pair and the query of one width.
+    """
+    over_keys = module.config.pairs == "keys"
+    if kind == "mqt" or over_keys:
+        matrix = (module.score.projection if module.projection is None else module.projection).weight
+    paired = [matrix @ h for h in encodings] if over_keys else encodings
+    size = len(paired)
+    psi = torch.zeros(size, size, dtype=query.dtype)
     for j in range(size):
         for k in range(size):
-            pair = torch.tanh(keys[j] + keys[k])
+            pair = torch.tanh(paired[j] + paired[k])
             if j == k:
-                matrix[j, k] = score(score_name, module.score, query, encodings[j])
+                psi[j, k] = score(score_name, module.score, query, encodings[j])
             elif kind == "mqt":
-                matrix[j, k] = module.pair_weight * (pair @ query)
+                psi[j, k] = module.pair_weight * ((pair if over_keys else matrix @ pair) @ query)
             else:
-                matrix[j, k] = module.pair_vector @ torch.tanh(pair + query)
-    return matrix
+                wide = query if over_keys else module.query_projection.weight @ query
+                psi[j, k] = module.pair_vector @ torch.tanh(pair + wide)
+    return psi
 
 
 def chain_marginals(potentials, transitions):

@@ -27,6 +27,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..errors import OptionError
+from ..ops.exporting import exporting
 from .base import AttentionConfig, Penalty
 from .normalizers import in_full
 from .scores import projection
@@ -175,7 +176,10 @@ class Biases(nn.Module):
 
     def _windows(self, x: Tensor) -> Tensor:
         """``[B, T, N]`` to ``[B, T, N, 2 k + 1]``: each position with its neighbours, zeros beyond the ends."""
-        return F.pad(x, (self.window, self.window)).unfold(-1, 2 * self.window + 1, 1)
+        padded, size = F.pad(x, (self.window, self.window)), 2 * self.window + 1
+        if exporting():
+            return torch.stack([padded[..., i : i + x.size(-1)] for i in range(size)], dim=-1)
+        return padded.unfold(-1, size, 1)
 
 
 def word_positions(encodings: Tensor, pad_mask: Optional[Tensor]) -> Tuple[Tensor, Tensor]:

@@ -1,21 +1,29 @@
 """Attention density matrices (Charalampous and Chatzis, "Quantum Statistics-Inspired Neural Attention").
 
-With projected encodings k_j = W_m h_j the N x N matrix Psi has the ordinary scores alpha_j on its diagonal (eq. 6)
-and, off it, scores of *pairs* of source positions,
+The N x N matrix Psi has the ordinary scores alpha_j on its diagonal (eq. 6) and, off it, scores of *pairs* of source
+positions. The weights are a = normalise_k( mean_j Psi_jk ) (eq. 9), the mean over the sentence's own length n. With
+L_jk = tanh(x_j + x_k) (eq. 10) a pair's score is
 
-    mqt   sigma_jk = w_s tanh(k_j + k_k) . s             (eq. 10 and 11, w_s a scalar)
-    aqt   sigma_jk = w . tanh(tanh(k_j + k_k) + s)       (eq. 10 and 12, w a vector)
+    mqt   sigma_jk = w_s L_jk . s             (eq. 11, w_s a scalar)
+    aqt   sigma_jk = w . tanh(L_jk + s)       (eq. 12, w a vector)
 
-and the weights are a = normalise_k( mean_j Psi_jk ) (eq. 9), the mean over the sentence's own length n. Only the
-column sums of Psi are ever needed, and those do not need the N^2 pairs at every decoder step (``--adm-pairing
-pooled``, the default):
+Both equations need encodings and states of one width. Encodings h_j of any width have two readings (``--adm-pairs``):
 
-* mqt is linear in s: sum_{j != k} sigma_jk = w_s g_k . s with g_k = sum_{j != k} tanh(k_j + k_k), once per
-  sentence. Exact.
-* aqt: x -> tanh(x + s) is smooth on [-1, 1], where L_jk = tanh(k_j + k_k) lies, so it is interpolated at M
-  Chebyshev nodes x_m: sum_{j != k} sigma_jk = sum_m (w * tanh(x_m + s)) . G_mk with G_mk = sum_{j != k} l_m(L_jk),
-  once per sentence. The error falls by a factor of about 3.4 per node (nearest pole at i pi/2) and reaches
-  float32's rounding at M = 12, the default of ``--adm-nodes``.
+    keys        x_j = W h_j, projected to the width of s
+    encodings   x_j = h_j, equation 10 as it is written; mqt projects the pair as `general` projects an encoding,
+                sigma_jk = w_s (W L_jk) . s, and aqt projects s, sigma_jk = w . tanh(L_jk + P s)
+
+Encodings of an LSTM are bounded by 1, which keeps tanh away from saturation. Nothing bounds keys.
+
+Only the column sums of Psi are ever needed, and those do not need the N^2 pairs at every decoder step
+(``--adm-pairing pooled``, the default):
+
+* mqt is linear in s: with g_k = sum_{j != k} L_jk, once per sentence, sum_{j != k} sigma_jk is w_s g_k . s over keys
+  and w_s (W g_k) . s over encodings. Exact.
+* aqt: x -> tanh(x + s) is smooth on [-1, 1], where L_jk lies, so it is interpolated at M Chebyshev nodes x_m:
+  sum_{j != k} sigma_jk = sum_m (w * tanh(x_m + s)) . G_mk with G_mk = sum_{j != k} l_m(L_jk), once per sentence. The
+  error falls by a factor of about 3.4 per node (nearest pole at i pi/2) and reaches float32's rounding at M = 12, the
+  default of ``--adm-nodes``.
 
 ``--adm-pairing direct`` computes all pairs at every step, O(T N^2 D). It serves tests and very short sources.
 """
@@ -23,7 +31,7 @@ pooled``, the default):
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, Optional, Tuple
+from typing import ClassVar, NamedTuple, Optional
 
 import torch
 from torch import Tensor, nn
@@ -47,6 +55,11 @@ __all__ = ["ADMConfig", "ADMMemory", "AdditiveDensityMatrix", "MultiplicativeDen
 class ADMConfig(AttentionConfig):
     prefix: ClassVar[str] = "adm"
 
+    pairs: str = option(
+        "keys",
+        "what pairs are formed of: encodings (equation 10 as written), or keys, their projections (default: keys)",
+        before="keys",
+    )
     pairing: str = option(
         "pooled", "pooled: pair terms summed once per sentence; direct: all pairs at every step (default: pooled)"
     )
@@ -64,7 +77,7 @@ class ADMMemory(NamedTuple):
 
 
 class DensityMatrixAttention(ScoredAttention):
-    """The part common to mqt and aqt: the projected encodings, the diagonal and the mean."""
+    """The part common to mqt and aqt: what pairs are formed of, the diagonal and the mean."""
 
     Config = ADMConfig
     takes = ScoredAttention.takes | {"documents"}
@@ -73,8 +86,10 @@ class DensityMatrixAttention(ScoredAttention):
 
     def __init__(self, query_dim: int, memory_dim: int, config: ADMConfig):
         super().__init__(query_dim, memory_dim, config)
-        if config.pairing not in ("pooled", "direct"):
-            raise OptionError(f"--adm-pairing {config.pairing}: unknown pairing; choose from direct, pooled")
+        for name, known in (("pairs", ("encodings", "keys")), ("pairing", ("direct", "pooled"))):
+            value = getattr(config, name)
+            if value not in known:
+                raise OptionError(f"--adm-{name} {value}: unknown {name}; choose from {', '.join(known)}")
         if not 1 <= config.nodes <= 64:
             raise OptionError(
                 f"--adm-nodes {config.nodes}: must lie between 1 and 64; 12 is exact to float32's rounding"
@@ -83,9 +98,11 @@ class DensityMatrixAttention(ScoredAttention):
             raise OptionError(
                 f"--adm-chunk-size {config.chunk_size}: must be 0 (chosen by the cache) or a number of positions"
             )
-        # `general` scores against the same keys W_m h_j; any other score needs the projection in addition to its
-        # own parameters.
-        self.projection = None if self._general else projection(memory_dim, query_dim, bias=False)
+        # `general` scores against the same keys W h_j; any other score needs the projection in addition to its own
+        # parameters.
+        self.projection = (
+            projection(memory_dim, query_dim, bias=False) if self._projects and not self._general else None
+        )
 
     @property
     def _general(self) -> bool:
@@ -95,20 +112,34 @@ class DensityMatrixAttention(ScoredAttention):
     def _direct(self) -> bool:
         return self.config.pairing == "direct"
 
+    @property
+    def _over_keys(self) -> bool:
+        return self.config.pairs == "keys"
+
+    @property
+    def _projects(self) -> bool:
+        """Whether the matrix W of the pairs is needed."""
+        raise NotImplementedError
+
+    def _matrix(self) -> nn.Linear:
+        """W, which `general` shares."""
+        return self.score.projection if self.projection is None else self.projection  # type: ignore[return-value]
+
     def _memorize(self, encodings: Tensor, pad_mask: Optional[Tensor]) -> ADMMemory:
-        diagonal = self.score.precompute(encodings)
-        keys = diagonal if self.projection is None else self.projection(encodings)
+        paired = self._matrix()(encodings) if self._over_keys else encodings
+        diagonal: Optional[Tensor] = None
+        if self._direct or not self._folds:
+            diagonal = share(paired if self._over_keys and self._general else self.score.precompute(encodings))
         if pad_mask is None:
-            length = keys.new_full((keys.size(0), 1, 1), keys.size(1))
+            length = encodings.new_full((encodings.size(0), 1, 1), encodings.size(1))
         else:
             # A row that is all padding gets length 1: its weights are zero whatever is divided.
-            length = (~pad_mask).sum(1).clamp(min=1).to(keys.dtype)[:, None, None]
+            length = (~pad_mask).sum(1).clamp(min=1).to(encodings.dtype)[:, None, None]
         if self._direct:
-            pairs = torch.tanh(keys.unsqueeze(2) + keys.unsqueeze(1))
-            return ADMMemory(share(encodings), share(diagonal), pairs, length, pad_mask)
-        folded, pairs = self._pool(keys, pad_mask)
-        # Divided here, not at the end: sums over many positions could leave float16's range.
-        return ADMMemory(share(encodings), None if folded else share(diagonal), share(pairs / length), length, pad_mask)
+            pairs = torch.tanh(paired.unsqueeze(2) + paired.unsqueeze(1))
+        else:
+            pairs = share(self._pool(paired, pad_mask, length))
+        return ADMMemory(share(encodings), diagonal, pairs, length, pad_mask)
 
     def _score(self, query: Tensor, memory: ADMMemory) -> Tensor:
         if self._direct:
@@ -119,12 +150,17 @@ class DensityMatrixAttention(ScoredAttention):
             scores = scores + self.score(query, memory.diagonal) / memory.length
         return scores
 
-    def _pool(self, keys: Tensor, pad_mask: Optional[Tensor]) -> Tuple[bool, Tensor]:
-        """The query-independent factor of the column sums, ``[B, N, F]``, and whether the diagonal is in it already."""
+    @property
+    def _folds(self) -> bool:
+        """Whether :meth:`_pool` includes the diagonal."""
+        return False
+
+    def _pool(self, paired: Tensor, pad_mask: Optional[Tensor], length: Tensor) -> Tensor:
+        """The query-independent factor of the column means, ``[B, N, F]``, from x ``[B, N, D]``."""
         raise NotImplementedError
 
     def _features(self, query: Tensor) -> Tensor:
-        """The query's factor of the pooled column sums: ``[B, T, Ds]`` to ``[B, T, F]``."""
+        """The query's factor of the pooled column means: ``[B, T, Ds]`` to ``[B, T, F]``."""
         raise NotImplementedError
 
     def _direct_sums(self, query: Tensor, pairs: Tensor, absent: Tensor) -> Tensor:
@@ -143,36 +179,63 @@ def _absent_pairs(memory: ADMMemory) -> Tensor:
 
 @register_attention("mqt")
 class MultiplicativeDensityMatrix(DensityMatrixAttention):
+    """Equations 10 and 11; with the diagonal of `general` the scores are, by ``--adm-pairs``,
+
+    keys: s . (k_k + w_s g_k(k)) / n with k = W h;   encodings: s . W (h_k + w_s g_k(h)) / n,
+
+    where g_k(x) = sum_{j != k} tanh(x_j + x_k). A step costs what `general` costs.
+    """
+
     default_score = "general"
+    _projects = True
 
     def __init__(self, query_dim: int, memory_dim: int, config: ADMConfig):
         super().__init__(query_dim, memory_dim, config)
         self.pair_weight = nn.Parameter(torch.ones(()))
 
-    def _pool(self, keys: Tensor, pad_mask: Optional[Tensor]) -> Tuple[bool, Tensor]:
-        pairs = self.pair_weight * pooled_tanh(keys, pad_mask, self.config.chunk_size)
-        # general's alpha_k = k_k . s has the same form, so that a step costs what `general` alone costs.
-        return self._general, keys + pairs if self._general else pairs
+    @property
+    def _folds(self) -> bool:
+        return self._general  # alpha_k = (W h_k) . s has the form of the pairs
+
+    def _pool(self, paired: Tensor, pad_mask: Optional[Tensor], length: Tensor) -> Tensor:
+        pairs = self.pair_weight * pooled_tanh(paired, pad_mask, self.config.chunk_size)
+        # Divided before any product: sums over many positions could leave float16's range.
+        means = (paired + pairs if self._folds else pairs) / length
+        return means if self._over_keys else self._matrix()(means)
 
     def _features(self, query: Tensor) -> Tensor:
         return query
 
     def _direct_sums(self, query: Tensor, pairs: Tensor, absent: Tensor) -> Tensor:
+        if not self._over_keys:
+            query = query @ self._matrix().weight
         return self.pair_weight * torch.einsum("btd,bjkd->btjk", query, pairs).masked_fill(absent, 0).sum(2)
 
 
 @register_attention("aqt")
 class AdditiveDensityMatrix(DensityMatrixAttention):
+    """Equations 10 and 12: sigma_jk = w . tanh(tanh(x_j + x_k) + q) with, by ``--adm-pairs``,
+
+    keys: x = W h, q = s;   encodings: x = h, q = P s, the state in the width of the encodings.
+    """
+
     default_score = "additive"
 
     def __init__(self, query_dim: int, memory_dim: int, config: ADMConfig):
         super().__init__(query_dim, memory_dim, config)
-        self.pair_vector = nn.Parameter(torch.empty(query_dim).uniform_(-0.1, 0.1))
+        self.query_projection = None if self._over_keys else projection(query_dim, memory_dim, bias=False)
+        width = query_dim if self._over_keys else memory_dim
+        self.pair_vector = nn.Parameter(torch.empty(width).uniform_(-0.1, 0.1))
 
-    def _pool(self, keys: Tensor, pad_mask: Optional[Tensor]) -> Tuple[bool, Tensor]:
-        return False, pooled_basis(keys, self.config.nodes, pad_mask, self.config.chunk_size).flatten(2)
+    @property
+    def _projects(self) -> bool:
+        return self._over_keys
+
+    def _pool(self, paired: Tensor, pad_mask: Optional[Tensor], length: Tensor) -> Tensor:
+        return pooled_basis(paired, self.config.nodes, pad_mask, self.config.chunk_size).flatten(2) / length
 
     def _features(self, query: Tensor) -> Tensor:
+        query = self._as_wide_as_pairs(query)
         nodes = chebyshev_nodes(self.config.nodes, device=query.device, dtype=query.dtype)
         if by_sigmoid(query):  # w tanh(x) = 2 w sigmoid(2x) - w
             gates = torch.add(2 * nodes[:, None], query.unsqueeze(-2), alpha=2).sigmoid_()
@@ -180,5 +243,8 @@ class AdditiveDensityMatrix(DensityMatrixAttention):
         return (torch.tanh(nodes[:, None] + query.unsqueeze(-2)) * self.pair_vector).flatten(-2)
 
     def _direct_sums(self, query: Tensor, pairs: Tensor, absent: Tensor) -> Tensor:
-        values = torch.tanh(pairs.unsqueeze(1) + query[:, :, None, None])
+        values = torch.tanh(pairs.unsqueeze(1) + self._as_wide_as_pairs(query)[:, :, None, None])
         return torch.einsum("btjkd,d->btjk", values, self.pair_vector).masked_fill(absent, 0).sum(2)
+
+    def _as_wide_as_pairs(self, query: Tensor) -> Tensor:
+        return query if self.query_projection is None else self.query_projection(query)

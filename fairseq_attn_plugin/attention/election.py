@@ -27,6 +27,7 @@ from ..options import option
 from .files import read_json
 from .gaussian import GaussianAttention, GaussianConfig
 from .gaussian_rows import Rows
+from .gaussian_steps import GaussianSteps
 from .registry import register_attention
 
 __all__ = ["TABLE_FORMAT", "ElectionAttention", "ElectionConfig"]
@@ -94,6 +95,12 @@ class ElectionAttention(GaussianAttention):
         if pad_mask is not None:
             receives = receives & ~pad_mask.unsqueeze(1)
         return source_tokens[:, None, None, :], rows.weights + self.config.share * receives
+
+    def for_export(self) -> GaussianSteps:
+        steps = super().for_export()
+        if self.table.numel() and self.config.share:
+            steps.table, steps.share = self.table, self.config.share
+        return steps
 
     def _add_votes(self, weights: Tensor, voted: Tensor, tokens: Tensor, inputs: Optional[Tensor]) -> Tensor:
         if inputs is None:

@@ -31,6 +31,7 @@ from ..options import option, or_default
 from .base import Attention, AttentionConfig, AttentionOutput
 from .election_files import MOST_WORDS, read_recommendation
 from .gaussian_rows import Curve, Rows, rows_of
+from .gaussian_steps import GaussianSteps
 from .registry import register_attention
 from .windows import Rule
 
@@ -190,6 +191,11 @@ class GaussianAttention(Attention):
         elif further:
             return AttentionOutput(further[0], weights, scores, state)
         return AttentionOutput(matmul(weights, memory.encodings), weights, scores, state)
+
+    def for_export(self) -> GaussianSteps:
+        rule = Rule.from_code(int(self.rule))
+        values = (self.log_ratio, self.log_sigma, self.mean)
+        return GaussianSteps(self, Curve.of(rule, *values, self.config.max_normalize, trained=False))
 
     def _add_votes(self, weights: Tensor, voted: Tensor, tokens: Tensor, inputs: Optional[Tensor]) -> Tensor:
         """Weights ``[B, T, N]`` with the further votes of a derived mechanism."""

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import OptionError
-from ..ops.deferred import matmul_transposed
+from ..ops.deferred import Linear, matmul_transposed
 from ..ops.tanh import by_sigmoid
 
 __all__ = ["Score", "build_score", "projection", "register_score", "score_names"]
@@ -42,7 +42,7 @@ class Score(nn.Module):
 
 def projection(inputs: int, outputs: int, bias: bool = True) -> nn.Linear:
     """A linear layer drawn uniformly from [-0.1, 0.1], as stock fairseq's LSTM and the papers draw all parameters."""
-    layer = nn.Linear(inputs, outputs, bias=bias)
+    layer = Linear(inputs, outputs, bias=bias)
     for parameter in layer.parameters():
         nn.init.uniform_(parameter, -0.1, 0.1)
     return layer

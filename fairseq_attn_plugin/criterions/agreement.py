@@ -40,6 +40,7 @@ from ..options import need, option
 from .agreement_terms import LOSSES, attentions, trace, trace_bound
 from .logged_sums import perplexity, total
 from .updates import Updates
+from .vocabulary_losses import loss_in, unwrapped
 
 __all__ = ["AgreementConfig", "AgreementCriterion"]
 
@@ -84,7 +85,7 @@ class AgreementCriterion(FairseqCriterion):
         """Returns the loss, the sample size and the logged sums of a batch."""
         both_models = _of_two_directions(model)
         target, source = sample["target"], sample["net_input"]["src_tokens"]
-        out: BothDirections = model(**sample["net_input"], target=target)
+        out: BothDirections = model(**sample["net_input"], target=target, smoothing=self.cfg.label_smoothing)
         losses, nlls = zip(
             self._likelihood(both_models.of(both_models.direction), out.forward, target),
             self._likelihood(both_models.of(both_models.reverse), out.reverse, out.reverse_target),
@@ -123,6 +124,9 @@ class AgreementCriterion(FairseqCriterion):
 
     def _likelihood(self, model: Any, output: Any, target: Tensor) -> Tuple[Tensor, Tensor]:
         """The smoothed and the plain negative log-likelihood, summed over all words."""
+        found = loss_in(output)
+        if found is not None:
+            return found.loss, found.nll
         log_probs = model.get_normalized_probs(output, log_probs=True)
         return label_smoothed_nll_loss(
             log_probs.view(-1, log_probs.size(-1)),
@@ -158,8 +162,7 @@ class AgreementCriterion(FairseqCriterion):
 
 def _of_two_directions(model: Any) -> AgreementLSTMModel:
     """The model inside its data-parallel wrappers."""
-    while hasattr(model, "module"):
-        model = model.module
+    model = unwrapped(model)
     if not isinstance(model, AgreementLSTMModel):
         raise OptionError(
             f"--criterion agreement: needs a model of two directions (--arch lstm_agreement); {type(model).__name__} "

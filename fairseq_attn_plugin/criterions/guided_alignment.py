@@ -49,6 +49,7 @@ from ..options import need, option
 from .alignment_terms import LOSSES, Alignment, alignment_terms, links_matrix
 from .logged_sums import total
 from .updates import Updates, call_before
+from .vocabulary_losses import ask_for_loss, sums_losses, unwrapped
 
 __all__ = ["GuidedAlignmentConfig", "GuidedAlignmentCriterion"]
 
@@ -93,7 +94,10 @@ class GuidedAlignmentCriterion(LabelSmoothedCrossEntropyCriterion):
 
     def forward(self, model: Any, sample: Dict[str, Any], reduce: bool = True) -> Tuple[Tensor, int, Dict[str, Any]]:
         """Returns the loss, the sample size and the logged sums of a batch."""
-        output = model(**sample["net_input"])
+        asked = sample
+        if reduce and not self.report_accuracy and sums_losses(model):
+            asked = ask_for_loss(sample, self.padding_idx, self.eps, self.ignore_prefix_size)
+        output = model(**asked["net_input"])
         loss, nll_loss = self.compute_loss(model, output, sample, reduce=reduce)
         target = sample["target"]
         sample_size = target.size(0) if self.sentence_avg else sample["ntokens"]
@@ -121,17 +125,17 @@ class GuidedAlignmentCriterion(LabelSmoothedCrossEntropyCriterion):
         return loss, sample_size, sums
 
     def _alignment(self, model: Any, output: Any, sample: Dict[str, Any]) -> Alignment:
-        weights = _attention(output)
+        weights, name = _attention(output), type(unwrapped(model)).__name__
         target, source = sample["target"], sample["net_input"]["src_tokens"]
         if weights is None:
             raise OptionError(
-                f"--criterion guided_alignment: {_name(model)} returns no attention"
+                f"--criterion guided_alignment: {name} returns no attention"
                 f"{' in training' if self.training else ''}; choose an architecture that does, such as lstm_soft, "
                 "with --decoder-attention True"
             )
         if weights.shape != (*target.shape, source.size(1)):
             raise OptionError(
-                f"--criterion guided_alignment: {_name(model)} returns attention of the shape {tuple(weights.shape)}, "
+                f"--criterion guided_alignment: {name} returns attention of the shape {tuple(weights.shape)}, "
                 f"must be {(*target.shape, source.size(1))} (sentences, target words, source words); choose an "
                 "architecture with such attention, such as lstm_soft"
             )
@@ -207,9 +211,3 @@ def _attention(output: Any) -> Optional[Tensor]:
     if isinstance(weights, (tuple, list)):
         weights = weights[0] if len(weights) else None
     return weights if isinstance(weights, Tensor) else None
-
-
-def _name(model: Any) -> str:
-    while hasattr(model, "module"):  # inside a data-parallel wrapper
-        model = model.module
-    return type(model).__name__

@@ -41,6 +41,7 @@ from .objectives import (
     entropy,
     evaluate,
 )
+from .vocabulary_losses import ask_for_loss, sums_losses, unwrapped
 
 __all__ = ["LatentAlignmentConfig", "LatentAlignmentCriterion"]
 
@@ -68,7 +69,7 @@ class LatentAlignmentCriterion(FairseqCriterion):
             "nsentences": target.size(0),
             "sample_size": sample_size,
         }
-        if not hasattr(_inner(model), "alignments"):
+        if not hasattr(unwrapped(model), "alignments"):
             loss, further = self._plain(model, sample)
         else:
             latent = self._latent(model, sample)
@@ -88,7 +89,7 @@ class LatentAlignmentCriterion(FairseqCriterion):
         return loss, sample_size, sums
 
     def _latent(self, model: Any, sample: Dict[str, Any]) -> LatentAlignments:
-        objective, inner = self.cfg.objective, _inner(model)
+        objective, inner = self.cfg.objective, unwrapped(model)
         if objective in NEEDS_POSTERIOR and inner.posterior is None:
             raise OptionError(
                 f"--objective {objective}: needs a posterior network, and the model has none (--latent-posterior "
@@ -125,7 +126,7 @@ class LatentAlignmentCriterion(FairseqCriterion):
         )
 
     def _train(self, model: Any, batch: Batch) -> Tuple[Tensor, Dict[str, Any]]:
-        updates, objective = _inner(model).num_updates, self.cfg.objective
+        updates, objective = unwrapped(model).num_updates, self.cfg.objective
         settings = self._settings(max(0, updates - self.cfg.soft_updates))
         warming = updates < self.cfg.soft_updates
         terms = self._warm_start(batch, settings) if warming else OBJECTIVES[objective](batch, settings, self.average)
@@ -153,7 +154,7 @@ class LatentAlignmentCriterion(FairseqCriterion):
         return terms._replace(loss=terms.loss + kl, kl=kl.detach())
 
     def _validate(self, model: Any, batch: Batch) -> Tuple[Tensor, Dict[str, Any]]:
-        objective, decoder = self.cfg.objective, _inner(model).decoder
+        objective, decoder = self.cfg.objective, unwrapped(model).decoder
         values = evaluate(batch, decoder.topk)
         predicts_soft = decoder.predicts_soft
         marginal = values.marginal if values.topk is None else values.topk
@@ -184,8 +185,10 @@ class LatentAlignmentCriterion(FairseqCriterion):
         if self.cfg.objective != "soft":
             raise OptionError(
                 f"--objective {self.cfg.objective}: needs a latent alignment model (--arch lstm_latent); "
-                f"{type(_inner(model)).__name__} can be trained with --objective soft"
+                f"{type(unwrapped(model)).__name__} can be trained with --objective soft"
             )
+        if sums_losses(model):
+            return self._plain_sums(model, sample)
         output = model(**sample["net_input"])
         log_probs = model.get_normalized_probs(output, log_probs=True)
         target = model.get_targets(sample, output)
@@ -198,8 +201,13 @@ class LatentAlignmentCriterion(FairseqCriterion):
             loss = (1 - epsilon - uniform) * nll - uniform * (log_probs.sum(-1) * real).sum()
         with torch.no_grad():
             correct = (log_probs.argmax(-1).eq(target) & real).sum()
-        nll = nll.detach()
-        return loss, {"nll_loss": nll, "soft": nll, "bound": nll, "reconstruction": nll, "prior_correct": correct}
+        return loss, _plain_logs(nll.detach(), correct)
+
+    def _plain_sums(self, model: Any, sample: Dict[str, Any]) -> Tuple[Tensor, Dict[str, Any]]:
+        smoothing = self.cfg.label_smoothing if self.training else 0.0
+        output = model(**ask_for_loss(sample, self.padding_idx, smoothing, correct=True)["net_input"])
+        found = output[0]
+        return found.loss, _plain_logs(found.nll, found.correct)
 
     @classmethod
     def reduce_metrics(cls, logging_outputs: List[Dict[str, Any]]) -> None:
@@ -211,8 +219,5 @@ class LatentAlignmentCriterion(FairseqCriterion):
         return True
 
 
-def _inner(model: Any) -> Any:
-    """The model inside a data-parallel wrapper."""
-    while not hasattr(model, "decoder") and hasattr(model, "module"):
-        model = model.module
-    return model
+def _plain_logs(nll: Tensor, correct: Tensor) -> Dict[str, Any]:
+    return {"nll_loss": nll, "soft": nll, "bound": nll, "reconstruction": nll, "prior_correct": correct}

@@ -7,6 +7,7 @@ with the greatest maxima, and torch.topk has to look at these only. The result i
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Optional, Tuple
 
 import torch
@@ -14,8 +15,8 @@ from torch import Tensor
 
 __all__ = ["best_continuations"]
 
-FEW = 8192  # up to so many numbers of a sentence, torch.topk alone is as fast
-BLOCKS = (40, 64)  # sizes of a block that are tried
+LARGEST = 16  # words of a block
+SMALLEST = 8  # fairseq's vocabularies are multiples of it
 
 
 def best_continuations(log_probs: Tensor, scores: Optional[Tensor], count: int) -> Tuple[Tensor, Tensor, Tensor]:
@@ -29,9 +30,12 @@ def best_continuations(log_probs: Tensor, scores: Optional[Tensor], count: int) 
     Returns:
         their sums, hypotheses (from 0 to W - 1) and words (from 0 to K - 1), ``[B, count]`` each
     """
-    sentences, _, words = log_probs.shape
-    if log_probs.device.type == "cpu" and log_probs[0].numel() > FEW and words >= BLOCKS[1] * count:
-        best, index = _by_blocks(log_probs, scores, count)
+    sentences, hypotheses, words = log_probs.shape
+    size = _block_size(words)
+    # worth its many small steps where there is much to read
+    many = hypotheses * words >= (16384 if sentences == 1 else 1024) and words >= 2 * count * SMALLEST
+    if size and many and log_probs.device.type == "cpu":
+        best, index = _by_blocks(log_probs, scores, count, size)
     else:
         sums = log_probs if scores is None else log_probs + scores.unsqueeze(2)
         best, index = sums.reshape(sentences, -1).topk(count, dim=1)
@@ -39,28 +43,35 @@ def best_continuations(log_probs: Tensor, scores: Optional[Tensor], count: int) 
     return best, rows, index - rows * words
 
 
-def _by_blocks(log_probs: Tensor, scores: Optional[Tensor], count: int) -> Tuple[Tensor, Tensor]:
-    """The greatest sums and their places in a sentence's W * K; block j of a hypothesis has the words j, j + w, ..."""
-    sentences, hypotheses, words = log_probs.shape
-    size = min(range(*BLOCKS), key=lambda block: words % block)
+@lru_cache
+def _block_size(words: int) -> int:
+    """The size of equal blocks of the words, 0 if there is none."""
+    return max((size for size in range(SMALLEST, LARGEST + 1) if words % size == 0), default=0)
+
+
+@lru_cache
+def _places(hypotheses: int, words: int, size: int) -> Tensor:
+    """The places of the words of each block among a sentence's W * K, ``[W * K / size, size]``."""
     blocks = words // size
-    whole = size * blocks
-    maxima = log_probs[:, :, :whole].view(sentences, hypotheses, size, blocks).amax(2)
+    places = torch.arange(hypotheses * words).view(hypotheses, size, blocks)
+    return places.transpose(1, 2).reshape(-1, size)
+
+
+def _by_blocks(log_probs: Tensor, scores: Optional[Tensor], count: int, size: int) -> Tuple[Tensor, Tensor]:
+    """The greatest sums and their places among a sentence's W * K.
+
+    Block j of a hypothesis has the words j, j + w, j + 2 w, ... for w = K / ``size``.
+    """
+    sentences, hypotheses, words = log_probs.shape
+    blocks = words // size
+    maxima = log_probs.view(sentences, hypotheses, size, blocks).amax(2)
     if scores is not None:
         maxima = maxima + scores.unsqueeze(2)
     _, chosen = maxima.view(sentences, -1).topk(count, dim=1, sorted=False)
-    rows = chosen.div(blocks, rounding_mode="floor")
-    first = chosen + rows * (words - blocks)  # places of the blocks' first words: row * K + chosen - row * blocks
-    places = (first.unsqueeze(2) + torch.arange(0, whole, blocks, device=first.device)).view(sentences, -1)
-    if whole < words:  # the words that fill no block
-        rest = torch.arange(hypotheses * words, device=first.device).view(hypotheses, words)[:, whole:].reshape(1, -1)
-        places = torch.cat([places, rest.expand(sentences, -1)], dim=1)
+    places = _places(hypotheses, words, size).index_select(0, chosen.view(-1)).view(sentences, -1)
     sums = log_probs.view(sentences, -1).gather(1, places)
     if scores is not None:
-        of_blocks = scores.gather(1, rows).unsqueeze(2).expand(-1, -1, size).reshape(sentences, -1)
-        if whole < words:
-            of_rest = scores.unsqueeze(2).expand(-1, -1, words - whole).reshape(sentences, -1)
-            of_blocks = torch.cat([of_blocks, of_rest], dim=1)
-        sums = sums + of_blocks
+        past = scores.gather(1, chosen.div(blocks, rounding_mode="floor"))
+        sums = (sums.view(sentences, count, size) + past.unsqueeze(2)).view(sentences, -1)
     best, index = sums.topk(count, dim=1)
     return best, places.gather(1, index)

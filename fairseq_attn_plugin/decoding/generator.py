@@ -25,10 +25,11 @@ from torch import Tensor
 from ..errors import OptionError
 from .constraints import Symbols
 from .options import DecodingOptions
+from .packing import steppers
 from .search import Search, SearchOptions
-from .stepper import ModelStepper, Stepper, is_ours
+from .stepper import is_ours
 
-__all__ = ["AligningGenerator", "Generator", "generator_class", "steppers"]
+__all__ = ["AligningGenerator", "Generator", "generator_class"]
 
 logger = logging.getLogger(__name__)
 
@@ -41,14 +42,12 @@ OTHERS: Dict[type, str] = {
 }
 
 
-def steppers(models: List[Any], temperature: float, options: DecodingOptions) -> List[Stepper]:
-    """A stepper for each model, as the options want them."""
-    return [ModelStepper(model, temperature) for model in models]
-
-
 def generator_class(models: List[Any], options: DecodingOptions, print_alignment: Any) -> Optional[Type[Any]]:
     """The generator for an ensemble, or None: fairseq's."""
     if options.decoding_engine == "stock" or not models or not all(is_ours(model) for model in models):
+        options.check_unused(
+            "--decoding-engine stock, or a model of another package, is decoded by fairseq's own search"
+        )
         return None
     return AligningGenerator if print_alignment else Generator
 
@@ -67,6 +66,7 @@ class Generator(SequenceGenerator):  # type: ignore[misc]
         super().__init__(models, tgt_dict, **options)
         self.searches = self._other_search() is None
         if not self.searches:
+            decoding.check_unused(f"{self._other_search()} has fairseq's own search, without this option")
             logger.warning(
                 f"{self._other_search()}: fairseq's own search is used, because that of this package does not have it"
             )

@@ -7,12 +7,12 @@ search is over, all of them are followed back to the first step together.
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence
 
 import torch
 from torch import Tensor
 
-__all__ = ["Finished", "Trace"]
+__all__ = ["Ending", "Finished", "Trace"]
 
 
 class Trace:
@@ -74,76 +74,97 @@ class Trace:
         return torch.cat([torch.cat([first, *values])[paths[:, 1:]], last.unsqueeze(1)], dim=1)
 
 
+class Ending(NamedTuple):
+    """The candidates of one step that may end, ``[S, beam]`` each, for S sentences."""
+
+    found: Tensor  # which of them end
+    sentences: Tensor  # [S]
+    rows: Tensor  # that they end
+    scores: Tensor  # log p(Y | X)
+    step: int
+
+
 class Finished:
-    """The finished hypotheses, at most ``beam`` for each of B sentences, in the order in which they were found."""
+    """The finished hypotheses, at most ``beam`` for each of B sentences: the first ones, in the order of candidates.
+
+    Args:
+        sentences: B
+        beam: how many
+        device: where the search runs
+    """
 
     def __init__(self, sentences: int, beam: int, device: torch.device):
         self.beam = beam
         self.count = torch.zeros(sentences, dtype=torch.long, device=device)
-        # one column more takes those that come too late
-        self.steps = torch.zeros(sentences, beam + 1, dtype=torch.long, device=device)
-        self.rows = torch.zeros(sentences, beam + 1, dtype=torch.long, device=device)
-        self.scores = torch.zeros(sentences, beam + 1, device=device)
-        self.ranks = torch.full((sentences, beam + 1), -torch.inf, device=device)
+        self.endings: List[Ending] = []
 
-    def add(self, found: Tensor, sentences: Tensor, step: int, rows: Tensor, scores: Tensor, ranks: Tensor) -> Tensor:
-        """Adds candidates that end with this step, the first ones first, until a sentence has ``beam`` of them.
+    def add(self, ending: Ending) -> Tensor:
+        """Adds candidates that end; returns ``[S]``, True on the sentences that have all hypotheses now."""
+        self.endings.append(ending)
+        if len(ending.sentences) == len(self.count):  # those that left do not come back
+            self.count += ending.found.sum(1)
+            return self.count >= self.beam
+        self.count[ending.sentences] += ending.found.sum(1)
+        return self.count[ending.sentences] >= self.beam
+
+    def read(
+        self, trace: Trace, eos: int, divisors: Sequence[float], lengths: Optional[Tensor] = None
+    ) -> List[List[Dict[str, Any]]]:
+        """For each sentence its hypotheses as fairseq returns them, the best first.
 
         Args:
-            found: ``[S, beam]``, which candidates end
-            sentences: ``[S]``, the sentences that are still searched
-            step: from 0
-            rows: ``[S, beam]``, the rows that they end
-            scores: ``[S, beam]``, log p(Y | X)
-            ranks: ``[S, beam]``, by which they are sorted in the end
-
-        Returns:
-            ``[S]``, True on sentences that are finished
+            trace: of the search
+            eos: the word that ends them
+            divisors: for each number of words, from 1, that by which log p(Y | X) is divided
+            lengths: ``[B]``, hypotheses with more words before their ends are the worst
         """
-        slots = self.count[sentences].unsqueeze(1) + found.cumsum(1)
-        slots = (slots - 1).masked_fill(~found, self.beam).clamp(max=self.beam)
-        places = sentences.unsqueeze(1), slots
-        self.steps[places] = step
-        self.rows[places] = rows
-        self.scores[places] = scores
-        self.ranks[places] = ranks
-        self.count[sentences] = (self.count[sentences] + found.sum(1)).clamp(max=self.beam)
-        return self.count[sentences] >= self.beam
+        if not self.endings:
+            return [[] for _ in self.count]
+        found = torch.cat([ending.found.flatten() for ending in self.endings]).nonzero().squeeze(1)
 
-    def read(self, trace: Trace, eos: int) -> List[List[Dict[str, Any]]]:
-        """For each sentence its hypotheses as fairseq returns them, the best first."""
-        ranks = self.ranks[:, : self.beam]
-        filled = torch.arange(self.beam, device=ranks.device) < self.count.unsqueeze(1)
-        order = ranks.masked_fill(~filled, -torch.inf).sort(dim=1, descending=True, stable=True).indices
+        def listed(parts: Iterable[Tensor]) -> Tensor:
+            return torch.cat([part.flatten() for part in parts]).index_select(0, found)
 
-        def listed(values: Tensor) -> Tensor:
-            return values.gather(1, order)[filled]
+        sentences = listed(ending.sentences.unsqueeze(1).expand(-1, self.beam) for ending in self.endings)
+        steps = listed(torch.full_like(ending.rows, ending.step) for ending in self.endings)
+        rows = listed(ending.rows for ending in self.endings)
+        scores = listed(ending.scores for ending in self.endings)
+        # by sentences, in the order in which they were found; then without those that came too late
+        order = sentences.argsort(stable=True)
+        of_sentences = torch.bincount(sentences, minlength=len(self.count))
+        starts = of_sentences.cumsum(0) - of_sentences
+        place = torch.arange(len(order), device=order.device) - starts[sentences[order]]
+        order = order[place < self.beam]
+        ranks = scores / torch.tensor(divisors, device=scores.device)[steps]
+        if lengths is not None:
+            ranks = ranks.masked_fill(lengths[sentences] < steps, -torch.inf)
+        order = order[ranks[order].argsort(descending=True, stable=True)]
+        order = order[sentences[order].argsort(stable=True)]
+        hypotheses = iter(self._traced(trace, steps[order], rows[order], scores[order], ranks[order], eos))
+        counts = of_sentences.clamp(max=self.beam).tolist()
+        return [[next(hypotheses) for _ in range(count)] for count in counts]
 
-        steps, counts = listed(self.steps), self.count.tolist()
-        if not len(steps):
-            return [[] for _ in counts]
-        paths, lengths = trace.paths(steps, listed(self.rows)), (steps + 1).tolist()
+    @staticmethod
+    def _traced(
+        trace: Trace, steps: Tensor, rows: Tensor, scores: Tensor, ranks: Tensor, eos: int
+    ) -> Iterator[Dict[str, Any]]:
+        paths, lengths = trace.paths(steps, rows), (steps + 1).tolist()
         positions = torch.arange(paths.size(1), device=steps.device)
         last, within = positions == steps.unsqueeze(1), positions <= steps.unsqueeze(1)
-        scores = listed(self.scores)
         words = trace.after(paths, trace.words, torch.full_like(steps, eos)).masked_fill(last, eos)
-        sums = trace.after(paths, trace.scores, scores)
-        sums = torch.where(last, scores.unsqueeze(1), sums)
+        sums = torch.where(last, scores.unsqueeze(1), trace.after(paths, trace.scores, scores))
         gains = torch.cat([sums[:, :1], sums[:, 1:] - sums[:, :-1]], dim=1)
+        nothing = torch.empty(0)
         if trace.weights:
             weights = [part.t() for part in torch.cat(trace.weights)[paths[within]].split(lengths)]
         else:
-            weights = [torch.empty(0)] * len(lengths)
-        found = iter(
-            {
+            weights = [nothing] * len(lengths)
+        parts = words[within].split(lengths), ranks.unbind(), weights, gains[within].split(lengths)
+        for tokens, score, attention, positional in zip(*parts, strict=True):
+            yield {
                 "tokens": tokens,
                 "score": score,
                 "attention": attention,
-                "alignment": torch.empty(0),
+                "alignment": nothing,
                 "positional_scores": positional,
             }
-            for tokens, score, attention, positional in zip(
-                words[within].split(lengths), listed(self.ranks).unbind(), weights, gains[within].split(lengths)
-            )
-        )
-        return [[next(found) for _ in range(count)] for count in counts]

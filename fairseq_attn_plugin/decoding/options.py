@@ -4,16 +4,18 @@ Each field of :class:`DecodingOptions` becomes a field of fairseq's ``Generation
 (:mod:`fairseq_attn_plugin.patches.decoding`). It is then a flag of fairseq-generate and fairseq-interactive, an entry
 of ``generation`` in YAML and of ``--eval-bleu-args``, a keyword of fairseq's hub interface, and a flag of the commands
 of attn-analysis that translate. To add an option, add a field here; ``DecodingOptions.of(args)`` reads and checks what
-a generator was asked for, and :func:`fairseq_attn_plugin.decoding.generator.steppers` makes steppers by it.
+a generator was asked for, and :func:`fairseq_attn_plugin.decoding.packing.steppers` makes steppers by it.
 """
 
+import argparse
 from dataclasses import dataclass, fields
-from typing import Any, Dict
+from typing import Any, Dict, Optional
 
 from ..errors import OptionError
-from ..options import option
+from ..options import flag, option
+from .products import check_precision
 
-__all__ = ["ENGINES", "DecodingOptions"]
+__all__ = ["ENGINES", "DecodingOptions", "add_decoding_options"]
 
 ENGINES = ("plugin", "stock")
 
@@ -31,12 +33,42 @@ class DecodingOptions:
         "how the models of this package translate: plugin (its own beam search) or stock (fairseq's; default: plugin)",
     )
 
+    decoding_precision: str = option(
+        "float32", "numbers of the products: float32, bfloat16 or int8, the fastest and least exact (default: float32)"
+    )
+    shortlist: Optional[str] = option(
+        None,
+        "lexicon of attn-analysis lexicon: translations consist of the likeliest words of the source words, and of "
+        "frequent words (default: all words)",
+    )
+    shortlist_size: int = option(100, "with --shortlist: words for each source word (default: 100)")
+    shortlist_frequent: int = option(100, "with --shortlist: the most frequent words, always possible (default: 100)")
+
     def __post_init__(self) -> None:
+        check_precision(self.decoding_precision)
         if self.decoding_engine not in ENGINES:
             raise OptionError(f"--decoding-engine {self.decoding_engine}: must be {' or '.join(ENGINES)}")
+
+    def check_unused(self, why: str) -> None:
+        """Raises OptionError if an option is given that fairseq's own search does not have; ``why`` it is used."""
+        for name, value in self.changed().items():
+            if name != "decoding_engine":
+                raise OptionError(f"{flag(name)} {value}: {why}; leave it out")
 
     @classmethod
     def of(cls, args: Any) -> "DecodingOptions":
         """The options in a configuration or namespace of generation; those that it lacks have their defaults."""
         given: Dict[str, Any] = {own.name: getattr(args, own.name, own.default) for own in fields(cls)}
         return cls(**given)
+
+    def changed(self) -> Dict[str, Any]:
+        """The options that do not have their defaults."""
+        return {own.name: getattr(self, own.name) for own in fields(self) if getattr(self, own.name) != own.default}
+
+
+def add_decoding_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options to a command of attn-analysis; ``DecodingOptions.of(args)`` reads them."""
+    group = parser.add_argument_group("decoding, as in fairseq-generate")
+    for own in fields(DecodingOptions):
+        kind = own.type if isinstance(own.type, type) else str  # Optional[str] is a string
+        group.add_argument(flag(own.name), type=kind, default=own.default, help=own.metadata["help"])

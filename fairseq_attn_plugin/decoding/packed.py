@@ -9,15 +9,18 @@ Shapes: B sentences, R rows (R / B for each sentence), N source positions, L lay
 from __future__ import annotations
 
 import math
-from typing import Any, Dict, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple
 
 import torch
+from fairseq.modules import FairseqDropout
 from torch import Tensor
 
 from ..attention import AttentionOutput, index_rows, map_tensors
 from ..attention.scores import DotScore, GeneralScore, ScaledDotScore
 from ..attention.soft import SoftAttention
 from ..modules.decoder import LSTMDecoder
+from ..modules.encoder import LSTMEncoder
+from .packed_encoder import PackedEncoder
 from .products import Product, pack
 from .shortlist import Shortlist
 from .step_modules import Head, Layers, WordGates, attend, compiled
@@ -41,8 +44,12 @@ class PackedState(NamedTuple):
 
 def is_packable(model: Any) -> bool:
     """Whether a :class:`PackedStepper` computes what the model computes."""
-    decoder = getattr(model, "decoder", None)
-    return is_ours(model) and type(decoder) is LSTMDecoder and decoder.adaptive_softmax is None
+    if not is_ours(model) or type(model.encoder) is not LSTMEncoder or type(model.decoder) is not LSTMDecoder:
+        return False
+    if model.decoder.embed_tokens.weight.dtype not in (torch.float32, torch.float64):
+        return False  # tanh as lstm_cell_ computes it is too coarse in half precision
+    dropped = any(isinstance(part, FairseqDropout) and part.apply_during_inference for part in model.modules())
+    return model.decoder.adaptive_softmax is None and not dropped
 
 
 def _score(decoder: LSTMDecoder) -> Optional[type]:
@@ -75,6 +82,8 @@ class PackedStepper:
         decoder = model.decoder
         self.model, self.decoder, self.attention = model, decoder, decoder.attention
         self.temperature, self.shortlist = temperature, shortlist
+        on_gpu = decoder.embed_tokens.weight.device.type != "cpu"  # where cuDNN is faster
+        self.encode: Callable[[Tensor], Any] = model.encoder if on_gpu else PackedEncoder(model.encoder, precision)
         self.words = WordGates(decoder, precision)
         self.layers, self.head = (compiled(part(decoder, precision)) for part in (Layers, Head))
         self.scale = 1 / math.sqrt(decoder.hidden_size) if _score(decoder) is ScaledDotScore else 1.0
@@ -85,7 +94,7 @@ class PackedStepper:
 
     @torch.inference_mode()
     def begin(self, net_input: Dict[str, Any], prefix: Optional[Tensor] = None) -> PackedState:
-        encoder_out = self.model.encoder.forward_torchscript(net_input)
+        encoder_out = self.encode(net_input["src_tokens"])
         progress = self.decoder.start(encoder_out)
         state, tokens = progress.state, encoder_out["tokens"]
         parts = [] if state.feed is None else [state.feed]

@@ -78,11 +78,11 @@ class Product(nn.Module):
 
 
 class Float32Product(Product):
-    """In the type of the weight; by oneDNN where that wins."""
+    """By oneDNN where that wins."""
 
     def __init__(self, weight: Tensor, bias: Optional[Tensor] = None):
         super().__init__(weight, bias)
-        self.packed = _packed(self.weight) if weight.dtype == torch.float32 else None
+        self.packed = _packed(self.weight)
         self.few = MANY // max(1, weight.numel())  # rows
 
     def forward(self, x: Tensor) -> Tensor:
@@ -123,7 +123,7 @@ class Int8Product(Product):
         except (AttributeError, RuntimeError):
             self.packed = None
         if self.packed is None:
-            self.weight = (integers * scales.unsqueeze(1)).to(weight.dtype)
+            self.weight = integers * scales.unsqueeze(1)
             _say_once("int8", "this torch has no products of 8-bit integers here; rounded weights are used in float32")
         elif self.seven_bits:
             _say_once("int8", "this processor has no VNNI instructions; products of 8-bit integers are slower")
@@ -142,8 +142,11 @@ _KINDS: Dict[str, Callable[..., Product]] = {
 
 
 def pack(weight: Tensor, bias: Optional[Tensor] = None, precision: str = "float32") -> Product:
-    """The product with ``weight`` ``[O, I]`` and ``bias`` ``[O]`` in a precision of :data:`PRECISIONS`."""
-    return _KINDS[precision](weight, bias)
+    """The product with ``weight`` ``[O, I]`` and ``bias`` ``[O]`` in a precision of :data:`PRECISIONS`.
+
+    A weight that is not of type float32 keeps its own precision.
+    """
+    return _KINDS[precision](weight, bias) if weight.dtype == torch.float32 else Product(weight, bias)
 
 
 def has_vnni() -> bool:

@@ -22,7 +22,7 @@ from torch import Tensor
 from .candidates import best_continuations
 from .constraints import Constraints, Symbols
 from .ensemble import Ensemble
-from .hypotheses import Finished, Trace
+from .hypotheses import Ending, Finished, Trace
 from .stepper import Stepper
 
 __all__ = ["Search", "SearchOptions"]
@@ -86,7 +86,7 @@ class Search:
     ):
         self.options, self.max_len = options, max_len
         source = net_input["src_tokens"]
-        self.lengths: Optional[Tensor] = net_input["src_lengths"] if options.match_source_len else None
+        self.matched: Optional[Tensor] = net_input["src_lengths"] if options.match_source_len else None
         self.ensemble = Ensemble(steppers, net_input, prefix)
         self.constraints = Constraints(
             options.symbols,
@@ -96,7 +96,7 @@ class Search:
             options.unk_penalty,
             options.no_repeat,
             prefix,
-            self.lengths,
+            self.matched,
         )
         self.sentences = torch.arange(len(source), device=source.device)  # those that are still searched
         self.tokens = torch.full_like(self.sentences, first)  # [R], the last words
@@ -130,7 +130,10 @@ class Search:
 
     def hypotheses(self) -> List[List[Dict[str, Any]]]:
         """For each sentence its finished hypotheses, the best first, as fairseq returns them."""
-        return self.finished.read(self.trace, self.options.symbols.eos)
+        options = self.options
+        power = options.len_penalty if options.normalize else 0.0
+        divisors = [(step + 1) ** power for step in range(len(self.trace.sizes))]
+        return self.finished.read(self.trace, options.symbols.eos, divisors, self.matched)
 
     def _candidates(self, log_probs: Tensor, step: int, taken: Optional[Tensor]) -> Candidates:
         beam, sentences = self.options.beam, len(self.sentences)
@@ -161,11 +164,8 @@ class Search:
     def _finish(self, found: Candidates, first: Tensor, step: int) -> Optional[Tensor]:
         """Adds the hypotheses that end, ``first`` ``[S, beam]``; returns the sentences that stay, None: all of them."""
         options, beam = self.options, self.options.beam
-        scores = found.scores[:, :beam]
-        ranks = scores / (step + 1) ** options.len_penalty if options.normalize else scores
-        if self.lengths is not None:
-            ranks = ranks.masked_fill(self.lengths.unsqueeze(1) < step, -math.inf)
-        done = self.finished.add(first, self.sentences, step, found.parents[:, :beam], scores, ranks)
+        ending = Ending(first, self.sentences, found.parents[:, :beam], found.scores[:, :beam], step)
+        done = self.finished.add(ending)
         count = int(done.sum())
         if not count or (count < len(done) and count * LEAVES < len(done) and options.sampling is None):
             return None
@@ -188,7 +188,6 @@ class Search:
         if stay is not None:
             found = Candidates(*(part.index_select(0, stay) for part in found))
             self.sentences = self.sentences.index_select(0, stay)
-            self.lengths = None if self.lengths is None else self.lengths.index_select(0, stay)
             self.ignored = None if self.ignored is None else self.ignored.index_select(0, stay)
         self.scores, rows, self.tokens = found.scores, found.parents.reshape(-1), found.words.reshape(-1)
         self.trace.extend(rows, self.tokens, self.scores.reshape(-1))

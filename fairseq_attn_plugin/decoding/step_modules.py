@@ -17,7 +17,7 @@ from ..modules.decoder import LSTMDecoder
 from ..modules.recurrence import joined_weights
 from .products import pack
 
-__all__ = ["Head", "Layers", "WordGates", "attend", "compiled", "gate_order", "lstm_cell_"]
+__all__ = ["Head", "Layers", "WordGates", "attend", "compiled", "gate_bias", "gate_order", "lstm_cell_"]
 
 logger = logging.getLogger(__name__)
 
@@ -57,7 +57,8 @@ def gate_order(x: Tensor) -> Tensor:
     return torch.cat([i, f, o, 2 * g])
 
 
-def _bias(lstm: Any, layer: int) -> Tensor:
+def gate_bias(lstm: nn.LSTM, layer: str) -> Tensor:
+    """Both biases ``[4 H]`` of a layer, such as ``0`` or ``0_reverse``, in that order."""
     return gate_order(getattr(lstm, f"bias_ih_l{layer}") + getattr(lstm, f"bias_hh_l{layer}"))
 
 
@@ -70,7 +71,7 @@ class WordGates:
     def __init__(self, decoder: LSTMDecoder, precision: str):
         self.embedding = decoder.embed_tokens.weight.detach()
         weight = decoder.lstm.weight_ih_l0[:, : self.embedding.size(1)]
-        self.product = pack(gate_order(weight), _bias(decoder.lstm, 0), precision)
+        self.product = pack(gate_order(weight), gate_bias(decoder.lstm, "0"), precision)
         self.table: Optional[Tensor] = None
         self.decoded = 0
         self.limit = TABLE // (4 * decoder.hidden_size)
@@ -92,7 +93,7 @@ class Layers(nn.Module):
         weights = joined_weights(decoder.lstm, decoder.embed_tokens.embedding_dim)
         self.first = pack(gate_order(weights[0]), None, precision)
         self.others = nn.ModuleList(
-            pack(gate_order(weight), _bias(decoder.lstm, layer), precision)
+            pack(gate_order(weight), gate_bias(decoder.lstm, str(layer)), precision)
             for layer, weight in enumerate(weights[1:], 1)
         )
         self.read = decoder.feed_size + decoder.hidden_size  # units that the first layer reads

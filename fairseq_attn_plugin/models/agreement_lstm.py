@@ -8,7 +8,7 @@ their languages (``models.de-en.encoder...``, ``models.en-de.encoder...``).
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Dict, NamedTuple, Tuple, Type, cast
+from typing import Any, ClassVar, Dict, NamedTuple, Optional, Tuple, Type, cast
 
 import torch
 from fairseq.models import BaseFairseqModel
@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from ..errors import OptionError
 from ..modules.decoder import LSTMDecoder
 from ..modules.encoder import LSTMEncoder
+from ..ops.vocabulary_loss import Targets
 from ..options import file_options, option, parse_boolean
 from .architectures import PAPER_SIZES, SMALL_SIZES, register_architecture
 from .attn_lstm import AttnLSTMModel
@@ -62,8 +63,8 @@ class ReverseBatch(NamedTuple):
 class BothDirections(NamedTuple):
     """The outputs of both directions for a batch, ``target`` [B, T] and ``src_tokens`` [B, N]."""
 
-    forward: Tuple[Tensor, Dict[str, Any]]  # the decoder's output [B, T, V] of the direction in use
-    reverse: Tuple[Tensor, Dict[str, Any]]  # of the other, [B, N, V'], for reverse_target
+    forward: Tuple[Any, Dict[str, Any]]  # the decoder's output (logits [B, T, V] or losses) of the direction in use
+    reverse: Tuple[Any, Dict[str, Any]]  # of the other, [B, N, V'], for reverse_target
     reverse_target: Tensor  # [B, N], the source, its words first
     forward_weights: Tensor  # [B, T, N], attention in the columns of target and src_tokens
     reverse_weights: Tensor  # [B, N, T], attention of the other direction in the same columns
@@ -156,7 +157,9 @@ class AgreementLSTMModel(AttnLSTMModel):
         if cfg.agreement_share_embeddings:
             backward.encoder.embed_tokens = forward.decoder.embed_tokens
             backward.decoder.embed_tokens = forward.encoder.embed_tokens
-        return cls({direction: forward, reverse: backward}, direction, reverse, named_by)
+        model = cls({direction: forward, reverse: backward}, direction, reverse, named_by)
+        model.matmul_precision = forward.matmul_precision
+        return model
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor, prev_output_tokens: Tensor, **kwargs: Any) -> Any:
         """Returns logits ``[B, T, V]`` and ``{"attn": [weights [B, T, N]]}`` of the direction in use.
@@ -173,7 +176,7 @@ class AgreementLSTMModel(AttnLSTMModel):
                     f"{self.named_by}: is for trained models; train with a --source-lang and --target-lang of these "
                     "names, which the directions will have"
                 )
-            return self.both(src_tokens, src_lengths, prev_output_tokens, kwargs["target"])
+            return self.both(src_tokens, src_lengths, prev_output_tokens, kwargs["target"], kwargs.get("smoothing"))
         if self.training:
             raise OptionError(
                 f"--arch lstm_agreement: trains with --criterion agreement, which trains both {self.direction} and "
@@ -182,13 +185,25 @@ class AgreementLSTMModel(AttnLSTMModel):
         return self.of(self.direction)(src_tokens, src_lengths, prev_output_tokens, **kwargs)
 
     def both(
-        self, src_tokens: Tensor, src_lengths: Tensor, prev_output_tokens: Tensor, target: Tensor
+        self,
+        src_tokens: Tensor,
+        src_lengths: Tensor,
+        prev_output_tokens: Tensor,
+        target: Tensor,
+        smoothing: Optional[float] = None,
     ) -> BothDirections:
-        """Both directions on one batch, their attentions in the same columns."""
-        dictionary = self.decoder.dictionary
-        other = reverse_batch(src_tokens, target, dictionary.pad(), dictionary.eos())
-        forward = self.of(self.direction)(src_tokens, src_lengths, prev_output_tokens)
-        reverse = self.of(self.reverse)(other.src_tokens, other.src_lengths, other.prev_output_tokens)
+        """Both directions on one batch, their attentions in the same columns.
+
+        With ``smoothing``, the epsilon of label smoothing, the decoders that can do so return losses.
+        """
+        pad, eos = self.decoder.dictionary.pad(), self.decoder.dictionary.eos()
+        other = reverse_batch(src_tokens, target, pad, eos)
+        wanted = (None, None) if smoothing is None else (Targets(y, pad, smoothing) for y in (target, other.target))
+        forward_targets, reverse_targets = wanted
+        forward = self.of(self.direction)(src_tokens, src_lengths, prev_output_tokens, targets=forward_targets)
+        reverse = self.of(self.reverse)(
+            other.src_tokens, other.src_lengths, other.prev_output_tokens, targets=reverse_targets
+        )
         rows = other.to_front.argsort(dim=1).unsqueeze(-1).expand(-1, -1, target.size(1))
         return BothDirections(
             forward, reverse, other.target, forward[1]["attn"][0], reverse[1]["attn"][0].gather(1, rows)

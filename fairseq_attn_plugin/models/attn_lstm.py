@@ -9,6 +9,7 @@ that ``fairseq-train --arch NAME`` and ``model: {_name: NAME}`` in YAML mean the
 
 from typing import Any, ClassVar, List, Optional, Type
 
+import torch
 from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.models import FairseqEncoderDecoderModel, register_model
 from torch import Tensor
@@ -19,6 +20,7 @@ from ..modules.decoder import LSTMDecoder
 from ..modules.embeddings import translation_embedding
 from ..modules.encoder import LSTMEncoder
 from ..modules.teacher import take_parameters
+from ..ops.precision import precision_of, products_in, training_precision
 from ..options import or_default, parse_boolean, parse_integers
 from .architectures import PAPER_SIZES, SMALL_SIZES, STRUCTURED_SIZES, register_architecture
 from .checks import check_options
@@ -33,6 +35,7 @@ class AttnLSTMModel(FairseqEncoderDecoderModel):
 
     encoder: LSTMEncoder
     decoder: LSTMDecoder
+    matmul_precision = torch.float32
     base_config: ClassVar[Type[Any]] = AttnLSTMConfig
     decoder_class: ClassVar[Type[LSTMDecoder]] = LSTMDecoder
 
@@ -98,6 +101,7 @@ class AttnLSTMModel(FairseqEncoderDecoderModel):
         if cfg.lexicon is not None:
             decoder.lexicon.read(cfg.lexicon, source, target)
         model = cls(encoder, decoder)
+        model.matmul_precision = training_precision(cfg.matmul_precision)
         if cfg.election_teacher is not None:
             take_parameters(model, cfg.election_teacher)
         return model
@@ -135,8 +139,9 @@ class AttnLSTMModel(FairseqEncoderDecoderModel):
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor, prev_output_tokens: Tensor, **kwargs: Any) -> Any:
         """Returns logits ``[B, T, V]`` and ``{"attn": [weights [B, T, N]]}``."""
-        encoder_out = self.encoder(src_tokens, src_lengths=src_lengths)
-        return self.decoder(prev_output_tokens, encoder_out=encoder_out, **kwargs)
+        with products_in(precision_of(self)):
+            encoder_out = self.encoder(src_tokens, src_lengths=src_lengths)
+            return self.decoder(prev_output_tokens, encoder_out=encoder_out, **kwargs)
 
 
 def _readers(option: str) -> List[str]:

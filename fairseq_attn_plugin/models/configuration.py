@@ -50,6 +50,11 @@ class AttnLSTMConfig(FairseqDataclass):
     decoder_dropout_out: Optional[float] = option(
         None, "dropout of decoder outputs and between layers (default: --dropout)"
     )
+    matmul_precision: str = option(
+        "float32",
+        "type of the matrix products in training: float32, or bfloat16 with sums, parameters, cell states, softmax and "
+        "loss in float32",
+    )
     election_teacher: Optional[str] = option(
         None,
         "checkpoint of a model with attention: training starts from its parameters, all but the attention's",

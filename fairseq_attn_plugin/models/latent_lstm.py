@@ -17,6 +17,7 @@ from ..modules.alignment_posterior import AlignmentPosterior
 from ..modules.encoder import LSTMEncoder
 from ..modules.latent_decoder import LatentAlignments, LatentDecoder
 from ..ops.mixture_nll import log_likelihoods
+from ..ops.precision import precision_of, products_in
 from ..options import or_default, parse_boolean
 from .architectures import SMALL_SIZES, register_architecture
 from .attn_lstm import AttnLSTMModel
@@ -99,7 +100,8 @@ class LatentLSTMModel(AttnLSTMModel):
         """
         if "target" in kwargs:
             wanted = {key: kwargs[key] for key in ("target", "posterior", "recompute", "apart") if key in kwargs}
-            return self.alignments(src_tokens, prev_output_tokens, **wanted)
+            with products_in(precision_of(self)):
+                return self.alignments(src_tokens, prev_output_tokens, **wanted)
         if self.decoder.alignment == "prior":
             return super().forward(src_tokens, src_lengths, prev_output_tokens, **kwargs)
         target = self._complete(prev_output_tokens)

@@ -4,6 +4,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from ..ops.deferred import Linear
+from ..ops.precision import product_type, products_in
 from .encoder import LSTMEncoder, uniform_
 
 __all__ = ["AlignmentPosterior"]
@@ -18,7 +20,7 @@ class AlignmentPosterior(nn.Module):
     def __init__(self, source: LSTMEncoder, target: LSTMEncoder):
         super().__init__()
         self.source, self.target = source, target
-        self.bilinear = uniform_(nn.Linear(source.output_units, target.output_units, bias=False))
+        self.bilinear = uniform_(Linear(source.output_units, target.output_units, bias=False))
 
     def forward(self, src_tokens: Tensor, target: Tensor, recompute: bool = False, apart: bool = False) -> Tensor:
         """Scores ``[B, T, N]`` of the words ``target`` ``[B, T]``, before the softmax; meaningless on padding.
@@ -30,8 +32,11 @@ class AlignmentPosterior(nn.Module):
         lstm = self.source.lstm
         recompute &= src_tokens.device.type == "cpu" or not self.training or lstm.num_layers == 1 or lstm.dropout == 0
 
+        precision = product_type(self.bilinear.weight)
+
         def read(reader: LSTMEncoder, tokens: Tensor) -> Tensor:
-            return reader(tokens, train_embeddings=not apart)["encodings"]
+            with products_in(precision):  # in the backward pass too
+                return reader(tokens, train_embeddings=not apart)["encodings"]
 
         if recompute and torch.is_grad_enabled():
             keys, queries = (

@@ -11,13 +11,14 @@ Shapes: B sentences, R rows (R = B in training, B times the beam in a search), N
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple, Union
 
-import torch.nn.functional as F
 from fairseq.modules import AdaptiveSoftmax
 from torch import Tensor, nn
 
 from ..attention import Attention
+from ..ops.deferred import Linear, project
+from ..ops.vocabulary_loss import Targets, VocabularyLoss, vocabulary_loss
 from .decoder_state import Decoded
 from .encoder import EncoderOut, uniform_
 from .lexicon_bias import LexiconBias
@@ -68,7 +69,7 @@ class LSTMDecoder(RecurrentDecoder):
         self.need_attn = True
         self.additional_fc: Optional[nn.Module] = None
         if out_embed_dim != hidden_size:
-            self.additional_fc = uniform_(nn.Linear(hidden_size, out_embed_dim))
+            self.additional_fc = uniform_(Linear(hidden_size, out_embed_dim))
         self.adaptive_softmax: Optional[nn.Module] = None
         self.share_input_output_embed = share_input_output_embed
         if adaptive_softmax_cutoff is not None:
@@ -76,7 +77,7 @@ class LSTMDecoder(RecurrentDecoder):
                 len(dictionary), out_embed_dim, adaptive_softmax_cutoff, dropout=dropout_out
             )
         elif not share_input_output_embed:
-            self.fc_out = uniform_(nn.Linear(out_embed_dim, len(dictionary)))
+            self.fc_out = uniform_(Linear(out_embed_dim, len(dictionary)))
         self.lexicon = LexiconBias()
 
     def forward(
@@ -84,20 +85,26 @@ class LSTMDecoder(RecurrentDecoder):
         prev_output_tokens: Tensor,
         encoder_out: EncoderOut,
         incremental_state: Optional[Dict[str, Any]] = None,
+        targets: Optional[Targets] = None,
         **unused: Any,
-    ) -> Tuple[Tensor, Dict[str, Any]]:
+    ) -> Tuple[Union[Tensor, VocabularyLoss], Dict[str, Any]]:
         """Decodes a batch.
 
         Args:
             prev_output_tokens: ``[R, T]``, the target shifted by one
             encoder_out: of the encoder
             incremental_state: with it only the steps after its last one are decoded: one token, or at first the prefix
+            targets: words ``[R, T]`` whose loss is wanted instead of logits, if :attr:`sums_losses`
 
         Returns:
-            logits ``[R, T, V]`` and a dictionary: ``attn`` is ``[weights]`` with weights ``[R, T, N]`` or None without
-            attention; ``penalties`` has the attention's penalties by name, where it has any
+            logits ``[R, T, V]``, or the loss of ``targets``, and a dictionary: ``attn`` is ``[weights]`` with weights
+            ``[R, T, N]`` or None without attention; ``penalties`` has the attention's penalties by name, where it has
+            any
         """
         decoded, _ = self.decode(prev_output_tokens, encoder_out, incremental_state)
+        if targets is not None and self.sums_losses:
+            weight, bias = self._projection
+            return vocabulary_loss(self._output_features(decoded), weight, bias, targets), self._extra(decoded)
         logits = self.output_layer(self._output_features(decoded))
         if self.lexicon.active:
             assert self.attention is not None and decoded.weights is not None
@@ -130,9 +137,19 @@ class LSTMDecoder(RecurrentDecoder):
         """Projects features to the vocabulary (an adaptive softmax does that in its criterion)."""
         if self.adaptive_softmax is not None:
             return features
+        return project(features, *self._projection)
+
+    @property
+    def sums_losses(self) -> bool:
+        """Whether :meth:`forward` returns losses: with an ordinary softmax and without a lexicon."""
+        return self.adaptive_softmax is None and not self.lexicon.active
+
+    @property
+    def _projection(self) -> Tuple[Tensor, Optional[Tensor]]:
+        """Weight and bias of the projection to the vocabulary."""
         if self.share_input_output_embed:
-            return F.linear(features, self.embed_tokens.weight)
-        return self.fc_out(features)
+            return self.embed_tokens.weight, None
+        return self.fc_out.weight, self.fc_out.bias
 
     def make_generation_fast_(self, need_attn: bool = False, **unused: Any) -> None:
         """Called by fairseq before generation; ``need_attn`` says whether the weights are wanted."""

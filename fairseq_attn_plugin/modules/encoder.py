@@ -11,6 +11,7 @@ from fairseq.modules import FairseqDropout
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from ..ops.lstm_layer import computed_by_layers, lstm_layer
 from .beam import follow
 
 __all__ = ["LSTMEncoder", "uniform_"]
@@ -97,13 +98,14 @@ class LSTMEncoder(FairseqEncoder):
         pad_mask = src_tokens.eq(self.padding_idx)
         vectors = self.embed_tokens(src_tokens)
         embeddings = self.dropout_in_module(vectors if train_embeddings else vectors.detach())
-        if not bool(pad_mask.any()):
-            padding: Optional[Tensor] = None
+        padding = pad_mask if bool(pad_mask.any()) else None
+        if computed_by_layers(embeddings):
+            encodings, hidden, cell = self._encode_by_layers(embeddings, padding)
+        elif padding is None:
             encodings, (hidden, cell) = self.lstm(embeddings)
         else:
-            padding = pad_mask
             encode = self._encode_frozen if embeddings.device.type == "cpu" else self._encode_packed
-            encodings, hidden, cell = encode(embeddings, pad_mask)
+            encodings, hidden, cell = encode(embeddings, padding)
         return {
             "encodings": self.dropout_out_module(encodings),
             "hidden": self._join_directions(hidden),
@@ -141,8 +143,7 @@ class LSTMEncoder(FairseqEncoder):
         closed = embeddings.new_tensor([-1e4, 1e4, 0.0, 0.0]).repeat_interleave(size).unsqueeze(1)
         mark = pad_mask.unsqueeze(-1).to(embeddings.dtype)
         zeros = embeddings.new_zeros(directions, batch, size)
-        rows, positions = torch.arange(batch), torch.arange(pad_mask.size(1))
-        ends = positions.masked_fill(pad_mask, 0).amax(1), positions.masked_fill(pad_mask, pad_mask.size(1) - 1).amin(1)
+        rows, ends = torch.arange(batch), _ends(pad_mask)
         outputs, hidden, cell = embeddings, [], []
         for layer in range(self.num_layers):
             if layer:
@@ -170,6 +171,24 @@ class LSTMEncoder(FairseqEncoder):
         encodings = outputs.masked_fill(pad_mask.unsqueeze(-1), 0.0)
         return encodings, torch.stack(hidden), torch.cat(cell)
 
+    def _encode_by_layers(self, embeddings: Tensor, pad_mask: Optional[Tensor]) -> Tuple[Tensor, Tensor, Tensor]:
+        """As :meth:`_encode_frozen`, by layers of our own, whose products are in half precision."""
+        outputs, hidden, cell = embeddings.transpose(0, 1), [], []
+        padding = None if pad_mask is None else pad_mask.t().reshape(-1).nonzero().squeeze(1)
+        rows = torch.arange(len(embeddings), device=embeddings.device)
+        last = rows.new_tensor(embeddings.size(1) - 1)
+        ends = (last, torch.zeros_like(last)) if pad_mask is None else _ends(pad_mask)
+        for layer in range(self.num_layers):
+            if layer:
+                outputs = F.dropout(outputs, self.lstm.dropout, self.training)
+            outputs, last_cell = lstm_layer(outputs, self.lstm, layer, padding=padding)
+            hidden += [h[end, rows] for h, end in zip(outputs.split(self.lstm.hidden_size, dim=-1), ends)]
+            cell.append(last_cell)
+        encodings = outputs.transpose(0, 1)
+        if pad_mask is not None:
+            encodings = encodings.masked_fill(pad_mask.unsqueeze(-1), 0.0)
+        return encodings, torch.stack(hidden), torch.cat(cell)
+
     def _join_directions(self, states: Tensor) -> Tensor:
         """``[layers * directions, B, H]`` to ``[B, layers, directions * H]``."""
         batch = states.size(1)
@@ -195,6 +214,13 @@ class LSTMEncoder(FairseqEncoder):
 
     def max_positions(self) -> float:
         return self.max_source_positions
+
+
+def _ends(pad_mask: Tensor) -> Tuple[Tensor, Tensor]:
+    """The positions ``[B]`` of the last word and of the first, where an LSTM of either direction ends."""
+    positions = torch.arange(pad_mask.size(1), device=pad_mask.device)
+    last = positions.masked_fill(pad_mask, 0).amax(1)
+    return last, positions.masked_fill(pad_mask, pad_mask.size(1) - 1).amin(1)
 
 
 def _gather(x: Tensor, index: Tensor) -> Tensor:

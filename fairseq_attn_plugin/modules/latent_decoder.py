@@ -17,13 +17,15 @@ from typing import Any, Dict, NamedTuple, Optional, Tuple
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..attention import Penalty
 from ..attention.normalizers import LOG_ZERO
 from ..errors import OptionError
 from ..ops.alignment_blocks import Alignments
+from ..ops.deferred import Linear, project
 from ..ops.mixture_log_probs import mixture_log_probs
+from ..ops.vocabulary_loss import Targets
 from .beam import SourceMemory
 from .decoder import LSTMDecoder
 from .encoder import EncoderOut, uniform_
@@ -117,11 +119,16 @@ class LatentDecoder(LSTMDecoder):
         self.prediction = "auto"
         self.alignment = "prior"
         self._warned = False
-        self.output_projection = uniform_(nn.Linear(options["memory_dim"] + self.hidden_size, out_embed_dim))
+        self.output_projection = uniform_(Linear(options["memory_dim"] + self.hidden_size, out_embed_dim))
         if not self.share_input_output_embed:
-            self.fc_out = uniform_(nn.Linear(out_embed_dim, len(self.dictionary)))
+            self.fc_out = uniform_(Linear(out_embed_dim, len(self.dictionary)))
         # a number, so that checkpoints can be averaged
         self.register_buffer("trained_soft", torch.zeros(()))
+
+    @property
+    def sums_losses(self) -> bool:
+        """No: the losses of latent alignments have objectives of their own."""
+        return False
 
     def combine(self, context: Tensor, hidden: Tensor) -> Tensor:
         """The state itself: o_t depends on the alignment."""
@@ -132,6 +139,7 @@ class LatentDecoder(LSTMDecoder):
         prev_output_tokens: Tensor,
         encoder_out: EncoderOut,
         incremental_state: Optional[Dict[str, Any]] = None,
+        targets: Optional[Targets] = None,
         **unused: Any,
     ) -> Tuple[Tensor, Dict[str, Any]]:
         """Returns log p(y_t) ``[B, T, V]`` and ``{"attn": [p(z_t)]}``."""
@@ -159,7 +167,7 @@ class LatentDecoder(LSTMDecoder):
         assert self.attention is not None and decoded.weights is not None and decoded.scores is not None
         assert source.projected is not None
         memory, pad_mask = source.projected, encoder_out["pad_mask"]
-        query = F.linear(
+        query = project(
             decoded.features, self.output_projection.weight[:, -self.hidden_size :], self.output_projection.bias
         )
         beam = len(query) // len(memory)
@@ -188,7 +196,7 @@ class LatentDecoder(LSTMDecoder):
     def remember(self, encoder_out: EncoderOut) -> SourceMemory:
         self._warn(encoder_out)
         memory_weight = self.output_projection.weight[:, : -self.hidden_size]
-        return super().remember(encoder_out)._replace(projected=F.linear(encoder_out["encodings"], memory_weight))
+        return super().remember(encoder_out)._replace(projected=project(encoder_out["encodings"], memory_weight))
 
     def _warn(self, encoder_out: EncoderOut) -> None:
         """Warns once if ``topk`` has no effect."""

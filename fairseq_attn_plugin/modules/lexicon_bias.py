@@ -104,7 +104,7 @@ class LexiconBias(nn.Module):
         Returns:
             ``[R, T, V]``
         """
-        sentences = len(tokens)
+        sentences = tokens.size(0)
         # Sums and logarithms of probabilities need more than half precision.
         full = torch.promote_types(weights.dtype, torch.float32)
         attention = weights.to(full).reshape(sentences, -1, weights.size(-1))

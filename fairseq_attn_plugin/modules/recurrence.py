@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from ..ops.deferred import linear, share
 from ..ops.lstm_cell import lstm_cell
+from ..ops.precision import product_type
 
 __all__ = ["DropoutMasks", "LayerStates", "SteppedLSTM", "joined_weights"]
 
@@ -87,16 +88,18 @@ class SteppedLSTM:
 
     def __init__(self, lstm: nn.LSTM, weights: List[Tensor], embeddings: Tensor, dropout: DropoutMasks):
         self.weights, self.dropout = weights, dropout
+        self.kind = product_type(embeddings)  # of the gates
         rows, steps, embed_dim = embeddings.shape
-        # [layer][step] [R, 4 Ds]: biases, and in the first layer the embeddings' share of the gates
+        # [layer][step]: biases [4 Ds], and in the first layer also the embeddings' share of the gates, [R, 4 Ds]
         self.known: List[List[Tensor]] = []
         for layer in range(lstm.num_layers):
             bias = getattr(lstm, f"bias_ih_l{layer}") + getattr(lstm, f"bias_hh_l{layer}")
             if layer == 0:
-                gates = F.linear(embeddings.transpose(0, 1), lstm.weight_ih_l0[:, :embed_dim], bias)
-                self.known.append(list(gates.unbind(0)))
+                words = embeddings.transpose(0, 1).reshape(steps * rows, -1)
+                gates = linear(words, share(lstm.weight_ih_l0[:, :embed_dim]), bias, self.kind)
+                self.known.append(list(gates.view(steps, rows, -1).unbind(0)))
             else:
-                self.known.append([bias.expand(rows, -1)] * steps)
+                self.known.append([bias] * steps)
 
     def step(self, t: int, fed: Optional[Tensor], states: LayerStates) -> LayerStates:
         """The states after step ``t``, counted from 0.
@@ -109,7 +112,7 @@ class SteppedLSTM:
         hidden, cell, x = [], [], fed
         for layer, (weight, h, c) in enumerate(zip(self.weights, *states)):
             read = h if x is None else torch.cat([x, h], dim=1)
-            new_hidden, new_cell = lstm_cell(linear(read, weight, self.known[layer][t]), c)
+            new_hidden, new_cell = lstm_cell(linear(read, weight, self.known[layer][t], self.kind), c)
             hidden.append(new_hidden)
             cell.append(new_cell)
             if layer + 1 < len(self.weights):

@@ -18,12 +18,14 @@ from __future__ import annotations
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import torch
+import torch.nn.functional as F
 from fairseq.models import FairseqIncrementalDecoder
 from fairseq.modules import FairseqDropout
 from torch import Tensor, nn
 
 from ..attention import Attention, AttentionOutput, index_rows
-from ..ops.deferred import linear, share
+from ..ops.deferred import Linear, linear, shared_in_pass
+from ..ops.lstm_layer import computed_by_layers, lstm_layer
 from ..ops.tanh import tanh
 from .beam import SentenceAttention, SourceMemory
 from .decoder_state import Decoded, DecoderInputs, DecoderState, Progress
@@ -85,10 +87,10 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         self.cell_projection: Optional[nn.Module] = None
         self.zero_init = zero_init
         if not zero_init and memory_dim != hidden_size:
-            self.hidden_projection = uniform_(nn.Linear(memory_dim, hidden_size))
-            self.cell_projection = uniform_(nn.Linear(memory_dim, hidden_size))
+            self.hidden_projection = uniform_(Linear(memory_dim, hidden_size))
+            self.cell_projection = uniform_(Linear(memory_dim, hidden_size))
         if attention is not None:
-            self.output_projection = uniform_(nn.Linear(memory_dim + hidden_size, hidden_size, bias=False))
+            self.output_projection = uniform_(Linear(memory_dim + hidden_size, hidden_size, bias=False))
 
     def decode(
         self,
@@ -171,13 +173,27 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
     def _decode_at_once(
         self, inputs: DecoderInputs, attend: Optional[SentenceAttention], progress: Progress
     ) -> Decoded:
-        start = (x.transpose(0, 1).contiguous() for x in (progress.state.hidden, progress.state.cell))
-        hidden, (last_hidden, last_cell) = self.lstm(inputs.embeddings, tuple(start))
+        start = [x.transpose(0, 1).contiguous() for x in (progress.state.hidden, progress.state.cell)]
+        if computed_by_layers(inputs.embeddings):
+            hidden, last_hidden, last_cell = self._run_layers(inputs.embeddings, *start)
+        else:
+            hidden, (last_hidden, last_cell) = self.lstm(inputs.embeddings, tuple(start))
         state = DecoderState(last_hidden.transpose(0, 1), last_cell.transpose(0, 1), None, None)
         if attend is None:
             return Decoded(self.dropout_out_module(hidden), None, None, state)
         attended = attend(hidden, None, inputs.positions, inputs.words)
         return Decoded(self.combine(attended.context, hidden), attended.weights, attended.scores, state)
+
+    def _run_layers(self, embeddings: Tensor, hidden: Tensor, cell: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
+        """What ``self.lstm`` computes, by layers of our own, whose products are in half precision."""
+        outputs, last_hidden, last_cell = embeddings.transpose(0, 1), [], []
+        for layer in range(self.num_layers):
+            if layer:
+                outputs = F.dropout(outputs, self.lstm.dropout, self.training)
+            outputs, c = lstm_layer(outputs, self.lstm, layer, (hidden[layer : layer + 1], cell[layer : layer + 1]))
+            last_hidden.append(outputs[-1])
+            last_cell.append(c)
+        return outputs.transpose(0, 1), torch.stack(last_hidden), torch.cat(last_cell)
 
     def _decode_stepwise(
         self, inputs: DecoderInputs, attend: Optional[SentenceAttention], progress: Progress
@@ -187,7 +203,7 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         dropped = self.num_layers if feeds_output else self.num_layers - 1  # layers with dropout at every step
         dropout = DropoutMasks(self.dropout_out_module, inputs.embeddings, dropped, self.hidden_size)
         lstm = SteppedLSTM(self.lstm, progress.weights, inputs.embeddings, dropout)
-        output = self._output_in_loop(dropout, len(inputs.embeddings)) if feeds_output else None
+        output = self._output_in_loop(dropout) if feeds_output else None
         layers = LayerStates.unstack(progress.state.hidden, progress.state.cell)
         feed, attention_state = progress.state.feed, progress.state.attention
 
@@ -214,7 +230,7 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         weights, scores = (torch.cat(parts, dim=1) for parts in zip(*((out.weights, out.scores) for out in attended)))
         return Decoded(features, weights, scores, state)
 
-    def _output_in_loop(self, dropout: DropoutMasks, rows: int) -> Callable[[int, Optional[Tensor], Tensor], Tensor]:
+    def _output_in_loop(self, dropout: DropoutMasks) -> Callable[[int, Optional[Tensor], Tensor], Tensor]:
         """A function of t, c_t ``[R, Dh]`` and s_t ``[R, Ds]`` that returns o_t (s_t without attention).
 
         As :meth:`combine`, but the gradient of W_o is summed once, after the loop.
@@ -222,12 +238,11 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         last = self.num_layers - 1
         if self.attention is None:
             return lambda t, context, hidden: dropout(hidden, last, t)
-        weight = share(self.output_projection.weight)
-        no_bias = weight.new_zeros(1, 1).expand(rows, self.hidden_size)
+        weight = shared_in_pass(self.output_projection.weight)
 
         def output(t: int, context: Optional[Tensor], hidden: Tensor) -> Tensor:
             assert context is not None
-            return dropout(tanh(linear(torch.cat([context, hidden], dim=1), weight, no_bias)), last, t)
+            return dropout(tanh(linear(torch.cat([context, hidden], dim=1), weight)), last, t)
 
         return output
 

@@ -36,6 +36,9 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
+from .exporting import exporting
+from .plain_chain import plain_chain_log_odds
+
 __all__ = ["METHODS", "chain_log_odds"]
 
 METHODS = ("auto", "recursion", "scan")
@@ -68,6 +71,8 @@ def chain_log_odds(
         fields = potentials.to(dtype) + (t11 - t00)
         if pad_mask is not None:
             fields = fields.masked_fill(pad_mask, 0.0)
+        if exporting():
+            return plain_chain_log_odds(fields, coupling)
         flat = fields.reshape(-1, fields.size(-1))
         if method == "auto":
             method = _choose(flat)

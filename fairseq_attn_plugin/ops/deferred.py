@@ -13,6 +13,10 @@ the same gradient is one large product over all steps. :func:`share` marks a mat
 
 The factors of the sum live on the autograd node that :func:`share` creates, as long as the graph does. Modules keep
 nothing.
+
+A weight is cast to the type of its products where it is shared, or packed at its first product
+(:mod:`fairseq_attn_plugin.ops.products`): once for all steps and for both passes. :class:`Linear` shares its weight for
+a whole forward pass of the model.
 """
 
 from __future__ import annotations
@@ -20,34 +24,47 @@ from __future__ import annotations
 from typing import Any, Optional, Tuple
 
 import torch
-from torch import Tensor
+import torch.nn.functional as F
+from torch import Tensor, nn
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from .precision import autocast_enabled
+from .precision import autocast_enabled, kept_in_pass, product_type
+from .products import Prepared, outer
 
-__all__ = ["linear", "matmul", "matmul_transposed", "share"]
+__all__ = ["Linear", "linear", "matmul", "matmul_transposed", "project", "share", "shared_in_pass"]
 
 
 class _Share(Function):
-    """Identity. Its backward pass adds the deferred gradients of all products that used its output."""
+    """Identity, or a cast. Its backward pass adds the deferred gradients of all products that used its output."""
 
     @staticmethod
-    def forward(ctx: Any, matrix: Tensor) -> Tensor:
+    def forward(ctx: Any, matrix: Tensor, dtype: torch.dtype) -> Tensor:
         ctx.set_materialize_grads(False)
         # Keyed by product: a second backward pass through a retained graph replaces entries and does not double them.
         ctx.products, ctx.task = {}, None
-        return matrix.view_as(matrix)
+        ctx.dtype, ctx.of_matrix = dtype, matrix.dtype
+        if matrix.dim() > 2:  # of every sentence its own; products of one row with it are as fast in float32
+            return matrix.view_as(matrix)
+        ctx.prepared = Prepared(matrix, dtype)
+        return matrix.view_as(matrix) if dtype == matrix.dtype else ctx.prepared.matrix.detach()
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Optional[Tensor]) -> Optional[Tensor]:
+    def backward(ctx: Any, grad: Optional[Tensor]) -> Tuple[Optional[Tensor], None]:
+        if grad is not None:
+            grad = grad.to(ctx.of_matrix)
         if ctx.products:
-            left, right = (torch.cat(factors, dim=-2) for factors in zip(*ctx.products.values()))
-            product = left.transpose(-2, -1) @ right
+            factors = list(zip(*ctx.products.values()))
+            left, right = (one[0] if len(one) == 1 else torch.cat(one, dim=-2) for one in factors)
+            if left.dim() > 2:
+                product = left.to(ctx.dtype).transpose(-2, -1) @ right.to(ctx.dtype)
+            else:
+                product = outer(left, right, ctx.dtype)
+            product = product.to(ctx.of_matrix)
             grad = product if grad is None else grad + product
         ctx.products.clear()
-        return grad
+        return grad, None
 
 
 def _record(ctx: Any, left: Tensor, right: Tensor) -> None:
@@ -62,6 +79,16 @@ def _record(ctx: Any, left: Tensor, right: Tensor) -> None:
     node.products[id(ctx)] = (left.detach(), right.detach())
 
 
+def _multiply(x: Tensor, matrix: Tensor, transposed: bool, dtype: torch.dtype) -> Tensor:
+    """``x @ matrix`` or ``x @ matrix^T`` in the type of ``x``; in half precision if ``x`` has more than one row."""
+    if x.size(-2) == 1:
+        if not transposed or x.device.type != "cpu":
+            return x @ (matrix.transpose(-2, -1) if transposed else matrix)
+        return (matrix @ x.transpose(-2, -1)).transpose(-2, -1)  # the same; twice as fast on a processor
+    one, other = x.to(dtype), matrix.to(dtype)
+    return (one @ (other.transpose(-2, -1) if transposed else other)).to(x.dtype)
+
+
 class _DeferredMatmul(Function):
     """``x @ matrix`` or ``x @ matrix^T``; the :class:`_Share` node of ``matrix`` computes its gradient."""
 
@@ -69,7 +96,7 @@ class _DeferredMatmul(Function):
     def forward(ctx: Any, x: Tensor, matrix: Tensor, transposed: bool, node: Any) -> Tensor:
         ctx.save_for_backward(x, matrix)
         ctx.transposed, ctx.node = transposed, node
-        return x @ (matrix.transpose(-2, -1) if transposed else matrix)
+        return _multiply(x, matrix, transposed, node.dtype)
 
     @staticmethod
     @once_differentiable
@@ -78,24 +105,34 @@ class _DeferredMatmul(Function):
         _record(ctx, *((grad, x) if ctx.transposed else (x, grad)))
         if not ctx.needs_input_grad[0]:
             return None, None, None, None
-        return grad @ (matrix if ctx.transposed else matrix.transpose(-2, -1)), None, None, None
+        return _multiply(grad, matrix, not ctx.transposed, ctx.node.dtype), None, None, None
 
 
 class _DeferredLinear(Function):
-    """``base + x @ weight^T`` in one fused product; the :class:`_Share` node of ``weight`` computes its gradient."""
+    """``base + x @ weight^T``; the :class:`_Share` node of ``weight`` computes its gradient."""
 
     @staticmethod
-    def forward(ctx: Any, base: Tensor, x: Tensor, weight: Tensor, node: Any) -> Tensor:
-        ctx.save_for_backward(x, weight)
-        ctx.node = node
-        return torch.addmm(base, x, weight.t())
+    def forward(ctx: Any, base: Optional[Tensor], x: Tensor, weight: Tensor, dtype: torch.dtype, node: Any) -> Tensor:
+        rows = x.to(weight.dtype)
+        ctx.save_for_backward(rows)
+        ctx.node, ctx.dtype = node, x.dtype
+        ctx.base = None if base is None else (base.dim(), base.dtype)
+        product: Tensor = node.prepared.linear(rows, base)
+        return product.to(dtype)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> Tuple[Tensor, Optional[Tensor], None, None]:
-        x, weight = ctx.saved_tensors
-        _record(ctx, grad, x)
-        return grad, grad @ weight if ctx.needs_input_grad[1] else None, None, None
+    def backward(ctx: Any, grad: Tensor) -> Tuple[Optional[Tensor], Optional[Tensor], None, None, None]:
+        (rows,) = ctx.saved_tensors
+        of_rows = grad.to(rows.dtype)
+        _record(ctx, of_rows, rows)
+        d_base = d_x = None
+        if ctx.needs_input_grad[0]:
+            dim, dtype = ctx.base
+            d_base = grad.sum(0, dtype=dtype) if dim == 1 else grad.to(dtype)
+        if ctx.needs_input_grad[1]:
+            d_x = ctx.node.prepared.matmul(of_rows).to(ctx.dtype)
+        return d_base, d_x, None, None, None
 
 
 def _share_node(matrix: Tensor) -> Any:
@@ -108,14 +145,20 @@ def share(matrix: Tensor) -> Tensor:
     """Prepares a matrix to be the right operand of many products (see the module's docstring).
 
     Args:
-        matrix: ``[..., N, D]``
+        matrix: ``[..., N, D]``; a weight is ``[N, D]``
 
     Returns:
-        the same values; the tensor itself if no gradient is recorded. Only first derivatives are supported.
+        the same values, a weight in :func:`~fairseq_attn_plugin.ops.precision.product_type`; the tensor itself if no
+        gradient is recorded. Only first derivatives are supported.
     """
     if torch.is_grad_enabled() and matrix.requires_grad:
-        return _Share.apply(matrix)
+        return _Share.apply(matrix, matrix.dtype if autocast_enabled(matrix) else product_type(matrix))
     return matrix
+
+
+def shared_in_pass(weight: Tensor) -> Tensor:
+    """:func:`share` of a weight, the same tensor for all calls in one forward pass of the model."""
+    return kept_in_pass(weight, share)
 
 
 def matmul(x: Tensor, matrix: Tensor) -> Tensor:
@@ -130,7 +173,33 @@ def matmul_transposed(x: Tensor, matrix: Tensor) -> Tensor:
     return x @ matrix.transpose(-2, -1) if node is None else _DeferredMatmul.apply(x, matrix, True, node)
 
 
-def linear(x: Tensor, weight: Tensor, base: Tensor) -> Tensor:
-    """``base + x @ weight^T``: ``[R, I] x [O, I] -> [R, O]``; ``base`` is ``[R, O]``; see :func:`share`."""
+def linear(x: Tensor, weight: Tensor, base: Optional[Tensor] = None, dtype: Optional[torch.dtype] = None) -> Tensor:
+    """``base + x @ weight^T``: ``[R, I] x [O, I] -> [R, O]``; see :func:`share`.
+
+    Args:
+        x: ``[R, I]``
+        weight: ``[O, I]``
+        base: ``[R, O]`` or ``[O]``
+        dtype: type of the result (default: that of ``x``)
+    """
     node = _share_node(weight)
-    return torch.addmm(base, x, weight.t()) if node is None else _DeferredLinear.apply(base, x, weight, node)
+    if node is not None:
+        return _DeferredLinear.apply(base, x, weight, x.dtype if dtype is None else dtype, node)
+    if base is None or base.dim() == 1:
+        return F.linear(x, weight, base)
+    return torch.addmm(base, x, weight.t())
+
+
+class Linear(nn.Linear):
+    """``torch.nn.Linear`` whose products are those of this module."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return project(x, self.weight, self.bias)
+
+
+def project(x: Tensor, weight: Tensor, bias: Optional[Tensor] = None) -> Tensor:
+    """``x @ weight^T + bias``, ``[..., I]`` to ``[..., O]`` in the type of ``x``, by :func:`shared_in_pass`."""
+    weight = shared_in_pass(weight)
+    if x.dim() == 2 or _share_node(weight) is None:
+        return linear(x, weight, bias)
+    return linear(x.reshape(-1, x.size(-1)), weight, bias).view(*x.shape[:-1], -1)

@@ -6,11 +6,14 @@
 (Hochreiter and Schmidhuber 1997, "Long Short-Term Memory", with the forget gates of Gers et al. 2000).
 ``torch.nn.LSTMCell`` combines this with two matrix products. A decoder with input feeding computes the products itself
 (:mod:`fairseq_attn_plugin.modules.recurrence`) and calls this function for the element-wise part.
+
+Gates from products in half precision are the sums before their activation. They are kept for the backward pass, which
+activates them again; the cell state and all arithmetic are in float32.
 """
 
 from __future__ import annotations
 
-from typing import Any, Tuple
+from typing import Any, Optional, Tuple
 
 import torch
 from torch import Tensor
@@ -19,36 +22,88 @@ from torch.autograd.function import once_differentiable
 
 from .tanh import tanh_
 
-__all__ = ["lstm_cell"]
+__all__ = ["activated_gates", "lstm_cell", "lstm_cell_backward", "lstm_cell_forward"]
+
+
+def activated_gates(gates: Tensor, cell: Tensor) -> Tensor:
+    """[i, f, g, o] of pre-activations ``[..., 4 * H]``, in the type of ``cell``, in a tensor of its own."""
+    size = cell.size(-1)
+    if not (cell.device.type == "cpu" and cell.dtype in (torch.float32, torch.float64)):
+        activated = torch.sigmoid(gates.to(cell.dtype))
+        tanh_(activated[..., 2 * size : 3 * size].copy_(gates[..., 2 * size : 3 * size]))
+        return activated
+    activated = gates.to(cell.dtype, copy=True)
+    g = activated[..., 2 * size : 3 * size]  # tanh by sigmoid, see ops/tanh.py
+    g.mul_(2)
+    activated.sigmoid_()
+    g.mul_(2).sub_(1)
+    return activated
+
+
+def lstm_cell_forward(
+    activated: Tensor,
+    cell: Tensor,
+    hidden: Optional[Tensor] = None,
+    new_cell: Optional[Tensor] = None,
+    squashed: Optional[Tensor] = None,
+) -> Tuple[Tensor, Tensor, Tensor]:
+    """h, c and tanh(c), each ``[..., H]``; without autograd.
+
+    Args:
+        activated: of :func:`activated_gates`
+        cell: the previous cell state
+        hidden, new_cell, squashed: tensors that take the results
+    """
+    i, f, g, o = activated.chunk(4, dim=-1)
+    new_cell = torch.mul(f, cell, out=new_cell).addcmul_(i, g)
+    squashed = new_cell.clone() if squashed is None else squashed.copy_(new_cell)
+    tanh_(squashed)
+    return torch.mul(o, squashed, out=hidden), new_cell, squashed
+
+
+def lstm_cell_backward(
+    activated: Tensor, cell: Tensor, squashed: Tensor, grad_hidden: Tensor, grad_cell: Tensor
+) -> Tuple[Tensor, Tensor]:
+    """The gradients of the pre-activations ``[..., 4 * H]`` and of the previous cell state ``[..., H]``.
+
+    Args:
+        activated, cell: as in :func:`lstm_cell_forward`
+        squashed: its tanh(c)
+        grad_hidden, grad_cell: the gradients of h and c
+    """
+    i, f, g, o = activated.chunk(4, dim=-1)
+    size = cell.size(-1)
+    grad_gates = torch.empty_like(activated)
+    d_i, d_f, d_g, d_o = grad_gates.chunk(4, dim=-1)
+    of_sigmoid, of_tanh = torch.ops.aten.sigmoid_backward, torch.ops.aten.tanh_backward
+    d_cell = of_tanh(grad_hidden * o, squashed).add_(grad_cell)
+    torch.mul(d_cell, g, out=d_i)
+    torch.mul(d_cell, cell, out=d_f)
+    torch.mul(d_cell, i, out=d_g)
+    torch.mul(grad_hidden, squashed, out=d_o)
+    first_two = grad_gates[..., : 2 * size]
+    of_sigmoid(first_two, activated[..., : 2 * size], grad_input=first_two)
+    of_tanh(d_g, g, grad_input=d_g)
+    of_sigmoid(d_o, o, grad_input=d_o)
+    return grad_gates, d_cell.mul_(f)
 
 
 class _LSTMCell(Function):
     @staticmethod
     def forward(ctx: Any, gates: Tensor, cell: Tensor) -> Tuple[Tensor, Tensor]:
-        size = cell.size(-1)
-        activated = torch.sigmoid(gates)
-        g = activated[..., 2 * size : 3 * size]
-        tanh_(g.copy_(gates[..., 2 * size : 3 * size]))
-        i, f, _, o = activated.chunk(4, dim=-1)
-        new_cell = torch.addcmul(f * cell, i, g)
-        squashed = tanh_(new_cell.clone())
-        ctx.save_for_backward(activated, cell, squashed)
-        return o * squashed, new_cell
+        activated = activated_gates(gates, cell)
+        hidden, new_cell, squashed = lstm_cell_forward(activated, cell)
+        ctx.half = gates.dtype != cell.dtype
+        ctx.save_for_backward(gates if ctx.half else activated, cell, squashed)
+        return hidden, new_cell
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_hidden: Tensor, grad_cell: Tensor) -> Tuple[Tensor, Tensor]:
-        activated, cell, squashed = ctx.saved_tensors
-        i, f, g, o = activated.chunk(4, dim=-1)
-        # d h / d c = o (1 - tanh(c)^2) = o - h tanh(c)
-        grad_cell = torch.addcmul(grad_cell, grad_hidden * o, 1 - squashed * squashed)
-        grad_gates = activated * (1 - activated)  # of the three sigmoids; the tanh gate is overwritten
-        d_i, d_f, d_g, d_o = grad_gates.chunk(4, dim=-1)
-        d_i.mul_(g).mul_(grad_cell)
-        d_f.mul_(cell).mul_(grad_cell)
-        torch.mul(1 - g * g, i, out=d_g).mul_(grad_cell)
-        d_o.mul_(squashed).mul_(grad_hidden)
-        return grad_gates, grad_cell * f
+        gates, cell, squashed = ctx.saved_tensors
+        activated = activated_gates(gates, cell) if ctx.half else gates
+        d_gates, d_cell = lstm_cell_backward(activated, cell, squashed, grad_hidden, grad_cell)
+        return d_gates.to(gates.dtype), d_cell
 
 
 def lstm_cell(gates: Tensor, cell: Tensor) -> Tuple[Tensor, Tensor]:
@@ -59,6 +114,6 @@ def lstm_cell(gates: Tensor, cell: Tensor) -> Tuple[Tensor, Tensor]:
         cell: ``[..., H]``, the previous cell state
 
     Returns:
-        hidden and cell state, ``[..., H]`` each
+        hidden and cell state, ``[..., H]`` each, in the type of ``cell``
     """
     return _LSTMCell.apply(gates, cell)

@@ -7,13 +7,13 @@ with the vocabulary matrix, as many as backpropagation through all logits, and t
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple, Optional, Tuple
 
 import torch
 from torch import Tensor
 
 from .alignment_blocks import Alignments, Block, block_inputs, block_masks
+from .precision import float16_scale
 from .tanh import tanh_
 
 __all__ = ["NLLSums", "SumKind"]
@@ -162,7 +162,7 @@ class NLLSums:
     def _add_projection_gradients(self, d_logits: Tensor, flat: Tensor) -> Tensor:
         """Adds to the gradients of W_v and b_v; returns that of the features ``[b t k, D]``."""
         assert self.d_weight is not None
-        scale = _scale(self.product_type, len(flat))
+        scale = float16_scale(len(flat)) if self.product_type == torch.float16 else 1.0
         cast = (d_logits if scale == 1.0 else d_logits * scale).to(self.product_type)
         if self.product_type == self.full:
             self.d_weight.addmm_(cast.t(), flat)
@@ -192,11 +192,3 @@ class NLLSums:
     def gradients(self) -> Tuple[Optional[Tensor], ...]:
         """The gradients of memory, query, vocabulary matrix, bias and weights."""
         return self.d_memory, self.d_query, self.d_weight, self.d_bias, self.d_weights
-
-
-def _scale(product_type: torch.dtype, rows: int) -> float:
-    """The factor of logit gradients in a float16 product: numbers in [-1, 1], most of them small.
-
-    The largest power of two (1024 at most) with which a sum over ``rows`` stays in the range of float16.
-    """
-    return 1.0 if product_type != torch.float16 else 2.0 ** max(-4, min(10, int(math.log2(32768 / rows))))

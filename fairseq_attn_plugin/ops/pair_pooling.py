@@ -31,6 +31,8 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from .chebyshev import cosine_matrix
+from .exporting import exporting
+from .plain_pairs import plain_pooled_basis, plain_pooled_tanh
 
 __all__ = ["pooled_basis", "pooled_tanh"]
 
@@ -225,6 +227,8 @@ def pooled_tanh(keys: Tensor, pad_mask: Optional[Tensor] = None, chunk_size: int
     Returns:
         ``[B, N, D]``
     """
+    if exporting():
+        return plain_pooled_tanh(keys, pad_mask)
     return _PooledTanh.apply(keys, pad_mask, chunk_size)
 
 
@@ -236,4 +240,6 @@ def pooled_basis(keys: Tensor, count: int, pad_mask: Optional[Tensor] = None, ch
     Returns:
         ``[B, N, count, D]``; arguments as for :func:`pooled_tanh`
     """
+    if exporting():
+        return plain_pooled_basis(keys, count, pad_mask)
     return _PooledBasis.apply(keys, pad_mask, count, chunk_size)

@@ -14,12 +14,14 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
+from .exporting import exporting
+
 __all__ = ["by_sigmoid", "tanh", "tanh_"]
 
 
 def by_sigmoid(x: Tensor) -> bool:
     """Whether tanh of tensors like ``x`` is computed through the logistic function."""
-    return x.device.type == "cpu" and x.dtype in (torch.float32, torch.float64)
+    return x.device.type == "cpu" and x.dtype in (torch.float32, torch.float64) and not exporting()
 
 
 class _Tanh(Function):

@@ -23,6 +23,7 @@ from . import (
     root_logger,
     scorer,
     unknown_words,
+    vocabulary_losses,
 )
 from .wrapping import Patch
 
@@ -44,6 +45,7 @@ PATCHES: List[Patch] = [
     coverage.PATCH,
     unknown_words.PATCH,
     penalties.PATCH,
+    vocabulary_losses.PATCH,
 ]
 
 

@@ -196,9 +196,9 @@ arguments = ["data", "--arch", "lstm_latent_small", "--attention", "mine", "--mi
 args = options.parse_args_and_arch(options.get_training_parser(), arguments)
 assert args.mine_size == 7 and "mine_words" in file_options(AttnLSTMConfig)
 
-from fairseq_attn_plugin.patches.checkpoint_files import leave_out
+from fairseq_attn_plugin.patches.checkpoint_files import as_written
 from omegaconf import OmegaConf
-loaded = leave_out(OmegaConf.create({"_name": "lstm_soft", "mine_words": "gone", "mine_size": 7}))
+loaded = as_written(OmegaConf.create({"_name": "lstm_soft", "mine_words": "gone", "mine_size": 7}))
 assert loaded.mine_words is None and loaded.mine_size == 7
 """
 

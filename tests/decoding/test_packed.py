@@ -196,3 +196,10 @@ def test_cell_is_the_cell():
 )
 def test_which_models_are_packed(arch, options, packable):
     assert is_packable(build(arch, fake_task(), **options)) == packable
+
+
+def test_retained_dropout_is_not_packed():
+    model = make(dropout=0.1)
+    assert is_packable(model)
+    model.decoder.dropout_out_module.make_generation_fast_(retain_dropout=True, name="decoder")
+    assert not is_packable(model)

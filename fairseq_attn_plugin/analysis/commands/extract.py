@@ -29,6 +29,7 @@ from fairseq_attn_plugin.analysis.inference.loading import (
 )
 from fairseq_attn_plugin.analysis.inference.segmenter import Segmenter, add_text_options, text_options
 from fairseq_attn_plugin.analysis.inference.sentences import MANY_UNKNOWN, SplitSentences, TextSentences
+from fairseq_attn_plugin.decoding.options import DecodingOptions, add_decoding_options
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.subwords import SUBWORDS
 from fairseq_attn_plugin.writing import check_not_lost
@@ -54,6 +55,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--subwords", choices=SUBWORDS, help="how words were split (default: judged by the vocabulary)")
     parser.add_argument("--max-tokens", type=int, default=4000, metavar="N", help="subwords in a batch (default: 4000)")
     parser.add_argument("--overwrite", action="store_true", help="replace FILE and any interrupted extraction into it")
+    add_decoding_options(parser)
     text = add_text_options(parser)
     text.add_argument("--target-bpe-codes", metavar="FILE", help="for --target-text (default: --bpe-codes)")
     text.add_argument("--target-sentencepiece-model", metavar="FILE", help="(default: --sentencepiece-model)")
@@ -73,6 +75,7 @@ def run(args: argparse.Namespace) -> None:
     else:
         sentences = SplitSentences(loaded, args.gen_subset or "test", references=args.beam is None)
     search = {"lenpen": args.lenpen, "max_len_a": args.max_len_a, "max_len_b": args.max_len_b}
+    search.update(DecodingOptions.of(args).changed())
     extraction = Extraction(args.beam, args.layer, args.subwords, {} if args.beam is None else search, args.max_tokens)
     header = describe_extraction(loaded, sentences, extraction, args.name, preparation, files)
     done = extract_file(loaded, sentences, args.out, header, extraction, "replace" if args.overwrite else "keep")

@@ -18,6 +18,7 @@ from typing import List
 from fairseq_attn_plugin.analysis.inference.loading import add_model_options
 from fairseq_attn_plugin.analysis.inference.segmenter import add_text_options, text_options
 from fairseq_attn_plugin.analysis.web.server import bind, is_local
+from fairseq_attn_plugin.decoding.options import DecodingOptions, add_decoding_options
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.options import parse_overrides
 
@@ -40,6 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     search.add_argument(
         "--coverage-penalty", type=float, default=0.0, metavar="X", help="coverage penalty (default: 0)"
     )
+    add_decoding_options(parser)
     text = add_text_options(parser)
     text.add_argument(
         "--bpe",
@@ -89,6 +91,7 @@ def run(args: argparse.Namespace) -> None:
             args.coverage_penalty,
             overrides=overrides,
             cpu=args.cpu,
+            decoding=DecodingOptions.of(args),
             **text_options(args),
         )
         notes: List[str] = []

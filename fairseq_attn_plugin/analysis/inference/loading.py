@@ -14,7 +14,7 @@ from fairseq_attn_plugin.analysis.inference.user_dir import add_user_dir_option
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.options import parse_overrides
 
-__all__ = ["LoadedModels", "add_model_options", "load_from_options", "load_models", "load_split"]
+__all__ = ["LoadedModels", "add_model_options", "data_of", "load_from_options", "load_models", "load_split"]
 
 
 class LoadedModels(NamedTuple):
@@ -83,6 +83,21 @@ def load_models(
         if torch.cuda.is_available() and not cpu:
             model.cuda()
     return LoadedModels(models, task, path, saved, overrides or {})
+
+
+def data_of(path: str) -> str:
+    """The data folder that a checkpoint names.
+
+    Raises:
+        OptionError: it names none, or the folder is not there
+    """
+    task = checkpoint_utils.load_checkpoint_to_cpu(path)["cfg"]["task"]
+    data = getattr(task, "data", None)
+    if not data:
+        raise OptionError(f"{path}: names no data folder; must be a translation model")
+    if not Path(data).is_dir():
+        raise OptionError(f"{path}: was trained on {data}, which is not there; name its dictionaries' folder by --data")
+    return str(data)
 
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:

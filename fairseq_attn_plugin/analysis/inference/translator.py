@@ -15,6 +15,7 @@ import logging
 import re
 import threading
 from argparse import Namespace
+from dataclasses import asdict
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 import numpy as np
@@ -25,6 +26,7 @@ from torch import Tensor
 from fairseq_attn_plugin.analysis.inference.loading import load_models
 from fairseq_attn_plugin.analysis.inference.segmenter import Segmenter, vocabulary_subwords
 from fairseq_attn_plugin.analysis.records.record import Record
+from fairseq_attn_plugin.decoding.options import DecodingOptions
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.subwords import spell
 
@@ -62,6 +64,7 @@ class Translator:
         case: ``lower``; ``keep``; ``auto`` lower-cases if no word of the source dictionary has a capital letter
         overrides: options of the models to change, as in fairseq-generate
         cpu: do not use a GPU
+        decoding: how it translates
 
     Raises:
         OptionError: a file is missing or damaged, or the model returns no attention
@@ -81,6 +84,7 @@ class Translator:
         case: str = "auto",
         overrides: Optional[Dict[str, Any]] = None,
         cpu: bool = False,
+        decoding: Optional[DecodingOptions] = None,
     ):
         if beam < 1:
             raise OptionError(f"--beam {beam}: must be at least 1")
@@ -90,6 +94,7 @@ class Translator:
         self.models, self.task = loaded.models, loaded.task
         self.languages: Tuple[str, str] = loaded.languages
         settings = Namespace(beam=beam, lenpen=lenpen, coverage_penalty=coverage_penalty, print_alignment=None)
+        vars(settings).update(asdict(decoding or DecodingOptions()))
         for model in self.models:
             # fairseq computes attention only if alignments are to be printed
             model.prepare_for_inference_(Namespace(generation=Namespace(beam=beam, print_alignment="soft")))

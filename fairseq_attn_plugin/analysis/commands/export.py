@@ -1,0 +1,102 @@
+"""``attn-analysis export``: a trained model as a folder that translates text without torch and fairseq.
+
+attn-analysis export checkpoint_best.pt --to folder --bpe subword_nmt --bpe-codes codes
+python folder/translate.py < input > output
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+from pathlib import Path
+
+from fairseq_attn_plugin.analysis.inference.segmenter import (
+    Segmenter,
+    add_text_options,
+    text_options,
+    vocabulary_subwords,
+)
+from fairseq_attn_plugin.analysis.inference.user_dir import add_user_dir_option
+from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.options import parse_overrides
+
+__all__ = ["configure", "run"]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("checkpoint", help="file that fairseq-train wrote")
+    parser.add_argument("--to", required=True, metavar="FOLDER", help="folder to write; must not exist, or be empty")
+    parser.add_argument(
+        "--precision",
+        default="float32",
+        metavar="NAME",
+        help="of the products with weights: float32 (default), or int8 (faster, a quarter of the size, not exact)",
+    )
+    parser.add_argument(
+        "--data", metavar="FOLDER", help="folder with the dictionaries (default: the one that the model was trained on)"
+    )
+    parser.add_argument(
+        "--model-overrides", default="{}", metavar="DICT", help="model options to change, as in fairseq-generate"
+    )
+    add_user_dir_option(parser)
+    search = parser.add_argument_group("search; translate.py can change both")
+    search.add_argument("--beam", type=int, default=5, metavar="N", help="width of the search (default: 5)")
+    search.add_argument("--lenpen", type=float, default=1.0, metavar="X", help="length penalty (default: 1)")
+    text = add_text_options(parser)
+    text.add_argument(
+        "--bpe",
+        choices=("subword_nmt", "sentencepiece"),
+        help="optional: --bpe-codes and --sentencepiece-model imply it",
+    )
+
+
+def _check(args: argparse.Namespace) -> None:
+    from fairseq_attn_plugin.decoding.onnx_folder import PRECISIONS
+
+    needs = {"subword_nmt": "bpe_codes", "sentencepiece": "sentencepiece_model"}
+    if args.bpe and not getattr(args, needs[args.bpe]):
+        raise OptionError(f"--bpe {args.bpe}: needs --{needs[args.bpe].replace('_', '-')} FILE")
+    if args.beam < 1:
+        raise OptionError(f"--beam {args.beam}: must be at least 1")
+    if args.precision not in PRECISIONS:
+        raise OptionError(f"--precision {args.precision}: unknown; choose from {', '.join(PRECISIONS)}")
+    if args.tokenizer == "nltk":
+        raise OptionError("--tokenizer nltk: is not part of an exported model; choose moses or space, or leave it out")
+    if not Path(args.checkpoint).is_file():
+        raise OptionError(f"{args.checkpoint}: there is no such file; give a checkpoint of fairseq-train")
+
+
+def run(args: argparse.Namespace) -> None:
+    _check(args)
+    from fairseq_attn_plugin.analysis.inference.loading import data_of, load_models
+    from fairseq_attn_plugin.decoding.onnx_folder import Text, check_exportable, export_folder
+
+    logging.getLogger("fairseq").setLevel(logging.WARNING)
+    overrides = parse_overrides(args.model_overrides)
+    data = args.data or data_of(args.checkpoint)
+    loaded = load_models(data, args.checkpoint, overrides, cpu=True, option="CHECKPOINT")
+    (model,) = loaded.models
+    check_exportable(model, args.checkpoint)
+    source, target = loaded.languages
+    segmenter = Segmenter(loaded.task.source_dictionary, source, target, **text_options(args))
+    moses = {
+        "languages": [source, target],
+        "dash_splits": not args.moses_no_dash_splits,
+        "escape": not args.moses_no_escape,
+    }
+    text = Text(
+        lowercase=segmenter.lowercase,
+        subwords=vocabulary_subwords(loaded.task.source_dictionary),
+        bpe_codes=args.bpe_codes,
+        sentencepiece_model=args.sentencepiece_model,
+        tokenizer=moses if args.tokenizer == "moses" else None,
+    )
+    settings = {"languages": [source, target], "beam": args.beam, "lenpen": args.lenpen}
+    found = export_folder(model, Path(args.to), text, settings, args.precision)
+    print(
+        f"{args.to}: {args.precision}, probabilities within {found.probabilities:.1g} and weights within "
+        f"{found.weights:.1g} of the model's"
+    )
+    if not segmenter.segments:
+        print("The vocabulary consists of subwords, and no subword model is given: translate.py reads subwords.")
+    print(f"python {args.to}/translate.py < input > output")

@@ -1,0 +1,55 @@
+"""Lets a model compute the losses of its words, so that the logits of a batch are never held.
+
+A criterion of fairseq takes logits from the model and sums the losses of the words. The models of this package form
+both together, block by block (:mod:`fairseq_attn_plugin.ops.vocabulary_loss`), if their criterion asks for it. The loss
+is a part of the model's forward pass, because data-parallel wrappers see only that.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Optional
+
+from torch import Tensor
+
+from ..models.attn_lstm import AttnLSTMModel
+from ..ops.vocabulary_loss import Targets, VocabularyLoss
+
+__all__ = ["ask_for_loss", "loss_in", "sums_losses", "unwrapped"]
+
+
+def unwrapped(model: Any) -> Any:
+    """The model inside its data-parallel wrappers."""
+    while hasattr(model, "module"):
+        model = model.module
+    return model
+
+
+def sums_losses(model: Any) -> bool:
+    """Whether a model returns the loss of ``targets`` instead of logits."""
+    inner = unwrapped(model)
+    return isinstance(inner, AttnLSTMModel) and inner.decoder.sums_losses
+
+
+def ask_for_loss(
+    sample: Dict[str, Any], pad: int, smoothing: float = 0.0, ignored_prefix: int = 0, correct: bool = False
+) -> Dict[str, Any]:
+    """A batch like ``sample`` for whose target words the model is to return the loss.
+
+    Args:
+        sample: a batch of fairseq
+        pad: index of the padding symbol
+        smoothing: label smoothing epsilon
+        ignored_prefix: number of words at the start of each target that have no loss
+        correct: whether to count the words that are the most probable ones
+    """
+    words: Tensor = sample["target"]
+    if ignored_prefix:
+        words = words.clone()
+        words[:, :ignored_prefix] = pad
+    return {**sample, "net_input": {**sample["net_input"], "targets": Targets(words, pad, smoothing, correct)}}
+
+
+def loss_in(output: Any) -> Optional[VocabularyLoss]:
+    """The loss in the output of a model, or None if it has logits."""
+    first = output[0] if isinstance(output, tuple) and len(output) else None
+    return first if isinstance(first, VocabularyLoss) else None

@@ -1,0 +1,167 @@
+"""Writes a trained model as a folder that translates without torch and fairseq.
+
+The folder has the graphs (:mod:`.onnx_files`), ``source.txt`` and ``target.txt`` (a symbol per line), the subword
+model, ``settings.json``, ``README.md`` and ``translate.py``, a copy of :mod:`.runtime`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import platform
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any, Dict, NamedTuple, Optional
+
+import torch
+from torch import nn
+
+from ..errors import OptionError
+from ..models.attn_lstm import AttnLSTMModel
+from . import runtime
+from .onnx_check import Differences, compare
+from .onnx_files import quantize, write_graphs
+
+__all__ = ["FORMAT", "PRECISIONS", "Text", "check_exportable", "export_folder"]
+
+FORMAT = "fairseq_attn_plugin translator 1"
+PRECISIONS = ("float32", "int8")
+TOLERANCE = 1e-3  # of log p in float32; the rounding of long sums differs between libraries
+
+README = """# A translation model, {source} to {target}
+
+Written by `attn-analysis export` ({precision}). It needs numpy and onnxruntime, neither torch nor fairseq:
+
+    pip install {packages}
+    python translate.py < input > output
+    python translate.py --help
+"""
+
+
+class Text(NamedTuple):
+    """How a line becomes tokens, and tokens a line."""
+
+    lowercase: bool
+    subwords: str  # how the vocabulary marks subwords: bpe, sentencepiece or none
+    bpe_codes: Optional[str] = None
+    sentencepiece_model: Optional[str] = None
+    tokenizer: Optional[Dict[str, Any]] = None  # of Moses: languages, dash_splits, escape
+
+
+def check_exportable(model: nn.Module, name: str) -> None:
+    """Raises ``OptionError`` for a model that has no exported form.
+
+    Args:
+        model: any model
+        name: its checkpoint, for the message
+    """
+    if not isinstance(model, AttnLSTMModel):
+        remedy = "must be a translation model of this package, such as lstm_soft"
+        if hasattr(model, "models"):
+            remedy = "has several directions; write one as a checkpoint first (scripts/export_direction.py)"
+        raise OptionError(f"{name}: a {type(model).__name__} cannot be exported; {remedy}")
+    if model.decoder.adaptive_softmax is not None:
+        raise OptionError(
+            f"{name}: the model has an adaptive softmax (--adaptive-softmax-cutoff), which cannot be exported; train "
+            "with an ordinary one"
+        )
+
+
+def export_folder(
+    model: nn.Module, folder: Path, text: Text, settings: Dict[str, Any], precision: str = "float32"
+) -> Differences:
+    """Writes the folder, complete or not at all.
+
+    Args:
+        model: in evaluation mode, on the CPU; see :func:`check_exportable`
+        folder: does not exist, or is empty
+        text: how lines become tokens
+        settings: further ones for ``settings.json``: languages, beam, lenpen
+        precision: one of ``PRECISIONS``: of the matrix products with weights
+
+    Returns:
+        the differences between the graphs and the model
+
+    Raises:
+        OptionError: the folder exists or cannot be written, onnx or onnxruntime is missing, or the graphs differ from
+            the model
+    """
+    if precision not in PRECISIONS:
+        raise OptionError(f"--precision {precision}: unknown; choose from {', '.join(PRECISIONS)}")
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise OptionError(f"--to {folder}: exists; name another folder, or remove it first")
+    try:
+        import onnx
+        import onnxruntime
+    except ImportError:
+        raise OptionError(
+            "attn-analysis export needs onnx and onnxruntime: pip install 'fairseq_attn_plugin[export]'"
+        ) from None
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=folder.parent))
+    except OSError as error:
+        raise OptionError(f"--to {folder}: cannot be written: {error.strerror or error}") from None
+    try:
+        write_graphs(model, unfinished)
+        if precision == "int8":
+            quantize(unfinished)
+        differences = compare(model, unfinished)
+        if precision == "float32" and not differences.log_probs <= TOLERANCE:
+            raise OptionError(
+                f"--to {folder}: the graphs differ from the model by {differences.log_probs:.2g} in log p; this model "
+                "cannot be exported (does its attention decide by sizes or values in Python? see for_export)"
+            )
+        versions = {"torch": torch.__version__, "onnx": onnx.__version__, "onnxruntime": onnxruntime.__version__}
+        _write_rest(model, unfinished, text, {**settings, "precision": precision, "versions": versions})
+        unfinished.chmod(0o755)
+        unfinished.replace(folder)
+    except OSError as error:
+        raise OptionError(f"--to {folder}: cannot be written: {error.strerror or error}") from None
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+    return differences
+
+
+def _write_rest(model: nn.Module, folder: Path, text: Text, settings: Dict[str, Any]) -> None:
+    """Vocabularies, subword model, translator, README and settings."""
+    sides = {"source.txt": model.encoder.dictionary, "target.txt": model.decoder.dictionary}
+    for name, dictionary in sides.items():
+        symbols = "".join(symbol + "\n" for symbol in dictionary.symbols)
+        (folder / name).write_bytes(symbols.encode("utf-8", "surrogateescape"))
+    bpe = packages = None
+    if text.bpe_codes:
+        bpe = "subword_nmt"
+        shutil.copyfile(text.bpe_codes, folder / "bpe.codes")
+    elif text.sentencepiece_model:
+        bpe, packages = "sentencepiece", "sentencepiece"
+        shutil.copyfile(text.sentencepiece_model, folder / "sentencepiece.model")
+    shutil.copyfile(runtime.__file__, folder / "translate.py")
+    needed = ["numpy", "onnxruntime", packages, "sacremoses" if text.tokenizer else None]
+    source, target = settings["languages"]
+    described = {"source": source, "target": target, "packages": " ".join(filter(None, needed))}
+    (folder / "README.md").write_text(README.format(precision=settings["precision"], **described), encoding="utf-8")
+    attention = model.decoder.attention
+    content = {
+        "format": FORMAT,
+        **settings,
+        "attention": None if attention is None else attention.name,
+        "max_len_a": 0,
+        "max_len_b": 200,
+        "max_len": _finite(model.decoder.max_positions()) - 1,
+        "min_len": 1,
+        "max_source_positions": _finite(model.encoder.max_positions()),
+        "lowercase": text.lowercase,
+        "subwords": text.subwords,
+        "bpe": bpe,
+        "tokenizer": text.tokenizer,
+        "versions": {"python": platform.python_version(), **settings["versions"]},
+        "files": {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.iterdir())},
+    }
+    (folder / "settings.json").write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _finite(limit: float) -> int:
+    return int(min(limit, 10**6)) if not math.isnan(limit) else 10**6

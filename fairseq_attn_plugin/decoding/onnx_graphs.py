@@ -1,0 +1,239 @@
+"""The two graphs of an exported translation model, as modules of plain operations.
+
+    EncoderGraph   source [B, N] -> memory (once per sentence), state before the first step [B, 1, ...]
+    StepGraph      words [B, K], position, memory, state [B, K, ...] -> log p [B, K, V], weights [B, K, N], new state
+
+B sentences have K hypotheses each. The memory is that of the attention mechanism, with the pad mask and what else a
+step needs of the source; its tensors and those of the state have names, since a graph has no tuples. Sources are padded
+on the right.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from ..attention import map_tensors
+from ..attention.normalizers import LOG_ZERO
+from ..modules.latent_decoder import LatentDecoder
+from ..modules.recurrence import LayerStates
+
+__all__ = ["EncoderGraph", "Memory", "State", "StepGraph", "named_tensors"]
+
+
+class Memory(NamedTuple):
+    """What a step reads of the source."""
+
+    attention: Any  # of the mechanism, or None
+    pad_mask: Optional[Tensor] = None  # [B, N], for models with a latent alignment
+    projected: Optional[Tensor] = None  # [B, N, D], W_h h_j of a model with a latent alignment
+    tokens: Optional[Tensor] = None  # [B, N], for a lexicon
+
+
+class State(NamedTuple):
+    """What a step hands to the next; in the graphs ``[B, K, ...]``."""
+
+    layers: LayerStates
+    feed: Optional[Tensor]  # [B, K, F]
+    attention: Any
+
+
+def named_tensors(tensors: Any, prefix: str) -> Dict[str, Tensor]:
+    """The tensors of a memory or state, by names such as ``memory.attention.keys``."""
+    if tensors is None:
+        return {}
+    if isinstance(tensors, Tensor):
+        return {prefix: tensors}
+    names = getattr(tensors, "_fields", range(len(tensors)))
+    found: Dict[str, Tensor] = {}
+    for name, part in zip(names, tensors):
+        found.update(named_tensors(part, f"{prefix}.{name}"))
+    return found
+
+
+def _rebuilt(template: Any, tensors: Iterator[Tensor]) -> Any:
+    """The memory or state that ``tensors`` are the tensors of, in the order of :func:`named_tensors`."""
+    if template is None or isinstance(template, Tensor):
+        return map_tensors(lambda _: next(tensors), template)
+    parts = [_rebuilt(part, tensors) for part in template]
+    return type(template)(*parts) if hasattr(template, "_fields") else tuple(parts)
+
+
+def _linear(x: Tensor, layer: Any) -> Tensor:
+    """What ``layer`` (linear, or an embedding as its transpose) makes of ``x`` ``[..., D]``.
+
+    As a product of two dimensions without bias, then the bias: onnxruntime joins both in float32, and quantises such a
+    product correctly where its weight has other uses.
+    """
+    y = x.flatten(0, -2) @ layer.weight.t()
+    bias = getattr(layer, "bias", None)
+    return (y if bias is None else y + bias).view(*x.shape[:-1], -1)
+
+
+class EncoderGraph(nn.Module):
+    """The encoder, what the decoder computes of the source alone, and the decoder's first state.
+
+    Args:
+        model: of the ``attn_lstm`` family, in evaluation mode
+    """
+
+    def __init__(self, model: nn.Module):
+        super().__init__()
+        self.encoder, self.decoder = model.encoder, model.decoder
+        attention = self.decoder.attention
+        self.attention = None if attention is None else attention.for_export()
+
+    def forward(self, source: Tensor) -> Tuple[Tensor, ...]:
+        """The tensors of memory and state, in the order of :func:`named_tensors`."""
+        memory, state = self.start(source)
+        return (*named_tensors(memory, "").values(), *named_tensors(state, "").values())
+
+    def start(self, source: Tensor) -> Tuple[Memory, State]:
+        """Memory and first state of ``source`` ``[B, N]``. While it is recorded the longest sentence must come first;
+        the graph then takes any order."""
+        pad_mask = source.eq(self.encoder.padding_idx)
+        lengths = (~pad_mask).sum(1)
+        packed = pack_padded_sequence(self.encoder.embed_tokens(source), lengths, batch_first=True)
+        outputs, (hidden, cell) = self.encoder.lstm(packed)
+        encodings, _ = pad_packed_sequence(outputs, batch_first=True, total_length=source.size(1))
+        layers = self._first_state(hidden), self._first_state(cell, cell=True)
+        decoder, memory = self.decoder, Memory(None)
+        attention_state = None
+        if self.attention is not None:
+            words = {"source_tokens": source} if self.attention.needs_words else {}
+            memory = Memory(self.attention.precompute(encodings, pad_mask, **words))
+            attention_state = self.attention.initial_state(memory.attention)
+        if isinstance(decoder, LatentDecoder):
+            projection = decoder.output_projection.weight[:, : -decoder.hidden_size]
+            memory = memory._replace(pad_mask=pad_mask, projected=F.linear(encodings, projection))
+        if decoder.lexicon.active:
+            memory = memory._replace(tokens=source)
+        feed = encodings.new_zeros(source.size(0), 1, decoder.feed_size) if decoder.feed_size else None
+        return memory, State(LayerStates(*layers), feed, attention_state)
+
+    def _first_state(self, last: Tensor, cell: bool = False) -> Tuple[Tensor, ...]:
+        """The first state ``[B, 1, Ds]`` of every decoder layer, from ``[layers * directions, B, H]``."""
+        decoder = self.decoder
+        if decoder.zero_init:
+            return (last.new_zeros(last.size(1), 1, decoder.hidden_size),) * decoder.num_layers
+        directions = 2 if self.encoder.bidirectional else 1
+        # Layers are matched from the top down; a deeper decoder starts its lowest layers from the encoder's lowest.
+        surplus = self.encoder.num_layers - decoder.num_layers
+        states = []
+        for layer in range(decoder.num_layers):
+            first = max(layer + surplus, 0) * directions
+            state = torch.cat([last[first + direction] for direction in range(directions)], dim=-1)
+            projection = decoder.cell_projection if cell else decoder.hidden_projection
+            states.append((state if projection is None else _linear(state, projection)).unsqueeze(1))
+        return tuple(states)
+
+
+class StepGraph(nn.Module):
+    """One step of the decoder for K hypotheses of B sentences.
+
+    Args:
+        encoder: the graph that comes before
+        memory, state: a result of :meth:`EncoderGraph.start`, for the structure of the tuples
+    """
+
+    def __init__(self, encoder: EncoderGraph, memory: Memory, state: State):
+        super().__init__()
+        self.decoder, self.attention = encoder.decoder, encoder.attention
+        self.template = (memory, state)
+        lstm, size = self.decoder.lstm, self.decoder.hidden_size
+        order = torch.arange(4 * size).view(4, size)[[0, 1, 3, 2]].flatten()  # the three sigmoids side by side
+        for layer in range(self.decoder.num_layers):
+            parts = [getattr(lstm, f"{name}_l{layer}") for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
+            weight, bias = torch.cat(parts[:2], dim=1)[order].t(), (parts[2] + parts[3])[order]
+            self.register_buffer(f"weight{layer}", weight.detach())
+            self.register_buffer(f"bias{layer}", bias.detach())
+
+    def forward(self, words: Tensor, position: Tensor, *tensors: Tensor) -> Tuple[Tensor, ...]:
+        """log p ``[B, K, V]``, the weights ``[B, K, N]`` where there is attention, and the tensors of the new state.
+
+        Args:
+            words: ``[B, K]``, the last word of every hypothesis
+            position: ``[1]``, the number of the step, from 0
+            tensors: of memory and state, in the order of :func:`named_tensors`
+        """
+        memory, state = _rebuilt(self.template, iter(tensors))
+        layers, top = self._lstm(words, state)
+        context = weights = scores = attention_state = None
+        if self.attention is not None:
+            inputs = {"inputs": words} if self.attention.needs_words else {}
+            positions = position.unsqueeze(0).expand_as(words)
+            context, weights, scores, attention_state = self.attention.step(
+                top, memory.attention, state.attention, positions, **inputs
+            )
+        if isinstance(self.decoder, LatentDecoder):
+            log_probs, output = self._mixed(top, weights, scores, memory), None
+        else:
+            output = top if context is None else self._combined(context, top)
+            log_probs = self._predicted(output, weights, memory)
+        feeds_context = self.attention is not None and self.decoder.input_feeding == "context"
+        feed = None if state.feed is None else context if feeds_context else output
+        new = named_tensors(State(layers, feed, attention_state), "").values()
+        return (log_probs, *([] if weights is None else [weights]), *new)
+
+    def _lstm(self, words: Tensor, state: State) -> Tuple[LayerStates, Tensor]:
+        """The layers' states, and the highest one ``[B, K, Ds]``."""
+        size = self.decoder.hidden_size
+        x = self.decoder.embed_tokens(words)
+        if state.feed is not None:
+            x = torch.cat([x, state.feed], dim=-1)
+        hidden: List[Tensor] = []
+        cells: List[Tensor] = []
+        for layer, (h, c) in enumerate(zip(*state.layers)):
+            read = torch.cat([x, h], dim=-1).flatten(0, 1)
+            gates = read @ getattr(self, f"weight{layer}") + getattr(self, f"bias{layer}")
+            closing, candidate = gates.split([3 * size, size], dim=-1)
+            i, f, o = torch.sigmoid(closing).split(size, dim=-1)
+            cell = f * c.flatten(0, 1) + i * torch.tanh(candidate)
+            x = (o * torch.tanh(cell)).view(*words.shape, size)
+            hidden.append(x)
+            cells.append(cell.view(*words.shape, size))
+        return LayerStates(tuple(hidden), tuple(cells)), x
+
+    def _combined(self, context: Tensor, top: Tensor) -> Tensor:
+        """o = tanh(W_o [c; s])."""
+        return torch.tanh(_linear(torch.cat([context, top], dim=-1), self.decoder.output_projection))
+
+    def _vocabulary(self, features: Tensor) -> Tensor:
+        """Logits of features ``[..., D]``."""
+        shared = self.decoder.share_input_output_embed
+        return _linear(features, self.decoder.embed_tokens if shared else self.decoder.fc_out)
+
+    def _predicted(self, output: Tensor, weights: Optional[Tensor], memory: Memory) -> Tensor:
+        decoder: Any = self.decoder
+        if decoder.additional_fc is not None:
+            output = _linear(output, decoder.additional_fc)
+        logits = self._vocabulary(output)
+        if decoder.lexicon.active:
+            logits = decoder.lexicon(logits, weights, memory.tokens, decoder.attention.normalized)
+        return logits.log_softmax(-1)
+
+    def _mixed(self, top: Tensor, weights: Any, scores: Any, memory: Memory) -> Tensor:
+        """log sum_j p(j) p(y | z = j), or log p(y | c) where the model predicts from the mean context."""
+        decoder: Any = self.decoder
+        query = F.linear(
+            top, decoder.output_projection.weight[:, -decoder.hidden_size :], decoder.output_projection.bias
+        )
+        log_prior = decoder.attention.log_weights(weights, scores, memory.pad_mask)
+        projected: Any = memory.projected
+        if decoder.predicts_soft:
+            return self._vocabulary(torch.tanh(query + log_prior.exp() @ projected)).log_softmax(-1)
+        by_position = projected.unsqueeze(1) + query.unsqueeze(2)
+        if decoder.topk is not None:
+            # as many further positions without weight: a source may have fewer than are asked for
+            more = F.pad(log_prior, (0, decoder.topk), value=LOG_ZERO)
+            log_prior, index = more.topk(decoder.topk, dim=-1)
+            log_prior = log_prior.log_softmax(-1).clamp(min=LOG_ZERO)
+            by_position = F.pad(by_position, (0, 0, 0, decoder.topk))
+            by_position = by_position.gather(2, index.unsqueeze(-1).expand(-1, -1, -1, by_position.size(-1)))
+        probabilities = self._vocabulary(torch.tanh(by_position)).softmax(-1)
+        mixed = (log_prior.exp().unsqueeze(2) @ probabilities).squeeze(2)
+        return mixed.clamp(min=torch.finfo(mixed.dtype).tiny).log()

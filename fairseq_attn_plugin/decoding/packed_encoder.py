@@ -1,0 +1,116 @@
+"""The encoder of inference, with packed products.
+
+It computes what :class:`fairseq_attn_plugin.modules.encoder.LSTMEncoder` computes. The share of the inputs in the gates
+is one product for all words of the batch. On padding the input gate is closed and the forget gate open: the cell state
+stays, c_t = c_{t-1}, exactly.
+
+Shapes: B sentences, N source positions, L layers, E units of an embedding, H units, Dh units of both directions.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Optional, Tuple
+
+import torch
+from torch import Tensor, nn
+
+from ..modules.encoder import LSTMEncoder
+from .products import pack
+from .step_modules import compiled, gate_bias, gate_order, lstm_cell_
+
+__all__ = ["PackedEncoder"]
+
+CLOSED = 1e4  # pre-activation whose sigmoid is 1, and that of its negative 0
+
+
+class Direction(nn.Module):
+    """One layer and direction.
+
+    Args:
+        lstm: supplies the parameters
+        name: of the layer and direction, ``0`` or ``0_reverse``
+        precision: of the products
+    """
+
+    def __init__(self, lstm: nn.LSTM, name: str, precision: str):
+        super().__init__()
+        self.inputs = pack(gate_order(getattr(lstm, f"weight_ih_l{name}")), gate_bias(lstm, name), precision)
+        self.state = pack(gate_order(getattr(lstm, f"weight_hh_l{name}")), None, precision)
+        self.size = lstm.hidden_size
+        self.reverse = name.endswith("reverse")
+
+    def forward(self, x: Tensor, pad_mask: Optional[Tensor], last: Optional[Tensor]) -> Tuple[Tensor, Tensor, Tensor]:
+        """Reads a batch.
+
+        Args:
+            x: ``[N, B, E]``
+            pad_mask: ``[N, B, 1]``, True on padding; None without padding
+            last: ``[1, B, H]``, the position that is read last, in all units; None without padding
+
+        Returns:
+            states ``[N, B, H]``, meaningless on padding; the last hidden and cell state ``[B, H]``
+        """
+        steps, rows, size = x.size(0), x.size(1), self.size
+        gates = self.inputs(x.flatten(0, 1)).view(steps, rows, -1)
+        if pad_mask is not None:
+            gates[:, :, :size].masked_fill_(pad_mask, -CLOSED)
+            gates[:, :, size : 2 * size].masked_fill_(pad_mask, CLOSED)
+        hidden, cell = x.new_zeros(rows, size), x.new_zeros(rows, size)
+        states: List[Tensor] = []
+        for step in range(steps):
+            now = gates[steps - 1 - step if self.reverse else step]
+            hidden, cell = lstm_cell_(now.add_(self.state(hidden)) if step > 0 else now, cell)
+            states.append(hidden)
+        if self.reverse:
+            states.reverse()
+        outputs = torch.stack(states)
+        if last is not None:
+            hidden = outputs.gather(0, last).squeeze(0)
+        return outputs, hidden, cell
+
+
+class PackedEncoder:
+    """An encoder with packed weights.
+
+    Args:
+        encoder: the encoder of a model, in evaluation mode
+        precision: of the products
+    """
+
+    def __init__(self, encoder: LSTMEncoder, precision: str = "float32"):
+        self.embedding, self.padding_idx = encoder.embed_tokens.weight.detach(), encoder.padding_idx
+        names = ("", "_reverse")[: 2 if encoder.bidirectional else 1]
+        self.layers = [
+            [compiled(Direction(encoder.lstm, f"{layer}{name}", precision)) for name in names]
+            for layer in range(encoder.num_layers)
+        ]
+        self.size = encoder.lstm.hidden_size
+
+    def __call__(self, src_tokens: Tensor) -> Dict[str, Any]:
+        """What ``LSTMEncoder.forward`` returns for ``[B, N]``."""
+        padding = src_tokens.eq(self.padding_idx)
+        pad_mask = padding if bool(padding.any()) else None
+        columns, ends = None, [None, None]
+        if pad_mask is not None:
+            columns = pad_mask.t().unsqueeze(2)
+            positions, width = torch.arange(src_tokens.size(1), device=src_tokens.device), src_tokens.size(1)
+            last, first = positions.masked_fill(pad_mask, 0).amax(1), positions.masked_fill(pad_mask, width - 1).amin(1)
+            ends = [end.view(1, -1, 1).expand(-1, -1, self.size) for end in (last, first)]
+        x = torch.nn.functional.embedding(src_tokens.t(), self.embedding)
+        states: List[List[Tensor]] = [[], []]  # hidden, cell
+        for directions in self.layers:
+            outputs, *layer = zip(*(read(x, columns, end) for read, end in zip(directions, ends)))
+            x = torch.cat(outputs, dim=2)
+            for known, parts in zip(states, layer):
+                known.append(torch.cat(parts, dim=1))
+        encodings = x.transpose(0, 1)
+        if pad_mask is not None:
+            encodings = encodings.masked_fill(pad_mask.unsqueeze(2), 0.0)
+        return {
+            "encodings": encodings.contiguous(),
+            "hidden": torch.stack(states[0], dim=1),
+            "cell": torch.stack(states[1], dim=1),
+            "tokens": src_tokens,
+            "pad_mask": pad_mask,
+            "rows": torch.arange(len(src_tokens), device=src_tokens.device),
+        }

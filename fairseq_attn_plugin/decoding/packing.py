@@ -1,0 +1,57 @@
+"""Which stepper a model gets, and with which precision and shortlist."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from typing import Any, List
+
+from ..errors import OptionError
+from .options import DecodingOptions
+from .packed import PackedStepper, is_packable
+from .shortlist import Shortlist
+from .stepper import ModelStepper, Stepper
+
+__all__ = ["steppers"]
+
+logger = logging.getLogger(__name__)
+
+
+def steppers(models: List[Any], temperature: float, options: DecodingOptions) -> List[Stepper]:
+    """A stepper for each model of an ensemble, as the options want them.
+
+    Raises:
+        OptionError: the shortlist cannot be read, or a model takes none
+    """
+    packable = [is_packable(model) and is_final(model) for model in models]
+    shortlist = None
+    if options.shortlist is not None:
+        if not all(packable):
+            raise OptionError(
+                f"--shortlist {options.shortlist}: a model with latent alignments, with an adaptive softmax, with "
+                "retained dropout or in training takes none; leave it out"
+            )
+        source, target = models[0].encoder.dictionary, models[0].decoder.dictionary
+        shortlist = Shortlist(options.shortlist, options.shortlist_size, options.shortlist_frequent, source, target)
+    if options.decoding_precision != "float32" and not all(packable):
+        _say_once(options.decoding_precision)
+    return [
+        PackedStepper(model, options.decoding_precision, temperature, shortlist)
+        if fast
+        else ModelStepper(model, temperature)
+        for model, fast in zip(models, packable)
+    ]
+
+
+def is_final(model: Any) -> bool:
+    """Whether fairseq has prepared the model for translation: its weights do not change any more, unlike those of a
+    model that translates between epochs of its training."""
+    return bool(getattr(model, "_is_generation_fast", False))
+
+
+@functools.lru_cache(maxsize=None)
+def _say_once(precision: str) -> None:
+    logger.warning(
+        f"--decoding-precision {precision}: models with latent alignments, with an adaptive softmax, with retained "
+        "dropout or in training translate in their own precision"
+    )

@@ -1,0 +1,303 @@
+"""Translates text with a model that ``attn-analysis export`` wrote. Needs numpy and onnxruntime, and neither torch nor
+fairseq; SentencePiece or sacremoses only for a model that was exported with them.
+
+    python FOLDER/translate.py < input > output
+    python FOLDER/translate.py --alignments < input       # translation, tab, pairs of word numbers: source-target
+
+    from translate import Translator
+    Translator("FOLDER").translate(["ein hund schläft ."])
+"""
+
+import argparse
+import functools
+import itertools
+import json
+import os
+import sys
+
+import numpy as np
+import onnxruntime
+
+BOS, PAD, EOS, UNK = range(4)
+BPE_MARK, PIECE_MARK = "@@", "\u2581"
+
+
+class Hypothesis:
+    """A translation.
+
+    Attributes:
+        text: words, detokenised if there is a tokeniser
+        score: log probability by length ** lenpen
+        source, target: tokens that the model read and wrote, without the end
+        scores: log probability of every target token and the end
+        attention: ``[target + 1, source + 1]``, the ends included; None for a model without attention
+        source_words, target_words: what the tokens spell
+    """
+
+    def __init__(self, score, source, target, scores, attention, marks):
+        self.score, self.source, self.target, self.scores, self.attention = score, source, target, scores, attention
+        self.source_words, self._source_word = spell(source, marks)
+        self.target_words, self._target_word = spell(target, marks)
+        self.text = " ".join(self.target_words)
+
+    def word_attention(self):
+        """``[target words, source words]``: rows of the subwords of a word averaged, columns added."""
+        result = np.zeros((len(self.target_words), len(self.source_words)))
+        if self.attention is None:
+            raise ValueError("the model has no attention: its translations have no alignments")
+        for row, place in enumerate(self._target_word):
+            share = 1 / self._target_word.count(place)
+            np.add.at(result[place], self._source_word, share * self.attention[row, :-1])
+        return result
+
+    def alignment(self):
+        """(source, target) of each target word and the source word with the greatest weight."""
+        return [(int(weights.argmax()), word) for word, weights in enumerate(self.word_attention())]
+
+
+def spell(tokens, marks):
+    """The words that subwords spell, and the word of each subword; ``marks`` is bpe, sentencepiece or none."""
+    words, places, opens = [], [], True
+    for token in tokens:
+        opens |= marks == "none" or (marks == "sentencepiece" and token.startswith(PIECE_MARK))
+        words += [""] * opens
+        continued = marks == "bpe" and token.endswith(BPE_MARK)
+        words[-1] += token[: -len(BPE_MARK)] if continued else token
+        places.append(len(words) - 1)
+        opens = marks == "bpe" and not continued
+    return ([word.replace(PIECE_MARK, "") for word in words] if marks == "sentencepiece" else words), places
+
+
+class BPE:
+    """Splits words by the codes of subword-nmt; subwords that the vocabulary lacks are split further."""
+
+    def __init__(self, path, vocabulary):
+        with open(path, encoding="utf-8") as stream:
+            lines = stream.read().rstrip("\n").split("\n")
+        self.old = not lines[0].startswith("#version:") or lines[0].split()[-1] == "0.1"
+        codes = [tuple(line.strip("\r\n ").split(" ")) for line in lines[lines[0].startswith("#version:") :]]
+        self.ranks = {code: rank for rank, code in reversed(list(enumerate(codes)))}
+        self.halves = {"".join(code): code for code in self.ranks}
+        self.vocabulary = vocabulary
+        self.word = functools.lru_cache(maxsize=100_000)(self._word)
+
+    def __call__(self, line):
+        return [piece for word in line.split() for piece in self.word(word)]
+
+    def _word(self, word):
+        if len(word) == 1:
+            return [word]
+        pieces = [*word, "</w>"] if self.old else [*word[:-1], word[-1] + "</w>"]
+        while len(pieces) > 1:
+            best = min(zip(pieces, pieces[1:]), key=lambda pair: self.ranks.get(pair, len(self.ranks)))
+            if best not in self.ranks:
+                break
+            merged, place = [], 0
+            while place < len(pieces):
+                found = tuple(pieces[place : place + 2]) == best
+                merged.append("".join(best) if found else pieces[place])
+                place += 1 + found
+            pieces = merged
+        pieces = pieces[:-1] + ([] if pieces[-1] == "</w>" else [pieces[-1][:-4]])
+        known = [part for piece in pieces[:-1] for part in self._known(piece, False)] + self._known(pieces[-1], True)
+        return [piece + BPE_MARK for piece in known[:-1]] + known[-1:]
+
+    def _known(self, piece, last):
+        if (piece if last else piece + BPE_MARK) in self.vocabulary or (piece + "</w>" * last) not in self.halves:
+            return [piece]
+        left, right = self.halves[piece + "</w>" * last]
+        return [*self._known(left, False), *self._known(right[:-4] if last else right, last)]
+
+
+class Translator:
+    """An exported model as a function from lines of text to translations.
+
+    Args:
+        folder: that ``attn-analysis export`` wrote
+        beam, lenpen: of the search (default: those of the folder)
+        threads: for each operation; 0: as many as there are cores
+    """
+
+    def __init__(self, folder, beam=None, lenpen=None, threads=0):
+        self.folder = folder
+        with open(os.path.join(folder, "settings.json"), encoding="utf-8") as stream:
+            self.settings = settings = json.load(stream)
+        self.beam = settings["beam"] if beam is None else beam
+        self.lenpen = settings["lenpen"] if lenpen is None else lenpen
+        self.symbols = [self._read_symbols(side) for side in ("source.txt", "target.txt")]
+        self.numbers = {symbol: number for number, symbol in enumerate(self.symbols[0])}
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads, options.log_severity_level = threads, 3
+        self.encoder, self.step = (
+            onnxruntime.InferenceSession(os.path.join(folder, name), options, providers=["CPUExecutionProvider"])
+            for name in ("encoder.onnx", "step.onnx")
+        )
+        self.inputs = [one.name for one in self.step.get_inputs()]
+        self.outputs = [one.name for one in self.step.get_outputs() if one.name != "log_probs"]
+        self._tokenize, self._detokenize = self._tokenizer(settings["tokenizer"])
+        self._split = self._splitter(settings["bpe"])
+
+    def translate(self, lines, replace_unknown=False, batch_size=32):
+        """The translation of every line; of an empty one, an empty one."""
+        found = self.search(lines, 1, replace_unknown, batch_size)
+        return [hypotheses[0].text if hypotheses else "" for hypotheses in found]
+
+    def search(self, lines, nbest=1, replace_unknown=False, batch_size=32):
+        """The ``nbest`` best hypotheses of every line, best first; none for a line without words.
+
+        Raises ``ValueError`` for a line that is too long.
+        """
+        tokens = [self.tokens(line) for line in lines]
+        limit = self.settings["max_source_positions"]
+        for number, one in enumerate(tokens):
+            if len(one) >= limit:
+                raise ValueError(f"line {number + 1} is too long: {len(one)} subwords, at most {limit - 1} are read")
+        order = sorted((number for number, one in enumerate(tokens) if one), key=lambda number: -len(tokens[number]))
+        found: list = [[] for _ in tokens]
+        for start in range(0, len(order), batch_size):
+            batch = order[start : start + batch_size]
+            for number, hypotheses in zip(batch, self._search([self.encode(tokens[number]) for number in batch])):
+                found[number] = [self._readable(tokens[number], one, replace_unknown) for one in hypotheses[:nbest]]
+        return found
+
+    def tokens(self, line):
+        """The tokens of a line that the model reads."""
+        line = " ".join(line.lower().split() if self.settings["lowercase"] else line.split())
+        return self._split(self._tokenize(line))
+
+    def encode(self, tokens):
+        """The numbers of tokens and the end; what looks like a special symbol is unknown."""
+        return [max(self.numbers.get(token, UNK), UNK) for token in tokens] + [EOS]
+
+    def _search(self, sources):
+        """For each sentence its hypotheses, best first: score, words, scores, attention. Beam search by the rules of
+        fairseq's generator."""
+        lengths, beam = [len(source) for source in sources], min(self.beam, len(self.symbols[1]) - 1)
+        rules = self.settings
+        limits = np.array([min(int(rules["max_len_a"] * n + rules["max_len_b"]), rules["max_len"]) for n in lengths])
+        padded = np.array([source + [PAD] * (max(lengths) - len(source)) for source in sources], dtype=np.int64)
+        names = [one.name for one in self.encoder.get_outputs()]
+        tensors = dict(zip(names, self.encoder.run(None, {"source": padded})))
+        tensors["candidates"] = np.array([min(2 * beam + 2, len(self.symbols[1]))])  # two may be forbidden
+        finished: list = [[] for _ in sources]
+        sentences = parents = np.arange(len(sources))
+        words, totals = np.full((len(sources), 1), EOS), np.zeros((len(sources), 1), dtype=np.float32)
+        past = []  # of every step, for each row: word that was read, row of the step before, log p so far, weights
+        for step in range(limits.max() + 1):
+            tensors.update(words=words, position=np.array([step]))
+            ends = limits[sentences] == step
+            wanted = self.outputs + ["log_probs"] * bool(ends.any())
+            out = dict(zip(wanted, self.step.run(wanted, {name: tensors[name] for name in self.inputs})))
+            past.append((words.ravel(), parents, totals.ravel(), out.get("weights")))
+            log_probs, best = out["best_log_probs"].copy(), out["best_words"]
+            log_probs[(best == PAD) | ((best == EOS) & (step < rules["min_len"]))] = -np.inf
+            if ends.any():  # their last word is the end, probable or not
+                log_probs[ends], best[ends, :, 0] = -np.inf, EOS
+                log_probs[ends, :, 0] = out["log_probs"][ends, :, EOS]
+            scores = (log_probs + totals[:, :, None]).reshape(len(sentences), -1)
+            order = np.argsort(-scores, axis=1, kind="stable")[:, : 2 * beam]
+            scores, chosen = (np.take_along_axis(x.reshape(scores.shape), order, 1) for x in (scores, best))
+            rows = order // best.shape[2] + np.arange(len(sentences))[:, None] * words.shape[1]
+            ended = (chosen == EOS) & np.isfinite(scores)
+            for place, rank in zip(*np.nonzero(ended[:, :beam])):
+                done = finished[sentences[place]]
+                if len(done) < beam:
+                    done.append((scores[place, rank], step, rows[place, rank]))
+            open_ones = [len(finished[number]) < beam and not end for number, end in zip(sentences, ends)]
+            kept = np.flatnonzero(open_ones)
+            if not len(kept):
+                break
+            active = np.argsort(ended[kept], axis=1, kind="stable")[:, :beam]  # the best that do not end
+            rows, totals, words = (np.take_along_axis(x[kept], active, 1) for x in (rows, scores, chosen))
+            sentences, parents = sentences[kept], rows.ravel()
+            for name in filter(lambda name: name.startswith("next"), out):
+                below = out[name].shape[2:]
+                tensors["state" + name[4:]] = out[name].reshape(-1, *below)[parents].reshape(*rows.shape, *below)
+            if not all(open_ones):
+                tensors.update({name: x[kept] for name, x in tensors.items() if name.startswith("memory")})
+        return [self._trace(done, past, length) for done, length in zip(finished, lengths)]
+
+    def _trace(self, done, past, length):
+        """The hypotheses of a sentence, read from their ends backwards."""
+        found = []
+        for total, step, row in done:
+            words, scores, weights, score = [EOS], [], [], total / (step + 1) ** self.lenpen
+            for read, parents, totals, attention in reversed(past[: step + 1]):
+                scores.append(float(total - totals[row]))
+                words.append(int(read[row]))
+                weights.append(None if attention is None else attention.reshape(-1, attention.shape[2])[row, :length])
+                total, row = totals[row], parents[row]
+            attention = None if weights[0] is None else np.array(weights[::-1])
+            found.append((float(score), words[-2:0:-1], scores[::-1], attention))
+        return sorted(found, key=lambda one: -one[0])
+
+    def _readable(self, source, hypothesis, replace_unknown):
+        score, words, scores, attention = hypothesis
+        target = [self.symbols[1][word] for word in words]
+        marks = self.settings["subwords"]
+        if replace_unknown and UNK in words and attention is not None:
+            spelt, places = spell(source, marks)
+            looks = [places[weights[:-1].argmax()] if word == UNK else -1 for word, weights in zip(words, attention)]
+            target = [spelt[look] if look >= 0 else token for look, token in zip(looks, target)]
+            target = [PIECE_MARK * (marks == "sentencepiece" and look >= 0) + one for look, one in zip(looks, target)]
+            # unknown subwords that look at one word stand for it together
+            kept = [place for place, look in enumerate(looks) if look < 0 or [look] != looks[place - 1 : place]]
+            rows = [*kept, len(words)]
+            target, scores, attention = [target[i] for i in kept], [scores[i] for i in rows], attention[rows]
+        found = Hypothesis(score, source, target, scores, attention, marks)
+        found.text = self._detokenize(found.text)
+        return found
+
+    def _read_symbols(self, name):
+        with open(os.path.join(self.folder, name), encoding="utf-8", newline="\n") as stream:
+            return stream.read().split("\n")[:-1]
+
+    def _tokenizer(self, settings):
+        if settings is None:
+            return str, str
+        from sacremoses import MosesDetokenizer, MosesTokenizer
+
+        source, target = (one(lang) for one, lang in zip((MosesTokenizer, MosesDetokenizer), settings["languages"]))
+        rules = {"aggressive_dash_splits": settings["dash_splits"], "escape": settings["escape"]}
+        return lambda line: source.tokenize(line, return_str=True, **rules), lambda text: target.detokenize(
+            text.split()
+        )
+
+    def _splitter(self, kind):
+        if kind is None:
+            return str.split
+        path = os.path.join(self.folder, {"subword_nmt": "bpe.codes", "sentencepiece": "sentencepiece.model"}[kind])
+        if kind == "subword_nmt":
+            return BPE(path, set(self.symbols[0]))
+        from sentencepiece import SentencePieceProcessor
+
+        model = SentencePieceProcessor(model_file=path)
+        return lambda line: model.encode(line, out_type=str)
+
+
+def main(arguments=None):
+    folder = os.path.dirname(os.path.abspath(__file__))
+    parser = argparse.ArgumentParser(description="Translates lines from stdin to stdout.")
+    parser.add_argument("--folder", default=folder, help="exported model (default: the folder of this file)")
+    parser.add_argument("--beam", type=int, metavar="N", help="width of the search")
+    parser.add_argument("--lenpen", type=float, metavar="X", help="length penalty")
+    parser.add_argument("--alignments", action="store_true", help="add a tab and pairs of word numbers, source-target")
+    parser.add_argument("--replace-unknown", action="store_true", help="copy source words for unknown words")
+    parser.add_argument("--threads", type=int, default=0, metavar="N", help="threads (default: all cores)")
+    parser.add_argument("--batch-size", type=int, default=32, metavar="N", help="sentences at a time (default: 32)")
+    args = parser.parse_args(arguments)
+    try:
+        translator = Translator(args.folder, args.beam, args.lenpen, args.threads)
+        for line in sys.stdin:
+            lines = [line, *itertools.islice(sys.stdin, 0 if sys.stdin.isatty() else 16 * args.batch_size - 1)]
+            for found in translator.search(lines, 1, args.replace_unknown, args.batch_size):
+                text = found[0].text if found else ""
+                if args.alignments:
+                    text += "\t" + " ".join("%d-%d" % pair for pair in (found[0].alignment() if found else []))
+                print(text, flush=sys.stdin.isatty())
+    except (OSError, ValueError, ImportError) as error:
+        sys.exit("translate.py: error: %s" % error)
+
+
+if __name__ == "__main__":
+    main()

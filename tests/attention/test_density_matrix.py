@@ -1,0 +1,72 @@
+"""Attention density matrices over keys and over encodings: widths, parameters, checkpoints."""
+
+import pytest
+import torch
+from omegaconf import OmegaConf
+
+from fairseq_attn_plugin.attention import build_attention
+from fairseq_attn_plugin.models.attn_lstm import AttnLSTMConfig
+from fairseq_attn_plugin.options import earlier_values
+from fairseq_attn_plugin.patches.checkpoint_files import as_written
+
+import oracles
+
+QUERY, MEMORY = 3, 5
+
+
+def build(name, **options):
+    torch.manual_seed(3)
+    module = build_attention(name, query_dim=QUERY, memory_dim=MEMORY, nodes=28, **options).double()
+    for parameter in module.parameters():
+        torch.nn.init.uniform_(parameter, -1.0, 1.0)
+    return module
+
+
+@pytest.mark.parametrize("pairing", ["pooled", "direct"])
+@pytest.mark.parametrize("score", ["general", "additive"])
+@pytest.mark.parametrize("pairs", ["encodings", "keys"])
+@pytest.mark.parametrize("name", ["mqt", "aqt"])
+def test_states_and_encodings_of_different_widths(name, pairs, score, pairing):
+    module = build(name, pairs=pairs, score=score, pairing=pairing)
+    query, encodings = torch.randn(1, 2, QUERY).double(), torch.randn(1, 6, MEMORY).double()
+    weights = module.step(query, module.precompute(encodings)).weights
+    torch.testing.assert_close(weights[0], oracles.sequence(name, module, query[0], encodings[0]))
+
+
+@pytest.mark.parametrize(
+    ("name", "shapes"),
+    [
+        ("mqt", {"score.projection.weight": (QUERY, MEMORY), "pair_weight": ()}),
+        (
+            "aqt",
+            {
+                "score.query_projection.weight": (QUERY, QUERY),
+                "score.memory_projection.weight": (QUERY, MEMORY),
+                "score.memory_projection.bias": (QUERY,),
+                "score.vector": (QUERY,),
+                "projection.weight": (QUERY, MEMORY),
+                "pair_vector": (QUERY,),
+            },
+        ),
+    ],
+)
+def test_parameters_of_checkpoints_over_keys(name, shapes):
+    assert {key: tuple(value.shape) for key, value in build(name, pairs="keys").state_dict().items()} == shapes
+
+
+def test_a_checkpoint_without_the_option_is_over_keys():
+    assert earlier_values(AttnLSTMConfig) == {"adm_pairs": "keys"}
+    for name in ("lstm_adm", "lstm_adm_aqt", "attn_lstm"):
+        assert as_written(OmegaConf.create({"_name": name, "attention": "mqt"})).adm_pairs == "keys"
+        chosen = OmegaConf.create({"_name": name, "adm_pairs": "encodings"})
+        assert as_written(chosen).adm_pairs == "encodings"
+
+
+@pytest.mark.parametrize("pairs", ["encodings", "keys"])
+def test_without_pairs_the_scores_are_those_of_soft_attention_over_n(pairs):
+    module, soft = build("mqt", pairs=pairs), build_attention("soft", QUERY, MEMORY).double()
+    torch.nn.init.zeros_(module.pair_weight)
+    soft.score.load_state_dict(module.score.state_dict())
+    query, encodings = torch.randn(2, 4, QUERY).double(), torch.randn(2, 6, MEMORY).double()
+    one, other = (attention.step(query, attention.precompute(encodings)).scores for attention in (module, soft))
+    torch.testing.assert_close(one, other / 6)

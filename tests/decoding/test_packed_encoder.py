@@ -1,0 +1,44 @@
+"""The packed encoder against the model's own."""
+
+import pytest
+import torch
+from models_for_tests import pad_batch
+from test_packed import make
+
+from fairseq_attn_plugin.decoding.packed_encoder import PackedEncoder
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"encoder_bidirectional": False},
+        {"encoder_layers": 1},
+        {"encoder_layers": 3, "encoder_bidirectional": False, "encoder_hidden_size": 5},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize(
+    ("lengths", "side"), [([3, 6, 1, 4], "left"), ([3, 6, 0, 4], "right"), ([5, 5], "left"), ([1], "left")], ids=str
+)
+def test_same_encodings_and_states(options, lengths, side):
+    encoder, tokens = make(**options).encoder, pad_batch(lengths, side)
+    with torch.no_grad():
+        expected, found = encoder(tokens), PackedEncoder(encoder)(tokens)
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        if value is None:
+            assert found[name] is None
+        else:
+            torch.testing.assert_close(
+                found[name], value, rtol=1e-5, atol=1e-6, msg=lambda text, n=name: f"{n}: {text}"
+            )
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "int8"])
+def test_other_precisions_are_close(precision):
+    encoder, tokens = make().encoder, pad_batch([3, 6, 1, 4])
+    with torch.no_grad():
+        expected, found = encoder(tokens), PackedEncoder(encoder, precision)(tokens)
+    assert 0 < (found["encodings"] - expected["encodings"]).abs().max() < 0.05
+    assert found["encodings"][found["pad_mask"]].eq(0).all()

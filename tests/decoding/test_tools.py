@@ -1,0 +1,89 @@
+"""The tools translate with the engine, and print what they print with fairseq's generator."""
+
+import re
+
+import pytest
+from in_process import run_tool
+
+from fairseq_attn_plugin.analysis.translator import Translator
+from fairseq_attn_plugin.decoding.generator import Generator
+from fairseq_attn_plugin.decoding.options import DecodingOptions
+
+from cli import USER_DIR
+
+MODELS = ["lstm_adm", "latent", "agreement"]
+ENGINES = ("plugin", "stock")
+
+
+def words_and_numbers(output):
+    """The lines of hypotheses and references, and their numbers apart."""
+    lines = [line for line in output.splitlines() if re.match(r"[A-Z]-\d", line) or line.startswith("Generate ")]
+    assert lines
+    numbers = r"(?<=[\t ,])-?\d+\.\d+(?:e-?\d+)?"
+    return [re.sub(numbers, "#", line) for line in lines], [
+        float(number) for line in lines for number in re.findall(numbers, line)
+    ]
+
+
+def assert_same_lines(outputs):
+    (words, numbers), (expected_words, expected_numbers) = map(words_and_numbers, outputs)
+    assert words == expected_words
+    assert numbers == pytest.approx(expected_numbers, abs=2e-4)
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """How often the engine was asked."""
+    counted = []
+    generate = Generator._generate
+    monkeypatch.setattr(Generator, "_generate", lambda *args, **kw: counted.append(1) or generate(*args, **kw))
+    return counted
+
+
+@pytest.mark.parametrize("options", [[], ["--print-alignment", "soft"]], ids=["plain", "alignment"])
+@pytest.mark.parametrize("name", MODELS)
+def test_generate(name, options, zoo, tiny_data, calls):
+    command = ["fairseq-generate", tiny_data, "--user-dir", USER_DIR, "--path", zoo(name).last, "--gen-subset", "test"]
+    command += ["--nbest", 3, "--beam", 4, "--max-len-b", 12, "--no-progress-bar", *options]
+    assert_same_lines([run_tool(*command, "--decoding-engine", engine).stdout for engine in ENGINES])
+    assert calls
+    del calls[:]
+    run_tool(*command, "--decoding-engine", "stock")
+    assert not calls
+
+
+def test_generate_with_a_prefix_and_sampling(zoo, tiny_data):
+    command = ["fairseq-generate", tiny_data, "--user-dir", USER_DIR, "--path", zoo("lstm_soft").last]
+    command += ["--gen-subset", "test", "--beam", 3, "--nbest", 3, "--no-progress-bar", "--max-len-b", 12, "--seed", 3]
+    for options in (["--prefix-size", 2], ["--sampling", "--sampling-topk", 5]):
+        assert_same_lines([run_tool(*command, *options, "--decoding-engine", engine).stdout for engine in ENGINES])
+
+
+def test_an_unknown_engine_is_explained(zoo, tiny_data):
+    command = ["fairseq-generate", tiny_data, "--user-dir", USER_DIR, "--path", zoo("lstm_soft").last]
+    failed = run_tool(*command, "--gen-subset", "test", "--decoding-engine", "quick", fails=True)
+    assert failed.error == "--decoding-engine quick: must be plugin or stock"
+
+
+def test_interactive(zoo, tiny_data, calls):
+    command = ["fairseq-interactive", tiny_data, "--user-dir", USER_DIR, "--path", zoo("lstm_soft").last]
+    command += ["--beam", 3, "--nbest", 2, "--max-len-b", 12]
+    words = [line.split()[0] for line in (tiny_data / "dict.xx.txt").read_text().splitlines()]
+    lines = " ".join(words[:3]) + "\n" + words[4] + "\n"
+    outputs = [run_tool(*command, "--decoding-engine", engine, stdin=lines).stdout for engine in ENGINES]
+    assert_same_lines([re.sub(r"^W-.*$", "", output, flags=re.M) for output in outputs])
+    assert calls
+
+
+def test_translator(zoo, tiny_data, calls):
+    found = []
+    for engine in ENGINES:
+        decoding = DecodingOptions(decoding_engine=engine)
+        translate = Translator(str(tiny_data), str(zoo("lstm_soft").last), beam=3, cpu=True, decoding=decoding)
+        assert bool(calls) == (engine == "plugin")
+        text = " ".join(translate.task.source_dictionary.symbols[4:8])
+        found.append(translate(text, nbest=3))
+        del calls[:]
+    for one, other in zip(*found):
+        assert one.text == other.text and one.score == pytest.approx(other.score, abs=1e-5)
+        assert one.record.attention == pytest.approx(other.record.attention, abs=1e-5)

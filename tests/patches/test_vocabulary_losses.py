@@ -1,0 +1,206 @@
+"""Criterions whose model forms the loss: the same numbers and gradients as from logits, and when logits are taken."""
+
+import re
+from unittest import mock
+
+import pytest
+import torch
+from fairseq.criterions.cross_entropy import CrossEntropyCriterion
+from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
+from fairseq.criterions.label_smoothed_cross_entropy_with_alignment import (
+    LabelSmoothedCrossEntropyCriterionWithAlignment,
+)
+from in_process import run_tool
+from models_for_tests import build, fake_task, pad_batch
+
+from fairseq_attn_plugin.criterions.guided_alignment import GuidedAlignmentConfig, GuidedAlignmentCriterion
+from fairseq_attn_plugin.criterions.latent_alignment import LatentAlignmentConfig, LatentAlignmentCriterion
+from fairseq_attn_plugin.criterions.vocabulary_losses import loss_in
+from fairseq_attn_plugin.modules.decoder import LSTMDecoder
+
+from cli import USER_DIR
+
+PAD = 1
+TASK = fake_task(load_alignments=True)
+MODELS = {
+    "lstm_soft": {},
+    "another layer": {"decoder_out_embed_dim": 9},
+    "shared embeddings": {"share_decoder_input_output_embed": True, "decoder_out_embed_dim": 12},
+    "no attention": {"decoder_attention": "False"},
+    "penalties": {"attention_bias": "fertility"},
+}
+STOCK = {
+    "cross_entropy": lambda **options: CrossEntropyCriterion(TASK, **{"sentence_avg": False, **options}),
+    "smoothed": lambda **options: LabelSmoothedCrossEntropyCriterion(
+        TASK, **{"sentence_avg": False, "label_smoothing": 0.1, **options}
+    ),
+    "with_alignment": lambda: LabelSmoothedCrossEntropyCriterionWithAlignment(TASK, False, 0.1, 0.05),
+    "guided": lambda **options: GuidedAlignmentCriterion(
+        GuidedAlignmentConfig(**{"sentence_avg": False, "label_smoothing": 0.1, **options}), TASK
+    ),
+    "plain": lambda: LatentAlignmentCriterion(
+        LatentAlignmentConfig(objective="soft", label_smoothing=0.1, sentence_avg=False), TASK
+    ),
+}
+
+
+@pytest.fixture(autouse=True)
+def task():
+    TASK.source_dictionary.pad_index = PAD
+    return TASK
+
+
+def model_of(name="lstm_soft", dtype=torch.float64, arch="attn_lstm"):
+    torch.manual_seed(5)
+    return build(arch, TASK, **MODELS.get(name, {})).to(dtype)
+
+
+def sample():
+    target = pad_batch([5, 4, 2], "right", symbols=15, seed=1)
+    previous = torch.cat([torch.full((3, 1), 2), target[:, :-1]], 1)
+    source = pad_batch([6, 4, 3])
+    return {
+        "net_input": {"src_tokens": source, "src_lengths": torch.tensor([6, 4, 3]), "prev_output_tokens": previous},
+        "target": target,
+        "ntokens": 11,
+        "alignments": torch.tensor([[3, 0], [5, 6], [4, 10]]),
+        "align_weights": torch.ones(3),
+    }
+
+
+def run(criterion, model, training=True, **arguments):
+    """Loss, sample size, logged numbers and gradients; and whether the model formed the loss."""
+    model.train(training)
+    criterion.train(training)
+    model.zero_grad()
+    formed = []
+    handle = model.register_forward_hook(lambda module, inputs, output: formed.append(loss_in(output) is not None))
+    loss, size, logged = criterion(model, sample(), **arguments)
+    handle.remove()
+    if training:
+        loss.sum().backward()
+    gradients = [None if p.grad is None else p.grad.clone() for p in model.parameters()]
+    return (loss.detach(), size, {name: torch.as_tensor(value) for name, value in logged.items()}, gradients), formed[0]
+
+
+def log_softmax(logits, dim, **unused):
+    return logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(dim)
+
+
+def with_logits(criterion, model, *arguments, **options):
+    # fairseq's function rounds float64 to float32
+    with mock.patch.object(LSTMDecoder, "sums_losses", False), mock.patch("fairseq.utils.log_softmax", log_softmax):
+        result, formed = run(criterion, model, *arguments, **options)
+    assert not formed
+    return result
+
+
+def close(found, expected, tolerance):
+    torch.testing.assert_close(found, expected, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("name", STOCK)
+def test_the_same_numbers_as_from_logits(name, model, training):
+    if name in ("with_alignment", "guided") and model == "no attention":
+        return
+    model, criterion = model_of(model), STOCK[name]()
+    found, formed = run(criterion, model, training)
+    assert formed
+    close(found, with_logits(criterion, model, training), 1e-10)
+
+
+@pytest.mark.parametrize("name", ["smoothed", "guided"])
+@pytest.mark.parametrize(
+    "options",
+    [{"label_smoothing": 0.0}, {"label_smoothing": 0.4}, {"ignore_prefix_size": 2}, {"sentence_avg": True}],
+    ids=str,
+)
+def test_options_of_criterions(name, options):
+    model, criterion = model_of(), STOCK[name](**options)
+    found, formed = run(criterion, model)
+    assert formed
+    close(found, with_logits(criterion, model), 1e-10)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_precisions_of_models(dtype):
+    model, criterion = model_of(dtype=dtype), STOCK["smoothed"]()
+    found, formed = run(criterion, model)
+    expected = with_logits(criterion, model)
+    assert formed and found[0].dtype == expected[0].dtype
+    close(found, expected, 1e-5 if dtype == torch.float32 else 0.05)
+
+
+class OwnLoss(LabelSmoothedCrossEntropyCriterion):
+    def compute_loss(self, model, net_output, sample, reduce=True):
+        return net_output[0].sum(), net_output[0].sum()
+
+
+class OwnWords(LabelSmoothedCrossEntropyCriterion):
+    def get_lprobs_and_target(self, model, net_output, sample):
+        log_probs, target = super().get_lprobs_and_target(model, net_output, sample)
+        return 2 * log_probs, target
+
+
+def test_logits_where_more_than_sums_are_needed():
+    criterions = [
+        (STOCK["smoothed"](report_accuracy=True), {}),
+        (STOCK["guided"](report_accuracy=True), {}),
+        *((STOCK[name](), {"reduce": False}) for name in ("cross_entropy", "smoothed", "guided")),
+        (OwnLoss(TASK, False, 0.1), {}),
+        (OwnWords(TASK, False, 0.1), {}),
+    ]
+    for criterion, arguments in criterions:
+        found, formed = run(criterion, model_of(dtype=torch.float32), **arguments)
+        assert not formed
+        close(found, with_logits(criterion, model_of(dtype=torch.float32), **arguments), 0.0)
+
+
+def test_logits_of_models_that_need_them(tmp_path):
+    lexicon = tmp_path / "lexicon.tsv"
+    lexicon.write_text("w0\tw1\t0.5\n", encoding="utf-8")
+    cutoff = build("attn_lstm", TASK, adaptive_softmax_cutoff="8,12")
+    for model in (build("attn_lstm", TASK, lexicon=str(lexicon)), cutoff, build("lstm_latent_small", TASK)):
+        assert not model.decoder.sums_losses
+    for model in (
+        build("attn_lstm", TASK, lexicon=str(lexicon)),
+        build("lstm_latent_small", TASK),
+        build("lstm", TASK),
+    ):
+        assert not run(STOCK["smoothed"](), model, training=False)[1]
+
+
+@pytest.mark.parametrize("find_unused", [False, True])
+def test_data_parallel_wrapper_sees_every_parameter(find_unused, tmp_path):
+    """torch's own wrapper, with one worker: every parameter gets its gradient, once."""
+    model, expected, criterion = model_of(), model_of(), STOCK["smoothed"]()
+    loss = criterion(expected, sample())[0]
+    loss.backward()
+    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path / 'store'}", rank=0, world_size=1)
+    try:
+        wrapped = torch.nn.parallel.DistributedDataParallel(model, find_unused_parameters=find_unused)
+        found, formed = run(criterion, wrapped)
+    finally:
+        torch.distributed.destroy_process_group()
+    assert formed and found[0] == loss
+    for one, other in zip(model.parameters(), expected.parameters()):
+        torch.testing.assert_close(one.grad, other.grad)
+
+
+def test_training_logs_the_same_numbers(tiny_data, tmp_path):
+    def losses(folder):
+        options = (
+            "--criterion label_smoothed_cross_entropy --label-smoothing 0.1 --max-update 6 --log-interval 1".split()
+        )
+        options += "--arch attn_lstm_small --optimizer adam --lr 0.01 --batch-size 20 --seed 1 --no-save".split()
+        done = run_tool(
+            "fairseq-train", tiny_data, "--user-dir", USER_DIR, "--save-dir", folder, "--no-progress-bar", *options
+        )
+        return [float(value) for value in re.findall(r"\bloss[= ]([0-9.]+)", done.stdout)]
+
+    found = losses(tmp_path / "blocks")
+    with mock.patch.object(LSTMDecoder, "sums_losses", False):
+        expected = losses(tmp_path / "logits")
+    assert len(found) > 6 and found == pytest.approx(expected, abs=2e-3)
