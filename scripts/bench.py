@@ -4,9 +4,10 @@
     python scripts/bench.py                                     everything, on the CPU
     python scripts/bench.py --device cuda --sections train,decode --json bench.json
     python scripts/bench.py --archs lstm lstm_soft:attention_normalizer=entmax15 --lengths 25
+    python scripts/bench.py --sections epochs,translate,sentence --data FOLDER --checkpoint FILE
     python scripts/bench.py --profile lstm_adm --sections train
 
-No data is needed: batches are random. benchmarks/README.md says how to read the tables.
+Without --data and --checkpoint, sentences and models are random. benchmarks/README.md says how to read the tables.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ from tqdm import tqdm
 import fairseq_attn_plugin  # noqa: F401  (registers the architectures)
 from fairseq_attn_plugin.errors import OptionError
 
+FILES = ("data", "checkpoint", "shortlist")  # of which a report has the names alone
+
 
 def open_device(name: str) -> torch.device:
     try:
@@ -67,7 +70,7 @@ def build_systems(texts: Sequence[str], args: argparse.Namespace, device: torch.
 
 def settings_of(args: argparse.Namespace, device: torch.device) -> dict[str, Any]:
     settings = dict(vars(args))
-    for name in ("json", "profile", "profile_rows"):
+    for name in ("json", "profile", "profile_rows", "report"):
         del settings[name]
     settings["sizes"] = {name: settings.pop(name) for name in ("vocab", "embed", "hidden", "layers", "dropout")}
     # a single sentence does not profit from more threads
@@ -130,8 +133,26 @@ def measure(
     return sections
 
 
+def verdicts(sections: dict[str, Any]) -> list[dict[str, Any]]:
+    """The targets of the sections that were measured."""
+    return [verdict for verdict in judge(sections) if verdict["section"] in sections]
+
+
+def read_report(path: Path) -> dict[str, Any]:
+    """What ``--json`` wrote, judged by today's targets.
+
+    Raises:
+        OptionError: it is no such file
+    """
+    try:
+        report = json.loads(path.read_text(encoding="utf-8"))
+        return {**report, "targets": verdicts(report["sections"])}
+    except (OSError, ValueError, KeyError, TypeError):
+        raise OptionError(f"--report {path}: not a file that --json wrote") from None
+
+
 def main(argv: Optional[Sequence[str]] = None) -> int:
-    args = parse(argv)
+    args = parse(argv, __doc__)
     for name in ("hydra", "fairseq"):
         logging.getLogger(name).setLevel(logging.WARNING)
     for about in (
@@ -141,6 +162,10 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     ):
         warnings.filterwarnings("ignore", **about)  # fairseq's own use of hydra
     try:
+        for path in args.report:
+            path.with_suffix(".md").write_text(markdown(read_report(path)) + "\n", encoding="utf-8")
+        if args.report:
+            return 0
         if args.threads:
             torch.set_num_threads(args.threads)
         device = open_device(args.device)
@@ -156,13 +181,15 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     except OptionError as error:
         print(f"bench.py: error: {error}", file=sys.stderr)
         return 2
+    named = {str(settings[name]): Path(settings[name]).name for name in FILES if settings[name]}
+    words = [named.get(word, word) for word in (sys.argv[1:] if argv is None else argv)]
     report = {
-        "command": shlex.join(["python", "scripts/bench.py", *(sys.argv[1:] if argv is None else argv)]),
+        "command": shlex.join(["python", "scripts/bench.py", *words]),
         "environment": environment(device),
-        "settings": settings,
+        "settings": {name: named.get(value, value) if name in FILES else value for name, value in settings.items()},
         "parameters": {name: system.size() for name, system in systems.items()},
         "sections": sections,
-        "targets": [verdict for verdict in judge(sections) if verdict["section"] in sections],
+        "targets": verdicts(sections),
     }
     print(markdown(report))
     if args.json:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Dict, List
+from typing import Any, Dict, List
 
 import numpy as np
 
@@ -15,6 +15,14 @@ from fairseq_attn_plugin.analysis.drawing.colours import distinct_colours
 from .common import BLUE, GREEN, GREY, ORANGE, style
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+# of the names of systems and searches
+ABBREVIATIONS = (
+    (r"matmul_precision=", ""),
+    (r"decoding_precision=", ""),
+    (r"optimizer=fused_adam", "fused Adam"),
+    (r"input_feeding=none", "no feeding"),
+    (r"shortlist_size=\d+", "shortlist"),
+)
 MECHANISMS = (
     *("soft", "structured", "sigmoid", "local-p"),
     *("soft-position", "soft-markov", "soft-fertility", "soft-all", "guided", "agreement"),
@@ -22,24 +30,66 @@ MECHANISMS = (
 
 
 def speed(path: Path) -> None:
-    """Ratios of training and decoding against stock `lstm`, with the lowest and highest round."""
-    measured = json.loads((BENCHMARKS / "cpu-speed.json").read_text(encoding="utf-8"))["sections"]
-    names = [name for name in measured["train"]["25"]["systems"] if name != "lstm"]
-    with canvas("speed", (5.4, 2.5)) as figure:
-        axes = figure.add_axes((0, 0, 1, 1))
-        style(axes, grid="x")
-        for number, (section, label) in enumerate((("train", "training step"), ("decode", "beam-10 decoding"))):
-            times = [measured[section]["25"]["systems"][name]["time_ratio"]["lstm"] for name in names]
+    """Ratios of training and of translation against stock fairseq, with the lowest and highest round."""
+    epochs = read("cpu-epochs")["epochs"]["all"]["systems"]
+    translation = read("cpu-translation")
+    training = {short(name): figures["time_ratio"]["lstm"] for name, figures in epochs.items() if name != "lstm"}
+    searches = {
+        f"{'batches' if section == 'translate' else 'sentence'}, {label}: {short(name)}": figures["time_ratio"]["stock"]
+        for section in ("translate", "sentence")
+        for label, measured in translation[section].items()
+        for name, figures in measured["systems"].items()
+        if name != "stock"
+    }
+    with canvas("speed", (7.6, 0.5 + 0.2 * max(len(training), len(searches)))) as figure:
+        titles = ("training, whole epochs", "translation of a test set")
+        for number, (measured, title) in enumerate(zip((training, searches), titles)):
+            axes = figure.add_axes((number * 0.78, 0, 0.4, 1))
+            style(axes, title, grid="x")
             # a time ratio is the system's time over the baseline's; the page gives the opposite
-            ratios, low, high = (np.array([1 / time[key] for time in times]) for key in ("median", "max", "min"))
-            places = np.arange(len(names)) + 0.38 * number - 0.19
+            ratios, low, high = (
+                np.array([1 / time[key] for time in measured.values()]) for key in ("median", "max", "min")
+            )
+            places = np.arange(len(measured))
+            axes.barh(places, ratios, 0.6, color=(BLUE, GREEN)[number])
             error = (ratios - low, high - ratios)
-            axes.barh(places, ratios, 0.36, label=label, color=(BLUE, GREEN)[number])
             axes.errorbar(ratios, places, xerr=error, fmt="none", ecolor="#495057", elinewidth=1, capsize=2)
-        axes.axvline(1, color="#495057", linewidth=1, linestyle="--")
-        axes.set_yticks(range(len(names)), [name.replace(":input_feeding=", ", input feeding ") for name in names])
-        axes.invert_yaxis()
-        axes.set_xlabel("times as fast as stock lstm", fontsize=9)
+            axes.axvline(1, color="#495057", linewidth=1, linestyle="--")
+            axes.set_yticks(places, list(measured))
+            axes.invert_yaxis()
+            axes.set_xlabel("times as fast as stock fairseq", fontsize=9)
+        save(figure, path)
+
+
+def read(name: str) -> Dict[str, Any]:
+    """The measured sections of one of the benchmark's files."""
+    sections: Dict[str, Any] = json.loads((BENCHMARKS / f"{name}.json").read_text(encoding="utf-8"))["sections"]
+    return sections
+
+
+def short(name: str) -> str:
+    """A system or a search in a few words."""
+    for option, words in ABBREVIATIONS:
+        name = re.sub(option, words, name)
+    return name.replace(":", ", ").replace(",", ", ").replace(",  ", ", ")
+
+
+def growth(path: Path) -> None:
+    """Time and memory of attention by the number of source positions, of every mechanism."""
+    measured = read("cpu-growth")["growth"]["attention"]
+    names = list(measured["mechanisms"])
+    parts = (("seconds", 1e3, "milliseconds"), ("peak_memory_bytes", 1 / (1 << 20), "peak MiB"))
+    with canvas("growth", (7.2, 2.8)) as figure:
+        for number, (part, factor, label) in enumerate(parts):
+            axes = figure.add_axes((number * 0.46, 0, 0.38, 0.95))
+            style(axes, label, grid="both")
+            for name, colour in zip(names, distinct_colours(len(names))):
+                found = zip(measured["positions"], measured["mechanisms"][name][part])
+                points = [(n, factor * value) for n, value in found if value is not None]
+                axes.plot(*zip(*points), marker="o", markersize=3, linewidth=1.4, color=colour, label=name)
+            axes.set_xscale("log")
+            axes.set_yscale("log")
+            axes.set_xlabel("source positions", fontsize=9)
         axes.legend(frameon=False, fontsize=8.5, loc="upper left", bbox_to_anchor=(1.01, 1))
         save(figure, path)
 

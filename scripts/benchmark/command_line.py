@@ -73,9 +73,9 @@ def section_list(text: str) -> list[str]:
     return text.split(",")
 
 
-def make_parser() -> argparse.ArgumentParser:
+def make_parser(description: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
     add = parser.add_argument
     add(
@@ -159,6 +159,14 @@ def make_parser() -> argparse.ArgumentParser:
     add("--threads", type=positive, help="torch's CPU threads (default: torch's own choice)")
     add("--seed", type=int, default=1)
     add("--json", type=Path, metavar="PATH", help="file for all measurements")
+    add(
+        "--report",
+        nargs="+",
+        type=Path,
+        default=[],
+        metavar="PATH",
+        help="writes the Markdown of files of --json beside them, and measures nothing",
+    )
     add("--profile", metavar="ARCH", help="print torch.profiler's table of ARCH instead of measuring")
     add("--profile-rows", type=positive, default=25)
     add("--quick", action="store_true", help="tiny sizes and two rounds, to test the script")
@@ -167,8 +175,8 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def parse(argv: Optional[Sequence[str]]) -> argparse.Namespace:
-    parser = make_parser()
+def parse(argv: Optional[Sequence[str]], description: str = "") -> argparse.Namespace:
+    parser = make_parser(description)
     if parser.parse_args(argv).quick:
         parser.set_defaults(**QUICK)
     return parser.parse_args(argv)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ def markdown(report: Mapping[str, Any]) -> str:
     sections = report["sections"]
     for name, section in OWN.items():
         if name in sections:
-            parts += section.tables(report)
+            parts += [part if part[0] in "#|-" else fill(part) for part in section.tables(report)]
     beam = report["settings"]["beam"]
     for name, title in (("train", "Training step"), ("decode", f"Beam-{beam} decoding")):
         if name in sections:
@@ -42,6 +43,11 @@ def markdown(report: Mapping[str, Any]) -> str:
     if report["targets"]:
         parts += ["## Targets", _verdicts(report["targets"])]
     return "\n\n".join(parts) + "\n"
+
+
+def fill(text: str) -> str:
+    """Prose in lines of at most 120 characters."""
+    return textwrap.fill(text, 120, break_long_words=False, break_on_hyphens=False)
 
 
 def _heading(report: Mapping[str, Any]) -> str:

@@ -20,7 +20,7 @@ PRODUCT = re.compile(
     r"_mkl_linear|_linear_pointwise|mkldnn_rnn_layer\w*|_cudnn_rnn\w*|qlinear\w*|_addmm_activation|"
     r"_scaled_mm|_int_mm|addmv\w*|mv)$"
 )
-LOSS = re.compile(r"log_softmax|logsumexp|nll|loss", re.IGNORECASE)
+LOSS = re.compile(r"log_softmax|logsumexp|nll|loss|_Blockwise", re.IGNORECASE)  # _Blockwise: ops/vocabulary_loss.py
 
 
 @contextmanager

@@ -248,4 +248,4 @@ def _differences(section: Mapping[str, Any]) -> list[str]:
         for item in measured["systems"].get(PLUGIN, {}).get("differing", [])[:SHOWN]:
             stock, ours = item["scores"]
             lines.append(f"- {beam}, sentence {item['sentence']}: scores {stock:.7f} and {ours:.7f}")
-    return ["Differences of `plugin`:\n\n" + "\n".join(lines)] if lines else []
+    return ["Differences of `plugin`:", "\n".join(lines)] if lines else []
