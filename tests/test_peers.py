@@ -102,11 +102,12 @@ def test_ratios_pair_the_rounds():
     assert "| 12.35 | 9 |" in text and "absent" not in text
 
 
-def test_a_worker_answers_and_its_failure_is_one_line(tmp_path, monkeypatch):
+def test_a_worker_answers_and_its_failure_is_one_line(tmp_path, monkeypatch, capsys):
     (tmp_path / "fake_worker.py").write_text(FAKE)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setattr(run, "python_of", lambda tool: sys.executable)
-    workers, systems = run.open_workers({"one": ("fake", {"seed": 1})}, tmp_path)
+    workers, systems = run.open_workers({"one": ("fake", {"seed": 1}), "two": ("fake", {})}, tmp_path)
+    assert "left out: two stopped: KeyError: 'seed'" in capsys.readouterr().err and list(systems) == ["one"]
     assert systems["one"]["parameters"] == 7 and systems["one"]["versions"]["fake"] == "1"
     answers = run.rounds(workers, [{"do": "train", "batches": [[1, 2], [3]], "words": 3}])
     assert answers["one"][0]["loss"] == 1.5 and answers["one"][0]["cpu"] >= 0
@@ -141,7 +142,7 @@ def test_systems_train_and_translate_in_turns(peer, recipe_data, tmp_path):
     command += "--updates 3 --per-round 1 --translations 1 --sentences 5 --tokens 200 --systems".split()
     done = run_cli(*command, *names, env={"PEERS_ENVS": os.environ.get("PEERS_ENVS", "")})
     report = json.loads(out.with_suffix(".json").read_text())
-    assert list(report["train"]["systems"]) == list(report["translate"]["systems"]) == names
+    assert list(report["train"]["systems"]) == names and set(names) <= set(report["translate"]["systems"])
     for system in report["train"]["systems"].values():
         assert len(system["rounds"]) == 2 and system["parameters"] > 1000
     assert all(len((tmp_path / f"{name}.hyp").read_text().splitlines()) == 5 for name in names)

@@ -114,9 +114,21 @@ def rounds(workers: Sequence[Worker], requests: Sequence[dict[str, Any]]) -> dic
 
 
 def open_workers(content: dict[str, tuple[str, dict[str, Any]]], work: Path) -> tuple[list[Worker], dict[str, Any]]:
-    """Starts the workers; also what each says of itself."""
-    workers = [Worker(name, tool, its, work) for name, (tool, its) in content.items()]
-    return workers, {worker.name: worker.reply() for worker in workers}
+    """Starts the workers; also what each says of itself. One that does not start is left out, and that is said.
+
+    Raises:
+        PeerError: none starts
+    """
+    systems = {}
+    started = [Worker(name, tool, its, work) for name, (tool, its) in content.items()]
+    for worker in started:
+        try:
+            systems[worker.name] = worker.reply()
+        except PeerError as error:
+            print(f"peers: left out: {error}", file=sys.stderr)
+    if not systems:
+        raise PeerError(f"no system starts: see the logs in {work}")
+    return [worker for worker in started if worker.name in systems], systems
 
 
 def train(arguments: argparse.Namespace, work: Path) -> dict[str, Any]:

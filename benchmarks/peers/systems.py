@@ -23,27 +23,29 @@ class System:
 
     Attributes:
         tool: fairseq, joeynmt or opennmt: its worker and its environment
-        options: of fairseq-train, or hidden units of a peer
+        options: of fairseq-train
         decoders: options of fairseq-generate, by the name of the decoding; the plain one has the name ""
     """
 
     tool: str
-    options: str
+    options: str = ""
     decoders: tuple[tuple[str, str], ...] = (("", ""),)
 
 
-# OpenNMT-py wants both directions of the encoder together as large as the decoder. With 256 it has half the encoder of
-# the others; with 512 twice the decoder.
+PRECISIONS = tuple((name, f"--decoding-precision {name}" if name else "") for name in ("", "bfloat16", "int8"))
+# OpenNMT-py has half the encoder of the others, and exactly the parameters of the last two.
 SYSTEMS = {
-    "joeynmt": System("joeynmt", "256"),
-    "OpenNMT-py": System("opennmt", "256"),
-    "OpenNMT-py 512": System("opennmt", "512"),
+    "joeynmt": System("joeynmt"),
+    "OpenNMT-py": System("opennmt"),
     "fairseq lstm": System("fairseq", f"--arch lstm {STOCK_SIZES}"),
-    "lstm_soft": System("fairseq", "--arch lstm_soft"),
+    "lstm_soft": System("fairseq", "--arch lstm_soft", PRECISIONS),
     "lstm_soft bfloat16": System("fairseq", "--arch lstm_soft --matmul-precision bfloat16"),
-    "lstm_soft, encoder 128": System("fairseq", "--arch lstm_soft --encoder-hidden-size 128"),
+    "lstm_soft, encoder 128": System("fairseq", "--arch lstm_soft --encoder-hidden-size 128", PRECISIONS),
+    "lstm_soft bfloat16, encoder 128": System(
+        "fairseq", "--arch lstm_soft --encoder-hidden-size 128 --matmul-precision bfloat16"
+    ),
 }
-BASELINES = ("joeynmt", "OpenNMT-py", "OpenNMT-py 512", "fairseq lstm")  # what the ratios of the table divide by
+BASELINES = ("joeynmt", "OpenNMT-py", "fairseq lstm")  # what the ratios of the table divide by
 
 
 def settings(name: str, data: Path, work: Path, seed: int, checkpoint: str = "", decoder: str = "") -> dict[str, Any]:
@@ -68,7 +70,7 @@ def settings(name: str, data: Path, work: Path, seed: int, checkpoint: str = "",
         vocabulary.with_suffix(end).write_text("\n".join(words) + "\n", encoding="utf-8")
     config = work / f"{name}.yaml"
     template = Template((HERE / f"{system.tool}.yaml").read_text(encoding="utf-8").split("\n", 1)[1])
-    names = {"text": text, "words": vocabulary, "out": work / name, "units": system.options}
+    names = {"text": text, "words": vocabulary, "out": work / name}
     config.write_text(template.substitute(names, seed=seed, longest=LONGEST), encoding="utf-8")
     translation = f"-beam_size 5 -length_penalty avg -max_length {LONGEST} -max_length_ratio 0"
     return {**common, "config": str(config), "translation": translation.split()}  # the latter for OpenNMT-py

@@ -1,6 +1,7 @@
 """fairseq with or without the plugin: its task, model, trainer (fairseq-train) and generator (fairseq-generate)."""
 
 import importlib.metadata
+from argparse import Namespace
 
 from fairseq import checkpoint_utils, options, tasks, utils
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
@@ -10,10 +11,11 @@ from fairseq.trainer import Trainer
 class System:
     def __init__(self, settings):
         is_test = bool(settings["checkpoint"])
-        parser = options.get_generation_parser() if is_test else options.get_training_parser()
         words = [*settings["options"], *(["--path", settings["checkpoint"]] if is_test else [])]
+        # before the parser is made, as the console scripts do: the plugin adds options to it
+        utils.import_user_module(Namespace(user_dir=words[words.index("--user-dir") + 1]))
+        parser = options.get_generation_parser() if is_test else options.get_training_parser()
         self.cfg = convert_namespace_to_omegaconf(options.parse_args_and_arch(parser, words))
-        utils.import_user_module(self.cfg.common)
         self.task = tasks.setup_task(self.cfg.task)
         self.data = self.task.load_dataset("test" if is_test else "train") or self.task.dataset(
             "test" if is_test else "train"
