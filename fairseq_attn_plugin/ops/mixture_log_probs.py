@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn.functional import linear
 from torch.utils.checkpoint import checkpoint
 
-from .alignment_blocks import Alignments, Block, block_inputs, blocks_of, rows_at_a_time
+from .alignment_blocks import Alignments, Block, block_inputs, blocks_of
 from .precision import product_type, without_autocast
 from .tanh import tanh, tanh_
 from .vocabulary_blocks import VocabularyBlocks
@@ -50,7 +50,7 @@ def _without_gradients(alignments: Alignments, log_weights: Tensor, blocks: Iter
     """The same for all blocks, by exponentials and one product over the alignments."""
     if alignments.size == 1:
         return [_of_one(alignments, log_weights, block) for block in blocks]
-    products, rows = product_type(alignments.query), rows_at_a_time(alignments)
+    products = product_type(alignments.query)
     with without_autocast(alignments.query):
         vocabulary = VocabularyBlocks(alignments.weight, alignments.bias, 0.0, products, gradients=False)
         return [_of_several(alignments, log_weights, block, vocabulary) for block in blocks]
