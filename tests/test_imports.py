@@ -18,7 +18,7 @@ LAYERS = (
     ("checkpoints",),
     ("modules",),
     ("models",),
-    ("tasks", "criterions"),
+    ("tasks", "criterions", "optimizers"),
     ("decoding",),
     ("export", "patches"),
     ("analysis", "testing"),

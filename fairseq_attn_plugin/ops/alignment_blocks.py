@@ -19,7 +19,7 @@ from typing import Iterator, List, NamedTuple, Optional, Tuple
 import torch
 from torch import Tensor
 
-__all__ = ["BLOCK_BYTES", "Alignments", "Block", "block_inputs", "block_masks", "blocks_of"]
+__all__ = ["BLOCK_BYTES", "Alignments", "Block", "block_inputs", "block_masks", "blocks_of", "rows_at_a_time"]
 
 # Logits held at a time. On a processor they stay in its cache together with the vocabulary matrix; a GPU is filled.
 BLOCK_BYTES = {"cpu": 8 << 20, "cuda": 512 << 20}
@@ -78,7 +78,7 @@ def blocks_of(alignments: Alignments, trim: bool = True) -> Iterator[Block]:
     """
     batch, steps, _ = alignments.query.shape
     size = alignments.size
-    limit = _rows_at_a_time(alignments)
+    limit = rows_at_a_time(alignments)
     per_block = max(1, limit // max(1, size * steps))
     starts, ends, lengths = [0] * batch, [size] * batch, [steps] * batch
     if trim:
@@ -98,7 +98,7 @@ def blocks_of(alignments: Alignments, trim: bool = True) -> Iterator[Block]:
             yield Block(slice(first, last), here, positions, slice(None) if own else positions)
 
 
-def _rows_at_a_time(alignments: Alignments) -> int:
+def rows_at_a_time(alignments: Alignments) -> int:
     """How many rows of V logits a block may hold."""
     query = alignments.query
     width = 8 if query.dtype == torch.float64 else 4

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Iterable, List
+
 import torch
 from torch import Tensor
 from torch.nn.functional import linear
 from torch.utils.checkpoint import checkpoint
 
-from .alignment_blocks import Alignments, Block, block_inputs, blocks_of
-from .precision import without_autocast
+from .alignment_blocks import Alignments, Block, block_inputs, blocks_of, rows_at_a_time
+from .precision import product_type, without_autocast
 from .tanh import tanh, tanh_
+from .vocabulary_blocks import VocabularyBlocks
 
 __all__ = ["mixture_log_probs"]
 
@@ -30,7 +33,7 @@ def mixture_log_probs(alignments: Alignments, log_weights: Tensor) -> Tensor:
     if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in (*alignments, log_weights)):
         rows = [checkpoint(_log_probs, alignments, log_weights, block, use_reentrant=False) for block in blocks]
     else:
-        rows = [_log_probs_without_gradients(alignments, log_weights, block) for block in blocks]
+        rows = _without_gradients(alignments, log_weights, blocks)
     return torch.cat(rows).view(*alignments.query.shape[:2], -1)
 
 
@@ -43,16 +46,32 @@ def _log_probs(alignments: Alignments, log_weights: Tensor, block: Block) -> Ten
     return (log_probs + log_weights[block.where].unsqueeze(-1)).logsumexp(2).flatten(0, 1)
 
 
-def _log_probs_without_gradients(alignments: Alignments, log_weights: Tensor, block: Block) -> Tensor:
-    """The same by one softmax and one product over the alignments."""
+def _without_gradients(alignments: Alignments, log_weights: Tensor, blocks: Iterable[Block]) -> List[Tensor]:
+    """The same for all blocks, by exponentials and one product over the alignments."""
+    if alignments.size == 1:
+        return [_of_one(alignments, log_weights, block) for block in blocks]
+    products, rows = product_type(alignments.query), rows_at_a_time(alignments)
+    with without_autocast(alignments.query):
+        vocabulary = VocabularyBlocks(alignments.weight, alignments.bias, 0.0, products, rows, gradients=False)
+        return [_of_several(alignments, log_weights, block, vocabulary) for block in blocks]
+
+
+def _features(alignments: Alignments, block: Block) -> Tensor:
+    """``[b t k, D]``, without gradients."""
     memory, query, keep = block_inputs(alignments, block)
     hidden = tanh_(query.clone() if memory is None else memory + query)
-    features = hidden if keep is None else hidden * keep
-    logits = linear(features, alignments.weight, alignments.bias).to(log_weights.dtype)
-    weights = log_weights[block.where].flatten(0, 1)
-    if weights.size(-1) == 1:
-        return (logits.log_softmax(-1).flatten(0, 2)).add_(weights)
+    return (hidden if keep is None else hidden * keep).flatten(0, 2)
+
+
+def _of_one(alignments: Alignments, log_weights: Tensor, block: Block) -> Tensor:
+    logits = linear(_features(alignments, block), alignments.weight, alignments.bias).to(log_weights.dtype)
+    return logits.log_softmax(-1).add_(log_weights[block.where].flatten(0, 1))
+
+
+def _of_several(alignments: Alignments, log_weights: Tensor, block: Block, vocabulary: VocabularyBlocks) -> Tensor:
+    features, weights = _features(alignments, block), log_weights[block.where].flatten(0, 1)
+    words = vocabulary.exponentials(features, torch.zeros_like(features[:, 0], dtype=torch.long))
+    norm, exponentials = (x.view(*weights.shape, -1) for x in (words.norm, words.values))
+    sums = torch.bmm((weights.to(norm.dtype).exp() / norm.squeeze(-1)).unsqueeze(1), exponentials).squeeze(1)
     # A word whose probability underflows under every alignment gets the logarithm of the smallest number.
-    with without_autocast(logits):
-        sums = torch.bmm(weights.exp().unsqueeze(1), logits.softmax(-1).flatten(0, 1)).squeeze(1)
-    return sums.clamp_(min=torch.finfo(sums.dtype).tiny).log_()
+    return sums.clamp_(min=torch.finfo(sums.dtype).tiny).log_().to(log_weights.dtype)

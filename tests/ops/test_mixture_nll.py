@@ -12,6 +12,7 @@ from fairseq_attn_plugin.ops.alignment_blocks import Alignments
 from fairseq_attn_plugin.ops.mixture_log_probs import mixture_log_probs
 from fairseq_attn_plugin.ops.mixture_nll import expected_nll, log_likelihoods, mixture_nll
 from fairseq_attn_plugin.ops.nll_sums import NLLSums
+from fairseq_attn_plugin.ops.vocabulary_blocks import VocabularyBlocks
 
 import oracles
 
@@ -234,7 +235,7 @@ def test_autocast_of_the_model_reaches_only_the_products():
 
 
 def test_no_gradient_is_computed_where_none_is_wanted(monkeypatch):
-    monkeypatch.setattr(NLLSums, "_logit_gradients", None)
+    monkeypatch.setattr(VocabularyBlocks, "add_gradients", None)
     batch = alignments()
     log_likelihoods(batch)
     with torch.no_grad():
@@ -289,4 +290,4 @@ def test_products_are_in_the_precision_of_autocast(half, monkeypatch):
     with torch.autocast("cpu", dtype=half):
         mixture_nll(batch, log_weights(batch))
     mixture_nll(batch, log_weights(batch))
-    assert [sums.product_type for sums in made] == [half, torch.float32]
+    assert [sums.vocabulary.products for sums in made] == [half, torch.float32]

@@ -1,0 +1,167 @@
+"""``--optimizer fused_adam``: fairseq's Adam, computed by torch's fused kernel in one pass over memory.
+
+The update of a parameter x with gradient g is fairseq's
+
+    m = beta1 m + (1 - beta1) g,   v = beta2 v + (1 - beta2) g^2
+    x = (1 - lr wd) x - lr sqrt(1 - beta2^t) / (1 - beta1^t) m / (sqrt(v) + eps)
+
+torch divides sqrt(v) by sqrt(1 - beta2^t) before it adds eps (Kingma and Ba 2015, Algorithm 1): it is given eps divided
+by the same number. Options, state and checkpoints are those of ``--optimizer adam``, and a training may go on with
+either.
+
+The factors of gradients (one over the number of words, clipping, the loss scale of half precision) are applied in the
+same pass. Until then ``p.grad`` holds the gradients as they were summed.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any, Callable, Dict, List, Optional, Tuple, Union
+
+import torch
+from fairseq import utils
+from fairseq.optim import register_optimizer
+from fairseq.optim.adam import Adam, FairseqAdam, FairseqAdamConfig
+from torch import Tensor
+
+__all__ = ["FusedAdam", "FusedAdamConfig", "is_fused"]
+
+logger = logging.getLogger(__name__)
+
+
+@torch.no_grad()
+def is_fused(device: torch.device) -> bool:
+    """Whether this torch has the fused kernel for a device."""
+    try:
+        _fused_update([[torch.ones(1, device=device)] for _ in range(4)], 1, (0.9, 0.999), 1e-8, 0.1, 0.0, None)
+    except (AttributeError, NotImplementedError, RuntimeError):
+        return False
+    return True
+
+
+def _fused_update(
+    tensors: List[List[Tensor]],
+    step: int,
+    betas: Tuple[float, float],
+    eps: float,
+    lr: float,
+    weight_decay: float,
+    scale: Optional[Tensor],
+) -> None:
+    """Updates parameters, means and mean squares (``tensors``: parameters, gradients, m, v) after ``step`` updates.
+
+    ``scale`` divides the gradients.
+    """
+    parameters = tensors[0]
+    count = torch.tensor(float(step), device=parameters[0].device)
+    torch._fused_adamw_(
+        *tensors,
+        [],
+        [count] * len(parameters),
+        lr=lr,
+        beta1=betas[0],
+        beta2=betas[1],
+        weight_decay=weight_decay,
+        eps=eps / math.sqrt(1 - betas[1] ** step),
+        amsgrad=False,
+        maximize=False,
+        grad_scale=None if scale is None else scale.to(parameters[0].device),
+        found_inf=None,
+    )
+
+
+class _Adam(Adam):
+    """fairseq's Adam with its state. The kernel updates parameters in float32 or float64, fairseq's code the others."""
+
+    @property
+    def supports_step_with_scale(self) -> bool:
+        return True
+
+    @torch.no_grad()
+    def step(self, closure: Optional[Callable[[], Any]] = None, scale: Union[float, Tensor] = 1.0) -> Any:
+        """One update, with gradients divided by ``scale``."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        divisor = None if isinstance(scale, float) and scale == 1.0 else torch.as_tensor(scale, dtype=torch.float32)
+        for group in self.param_groups:
+            parameters = [p for p in group["params"] if p.grad is not None]
+            if any(p.grad.is_sparse for p in parameters):
+                raise RuntimeError("Adam does not support sparse gradients, please consider SparseAdam instead")
+            # the parameters of one call have one type, one device and one number of updates
+            alike: Dict[Any, List[Tensor]] = defaultdict(list)
+            for p in parameters:
+                alike[p.dtype, p.device, self._count(p)].append(p)
+            for (_, _, step), members in alike.items():
+                states = [self.state[p] for p in members]
+                tensors = [members, [p.grad for p in members]]
+                tensors += [[state[name] for state in states] for name in ("exp_avg", "exp_avg_sq")]
+                _fused_update(tensors, step, group["betas"], group["eps"], group["lr"], group["weight_decay"], divisor)
+        return loss
+
+    def _count(self, parameter: Tensor) -> int:
+        """Counts the update that begins, in the state of a parameter, which is made if it is the first."""
+        state = self.state[parameter]
+        if not state:
+            state.update(step=0, exp_avg=torch.zeros_like(parameter), exp_avg_sq=torch.zeros_like(parameter))
+        state["step"] = int(state["step"]) + 1
+        count: int = state["step"]
+        return count
+
+
+@dataclass
+class FusedAdamConfig(FairseqAdamConfig):
+    """The options of ``--optimizer adam``."""
+
+
+@register_optimizer("fused_adam", dataclass=FusedAdamConfig)
+class FusedAdam(FairseqAdam):
+    """Adam by torch's fused kernel; fairseq's own where there is none (half precision, older versions of torch)."""
+
+    def __init__(self, cfg: Any, params: Any):
+        params = list(params)
+        super().__init__(cfg, params)
+        self._factor: Union[float, Tensor] = 1.0
+        first = next((p for group in self.param_groups for p in group["params"]), None)
+        self.fused = first is not None and first.dtype in (torch.float32, torch.float64) and is_fused(first.device)
+        if self.fused:
+            self._optimizer = _Adam(params, **self.optimizer_config)
+        else:
+            logger.warning(
+                "--optimizer fused_adam: torch has no fused Adam for these parameters "
+                f"({'none' if first is None else f'{first.dtype}, {first.device}'}); --optimizer adam is used"
+            )
+
+    def multiply_grads(self, c: Union[float, Tensor]) -> None:
+        """Multiplies the gradients by ``c`` in the next update."""
+        if self.fused:
+            self._factor = self._factor * c
+        else:
+            super().multiply_grads(c)
+
+    def clip_grad_norm(self, max_norm: float, aggregate_norm_fn: Optional[Callable[[Tensor], Tensor]] = None) -> Tensor:
+        """Limits the norm of all gradients to ``max_norm`` (if it is above 0) in the next update; returns the norm."""
+        if not self.fused:
+            return super().clip_grad_norm(max_norm, aggregate_norm_fn)
+        norm: Tensor = utils.clip_grad_norm_(self.params, 0, aggregate_norm_fn) * self._factor
+        if max_norm > 0:
+            self.multiply_grads((float(max_norm) / (norm + 1e-6)).clamp(max=1))
+        return norm
+
+    def step(self, closure: Optional[Callable[[], Any]] = None, scale: Any = 1.0, groups: Any = None) -> None:
+        """One update, with gradients divided by ``scale``."""
+        if self.fused and not (isinstance(self._factor, float) and self._factor == 1.0):
+            scale, self._factor = torch.as_tensor(scale, dtype=torch.float32) / self._factor, 1.0
+        super().step(closure, scale, groups)
+
+    def zero_grad(self) -> None:
+        self._factor = 1.0
+        super().zero_grad()
+
+
+# The trainer resumes with an optimizer of the same class name only, and the states are the same.
+FusedAdam.__name__ = FairseqAdam.__name__
