@@ -24,7 +24,7 @@ from torch import Tensor
 from .precision import float16_scale
 from .products import Prepared, outer
 
-__all__ = ["Exponentials", "VocabularyBlocks"]
+__all__ = ["LOG2_E", "Exponentials", "VocabularyBlocks", "exponentiate", "safe_sums"]
 
 LOG2_E = math.log2(math.e)
 # Sums of exponentials that neither overflow nor miss a word that counts
@@ -93,11 +93,11 @@ class VocabularyBlocks:
         winners = logits.argmax(1) if best else None
         gold = logits.gather(1, words)
         peak = logits.amax(1, keepdim=True) if self.shifts else None
-        norm = _exponentiate(logits, peak)
-        if peak is None and not _safe(norm):
+        norm = exponentiate(logits, peak)
+        if peak is None and not safe_sums(norm):
             logits = self._logits(features)
             peak = logits.amax(1, keepdim=True)
-            norm = _exponentiate(logits, peak)
+            norm = exponentiate(logits, peak)
         log_norm = norm.log2() if peak is None else norm.log2().add_(peak)
         score = log_likelihood = (gold - log_norm).squeeze(1).div_(LOG2_E)
         if self.uniform:
@@ -158,11 +158,12 @@ class VocabularyBlocks:
         return self.d_transposed.t().contiguous(), self.d_bias
 
 
-def _exponentiate(logits: Tensor, peak: Optional[Tensor]) -> Tensor:
-    """Overwrites the logits by their exponentials; returns the sums of these ``[r, 1]``."""
+def exponentiate(logits: Tensor, peak: Optional[Tensor]) -> Tensor:
+    """Overwrites logits times log2 e ``[r, V]``, less ``peak`` ``[r, 1]``, by their exponentials; returns the sums of
+    these ``[r, 1]``."""
     return (logits if peak is None else logits.sub_(peak)).exp2_().sum(1, keepdim=True)
 
 
-def _safe(norm: Tensor) -> bool:
+def safe_sums(norm: Tensor) -> bool:
     """Whether no sum of exponentials is near overflow or underflow."""
     return bool(((norm > SAFE_SUMS[0]) & (norm < SAFE_SUMS[1])).all())
