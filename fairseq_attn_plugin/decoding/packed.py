@@ -20,6 +20,8 @@ from ..attention.scores import DotScore, GeneralScore, ScaledDotScore
 from ..attention.soft import SoftAttention
 from ..modules.decoder import LSTMDecoder
 from ..modules.encoder import LSTMEncoder
+from ..modules.latent_decoder import LatentDecoder
+from .latent_words import LatentMemory, LatentWords, StateHead
 from .packed_encoder import PackedEncoder
 from .products import Product, pack
 from .shortlist import Shortlist
@@ -40,11 +42,17 @@ class PackedState(NamedTuple):
     tokens: Tensor  # [B, N], the source
     projection: Product  # to the vocabulary, or to the batch's shortlist
     vocabulary: Optional[Tensor] = None  # [K], the shortlist
+    latent: Optional[LatentMemory] = None  # of B sentences, for a latent alignment
 
 
 def is_packable(model: Any) -> bool:
     """Whether a :class:`PackedStepper` computes what the model computes."""
-    if not is_ours(model) or type(model.encoder) is not LSTMEncoder or type(model.decoder) is not LSTMDecoder:
+    if not is_ours(model) or type(model.encoder) is not LSTMEncoder:
+        return False
+    if (
+        type(model.decoder) not in (LSTMDecoder, LatentDecoder)
+        or getattr(model.decoder, "alignment", "prior") != "prior"
+    ):
         return False
     if model.decoder.embed_tokens.weight.dtype not in (torch.float32, torch.float64):
         return False  # tanh as lstm_cell_ computes it is too coarse in half precision
@@ -86,11 +94,16 @@ class PackedStepper:
         on_gpu = decoder.embed_tokens.weight.device.type != "cpu"  # where cuDNN is faster
         self.encode: Callable[[Tensor], Any] = model.encoder if on_gpu else PackedEncoder(model.encoder, precision)
         self.words = WordGates(decoder, precision)
-        layers, head = Layers(decoder, precision), Head(decoder, precision)
-        scale = _scale(decoder)
+        self.latent = LatentWords(decoder, precision) if isinstance(decoder, LatentDecoder) else None
+        layers = Layers(decoder, precision)
+        head = Head(decoder, precision) if self.latent is None else StateHead(decoder)
+        scale = _scale(decoder) if self.latent is None else None
         self.soft = None if scale is None else compiled(SoftStep(layers, head, scale))
         self.layers: Any = compiled(layers) if self.soft is None else layers
         self.head: Any = compiled(head) if self.soft is None else head
+        if self.latent is not None:
+            self.projection = self.latent.projection
+            return
         shared = decoder.share_input_output_embed
         weight = decoder.embed_tokens.weight if shared else decoder.fc_out.weight
         self.projection = pack(weight, None if shared else decoder.fc_out.bias, precision)
@@ -106,7 +119,8 @@ class PackedStepper:
         if self.shortlist is not None:
             words = self.shortlist.words(tokens, prefix)
             projection = projection.subset(words, packed=len(tokens) >= PACKED_SENTENCES)
-        return PackedState(recurrent, state.attention, memory.attention, tokens, projection, words)
+        latent = None if self.latent is None else LatentMemory(memory.projected, encoder_out["pad_mask"])
+        return PackedState(recurrent, state.attention, memory.attention, tokens, projection, words, latent)
 
     def step(self, tokens: Tensor, state: PackedState, step: int) -> Tuple[StepOutput, PackedState]:
         base, attention, weights = self.words(tokens), state.attention, None
@@ -123,14 +137,19 @@ class PackedStepper:
                 context, weights = attended.context.flatten(0, 1), attended.weights.flatten(0, 1)
                 attention = attended.state
             features, recurrent = self.head(context, hidden, states)
-        logits = state.projection(features)
+        if self.latent is None:
+            logits = state.projection(features)
+        else:
+            assert state.latent is not None
+            logits = self.latent(features, attended, state.latent, state.projection)
         if self.decoder.lexicon.active:
             assert weights is not None
             logits = logits + self._lexicon_bias(weights, state)
         if self.temperature != 1.0:
             logits = logits / self.temperature
         new_state = state._replace(recurrent=recurrent, attention=attention)
-        return StepOutput(logits.float(), False, weights if self.decoder.need_attn else None), new_state
+        normalized = self.latent is not None and self.latent.mixes and self.temperature == 1.0
+        return StepOutput(logits.float(), normalized, weights if self.decoder.need_attn else None), new_state
 
     def _attend(self, hidden: Tensor, tokens: Tensor, state: PackedState, step: int) -> AttentionOutput:
         """From all rows of a sentence at once; the attention's own state keeps a row for each hypothesis."""
@@ -160,4 +179,5 @@ class PackedStepper:
         if sentences is None:
             return state._replace(recurrent=recurrent, attention=attention)
         memory, tokens = index_rows(state.memory, sentences), state.tokens.index_select(0, sentences)
-        return state._replace(recurrent=recurrent, attention=attention, memory=memory, tokens=tokens)
+        state = state._replace(recurrent=recurrent, attention=attention, memory=memory, tokens=tokens)
+        return state._replace(latent=index_rows(state.latent, sentences))

@@ -166,20 +166,11 @@ class LatentDecoder(LSTMDecoder):
         decoded, source = self.decode(prev_output_tokens, encoder_out, incremental_state)
         assert self.attention is not None and decoded.weights is not None and decoded.scores is not None
         assert source.projected is not None
-        memory, pad_mask = source.projected, encoder_out["pad_mask"]
-        query = project(
-            decoded.features, self.output_projection.weight[:, -self.hidden_size :], self.output_projection.bias
-        )
-        beam = len(query) // len(memory)
-        scores, weights = (x.reshape(len(memory), -1, x.size(-1)) for x in (decoded.scores, decoded.weights))
-        log_prior = self.attention.log_weights(weights, scores, pad_mask)
-        if pad_mask is not None:
-            # All encodings of a source without words are zero: its alignments are equally probable.
-            empty = pad_mask.all(dim=1)
-            log_prior = log_prior.masked_fill(empty[:, None, None], -math.log(pad_mask.size(1)))
-            pad_mask = pad_mask & ~empty.unsqueeze(1)
-        if beam > 1:
-            query = query.reshape(len(memory), -1, query.size(-1))
+        memory, of_state = source.projected, self.output_projection.weight[:, -self.hidden_size :]
+        query = project(decoded.features, of_state, self.output_projection.bias)
+        rows = (query, decoded.scores, decoded.weights)
+        query, scores, weights = (x.reshape(len(memory), -1, x.size(-1)) for x in rows)
+        log_prior, pad_mask = self.log_prior(weights, scores, encoder_out["pad_mask"])
         return LatentAlignments(
             memory,
             query,
@@ -192,6 +183,17 @@ class LatentDecoder(LSTMDecoder):
             scores,
             penalties=decoded.penalties,
         )
+
+    def log_prior(self, weights: Tensor, scores: Tensor, pad_mask: Optional[Tensor]) -> Tuple[Tensor, Optional[Tensor]]:
+        """log p(z_t = j) ``[B, T, N]`` of the attention's weights and scores, and the padding among the alignments."""
+        assert self.attention is not None
+        log_prior = self.attention.log_weights(weights, scores, pad_mask)
+        if pad_mask is None:
+            return log_prior, None
+        # All encodings of a source without words are zero: its alignments are equally probable.
+        empty = pad_mask.all(dim=1)
+        log_prior = log_prior.masked_fill(empty[:, None, None], -math.log(pad_mask.size(1)))
+        return log_prior, pad_mask & ~empty.unsqueeze(1)
 
     def remember(self, encoder_out: EncoderOut) -> SourceMemory:
         self._warn(encoder_out)
@@ -209,8 +211,8 @@ class LatentDecoder(LSTMDecoder):
                 "--latent-prediction marginal predicts from alignments"
             )
             return
-        pad_mask, width = encoder_out["pad_mask"], encoder_out["encodings"].size(1)
-        shortest = width if pad_mask is None else int((~pad_mask).sum(1).min())
+        pad_mask = encoder_out["pad_mask"]
+        shortest = encoder_out["encodings"].size(1) if pad_mask is None else int((~pad_mask).sum(1).min())
         if shortest < self.topk:
             self._warned = True
             logger.warning(

@@ -24,7 +24,7 @@ from torch import Tensor
 from .precision import float16_scale
 from .products import Prepared, outer
 
-__all__ = ["Exponentials", "VocabularyBlocks"]
+__all__ = ["LOG2_E", "Exponentials", "VocabularyBlocks", "exponentiate", "safe_sums"]
 
 LOG2_E = math.log2(math.e)
 # Sums of exponentials that neither overflow nor miss a word that counts
@@ -53,7 +53,6 @@ class VocabularyBlocks:
 
     Attributes:
         full: float32, or float64 for such a matrix: the type of everything but the products
-        d_weight, d_bias: gradients, complete after :meth:`finish`
     """
 
     def __init__(
@@ -77,7 +76,8 @@ class VocabularyBlocks:
             self.bias_sum = 0.0 if bias is None else bias.sum(dtype=self.full)
             self.features_sum = torch.zeros_like(self.weight_sum)
             self.weights_sum = weight.new_zeros((), dtype=self.full)
-        self.d_weight = torch.zeros_like(weight, dtype=self.full) if gradients else None
+        # Transposed: its products then need no transposed copy of a block.
+        self.d_transposed = weight.new_zeros(weight.size(1), weight.size(0), dtype=self.full) if gradients else None
         self.d_bias = torch.zeros_like(bias, dtype=self.full) if gradients and bias is not None else None
 
     def exponentials(self, features: Tensor, words: Tensor, best: bool = False) -> Exponentials:
@@ -93,11 +93,11 @@ class VocabularyBlocks:
         winners = logits.argmax(1) if best else None
         gold = logits.gather(1, words)
         peak = logits.amax(1, keepdim=True) if self.shifts else None
-        norm = _exponentiate(logits, peak)
-        if peak is None and not _safe(norm):
+        norm = exponentiate(logits, peak)
+        if peak is None and not safe_sums(norm):
             logits = self._logits(features)
             peak = logits.amax(1, keepdim=True)
-            norm = _exponentiate(logits, peak)
+            norm = exponentiate(logits, peak)
         log_norm = norm.log2() if peak is None else norm.log2().add_(peak)
         score = log_likelihood = (gold - log_norm).squeeze(1).div_(LOG2_E)
         if self.uniform:
@@ -125,7 +125,7 @@ class VocabularyBlocks:
         Returns:
             the gradient of the features ``[r, F]``, in full precision
         """
-        assert self.d_weight is not None
+        assert self.d_transposed is not None
         numerators, features = block.values, features.to(self.full)
         numerators.scatter_add_(1, words.unsqueeze(1), -self.gold * block.norm)
         factor = block.norm.reciprocal() if weights is None else weights.unsqueeze(1) / block.norm
@@ -134,10 +134,10 @@ class VocabularyBlocks:
         if self.products == torch.float16:  # its products need numbers in [-1, 1], most of which are small
             scale = float16_scale(len(features))
             narrow, factor = numerators.mul_(factor * scale).to(self.products), factor.fill_(1 / scale)
-            self.d_weight.add_(outer(narrow, features, self.products), alpha=1 / scale)
+            self.d_transposed.add_(outer(features, narrow, self.products), alpha=1 / scale)
         else:
             narrow = numerators.to(self.products)
-            self.d_weight.add_(outer(narrow, features * factor, self.products))
+            self.d_transposed.add_(outer(features * factor, narrow, self.products))
         d_features = self.prepared.matmul(narrow).to(self.full).mul_(factor)
         if self.uniform:
             share = factor.new_ones(len(features)) if weights is None else weights
@@ -147,19 +147,23 @@ class VocabularyBlocks:
         return d_features
 
     def finish(self) -> Tuple[Optional[Tensor], Optional[Tensor]]:
-        """The gradients of W and b."""
-        if self.uniform and self.d_weight is not None:
-            self.d_weight.sub_(self.uniform * self.features_sum)
+        """The gradients of W and b, at the end; no other method may follow."""
+        if self.d_transposed is None:
+            return None, None
+        del self.prepared
+        if self.uniform:
+            self.d_transposed.sub_(self.uniform * self.features_sum.unsqueeze(1))
             if self.d_bias is not None:
                 self.d_bias.sub_(self.uniform * self.weights_sum)
-        return self.d_weight, self.d_bias
+        return self.d_transposed.t().contiguous(), self.d_bias
 
 
-def _exponentiate(logits: Tensor, peak: Optional[Tensor]) -> Tensor:
-    """Overwrites the logits by their exponentials; returns the sums of these ``[r, 1]``."""
+def exponentiate(logits: Tensor, peak: Optional[Tensor]) -> Tensor:
+    """Overwrites logits times log2 e ``[r, V]``, less ``peak`` ``[r, 1]``, by their exponentials; returns the sums of
+    these ``[r, 1]``."""
     return (logits if peak is None else logits.sub_(peak)).exp2_().sum(1, keepdim=True)
 
 
-def _safe(norm: Tensor) -> bool:
+def safe_sums(norm: Tensor) -> bool:
     """Whether no sum of exponentials is near overflow or underflow."""
     return bool(((norm > SAFE_SUMS[0]) & (norm < SAFE_SUMS[1])).all())

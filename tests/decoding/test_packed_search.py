@@ -102,7 +102,7 @@ def test_other_models_say_that_they_have_no_precision(caplog):
     packing._say_once.cache_clear()
     for _ in range(2):
         generator("plugin", final(*models_of("adaptive softmax")), decoding_precision="int8")
-    assert sum("--decoding-precision int8: models with latent" in record.message for record in caplog.records) == 1
+    assert sum("--decoding-precision int8: models with an adaptive" in record.message for record in caplog.records) == 1
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,113 @@
+"""The next words of a model with a latent alignment, for inference: packed products, no autograd.
+
+From the state s of a row and the prior p(j), as in :mod:`fairseq_attn_plugin.modules.latent_decoder`:
+
+    o_j = tanh(W_h h_j + W_s s + b),     p(v) = sum_j p(j) softmax(W_v o_j + b_v)[v]
+
+over all positions j or the K most probable ones; or softmax(W_v o + b_v) with o from the mean of W_h h_j.
+
+Shapes: B sentences, R rows (R / B for each sentence), N source positions, K alignments, D units of o.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Optional, Tuple
+
+import torch
+from torch import Tensor, nn
+
+from ..attention import AttentionOutput
+from ..modules.latent_decoder import LatentDecoder, top_positions
+from ..ops.alignment_blocks import BLOCK_BYTES
+from ..ops.tanh import tanh_
+from ..ops.vocabulary_blocks import LOG2_E, exponentiate, safe_sums
+from .products import Product, pack
+
+__all__ = ["LatentMemory", "LatentWords", "StateHead"]
+
+
+class LatentMemory(NamedTuple):
+    """What the words depend on besides the state."""
+
+    projected: Tensor  # [B, N, D], W_h h_j
+    pad_mask: Optional[Tensor]  # [B, N]
+
+
+class StateHead(nn.Module):
+    """As :class:`fairseq_attn_plugin.decoding.step_modules.Head`; the features are the state itself."""
+
+    def __init__(self, decoder: LatentDecoder):
+        super().__init__()
+        self.feeds = decoder.feed_size > 0
+
+    def forward(self, context: Optional[Tensor], hidden: Tensor, states: Tensor) -> Tuple[Tensor, Tensor]:
+        if self.feeds and context is not None:
+            states = torch.cat([context, states], 1)
+        return hidden, states
+
+
+class LatentWords:
+    """The prediction of a decoder.
+
+    Args:
+        decoder: its attributes ``topk``, ``prediction`` and ``trained_soft`` are read now
+        precision: of the products, see :mod:`fairseq_attn_plugin.decoding.products`
+
+    Attributes:
+        projection: to the vocabulary; of logits times log2 e where alignments are mixed, because a processor computes
+            2^x several times faster than e^x
+        mixes: whether several alignments are mixed; the result is then normalised
+    """
+
+    def __init__(self, decoder: LatentDecoder, precision: str):
+        self.attention, self.topk, self.mixes = decoder.attention, decoder.topk, not decoder.predicts_soft
+        self.log_prior = decoder.log_prior
+        weight = decoder.output_projection.weight[:, -decoder.hidden_size :]
+        self.query = pack(weight, decoder.output_projection.bias, precision)
+        shared, scale = decoder.share_input_output_embed, LOG2_E if self.mixes else 1.0
+        weight = decoder.embed_tokens.weight if shared else decoder.fc_out.weight
+        self.projection = pack(weight * scale, None if shared else decoder.fc_out.bias * scale, precision)
+
+    def __call__(self, hidden: Tensor, attended: AttentionOutput, memory: LatentMemory, projection: Product) -> Any:
+        """Logits, or log p where alignments are mixed: ``[R, V]``.
+
+        Args:
+            hidden: ``[R, H]``, s
+            attended: of the rows of each sentence, ``[B, R / B, ...]``
+            memory: of B sentences
+            projection: :attr:`projection`, or some of its words
+        """
+        log_prior, _ = self.log_prior(attended.weights, attended.scores, memory.pad_mask)
+        query = self.query(hidden).view(*log_prior.shape[:2], -1)
+        if not self.mixes:
+            return projection(tanh_(query.baddbmm_(log_prior.exp().to(query.dtype), memory.projected)).flatten(0, 1))
+        if self.topk is None:
+            states = memory.projected.unsqueeze(1) + query.unsqueeze(2)
+        else:
+            log_prior, index = top_positions(log_prior, self.topk)
+            size = memory.projected.size(-1)
+            picked = memory.projected.gather(1, index.flatten(1).unsqueeze(-1).expand(-1, -1, size))
+            states = picked.view(*index.shape, size).add_(query.unsqueeze(2))
+        features, weights = tanh_(states).flatten(0, 1), log_prior.exp().flatten(0, 1)
+        return _mixtures(features, weights, projection)
+
+
+def _mixtures(features: Tensor, weights: Tensor, projection: Product) -> Tensor:
+    """log sum_k w_k softmax(z_k): ``[R, K, D]`` and ``[R, K]`` to ``[R, V]``; the projection gives z log2 e."""
+    device = "cpu" if features.device.type == "cpu" else "cuda"
+    row = features.element_size() * weights.size(1) * len(projection.weight)  # bytes
+    at_once = max(1, BLOCK_BYTES[device] // row)
+    return torch.cat([_mixture(x, w, projection) for x, w in zip(features.split(at_once), weights.split(at_once))])
+
+
+def _mixture(features: Tensor, weights: Tensor, projection: Product) -> Tensor:
+    flat = features.flatten(0, 1)
+    values = projection(flat)
+    norm = exponentiate(values, None)
+    if not safe_sums(norm):
+        values = projection(flat)
+        norm = exponentiate(values, values.amax(1, keepdim=True))
+    shares = (weights.to(norm.dtype) / norm.view_as(weights)).unsqueeze(1)
+    sums = torch.bmm(shares, values.view(*weights.shape, -1)).squeeze(1)
+    # A word whose probability underflows under every alignment gets the logarithm of the smallest number.
+    return sums.clamp_(min=torch.finfo(sums.dtype).tiny).log_()

@@ -1,0 +1,89 @@
+"""The packed stepper of models with a latent alignment, against the plain one and in searches."""
+
+import pytest
+import torch
+from latent_models import make
+from model_systems import LATENT
+from model_systems import make as make_system
+from test_packed import batch, walk
+from test_packed_search import final, words_of
+from test_search import assert_same as assert_same_hypotheses
+from test_search import both, generator, sample, sharpened
+from test_shortlist import write
+
+from fairseq_attn_plugin.decoding import latent_words
+from fairseq_attn_plugin.decoding.packed import PackedStepper, is_packable
+from fairseq_attn_plugin.decoding.stepper import ModelStepper
+
+PREDICTIONS = [
+    {},
+    {"latent_topk": 2},
+    {"latent_topk": 5},
+    {"latent_prediction": "soft"},
+    {"input_feeding": "none"},
+    {"latent_topk": 2, "decoder_embed_dim": 9, "decoder_out_embed_dim": 9, "share_decoder_input_output_embed": True},
+]
+
+
+def assert_same(model, net_input, temperature=1.0, tolerance=1e-5):
+    steppers = ModelStepper(model, temperature), PackedStepper(model, temperature=temperature)
+    for one, other in zip(*(walk(stepper, net_input) for stepper in steppers)):
+        if other.normalized:
+            torch.testing.assert_close(other.logits.exp().sum(-1), torch.ones(len(other.logits)))
+        logits = (x.logits.log_softmax(-1) for x in (other, one))
+        torch.testing.assert_close(*logits, rtol=tolerance, atol=tolerance)
+        torch.testing.assert_close(other.weights, one.weights, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("lengths", [[3, 6, 1, 4], [5, 5], [3, 0, 2, 1]], ids=str)
+@pytest.mark.parametrize("options", PREDICTIONS, ids=str)
+def test_every_prediction(options, lengths):
+    assert_same(make(torch.float32, **options), batch(lengths))
+
+
+@pytest.mark.parametrize("options", PREDICTIONS[:4], ids=str)
+def test_temperature(options):
+    assert_same(make(torch.float32, **options), batch(), temperature=1.7)
+
+
+def test_blocks(monkeypatch):
+    monkeypatch.setitem(latent_words.BLOCK_BYTES, "cpu", 1)
+    assert_same(make(torch.float32), batch())
+
+
+@pytest.mark.parametrize("shift", [-200.0, 200.0])
+def test_sums_of_exponentials_out_of_range(shift):
+    model = make(torch.float32)
+    model.decoder.fc_out.bias.data += shift
+    assert_same(model, batch(), tolerance=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("attention", LATENT)
+def test_same_hypotheses(attention, dtype):
+    models = final(sharpened(make_system(attention, "context", dtype)))
+    assert isinstance(generator("plugin", models).steppers[0], PackedStepper)
+    assert assert_same_hypotheses(*both(models, beam=3))
+
+
+def test_a_shortlist_of_all_words_changes_nothing(tmp_path):
+    models = final(make(torch.float32, latent_topk=2))
+    options = {"shortlist": write(tmp_path / "lexicon.tsv"), "shortlist_frequent": 99}
+    plain, short = (generator("plugin", models, **given).generate(models, sample()) for given in ({}, options))
+    assert words_of(short) == words_of(plain)
+    assert_same_hypotheses(short, plain)
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "int8"])
+def test_other_precisions_are_close(precision):
+    model = make(torch.float32)
+    exact, rounded = walk(ModelStepper(model), batch()), walk(PackedStepper(model, precision), batch())
+    for one, other in zip(exact, rounded):
+        assert 0 < (other.logits.exp() - one.logits.exp()).abs().max() < 0.1
+
+
+def test_other_alignments_are_not_packed():
+    model = make()
+    assert is_packable(model)
+    model.decoder.alignment = "bayes"
+    assert not is_packable(model)
