@@ -23,7 +23,8 @@ from ..modules.encoder import LSTMEncoder
 from .packed_encoder import PackedEncoder
 from .products import Product, pack
 from .shortlist import Shortlist
-from .step_modules import Head, Layers, SoftStep, Start, WordGates, compiled
+from .start import Start
+from .step_modules import Head, Layers, SoftStep, WordGates, compiled
 from .stepper import StepOutput, is_ours
 
 __all__ = ["PackedState", "PackedStepper", "is_packable"]

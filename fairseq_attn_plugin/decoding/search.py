@@ -112,6 +112,8 @@ class Search:
     def run(self) -> None:
         """Searches until every sentence is finished."""
         beam = self.options.beam
+        if beam == len(self.sentences) == 1 and self.options.sampling is None:
+            return self._greedy()
         for step in range(self.max_len + 1):
             log_probs, weights = self.ensemble.step(self.tokens, step)
             self.trace.attend(weights)
@@ -128,6 +130,23 @@ class Search:
             if some or self.ignored is not None:
                 found = self._without_ends(found, ends)
             self._advance(found, stay)
+
+    def _greedy(self) -> None:
+        """The same for one hypothesis of one sentence, where nothing is to be sorted or selected."""
+        eos, vocabulary, row = self.options.symbols.eos, self.ensemble.vocabulary, torch.zeros_like(self.tokens)
+        past: Optional[Tensor] = None
+        for step in range(self.max_len + 1):
+            log_probs, weights = self.ensemble.step(self.tokens, step)
+            self.trace.attend(weights)
+            self.constraints.apply(log_probs, step)
+            scores, words = log_probs.max(1)
+            past = scores if past is None else scores + past
+            self.tokens = words if vocabulary is None else vocabulary[words]
+            if int(self.tokens) == eos and float(past) != -math.inf:
+                self.finished.add(row.eq(0), self.sentences, row, past, step)
+                return
+            self.trace.extend(row, self.tokens, past)
+            self.constraints.select(row, self.tokens, None)
 
     def hypotheses(self) -> List[List[Dict[str, Any]]]:
         """For each sentence its finished hypotheses, the best first, as fairseq returns them."""
