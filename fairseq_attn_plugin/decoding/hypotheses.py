@@ -1,22 +1,21 @@
 """The hypotheses that a search has seen: written down step by step, read at the end.
 
-Every row of every step is a node. A node knows its parent, the row of the step before, and the word that led to it. No
-step copies what the steps before have written. A finished hypothesis is a node, a score and a sentence. When the search
-is over, all of them are followed back to the first step together, in numpy, whose small operations cost less.
+Every row of every step is a node. A node knows its parent, a row of the step before, and the word that led to it. No
+step copies what the steps before have written. A finished hypothesis is a node and a score. When the search is over,
+each is followed back to the first step. That happens on lists, once per sentence: for so few numbers each call of torch
+or numpy costs more than the loop.
 """
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence
+import math
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 __all__ = ["Ending", "Finished", "Trace"]
-
-Array = NDArray[Any]
 
 
 class Trace:
@@ -31,7 +30,7 @@ class Trace:
         self.words: List[Tensor] = []
         self.scores: List[Tensor] = []
         self.weights: List[Tensor] = []
-        self.sizes = [sentences]
+        self.starts = [0, sentences]  # the first node of each step, and of the step that is not reached yet
 
     def attend(self, weights: Optional[Tensor]) -> None:
         """The attention ``[R, N]`` of the rows of the present step."""
@@ -43,43 +42,15 @@ class Trace:
         self.parents.append(parents)
         self.words.append(words)
         self.scores.append(scores)
-        self.sizes.append(len(parents))
-
-    def paths(self, steps: Array, rows: Array) -> Array:
-        """The nodes of H hypotheses from the first step to their last one.
-
-        Args:
-            steps: ``[H]``, the last step of each
-            rows: ``[H]``, its row at that step
-
-        Returns:
-            ``[H, T]``; beyond the last step any node
-        """
-        sizes = np.array(self.sizes)
-        starts = sizes.cumsum() - sizes
-        longest = int(steps.max()) + 1
-        parents = _joined(self.sizes[0], self.parents, rows.dtype) + np.roll(starts, 1).repeat(sizes)
-        back = np.empty((len(steps), longest), dtype=np.int64)
-        node = starts[steps] + rows
-        for step in range(longest):
-            back[:, step] = node
-            node = parents[node]
-        order = steps[:, None] - np.arange(longest)
-        return np.take_along_axis(back, order.clip(min=0), axis=1)
-
-    def after(self, paths: Array, values: List[Tensor], last: Array) -> Array:
-        """What :meth:`extend` wrote after each node of ``paths`` ``[H, T]``, then ``last`` ``[H]``, never written."""
-        return np.concatenate([_joined(self.sizes[0], values, last.dtype)[paths[:, 1:]], last[:, None]], axis=1)
+        self.starts.append(self.starts[-1] + len(parents))
 
 
 class Ending(NamedTuple):
-    """The candidates of one step that may end, ``[S, beam]`` each, for S sentences."""
+    """A finished hypothesis."""
 
-    found: Tensor  # which of them end
-    sentences: Tensor  # [S]
-    rows: Tensor  # that they end
-    scores: Tensor  # log p(Y | X)
-    step: int
+    step: int  # at which it ended; it has step + 1 words
+    row: int  # that it ended
+    score: float  # log p(Y | X)
 
 
 class Finished:
@@ -93,20 +64,32 @@ class Finished:
 
     def __init__(self, sentences: int, beam: int, device: torch.device):
         self.beam, self.device = beam, device
-        self.count = torch.zeros(sentences, dtype=torch.long, device=device)
-        self.endings: List[Ending] = []
+        self.endings: List[List[Ending]] = [[] for _ in range(sentences)]
 
-    def add(self, ending: Ending) -> Tensor:
-        """Adds candidates that end; returns ``[S]``, True on the sentences that have all hypotheses now."""
-        self.endings.append(ending)
-        if len(ending.sentences) == len(self.count):  # those that left do not come back
-            self.count += ending.found.sum(1)
-            return self.count >= self.beam
-        self.count[ending.sentences] += ending.found.sum(1)
-        return self.count[ending.sentences] >= self.beam
+    def add(self, found: Tensor, sentences: Sequence[int], rows: Tensor, scores: Tensor, step: int) -> List[int]:
+        """Adds candidates of one step, those that are True in ``found``.
+
+        Args:
+            found: ``[S, beam]``
+            sentences: the numbers of S sentences
+            rows: ``[S, beam]``, that they end
+            scores: ``[S, beam]``, log p(Y | X)
+            step: from 0
+
+        Returns:
+            the places ``[S']`` of the sentences that do not have all their hypotheses
+        """
+        found, rows, scores = found.reshape(-1), rows.reshape(-1), scores.reshape(-1)
+        places = found.nonzero().squeeze(1)
+        chosen = (part.index_select(0, places).tolist() for part in (rows, scores))
+        for place, row, score in zip(places.tolist(), *chosen):
+            endings = self.endings[sentences[place // self.beam]]
+            if len(endings) < self.beam:
+                endings.append(Ending(step, row, score))
+        return [place for place, sentence in enumerate(sentences) if len(self.endings[sentence]) < self.beam]
 
     def read(
-        self, trace: Trace, eos: int, divisors: Sequence[float], lengths: Optional[Tensor] = None
+        self, trace: Trace, eos: int, divisors: Sequence[float], lengths: Optional[Sequence[int]] = None
     ) -> List[List[Dict[str, Any]]]:
         """For each sentence its hypotheses as fairseq returns them, the best first.
 
@@ -114,61 +97,53 @@ class Finished:
             trace: of the search
             eos: the word that ends them
             divisors: for each number of words, from 1, that by which log p(Y | X) is divided
-            lengths: ``[B]``, hypotheses with more words before their ends are the worst
+            lengths: of B sentences; hypotheses with more words before their ends are the worst
         """
-        if not self.endings:
-            return [[] for _ in self.count]
-        found = np.flatnonzero(_flat(ending.found for ending in self.endings))
-        rows = _flat(ending.rows for ending in self.endings)[found]
-        scores = _flat(ending.scores for ending in self.endings)[found]
-        sizes = [ending.found.numel() for ending in self.endings]
-        steps = np.array([ending.step for ending in self.endings]).repeat(sizes)[found]
-        sentences = _flat(ending.sentences for ending in self.endings).repeat(self.beam)[found]
-        # by sentences, in the order in which they were found; then without those that came too late
-        order = sentences.argsort(kind="stable")
-        counts = np.bincount(sentences, minlength=len(self.count))
-        place = np.arange(len(order)) - (counts.cumsum() - counts)[sentences[order]]
-        order = order[place < self.beam]
-        ranks = scores / np.array(divisors, dtype=scores.dtype)[steps]
-        if lengths is not None:
-            ranks[lengths.cpu().numpy()[sentences] < steps] = -np.inf
-        order = order[(-ranks[order]).argsort(kind="stable")]
-        order = order[sentences[order].argsort(kind="stable")]
-        hypotheses = self._traced(trace, steps[order], rows[order], scores[order], ranks[order], eos)
-        return [[next(hypotheses) for _ in range(count)] for count in counts.clip(max=self.beam).tolist()]
-
-    def _traced(
-        self, trace: Trace, steps: Array, rows: Array, scores: Array, ranks: Array, eos: int
-    ) -> Iterator[Dict[str, Any]]:
-        def split(values: Array) -> Sequence[Tensor]:
-            return torch.from_numpy(values[within]).to(self.device).split(lengths)
-
-        paths, lengths = trace.paths(steps, rows), (steps + 1).tolist()
-        positions = np.arange(paths.shape[1])
-        last, within = positions == steps[:, None], positions <= steps[:, None]
-        words = np.where(last, eos, trace.after(paths, trace.words, steps))
-        sums = np.where(last, scores[:, None], trace.after(paths, trace.scores, scores))
-        gains = np.diff(sums, axis=1, prepend=sums.dtype.type(0))
+        parents, words, scores = (
+            torch.cat(part).tolist() if part else [] for part in (trace.parents, trace.words, trace.scores)
+        )
+        first = trace.starts[1]
+        tokens: List[int] = []
+        gains: List[float] = []
+        nodes: List[int] = []
+        sizes: List[int] = []
+        ranks: List[float] = []
+        for sentence, endings in enumerate(self.endings):
+            ranked = []
+            for ending in endings:
+                late = lengths is not None and lengths[sentence] < ending.step
+                # as float32 rounds it: hypotheses may tie
+                ranked.append(-math.inf if late else float(np.float32(ending.score / divisors[ending.step])))
+            for order in sorted(range(len(endings)), key=lambda place: -ranked[place]):
+                step, row, score = endings[order]
+                path = [trace.starts[step] + row]
+                for start in trace.starts[step - 1 :: -1] if step else []:
+                    path.append(start + parents[path[-1] - first])
+                path.reverse()
+                tokens += [words[node - first] for node in path[1:]]
+                tokens.append(eos)
+                sums = [0.0, *(scores[node - first] for node in path[1:]), score]
+                gains += [after - before for before, after in zip(sums, sums[1:])]
+                nodes += path
+                sizes.append(step + 1)
+                ranks.append(ranked[order])
         nothing = torch.empty(0)
-        weights: List[Tensor] = [nothing] * len(lengths)
-        if trace.weights:
-            nodes = torch.from_numpy(paths[within]).to(self.device)
-            weights = [part.t() for part in torch.cat(trace.weights).index_select(0, nodes).split(lengths)]
-        ranked = torch.from_numpy(ranks).to(self.device).unbind()
-        for tokens, score, attention, positional in zip(split(words), ranked, weights, split(gains), strict=True):
-            yield {
-                "tokens": tokens,
-                "score": score,
-                "attention": attention,
-                "alignment": nothing,
-                "positional_scores": positional,
-            }
+        weights = [nothing] * len(sizes)
+        if trace.weights and sizes:
+            chosen = torch.cat(trace.weights).index_select(0, self._tensor(nodes, torch.long))
+            weights = [part.t() for part in chosen.split(sizes)]
+        parts = zip(
+            self._tensor(tokens, torch.long).split(sizes),
+            self._tensor(ranks, torch.float32).unbind(),
+            weights,
+            self._tensor(gains, torch.float32).split(sizes),
+            strict=True,
+        )
+        hypotheses = (
+            {"tokens": t, "score": score, "attention": w, "alignment": nothing, "positional_scores": g}
+            for t, score, w, g in parts
+        )
+        return [[next(hypotheses) for _ in endings] for endings in self.endings]
 
-
-def _flat(parts: Iterable[Tensor]) -> Array:
-    return np.concatenate([part.cpu().numpy().ravel() for part in parts])
-
-
-def _joined(sentences: int, parts: List[Tensor], dtype: Any) -> Array:
-    """The values of all nodes; those of the first step are zero."""
-    return np.concatenate([np.zeros(sentences, dtype=dtype), *(part.cpu().numpy() for part in parts)])
+    def _tensor(self, values: Sequence[float], dtype: torch.dtype) -> Tensor:
+        return torch.tensor(values, dtype=dtype, device=self.device)

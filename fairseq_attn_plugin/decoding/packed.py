@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ..attention import AttentionOutput, index_rows, map_tensors
 from ..attention.scores import DotScore, GeneralScore, ScaledDotScore
-from ..attention.soft import SoftAttention
+from ..attention.soft import SoftAttention, SoftMemory
 from ..modules.decoder import LSTMDecoder
 from ..modules.encoder import LSTMEncoder
 from ..modules.latent_decoder import LatentDecoder
@@ -25,6 +25,7 @@ from .latent_words import LatentMemory, LatentWords, StateHead
 from .packed_encoder import PackedEncoder
 from .products import Product, pack
 from .shortlist import Shortlist
+from .start import Start
 from .step_modules import Head, Layers, SoftStep, WordGates, compiled
 from .stepper import StepOutput, is_ours
 
@@ -94,6 +95,7 @@ class PackedStepper:
         on_gpu = decoder.embed_tokens.weight.device.type != "cpu"  # where cuDNN is faster
         self.encode: Callable[[Tensor], Any] = model.encoder if on_gpu else PackedEncoder(model.encoder, precision)
         self.words = WordGates(decoder, precision)
+        self.start = compiled(Start(decoder, model.encoder.num_layers, precision))
         self.latent = LatentWords(decoder, precision) if isinstance(decoder, LatentDecoder) else None
         layers = Layers(decoder, precision)
         head = Head(decoder, precision) if self.latent is None else StateHead(decoder)
@@ -111,16 +113,21 @@ class PackedStepper:
     @torch.inference_mode()
     def begin(self, net_input: Dict[str, Any], prefix: Optional[Tensor] = None) -> PackedState:
         encoder_out = self.encode(net_input["src_tokens"])
-        memory, tokens = self.decoder.remember(encoder_out), encoder_out["tokens"]
-        state = self.decoder.initial_state(encoder_out, memory)
-        parts = [] if state.feed is None else [state.feed]
-        recurrent = torch.cat([*parts, state.hidden.flatten(1), state.cell.flatten(1)], dim=1)
+        encodings, tokens, memory, latent = encoder_out["encodings"], encoder_out["tokens"], None, None
+        recurrent, keys = self.start(encodings, encoder_out["hidden"], encoder_out["cell"])
+        if self.soft is not None:
+            memory = SoftMemory(encodings, keys, encoder_out["pad_mask"])
+        elif self.attention is not None:
+            remembered = self.decoder.remember(encoder_out)
+            memory = remembered.attention
+            if self.latent is not None:
+                latent = LatentMemory(remembered.projected, encoder_out["pad_mask"])
+        attention = None if self.attention is None else self.attention.initial_state(memory)
         projection, words = self.projection, None
         if self.shortlist is not None:
             words = self.shortlist.words(tokens, prefix)
             projection = projection.subset(words, packed=len(tokens) >= PACKED_SENTENCES)
-        latent = None if self.latent is None else LatentMemory(memory.projected, encoder_out["pad_mask"])
-        return PackedState(recurrent, state.attention, memory.attention, tokens, projection, words, latent)
+        return PackedState(recurrent, attention, memory, tokens, projection, words, latent)
 
     def step(self, tokens: Tensor, state: PackedState, step: int) -> Tuple[StepOutput, PackedState]:
         base, attention, weights = self.words(tokens), state.attention, None

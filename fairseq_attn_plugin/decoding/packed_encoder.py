@@ -66,7 +66,7 @@ class Direction(nn.Module):
         outputs = torch.stack(states)
         if last is not None:
             hidden = outputs.gather(0, last).squeeze(0)
-        return outputs, hidden, cell
+        return outputs, hidden, cell * -0.5  # see lstm_cell_
 
 
 class PackedEncoder:

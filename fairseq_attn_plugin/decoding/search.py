@@ -16,13 +16,14 @@ import math
 from dataclasses import dataclass
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from .candidates import best_continuations
 from .constraints import Constraints, Symbols
 from .ensemble import Ensemble
-from .hypotheses import Ending, Finished, Trace
+from .hypotheses import Finished, Trace
 from .stepper import Stepper
 
 __all__ = ["Search", "SearchOptions"]
@@ -98,8 +99,8 @@ class Search:
             prefix,
             self.matched,
         )
-        self.sentences = torch.arange(len(source), device=source.device)  # those that are still searched
-        self.tokens = torch.full_like(self.sentences, first)  # [R], the last words
+        self.sentences = list(range(len(source)))  # those that are still searched
+        self.tokens = source.new_full((len(source),), first)  # [R], the last words
         self.scores: Optional[Tensor] = None  # [S, W]
         self.ignored: Optional[Tensor] = None  # [S, beam], hypotheses that have ended and have no successor
         self.trace = Trace(len(source))
@@ -111,6 +112,8 @@ class Search:
     def run(self) -> None:
         """Searches until every sentence is finished."""
         beam = self.options.beam
+        if beam == len(self.sentences) == 1 and self.options.sampling is None:
+            return self._greedy()
         for step in range(self.max_len + 1):
             log_probs, weights = self.ensemble.step(self.tokens, step)
             self.trace.attend(weights)
@@ -128,12 +131,30 @@ class Search:
                 found = self._without_ends(found, ends)
             self._advance(found, stay)
 
+    def _greedy(self) -> None:
+        """The same for one hypothesis of one sentence, where nothing is to be sorted or selected."""
+        eos, vocabulary, row = self.options.symbols.eos, self.ensemble.vocabulary, torch.zeros_like(self.tokens)
+        past: Optional[Tensor] = None
+        for step in range(self.max_len + 1):
+            log_probs, weights = self.ensemble.step(self.tokens, step)
+            self.trace.attend(weights)
+            self.constraints.apply(log_probs, step)
+            scores, words = log_probs.max(1)
+            past = scores if past is None else scores + past
+            self.tokens = words if vocabulary is None else vocabulary[words]
+            if int(self.tokens) == eos and float(past) != -math.inf:
+                self.finished.add(row.eq(0), self.sentences, row, past, step)
+                return
+            self.trace.extend(row, self.tokens, past)
+            self.constraints.select(row, self.tokens, None)
+
     def hypotheses(self) -> List[List[Dict[str, Any]]]:
         """For each sentence its finished hypotheses, the best first, as fairseq returns them."""
         options = self.options
         power = options.len_penalty if options.normalize else 0.0
-        divisors = [(step + 1) ** power for step in range(len(self.trace.sizes))]
-        return self.finished.read(self.trace, options.symbols.eos, divisors, self.matched)
+        divisors = [float(np.float32((step + 1) ** power)) for step in range(len(self.trace.starts) - 1)]
+        lengths = None if self.matched is None else self.matched.tolist()
+        return self.finished.read(self.trace, options.symbols.eos, divisors, lengths)
 
     def _candidates(self, log_probs: Tensor, step: int, taken: Optional[Tensor]) -> Candidates:
         beam, sentences = self.options.beam, len(self.sentences)
@@ -163,13 +184,13 @@ class Search:
 
     def _finish(self, found: Candidates, first: Tensor, step: int) -> Optional[Tensor]:
         """Adds the hypotheses that end, ``first`` ``[S, beam]``; returns the sentences that stay, None: all of them."""
-        options, beam = self.options, self.options.beam
-        ending = Ending(first, self.sentences, found.parents[:, :beam], found.scores[:, :beam], step)
-        done = self.finished.add(ending)
-        count = int(done.sum())
-        if not count or (count < len(done) and count * LEAVES < len(done) and options.sampling is None):
+        beam, count = self.options.beam, len(self.sentences)
+        left = self.finished.add(first, self.sentences, found.parents[:, :beam], found.scores[:, :beam], step)
+        done = count - len(left)
+        if not done or (left and done * LEAVES < count and self.options.sampling is None):
             return None
-        return (~done).nonzero().squeeze(1)
+        self.sentences = [self.sentences[place] for place in left]
+        return torch.tensor(left, dtype=torch.long, device=first.device)
 
     def _without_ends(self, found: Candidates, ends: Tensor) -> Candidates:
         """The first ``beam`` candidates that do not end; where there are fewer, :attr:`ignored` marks the others."""
@@ -187,7 +208,6 @@ class Search:
         found = Candidates(*(part[:, : self.options.beam] for part in found))
         if stay is not None:
             found = Candidates(*(part.index_select(0, stay) for part in found))
-            self.sentences = self.sentences.index_select(0, stay)
             self.ignored = None if self.ignored is None else self.ignored.index_select(0, stay)
         self.scores, rows, self.tokens = found.scores, found.parents.reshape(-1), found.words.reshape(-1)
         self.trace.extend(rows, self.tokens, self.scores.reshape(-1))

@@ -1,0 +1,60 @@
+"""What precedes the first decoder step of inference.
+
+Shapes: B sentences, N source positions, Dh units of an encoding.
+"""
+
+from __future__ import annotations
+
+from typing import Tuple
+
+import torch
+from torch import Tensor, nn
+
+from ..attention.scores import GeneralScore
+from ..modules.decoder import LSTMDecoder
+from .products import pack
+
+__all__ = ["Start"]
+
+
+class Start(nn.Module):
+    """The decoder's initial state, and the keys of :func:`~fairseq_attn_plugin.decoding.step_modules.attend`."""
+
+    def __init__(self, decoder: LSTMDecoder, encoder_layers: int, precision: str):
+        super().__init__()
+        hidden, cell = decoder.hidden_projection, decoder.cell_projection
+        # -2 times the weight: see lstm_cell_
+        self.hidden = None if hidden is None else pack(hidden.weight, hidden.bias, precision)
+        self.cell = None if cell is None else pack(-2 * cell.weight, -2 * cell.bias, precision)
+        score = getattr(decoder.attention, "score", None)
+        self.keys = pack(score.projection.weight, None, precision) if isinstance(score, GeneralScore) else None
+        self.zero, self.feed = decoder.zero_init, decoder.feed_size
+        self.units = 2 * decoder.num_layers * decoder.hidden_size
+        # Layers are matched from the top down; a deeper decoder starts its lowest layers from the encoder's lowest.
+        self.layers = [max(0, layer + encoder_layers - decoder.num_layers) for layer in range(decoder.num_layers)]
+        self.all_layers = self.layers == list(range(encoder_layers))
+
+    def forward(self, encodings: Tensor, hidden: Tensor, cell: Tensor) -> Tuple[Tensor, Tensor]:
+        """Before the first step.
+
+        Args:
+            encodings: ``[B, N, Dh]``
+            hidden, cell: ``[B, encoder layers, Dh]``
+
+        Returns:
+            ``recurrent`` of :class:`~fairseq_attn_plugin.decoding.step_modules.Layers`, and keys ``[B, N, D]``
+        """
+        rows, positions, units = encodings.size(0), encodings.size(1), encodings.size(2)
+        keys = encodings
+        if self.keys is not None:
+            keys = self.keys(encodings.view(-1, units)).view(rows, positions, -1)
+        if self.zero:
+            return encodings.new_zeros(rows, self.feed + self.units), keys
+        if not self.all_layers:
+            layers = torch.tensor(self.layers, device=hidden.device)
+            hidden, cell = hidden.index_select(1, layers), cell.index_select(1, layers)
+        hidden, cell = hidden.view(-1, units), cell.view(-1, units)
+        hidden = hidden if self.hidden is None else self.hidden(hidden)
+        cell = cell * -2.0 if self.cell is None else self.cell(cell)
+        parts = [hidden.view(rows, -1), cell.view(rows, -1)]
+        return torch.cat([encodings.new_zeros(rows, self.feed)] + parts, 1), keys
