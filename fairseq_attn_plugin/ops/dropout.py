@@ -37,4 +37,6 @@ def dropout_mask(like: Tensor, shape: Sequence[int], p: float) -> Tensor:
 
 def dropout(x: Tensor, p: float, training: bool = True) -> Tensor:
     """``x`` times a :func:`dropout_mask` of its shape; ``x`` itself outside training."""
+    if x.device.type != "cpu":  # in one pass, whose mask is kept in one byte
+        return F.dropout(x, p, training)
     return x * dropout_mask(x, x.shape, p) if training and p > 0 else x

@@ -83,8 +83,9 @@ def precision_of(model: nn.Module) -> torch.dtype:
     precision: torch.dtype = getattr(getattr(model, "module", model), "matmul_precision", torch.float32)
     if precision == torch.float32 or not model.training:
         return torch.float32
-    parameter = next(model.parameters())
-    _explain(precision, parameter.dtype, parameter.device.type)
+    for parameter in model.parameters():  # a replica of torch's DataParallel has none
+        _explain(precision, parameter.dtype, parameter.device.type)
+        break
     return precision
 
 
@@ -132,4 +133,4 @@ def float16_scale(rows: int) -> float:
 
     The largest power of two (1024 at most) with which a sum over ``rows`` stays in the range of float16.
     """
-    return 2.0 ** max(-4, min(10, int(math.log2(32768 / rows))))
+    return 2.0 ** max(-4, min(10, int(math.log2(32768 / max(1, rows)))))

@@ -3,7 +3,7 @@
 The type of a product is :func:`~fairseq_attn_plugin.ops.precision.product_type`. In bfloat16 both operands are cast,
 sums are accumulated in float32, and the result is rounded to bfloat16. In float32 on a processor oneDNN computes what
 torch would give to MKL, where this build of torch has oneDNN: on processors that MKL was not written for it is twice as
-fast. The results differ by rounding.
+fast. The results differ by rounding. It has no products of zero rows.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Prepared:
             base: ``[R, O]`` or ``[O]``, cast if need be
         """
         x, base = x.to(self.dtype), None if base is None else base.to(self.dtype)
-        if self._by_onednn:
+        if self._by_onednn and len(x):
             if self._packed is None:
                 self._packed = self._pack(self.matrix)
             return _onednn(x, self._packed, base)
@@ -82,7 +82,7 @@ class Prepared:
     def matmul(self, x: Tensor) -> Tensor:
         """``x @ matrix``: ``[R, O]``, cast if need be, to ``[R, I]`` of type ``dtype``."""
         x = x.to(self.dtype)
-        if not self._by_onednn:
+        if not (self._by_onednn and len(x)):
             return x @ self.matrix
         if self._packed_transpose is None:
             self._packed_transpose = self._pack(self.matrix.t())
@@ -104,6 +104,6 @@ def outer(left: Tensor, right: Tensor, dtype: Optional[torch.dtype] = None) -> T
     """
     dtype = product_type(left) if dtype is None else dtype
     left, right = left.to(dtype), right.to(dtype)
-    if _by_onednn(left) and left.size(1) * right.size(1) >= _SMALLEST:
+    if _by_onednn(left) and len(left) and left.size(1) * right.size(1) >= _SMALLEST:
         return _onednn(left.t(), right.t())
     return left.t() @ right

@@ -74,7 +74,18 @@ def _fused_update(
 
 
 class _Adam(Adam):
-    """fairseq's Adam with its state. The kernel updates parameters in float32 or float64, fairseq's code the others."""
+    """fairseq's Adam with its state.
+
+    Attributes:
+        factor: of the gradients in the next update. It is here and not in :class:`FusedAdam`, because some of fairseq's
+            wrappers clear the gradients through the inner optimizer alone.
+    """
+
+    factor: Union[float, Tensor] = 1.0
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        self.factor = 1.0
+        super().zero_grad(set_to_none)
 
     @property
     def supports_step_with_scale(self) -> bool:
@@ -82,7 +93,9 @@ class _Adam(Adam):
 
     @torch.no_grad()
     def step(self, closure: Optional[Callable[[], Any]] = None, scale: Union[float, Tensor] = 1.0) -> Any:
-        """One update, with gradients divided by ``scale``."""
+        """One update, with gradients divided by ``scale`` and multiplied by :attr:`factor`."""
+        if not (isinstance(self.factor, float) and self.factor == 1.0):
+            scale, self.factor = torch.as_tensor(scale, dtype=torch.float32) / self.factor, 1.0
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -125,7 +138,6 @@ class FusedAdam(FairseqAdam):
     def __init__(self, cfg: Any, params: Any):
         params = list(params)
         super().__init__(cfg, params)
-        self._factor: Union[float, Tensor] = 1.0
         first = next((p for group in self.param_groups for p in group["params"]), None)
         self.fused = first is not None and first.dtype in (torch.float32, torch.float64) and is_fused(first.device)
         if self.fused:
@@ -139,7 +151,7 @@ class FusedAdam(FairseqAdam):
     def multiply_grads(self, c: Union[float, Tensor]) -> None:
         """Multiplies the gradients by ``c`` in the next update."""
         if self.fused:
-            self._factor = self._factor * c
+            self._optimizer.factor = self._optimizer.factor * c
         else:
             super().multiply_grads(c)
 
@@ -147,20 +159,10 @@ class FusedAdam(FairseqAdam):
         """Limits the norm of all gradients to ``max_norm`` (if it is above 0) in the next update; returns the norm."""
         if not self.fused:
             return super().clip_grad_norm(max_norm, aggregate_norm_fn)
-        norm: Tensor = utils.clip_grad_norm_(self.params, 0, aggregate_norm_fn) * self._factor
+        norm: Tensor = utils.clip_grad_norm_(self.params, 0, aggregate_norm_fn) * self._optimizer.factor
         if max_norm > 0:
             self.multiply_grads((float(max_norm) / (norm + 1e-6)).clamp(max=1))
         return norm
-
-    def step(self, closure: Optional[Callable[[], Any]] = None, scale: Any = 1.0, groups: Any = None) -> None:
-        """One update, with gradients divided by ``scale``."""
-        if self.fused and not (isinstance(self._factor, float) and self._factor == 1.0):
-            scale, self._factor = torch.as_tensor(scale, dtype=torch.float32) / self._factor, 1.0
-        super().step(closure, scale, groups)
-
-    def zero_grad(self) -> None:
-        self._factor = 1.0
-        super().zero_grad()
 
 
 # The trainer resumes with an optimizer of the same class name only, and the states are the same.

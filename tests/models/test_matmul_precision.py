@@ -256,3 +256,10 @@ def test_checkpoints_may_be_trained_in_either_precision(tiny_data, tmp_path):
 def test_command_line_explains_an_unknown_precision(tiny_data, tmp_path):
     command = training_command(tiny_data, tmp_path, "--arch", "lstm_soft", "--matmul-precision", "int4")
     assert "choose from float32, bfloat16" in error_line(run_cli(command, check=False), ["--matmul-precision int4"])
+
+
+def test_replicas_have_the_precision_of_their_model():
+    """torch's DataParallel leaves its replicas without parameters."""
+    replica = build_translator("lstm_soft", **BFLOAT16).train()._replicate_for_data_parallel()
+    replica._modules = {}
+    assert precision_of(replica) == torch.bfloat16

@@ -7,6 +7,7 @@ import torch
 from fairseq.dataclass.configs import FairseqConfig
 from fairseq.optim import OPTIMIZER_REGISTRY
 from fairseq.optim.adam import FairseqAdam, FairseqAdamConfig
+from fairseq.optim.amp_optimizer import AMPOptimizer
 from fairseq.optim.fp16_optimizer import FP16Optimizer, MemoryEfficientFP16Optimizer
 from in_process import run_tool
 from omegaconf import OmegaConf
@@ -100,6 +101,23 @@ def test_a_factor_is_gone_with_its_gradients():
     update(found, one, 0)
     update(expected, other, 0)
     torch.testing.assert_close(one, other, rtol=0.0, atol=0.0)
+
+
+@fused
+def test_clipping_of_a_skipped_update_is_gone_too():
+    """Where the loss overflows, AMP skips the update and clears the gradients of the inner optimizer alone."""
+    one, other = parameters(), parameters()
+    cfg = OmegaConf.structured(FairseqConfig)
+    cfg.optimization.lr, cfg.optimizer = [0.05], {"_name": "fused_adam"}
+    amp, expected = AMPOptimizer.build_optimizer(cfg, one), optimizer(FairseqAdam, other)
+    one[0].grad = torch.full_like(one[0], float("nan"))
+    amp.fp32_optimizer.clip_grad_norm(1.0)
+    for whole, params in ((amp, one), (expected, other)):
+        whole.zero_grad()
+        for p in params:
+            p.grad = torch.ones_like(p)
+        whole.step()
+    torch.testing.assert_close(one, other)
 
 
 @pytest.mark.parametrize("kind", ["no kernel", "bfloat16"])
