@@ -29,7 +29,7 @@ def steppers(models: List[Any], temperature: float, options: DecodingOptions) ->
         if not all(packable):
             raise OptionError(
                 f"--shortlist {options.shortlist}: a model with latent alignments, with an adaptive softmax, with "
-                "retained dropout or in training takes none; leave it out"
+                "retained dropout, in half precision or in training takes none; leave it out"
             )
         source, target = models[0].encoder.dictionary, models[0].decoder.dictionary
         shortlist = Shortlist(options.shortlist, options.shortlist_size, options.shortlist_frequent, source, target)
@@ -53,5 +53,5 @@ def is_final(model: Any) -> bool:
 def _say_once(precision: str) -> None:
     logger.warning(
         f"--decoding-precision {precision}: models with latent alignments, with an adaptive softmax, with retained "
-        "dropout or in training translate in their own precision"
+        "dropout, in half precision or in training translate in their own precision"
     )
