@@ -8,6 +8,7 @@ fairseq's does. Beam search, length-matched beam search and sampling are those o
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import Any, Dict, List, Optional, Type
 
 from fairseq.search import (
@@ -70,6 +71,14 @@ class Generator(SequenceGenerator):  # type: ignore[misc]
             logger.warning(
                 f"{self._other_search()}: fairseq's own search is used, because that of this package does not have it"
             )
+        drawn = getattr(self.search, "sampling_topk", -1)
+        if drawn > self.vocab_size:
+            raise OptionError(
+                f"--sampling-topk {drawn}: must be at most {self.vocab_size}, the words of the vocabulary"
+            )
+        needed = max(self.beam_size, drawn)
+        if decoding.shortlist is not None and 0 <= decoding.shortlist_frequent < needed:
+            decoding = replace(decoding, shortlist_frequent=needed)
         self.steppers = steppers(list(self.model.models), self.temperature, decoding)
         blocker = self.repeat_ngram_blocker
         self.search_options = SearchOptions(

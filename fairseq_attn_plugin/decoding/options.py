@@ -48,6 +48,11 @@ class DecodingOptions:
         check_precision(self.decoding_precision)
         if self.decoding_engine not in ENGINES:
             raise OptionError(f"--decoding-engine {self.decoding_engine}: must be {' or '.join(ENGINES)}")
+        for name in ("shortlist_size", "shortlist_frequent"):
+            if self.shortlist is None and name in self.changed():
+                raise OptionError(
+                    f"{flag(name)} {getattr(self, name)}: needs --shortlist LEXICON, whose words it counts"
+                )
 
     def check_unused(self, why: str) -> None:
         """Raises OptionError if an option is given that fairseq's own search does not have; ``why`` it is used."""

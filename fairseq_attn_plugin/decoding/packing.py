@@ -28,8 +28,8 @@ def steppers(models: List[Any], temperature: float, options: DecodingOptions) ->
     if options.shortlist is not None:
         if not all(packable):
             raise OptionError(
-                f"--shortlist {options.shortlist}: a model with an adaptive softmax, with retained dropout or "
-                "in training takes none; leave it out"
+                f"--shortlist {options.shortlist}: a model with an adaptive softmax, with "
+                "retained dropout, in half precision or in training takes none; leave it out"
             )
         source, target = models[0].encoder.dictionary, models[0].decoder.dictionary
         shortlist = Shortlist(options.shortlist, options.shortlist_size, options.shortlist_frequent, source, target)
@@ -52,6 +52,6 @@ def is_final(model: Any) -> bool:
 @functools.lru_cache(maxsize=None)
 def _say_once(precision: str) -> None:
     logger.warning(
-        f"--decoding-precision {precision}: models with an adaptive softmax, with retained dropout or in "
-        "training translate in their own precision"
+        f"--decoding-precision {precision}: models with an adaptive softmax, with retained "
+        "dropout, in half precision or in training translate in their own precision"
     )

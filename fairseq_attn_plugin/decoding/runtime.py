@@ -3,9 +3,6 @@ fairseq; SentencePiece or sacremoses only for a model that was exported with the
 
     python FOLDER/translate.py < input > output
     python FOLDER/translate.py --alignments < input       # translation, tab, pairs of word numbers: source-target
-
-    from translate import Translator
-    Translator("FOLDER").translate(["ein hund schläft ."])
 """
 
 import argparse
@@ -125,9 +122,9 @@ class Translator:
         if settings.get("format") != FORMAT:
             raise ValueError(f"{folder}: is no folder that this translator reads ({FORMAT})")
         self.beam = settings["beam"] if beam is None else beam
-        if self.beam < 1:
-            raise ValueError(f"--beam {self.beam}: must be at least 1")
         self.lenpen = settings["lenpen"] if lenpen is None else lenpen
+        if self.beam < 1 or not np.isfinite(self.lenpen):
+            raise ValueError(f"--beam {self.beam}, --lenpen {self.lenpen}: must be at least 1, and a finite number")
         self.symbols = [self._read_symbols(side) for side in ("source.txt", "target.txt")]
         self.numbers = {symbol: number for number, symbol in enumerate(self.symbols[0])}
         options = onnxruntime.SessionOptions()
@@ -145,16 +142,17 @@ class Translator:
         """The translation of every line; of an empty one, an empty one. Options are those of :meth:`search`."""
         return [found[0].text if found else "" for found in self.search(lines, **options)]
 
-    def search(self, lines, nbest=1, replace_unknown=False, batch_size=32):
-        """The ``nbest`` best hypotheses of every line, best first; none for a line without words.
-
-        Raises ``ValueError`` for a line that is too long.
-        """
+    def search(self, lines, nbest=1, replace_unknown=False, batch_size=32, before=0):
+        """The ``nbest`` best hypotheses of every line, best first; none for a line without words. Raises ``ValueError``
+        for a line that is too long; its number counts the lines ``before``."""
+        if batch_size < 1:
+            raise ValueError(f"--batch-size {batch_size}: must be at least 1")
         tokens = [self.tokens(line) for line in lines]
         limit = self.settings["max_source_positions"]
         for number, one in enumerate(tokens):
             if len(one) >= limit:
-                raise ValueError(f"line {number + 1} is too long: {len(one)} subwords, at most {limit - 1} are read")
+                where = f"line {before + number + 1}"
+                raise ValueError(f"{where} is too long: {len(one)} subwords, at most {limit - 1} are read")
         order = sorted((number for number, one in enumerate(tokens) if one), key=lambda number: -len(tokens[number]))
         found: list = [[] for _ in tokens]
         for start in range(0, len(order), batch_size):
@@ -286,14 +284,16 @@ def main(arguments=None):
         stream.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
     try:
         translator = Translator(args.folder, args.beam, args.lenpen, args.threads)
-        for line in sys.stdin:
-            lines = [line, *itertools.islice(sys.stdin, 0 if sys.stdin.isatty() else 16 * args.batch_size - 1)]
-            for found in translator.search(lines, 1, args.replace_unknown, args.batch_size):
+        before, block = 0, 1 if sys.stdin.isatty() else max(1, 16 * args.batch_size)
+        while lines := list(itertools.islice(sys.stdin, block)):
+            for found in translator.search(lines, 1, args.replace_unknown, args.batch_size, before):
                 links = found[0].alignment() if found and args.alignments else []
                 shown = (found[0].text if found else "") + "\t" * args.alignments
                 print(shown + " ".join("%d-%d" % pair for pair in links), flush=sys.stdin.isatty())
-    except (OSError, ValueError, ImportError) as error:
-        sys.exit("translate.py: error: %s" % error)
+            before += len(lines)
+    except Exception as error:  # those of onnxruntime have no common class
+        known = isinstance(error, (OSError, ValueError, ImportError))
+        sys.exit("translate.py: error: %s" % (error if known else f"{args.folder} is damaged: {error!r}"))
 
 
 if __name__ == "__main__":

@@ -68,11 +68,22 @@ def missing_task(error: Exception, _arguments: Dict[str, Any]) -> Optional[str]:
     return None
 
 
+def subword_model(error: Exception, arguments: Dict[str, Any]) -> Optional[str]:
+    """``--bpe`` or ``--tokenizer`` without the file that it needs."""
+    cfg = arguments["args"]
+    name, missing = getattr(cfg, "_name", cfg), re.match(r"Missing mandatory value: (\w+)", str(error))
+    if missing is not None:
+        return "--%s is missing: --bpe %s needs it" % (missing.group(1).replace("_", "-"), name)
+    match = re.match(r"file (.+) not found\Z", str(error))
+    return None if match is None else "--bpe %s: there is no file %s" % (name, match.group(1))
+
+
 EXPLANATIONS: Dict[str, Explanation] = {
     "fairseq.data.indexed_dataset:MMapIndexedDataset._do_init": empty_alignments,
     "fairseq.data.data_utils:infer_language_pair": no_such_folder,
     "fairseq.models:build_model": unknown_model,
     "fairseq.options:parse_args_and_arch": missing_task,
+    "fairseq.tasks.fairseq_task:FairseqTask.build_bpe": subword_model,
 }
 
 
@@ -165,6 +176,19 @@ def needs_gpu(error: BaseException) -> Optional[str]:
     return None
 
 
+def no_room(error: BaseException) -> Optional[str]:
+    if str(error).startswith("min_len cannot be larger than max_len"):
+        return "--min-len: is greater than the greatest length of a translation, which --max-len-a and --max-len-b give"
+    return None
+
+
+def not_utf8(error: BaseException) -> Optional[str]:
+    """fairseq-interactive reads its sentences."""
+    if isinstance(error, UnicodeDecodeError) and raised_inside(error, "fairseq_cli/interactive", innermost=False):
+        return "--input (default: stdin) is not UTF-8 (%s at byte %d); convert the text" % (error.reason, error.start)
+    return None
+
+
 def stock_check(error: BaseException) -> Optional[str]:
     """fairseq's own checks of options name them in the message, and its first line is enough."""
     checks = (AssertionError, ValueError, NotImplementedError)
@@ -180,6 +204,8 @@ RULES: List[Rule] = [
     no_data_folder,
     missing_criterion,
     needs_gpu,
+    no_room,
+    not_utf8,
     stock_check,
 ]
 

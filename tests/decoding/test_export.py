@@ -1,7 +1,10 @@
 """attn-analysis export: raw text in, the translations of fairseq-generate out, without torch and fairseq."""
 
+import io
 import json
+import math
 import re
+import shutil
 import subprocess
 import sys
 
@@ -11,6 +14,7 @@ import torch
 from in_process import run_tool
 
 from fairseq_attn_plugin.analysis import cli
+from fairseq_attn_plugin.decoding import runtime
 from fairseq_attn_plugin.decoding.runtime import BPE, Hypothesis, Translator, spell
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.subwords import spell as spell_subwords
@@ -270,11 +274,31 @@ def test_mistakes_are_named(zoo, tiny_data, tmp_path):
 
 
 def test_a_folder_of_something_else(tmp_path, exported):
-    with pytest.raises(ValueError, match="--beam 0: must be at least 1"):
-        Translator(exported("reversal"), beam=0)
+    for beam, lenpen in ((0, 1.0), (1, math.nan)):
+        with pytest.raises(ValueError, match=f"--beam {beam}, --lenpen {lenpen}: must be at least 1, and a finite"):
+            Translator(exported("reversal"), beam=beam, lenpen=lenpen)
     (tmp_path / "settings.json").write_text('{"format": "another"}')
     with pytest.raises(ValueError, match="is no folder that this translator reads"):
         Translator(str(tmp_path))
+
+
+def test_mistakes_of_the_program_are_one_line(tmp_path, exported, monkeypatch):
+    def message(text, *options):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+        monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO()))
+        with pytest.raises(SystemExit) as ended:
+            runtime.main(list(options))
+        return str(ended.value)
+
+    folder = str(exported("reversal"))
+    found = message("ama\n" * 20 + "ama " * 1024, "--folder", folder, "--batch-size", "1", "--beam", "1")
+    assert found.startswith("translate.py: error: line 21 is too long: 1024 subwords")
+    found = message("ama\n", "--folder", folder, "--batch-size", "0")
+    assert found == "translate.py: error: --batch-size 0: must be at least 1"
+    shutil.copytree(folder, tmp_path / "damaged")
+    (tmp_path / "damaged" / "step.onnx").write_bytes(b"not a graph")
+    found = message("ama\n", "--folder", str(tmp_path / "damaged"))
+    assert found.startswith(f"translate.py: error: {tmp_path}/damaged is damaged: ")
 
 
 def test_without_onnx(zoo, tmp_path, monkeypatch):

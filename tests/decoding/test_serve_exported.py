@@ -58,6 +58,10 @@ def test_mistakes_of_the_command(folder, tiny_data, tmp_path):
         ([str(tiny_data)], "bin: is no exported model; give its checkpoint by --path"),
         ([folder, "--bpe-codes", "codes"], "--bpe-codes codes: .* is an exported model, and this was settled when"),
         ([folder, "--coverage-penalty", "1"], "--coverage-penalty 1.0: .* is an exported model"),
+        ([folder, "--model-overrides", "{1: 2}"], "--model-overrides .* is an exported model"),
+        ([folder, "--case", "lower"], "--case lower: .* is an exported model"),
+        ([folder, "--shortlist-size", "0"], "--shortlist-size 0: .* is an exported model"),
+        ([folder, "--lenpen", "nan"], "--lenpen nan: must be a finite number"),
         ([folder, "--nbest", "6"], "--nbest 6: must be from 1 to 5"),
     ]:
         with pytest.raises(OptionError, match=message):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import math
 from pathlib import Path
 
 from fairseq_attn_plugin.analysis.inference.segmenter import (
@@ -30,7 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--precision",
         default="float32",
         metavar="NAME",
-        help="of the products with weights: float32 (default), or int8 (faster, a quarter of the size, not exact)",
+        help="of the products with weights: float32 (default), or int8 (faster, smaller, not exact)",
     )
     parser.add_argument(
         "--data", metavar="FOLDER", help="folder with the dictionaries (default: the one that the model was trained on)"
@@ -58,6 +59,8 @@ def _check(args: argparse.Namespace) -> None:
         raise OptionError(f"--bpe {args.bpe}: needs --{needs[args.bpe].replace('_', '-')} FILE")
     if args.beam < 1:
         raise OptionError(f"--beam {args.beam}: must be at least 1")
+    if not math.isfinite(args.lenpen):
+        raise OptionError(f"--lenpen {args.lenpen}: must be a finite number")
     if args.precision not in PRECISIONS:
         raise OptionError(f"--precision {args.precision}: unknown; choose from {', '.join(PRECISIONS)}")
     if args.tokenizer == "nltk":

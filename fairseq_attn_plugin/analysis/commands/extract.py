@@ -109,6 +109,8 @@ def _check(args: argparse.Namespace) -> None:
         raise OptionError(f"--gen-subset {args.gen_subset} and --source-text {args.source_text}: choose one of the two")
     if args.source_text and not args.target_text and args.beam is None:
         raise OptionError(f"--source-text {args.source_text}: needs --target-text, or --beam N to translate it")
+    if args.beam is None:
+        DecodingOptions.of(args).check_unused("without --beam nothing is translated")
     if not math.isfinite(args.lenpen):
         raise OptionError(f"--lenpen {args.lenpen}: must be a finite number")
     if Path(args.out).is_dir():

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import logging
+import math
 import sys
 from typing import Any, List
 
@@ -68,6 +69,8 @@ def _check(args: argparse.Namespace) -> None:
         )
     if args.beam is not None and args.beam < 1:
         raise OptionError(f"--beam {args.beam}: must be at least 1")
+    if args.lenpen is not None and not math.isfinite(args.lenpen):
+        raise OptionError(f"--lenpen {args.lenpen}: must be a finite number")
     if args.nbest is not None and not 1 <= args.nbest <= (args.beam or 5):
         raise OptionError(f"--nbest {args.nbest}: must be from 1 to {args.beam or 5}, the width of the beam")
     try:
@@ -101,12 +104,14 @@ def _exported(args: argparse.Namespace) -> Any:
     """The model of an exported folder, which has its own subwords, tokeniser and languages."""
     from fairseq_attn_plugin.analysis.inference.exported import ExportedTranslator
 
-    names = ("bpe_codes", "sentencepiece_model", "tokenizer", "coverage_penalty", "source_lang", "target_lang")
-    for name in (*names, *DecodingOptions.of(args).changed()):
-        if getattr(args, name):
+    parser = argparse.ArgumentParser()
+    configure(parser)
+    free = ("data", "port", "host", "beam", "nbest", "lenpen", "cpu", "user_dir", "run")
+    for name, value in vars(args).items():
+        if name not in free and value != parser.get_default(name):
             raise OptionError(
-                f"{flag(name)} {getattr(args, name)}: {args.data} is an exported model, and this was settled when it "
-                "was exported; leave it out"
+                f"{flag(name)} {value}: {args.data} is an exported model, and this was settled when it was exported; "
+                "leave it out"
             )
     return ExportedTranslator(args.data, args.beam, args.lenpen)
 

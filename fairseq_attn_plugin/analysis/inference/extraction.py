@@ -14,6 +14,7 @@ function of source and translation for every model, however the translation was 
 
 from __future__ import annotations
 
+from argparse import Namespace
 from itertools import islice
 from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
@@ -149,6 +150,9 @@ def _generator(loaded: LoadedModels, beam: int, options: Mapping[str, Any]) -> A
     from omegaconf import OmegaConf
 
     config = OmegaConf.merge(OmegaConf.structured(GenerationConfig), dict(options, beam=beam))
+    for model in loaded.models:
+        # with the attention, which is read when the hypotheses are forced
+        model.prepare_for_inference_(Namespace(generation=Namespace(beam=beam, print_alignment="soft")))
     return loaded.task.build_generator(loaded.models, config)
 
 
