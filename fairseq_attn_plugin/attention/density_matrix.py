@@ -145,7 +145,7 @@ class DensityMatrixAttention(ScoredAttention):
         if self._direct:
             scores = self._direct_sums(query, memory.pairs, _absent_pairs(memory)) / memory.length
         else:
-            scores = matmul_transposed(self._features(query), memory.pairs)
+            scores = matmul_transposed(self._features(query, memory.length), memory.pairs)
         if memory.diagonal is not None:
             scores = scores + self.score(query, memory.diagonal) / memory.length
         return scores
@@ -159,8 +159,8 @@ class DensityMatrixAttention(ScoredAttention):
         """The query-independent factor of the column means, ``[B, N, F]``, from x ``[B, N, D]``."""
         raise NotImplementedError
 
-    def _features(self, query: Tensor) -> Tensor:
-        """The query's factor of the pooled column means: ``[B, T, Ds]`` to ``[B, T, F]``."""
+    def _features(self, query: Tensor, length: Tensor) -> Tensor:
+        """The query's factor of the pooled column means: ``[B, T, Ds]`` and n ``[B, 1, 1]`` to ``[B, T, F]``."""
         raise NotImplementedError
 
     def _direct_sums(self, query: Tensor, pairs: Tensor, absent: Tensor) -> Tensor:
@@ -203,7 +203,7 @@ class MultiplicativeDensityMatrix(DensityMatrixAttention):
         means = (paired + pairs if self._folds else pairs) / length
         return means if self._over_keys else self._matrix()(means)
 
-    def _features(self, query: Tensor) -> Tensor:
+    def _features(self, query: Tensor, length: Tensor) -> Tensor:
         return query
 
     def _direct_sums(self, query: Tensor, pairs: Tensor, absent: Tensor) -> Tensor:
@@ -232,15 +232,16 @@ class AdditiveDensityMatrix(DensityMatrixAttention):
         return self._over_keys
 
     def _pool(self, paired: Tensor, pad_mask: Optional[Tensor], length: Tensor) -> Tensor:
-        return pooled_basis(paired, self.config.nodes, pad_mask, self.config.chunk_size).flatten(2) / length
+        return pooled_basis(paired, self.config.nodes, pad_mask, self.config.chunk_size).flatten(2)
 
-    def _features(self, query: Tensor) -> Tensor:
+    def _features(self, query: Tensor, length: Tensor) -> Tensor:
         query = self._as_wide_as_pairs(query)
         nodes = chebyshev_nodes(self.config.nodes, device=query.device, dtype=query.dtype)
+        vector = (self.pair_vector / length).unsqueeze(2)  # the sums of all pairs are far larger
         if by_sigmoid(query):  # w tanh(x) = 2 w sigmoid(2x) - w
             gates = torch.add(2 * nodes[:, None], query.unsqueeze(-2), alpha=2).sigmoid_()
-            return torch.addcmul(-self.pair_vector, gates, 2 * self.pair_vector).flatten(-2)
-        return (torch.tanh(nodes[:, None] + query.unsqueeze(-2)) * self.pair_vector).flatten(-2)
+            return torch.addcmul(-vector, gates, 2 * vector).flatten(-2)
+        return (torch.tanh(nodes[:, None] + query.unsqueeze(-2)) * vector).flatten(-2)
 
     def _direct_sums(self, query: Tensor, pairs: Tensor, absent: Tensor) -> Tensor:
         values = torch.tanh(pairs.unsqueeze(1) + self._as_wide_as_pairs(query)[:, :, None, None])

@@ -96,8 +96,8 @@ class ElectionAttention(GaussianAttention):
             receives = receives & ~pad_mask.unsqueeze(1)
         return source_tokens[:, None, None, :], rows.weights + self.config.share * receives
 
-    def for_export(self) -> GaussianSteps:
-        steps = super().for_export()
+    def _steps(self, dtype: torch.dtype) -> GaussianSteps:
+        steps = super()._steps(dtype)
         if self.table.numel() and self.config.share:
             steps.table, steps.share = self.table, self.config.share
         return steps

@@ -5,8 +5,8 @@ The weights depend on positions only; :mod:`fairseq_attn_plugin.attention.gaussi
 is floor(log_2 p) or another rule (``--gaussian-rule``, :class:`~fairseq_attn_plugin.attention.windows.Rule`). The
 paper takes equally many words on both sides, rho = 1.
 
-All rows a_t are computed once per sentence, and where no gradient is needed all contexts, too. A step then looks up a
-row. ``--attention-score`` has no effect.
+All rows a_t of a sentence of moderate length are computed once, and where no gradient is needed all contexts, too. A
+step then looks up a row. In longer sentences each step computes its row. ``--attention-score`` has no effect.
 
 An election (``attn-analysis election``) recommends rule, sigma and mean and measures rho;
 ``--gaussian-election FILE`` takes them from there. With ``--gaussian-trained`` sigma, mean and rho are trained; the
@@ -31,13 +31,16 @@ from ..options import option, or_default
 from .base import Attention, AttentionConfig, AttentionOutput
 from .election_files import MOST_WORDS, read_recommendation
 from .gaussian_rows import Curve, Rows, rows_of
-from .gaussian_steps import GaussianSteps
+from .gaussian_steps import GaussianSteps, StepsMemory
 from .registry import register_attention
 from .windows import Rule
 
 __all__ = ["GaussianAttention", "GaussianConfig", "GaussianMemory"]
 
 logger = logging.getLogger(__name__)
+
+# The table of a sentence has N^2 numbers. Longer sentences compute the row of each step, in time linear in N.
+_LONGEST_TABLE = 256
 
 
 @dataclass
@@ -150,7 +153,9 @@ class GaussianAttention(Attention):
             raise ValueError(
                 f"{self.name} attention has files to read: call read_files(source_dictionary, target_dictionary) first"
             )
-        rows = self._rows(encodings, pad_mask)
+        if encodings.size(1) > _LONGEST_TABLE:
+            return self._steps(encodings.dtype).precompute(encodings, pad_mask, source_tokens)  # type: ignore[return-value]
+        rows = rows_of(encodings, pad_mask, self._curve(encodings.dtype))
         kind = encodings.dtype
         columns = [rows.weights.to(kind), rows.scores.to(kind)]
         tokens, voted = self._votes(rows, pad_mask, source_tokens)
@@ -160,13 +165,13 @@ class GaussianAttention(Attention):
             columns.append((columns[0] @ encodings).to(kind))
         return GaussianMemory(share(encodings), torch.cat(columns, dim=-1), tokens)
 
-    def _rows(self, encodings: Tensor, pad_mask: Optional[Tensor]) -> Rows:
+    def _curve(self, dtype: torch.dtype) -> Curve:
         rule, trained = Rule.from_code(int(self.rule)), self.config.trained and torch.is_grad_enabled()
         values = (self.log_ratio, self.log_sigma, self.mean)
         if trained:
-            kind = torch.promote_types(encodings.dtype, torch.float32)
+            kind = torch.promote_types(dtype, torch.float32)
             values = (self.log_ratio.to(kind), self.log_sigma.to(kind), self.mean.to(kind))
-        return rows_of(encodings, pad_mask, Curve.of(rule, *values, self.config.max_normalize, trained))
+        return Curve.of(rule, *values, self.config.max_normalize, trained)
 
     def _votes(
         self, rows: Rows, pad_mask: Optional[Tensor], source_tokens: Optional[Tensor]
@@ -185,6 +190,8 @@ class GaussianAttention(Attention):
     ) -> AttentionOutput:
         if positions is None:
             raise ValueError(f"{self.name} attention needs the argument positions: the decoder step of each query")
+        if isinstance(memory, StepsMemory):
+            return self._steps(memory.encodings.dtype).step(query, memory, state, positions, inputs)
         weights, scores, *further = _look_up(memory, positions)
         if memory.tokens is not None:
             weights = self._add_votes(weights, further[0], memory.tokens, inputs)
@@ -193,9 +200,12 @@ class GaussianAttention(Attention):
         return AttentionOutput(matmul(weights, memory.encodings), weights, scores, state)
 
     def for_export(self) -> GaussianSteps:
-        rule = Rule.from_code(int(self.rule))
-        values = (self.log_ratio, self.log_sigma, self.mean)
-        return GaussianSteps(self, Curve.of(rule, *values, self.config.max_normalize, trained=False))
+        with torch.no_grad():
+            return self._steps(torch.float32)
+
+    def _steps(self, dtype: torch.dtype) -> GaussianSteps:
+        """The same weights, computed at each step."""
+        return GaussianSteps(self, self._curve(dtype))
 
     def _add_votes(self, weights: Tensor, voted: Tensor, tokens: Tensor, inputs: Optional[Tensor]) -> Tensor:
         """Weights ``[B, T, N]`` with the further votes of a derived mechanism."""

@@ -1,4 +1,5 @@
-"""Gaussian attention whose steps compute their weights instead of looking them up, for graphs of another program.
+"""Gaussian attention whose steps compute their weights instead of looking them up: for long sources, and for graphs of
+another program.
 
 The formula is that of :mod:`fairseq_attn_plugin.attention.gaussian_rows`, for one step t at a time.
 """
@@ -17,7 +18,7 @@ from .gaussian_rows import Curve
 from .normalizers import LOG_ZERO, build_normalizer, divide_by_maximum
 from .windows import HALF, RULES, Rule
 
-__all__ = ["GaussianSteps"]
+__all__ = ["GaussianSteps", "StepsMemory"]
 
 _MOST_DIGITS = 20  # of a sentence's length, to the base 2
 _softmax = build_normalizer("softmax")
@@ -85,6 +86,7 @@ class GaussianSteps(Attention):
             named = (self.table[inputs].unsqueeze(-1) == memory.tokens[:, None, None]).any(2)
             receives = named & (place != nearest) & ~memory.outside.unsqueeze(1)
             weights = weights + self.share * receives.to(weights.dtype)
+        weights, scores = weights.to(memory.encodings.dtype), scores.to(memory.encodings.dtype)
         return AttentionOutput(weights @ memory.encodings, weights, scores, state)
 
 

@@ -105,5 +105,6 @@ def outer(left: Tensor, right: Tensor, dtype: Optional[torch.dtype] = None) -> T
     dtype = product_type(left) if dtype is None else dtype
     left, right = left.to(dtype), right.to(dtype)
     if _by_onednn(left) and len(left) and left.size(1) * right.size(1) >= _SMALLEST:
-        return _onednn(left.t(), right.t())
+        # Transposed rows with gaps between them would get oneDNN's slowest kernel, a thousand times slower.
+        return _onednn(left.contiguous().t(), right.contiguous().t())
     return left.t() @ right

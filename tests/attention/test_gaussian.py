@@ -568,3 +568,31 @@ def test_mistakes_are_one_line(tiny_data, tmp_path):
     assert done.error == (
         f"--election-teacher {tmp_path}/none.pt: no such file; give a checkpoint, such as checkpoint_best.pt"
     )
+
+
+@pytest.mark.parametrize(
+    "name, options",
+    [
+        ("gaussian", {"trained": True, "ratio": 1.3, "mean": 0.4}),
+        ("gaussian", {"rule": "log3", "max_normalize": True}),
+        ("election", {}),
+    ],
+)
+def test_long_sentences_have_the_same_weights_without_a_table(monkeypatch, name, options):
+    attention = build_attention(name, query_dim=8, memory_dim=8, **options)
+    words, inputs = torch.randint(1, 20, (2, 40)), torch.randint(1, 20, (2, 60))
+    known, read = ({"source_tokens": words}, {"inputs": inputs}) if name == "election" else ({}, {})
+    if name == "election":
+        attention.table = torch.randint(1, 9, (20, 3))
+    mask = torch.zeros(2, 40, dtype=torch.bool)
+    mask[1, 30:] = True
+    encodings, seen = torch.randn(2, 40, 8), []
+    for longest in (256, 10):
+        monkeypatch.setattr("fairseq_attn_plugin.attention.gaussian._LONGEST_TABLE", longest)
+        e = encodings.clone().requires_grad_()
+        attention.zero_grad()
+        memory = attention.precompute(e, mask, **known)
+        out = attention.step(torch.zeros(2, 60, 8), memory, None, torch.arange(60).expand(2, 60), **read)
+        out.context.sin().sum().backward()
+        seen.append([out.context.detach(), out.weights, out.scores, e.grad, *(p.grad for p in attention.parameters())])
+    torch.testing.assert_close(*seen, rtol=1e-4, atol=1e-5)
