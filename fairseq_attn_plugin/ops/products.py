@@ -8,6 +8,7 @@ fast. The results differ by rounding. It has no products of zero rows.
 
 from __future__ import annotations
 
+import os
 from typing import Optional
 
 import torch
@@ -17,6 +18,10 @@ from torch import Tensor
 from .precision import product_type
 
 __all__ = ["Prepared", "outer"]
+
+# oneDNN compiles a kernel for each new shape, in about 0.3 ms, and keeps 1,024 of them. With ragged batches nearly all
+# shapes are new, and the kernels of LSTM layers hold work space. It reads the variable when it compiles the first one.
+os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "256")
 
 # A smaller matrix is not worth oneDNN's preparations.
 _SMALLEST = 1 << 12
