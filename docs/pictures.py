@@ -16,14 +16,15 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 from _pictures.common import shrink  # noqa: E402
 from _pictures.links import alignments, supervision  # noqa: E402
-from _pictures.measured import growth, mechanisms, multi30k, speed  # noqa: E402
-from _pictures.stages import recipe_stages  # noqa: E402
+from _pictures.measured import growth, mechanisms, multi30k, speed, translation  # noqa: E402
+from _pictures.stages import exported, recipe_stages  # noqa: E402
 from _pictures.weights import biases, density_matrix, normalizers, structured  # noqa: E402
 
 PICTURES = {
     "alignments.png": alignments,
     "biases.png": biases,
     "density-matrix.png": density_matrix,
+    "export.png": exported,
     "growth.png": growth,
     "mechanisms.png": mechanisms,
     "multi30k.png": multi30k,
@@ -32,6 +33,7 @@ PICTURES = {
     "speed.png": speed,
     "structured.png": structured,
     "supervision.png": supervision,
+    "translation.png": translation,
 }
 
 

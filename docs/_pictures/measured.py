@@ -61,6 +61,24 @@ def speed(path: Path) -> None:
         save(figure, path)
 
 
+def translation(path: Path) -> None:
+    """BLEU of a test set by the number of sentences a second, of every search and beam."""
+    with canvas("translation", (6.4, 3)) as figure:
+        axes = figure.add_axes((0, 0, 1, 1))
+        style(axes, grid="both")
+        for (label, measured), colour in zip(read("cpu-translation")["translate"].items(), (BLUE, ORANGE, GREEN)):
+            systems = measured["systems"].values()
+            rates, scores = ([figures[key] for figures in systems] for key in ("sentences_per_second", "bleu"))
+            axes.plot(rates, scores, "o-", color=colour, label=label, linewidth=1)
+            for name, rate, score in zip(measured["systems"], rates, scores):
+                axes.annotate(short(name), (rate, score), (3, 6), textcoords="offset points", fontsize=8)
+        axes.margins(0.14, 0.16)
+        axes.set_xlabel("sentences a second", fontsize=9)
+        axes.set_ylabel("BLEU", fontsize=9)
+        axes.legend(fontsize=8, frameon=False)
+        save(figure, path)
+
+
 def read(name: str) -> Dict[str, Any]:
     """The measured sections of one of the benchmark's files."""
     sections: Dict[str, Any] = json.loads((BENCHMARKS / f"{name}.json").read_text(encoding="utf-8"))["sections"]

@@ -196,7 +196,7 @@ def test_numbers_of_layers_are_free(encoder_layers, decoder_layers, zero_init):
     source = pad_batch(LENGTHS)
     logits, _ = model(source, None, targets())
     encoder_out = model.encoder(source)
-    state = model.decoder._initial_state(encoder_out, model.decoder.remember(encoder_out))
+    state = model.decoder.initial_state(encoder_out, model.decoder.remember(encoder_out))
     assert logits.shape == (len(LENGTHS), 5, 19)
     assert (state.hidden == 0).all() == zero_init
 
