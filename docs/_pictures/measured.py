@@ -66,13 +66,14 @@ def translation(path: Path) -> None:
     with canvas("translation", (6.4, 3)) as figure:
         axes = figure.add_axes((0, 0, 1, 1))
         style(axes, grid="both")
-        for (label, measured), colour in zip(read("cpu-translation")["translate"].items(), (BLUE, ORANGE, GREEN)):
+        for (beam, measured), colour in zip(read("cpu-translation")["translate"].items(), (BLUE, ORANGE, GREEN)):
             systems = measured["systems"].values()
             rates, scores = ([figures[key] for figures in systems] for key in ("sentences_per_second", "bleu"))
-            axes.plot(rates, scores, "o-", color=colour, label=label, linewidth=1)
+            axes.plot(rates, scores, "o-", color=colour, label=beam, linewidth=1)
             for name, rate, score in zip(measured["systems"], rates, scores):
-                axes.annotate(short(name), (rate, score), (3, 6), textcoords="offset points", fontsize=8)
-        axes.margins(0.14, 0.16)
+                label = short(name).removeprefix("plugin, ")
+                axes.annotate(label, (rate, score), (3, 6), textcoords="offset points", fontsize=8)
+        axes.margins(0.12, 0.16)
         axes.set_xlabel("sentences a second", fontsize=9)
         axes.set_ylabel("BLEU", fontsize=9)
         axes.legend(fontsize=8, frameon=False)
