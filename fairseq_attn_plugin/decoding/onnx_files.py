@@ -1,9 +1,9 @@
 """Writes the graphs of a translation model as ONNX files.
 
-``encoder.onnx``  source [B, N] -> memory.*, state.*
-``step.onnx``     words [B, K], position [1], candidates [1], memory.*, state.* ->
-                  log_probs [B, K, V], the best of them best_log_probs and best_words [B, K, candidates],
-                  weights [B, K, N] (models with attention), next.*
+- ``encoder.onnx`` reads source [B, N] and returns memory.* and state.*
+- ``step.onnx`` reads words [B, K], position [1], candidates [1], memory.* and state.*; it returns log_probs [B, K, V],
+  the best of them as best_log_probs and best_words [B, K, candidates], weights [B, K, N] of models with attention, and
+  next.*
 """
 
 from __future__ import annotations
