@@ -214,6 +214,15 @@ def fertility_penalty(biases, encodings, weights):
     return total
 
 
+def pair_statistics(sentences):
+    """Slope of tanh over pairs of neighbours, offset and size of the vectors, of sentences without padding."""
+    slopes = [1 - torch.tanh(a + b) ** 2 for words in sentences for a, b in zip(words, words[1:])]
+    words = torch.cat(sentences)
+    return [
+        x.item() for x in (torch.stack(slopes).mean(), (words.mean(0) ** 2).mean() ** 0.5, (words**2).mean() ** 0.5)
+    ]
+
+
 def local(name, module, scores, normalize, query, step):
     """Luong et al. 2015, section 3.2: the window around t or around the predicted position."""
     size, width = len(scores), module.config.window

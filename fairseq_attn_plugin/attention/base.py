@@ -46,9 +46,10 @@ class AttentionOutput(NamedTuple):
 
 
 class Penalty(NamedTuple):
-    """A term that a mechanism adds to the training loss."""
+    """A term that a mechanism adds to the training loss, by a name that ends in ``_penalty``; or, with weight 0 and a
+    name that ends in ``_statistic``, a quantity that is only logged."""
 
-    value: Tensor  # a sum, in nats
+    value: Tensor  # a sum over target words; of a penalty in nats
     weight: float  # its factor in the loss
 
 

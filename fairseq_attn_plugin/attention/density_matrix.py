@@ -31,7 +31,7 @@ Only the column sums of Psi are ever needed, and those do not need the N^2 pairs
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, Optional
+from typing import ClassVar, Dict, NamedTuple, Optional
 
 import torch
 from torch import Tensor, nn
@@ -42,8 +42,9 @@ from ..ops.deferred import matmul_transposed, share
 from ..ops.pair_pooling import pooled_basis, pooled_tanh
 from ..ops.tanh import by_sigmoid
 from ..options import option
-from .base import AttentionConfig
+from .base import AttentionConfig, Penalty
 from .biases import BiasMemory
+from .pairs import absent_pairs, pair_statistics
 from .registry import register_attention
 from .scored import ScoredAttention
 from .scores import GeneralScore, projection
@@ -98,23 +99,13 @@ class DensityMatrixAttention(ScoredAttention):
             raise OptionError(
                 f"--adm-chunk-size {config.chunk_size}: must be 0 (chosen by the cache) or a number of positions"
             )
+        self._over_keys, self._direct = config.pairs == "keys", config.pairing == "direct"
+        self._general = isinstance(self.score, GeneralScore)
         # `general` scores against the same keys W h_j; any other score needs the projection in addition to its own
         # parameters.
         self.projection = (
             projection(memory_dim, query_dim, bias=False) if self._projects and not self._general else None
         )
-
-    @property
-    def _general(self) -> bool:
-        return isinstance(self.score, GeneralScore)
-
-    @property
-    def _direct(self) -> bool:
-        return self.config.pairing == "direct"
-
-    @property
-    def _over_keys(self) -> bool:
-        return self.config.pairs == "keys"
 
     @property
     def _projects(self) -> bool:
@@ -126,7 +117,7 @@ class DensityMatrixAttention(ScoredAttention):
         return self.score.projection if self.projection is None else self.projection  # type: ignore[return-value]
 
     def _memorize(self, encodings: Tensor, pad_mask: Optional[Tensor]) -> ADMMemory:
-        paired = self._matrix()(encodings) if self._over_keys else encodings
+        paired = self._paired(encodings)
         diagonal: Optional[Tensor] = None
         if self._direct or not self._folds:
             diagonal = share(paired if self._over_keys and self._general else self.score.precompute(encodings))
@@ -143,12 +134,28 @@ class DensityMatrixAttention(ScoredAttention):
 
     def _score(self, query: Tensor, memory: ADMMemory) -> Tensor:
         if self._direct:
-            scores = self._direct_sums(query, memory.pairs, _absent_pairs(memory)) / memory.length
+            scores = (
+                self._direct_sums(query, memory.pairs, absent_pairs(memory.encodings, memory.pad_mask)) / memory.length
+            )
         else:
             scores = matmul_transposed(self._features(query, memory.length), memory.pairs)
         if memory.diagonal is not None:
             scores = scores + self.score(query, memory.diagonal) / memory.length
         return scores
+
+    def penalties(self, memory: ADMMemory, weights: Tensor, step_mask: Optional[Tensor] = None) -> Dict[str, Penalty]:
+        """Those of the biases and, outside training, the :func:`.pair_statistics`, which are only logged."""
+        found = super().penalties(memory, weights, step_mask)
+        if not self.training:
+            steps = weights[..., 0].numel() if step_mask is None else (~step_mask).sum()
+            paired = self._paired(memory.encodings)
+            for name, value in pair_statistics(paired, memory.pad_mask).items():
+                found[f"pair_{name}_statistic"] = Penalty(value * steps, 0.0)
+        return found
+
+    def _paired(self, encodings: Tensor) -> Tensor:
+        """The vectors x that form the pairs."""
+        return self._matrix()(encodings) if self._over_keys else encodings
 
     @property
     def _folds(self) -> bool:
@@ -166,15 +173,6 @@ class DensityMatrixAttention(ScoredAttention):
     def _direct_sums(self, query: Tensor, pairs: Tensor, absent: Tensor) -> Tensor:
         """sum_{j != k} sigma_jk from all L_jk ``[B, N, N, D]`` where not ``absent`` ``[B, 1, N, N]``: ``[B, T, N]``."""
         raise NotImplementedError
-
-
-def _absent_pairs(memory: ADMMemory) -> Tensor:
-    """Pairs (j, k) that do not count, ``[B, 1, N, N]``: j = k, and j or k on padding."""
-    size = memory.encodings.size(1)
-    absent = torch.eye(size, dtype=torch.bool, device=memory.encodings.device)[None, None]
-    if memory.pad_mask is not None:
-        absent = absent | memory.pad_mask[:, None, :, None] | memory.pad_mask[:, None, None, :]
-    return absent
 
 
 @register_attention("mqt")

@@ -3,7 +3,8 @@
 A mechanism may have terms of the training loss of its own: the likelihood of fertilities (the fertility bias), the
 size of the transitions (structured attention). They are added to the loss of every criterion in training, stock
 criterions included. At validation they are only logged, so that losses stay comparable. They are logged by name and
-unweighted: penalties that depend on the weights in nats per target word, penalties of parameters as they are.
+unweighted: penalties that depend on the weights in nats per target word, penalties of parameters as they are. A term
+whose weight is 0 is a statistic: it is logged and has no part in the loss.
 """
 
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator
@@ -17,7 +18,7 @@ __all__ = ["PATCH", "add_penalties"]
 
 PATCH_NAME = "penalties"
 KEY = "penalties"
-SUFFIX = "_penalty"
+SUFFIXES = ("_penalty", "_statistic")
 
 
 def _building(build: Callable[..., Any]) -> Callable[..., Any]:
@@ -68,7 +69,7 @@ def _with_penalties(criterion: Any, original: Any) -> Any:
                     loss = loss + weight * sample_size * value if criterion.training else loss
                     logged[name] = logged.get(name, 0) + value.detach() * words
         for name, (value, weight) in found.items():
-            loss = loss + weight * value if criterion.training else loss
+            loss = loss + weight * value if weight and criterion.training else loss
             logged[name] = value.detach()
         return loss, sample_size, logged
 
@@ -96,7 +97,7 @@ def _log(logging_outputs: Any) -> None:
     from fairseq.logging import metrics
 
     words = sum(utils.item(log.get("ntokens", 0)) for log in logging_outputs)
-    for name in sorted({name for log in logging_outputs for name in log if name.endswith(SUFFIX)}):
+    for name in sorted({name for log in logging_outputs for name in log if name.endswith(SUFFIXES)}):
         if words:
             total = sum(utils.item(log.get(name, 0)) for log in logging_outputs)
             metrics.log_scalar(name, total / words, words, round=4)

@@ -8,6 +8,7 @@ from in_process import run_tool
 from models_for_tests import build, fake_task, pad_batch
 
 from fairseq_attn_plugin.attention import build_attention
+from fairseq_attn_plugin.attention.pairs import pair_statistics
 from fairseq_attn_plugin.patches.penalties import add_penalties
 from fairseq_attn_plugin.patches.wrapping import wrapped_by
 
@@ -67,6 +68,27 @@ def test_no_penalty_if_its_weight_is_zero():
     assert not any("predicted" in name for name, _ in module.named_parameters())
 
 
+@pytest.mark.parametrize("pairs", ["keys", "encodings"])
+def test_statistics_of_pairs(pairs):
+    module = make("mqt", adm_pairs=pairs)
+    encodings, pad_mask, words = sources()
+    memory = module.precompute(encodings, pad_mask)
+    step_mask = torch.tensor([[False, True]] * 4)
+    weights = torch.ones(4, 2, encodings.size(1))
+    assert module.penalties(memory, weights, step_mask) == {}
+    found = module.eval().penalties(memory, weights, step_mask)
+    vectors = [module.score.projection(sentence) if pairs == "keys" else sentence for sentence in words]
+    expected = dict(zip(("slope", "offset", "size"), oracles.pair_statistics(vectors)))
+    assert {name: (term.value.item(), term.weight) for name, term in found.items()} == {
+        f"pair_{name}_statistic": (pytest.approx(4 * value, rel=1e-5), 0.0) for name, value in expected.items()
+    }
+
+
+def test_statistics_of_a_source_without_pairs():
+    found = pair_statistics(torch.full((2, 1, 3), 2.0))
+    assert {name: float(value) for name, value in found.items()} == {"slope": 1, "offset": 2, "size": 2}
+
+
 def test_transition_penalty():
     module = build_attention("structured", query_dim=DIM, memory_dim=DIM)
     (penalty,) = module.parameter_penalties().values()
@@ -88,6 +110,7 @@ class Criterion(torch.nn.Module):
     [
         ("structured", {"attention_bias": "fertility"}, {"fertility_penalty", "transition_penalty"}),
         ("soft", {}, set()),
+        ("mqt", {}, {f"pair_{name}_statistic" for name in ("slope", "offset", "size")}),
     ],
 )
 def test_every_criterion_has_them_in_training_and_logs_them_always(attention, options, names):
@@ -105,12 +128,14 @@ def test_every_criterion_has_them_in_training_and_logs_them_always(attention, op
     values = {}
     for training in (False, True):
         criterion.train(training)
+        model.train(training)
         loss, _, logged = criterion(model, sample)
-        assert set(logged) - {"ntokens"} == names
+        statistics = set() if training else {name for name in names if name.endswith("_statistic")}
+        assert set(logged) - {"ntokens"} == {name for name in names if name.endswith("_penalty")} | statistics
         values[training] = loss
     torch.testing.assert_close(values[False], plain)
     extra = 0
-    if names:
+    if attention == "structured":
         logits, output = model(**sample)
         transitions = model.decoder.attention.transitions
         torch.testing.assert_close(logged["transition_penalty"], 0.5 * words * transitions.square().sum())
