@@ -80,13 +80,23 @@ def _model(
     if path is None:
         system = System(Spec(SOFT), Sizes(**settings["sizes"]), task, device, settings["seed"], "none")
         return system.decoding_model, {"max_len_a": 1, "max_len_b": 0}
+    model, config = read_checkpoint(path, task)
+    model = model.to(device).eval()
+    model.prepare_for_inference_(config)
+    return model, {}
+
+
+def read_checkpoint(path: str, task: TranslationTask) -> tuple[torch.nn.Module, Any]:
+    """The model of a checkpoint, and its configuration.
+
+    Raises:
+        OptionError: it cannot be read, or does not fit the data
+    """
     try:
         (model,), config = checkpoint_utils.load_model_ensemble([path], task=task)
     except Exception as error:  # fairseq raises bare exceptions for files and sizes that do not fit
         raise OptionError(f"--checkpoint {path}: cannot be read: {str(error).splitlines()[0]}") from None
-    model = model.to(device).eval()
-    model.prepare_for_inference_(config)
-    return model, {}
+    return model, config
 
 
 def texts(task: TranslationTask, tokens: torch.Tensor) -> str:
