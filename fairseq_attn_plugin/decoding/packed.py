@@ -95,11 +95,11 @@ class PackedStepper:
         on_gpu = decoder.embed_tokens.weight.device.type != "cpu"  # where cuDNN is faster
         self.encode: Callable[[Tensor], Any] = model.encoder if on_gpu else PackedEncoder(model.encoder, precision)
         self.words = WordGates(decoder, precision)
-        self.start = compiled(Start(decoder, model.encoder.num_layers, precision))
         self.latent = LatentWords(decoder, precision) if isinstance(decoder, LatentDecoder) else None
         layers = Layers(decoder, precision)
         head = Head(decoder, precision) if self.latent is None else StateHead(decoder)
         scale = _scale(decoder) if self.latent is None else None
+        self.start = compiled(Start(decoder, model.encoder.num_layers, precision, keys=scale is not None))
         self.soft = None if scale is None else compiled(SoftStep(layers, head, scale))
         self.layers: Any = compiled(layers) if self.soft is None else layers
         self.head: Any = compiled(head) if self.soft is None else head
