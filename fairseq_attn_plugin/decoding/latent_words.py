@@ -64,9 +64,8 @@ class LatentWords:
         self.log_prior = decoder.log_prior
         weight = decoder.output_projection.weight[:, -decoder.hidden_size :]
         self.query = pack(weight, decoder.output_projection.bias, precision)
-        shared, scale = decoder.share_input_output_embed, LOG2_E if self.mixes else 1.0
-        weight = decoder.embed_tokens.weight if shared else decoder.fc_out.weight
-        self.projection = pack(weight * scale, None if shared else decoder.fc_out.bias * scale, precision)
+        (weight, bias), scale = decoder.vocabulary, LOG2_E if self.mixes else 1.0
+        self.projection = pack(weight * scale, None if bias is None else bias * scale, precision)
 
     def __call__(self, hidden: Tensor, attended: AttentionOutput, memory: LatentMemory, projection: Product) -> Any:
         """Logits, or log p where alignments are mixed: ``[R, V]``.

@@ -103,12 +103,8 @@ class PackedStepper:
         self.soft = None if scale is None else compiled(SoftStep(layers, head, scale))
         self.layers: Any = compiled(layers) if self.soft is None else layers
         self.head: Any = compiled(head) if self.soft is None else head
-        if self.latent is not None:
-            self.projection = self.latent.projection
-            return
-        shared = decoder.share_input_output_embed
-        weight = decoder.embed_tokens.weight if shared else decoder.fc_out.weight
-        self.projection = pack(weight, None if shared else decoder.fc_out.bias, precision)
+        weight, bias = decoder.vocabulary
+        self.projection = pack(weight, bias, precision) if self.latent is None else self.latent.projection
 
     @torch.inference_mode()
     def begin(self, net_input: Dict[str, Any], prefix: Optional[Tensor] = None) -> PackedState:
