@@ -72,11 +72,13 @@ class LatentWords:
 
         Args:
             hidden: ``[R, H]``, s
-            attended: of the rows of each sentence, ``[B, R / B, ...]``
+            attended: of the rows, ``[R, 1, ...]``
             memory: of B sentences
             projection: :attr:`projection`, or some of its words
         """
-        log_prior, _ = self.log_prior(attended.weights, attended.scores, memory.pad_mask)
+        by_sentence = len(memory.projected), -1, memory.projected.size(1)
+        weights, scores = attended.weights.view(by_sentence), attended.scores.view(by_sentence)
+        log_prior, _ = self.log_prior(weights, scores, memory.pad_mask)
         query = self.query(hidden).view(*log_prior.shape[:2], -1)
         if not self.mixes:
             return projection(tanh_(query.baddbmm_(log_prior.exp().to(query.dtype), memory.projected)).flatten(0, 1))

@@ -15,9 +15,10 @@ import torch
 from fairseq.modules import FairseqDropout
 from torch import Tensor
 
-from ..attention import AttentionOutput, index_rows, map_tensors
+from ..attention import index_rows
 from ..attention.scores import DotScore, GeneralScore, ScaledDotScore
 from ..attention.soft import SoftAttention, SoftMemory
+from ..modules.beam import SentenceAttention
 from ..modules.decoder import LSTMDecoder
 from ..modules.encoder import LSTMEncoder
 from ..modules.latent_decoder import LatentDecoder
@@ -136,9 +137,10 @@ class PackedStepper:
             hidden, states = self.layers(base, state.recurrent)
             context = None
             if self.attention is not None:
-                attended = self._attend(hidden, tokens, state, step)
-                context, weights = attended.context.flatten(0, 1), attended.weights.flatten(0, 1)
-                attention = attended.state
+                attend = SentenceAttention(self.attention, state.memory, len(state.tokens))
+                words = tokens.unsqueeze(1) if self.attention.needs_words else None
+                attended = attend(hidden.unsqueeze(1), attention, tokens.new_full((len(tokens), 1), step), words)
+                context, weights, attention = attended.context[:, 0], attended.weights[:, 0], attended.state
             features, recurrent = self.head(context, hidden, states)
         if self.latent is None:
             logits = state.projection(features)
@@ -153,24 +155,6 @@ class PackedStepper:
         new_state = state._replace(recurrent=recurrent, attention=attention)
         normalized = self.latent is not None and self.latent.mixes and self.temperature == 1.0
         return StepOutput(logits.float(), normalized, weights if self.decoder.need_attn else None), new_state
-
-    def _attend(self, hidden: Tensor, tokens: Tensor, state: PackedState, step: int) -> AttentionOutput:
-        """From all rows of a sentence at once; the attention's own state keeps a row for each hypothesis."""
-        sentences, rows = len(state.tokens), len(hidden)
-
-        def by_sentence(x: Tensor) -> Tensor:
-            return x.reshape(sentences, rows // sentences, *x.shape[2:])
-
-        words = {"inputs": by_sentence(tokens)} if self.attention.needs_words else {}
-        positions = torch.full((1, 1), step, device=hidden.device).expand(sentences, rows // sentences)
-        out = self.attention.step(
-            hidden.view(sentences, -1, hidden.size(1)),
-            state.memory,
-            map_tensors(by_sentence, state.attention),
-            positions,
-            **words,
-        )
-        return out._replace(state=map_tensors(lambda x: x.reshape(rows, 1, *x.shape[2:]), out.state))
 
     def _lexicon_bias(self, weights: Tensor, state: PackedState) -> Tensor:
         zeros = weights.new_zeros(len(weights), 1, len(self.decoder.dictionary))
