@@ -77,7 +77,7 @@ class LatentWords:
             projection: :attr:`projection`, or some of its words
         """
         by_sentence = len(memory.projected), -1, memory.projected.size(1)
-        weights, scores = attended.weights.view(by_sentence), attended.scores.view(by_sentence)
+        weights, scores = attended.weights.reshape(by_sentence), attended.scores.reshape(by_sentence)
         log_prior, _ = self.log_prior(weights, scores, memory.pad_mask)
         query = self.query(hidden).view(*log_prior.shape[:2], -1)
         if not self.mixes:

@@ -14,13 +14,12 @@ from typing import Any, Dict, List, Optional, Tuple
 import torch
 from torch import Tensor, nn
 
-from ..modules.encoder import LSTMEncoder
+from ..modules.encoder import LSTMEncoder, ends_of_words
+from ..ops.lstm_cell import CLOSED
 from .products import pack
 from .step_modules import compiled, gate_bias, gate_order, lstm_cell_
 
 __all__ = ["PackedEncoder"]
-
-CLOSED = 1e4  # pre-activation whose sigmoid is 1, and that of its negative 0
 
 
 class Direction(nn.Module):
@@ -53,8 +52,8 @@ class Direction(nn.Module):
         steps, rows, size = x.size(0), x.size(1), self.size
         gates = self.inputs(x.flatten(0, 1)).view(steps, rows, -1)
         if pad_mask is not None:
-            gates[:, :, :size].masked_fill_(pad_mask, -self.closed)
-            gates[:, :, size : 2 * size].masked_fill_(pad_mask, self.closed)
+            gates[:, :, :size].masked_fill_(pad_mask, self.closed)
+            gates[:, :, size : 2 * size].masked_fill_(pad_mask, -self.closed)
         hidden, cell = x.new_zeros(rows, size), x.new_zeros(rows, size)
         states: List[Tensor] = []
         for step in range(steps):
@@ -93,9 +92,7 @@ class PackedEncoder:
         columns, ends = None, [None, None]
         if pad_mask is not None:
             columns = pad_mask.t().unsqueeze(2)
-            positions, width = torch.arange(src_tokens.size(1), device=src_tokens.device), src_tokens.size(1)
-            last, first = positions.masked_fill(pad_mask, 0).amax(1), positions.masked_fill(pad_mask, width - 1).amin(1)
-            ends = [end.view(1, -1, 1).expand(-1, -1, self.size) for end in (last, first)]
+            ends = [end.view(1, -1, 1).expand(-1, -1, self.size) for end in ends_of_words(pad_mask)]
         x = torch.nn.functional.embedding(src_tokens.t(), self.embedding)
         states: List[List[Tensor]] = [[], []]  # hidden, cell
         for directions in self.layers:
