@@ -121,12 +121,9 @@ class EncoderGraph(nn.Module):
         if decoder.zero_init:
             return (last.new_zeros(last.size(1), 1, decoder.hidden_size),) * decoder.num_layers
         directions = 2 if self.encoder.bidirectional else 1
-        # Layers are matched from the top down; a deeper decoder starts its lowest layers from the encoder's lowest.
-        surplus = self.encoder.num_layers - decoder.num_layers
         states = []
-        for layer in range(decoder.num_layers):
-            first = max(layer + surplus, 0) * directions
-            state = torch.cat([last[first + direction] for direction in range(directions)], dim=-1)
+        for layer in decoder.sources_of_layers(self.encoder.num_layers):
+            state = torch.cat([last[layer * directions + direction] for direction in range(directions)], dim=-1)
             projection = decoder.cell_projection if cell else decoder.hidden_projection
             states.append(
                 (state if projection is None else _linear(state, projection.weight, projection.bias)).unsqueeze(1)

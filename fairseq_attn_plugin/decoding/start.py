@@ -38,8 +38,7 @@ class Start(nn.Module):
         self.keys = pack(score.projection.weight, None, precision) if projected else None
         self.zero, self.feed = decoder.zero_init, decoder.feed_size
         self.units = 2 * decoder.num_layers * decoder.hidden_size
-        # Layers are matched from the top down; a deeper decoder starts its lowest layers from the encoder's lowest.
-        self.layers = [max(0, layer + encoder_layers - decoder.num_layers) for layer in range(decoder.num_layers)]
+        self.layers = decoder.sources_of_layers(encoder_layers)
         self.all_layers = self.layers == list(range(encoder_layers))
 
     def forward(self, encodings: Tensor, hidden: Tensor, cell: Tensor) -> Tuple[Tensor, Tensor]:
