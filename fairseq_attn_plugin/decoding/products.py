@@ -25,8 +25,18 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..errors import OptionError
+from ..ops.precision import has_bfloat16
 
-__all__ = ["PRECISIONS", "BFloat16Product", "Float32Product", "Int8Product", "Product", "check_precision", "pack"]
+__all__ = [
+    "PRECISIONS",
+    "BFloat16Product",
+    "Float32Product",
+    "Int8Product",
+    "Product",
+    "check_precision",
+    "pack",
+    "say_once",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -99,9 +109,9 @@ class BFloat16Product(Product):
 
     def __init__(self, weight: Tensor, bias: Optional[Tensor] = None):
         super().__init__(weight.bfloat16(), bias)
-        self.packed = _packed(self.weight) if has_bfloat16() else None
+        self.packed = _packed(self.weight) if has_bfloat16("cpu") else None
         if weight.device.type == "cpu" and self.packed is None:
-            _say_once("bfloat16", "this processor, or this torch, has no products of bfloat16; they are slower")
+            say_once("bfloat16", "this processor, or this torch, has no products of bfloat16; they are slower")
 
     def forward(self, x: Tensor) -> Tensor:
         x = x.to(torch.bfloat16)
@@ -128,9 +138,9 @@ class Int8Product(Product):
             self.packed_wide = self.packed if onednn is None else onednn
         if self.packed is None:
             self.weight = integers * scales.unsqueeze(1)
-            _say_once("int8", "this torch has no products of 8-bit integers here; rounded weights are used in float32")
+            say_once("int8", "this torch has no products of 8-bit integers here; rounded weights are used in float32")
         elif self.seven_bits:
-            _say_once("int8", "this processor has no VNNI instructions; products of 8-bit integers are slower")
+            say_once("int8", "this processor has no VNNI instructions; products of 8-bit integers are slower")
 
     def forward(self, x: Tensor) -> Tensor:
         if self.packed is None:
@@ -158,15 +168,6 @@ def pack(weight: Tensor, bias: Optional[Tensor] = None, precision: str = "float3
 def has_vnni() -> bool:
     """Whether the processor adds products of 8-bit integers in 32 bits. An old torch does not say: then no."""
     return bool(getattr(torch.cpu, "_is_vnni_supported", lambda: False)())
-
-
-@functools.lru_cache(maxsize=None)
-def has_bfloat16() -> bool:
-    """Whether oneDNN has products of bfloat16 for the processor."""
-    try:
-        return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
-    except (AttributeError, RuntimeError):
-        return False
 
 
 def _packed(weight: Tensor) -> Optional[Tensor]:
@@ -203,5 +204,6 @@ def _packed_integers(integers: Tensor, scales: Tensor, bias: Optional[Tensor], e
 
 
 @functools.lru_cache(maxsize=None)
-def _say_once(precision: str, what: str) -> None:
+def say_once(precision: str, what: str) -> None:
+    """Warns of what ``--decoding-precision`` does not do, the first time that it is asked for."""
     logger.warning(f"{OPTION} {precision}: {what}")

@@ -60,15 +60,15 @@ def test_without_packed_products_the_rounding_is_the_same(precision, monkeypatch
 
 
 def test_a_missing_product_is_said_once(monkeypatch, caplog):
-    products._say_once.cache_clear()
-    monkeypatch.setattr(products, "has_bfloat16", lambda: False)
+    products.say_once.cache_clear()
+    monkeypatch.setattr(products, "has_bfloat16", lambda device: False)
     for _ in range(2):
         pack(torch.ones(3, 2), None, "bfloat16")
     assert [record.message.split(":")[0] for record in caplog.records] == ["--decoding-precision bfloat16"]
 
 
 def test_without_vnni_inputs_have_seven_bits(monkeypatch):
-    products._say_once.cache_clear()
+    products.say_once.cache_clear()
     monkeypatch.setattr(products, "has_vnni", lambda: False)
     x, weight, bias = factors(9, 256, 300)
     product = pack(weight, bias, "int8")
