@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from ..attention import AttentionOutput
 from ..modules.latent_decoder import LatentDecoder, top_positions
 from ..ops.alignment_blocks import BLOCK_BYTES
+from ..ops.mixture_log_probs import log_mixture
 from ..ops.tanh import tanh_
 from ..ops.vocabulary_blocks import LOG2_E, exponentiate, safe_sums
 from .products import Product, pack
@@ -108,7 +109,4 @@ def _mixture(features: Tensor, weights: Tensor, projection: Product) -> Tensor:
     if not safe_sums(norm):
         values = projection(flat)
         norm = exponentiate(values, values.amax(1, keepdim=True))
-    shares = (weights.to(norm.dtype) / norm.view_as(weights)).unsqueeze(1)
-    sums = torch.bmm(shares, values.view(*weights.shape, -1)).squeeze(1)
-    # A word whose probability underflows under every alignment gets the logarithm of the smallest number.
-    return sums.clamp_(min=torch.finfo(sums.dtype).tiny).log_()
+    return log_mixture(weights, values, norm)
