@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from ..attention import AttentionOutput
 from ..modules.latent_decoder import LatentDecoder, top_positions
 from ..ops.alignment_blocks import BLOCK_BYTES
+from ..ops.mixture_log_probs import log_mixture
 from ..ops.tanh import tanh_
 from ..ops.vocabulary_blocks import LOG2_E, exponentiate, safe_sums
 from .products import Product, pack
@@ -64,20 +65,21 @@ class LatentWords:
         self.log_prior = decoder.log_prior
         weight = decoder.output_projection.weight[:, -decoder.hidden_size :]
         self.query = pack(weight, decoder.output_projection.bias, precision)
-        shared, scale = decoder.share_input_output_embed, LOG2_E if self.mixes else 1.0
-        weight = decoder.embed_tokens.weight if shared else decoder.fc_out.weight
-        self.projection = pack(weight * scale, None if shared else decoder.fc_out.bias * scale, precision)
+        (weight, bias), scale = decoder.vocabulary, LOG2_E if self.mixes else 1.0
+        self.projection = pack(weight * scale, None if bias is None else bias * scale, precision)
 
     def __call__(self, hidden: Tensor, attended: AttentionOutput, memory: LatentMemory, projection: Product) -> Any:
         """Logits, or log p where alignments are mixed: ``[R, V]``.
 
         Args:
             hidden: ``[R, H]``, s
-            attended: of the rows of each sentence, ``[B, R / B, ...]``
+            attended: of the rows, ``[R, 1, ...]``
             memory: of B sentences
             projection: :attr:`projection`, or some of its words
         """
-        log_prior, _ = self.log_prior(attended.weights, attended.scores, memory.pad_mask)
+        by_sentence = len(memory.projected), -1, memory.projected.size(1)
+        weights, scores = attended.weights.reshape(by_sentence), attended.scores.reshape(by_sentence)
+        log_prior, _ = self.log_prior(weights, scores, memory.pad_mask)
         query = self.query(hidden).view(*log_prior.shape[:2], -1)
         if not self.mixes:
             return projection(tanh_(query.baddbmm_(log_prior.exp().to(query.dtype), memory.projected)).flatten(0, 1))
@@ -107,7 +109,4 @@ def _mixture(features: Tensor, weights: Tensor, projection: Product) -> Tensor:
     if not safe_sums(norm):
         values = projection(flat)
         norm = exponentiate(values, values.amax(1, keepdim=True))
-    shares = (weights.to(norm.dtype) / norm.view_as(weights)).unsqueeze(1)
-    sums = torch.bmm(shares, values.view(*weights.shape, -1)).squeeze(1)
-    # A word whose probability underflows under every alignment gets the logarithm of the smallest number.
-    return sums.clamp_(min=torch.finfo(sums.dtype).tiny).log_()
+    return log_mixture(weights, values, norm)

@@ -63,14 +63,13 @@ def _rebuilt(template: Any, tensors: Iterator[Tensor]) -> Any:
     return type(template)(*parts) if hasattr(template, "_fields") else tuple(parts)
 
 
-def _linear(x: Tensor, layer: Any) -> Tensor:
-    """What ``layer`` (linear, or an embedding as its transpose) makes of ``x`` ``[..., D]``.
+def _linear(x: Tensor, weight: Tensor, bias: Optional[Tensor] = None) -> Tensor:
+    """x W^T + b of ``x`` ``[..., D]``.
 
     As a product of two dimensions without bias, then the bias: onnxruntime joins both in float32, and quantises such a
     product correctly where its weight has other uses.
     """
-    y = x.flatten(0, -2) @ layer.weight.t()
-    bias = getattr(layer, "bias", None)
+    y = x.flatten(0, -2) @ weight.t()
     return (y if bias is None else y + bias).view(*x.shape[:-1], -1)
 
 
@@ -122,14 +121,13 @@ class EncoderGraph(nn.Module):
         if decoder.zero_init:
             return (last.new_zeros(last.size(1), 1, decoder.hidden_size),) * decoder.num_layers
         directions = 2 if self.encoder.bidirectional else 1
-        # Layers are matched from the top down; a deeper decoder starts its lowest layers from the encoder's lowest.
-        surplus = self.encoder.num_layers - decoder.num_layers
         states = []
-        for layer in range(decoder.num_layers):
-            first = max(layer + surplus, 0) * directions
-            state = torch.cat([last[first + direction] for direction in range(directions)], dim=-1)
+        for layer in decoder.sources_of_layers(self.encoder.num_layers):
+            state = torch.cat([last[layer * directions + direction] for direction in range(directions)], dim=-1)
             projection = decoder.cell_projection if cell else decoder.hidden_projection
-            states.append((state if projection is None else _linear(state, projection)).unsqueeze(1))
+            states.append(
+                (state if projection is None else _linear(state, projection.weight, projection.bias)).unsqueeze(1)
+            )
         return tuple(states)
 
 
@@ -201,18 +199,13 @@ class StepGraph(nn.Module):
 
     def _combined(self, context: Tensor, top: Tensor) -> Tensor:
         """o = tanh(W_o [c; s])."""
-        return torch.tanh(_linear(torch.cat([context, top], dim=-1), self.decoder.output_projection))
-
-    def _vocabulary(self, features: Tensor) -> Tensor:
-        """Logits of features ``[..., D]``."""
-        shared = self.decoder.share_input_output_embed
-        return _linear(features, self.decoder.embed_tokens if shared else self.decoder.fc_out)
+        return torch.tanh(_linear(torch.cat([context, top], dim=-1), self.decoder.output_projection.weight))
 
     def _predicted(self, output: Tensor, weights: Optional[Tensor], memory: Memory) -> Tensor:
         decoder: Any = self.decoder
         if decoder.additional_fc is not None:
-            output = _linear(output, decoder.additional_fc)
-        logits = self._vocabulary(output)
+            output = _linear(output, decoder.additional_fc.weight, decoder.additional_fc.bias)
+        logits = _linear(output, *decoder.vocabulary)
         if decoder.lexicon.active:
             logits = decoder.lexicon(logits, weights, memory.tokens, decoder.attention.normalized)
         return logits.log_softmax(-1)
@@ -226,7 +219,8 @@ class StepGraph(nn.Module):
         log_prior = decoder.attention.log_weights(weights, scores, memory.pad_mask)
         projected: Any = memory.projected
         if decoder.predicts_soft:
-            return self._vocabulary(torch.tanh(query + log_prior.exp() @ projected)).log_softmax(-1)
+            features = torch.tanh(query + log_prior.exp() @ projected)
+            return _linear(features, *decoder.vocabulary).log_softmax(-1)
         by_position = projected.unsqueeze(1) + query.unsqueeze(2)
         if decoder.topk is not None:
             # as many further positions without weight: a source may have fewer than are asked for
@@ -235,6 +229,6 @@ class StepGraph(nn.Module):
             log_prior = log_prior.log_softmax(-1).clamp(min=LOG_ZERO)
             by_position = F.pad(by_position, (0, 0, 0, decoder.topk))
             by_position = by_position.gather(2, index.unsqueeze(-1).expand(-1, -1, -1, by_position.size(-1)))
-        probabilities = self._vocabulary(torch.tanh(by_position)).softmax(-1)
+        probabilities = _linear(torch.tanh(by_position), *decoder.vocabulary).softmax(-1)
         mixed = (log_prior.exp().unsqueeze(2) @ probabilities).squeeze(2)
         return mixed.clamp(min=torch.finfo(mixed.dtype).tiny).log()

@@ -15,15 +15,16 @@ import torch
 from fairseq.modules import FairseqDropout
 from torch import Tensor
 
-from ..attention import AttentionOutput, index_rows, map_tensors
+from ..attention import index_rows
 from ..attention.scores import DotScore, GeneralScore, ScaledDotScore
 from ..attention.soft import SoftAttention, SoftMemory
+from ..modules.beam import SentenceAttention
 from ..modules.decoder import LSTMDecoder
 from ..modules.encoder import LSTMEncoder
 from ..modules.latent_decoder import LatentDecoder
 from .latent_words import LatentMemory, LatentWords, StateHead
 from .packed_encoder import PackedEncoder
-from .products import Product, pack
+from .products import PACKED_ROWS, Product, pack
 from .shortlist import Shortlist
 from .start import Start
 from .step_modules import Head, Layers, SoftStep, WordGates, compiled
@@ -31,7 +32,7 @@ from .stepper import StepOutput, is_ours
 
 __all__ = ["PackedState", "PackedStepper", "is_packable"]
 
-PACKED_SENTENCES = 8  # with fewer, packing the rows of a shortlist costs more than it saves
+MULTIPLE = 128  # words of a packed shortlist, because oneDNN compiles a kernel for each number of outputs
 
 
 class PackedState(NamedTuple):
@@ -95,20 +96,16 @@ class PackedStepper:
         on_gpu = decoder.embed_tokens.weight.device.type != "cpu"  # where cuDNN is faster
         self.encode: Callable[[Tensor], Any] = model.encoder if on_gpu else PackedEncoder(model.encoder, precision)
         self.words = WordGates(decoder, precision)
-        self.start = compiled(Start(decoder, model.encoder.num_layers, precision))
         self.latent = LatentWords(decoder, precision) if isinstance(decoder, LatentDecoder) else None
         layers = Layers(decoder, precision)
         head = Head(decoder, precision) if self.latent is None else StateHead(decoder)
         scale = _scale(decoder) if self.latent is None else None
+        self.start = compiled(Start(decoder, model.encoder.num_layers, precision, keys=scale is not None))
         self.soft = None if scale is None else compiled(SoftStep(layers, head, scale))
         self.layers: Any = compiled(layers) if self.soft is None else layers
         self.head: Any = compiled(head) if self.soft is None else head
-        if self.latent is not None:
-            self.projection = self.latent.projection
-            return
-        shared = decoder.share_input_output_embed
-        weight = decoder.embed_tokens.weight if shared else decoder.fc_out.weight
-        self.projection = pack(weight, None if shared else decoder.fc_out.bias, precision)
+        weight, bias = decoder.vocabulary
+        self.projection = pack(weight, bias, precision) if self.latent is None else self.latent.projection
 
     @torch.inference_mode()
     def begin(self, net_input: Dict[str, Any], prefix: Optional[Tensor] = None) -> PackedState:
@@ -125,8 +122,8 @@ class PackedStepper:
         attention = None if self.attention is None else self.attention.initial_state(memory)
         projection, words = self.projection, None
         if self.shortlist is not None:
-            words = self.shortlist.words(tokens, prefix)
-            projection = projection.subset(words, packed=len(tokens) >= PACKED_SENTENCES)
+            words = self.shortlist.words(tokens, prefix, MULTIPLE if len(tokens) >= PACKED_ROWS else 1)
+            projection = projection.subset(words, rows=len(tokens))
         return PackedState(recurrent, attention, memory, tokens, projection, words, latent)
 
     def step(self, tokens: Tensor, state: PackedState, step: int) -> Tuple[StepOutput, PackedState]:
@@ -140,9 +137,10 @@ class PackedStepper:
             hidden, states = self.layers(base, state.recurrent)
             context = None
             if self.attention is not None:
-                attended = self._attend(hidden, tokens, state, step)
-                context, weights = attended.context.flatten(0, 1), attended.weights.flatten(0, 1)
-                attention = attended.state
+                attend = SentenceAttention(self.attention, state.memory, len(state.tokens))
+                words = tokens.unsqueeze(1) if self.attention.needs_words else None
+                attended = attend(hidden.unsqueeze(1), attention, tokens.new_full((len(tokens), 1), step), words)
+                context, weights, attention = attended.context[:, 0], attended.weights[:, 0], attended.state
             features, recurrent = self.head(context, hidden, states)
         if self.latent is None:
             logits = state.projection(features)
@@ -157,24 +155,6 @@ class PackedStepper:
         new_state = state._replace(recurrent=recurrent, attention=attention)
         normalized = self.latent is not None and self.latent.mixes and self.temperature == 1.0
         return StepOutput(logits.float(), normalized, weights if self.decoder.need_attn else None), new_state
-
-    def _attend(self, hidden: Tensor, tokens: Tensor, state: PackedState, step: int) -> AttentionOutput:
-        """From all rows of a sentence at once; the attention's own state keeps a row for each hypothesis."""
-        sentences, rows = len(state.tokens), len(hidden)
-
-        def by_sentence(x: Tensor) -> Tensor:
-            return x.reshape(sentences, rows // sentences, *x.shape[2:])
-
-        words = {"inputs": by_sentence(tokens)} if self.attention.needs_words else {}
-        positions = torch.full((1, 1), step, device=hidden.device).expand(sentences, rows // sentences)
-        out = self.attention.step(
-            hidden.view(sentences, -1, hidden.size(1)),
-            state.memory,
-            map_tensors(by_sentence, state.attention),
-            positions,
-            **words,
-        )
-        return out._replace(state=map_tensors(lambda x: x.reshape(rows, 1, *x.shape[2:]), out.state))
 
     def _lexicon_bias(self, weights: Tensor, state: PackedState) -> Tensor:
         zeros = weights.new_zeros(len(weights), 1, len(self.decoder.dictionary))

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import functools
-import logging
 from typing import Any, List
 
 from ..errors import OptionError
 from .options import DecodingOptions
 from .packed import PackedStepper, is_packable
+from .products import say_once
 from .shortlist import Shortlist
 from .stepper import ModelStepper, Stepper
 
 __all__ = ["steppers"]
-
-logger = logging.getLogger(__name__)
 
 
 def steppers(models: List[Any], temperature: float, options: DecodingOptions) -> List[Stepper]:
@@ -34,7 +31,11 @@ def steppers(models: List[Any], temperature: float, options: DecodingOptions) ->
         source, target = models[0].encoder.dictionary, models[0].decoder.dictionary
         shortlist = Shortlist(options.shortlist, options.shortlist_size, options.shortlist_frequent, source, target)
     if options.decoding_precision != "float32" and not all(packable):
-        _say_once(options.decoding_precision)
+        say_once(
+            options.decoding_precision,
+            "models with an adaptive softmax, with retained dropout, in half precision or in training translate in "
+            "their own precision",
+        )
     return [
         PackedStepper(model, options.decoding_precision, temperature, shortlist)
         if fast
@@ -47,11 +48,3 @@ def is_final(model: Any) -> bool:
     """Whether fairseq has prepared the model for translation: its weights do not change any more, unlike those of a
     model that translates between epochs of its training."""
     return bool(getattr(model, "_is_generation_fast", False))
-
-
-@functools.lru_cache(maxsize=None)
-def _say_once(precision: str) -> None:
-    logger.warning(
-        f"--decoding-precision {precision}: models with an adaptive softmax, with retained "
-        "dropout, in half precision or in training translate in their own precision"
-    )

@@ -5,7 +5,7 @@ Shapes: B sentences, N source positions, Dh units of an encoding.
 
 from __future__ import annotations
 
-from typing import Tuple
+from typing import Any, Tuple
 
 import torch
 from torch import Tensor, nn
@@ -18,20 +18,27 @@ __all__ = ["Start"]
 
 
 class Start(nn.Module):
-    """The decoder's initial state, and the keys of :func:`~fairseq_attn_plugin.decoding.step_modules.attend`."""
+    """The decoder's initial state, and the keys of :func:`~fairseq_attn_plugin.decoding.step_modules.attend`.
 
-    def __init__(self, decoder: LSTMDecoder, encoder_layers: int, precision: str):
+    Args:
+        decoder: supplies the parameters
+        encoder_layers: how many
+        precision: of the products
+        keys: whether keys are wanted; otherwise the encodings take their place
+    """
+
+    def __init__(self, decoder: LSTMDecoder, encoder_layers: int, precision: str, keys: bool):
         super().__init__()
         hidden, cell = decoder.hidden_projection, decoder.cell_projection
         # -2 times the weight: see lstm_cell_
         self.hidden = None if hidden is None else pack(hidden.weight, hidden.bias, precision)
         self.cell = None if cell is None else pack(-2 * cell.weight, -2 * cell.bias, precision)
-        score = getattr(decoder.attention, "score", None)
-        self.keys = pack(score.projection.weight, None, precision) if isinstance(score, GeneralScore) else None
+        score: Any = getattr(decoder.attention, "score", None)
+        projected = keys and isinstance(score, GeneralScore)
+        self.keys = pack(score.projection.weight, None, precision) if projected else None
         self.zero, self.feed = decoder.zero_init, decoder.feed_size
         self.units = 2 * decoder.num_layers * decoder.hidden_size
-        # Layers are matched from the top down; a deeper decoder starts its lowest layers from the encoder's lowest.
-        self.layers = [max(0, layer + encoder_layers - decoder.num_layers) for layer in range(decoder.num_layers)]
+        self.layers = decoder.sources_of_layers(encoder_layers)
         self.all_layers = self.layers == list(range(encoder_layers))
 
     def forward(self, encodings: Tensor, hidden: Tensor, cell: Tensor) -> Tuple[Tensor, Tensor]:

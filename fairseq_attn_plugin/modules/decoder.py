@@ -103,8 +103,7 @@ class LSTMDecoder(RecurrentDecoder):
         """
         decoded, _ = self.decode(prev_output_tokens, encoder_out, incremental_state)
         if targets is not None and self.sums_losses:
-            weight, bias = self._projection
-            return vocabulary_loss(self._output_features(decoded), weight, bias, targets), self._extra(decoded)
+            return vocabulary_loss(self._output_features(decoded), *self.vocabulary, targets), self._extra(decoded)
         logits = self.output_layer(self._output_features(decoded))
         if self.lexicon.active:
             assert self.attention is not None and decoded.weights is not None
@@ -137,7 +136,7 @@ class LSTMDecoder(RecurrentDecoder):
         """Projects features to the vocabulary (an adaptive softmax does that in its criterion)."""
         if self.adaptive_softmax is not None:
             return features
-        return project(features, *self._projection)
+        return project(features, *self.vocabulary)
 
     @property
     def sums_losses(self) -> bool:
@@ -145,8 +144,8 @@ class LSTMDecoder(RecurrentDecoder):
         return self.adaptive_softmax is None and not self.lexicon.active
 
     @property
-    def _projection(self) -> Tuple[Tensor, Optional[Tensor]]:
-        """Weight and bias of the projection to the vocabulary."""
+    def vocabulary(self) -> Tuple[Tensor, Optional[Tensor]]:
+        """Weight ``[V, D]`` and bias ``[V]`` of the projection to the vocabulary; not of an adaptive softmax."""
         if self.share_input_output_embed:
             return self.embed_tokens.weight, None
         return self.fc_out.weight, self.fc_out.bias

@@ -10,11 +10,12 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from ..ops.dropout import dropout
+from ..ops.lstm_cell import CLOSED
 from ..ops.lstm_layer import computed_by_layers, lstm_layer
 from .beam import follow
 from .dropout import Dropout
 
-__all__ = ["LSTMEncoder", "uniform_"]
+__all__ = ["LSTMEncoder", "ends_of_words", "uniform_"]
 
 EncoderOut = Dict[str, Any]
 
@@ -140,10 +141,10 @@ class LSTMEncoder(FairseqEncoder):
         sequences of unequal length.
         """
         batch, size, directions = embeddings.size(0), self.lstm.hidden_size, 2 if self.bidirectional else 1
-        closed = embeddings.new_tensor([-1e4, 1e4, 0.0, 0.0]).repeat_interleave(size).unsqueeze(1)
+        closed = embeddings.new_tensor([CLOSED, -CLOSED, 0.0, 0.0]).repeat_interleave(size).unsqueeze(1)
         mark = pad_mask.unsqueeze(-1).to(embeddings.dtype)
         zeros = embeddings.new_zeros(directions, batch, size)
-        rows, ends = torch.arange(batch), _ends(pad_mask)
+        rows, ends = torch.arange(batch), ends_of_words(pad_mask)
         outputs, hidden, cell = embeddings, [], []
         for layer in range(self.num_layers):
             if layer:
@@ -177,7 +178,7 @@ class LSTMEncoder(FairseqEncoder):
         padding = None if pad_mask is None else pad_mask.t().reshape(-1).nonzero().squeeze(1)
         rows = torch.arange(len(embeddings), device=embeddings.device)
         last = rows.new_tensor(embeddings.size(1) - 1)
-        ends = (last, torch.zeros_like(last)) if pad_mask is None else _ends(pad_mask)
+        ends = (last, torch.zeros_like(last)) if pad_mask is None else ends_of_words(pad_mask)
         for layer in range(self.num_layers):
             if layer:
                 outputs = dropout(outputs, self.lstm.dropout, self.training)
@@ -216,8 +217,8 @@ class LSTMEncoder(FairseqEncoder):
         return self.max_source_positions
 
 
-def _ends(pad_mask: Tensor) -> Tuple[Tensor, Tensor]:
-    """The positions ``[B]`` of the last word and of the first, where an LSTM of either direction ends."""
+def ends_of_words(pad_mask: Tensor) -> Tuple[Tensor, Tensor]:
+    """Where the LSTM of either direction ends: the positions ``[B]`` of the last word and of the first."""
     positions = torch.arange(pad_mask.size(1), device=pad_mask.device)
     last = positions.masked_fill(pad_mask, 0).amax(1)
     return last, positions.masked_fill(pad_mask, pad_mask.size(1) - 1).amin(1)

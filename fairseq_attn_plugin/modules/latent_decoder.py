@@ -171,11 +171,12 @@ class LatentDecoder(LSTMDecoder):
         rows = (query, decoded.scores, decoded.weights)
         query, scores, weights = (x.reshape(len(memory), -1, x.size(-1)) for x in rows)
         log_prior, pad_mask = self.log_prior(weights, scores, encoder_out["pad_mask"])
+        weight, bias = self.vocabulary
         return LatentAlignments(
             memory,
             query,
-            self._seen(self.embed_tokens.weight if self.share_input_output_embed else self.fc_out.weight),
-            None if self.share_input_output_embed else self._seen(self.fc_out.bias),
+            self._seen(weight),
+            None if bias is None else self._seen(bias),
             self._dropout_mask(query),
             pad_mask,
             decoded.weights,

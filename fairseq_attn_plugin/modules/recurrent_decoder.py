@@ -157,9 +157,7 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         if self.zero_init:
             hidden = cell = encodings.new_zeros(len(rows), self.num_layers, self.hidden_size)
         else:
-            # Layers are matched from the top down; a deeper decoder starts its lowest layers from the encoder's lowest.
-            surplus = encoder_out["hidden"].size(1) - self.num_layers
-            layers = torch.arange(self.num_layers, device=rows.device).add(surplus).clamp(min=0)
+            layers = rows.new_tensor(self.sources_of_layers(encoder_out["hidden"].size(1)))
             hidden = encoder_out["hidden"].index_select(1, layers).index_select(0, rows)
             cell = encoder_out["cell"].index_select(1, layers).index_select(0, rows)
             if self.hidden_projection is not None and self.cell_projection is not None:
@@ -169,6 +167,13 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         if self.attention is not None:
             attention_state = index_rows(self.attention.initial_state(memory.attention), rows)
         return DecoderState(hidden, cell, feed, attention_state)
+
+    def sources_of_layers(self, encoder_layers: int) -> List[int]:
+        """For each layer the one of ``encoder_layers`` layers whose last state it starts from.
+
+        They are matched from the top down; a deeper decoder starts its lowest layers from the encoder's lowest.
+        """
+        return [max(0, layer + encoder_layers - self.num_layers) for layer in range(self.num_layers)]
 
     def _decode_at_once(
         self, inputs: DecoderInputs, attend: Optional[SentenceAttention], progress: Progress

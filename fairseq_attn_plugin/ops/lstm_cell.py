@@ -22,7 +22,10 @@ from torch.autograd.function import once_differentiable
 
 from .tanh import by_sigmoid, tanh_
 
-__all__ = ["activate_gates_", "lstm_cell", "lstm_cell_backward", "lstm_cell_forward"]
+__all__ = ["CLOSED", "activate_gates_", "lstm_cell", "lstm_cell_backward", "lstm_cell_forward"]
+
+# The pre-activation of a closed gate: its sigmoid is exactly 0, and that of its negative, of an open gate, exactly 1.
+CLOSED = -1e4
 
 
 def activate_gates_(gates: Tensor) -> Tensor:

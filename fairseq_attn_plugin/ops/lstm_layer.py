@@ -16,14 +16,11 @@ from torch import Tensor, nn
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from .lstm_cell import activate_gates_, lstm_cell_backward, lstm_cell_forward
+from .lstm_cell import CLOSED, activate_gates_, lstm_cell_backward, lstm_cell_forward
 from .precision import autocast_enabled, product_type
 from .products import outer
 
 __all__ = ["computed_by_layers", "lstm_layer"]
-
-# A pre-activation whose sigmoid is exactly 0, or with the opposite sign exactly 1.
-_CLOSED = -1e4
 
 
 class _Direction(NamedTuple):
@@ -58,8 +55,8 @@ class _Layer(Function):
         gates = [F.linear(inputs, weight, one.bias.to(dtype)) for weight, one in zip(w_inputs, directions)]
         if padding is not None:
             for one in gates:
-                one[:, :size].index_fill_(0, padding, _CLOSED)
-                one[:, size : 2 * size].index_fill_(0, padding, -_CLOSED)
+                one[:, :size].index_fill_(0, padding, CLOSED)
+                one[:, size : 2 * size].index_fill_(0, padding, -CLOSED)
         gates = [one.view(steps, rows, -1) for one in gates]
         hidden, cell = inputs.new_empty(steps + 1, *shape), x.new_empty(steps + 1, *shape)
         for number, one in enumerate(directions):

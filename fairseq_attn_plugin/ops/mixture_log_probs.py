@@ -14,7 +14,7 @@ from .precision import product_type, without_autocast
 from .tanh import tanh, tanh_
 from .vocabulary_blocks import VocabularyBlocks
 
-__all__ = ["mixture_log_probs"]
+__all__ = ["log_mixture", "mixture_log_probs"]
 
 
 def mixture_log_probs(alignments: Alignments, log_weights: Tensor) -> Tensor:
@@ -71,7 +71,21 @@ def _of_one(alignments: Alignments, log_weights: Tensor, block: Block) -> Tensor
 def _of_several(alignments: Alignments, log_weights: Tensor, block: Block, vocabulary: VocabularyBlocks) -> Tensor:
     features, weights = _features(alignments, block), log_weights[block.where].flatten(0, 1)
     words = vocabulary.exponentials(features, torch.zeros_like(features[:, 0], dtype=torch.long))
-    norm, exponentials = (x.view(*weights.shape, -1) for x in (words.norm, words.values))
-    sums = torch.bmm((weights.to(norm.dtype).exp() / norm.squeeze(-1)).unsqueeze(1), exponentials).squeeze(1)
+    return log_mixture(weights.to(words.norm.dtype).exp(), words.values, words.norm).to(log_weights.dtype)
+
+
+def log_mixture(weights: Tensor, exponentials: Tensor, norm: Tensor) -> Tensor:
+    """log sum_k w_k E_kv / S_k for all words v, without gradients.
+
+    Args:
+        weights: ``[R, K]``, w
+        exponentials: ``[R K, V]``, E
+        norm: ``[R K, 1]``, S, the sums of the exponentials
+
+    Returns:
+        ``[R, V]``
+    """
+    shares = (weights.to(norm.dtype) / norm.view_as(weights)).unsqueeze(1)
+    sums = torch.bmm(shares, exponentials.view(*weights.shape, -1)).squeeze(1)
     # A word whose probability underflows under every alignment gets the logarithm of the smallest number.
-    return sums.clamp_(min=torch.finfo(sums.dtype).tiny).log_().to(log_weights.dtype)
+    return sums.clamp_(min=torch.finfo(sums.dtype).tiny).log_()

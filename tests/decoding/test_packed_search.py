@@ -8,7 +8,7 @@ from test_search import LENGTHS, assert_same, both, generator, models_of, sample
 from test_shortlist import write
 
 from fairseq_attn_plugin.attention import names
-from fairseq_attn_plugin.decoding import packing
+from fairseq_attn_plugin.decoding import products
 from fairseq_attn_plugin.decoding.options import DecodingOptions
 from fairseq_attn_plugin.decoding.packed import PackedStepper
 from fairseq_attn_plugin.decoding.stepper import ModelStepper
@@ -99,7 +99,7 @@ def test_other_precisions_translate(precision):
 
 
 def test_other_models_say_that_they_have_no_precision(caplog):
-    packing._say_once.cache_clear()
+    products.say_once.cache_clear()
     for _ in range(2):
         generator("plugin", final(*models_of("adaptive softmax")), decoding_precision="int8")
     assert sum("--decoding-precision int8: models with an adaptive" in record.message for record in caplog.records) == 1
