@@ -30,7 +30,7 @@ class Memory(NamedTuple):
 
     attention: Any  # of the mechanism, or None
     pad_mask: Optional[Tensor] = None  # [B, N], for models with a latent alignment
-    projected: Optional[Tensor] = None  # [B, N, D], W_h h_j of a model with a latent alignment
+    projected: Optional[Tensor] = None  # [B, N, D], LatentDecoder.of_encodings of a model with a latent alignment
     tokens: Optional[Tensor] = None  # [B, N], for a lexicon
 
 
@@ -109,8 +109,7 @@ class EncoderGraph(nn.Module):
             memory = Memory(self.attention.precompute(encodings, pad_mask, **words))
             attention_state = self.attention.initial_state(memory.attention)
         if isinstance(decoder, LatentDecoder):
-            projection = decoder.output_projection.weight[:, : -decoder.hidden_size]
-            memory = memory._replace(pad_mask=pad_mask, projected=F.linear(encodings, projection))
+            memory = memory._replace(pad_mask=pad_mask, projected=decoder.of_encodings(encodings))
         if decoder.lexicon.active:
             memory = memory._replace(tokens=source)
         feed = encodings.new_zeros(source.size(0), 1, decoder.feed_size) if decoder.feed_size else None
@@ -200,8 +199,12 @@ class StepGraph(nn.Module):
         return LayerStates(tuple(hidden), tuple(cells)), x
 
     def _combined(self, context: Tensor, top: Tensor) -> Tensor:
-        """o = tanh(W_o [c; s])."""
-        return torch.tanh(_linear(torch.cat([context, top], dim=-1), self.decoder.output_projection))
+        """o = tanh(W_o [c; s]), or [c; s]."""
+        both = torch.cat([context, top], dim=-1)
+        return both if self.decoder.is_linear else torch.tanh(_linear(both, self.decoder.output_projection))
+
+    def _activated(self, x: Tensor) -> Tensor:
+        return x if self.decoder.is_linear else torch.tanh(x)
 
     def _vocabulary(self, features: Tensor) -> Tensor:
         """Logits of features ``[..., D]``."""
@@ -220,13 +223,11 @@ class StepGraph(nn.Module):
     def _mixed(self, top: Tensor, weights: Any, scores: Any, memory: Memory) -> Tensor:
         """log sum_j p(j) p(y | z = j), or log p(y | c) where the model predicts from the mean context."""
         decoder: Any = self.decoder
-        query = F.linear(
-            top, decoder.output_projection.weight[:, -decoder.hidden_size :], decoder.output_projection.bias
-        )
+        query = decoder.of_states(top)
         log_prior = decoder.attention.log_weights(weights, scores, memory.pad_mask)
         projected: Any = memory.projected
         if decoder.predicts_soft:
-            return self._vocabulary(torch.tanh(query + log_prior.exp() @ projected)).log_softmax(-1)
+            return self._vocabulary(self._activated(query + log_prior.exp() @ projected)).log_softmax(-1)
         by_position = projected.unsqueeze(1) + query.unsqueeze(2)
         if decoder.topk is not None:
             # as many further positions without weight: a source may have fewer than are asked for
@@ -235,6 +236,6 @@ class StepGraph(nn.Module):
             log_prior = log_prior.log_softmax(-1).clamp(min=LOG_ZERO)
             by_position = F.pad(by_position, (0, 0, 0, decoder.topk))
             by_position = by_position.gather(2, index.unsqueeze(-1).expand(-1, -1, -1, by_position.size(-1)))
-        probabilities = self._vocabulary(torch.tanh(by_position)).softmax(-1)
+        probabilities = self._vocabulary(self._activated(by_position)).softmax(-1)
         mixed = (log_prior.exp().unsqueeze(2) @ probabilities).squeeze(2)
         return mixed.clamp(min=torch.finfo(mixed.dtype).tiny).log()

@@ -90,6 +90,7 @@ class AttnLSTMModel(FairseqEncoderDecoderModel):
             num_layers=cfg.decoder_layers,
             out_embed_dim=cfg.decoder_out_embed_dim,
             input_feeding=cfg.input_feeding,
+            output_layer=cfg.output_layer,
             zero_init=cfg.decoder_zero_init,
             dropout_in=or_default(cfg.decoder_dropout_in, cfg.dropout),
             dropout_out=or_default(cfg.decoder_dropout_out, cfg.dropout),

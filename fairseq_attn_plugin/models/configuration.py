@@ -18,6 +18,11 @@ class AttnLSTMConfig(FairseqDataclass):
 
     attention: str = option("soft", "attention mechanism")
     input_feeding: str = option("output", "what is fed to the next step: output (attentional output), context, or none")
+    output_layer: str = option(
+        "tanh",
+        "words are predicted from: tanh (attentional output, tanh(W_o [context; state])), or linear (context and state "
+        "side by side, which --input-feeding output then feeds; --decoder-out-embed-dim has no effect)",
+    )
     dropout: float = option(0.1, "dropout probability")
     encoder_embed_dim: int = option(512, "encoder embedding dimension")
     encoder_embed_path: Optional[str] = option(None, "path to pre-trained encoder embedding", file=True)

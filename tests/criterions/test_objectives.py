@@ -9,7 +9,7 @@ import torch
 from fairseq_attn_plugin.attention.normalizers import LOG_ZERO, log_softmax
 from fairseq_attn_plugin.criterions import objectives
 from fairseq_attn_plugin.criterions.objectives import OBJECTIVES, Batch, MovingAverage, Settings, evaluate
-from fairseq_attn_plugin.modules.latent_decoder import LatentAlignments, top_positions
+from fairseq_attn_plugin.modules.latent_alignments import LatentAlignments, top_positions
 from fairseq_attn_plugin.ops.mixture_nll import log_likelihoods
 
 import oracles
