@@ -14,7 +14,7 @@ def score(name, module, query, encoding):
     if name == "scaled_dot":
         return query @ encoding / len(query) ** 0.5
     if name == "general":
-        return query @ (module.projection.weight @ encoding)
+        return (1 if module.gain is None else module.gain) * query @ (module.projection.weight @ encoding)
     if name == "additive":
         hidden = module.query_projection.weight @ query + module.memory_projection.weight @ encoding
         return module.vector @ torch.tanh(hidden + module.memory_projection.bias)

@@ -66,6 +66,9 @@ class AttentionConfig:
     score: Optional[str] = option(
         None, "score function: dot, scaled_dot, general or additive (default: the mechanism's own)"
     )
+    score_gain: bool = option(
+        False, "multiply the general score by a trained number that starts at 1 (scaled Luong attention)"
+    )
     normalizer: str = option("softmax", "scores to weights: softmax, sparsemax or entmax15 (default: softmax)")
     hidden_dim: Optional[int] = option(None, "width of the additive score (default: the decoder's hidden size)")
     max_normalize: bool = option(
@@ -125,6 +128,11 @@ class Attention(nn.Module):
             raise OptionError(
                 f"--attention-bias {config.bias}: {self.name} attention has no scores to add a bias to; "
                 "leave it out, or choose another --attention"
+            )
+        if config.score_gain and "bias" not in self.takes:
+            raise OptionError(
+                f"--attention-score-gain: {self.name} attention has no scores; leave it out, or choose another "
+                "--attention"
             )
         if config.normalizer != "softmax" and "normalizer" not in self.takes:
             raise OptionError(

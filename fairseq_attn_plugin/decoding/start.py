@@ -27,7 +27,9 @@ class Start(nn.Module):
         self.hidden = None if hidden is None else pack(hidden.weight, hidden.bias, precision)
         self.cell = None if cell is None else pack(-2 * cell.weight, -2 * cell.bias, precision)
         score = getattr(decoder.attention, "score", None)
-        self.keys = pack(score.projection.weight, None, precision) if isinstance(score, GeneralScore) else None
+        self.keys = None
+        if isinstance(score, GeneralScore):
+            self.keys = pack(score.scaled(score.projection.weight), None, precision)
         self.zero, self.feed = decoder.zero_init, decoder.feed_size
         self.units = 2 * decoder.num_layers * decoder.hidden_size
         # Layers are matched from the top down; a deeper decoder starts its lowest layers from the encoder's lowest.

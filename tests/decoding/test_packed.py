@@ -93,6 +93,7 @@ def test_every_mechanism(name, options):
         {"output_layer": "linear", "decoder_attention": "False"},
         {"output_layer": "linear", "decoder_embed_dim": 28, "share_decoder_input_output_embed": True},
         {"attention_score": "scaled_dot"},
+        {"attention_score_gain": True},
         {"attention_score": "dot"},
         {"attention_score": "additive"},
     ],

@@ -78,6 +78,7 @@ def test_models_of_the_density_matrix_paper(name, shown, tmp_path):
     for arch in ("lstm_adm", "lstm_adm_aqt", "lstm_soft"):
         training = only(shown(name, "train", ARCH=arch, OUT=tmp_path), "fairseq-train")
         assert value(training, "--output-layer") == "linear"
+        assert ("--attention-score-gain" in training) == (arch != "lstm_adm_aqt"), "its score is additive"
     assert "--output-layer" not in only(shown(name, "train", ARCH="lstm", OUT=tmp_path), "fairseq-train")
 
 

@@ -45,7 +45,7 @@ def corpus(variables: Variables) -> Corpus:
             batch="--batch-size 128 --required-batch-size-multiple 1".split(),
             other=[
                 *("--sentence-avg", "--dropout", "0.2", "--clip-norm", "5", "--max-update", str(updates)),
-                *density_matrix_model(variables.text("ARCH")),
+                *density_matrix_model(variables),
             ],
         ),
         generate="--max-len-a 0 --max-len-b 50".split(),

@@ -68,7 +68,7 @@ def corpus(variables: Variables) -> Corpus:
             other=[
                 *("--sentence-avg", "--dropout", "0.2", "--clip-norm", "5", "--max-update", str(updates)),
                 *("--save-interval-updates", "1000", "--keep-interval-updates", "1"),
-                *density_matrix_model(variables.text("ARCH")),
+                *density_matrix_model(variables),
             ],
         ),
         generate="--max-len-a 0 --max-len-b 50".split(),

@@ -172,9 +172,13 @@ def tutorial_schedule(rate: float, updates: int) -> List[str]:
     return ["--lr-scheduler", "manual", "--update2lr", "{" + rates + "}"]
 
 
-def density_matrix_model(arch: str) -> List[str]:
+def density_matrix_model(variables: Variables) -> List[str]:
     """Options of the models of the attention-density-matrix paper that its architectures do not set.
 
-    Words are predicted from softmax(W [s; c] + b). Stock fairseq's ``lstm`` has no such options.
+    Words are predicted from softmax(W [s; c] + b). The score ``general`` has the gain of the TensorFlow seq2seq
+    tutorial, whose settings the paper takes over. Stock fairseq's ``lstm`` has no such options.
     """
-    return [] if arch == "lstm" else ["--output-layer", "linear"]
+    arch = variables.text("ARCH")
+    general = arch in ("lstm_soft", "lstm_adm", "lstm_structured") and not variables.text("ATTENTION")
+    gain = ["--attention-score-gain"] if general else []
+    return [] if arch == "lstm" else ["--output-layer", "linear", *gain]
