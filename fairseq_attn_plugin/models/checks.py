@@ -1,5 +1,6 @@
 """Checks of the options of LSTM encoder-decoder models."""
 
+import math
 from typing import Any
 
 from ..errors import OptionError
@@ -52,6 +53,8 @@ def check_options(config: Any, task: Any) -> None:
             )
     if config.share_all_embeddings or config.share_decoder_input_output_embed:
         _check_shared_output(config)
+    finite = config.forget_bias is None or math.isfinite(config.forget_bias)
+    need(finite, config, "forget_bias", "a number, as in --forget-bias 1")
     need(config.lexicon_epsilon > 0, config, "lexicon_epsilon", "more than 0")
     if config.lexicon is not None:
         if config.adaptive_softmax_cutoff is not None:
