@@ -17,7 +17,9 @@ def score(name, module, query, encoding):
         return (1 if module.gain is None else module.gain) * query @ (module.projection.weight @ encoding)
     if name == "additive":
         hidden = module.query_projection.weight @ query + module.memory_projection.weight @ encoding
-        return module.vector @ torch.tanh(hidden + module.memory_projection.bias)
+        if module.memory_projection.bias is not None:
+            hidden = hidden + module.memory_projection.bias
+        return module.vector @ torch.tanh(hidden)
     raise ValueError(name)
 
 

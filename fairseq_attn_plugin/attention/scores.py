@@ -3,7 +3,7 @@
     dot         s . h_j                          (Luong et al. 2015)
     scaled_dot  s . h_j / sqrt(D)                (Vaswani et al. 2017)
     general     s . (W h_j)                      (Luong et al. 2015; "bilinear"), or g s . (W h_j)
-    additive    u . tanh(W s + V h_j + b)        (Bahdanau et al. 2015; "MLP")
+    additive    u . tanh(W s + V h_j + b)        (Bahdanau et al. 2015; "MLP"), or without b
 
 The gain g (``--attention-score-gain``) is a trained number that starts at 1, as in the "scaled Luong" attention of
 TensorFlow's seq2seq tutorial (Luong, Brevdo and Zhao 2017).
@@ -150,11 +150,15 @@ class GeneralScore(Score):
 
 @register_score("additive")
 class AdditiveScore(Score):
-    def __init__(self, query_dim: int, memory_dim: int, hidden_dim: Optional[int] = None):
+    """``no_bias`` leaves b out, as the prior of Deng et al. 2018 does."""
+
+    takes = frozenset({"no_bias"})
+
+    def __init__(self, query_dim: int, memory_dim: int, hidden_dim: Optional[int] = None, no_bias: bool = False):
         super().__init__(query_dim, memory_dim, hidden_dim)
         hidden_dim = hidden_dim or query_dim
         self.query_projection = projection(query_dim, hidden_dim, bias=False)
-        self.memory_projection = projection(memory_dim, hidden_dim)
+        self.memory_projection = projection(memory_dim, hidden_dim, bias=not no_bias)
         self.vector = nn.Parameter(torch.empty(hidden_dim).uniform_(-0.1, 0.1))
 
     def precompute(self, encodings: Tensor) -> Tensor:

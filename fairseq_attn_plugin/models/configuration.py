@@ -42,7 +42,7 @@ class AttnLSTMConfig(FairseqDataclass):
     decoder_zero_init: bool = option(False, "start the decoder from zeros instead of the encoder's last states")
     forget_bias: Optional[float] = option(
         None,
-        "initial bias of the forget gates of encoder and decoder, such as 1 (default: drawn around 0, as all parameters)",
+        "initial bias of the forget gates of encoder and decoder, as in 1 (default: drawn around 0, as all parameters)",
     )
     adaptive_softmax_cutoff: Optional[str] = option(
         None, "comma-separated cut-offs of an adaptive softmax; must be used with the adaptive_loss criterion"

@@ -26,6 +26,14 @@ def test_a_gain_starts_at_one_and_multiplies_the_score(name):
     assert not torch.allclose(tripled, weights[0])
 
 
+def test_an_additive_score_has_a_bias_or_none():
+    shapes = []
+    for no_bias in (False, True):
+        module = build_attention("soft", query_dim=6, memory_dim=4, score="additive", score_no_bias=no_bias)
+        shapes.append({name: tuple(value.shape) for name, value in module.named_parameters()})
+    assert shapes[0] == {**shapes[1], "score.memory_projection.bias": (6,)} and len(shapes[1]) == 3
+
+
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
@@ -34,6 +42,12 @@ def test_a_gain_starts_at_one_and_multiplies_the_score(name):
             {"score": "additive", "score_gain": True},
             "--attention-score-gain: is for the score general, and this attention has --attention-score additive",
         ),
+        (
+            "soft",
+            {"score_no_bias": True},
+            "--attention-score-no-bias: is for the score additive, and this attention has --attention-score general",
+        ),
+        ("gaussian", {"score_no_bias": True}, "--attention-score-no-bias: gaussian attention has no scores"),
         ("aqt", {"score_gain": True}, "this attention has --attention-score additive"),
         ("gaussian", {"score_gain": True}, "--attention-score-gain: gaussian attention has no scores; leave it out"),
     ],
