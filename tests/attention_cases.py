@@ -68,6 +68,13 @@ def cases():
         yield "soft", {"bias": bias}
     yield "soft", {"bias": "markov,fertility", "bias_window": 2, "bias_dim": 3}
     yield "soft", {"bias": "position,fertility", "normalizer": "sparsemax", "bias_window": 0}
+    for name in ("soft", "structured", "mqt"):
+        yield name, {"score_gain": True}
+    yield "mqt", {"score_gain": True, "pairs": "encodings"}
+    yield "mqt", {"score_gain": True, "pairing": "direct"}
+    yield "aqt", {"score_gain": True, "score": "general"}
+    yield "soft", {"score": "additive", "score_no_bias": True}
+    yield "aqt", {"score_no_bias": True}
     yield "structured", {"scale": 1.0}
     yield "gaussian", {"ratio": 1.5, "sigma": 0.7}
     yield "gaussian", {"ratio": 0.4, "rule": "1", "mean": 0.3, "max_normalize": True}

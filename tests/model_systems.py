@@ -15,7 +15,9 @@ UNNORMALIZED = ("sigmoid", "local-p", "election")  # no priors of an alignment
 ALL_BIASES = "+position,markov,fertility"
 BIASED = ["soft" + ALL_BIASES, "mqt+position", "structured+markov", "local-p+fertility"]
 LATENT = [f"latent/{name}" for name in (*names(), "soft" + ALL_BIASES) if name not in UNNORMALIZED]
-SYSTEMS = [*itertools.product([*names(), *BIASED], FEEDING), *itertools.product(LATENT, ("context", "none"))]
+LATENT += ["latent-linear/soft"]
+LINEAR = ["linear/soft", "linear/structured+markov"]  # --output-layer linear
+SYSTEMS = [*itertools.product([*names(), *BIASED, *LINEAR], FEEDING), *itertools.product(LATENT, ("context", "none"))]
 systems = pytest.mark.parametrize(("attention", "feeding"), SYSTEMS)
 
 
@@ -26,7 +28,9 @@ def make(attention, feeding="output", dtype=torch.float64, **options):
     arch = "attn_lstm"
     # Without the penalty of fertilities, which is not part of the logits; tests/patches/test_penalties.py checks it.
     options = {"attention_bias": bias, "attention_fertility_weight": 0, **options}
-    if kind == "latent":
+    if kind.endswith("linear"):
+        options = {"output_layer": "linear", **options}
+    if kind.startswith("latent"):
         arch = "lstm_latent_small"
         options = {"attention_score": None, "latent_posterior": "False", "structured_scale": 1.0, **options}
     return build(arch, attention=attention, input_feeding=feeding, **options).to(dtype).eval()

@@ -14,10 +14,12 @@ def score(name, module, query, encoding):
     if name == "scaled_dot":
         return query @ encoding / len(query) ** 0.5
     if name == "general":
-        return query @ (module.projection.weight @ encoding)
+        return (1 if module.gain is None else module.gain) * query @ (module.projection.weight @ encoding)
     if name == "additive":
         hidden = module.query_projection.weight @ query + module.memory_projection.weight @ encoding
-        return module.vector @ torch.tanh(hidden + module.memory_projection.bias)
+        if module.memory_projection.bias is not None:
+            hidden = hidden + module.memory_projection.bias
+        return module.vector @ torch.tanh(hidden)
     raise ValueError(name)
 
 
@@ -253,7 +255,7 @@ def word_log_probs(alignments, row, step, position):
     hidden = alignments.query[row, step]
     if alignments.memory is not None:
         hidden = hidden + alignments.memory[row, position]
-    features = torch.tanh(hidden)
+    features = hidden if alignments.linear else torch.tanh(hidden)
     if alignments.keep is not None:
         features = alignments.keep[row, step] * features
     logits = alignments.weight @ features

@@ -127,6 +127,14 @@ def test_experiments_are_cells_of_the_grid(config_name, model, hydra_dir):
     assert composed(config_name) == composed("grid", "model=%s" % model)
 
 
+def test_what_papers_have_changes_the_model(hydra_dir):
+    """These files come after the architecture, whose defaults would win otherwise."""
+    for name, experiment in (("density_matrix", "iwslt15_adm"), ("latent", "iwslt14_latent")):
+        wanted = yaml.safe_load((CONFIGS / "paper" / f"{name}.yaml").read_text(encoding="utf-8"))["model"]
+        found = composed(experiment)["model"]
+        assert wanted and {key: found[key] for key in wanted} == wanted
+
+
 def test_every_objective_has_a_file():
     from fairseq_attn_plugin.criterions.objectives import OBJECTIVES as known
 

@@ -27,7 +27,7 @@ from typing import Any, ClassVar, Dict, FrozenSet, Mapping, NamedTuple, Optional
 from torch import Tensor, nn
 
 from ..errors import OptionError
-from ..options import option
+from ..options import flag, option
 from .normalizers import log_of_weights, log_softmax
 
 __all__ = ["TAKES", "Attention", "AttentionConfig", "AttentionOutput", "Penalty"]
@@ -67,6 +67,10 @@ class AttentionConfig:
     score: Optional[str] = option(
         None, "score function: dot, scaled_dot, general or additive (default: the mechanism's own)"
     )
+    score_gain: bool = option(
+        False, "multiply the general score by a trained number that starts at 1 (scaled Luong attention)"
+    )
+    score_no_bias: bool = option(False, "additive score without its bias b")
     normalizer: str = option("softmax", "scores to weights: softmax, sparsemax or entmax15 (default: softmax)")
     hidden_dim: Optional[int] = option(None, "width of the additive score (default: the decoder's hidden size)")
     max_normalize: bool = option(
@@ -127,6 +131,12 @@ class Attention(nn.Module):
                 f"--attention-bias {config.bias}: {self.name} attention has no scores to add a bias to; "
                 "leave it out, or choose another --attention"
             )
+        for name in ("score_gain", "score_no_bias"):
+            if getattr(config, name) and "bias" not in self.takes:
+                raise OptionError(
+                    f"{flag('attention_' + name)}: {self.name} attention has no scores; leave it out, or choose "
+                    "another --attention"
+                )
         if config.normalizer != "softmax" and "normalizer" not in self.takes:
             raise OptionError(
                 f"--attention-normalizer {config.normalizer}: {self.name} attention defines how scores become "

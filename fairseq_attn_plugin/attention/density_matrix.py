@@ -120,7 +120,8 @@ class DensityMatrixAttention(ScoredAttention):
         paired = self._paired(encodings)
         diagonal: Optional[Tensor] = None
         if self._direct or not self._folds:
-            diagonal = share(paired if self._over_keys and self._general else self.score.precompute(encodings))
+            known = self._over_keys and self._general
+            diagonal = share(self.score.scaled(paired) if known else self.score.precompute(encodings))
         if pad_mask is None:
             length = encodings.new_full((encodings.size(0), 1, 1), encodings.size(1))
         else:
@@ -198,7 +199,7 @@ class MultiplicativeDensityMatrix(DensityMatrixAttention):
     def _pool(self, paired: Tensor, pad_mask: Optional[Tensor], length: Tensor) -> Tensor:
         pairs = self.pair_weight * pooled_tanh(paired, pad_mask, self.config.chunk_size)
         # Divided before any product: sums over many positions could leave float16's range.
-        means = (paired + pairs if self._folds else pairs) / length
+        means = (self.score.scaled(paired) + pairs if self._folds else pairs) / length
         return means if self._over_keys else self._matrix()(means)
 
     def _features(self, query: Tensor, length: Tensor) -> Tensor:

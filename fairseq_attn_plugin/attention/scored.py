@@ -35,7 +35,14 @@ class ScoredAttention(Attention):
 
     def __init__(self, query_dim: int, memory_dim: int, config: AttentionConfig):
         super().__init__(query_dim, memory_dim, config)
-        self.score = build_score(config.score or self.default_score, query_dim, memory_dim, config.hidden_dim)
+        self.score = build_score(
+            config.score or self.default_score,
+            query_dim,
+            memory_dim,
+            config.hidden_dim,
+            gain=config.score_gain,
+            no_bias=config.score_no_bias,
+        )
         self.normalize = build_normalizer(config.normalizer)
         self.biases = build_biases(config, memory_dim)
         if self.biases is not None:

@@ -2,8 +2,11 @@
 
     dot         s . h_j                          (Luong et al. 2015)
     scaled_dot  s . h_j / sqrt(D)                (Vaswani et al. 2017)
-    general     s . (W h_j)                      (Luong et al. 2015; "bilinear")
-    additive    u . tanh(W s + V h_j + b)        (Bahdanau et al. 2015; "MLP")
+    general     s . (W h_j)                      (Luong et al. 2015; "bilinear"), or g s . (W h_j)
+    additive    u . tanh(W s + V h_j + b)        (Bahdanau et al. 2015; "MLP"), or without b
+
+The gain g (``--attention-score-gain``) is a trained number that starts at 1, as in the "scaled Luong" attention of
+TensorFlow's seq2seq tutorial (Luong, Brevdo and Zhao 2017).
 
 A score is split in two: :meth:`Score.precompute` makes one key per encoding, :meth:`Score.forward` compares
 queries with keys.
@@ -12,7 +15,7 @@ queries with keys.
 from __future__ import annotations
 
 import math
-from typing import Callable, Dict, List, Optional, Type
+from typing import Callable, ClassVar, Dict, FrozenSet, List, Optional, Type
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +23,7 @@ from torch import Tensor, nn
 from ..errors import OptionError
 from ..ops.deferred import Linear, matmul_transposed
 from ..ops.tanh import by_sigmoid
+from ..options import flag
 
 __all__ = ["Score", "build_score", "projection", "register_score", "score_names"]
 
@@ -28,16 +32,23 @@ _SCORES: Dict[str, Type[Score]] = {}
 
 class Score(nn.Module):
     """``precompute``: encodings ``[B, N, Dh]`` to keys ``[B, N, Dk]``; ``forward``: queries ``[B, T, Ds]`` and
-    keys to ``[B, T, N]``."""
+    keys to ``[B, T, N]``. ``takes`` names the options of the class besides the dimensions, see :func:`build_score`."""
+
+    takes: ClassVar[FrozenSet[str]] = frozenset()
 
     def __init__(self, query_dim: int, memory_dim: int, hidden_dim: Optional[int] = None):
         super().__init__()
+        self.gain: Optional[nn.Parameter] = None
 
     def precompute(self, encodings: Tensor) -> Tensor:
         raise NotImplementedError
 
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
         raise NotImplementedError
+
+    def scaled(self, x: Tensor) -> Tensor:
+        """``x`` times the gain, where the score has one."""
+        return x if self.gain is None else self.gain * x
 
 
 def projection(inputs: int, outputs: int, bias: bool = True) -> nn.Linear:
@@ -64,17 +75,30 @@ def score_names() -> List[str]:
     return sorted(_SCORES)
 
 
-def build_score(name: str, query_dim: int, memory_dim: int, hidden_dim: Optional[int] = None) -> Score:
+def build_score(name: str, query_dim: int, memory_dim: int, hidden_dim: Optional[int] = None, **wanted: bool) -> Score:
     """The score ``name``.
 
+    Args:
+        name: of the score
+        query_dim, memory_dim: units of queries and encodings
+        hidden_dim: width of a score with a hidden layer
+        wanted: further arguments of the score, options ``--attention-score-...``; a score may take them or not
+
     Raises:
-        OptionError: unknown name, or dimensions that the score cannot compare
+        OptionError: unknown name, dimensions that the score cannot compare, or an option that it does not take
     """
     if name not in _SCORES:
         raise OptionError(f"--attention-score {name}: unknown score; choose from {', '.join(score_names())}")
     if hidden_dim is not None and hidden_dim < 1:
         raise OptionError(f"--attention-hidden-dim {hidden_dim}: must be at least 1")
-    return _SCORES[name](query_dim, memory_dim, hidden_dim)
+    further = {key: True for key, value in wanted.items() if value}
+    for key in further.keys() - _SCORES[name].takes:
+        taking = " or ".join(score for score in score_names() if key in _SCORES[score].takes)
+        raise OptionError(
+            f"{flag('attention_score_' + key)}: is for the score {taking}, and this attention has --attention-score "
+            f"{name}; leave one of the two out"
+        )
+    return _SCORES[name](query_dim, memory_dim, hidden_dim, **further)
 
 
 @register_score("dot")
@@ -107,14 +131,18 @@ class ScaledDotScore(DotScore):
 
 @register_score("general")
 class GeneralScore(Score):
-    """W is applied to the encodings, once per sentence, and not to every query."""
+    """W and the gain are applied to the encodings, once per sentence, and not to every query."""
 
-    def __init__(self, query_dim: int, memory_dim: int, hidden_dim: Optional[int] = None):
+    takes = frozenset({"gain"})
+
+    def __init__(self, query_dim: int, memory_dim: int, hidden_dim: Optional[int] = None, gain: bool = False):
         super().__init__(query_dim, memory_dim, hidden_dim)
         self.projection = projection(memory_dim, query_dim, bias=False)
+        if gain:
+            self.gain = nn.Parameter(torch.ones(()))
 
     def precompute(self, encodings: Tensor) -> Tensor:
-        return self.projection(encodings)
+        return self.scaled(self.projection(encodings))
 
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
         return matmul_transposed(query, keys)
@@ -122,11 +150,15 @@ class GeneralScore(Score):
 
 @register_score("additive")
 class AdditiveScore(Score):
-    def __init__(self, query_dim: int, memory_dim: int, hidden_dim: Optional[int] = None):
+    """``no_bias`` leaves b out, as the prior of Deng et al. 2018 does."""
+
+    takes = frozenset({"no_bias"})
+
+    def __init__(self, query_dim: int, memory_dim: int, hidden_dim: Optional[int] = None, no_bias: bool = False):
         super().__init__(query_dim, memory_dim, hidden_dim)
         hidden_dim = hidden_dim or query_dim
         self.query_projection = projection(query_dim, hidden_dim, bias=False)
-        self.memory_projection = projection(memory_dim, hidden_dim)
+        self.memory_projection = projection(memory_dim, hidden_dim, bias=not no_bias)
         self.vector = nn.Parameter(torch.empty(hidden_dim).uniform_(-0.1, 0.1))
 
     def precompute(self, encodings: Tensor) -> Tensor:

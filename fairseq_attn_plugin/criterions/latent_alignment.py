@@ -28,7 +28,7 @@ from fairseq.criterions import FairseqCriterion, register_criterion
 from torch import Tensor
 
 from ..errors import OptionError
-from ..modules.latent_decoder import LatentAlignments
+from ..modules.latent_alignments import LatentAlignments
 from ..ops.precision import precision_of, products_in
 from .latent_alignment_config import LatentAlignmentConfig, check_config
 from .logged_sums import log_sums
@@ -125,6 +125,7 @@ class LatentAlignmentCriterion(FairseqCriterion):
             tau,
             cfg.gumbel_straight_through,
             cfg.label_smoothing,
+            cfg.control_variates,
         )
 
     def _train(self, model: Any, batch: Batch) -> Tuple[Tensor, Dict[str, Any]]:

@@ -4,7 +4,8 @@ From the state s of a row and the prior p(j), as in :mod:`fairseq_attn_plugin.mo
 
     o_j = tanh(W_h h_j + W_s s + b),     p(v) = sum_j p(j) softmax(W_v o_j + b_v)[v]
 
-over all positions j or the K most probable ones; or softmax(W_v o + b_v) with o from the mean of W_h h_j.
+over all positions j or the K most probable ones; or softmax(W_v o + b_v) with o from the mean of W_h h_j. With
+``--output-layer linear`` o_j = [h_j; s].
 
 Shapes: B sentences, R rows (R / B for each sentence), N source positions, K alignments, D units of o.
 """
@@ -17,7 +18,8 @@ import torch
 from torch import Tensor, nn
 
 from ..attention import AttentionOutput
-from ..modules.latent_decoder import LatentDecoder, top_positions
+from ..modules.latent_alignments import top_positions
+from ..modules.latent_decoder import LatentDecoder
 from ..ops.alignment_blocks import BLOCK_BYTES
 from ..ops.mixture_log_probs import log_mixture
 from ..ops.tanh import tanh_
@@ -30,7 +32,7 @@ __all__ = ["LatentMemory", "LatentWords", "StateHead"]
 class LatentMemory(NamedTuple):
     """What the words depend on besides the state."""
 
-    projected: Tensor  # [B, N, D], W_h h_j
+    projected: Tensor  # [B, N, D], of LatentDecoder.of_encodings
     pad_mask: Optional[Tensor]  # [B, N]
 
 
@@ -63,8 +65,11 @@ class LatentWords:
     def __init__(self, decoder: LatentDecoder, precision: str):
         self.attention, self.topk, self.mixes = decoder.attention, decoder.topk, not decoder.predicts_soft
         self.log_prior = decoder.log_prior
-        weight = decoder.output_projection.weight[:, -decoder.hidden_size :]
-        self.query = pack(weight, decoder.output_projection.bias, precision)
+        projection, self.query, self.activate = decoder.output_projection, decoder.of_states, tanh_
+        if projection is None:
+            self.activate = torch.nn.Identity()
+        else:
+            self.query = pack(projection.weight[:, -decoder.hidden_size :], projection.bias, precision)
         (weight, bias), scale = decoder.vocabulary, LOG2_E if self.mixes else 1.0
         self.projection = pack(weight * scale, None if bias is None else bias * scale, precision)
 
@@ -82,7 +87,8 @@ class LatentWords:
         log_prior, _ = self.log_prior(weights, scores, memory.pad_mask)
         query = self.query(hidden).view(*log_prior.shape[:2], -1)
         if not self.mixes:
-            return projection(tanh_(query.baddbmm_(log_prior.exp().to(query.dtype), memory.projected)).flatten(0, 1))
+            mean = query.baddbmm_(log_prior.exp().to(query.dtype), memory.projected)
+            return projection(self.activate(mean).flatten(0, 1))
         if self.topk is None:
             states = memory.projected.unsqueeze(1) + query.unsqueeze(2)
         else:
@@ -90,7 +96,7 @@ class LatentWords:
             size = memory.projected.size(-1)
             picked = memory.projected.gather(1, index.flatten(1).unsqueeze(-1).expand(-1, -1, size))
             states = picked.view(*index.shape, size).add_(query.unsqueeze(2))
-        features, weights = tanh_(states).flatten(0, 1), log_prior.exp().flatten(0, 1)
+        features, weights = self.activate(states).flatten(0, 1), log_prior.exp().flatten(0, 1)
         return _mixtures(features, weights, projection)
 
 

@@ -30,7 +30,7 @@ class Memory(NamedTuple):
 
     attention: Any  # of the mechanism, or None
     pad_mask: Optional[Tensor] = None  # [B, N], for models with a latent alignment
-    projected: Optional[Tensor] = None  # [B, N, D], W_h h_j of a model with a latent alignment
+    projected: Optional[Tensor] = None  # [B, N, D], LatentDecoder.of_encodings of a model with a latent alignment
     tokens: Optional[Tensor] = None  # [B, N], for a lexicon
 
 
@@ -108,8 +108,7 @@ class EncoderGraph(nn.Module):
             memory = Memory(self.attention.precompute(encodings, pad_mask, **words))
             attention_state = self.attention.initial_state(memory.attention)
         if isinstance(decoder, LatentDecoder):
-            projection = decoder.output_projection.weight[:, : -decoder.hidden_size]
-            memory = memory._replace(pad_mask=pad_mask, projected=F.linear(encodings, projection))
+            memory = memory._replace(pad_mask=pad_mask, projected=decoder.of_encodings(encodings))
         if decoder.lexicon.active:
             memory = memory._replace(tokens=source)
         feed = encodings.new_zeros(source.size(0), 1, decoder.feed_size) if decoder.feed_size else None
@@ -198,8 +197,12 @@ class StepGraph(nn.Module):
         return LayerStates(tuple(hidden), tuple(cells)), x
 
     def _combined(self, context: Tensor, top: Tensor) -> Tensor:
-        """o = tanh(W_o [c; s])."""
-        return torch.tanh(_linear(torch.cat([context, top], dim=-1), self.decoder.output_projection.weight))
+        """o = tanh(W_o [c; s]), or [c; s]."""
+        both = torch.cat([context, top], dim=-1)
+        return both if self.decoder.is_linear else torch.tanh(_linear(both, self.decoder.output_projection.weight))
+
+    def _activated(self, x: Tensor) -> Tensor:
+        return x if self.decoder.is_linear else torch.tanh(x)
 
     def _predicted(self, output: Tensor, weights: Optional[Tensor], memory: Memory) -> Tensor:
         decoder: Any = self.decoder
@@ -213,13 +216,11 @@ class StepGraph(nn.Module):
     def _mixed(self, top: Tensor, weights: Any, scores: Any, memory: Memory) -> Tensor:
         """log sum_j p(j) p(y | z = j), or log p(y | c) where the model predicts from the mean context."""
         decoder: Any = self.decoder
-        query = F.linear(
-            top, decoder.output_projection.weight[:, -decoder.hidden_size :], decoder.output_projection.bias
-        )
+        query = decoder.of_states(top)
         log_prior = decoder.attention.log_weights(weights, scores, memory.pad_mask)
         projected: Any = memory.projected
         if decoder.predicts_soft:
-            features = torch.tanh(query + log_prior.exp() @ projected)
+            features = self._activated(query + log_prior.exp() @ projected)
             return _linear(features, *decoder.vocabulary).log_softmax(-1)
         by_position = projected.unsqueeze(1) + query.unsqueeze(2)
         if decoder.topk is not None:
@@ -229,6 +230,6 @@ class StepGraph(nn.Module):
             log_prior = log_prior.log_softmax(-1).clamp(min=LOG_ZERO)
             by_position = F.pad(by_position, (0, 0, 0, decoder.topk))
             by_position = by_position.gather(2, index.unsqueeze(-1).expand(-1, -1, -1, by_position.size(-1)))
-        probabilities = _linear(torch.tanh(by_position), *decoder.vocabulary).softmax(-1)
+        probabilities = _linear(self._activated(by_position), *decoder.vocabulary).softmax(-1)
         mixed = (log_prior.exp().unsqueeze(2) @ probabilities).squeeze(2)
         return mixed.clamp(min=torch.finfo(mixed.dtype).tiny).log()

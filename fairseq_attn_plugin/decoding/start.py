@@ -35,7 +35,7 @@ class Start(nn.Module):
         self.cell = None if cell is None else pack(-2 * cell.weight, -2 * cell.bias, precision)
         score: Any = getattr(decoder.attention, "score", None)
         projected = keys and isinstance(score, GeneralScore)
-        self.keys = pack(score.projection.weight, None, precision) if projected else None
+        self.keys = pack(score.scaled(score.projection.weight), None, precision) if projected else None
         self.zero, self.feed = decoder.zero_init, decoder.feed_size
         self.units = 2 * decoder.num_layers * decoder.hidden_size
         self.layers = decoder.sources_of_layers(encoder_layers)

@@ -139,9 +139,9 @@ class Head(nn.Module):
 
     def __init__(self, decoder: LSTMDecoder, precision: str):
         super().__init__()
-        attention, fc = decoder.attention, decoder.additional_fc
+        fc, layer = decoder.additional_fc, decoder.output_projection
         # twice the weight: tanh(x) = 2 sigmoid(2 x) - 1
-        self.output = None if attention is None else pack(2 * decoder.output_projection.weight, None, precision)
+        self.output = None if layer is None else pack(2 * layer.weight, None, precision)
         self.additional = None if fc is None else pack(fc.weight, fc.bias, precision)
         self.feeds_context = decoder.input_feeding == "context"
         self.feeds = decoder.feed_size > 0
@@ -158,8 +158,10 @@ class Head(nn.Module):
             the features from which the vocabulary is projected, and the next ``recurrent`` of :class:`Layers`
         """
         feed = features = hidden
-        if self.output is not None and context is not None:
-            features = self.output(torch.cat([context, hidden], 1)).sigmoid_().mul_(2.0).sub_(1.0)
+        if context is not None:
+            features = torch.cat([context, hidden], 1)
+            if self.output is not None:
+                features = self.output(features).sigmoid_().mul_(2.0).sub_(1.0)
             feed = context if self.feeds_context else features
         recurrent = torch.cat([feed, states], 1) if self.feeds else states
         if self.additional is not None:

@@ -18,7 +18,7 @@ from .. import attention as attentions
 from ..errors import OptionError
 from ..modules.decoder import LSTMDecoder
 from ..modules.embeddings import translation_embedding
-from ..modules.encoder import LSTMEncoder
+from ..modules.encoder import LSTMEncoder, forget_bias_
 from ..modules.teacher import take_parameters
 from ..ops.precision import precision_of, products_in, training_precision
 from ..options import or_default, parse_boolean, parse_integers
@@ -90,6 +90,7 @@ class AttnLSTMModel(FairseqEncoderDecoderModel):
             num_layers=cfg.decoder_layers,
             out_embed_dim=cfg.decoder_out_embed_dim,
             input_feeding=cfg.input_feeding,
+            output_layer=cfg.output_layer,
             zero_init=cfg.decoder_zero_init,
             dropout_in=or_default(cfg.decoder_dropout_in, cfg.dropout),
             dropout_out=or_default(cfg.decoder_dropout_out, cfg.dropout),
@@ -97,6 +98,9 @@ class AttnLSTMModel(FairseqEncoderDecoderModel):
             adaptive_softmax_cutoff=None if cutoff is None else parse_integers("--adaptive-softmax-cutoff", cutoff),
             max_target_positions=getattr(limits, "max_target_positions", 1e5),
         )
+        if cfg.forget_bias is not None:
+            for lstm in (encoder.lstm, decoder.lstm):
+                forget_bias_(lstm, cfg.forget_bias)
         decoder.lexicon.epsilon = cfg.lexicon_epsilon
         if cfg.lexicon is not None:
             decoder.lexicon.read(cfg.lexicon, source, target)

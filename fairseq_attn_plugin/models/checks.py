@@ -1,13 +1,15 @@
 """Checks of the options of LSTM encoder-decoder models."""
 
+import math
 from typing import Any
 
 from ..errors import OptionError
-from ..options import need, parse_boolean
+from ..options import need, or_default, parse_boolean
 
 __all__ = ["check_options"]
 
 INPUT_FEEDING = ("output", "context", "none")
+OUTPUT_LAYERS = ("tanh", "linear")
 
 
 def check_options(config: Any, task: Any) -> None:
@@ -22,6 +24,7 @@ def check_options(config: Any, task: Any) -> None:
     """
     if config.input_feeding not in INPUT_FEEDING:
         raise OptionError(f"--input-feeding {config.input_feeding}: unknown; choose from {', '.join(INPUT_FEEDING)}")
+    need(config.output_layer in OUTPUT_LAYERS, config, "output_layer", f"one of {', '.join(OUTPUT_LAYERS)}")
     for name in (
         "encoder_layers",
         "decoder_layers",
@@ -48,12 +51,10 @@ def check_options(config: Any, task: Any) -> None:
             raise OptionError(
                 "--share-all-embeddings does not go with a --decoder-embed-path of its own; give --encoder-embed-path"
             )
-    shares_output = config.share_all_embeddings or config.share_decoder_input_output_embed
-    if shares_output and config.decoder_embed_dim != config.decoder_out_embed_dim:
-        raise OptionError(
-            "--share-decoder-input-output-embed (and --share-all-embeddings) requires --decoder-embed-dim "
-            f"({config.decoder_embed_dim}) to match --decoder-out-embed-dim ({config.decoder_out_embed_dim})"
-        )
+    if config.share_all_embeddings or config.share_decoder_input_output_embed:
+        _check_shared_output(config)
+    finite = config.forget_bias is None or math.isfinite(config.forget_bias)
+    need(finite, config, "forget_bias", "a number, as in --forget-bias 1")
     need(config.lexicon_epsilon > 0, config, "lexicon_epsilon", "more than 0")
     if config.lexicon is not None:
         if config.adaptive_softmax_cutoff is not None:
@@ -66,3 +67,21 @@ def check_options(config: Any, task: Any) -> None:
                 f"--lexicon {config.lexicon}: is looked up for the words attended to, and there is no attention with "
                 "--decoder-attention False; leave one of the two out"
             )
+
+
+def _check_shared_output(config: Any) -> None:
+    """Raises OptionError if the embeddings do not have the units from which the words are predicted."""
+    units, of = config.decoder_out_embed_dim, f"--decoder-out-embed-dim ({config.decoder_out_embed_dim})"
+    if config.output_layer == "linear":
+        units = state = or_default(config.decoder_hidden_size, config.decoder_embed_dim)
+        of = f"the {state} units of the state (--output-layer linear)"
+        if parse_boolean("--decoder-attention", config.decoder_attention):
+            context = or_default(config.encoder_hidden_size, config.encoder_embed_dim)
+            context *= 2 if config.encoder_bidirectional else 1
+            units += context
+            of = f"the {context} + {state} units of context and state (--output-layer linear)"
+    if config.decoder_embed_dim != units:
+        raise OptionError(
+            "--share-decoder-input-output-embed (and --share-all-embeddings) requires --decoder-embed-dim "
+            f"({config.decoder_embed_dim}) to match {of}"
+        )

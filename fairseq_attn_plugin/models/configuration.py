@@ -18,6 +18,11 @@ class AttnLSTMConfig(FairseqDataclass):
 
     attention: str = option("soft", "attention mechanism")
     input_feeding: str = option("output", "what is fed to the next step: output (attentional output), context, or none")
+    output_layer: str = option(
+        "tanh",
+        "words are predicted from: tanh (attentional output, tanh(W_o [context; state])), or linear (context and state "
+        "side by side, which --input-feeding output then feeds; --decoder-out-embed-dim has no effect)",
+    )
     dropout: float = option(0.1, "dropout probability")
     encoder_embed_dim: int = option(512, "encoder embedding dimension")
     encoder_embed_path: Optional[str] = option(None, "path to pre-trained encoder embedding", file=True)
@@ -35,6 +40,10 @@ class AttnLSTMConfig(FairseqDataclass):
     decoder_out_embed_dim: int = option(512, "decoder output embedding dimension")
     decoder_attention: str = option("True", "decoder attention; False decodes from the encoder's last state alone")
     decoder_zero_init: bool = option(False, "start the decoder from zeros instead of the encoder's last states")
+    forget_bias: Optional[float] = option(
+        None,
+        "initial bias of the forget gates of encoder and decoder, as in 1 (default: drawn around 0, as all parameters)",
+    )
     adaptive_softmax_cutoff: Optional[str] = option(
         None, "comma-separated cut-offs of an adaptive softmax; must be used with the adaptive_loss criterion"
     )

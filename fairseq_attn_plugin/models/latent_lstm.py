@@ -15,7 +15,8 @@ from ..attention.normalizers import log_softmax
 from ..errors import OptionError
 from ..modules.alignment_posterior import AlignmentPosterior
 from ..modules.encoder import LSTMEncoder
-from ..modules.latent_decoder import LatentAlignments, LatentDecoder
+from ..modules.latent_alignments import LatentAlignments
+from ..modules.latent_decoder import LatentDecoder
 from ..ops.mixture_nll import log_likelihoods
 from ..ops.precision import precision_of, products_in
 from ..options import or_default, parse_boolean

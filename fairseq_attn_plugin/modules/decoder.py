@@ -4,6 +4,8 @@
 
     logits_t = W_v o_t + b_v,  or with another layer before the vocabulary  W_v (W_a o_t + b_a) + b_v
 
+With ``--output-layer linear`` these are W_v [c_t; s_t] + b_v.
+
 A lexicon adds a bias to the logits (:mod:`fairseq_attn_plugin.modules.lexicon_bias`).
 
 Shapes: B sentences, R rows (R = B in training, B times the beam in a search), N source positions, T steps, V words.
@@ -36,7 +38,8 @@ class LSTMDecoder(RecurrentDecoder):
         attention: a mechanism built for ``query_dim = hidden_size``, or None
         memory_dim: units of a source encoding
         hidden_size: units of every layer
-        out_embed_dim: units before the vocabulary projection; a layer is added where they differ from ``hidden_size``
+        out_embed_dim: units before the vocabulary projection; a layer is added where they differ from ``hidden_size``;
+            unused with ``output_layer="linear"``
         dropout_out: dropout between layers and of the attentional output
         share_input_output_embed: use the embeddings as vocabulary projection
         adaptive_softmax_cutoff: cut-offs of an adaptive softmax instead of the vocabulary projection
@@ -68,7 +71,9 @@ class LSTMDecoder(RecurrentDecoder):
         self.max_target_positions = max_target_positions
         self.need_attn = True
         self.additional_fc: Optional[nn.Module] = None
-        if out_embed_dim != hidden_size:
+        if self.is_linear:
+            out_embed_dim = self.feature_size
+        elif out_embed_dim != hidden_size:
             self.additional_fc = uniform_(Linear(hidden_size, out_embed_dim))
         self.adaptive_softmax: Optional[nn.Module] = None
         self.share_input_output_embed = share_input_output_embed
@@ -117,7 +122,7 @@ class LSTMDecoder(RecurrentDecoder):
         incremental_state: Optional[Dict[str, Any]] = None,
         **unused: Any,
     ) -> Tuple[Tensor, Dict[str, Any]]:
-        """As :meth:`forward`, without the vocabulary projection and the lexicon: ``[R, T, out_embed_dim]``."""
+        """As :meth:`forward`, without the vocabulary projection and the lexicon: ``[R, T, F]``."""
         decoded, _ = self.decode(prev_output_tokens, encoder_out, incremental_state)
         return self._output_features(decoded), self._extra(decoded)
 

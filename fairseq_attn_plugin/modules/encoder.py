@@ -15,7 +15,7 @@ from ..ops.lstm_layer import computed_by_layers, lstm_layer
 from .beam import follow
 from .dropout import Dropout
 
-__all__ = ["LSTMEncoder", "ends_of_words", "uniform_"]
+__all__ = ["LSTMEncoder", "ends_of_words", "forget_bias_", "uniform_"]
 
 EncoderOut = Dict[str, Any]
 
@@ -28,6 +28,15 @@ def uniform_(module: nn.Module, bound: float = 0.1) -> nn.Module:
     for parameter in module.parameters():
         nn.init.uniform_(parameter, -bound, bound)
     return module
+
+
+@torch.no_grad()
+def forget_bias_(lstm: nn.LSTM, value: float) -> None:
+    """Makes ``value`` the bias of all forget gates. torch has two biases, whose sum counts: b_ih gets it, b_hh zero."""
+    gate = slice(lstm.hidden_size, 2 * lstm.hidden_size)  # of input, forget, cell, output
+    for name, bias in lstm.named_parameters():
+        if name.startswith("bias_"):
+            bias[gate] = value if name.startswith("bias_ih") else 0.0
 
 
 class LSTMEncoder(FairseqEncoder):

@@ -6,6 +6,8 @@ The attention is the prior p(z_t = j) of the alignment z_t of step t. The recurr
     o_tj = tanh(W_h h_j + W_s s_t + b),   p(y_t | z_t = j) = softmax(W_v o_tj + b_v),
     p(y_t) = sum_j p(j) p(y_t | z_t = j)
 
+With ``--output-layer linear`` o_tj = [h_j; s_t].
+
 The decoder runs the recurrence first; :mod:`fairseq_attn_plugin.ops.alignment_blocks` then treats all pairs (t, j).
 """
 
@@ -13,15 +15,13 @@ from __future__ import annotations
 
 import logging
 import math
-from typing import Any, Dict, NamedTuple, Optional, Tuple
+from typing import Any, Dict, Optional, Tuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from ..attention import Penalty
-from ..attention.normalizers import LOG_ZERO
 from ..errors import OptionError
-from ..ops.alignment_blocks import Alignments
 from ..ops.deferred import Linear, project
 from ..ops.dropout import dropout_mask
 from ..ops.mixture_log_probs import mixture_log_probs
@@ -29,72 +29,11 @@ from ..ops.vocabulary_loss import Targets
 from .beam import SourceMemory
 from .decoder import LSTMDecoder
 from .encoder import EncoderOut, uniform_
+from .latent_alignments import LatentAlignments, top_positions
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["LatentAlignments", "LatentDecoder", "top_positions"]
-
-
-class LatentAlignments(NamedTuple):
-    """The tensors of a batch that an objective needs.
-
-    The tensors through which gradients flow are outputs of the model, so that data-parallel wrappers see every
-    parameter that is used. In beam search T counts the hypotheses of a sentence, except in ``prior``, which has a row
-    for each hypothesis.
-    """
-
-    memory: Tensor  # [B, N, D], W_h h_j
-    query: Tensor  # [B, T, D], W_s s_t + b
-    weight: Tensor  # [V, D], vocabulary projection
-    bias: Optional[Tensor]  # [V]
-    keep: Optional[Tensor]  # [B, T, D], the steps' dropout masks, the same for all alignments
-    pad_mask: Optional[Tensor]  # [B, N], True on padding
-    prior: Tensor  # [B, T, N], p(z_t = j)
-    log_prior: Tensor  # [B, T, N], LOG_ZERO on padding
-    scores: Tensor  # [B, T, N], the attention's, before its normaliser
-    log_posterior: Optional[Tensor] = None  # [B, T, N], log q(z_t = j | x, y)
-    posterior_scores: Optional[Tensor] = None  # [B, T, N], before the softmax
-    penalties: Optional[Dict[str, Penalty]] = None  # of the prior's attention
-
-    def words(self, target: Tensor, pad: int, index: Optional[Tensor] = None) -> Alignments:
-        """The words ``target`` ``[B, T]`` with all alignments, or with those of ``index`` ``[B, T, K]``."""
-        return Alignments(
-            self.memory,
-            self.query,
-            self.weight,
-            self.bias,
-            target,
-            target.eq(pad),
-            self.pad_mask,
-            self.keep,
-            index,
-        )
-
-    def relaxed_words(self, target: Tensor, pad: int, weights: Tensor) -> Alignments:
-        """The words ``target``, each with one soft alignment: o = tanh(W_h sum_j w_j h_j + W_s s + b).
-
-        Args:
-            target: ``[B, T]``
-            pad: the padding symbol
-            weights: ``[B, T, N]``
-        """
-        query = self.query + weights.type_as(self.memory) @ self.memory
-        return Alignments(None, query, self.weight, self.bias, target, target.eq(pad), None, self.keep, None)
-
-
-def top_positions(log_prior: Tensor, count: int) -> Tuple[Tensor, Tensor]:
-    """The most probable positions of every step.
-
-    Args:
-        log_prior: ``[B, T, N]``
-        count: how many positions; all if the source has fewer
-
-    Returns:
-        the logarithms of their renormalised probabilities, and the positions, ``[B, T, count]`` each
-    """
-    log_weights, index = log_prior.topk(min(count, log_prior.size(-1)), dim=-1)
-    # In a shorter sentence of the batch the rest is padding, whose weight stays zero.
-    return log_weights.log_softmax(-1).clamp(min=LOG_ZERO), index
+__all__ = ["LatentDecoder"]
 
 
 class LatentDecoder(LSTMDecoder):
@@ -119,9 +58,10 @@ class LatentDecoder(LSTMDecoder):
         self.prediction = "auto"
         self.alignment = "prior"
         self._warned = False
-        self.output_projection = uniform_(Linear(options["memory_dim"] + self.hidden_size, out_embed_dim))
-        if not self.share_input_output_embed:
-            self.fc_out = uniform_(Linear(out_embed_dim, len(self.dictionary)))
+        if self.output_projection is not None:
+            self.output_projection = uniform_(Linear(options["memory_dim"] + self.hidden_size, out_embed_dim))
+            if not self.share_input_output_embed:
+                self.fc_out = uniform_(Linear(out_embed_dim, len(self.dictionary)))
         # a number, so that checkpoints can be averaged
         self.register_buffer("trained_soft", torch.zeros(()))
 
@@ -166,9 +106,8 @@ class LatentDecoder(LSTMDecoder):
         decoded, source = self.decode(prev_output_tokens, encoder_out, incremental_state)
         assert self.attention is not None and decoded.weights is not None and decoded.scores is not None
         assert source.projected is not None
-        memory, of_state = source.projected, self.output_projection.weight[:, -self.hidden_size :]
-        query = project(decoded.features, of_state, self.output_projection.bias)
-        rows = (query, decoded.scores, decoded.weights)
+        memory = source.projected
+        rows = (self.of_states(decoded.features), decoded.scores, decoded.weights)
         query, scores, weights = (x.reshape(len(memory), -1, x.size(-1)) for x in rows)
         log_prior, pad_mask = self.log_prior(weights, scores, encoder_out["pad_mask"])
         weight, bias = self.vocabulary
@@ -183,6 +122,7 @@ class LatentDecoder(LSTMDecoder):
             log_prior,
             scores,
             penalties=decoded.penalties,
+            linear=self.is_linear,
         )
 
     def log_prior(self, weights: Tensor, scores: Tensor, pad_mask: Optional[Tensor]) -> Tuple[Tensor, Optional[Tensor]]:
@@ -198,8 +138,19 @@ class LatentDecoder(LSTMDecoder):
 
     def remember(self, encoder_out: EncoderOut) -> SourceMemory:
         self._warn(encoder_out)
-        memory_weight = self.output_projection.weight[:, : -self.hidden_size]
-        return super().remember(encoder_out)._replace(projected=project(encoder_out["encodings"], memory_weight))
+        return super().remember(encoder_out)._replace(projected=self.of_encodings(encoder_out["encodings"]))
+
+    def of_encodings(self, encodings: Tensor) -> Tensor:
+        """The encodings' share of o before its tanh, ``[..., Dh]`` to ``[..., D]``."""
+        if self.output_projection is None:
+            return F.pad(encodings, (0, self.hidden_size))
+        return project(encodings, self.output_projection.weight[:, : -self.hidden_size])
+
+    def of_states(self, states: Tensor) -> Tensor:
+        """The states' share, ``[..., Ds]`` to ``[..., D]``."""
+        if self.output_projection is None:
+            return F.pad(states, (self.feature_size - self.hidden_size, 0))
+        return project(states, self.output_projection.weight[:, -self.hidden_size :], self.output_projection.bias)
 
     def _warn(self, encoder_out: EncoderOut) -> None:
         """Warns once if ``topk`` has no effect."""

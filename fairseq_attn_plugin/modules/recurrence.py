@@ -12,18 +12,19 @@ the joined matrices [W_input, W_hidden], and the dropout masks of all steps. The
 
 from __future__ import annotations
 
-from typing import List, NamedTuple, Optional, Tuple
+from typing import Callable, List, NamedTuple, Optional, Tuple
 
 import torch
 from torch import Tensor, nn
 
-from ..ops.deferred import linear, share
+from ..ops.deferred import linear, share, shared_in_pass
 from ..ops.dropout import dropout_mask
 from ..ops.lstm_cell import lstm_cell
 from ..ops.precision import product_type
+from ..ops.tanh import tanh
 from .dropout import Dropout
 
-__all__ = ["DropoutMasks", "LayerStates", "SteppedLSTM", "joined_weights"]
+__all__ = ["DropoutMasks", "LayerStates", "SteppedLSTM", "joined_weights", "output_in_loop"]
 
 
 class LayerStates(NamedTuple):
@@ -118,3 +119,26 @@ class SteppedLSTM:
             if layer + 1 < len(self.weights):
                 x = self.dropout(new_hidden, layer, t)
         return LayerStates(tuple(hidden), tuple(cell))
+
+
+def output_in_loop(
+    projection: Optional[nn.Module], dropout: DropoutMasks, layer: int
+) -> Callable[[int, Optional[Tensor], Tensor], Tensor]:
+    """A function of t, c_t ``[R, Dh]`` and s_t ``[R, Ds]`` that returns o_t = tanh(W_o [c_t; s_t]), with dropout.
+
+    The gradient of W_o is summed once, after the loop.
+
+    Args:
+        projection: W_o; without it o_t = s_t, of a decoder without attention
+        dropout: its masks of ``layer`` are applied
+        layer: see ``dropout``
+    """
+    if projection is None:
+        return lambda t, context, hidden: dropout(hidden, layer, t)
+    weight = shared_in_pass(projection.weight)
+
+    def output(t: int, context: Optional[Tensor], hidden: Tensor) -> Tensor:
+        assert context is not None
+        return dropout(tanh(linear(torch.cat([context, hidden], dim=1), weight)), layer, t)
+
+    return output

@@ -5,9 +5,10 @@ Approaches to Attention-based Neural Machine Translation"):
 
     s_t = LSTM(s_{t-1}, [y_{t-1}; feed_{t-1}]),   c_t = attention(s_t),   o_t = tanh(W_o [c_t; s_t])
 
-``feed`` is o (``--input-feeding output``), c (``context``) or absent (``none``). Work that does not depend on the
-recurrence stays outside the loop over time: the embeddings' share of the first layer's gates, with ``context`` also o,
-and with ``none`` everything (one LSTM call, one attention call, no loop).
+With ``--output-layer linear`` o_t = [c_t; s_t]. ``feed`` is o (``--input-feeding output``), c (``context``) or absent
+(``none``). Work that does not depend on the recurrence stays outside the loop over time: the embeddings' share of the
+first layer's gates, o unless a layer's o is fed, and with ``none`` everything (one LSTM call, one attention call, no
+loop).
 
 Shapes: B sentences, R rows (R = B in training, B times the beam in a search), N source positions, T steps, Dh encoder
 units, Ds decoder units.
@@ -15,14 +16,14 @@ units, Ds decoder units.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 import torch
 from fairseq.models import FairseqIncrementalDecoder
 from torch import Tensor, nn
 
 from ..attention import Attention, AttentionOutput, index_rows
-from ..ops.deferred import Linear, linear, shared_in_pass
+from ..ops.deferred import Linear
 from ..ops.dropout import dropout
 from ..ops.lstm_layer import computed_by_layers, lstm_layer
 from ..ops.tanh import tanh
@@ -30,7 +31,7 @@ from .beam import SentenceAttention, SourceMemory
 from .decoder_state import Decoded, DecoderInputs, DecoderState, Progress
 from .dropout import Dropout
 from .encoder import EncoderOut, uniform_
-from .recurrence import DropoutMasks, LayerStates, SteppedLSTM, joined_weights
+from .recurrence import DropoutMasks, LayerStates, SteppedLSTM, joined_weights, output_in_loop
 
 __all__ = ["PROGRESS", "RecurrentDecoder"]
 
@@ -48,6 +49,7 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         hidden_size: units of every layer
         num_layers: number of layers; need not equal the encoder's
         input_feeding: ``output``, ``context`` or ``none``
+        output_layer: ``tanh``, or ``linear``: o is context and state side by side
         zero_init: start from zeros instead of the encoder's last states (projected where the sizes differ)
         dropout_in: dropout of the embeddings
         dropout_out: dropout between layers and of the attentional output
@@ -62,6 +64,7 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         hidden_size: int,
         num_layers: int = 1,
         input_feeding: str = "output",
+        output_layer: str = "tanh",
         zero_init: bool = False,
         dropout_in: float = 0.1,
         dropout_out: float = 0.1,
@@ -73,7 +76,10 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         self.dropout_in_module = Dropout(dropout_in, module_name=type(self).__name__)
         self.dropout_out_module = Dropout(dropout_out, module_name=type(self).__name__)
         feeds_context = input_feeding == "context" and attention is not None
-        self.feed_size = 0 if input_feeding == "none" else memory_dim if feeds_context else hidden_size
+        self.is_linear = output_layer == "linear"
+        joined = memory_dim + hidden_size if self.is_linear and attention is not None else hidden_size
+        self.feature_size = joined  # units of o
+        self.feed_size = 0 if input_feeding == "none" else memory_dim if feeds_context else self.feature_size
         # The loop over time uses this module's parameters too, so that all kinds of input feeding have the same ones.
         self.lstm = nn.LSTM(
             embed_tokens.embedding_dim + self.feed_size,
@@ -89,7 +95,8 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         if not zero_init and memory_dim != hidden_size:
             self.hidden_projection = uniform_(Linear(memory_dim, hidden_size))
             self.cell_projection = uniform_(Linear(memory_dim, hidden_size))
-        if attention is not None:
+        self.output_projection: Optional[nn.Module] = None
+        if attention is not None and not self.is_linear:
             self.output_projection = uniform_(Linear(memory_dim + hidden_size, hidden_size, bias=False))
 
     def decode(
@@ -131,7 +138,8 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
 
     def combine(self, context: Tensor, hidden: Tensor) -> Tensor:
         """A step's features from its context ``[R, T, Dh]`` and state ``[R, T, Ds]`` (see the module's text)."""
-        return self.dropout_out_module(tanh(self.output_projection(torch.cat([context, hidden], dim=-1))))
+        both = torch.cat([context, hidden], dim=-1)
+        return self.dropout_out_module(both if self.output_projection is None else tanh(self.output_projection(both)))
 
     @property
     def _loop_free(self) -> bool:
@@ -203,12 +211,13 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
     def _decode_stepwise(
         self, inputs: DecoderInputs, attend: Optional[SentenceAttention], progress: Progress
     ) -> Decoded:
-        """The loop over time. It computes o_t where o_t is fed; otherwise o is computed for all steps at the end."""
-        feeds_output = self.input_feeding == "output" or attend is None
+        """The loop over time. It computes o_t where that is fed and has a layer; otherwise all o are computed at the
+        end."""
+        feeds_output = attend is None or (self.input_feeding == "output" and self.output_projection is not None)
         dropped = self.num_layers if feeds_output else self.num_layers - 1  # layers with dropout at every step
         dropout = DropoutMasks(self.dropout_out_module, inputs.embeddings, dropped, self.hidden_size)
         lstm = SteppedLSTM(self.lstm, progress.weights, inputs.embeddings, dropout)
-        output = self._output_in_loop(dropout) if feeds_output else None
+        output = output_in_loop(self.output_projection, dropout, self.num_layers - 1) if feeds_output else None
         layers = LayerStates.unstack(progress.state.hidden, progress.state.cell)
         feed, attention_state = progress.state.feed, progress.state.attention
 
@@ -222,8 +231,8 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
                 attention_state, context = attended[-1].state, attended[-1].context.squeeze(1)
             if output is not None:
                 feed = output(t, context, hidden)
-            elif self.feed_size:
-                feed = context
+            elif self.feed_size and context is not None:
+                feed = context if self.input_feeding == "context" else torch.cat([context, hidden], dim=1)
             results.append(hidden if output is None else feed)
 
         features = torch.stack(results, dim=1)
@@ -234,22 +243,6 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
             return Decoded(features, None, None, state)
         weights, scores = (torch.cat(parts, dim=1) for parts in zip(*((out.weights, out.scores) for out in attended)))
         return Decoded(features, weights, scores, state)
-
-    def _output_in_loop(self, dropout: DropoutMasks) -> Callable[[int, Optional[Tensor], Tensor], Tensor]:
-        """A function of t, c_t ``[R, Dh]`` and s_t ``[R, Ds]`` that returns o_t (s_t without attention).
-
-        As :meth:`combine`, but the gradient of W_o is summed once, after the loop.
-        """
-        last = self.num_layers - 1
-        if self.attention is None:
-            return lambda t, context, hidden: dropout(hidden, last, t)
-        weight = shared_in_pass(self.output_projection.weight)
-
-        def output(t: int, context: Optional[Tensor], hidden: Tensor) -> Tensor:
-            assert context is not None
-            return dropout(tanh(linear(torch.cat([context, hidden], dim=1), weight)), last, t)
-
-        return output
 
     def reorder_incremental_state(self, incremental_state: Dict[str, Any], new_order: Tensor) -> None:
         """Keeps the progress of the hypotheses that survive a step of beam search."""

@@ -21,6 +21,7 @@ logger = logging.getLogger(__name__)
 
 OPTION = "--election-teacher"
 ATTENTION = "decoder.attention."
+COMBINATION = "decoder.output_projection."  # of context and state
 VOCABULARIES = {"source": "encoder.embed_tokens.weight", "target": "decoder.embed_tokens.weight"}
 
 
@@ -38,8 +39,8 @@ def take_parameters(model: nn.Module, path: str) -> None:
     """
     state = _read(path)
     teacher: Dict[str, Tensor] = state["model"]
-    _check_kind(teacher, state, path)
     own = {name: value for name, value in model.named_parameters() if not name.startswith(ATTENTION)}
+    _check_kind(teacher, state, path, own)
     for side, name in VOCABULARIES.items():
         if name in own and name in teacher and len(own[name]) != len(teacher[name]):
             raise OptionError(
@@ -55,7 +56,8 @@ def take_parameters(model: nn.Module, path: str) -> None:
             )
     known = model.state_dict().keys()
     # The model needs every layer and direction of the teacher; other parts may be missing on purpose.
-    surplus = [name for name in teacher if name.startswith(("encoder.lstm.", "decoder.lstm.")) and name not in known]
+    needed = ("encoder.lstm.", "decoder.lstm.", COMBINATION)
+    surplus = [name for name in teacher if name.startswith(needed) and name not in known]
     if surplus:
         raise OptionError(
             f"{OPTION} {path}: has {surplus[0]}{' and others' if len(surplus) > 1 else ''}, which the model lacks; "
@@ -83,7 +85,7 @@ def _read(path: str) -> Dict[str, Any]:
     return state
 
 
-def _check_kind(teacher: Dict[str, Tensor], state: Dict[str, Any], path: str) -> None:
+def _check_kind(teacher: Dict[str, Tensor], state: Dict[str, Any], path: str, own: Dict[str, Tensor]) -> None:
     if not {"encoder.lstm.weight_ih_l0", "decoder.lstm.weight_ih_l0"} <= teacher.keys():
         cfg = state.get("cfg")
         kind = architecture(state.get("args") if cfg is None else cfg.get("model"))
@@ -91,11 +93,12 @@ def _check_kind(teacher: Dict[str, Tensor], state: Dict[str, Any], path: str) ->
             f"{OPTION} {path}: has the architecture {kind or 'unknown'}, whose parameters differ; give a model of this "
             "family, such as lstm_soft (for one direction of lstm_agreement use scripts/export_direction.py)"
         )
-    # Every model with attention combines context and state by this matrix; a model without attention lacks it.
-    if "decoder.output_projection.weight" not in teacher:
+    # Without it in the model (--output-layer linear), a teacher without attention has another size of the vocabulary's
+    # matrix.
+    if f"{COMBINATION}weight" in own and f"{COMBINATION}weight" not in teacher:
         raise OptionError(
-            f"{OPTION} {path}: has no attention (--decoder-attention False); give a teacher with attention, such as "
-            "lstm_soft"
+            f"{OPTION} {path}: has no attentional layer (--decoder-attention False or --output-layer linear); give a "
+            "teacher with attention and the model's --output-layer, such as lstm_soft"
         )
 
 

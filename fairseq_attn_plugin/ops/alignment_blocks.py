@@ -4,6 +4,8 @@ A latent alignment z = j picks one source position. With H_j = W_h h_j and S_t =
 
     o_tj = keep_t * tanh(H_j + S_t),     log p(y_t | j) = log softmax(W_v o_tj + b_v)[y_t]
 
+or o_tj = keep_t * (H_j + S_t) where it is ``linear``: o = [h_j; s_t] with H_j = [h_j; 0] and S_t = [0; s_t].
+
 (Deng et al. 2018, "Latent Alignment and Variational Attention"). ``keep`` is the dropout mask of a step, the same for
 all its alignments. The logits of all pairs (t, j) are T x N x V numbers per sentence. A block holds whole rows: all
 alignments of a step are in the same block.
@@ -41,6 +43,7 @@ class Alignments(NamedTuple):
     pad_mask: Optional[Tensor] = None  # [B, N]
     keep: Optional[Tensor] = None  # [B, T, D]
     chosen: Optional[Tensor] = None  # [B, T, K]
+    linear: bool = False
 
     @property
     def size(self) -> int:

@@ -30,7 +30,7 @@ def mixture_log_probs(alignments: Alignments, log_weights: Tensor) -> Tensor:
         ``[B, T, V]`` in the type of ``log_weights``
     """
     blocks = blocks_of(alignments, trim=False)
-    if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in (*alignments, log_weights)):
+    if torch.is_grad_enabled() and any(isinstance(t, Tensor) and t.requires_grad for t in (*alignments, log_weights)):
         rows = [checkpoint(_log_probs, alignments, log_weights, block, use_reentrant=False) for block in blocks]
     else:
         rows = _without_gradients(alignments, log_weights, blocks)
@@ -40,7 +40,8 @@ def mixture_log_probs(alignments: Alignments, log_weights: Tensor) -> Tensor:
 def _log_probs(alignments: Alignments, log_weights: Tensor, block: Block) -> Tensor:
     """``[b t, V]``, by differentiable operations."""
     memory, query, keep = block_inputs(alignments, block)
-    hidden = tanh(query if memory is None else memory + query)
+    hidden = query if memory is None else memory + query
+    hidden = hidden if alignments.linear else tanh(hidden)
     features = hidden if keep is None else hidden * keep
     log_probs = linear(features, alignments.weight, alignments.bias).to(log_weights.dtype).log_softmax(-1)
     return (log_probs + log_weights[block.where].unsqueeze(-1)).logsumexp(2).flatten(0, 1)
@@ -59,7 +60,8 @@ def _without_gradients(alignments: Alignments, log_weights: Tensor, blocks: Iter
 def _features(alignments: Alignments, block: Block) -> Tensor:
     """``[b t k, D]``, without gradients."""
     memory, query, keep = block_inputs(alignments, block)
-    hidden = tanh_(query.clone() if memory is None else memory + query)
+    hidden = query.clone() if memory is None else memory + query
+    hidden = hidden if alignments.linear else tanh_(hidden)
     return (hidden if keep is None else hidden * keep).flatten(0, 2)
 
 

@@ -75,7 +75,8 @@ class NLLSums:
     def add(self, block: Block) -> None:
         """Adds the words of a block to all sums."""
         memory, query, keep = block_inputs(self.alignments, block)
-        hidden = tanh_(query.to(self.full, copy=True) if memory is None else torch.add(memory, query).to(self.full))
+        hidden = query.to(self.full, copy=True) if memory is None else torch.add(memory, query).to(self.full)
+        hidden = hidden if self.alignments.linear else tanh_(hidden)
         features = hidden if keep is None else hidden * keep
         rows, flat = features.shape[:3], features.view(-1, features.size(-1))
         target = self.alignments.target[block.sentences, block.steps]
@@ -125,7 +126,8 @@ class NLLSums:
     def _add_state_gradients(self, block: Block, d_features: Tensor, hidden: Tensor, keep: Optional[Tensor]) -> None:
         """Adds to the gradients of query and memory."""
         assert self.d_query is not None
-        d_sum = torch.ops.aten.tanh_backward(d_features if keep is None else d_features * keep, hidden)
+        d_sum = d_features if keep is None else d_features * keep
+        d_sum = d_sum if self.alignments.linear else torch.ops.aten.tanh_backward(d_sum, hidden)
         self.d_query[block.sentences, block.steps] += d_sum.sum(2)
         if self.d_memory is None:
             return

@@ -25,8 +25,9 @@
 #   CORPUS_URL a mirror of the files
 #
 # Hyper-parameters: those of the attention-density-matrix paper (Adam 1e-3, dropout 0.2, beam 10, outputs of at most 50
-# words). The paper refers to the TensorFlow seq2seq tutorial for this corpus, which gives the others: 12,000 updates of
-# 128 sentences (12 epochs), the gradient of the loss per sentence clipped at 5, the rate halved as above ("luong234").
+# words, softmax(W [s; c] + b)). The paper refers to the TensorFlow seq2seq tutorial for this corpus, which gives the
+# others: 12,000 updates of 128 sentences (12 epochs), the gradient of the loss per sentence clipped at 5, the rate
+# halved as above ("luong234").
 # Scores: BLEU of the tokenised text (sacreBLEU, --tokenize none), as in the paper. The corpus has no untokenised
 # references. Finished stages do not run again; an interrupted training continues.
 exec bash "$(dirname "${BASH_SOURCE[0]}")/_run.sh" iwslt15_en_vi "$@"

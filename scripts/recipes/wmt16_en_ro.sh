@@ -26,9 +26,9 @@
 #   CORPUS_URL, NEWS_URL, SETIMES_URL  mirrors of the folders of Europarl, of the WMT'16 news sets, and of SETIMES2
 #
 # Hyper-parameters: those of the attention-density-matrix paper (plain SGD, dropout 0.2, joint BPE with one dictionary,
-# beam 10, outputs of at most 50 tokens). The paper refers to the TensorFlow seq2seq tutorial, which gives the others:
-# 12,000 updates of 128 sentences (4 epochs), learning rate 1 on the loss per sentence, halved as above ("luong234"),
-# clipping at 5. Text: Moses-tokenised, case and diacritics kept.
+# beam 10, outputs of at most 50 tokens, softmax(W [s; c] + b)). The paper refers to the TensorFlow seq2seq tutorial,
+# which gives the others: 12,000 updates of 128 sentences (4 epochs), learning rate 1 on the loss per sentence, halved
+# as above ("luong234"), clipping at 5. Text: Moses-tokenised, case and diacritics kept.
 # Scores: BLEU of the tokenised text (sacreBLEU, --tokenize none), as in the paper, and of the detokenised text against
 # the original references. Finished stages do not run again; an interrupted training continues.
 exec bash "$(dirname "${BASH_SOURCE[0]}")/_run.sh" wmt16_en_ro "$@"

@@ -21,6 +21,9 @@ PREDICTIONS = [
     {"latent_topk": 5},
     {"latent_prediction": "soft"},
     {"input_feeding": "none"},
+    {"output_layer": "linear"},
+    {"output_layer": "linear", "latent_topk": 2},
+    {"output_layer": "linear", "latent_prediction": "soft"},
     {"latent_topk": 2, "decoder_embed_dim": 9, "decoder_out_embed_dim": 9, "share_decoder_input_output_embed": True},
 ]
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from attention_cases import CASES, batch_of, described, draw_queries, precompute, subject_of
 from latent_models import make as make_latent
-from model_systems import BIASED, LATENT, make
+from model_systems import BIASED, LATENT, LINEAR, make
 from models_for_tests import build
 
 from fairseq_attn_plugin.attention import names
@@ -19,7 +19,7 @@ pytest.importorskip("onnxruntime", reason="NO TEST OF EXPORTED MODELS: onnxrunti
 pytest.importorskip("onnx", reason="NO TEST OF EXPORTED MODELS: onnx is missing")
 
 FEEDING = ("output", "context", "none")
-SYSTEMS = [(name, FEEDING[i % 3]) for i, name in enumerate([*names(), *BIASED])]
+SYSTEMS = [(name, FEEDING[i % 3]) for i, name in enumerate([*names(), *BIASED, *LINEAR])]
 SYSTEMS += [(name, FEEDING[1 + i % 2]) for i, name in enumerate(LATENT)]
 
 
@@ -59,7 +59,14 @@ def test_options_of_models(options, tmp_path):
     check(grown(build("attn_lstm", **options).eval()), tmp_path)
 
 
-@pytest.mark.parametrize("options", [{"latent_topk": 3}, {"latent_prediction": "soft"}], ids=str)
+LINEAR_OUTPUT = {"output_layer": "linear"}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"latent_topk": 3}, {"latent_prediction": "soft"}, {"latent_topk": 3, **LINEAR_OUTPUT}, LINEAR_OUTPUT],
+    ids=str,
+)
 def test_predictions_of_latent_models(options, tmp_path):
     check(make_latent(torch.float32, **options), tmp_path)
 

@@ -17,7 +17,7 @@ from fairseq_attn_plugin.ops.vocabulary_blocks import VocabularyBlocks
 import oracles
 
 SOURCES, TARGETS, WORDS, WIDTH = (4, 2, 5), (3, 5, 1), 7, 6
-KINDS = ("all", "index", "relaxed")
+KINDS = ("all", "index", "relaxed", "linear")  # the last: all, without tanh
 
 
 def alignments(kind="all", keep=True, dtype=torch.float64, seed=0):
@@ -43,9 +43,10 @@ def alignments(kind="all", keep=True, dtype=torch.float64, seed=0):
         bias,
         target,
         target_mask,
-        pad_mask if kind == "all" else None,
+        pad_mask if kind in ("all", "linear") else None,
         mask if keep else None,
         index if kind == "index" else None,
+        kind == "linear",
     )
 
 
@@ -73,7 +74,7 @@ def direct(batch, weights, mixture, smoothing=0.0):
     else:
         rows = torch.arange(len(memory))[:, None, None]
         hidden = memory[rows, batch.chosen] + batch.query.unsqueeze(2)
-    features = torch.tanh(hidden)
+    features = hidden if batch.linear else torch.tanh(hidden)
     if batch.keep is not None:
         features = features * batch.keep.unsqueeze(2)
     log_probs = torch.nn.functional.linear(features, batch.weight, batch.bias).log_softmax(-1)
@@ -190,13 +191,13 @@ def test_more_padding_changes_nothing(blocks):
 def test_inputs_are_left_as_they_are():
     for kind in KINDS:
         batch = alignments(kind)
-        copies = [None if t is None else t.detach().clone() for t in batch]
+        copies = [t.detach().clone() if torch.is_tensor(t) else None for t in batch]
         weights = log_weights(batch)
         mixture_nll(batch, weights)
         with torch.no_grad():
             mixture_log_probs(batch, weights)
         for tensor, copy in zip(batch, copies):
-            assert tensor is None or torch.equal(tensor, copy)
+            assert copy is None or torch.equal(tensor, copy)
 
 
 @pytest.mark.parametrize("half", [torch.bfloat16, torch.float16])
@@ -256,7 +257,7 @@ def test_scaled_loss_keeps_small_gradients_of_a_float16_model():
     """The gradients are rounded to half precision after the loss scale has been applied, not before."""
     batch = alignments(dtype=torch.float32)
     scale = 1e-5  # many gradients are then below float16's smallest number, 6e-8
-    low = Alignments(*(t.detach().half() if t is not None and t.is_floating_point() else t for t in batch))
+    low = Alignments(*(t.detach().half() if torch.is_tensor(t) and t.is_floating_point() else t for t in batch))
     low = low._replace(**{name: getattr(low, name).requires_grad_() for name in ("memory", "query", "weight", "bias")})
     weights = (scale * log_weights(batch).exp()).requires_grad_()
     result = expected_nll(low, weights)

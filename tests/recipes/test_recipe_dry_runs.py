@@ -73,6 +73,15 @@ def test_schedule_of_the_tutorial(shown, tmp_path):
     assert value(training, "--max-update") == "100"
 
 
+@pytest.mark.parametrize("name", ["iwslt15_en_vi", "wmt16_en_ro"])
+def test_models_of_the_density_matrix_paper(name, shown, tmp_path):
+    for arch in ("lstm_adm", "lstm_adm_aqt", "lstm_soft"):
+        training = only(shown(name, "train", ARCH=arch, OUT=tmp_path), "fairseq-train")
+        assert value(training, "--output-layer") == "linear" and value(training, "--forget-bias") == "1"
+        assert ("--attention-score-gain" in training) == (arch != "lstm_adm_aqt"), "its score is additive"
+    assert "--output-layer" not in only(shown(name, "train", ARCH="lstm", OUT=tmp_path), "fairseq-train")
+
+
 @pytest.mark.parametrize("objective", OBJECTIVES)
 @pytest.mark.parametrize("name", ["multi30k", "iwslt14_de_en"])
 def test_objectives_replace_the_criterion(name, objective, shown, tmp_path):

@@ -8,7 +8,7 @@ from typing import Callable, NamedTuple, Optional, Tuple
 import torch
 from torch import Tensor
 
-from ...modules.latent_decoder import LatentAlignments
+from ...modules.latent_alignments import LatentAlignments
 from ...ops.alignment_blocks import Alignments
 from ...ops.mixture_nll import NLL, expected_nll
 from .divergences import kl_divergence
@@ -38,6 +38,7 @@ class Settings:
     gumbel_tau: float = 0.1
     gumbel_straight_through: bool = False
     smoothing: float = 0.0
+    control_variates: bool = False
 
 
 class Terms(NamedTuple):

@@ -7,7 +7,7 @@ from typing import NamedTuple, Optional
 import torch
 from torch import Tensor
 
-from ...modules.latent_decoder import top_positions
+from ...modules.latent_alignments import top_positions
 from ...ops.mixture_nll import log_likelihoods
 from .batch import Batch, correct_words
 

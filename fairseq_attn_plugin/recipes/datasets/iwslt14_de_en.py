@@ -55,6 +55,8 @@ def corpus(variables: Variables) -> Corpus:
     # trainings with a teacher and models of two directions have other criterions
     if not variables.text("TEACHER") and not variables.text("ARCH").startswith("lstm_agreement"):
         variables.values["OBJECTIVE"] = variables.text("OBJECTIVE") or "elbo-enum"
+    # the paper's prior has an additive score without bias; a mechanism of the user's choice may have another score
+    additive = variables.text("ARCH") == "lstm_latent" and not variables.text("ATTENTION")
     return Corpus(
         name="iwslt14_de_en",
         languages=("de", "en"),
@@ -69,7 +71,7 @@ def corpus(variables: Variables) -> Corpus:
             # an epoch is long: a checkpoint every 10,000 updates bounds the cost of an interruption
             other=(
                 "--sentence-avg --dropout 0.3 --clip-norm 5 --max-epoch 30 "
-                "--save-interval-updates 10000 --keep-interval-updates 1"
+                f"--save-interval-updates 10000 --keep-interval-updates 1{' --attention-score-no-bias' * additive}"
             ).split(),
         ),
         lowercase=True,

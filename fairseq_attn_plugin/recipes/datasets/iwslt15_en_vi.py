@@ -6,7 +6,7 @@ The options are those of the attention-density-matrix paper and of the TensorFlo
 from ..settings import Variables
 from ..training import OptionGroups
 from ..translation.reading import CorpusReader, Treatment
-from ..translation.recipe import Corpus, tutorial_schedule
+from ..translation.recipe import Corpus, density_matrix_model, tutorial_schedule
 from ..translation.run import TranslationRecipe
 
 URL = "https://nlp.stanford.edu/projects/nmt/data/iwslt15.en-vi"
@@ -43,7 +43,10 @@ def corpus(variables: Variables) -> Corpus:
             criterion="--criterion cross_entropy".split(),
             # the multiple: batches are as full as the limit allows, not rounded down to a multiple of 8
             batch="--batch-size 128 --required-batch-size-multiple 1".split(),
-            other=["--sentence-avg", "--dropout", "0.2", "--clip-norm", "5", "--max-update", str(updates)],
+            other=[
+                *("--sentence-avg", "--dropout", "0.2", "--clip-norm", "5", "--max-update", str(updates)),
+                *density_matrix_model(variables),
+            ],
         ),
         generate="--max-len-a 0 --max-len-b 50".split(),
     )

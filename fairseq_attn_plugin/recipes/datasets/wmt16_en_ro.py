@@ -6,7 +6,7 @@ The options are those of the attention-density-matrix paper and of the TensorFlo
 from ..settings import Variables
 from ..training import OptionGroups
 from ..translation.reading import CorpusReader, Treatment
-from ..translation.recipe import Corpus, tutorial_schedule
+from ..translation.recipe import Corpus, density_matrix_model, tutorial_schedule
 from ..translation.run import TranslationRecipe
 
 EUROPARL_URL = "https://www.statmt.org/europarl/v7"
@@ -68,6 +68,7 @@ def corpus(variables: Variables) -> Corpus:
             other=[
                 *("--sentence-avg", "--dropout", "0.2", "--clip-norm", "5", "--max-update", str(updates)),
                 *("--save-interval-updates", "1000", "--keep-interval-updates", "1"),
+                *density_matrix_model(variables),
             ],
         ),
         generate="--max-len-a 0 --max-len-b 50".split(),

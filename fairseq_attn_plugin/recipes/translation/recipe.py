@@ -13,7 +13,15 @@ from ..settings import COMMON, CommonSettings, Variables, read_common
 from ..training import OptionGroups
 from .reading import CorpusReader
 
-__all__ = ["DEFAULTS", "Corpus", "CorpusSettings", "Experiment", "read_corpus_settings", "tutorial_schedule"]
+__all__ = [
+    "DEFAULTS",
+    "Corpus",
+    "CorpusSettings",
+    "Experiment",
+    "density_matrix_model",
+    "read_corpus_settings",
+    "tutorial_schedule",
+]
 
 # defaults of the variables of every recipe of translation
 DEFAULTS: Dict[str, str] = {
@@ -162,3 +170,16 @@ def tutorial_schedule(rate: float, updates: int) -> List[str]:
     steps = [(1, rate), *((start + part * n, rate / 2**n) for n in (1, 2, 3))]
     rates = ",".join('"%d":%g' % step for step in steps)
     return ["--lr-scheduler", "manual", "--update2lr", "{" + rates + "}"]
+
+
+def density_matrix_model(variables: Variables) -> List[str]:
+    """Options of the models of the attention-density-matrix paper that its architectures do not set.
+
+    Words are predicted from softmax(W [s; c] + b). The gain of the score ``general`` and the bias of forget gates are
+    those of the TensorFlow seq2seq tutorial, whose settings the paper takes over. Stock fairseq's ``lstm`` has no such
+    options.
+    """
+    arch = variables.text("ARCH")
+    general = arch in ("lstm_soft", "lstm_adm", "lstm_structured") and not variables.text("ATTENTION")
+    gain = ["--attention-score-gain"] if general else []
+    return [] if arch == "lstm" else ["--output-layer", "linear", "--forget-bias", "1", *gain]

@@ -1,0 +1,128 @@
+"""``--output-layer linear``: softmax(W [c; s] + b), with and without latent alignments, and what it excludes."""
+
+import pytest
+import torch
+from latent_models import PAD, sample
+from latent_models import make as make_latent
+from model_systems import LENGTHS, make, targets
+from models_for_tests import build, dictionary, fake_task, pad_batch
+
+from fairseq_attn_plugin.errors import OptionError
+
+CONTEXT, STATE = 16, 14
+
+
+def seen(model, name):
+    """What the attention of a model returned and was asked, call by call."""
+    calls = []
+    step = model.decoder.attention.step
+
+    def spy(query, *rest, **more):
+        out = step(query, *rest, **more)
+        calls.append((query, out))
+        return out
+
+    model.decoder.attention.step = spy
+    return calls
+
+
+@pytest.mark.parametrize("feeding", ["output", "context", "none"])
+def test_logits_are_linear_in_context_and_state(feeding):
+    model = make("linear/soft", feeding)
+    calls = seen(model, "attention")
+    logits, _ = model(pad_batch(LENGTHS), None, targets())
+    state, context = (torch.cat(parts, 1) for parts in zip(*((query, out.context) for query, out in calls)))
+    matrix, bias = model.decoder.fc_out.weight, model.decoder.fc_out.bias
+    expected = context @ matrix[:, :CONTEXT].t() + state @ matrix[:, CONTEXT:].t() + bias
+    torch.testing.assert_close(logits, expected)
+    assert model.decoder.lstm.input_size == 12 + {"output": CONTEXT + STATE, "context": CONTEXT, "none": 0}[feeding]
+    assert model.decoder.additional_fc is None and model.decoder.output_projection is None
+
+
+def test_context_and_state_are_fed():
+    """A step by hand: the second step's LSTM reads the word and [c; s] of the first."""
+    model = make("linear/soft", decoder_layers=1)
+    calls = seen(model, "attention")
+    target = targets()
+    model(pad_batch(LENGTHS), None, target)
+    (first, out), (second, _) = calls[:2]
+    decoder = model.decoder
+    progress = {}
+    decoder.attention.step = type(decoder.attention).step.__get__(decoder.attention)
+    decoder(target[:, :1], model.encoder(pad_batch(LENGTHS)), progress)
+    cell = decoder.get_incremental_state(progress, "progress").state.cell
+    fed = torch.cat([decoder.embed_tokens(target[:, 1:2]), out.context, first], -1)
+    hidden = decoder.lstm(fed, (first.transpose(0, 1).contiguous(), cell.transpose(0, 1).contiguous()))[0]
+    torch.testing.assert_close(second, hidden)
+
+
+@pytest.mark.parametrize("topk", [None, 2])
+def test_words_of_an_alignment_are_linear_in_encoding_and_state(topk):
+    """p(y) = sum_j p(j) softmax(W [h_j; s] + b), over all positions or the best, renormalised."""
+    model, batch = make_latent(output_layer="linear", latent_topk=topk), sample()
+    calls = seen(model, "attention")
+    log_probs, extra = model(**batch["net_input"])
+    state = torch.cat([query for query, _ in calls], 1)
+    encodings = model.encoder(batch["net_input"]["src_tokens"])["encodings"]
+    for row, step in ((0, 0), (1, 1), (2, 3)):
+        prior = extra["attn"][0][row, step]
+        places = prior.topk(topk).indices if topk else (prior > 0).nonzero().squeeze(1)
+        both = torch.cat([encodings[row, places], state[row, step].expand(len(places), -1)], 1)
+        words = model.decoder.fc_out(both).softmax(-1)
+        expected = (prior[places] / prior[places].sum()) @ words
+        torch.testing.assert_close(log_probs[row, step], expected.log())
+    assert batch["target"][2, 3] != PAD
+
+
+def test_training_drops_context_and_state():
+    model = make("linear/soft", dropout=0.5).train()
+    logits, _ = model(pad_batch(LENGTHS), None, targets())
+    logits.pow(2).mean().backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
+    model.decoder.dropout_out_module.p = 1.0
+    logits, _ = model(pad_batch(LENGTHS), None, targets())
+    torch.testing.assert_close(logits, model.decoder.fc_out.bias.expand_as(logits))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"output_layer": "relu"}, "--output-layer relu: must be one of tanh, linear"),
+        (
+            {"output_layer": "linear", "share_decoder_input_output_embed": True, "decoder_out_embed_dim": 12},
+            r"requires --decoder-embed-dim \(12\) to match the 16 \+ 14 units of context and state \(--output-layer",
+        ),
+        (
+            {"output_layer": "linear", "share_decoder_input_output_embed": True, "decoder_attention": "False"},
+            r"--decoder-embed-dim \(12\) to match the 14 units of the state \(--output-layer linear\)",
+        ),
+    ],
+)
+@pytest.mark.parametrize("arch", ["attn_lstm", "lstm_latent_small"])
+def test_what_does_not_go_together_is_one_line(arch, options, message):
+    with pytest.raises(OptionError, match=message) as error:
+        build(arch, **options)
+    assert "\n" not in str(error.value)
+
+
+def test_embeddings_as_wide_as_context_and_state_are_shared():
+    words = dictionary()
+    sizes = dict.fromkeys(("encoder_embed_dim", "decoder_embed_dim"), CONTEXT + STATE)
+    model = build("attn_lstm", fake_task(words, words), output_layer="linear", share_all_embeddings=True, **sizes)
+    logits, _ = model(pad_batch(LENGTHS), None, targets())
+    assert logits.shape == (*targets().shape, len(words)) and not hasattr(model.decoder, "fc_out")
+
+
+def test_teachers_have_the_same_output_layer(tmp_path):
+    paths = {kind: str(tmp_path / f"{kind}.pt") for kind in ("tanh", "linear")}
+    for kind in paths:
+        state = {"model": build("lstm_soft", output_layer=kind).state_dict(), "args": None, "cfg": {"model": {}}}
+        history = {"optimizer_history": [{"criterion_name": "", "num_updates": 1, "lr_scheduler_state": {}}]}
+        extra = {"last_optimizer_state": None, "extra_state": {"train_iterator": {"epoch": 1}}}
+        torch.save({**state, **history, **extra}, paths[kind])
+        build("lstm_gaussian", output_layer=kind, election_teacher=paths[kind])
+    with pytest.raises(OptionError, match="has no attentional layer .*--output-layer linear"):
+        build("lstm_gaussian", election_teacher=paths["linear"])
+    for feeding in ("output", "none"):
+        with pytest.raises(OptionError, match="in the teacher and .* in the model; give the model the teacher's sizes"):
+            build("lstm_gaussian", output_layer="linear", input_feeding=feeding, election_teacher=paths["tanh"])
