@@ -167,8 +167,10 @@ def make_job(
     run = recipe.open(variables, words, Shell(dataset, variables.flag("DRY_RUN")))
     run = replace(run, name=system.name)
     settings = run.experiment.settings
-    values.update(SRC=settings.source, TGT=settings.target)  # the same command, whether they were given or not
-    chosen = [f"{name}={shlex.quote(value)}" for name, value in sorted(values.items()) if name not in PLACES]
+    # the same command, whether a default was given or not
+    shown = {name: value for name, value in values.items() if value != recipe.all_defaults[name]}
+    shown.update(system.variables, SRC=settings.source, TGT=settings.target, SEED=str(seed))
+    chosen = [f"{name}={shlex.quote(value)}" for name, value in sorted(shown.items()) if name not in PLACES]
     command = " ".join([*chosen, f"bash scripts/recipes/{dataset}.sh", *(["--", shlex.join(words)] if words else [])])
     return Job(
         system=system.name,

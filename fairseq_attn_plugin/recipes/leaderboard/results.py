@@ -45,7 +45,7 @@ def collect(run: TranslationRun, forced: Path) -> Dict[str, Any]:
         "split": settings.split,
         "options": " ".join(run.training.options),
         "versions": _versions(),
-        "device": settings.device,
+        "device": "cpu" if experiment.shell.cpu_options(settings.device) else "cuda",
         "parameters": _parameters(log),
         **_training(log, run.training.best),
         "bleu": {
