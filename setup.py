@@ -24,7 +24,14 @@ setup(
     long_description_content_type="text/markdown",
     packages=find_packages(include=["fairseq_attn_plugin", "fairseq_attn_plugin.*"]),
     entry_points={"console_scripts": ["attn-analysis = fairseq_attn_plugin.analysis.cli:main"]},
-    package_data={"fairseq_attn_plugin": ["py.typed", "analysis/pages/assets/*", "analysis/pages/templates/*"]},
+    package_data={
+        "fairseq_attn_plugin": [
+            "py.typed",
+            "analysis/pages/assets/*",
+            "analysis/pages/templates/*",
+            "recipes/leaderboard/*.yaml",
+        ]
+    },
     python_requires=">=3.8",
     install_requires=[
         # fairseq 0.12.2 can be installed on Python 3.11, but its import fails

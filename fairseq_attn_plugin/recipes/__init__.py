@@ -10,6 +10,8 @@ same settings.
     one file per recipe: the corpus, its sizes, the options of the training
 ``translation/``, ``documents/``, ``election/``
     the stages of the three kinds of recipes
+``leaderboard/``
+    many systems and seeds of one recipe of translation, by a queue of processes
 ``text/``
     readers of published corpora, tokenisation, subword models
 ``settings``, ``commands``, ``stamps``, ``data_folder``, ``downloads``, ``training``

@@ -31,11 +31,13 @@ class Shell:
     Args:
         name: of the recipe, for remarks
         dry_run: whether commands are shown instead
+        lock: descriptor of a lock that the commands hold together with this process
     """
 
-    def __init__(self, name: str, dry_run: bool = False):
+    def __init__(self, name: str, dry_run: bool = False, lock: Optional[int] = None):
         self.name = name
         self.dry_run = dry_run
+        self.inherited = () if lock is None else (lock,)
 
     def say(self, text: str) -> None:
         """Prints a remark."""
@@ -126,7 +128,9 @@ class Shell:
         command = [sys.executable, *words[1:]] if words[0] == "python" else list(words)
         sys.stdout.flush()
         try:
-            return subprocess.run(command, env=_environment(), stdout=stdout, stderr=stderr).returncode
+            return subprocess.run(
+                command, env=_environment(), stdout=stdout, stderr=stderr, pass_fds=self.inherited
+            ).returncode
         except FileNotFoundError:
             raise OptionError(f"{words[0]} is not installed: run 'bash scripts/setup.sh' in {ROOT}") from None
 

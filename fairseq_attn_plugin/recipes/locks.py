@@ -1,10 +1,10 @@
-"""Locks of folders that several runs of a recipe share. A lock ends with its process."""
+"""Locks of folders that several runs share. A lock ends with its process and with the processes that inherit it."""
 
 from __future__ import annotations
 
 import contextlib
 from pathlib import Path
-from typing import Iterator
+from typing import Iterator, Optional
 
 import portalocker
 
@@ -14,7 +14,7 @@ __all__ = ["locked"]
 
 
 @contextlib.contextmanager
-def locked(path: Path, wait: bool = True) -> Iterator[bool]:
+def locked(path: Path, wait: bool = True) -> Iterator[Optional[int]]:
     """Holds the lock of the file ``path`` during the block.
 
     Args:
@@ -22,7 +22,8 @@ def locked(path: Path, wait: bool = True) -> Iterator[bool]:
         wait: whether to wait for another process; otherwise the block runs at once
 
     Yields:
-        whether the lock is held; always true with ``wait``
+        the descriptor of the lock, which child processes may inherit to hold it, too; None if it is not held (without
+        ``wait`` only)
 
     Raises:
         OptionError: the file system has no locks
@@ -33,11 +34,9 @@ def locked(path: Path, wait: bool = True) -> Iterator[bool]:
         try:
             portalocker.lock(stream, flags if wait else flags | portalocker.LockFlags.NON_BLOCKING)
         except portalocker.exceptions.AlreadyLocked:
-            yield False
+            yield None
             return
         except portalocker.exceptions.LockException as error:
             raise OptionError(f"{path} cannot be locked ({error}): choose OUT on another file system") from None
-        try:
-            yield True
-        finally:
-            portalocker.unlock(stream)
+        # closing releases it, once the processes that inherited it have ended; unlocking would release it for them, too
+        yield stream.fileno()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable, List, Optional, Sequence
@@ -124,6 +125,7 @@ def train(
         write_stamp(options_file, lasting)
     cpu = shell.cpu_options(data.settings.device)
     data_bin = data.path / "bin" if guide is None else guide(cpu)
+    _complete_last(shell, training)
     shell.say(f"train: continuing {training.last}" if training.last.is_file() else f"train: {folder}")
     shell.run(
         *train_command(training, data_bin, cpu),
@@ -137,3 +139,10 @@ def train(
             "--no-best-checkpoints"
         )
     write_stamp(done, stamp)
+
+
+def _complete_last(shell: Shell, training: Training) -> None:
+    """Repeats an interrupted copy: fairseq copies ``checkpoint_best.pt``, which is whole, to ``checkpoint_last.pt``."""
+    if training.last.is_file() and not zipfile.is_zipfile(training.last) and zipfile.is_zipfile(training.best):
+        shell.say(f"train: {training.last} is incomplete; copying {training.best}")
+        shell.copy(training.best, training.last)

@@ -89,6 +89,17 @@ MISTAKES = [
     ("polarity_han", ["evaluate"], {}, ["run the train stage first"]),
     ("polarity_han", ["baseline"], {}, ["run the prepare stage first"]),
     ("yelp2013_han", [], {"THRESHOLD": "few"}, ["THRESHOLD=few"]),
+    ("leaderboard", [], {"SYSTEMS": "lstm_soft gru"}, ["SYSTEMS: gru", "lstm_adm"]),
+    ("leaderboard", [], {"SYSTEMS": " "}, ["SYSTEMS is empty"]),
+    ("leaderboard", [], {"SEEDS": "1 two"}, ["SEEDS: two", 'SEEDS="1 2 3"']),
+    ("leaderboard", [], {"PAIRS": "deen"}, ["PAIRS: deen", 'PAIRS="de-en en-de"']),
+    ("leaderboard", [], {"PAIRS": "de-fr"}, ["TGT=fr", "de, en"]),
+    ("leaderboard", [], {"ARCH": "lstm"}, ["ARCH=lstm", "leave ARCH out"]),
+    ("leaderboard", [], {"DATASET": "polarity_han"}, ["DATASET=polarity_han", "multi30k"]),
+    ("leaderboard", [], {"DATASET": "leaderboard"}, ["DATASET=leaderboard", "tatoeba"]),
+    ("leaderboard", [], {"PATIENCE": "few"}, ["PATIENCE=few"]),
+    ("leaderboard", [], {"SYSTEMS_FILE": "/no/file"}, ["SYSTEMS_FILE=/no/file", "cannot be read"]),
+    ("leaderboard", ["--", "--seed", "2"], {}, ["--seed", "SEED=1"]),
     ("multi40k", [], {}, ["unknown recipe 'multi40k'", "multi30k", "yelp2013_han"]),
 ]
 
@@ -141,7 +152,10 @@ def test_the_manual_names_the_variables_of_the_recipe(name):
     documented = {variable for column in columns for variable in column.split(", ")}
     known = set(datasets.load(name).all_defaults)
     rare = {"CUT", "LONGEST", "OBJECTIVE", "TOPK"}
-    refused = {"ARCH", "ATTENTION", "BIAS"} if name == "tatoeba_election" else set()
+    refused = {
+        "tatoeba_election": {"ARCH", "ATTENTION", "BIAS"},
+        "leaderboard": {"ARCH", "ATTENTION", "BIAS", "TEACHER", "SEED", "SRC", "TGT", "LOCK"},
+    }.get(name, set())
     assert known - rare - refused <= documented <= known
 
 
@@ -161,7 +175,7 @@ def test_help_is_the_manual(recipe):
         out = recipe("multi30k", "train", word, PAIR="wrong").stdout
         assert out.startswith("Multi30k: German-English captions") and "\n  SRC, TGT   de and en" in out
         assert "exec" not in out and "#" not in out
-    assert "recipes: iwslt14_de_en, iwslt15_en_vi, multi30k" in recipe("--help").stdout
+    assert "recipes: iwslt14_de_en, iwslt15_en_vi, leaderboard, multi30k" in recipe("--help").stdout
 
 
 def test_options_after_the_dashes_are_not_those_of_the_recipe(shown, tmp_path):

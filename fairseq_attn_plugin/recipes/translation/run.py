@@ -28,15 +28,17 @@ class TranslationRun:
         experiment: the corpus and its settings
         model: settings of the model
         extra: options of fairseq-train after ``--``
+        name: of the folder, without the seed (default: of the model)
     """
 
     experiment: Experiment
     model: ModelSettings
     extra: Sequence[str]
+    name: str = ""
 
     @property
     def folder(self) -> Path:
-        return self.experiment.work / f"{self.model.name}.seed{self.experiment.settings.seed}"
+        return self.experiment.work / f"{self.name or self.model.name}.seed{self.experiment.settings.seed}"
 
     @property
     def training(self) -> Training:
