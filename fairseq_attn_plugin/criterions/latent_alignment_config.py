@@ -33,8 +33,8 @@ class LatentAlignmentConfig(FairseqDataclass):
     )
     control_variates: bool = option(
         False,
-        "wake-sleep: subtract b_k and 1 / K from the weights of log p(z_k) and log q(z_k), which lowers the variance of "
-        "the gradient",
+        "wake-sleep: subtract b_k and 1 / K from the weights of log p(z_k) and log q(z_k), which lowers the variance "
+        "of the gradient",
     )
     gumbel_tau: float = option(0.1, "elbo-gumbel: temperature of the relaxed samples")
     gumbel_tau_start: Optional[float] = option(

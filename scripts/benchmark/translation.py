@@ -32,7 +32,7 @@ QUICK = {"translate_beams": [2], "sentence_beams": [1], "translate_tokens": 80, 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("translation of a test set").add_argument
-    add("--checkpoint", metavar="FILE", help="model of the sections translate, sentence and gradients (default: random)")
+    add("--checkpoint", metavar="FILE", help="model of translate, sentence, gradients (default: random)")
     add("--subset", default="test", help="dataset of --data that is translated (test)")
     add(
         "--translators",
