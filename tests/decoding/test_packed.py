@@ -143,7 +143,7 @@ def test_large_products_are_packed():
         for parameter in model.parameters():
             parameter /= 3
     stepper = PackedStepper(model)
-    assert stepper.layers.first.few < len(LENGTHS) * BEAM
+    assert stepper.layers.first.few < len(LENGTHS) * BEAM  # oneDNN's from the second step on
     assert_same(model, batch(), 1e-4)
 
 
@@ -172,8 +172,10 @@ def test_without_torchscript(monkeypatch):
 def test_parts_are_compiled(precision):
     soft, additive = (PackedStepper(make(attention_score=score), precision) for score in ("general", "additive"))
     assert additive.soft is None
-    parts = [soft.soft, additive.layers, additive.head, *sum(soft.encode.layers, [])]
-    assert len(parts) == 7
+    parts = [soft.soft, additive.layers, additive.head]
+    if precision != "float32":  # whose encoder has no loop
+        parts += sum(soft.encode.layers, [])
+        assert len(parts) == 7
     assert all(isinstance(part, torch.jit.ScriptModule) for part in parts)
 
 

@@ -5,7 +5,8 @@ import torch
 from models_for_tests import pad_batch
 from test_packed import make
 
-from fairseq_attn_plugin.decoding.packed_encoder import PackedEncoder
+from fairseq_attn_plugin.decoding import packed_encoder
+from fairseq_attn_plugin.decoding.packed_encoder import FusedDirection, PackedEncoder
 
 
 @pytest.mark.parametrize(
@@ -21,10 +22,16 @@ from fairseq_attn_plugin.decoding.packed_encoder import PackedEncoder
 @pytest.mark.parametrize(
     ("lengths", "side"), [([3, 6, 1, 4], "left"), ([3, 6, 0, 4], "right"), ([5, 5], "left"), ([1], "left")], ids=str
 )
-def test_same_encodings_and_states(options, lengths, side):
+@pytest.mark.parametrize("fused", [True, False])
+def test_same_encodings_and_states(options, lengths, side, fused, monkeypatch):
+    if not fused:  # as a torch without oneDNN's layers
+        monkeypatch.delattr(packed_encoder, "FusedDirection")
+        monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
     encoder, tokens = make(**options).encoder, pad_batch(lengths, side)
     with torch.no_grad():
-        expected, found = encoder(tokens), PackedEncoder(encoder)(tokens)
+        packed = PackedEncoder(encoder)
+        expected, found = encoder(tokens), packed(tokens)
+    assert isinstance(packed.layers[0][0], FusedDirection) == fused
     assert found.keys() == expected.keys()
     for name, value in expected.items():
         if value is None:
