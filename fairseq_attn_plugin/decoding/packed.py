@@ -24,7 +24,7 @@ from ..modules.encoder import LSTMEncoder
 from ..modules.latent_decoder import LatentDecoder
 from .latent_words import LatentMemory, LatentWords, StateHead
 from .packed_encoder import PackedEncoder
-from .products import Product, pack
+from .products import PACKED_ROWS, Product, pack
 from .shortlist import Shortlist
 from .start import Start
 from .step_modules import Head, Layers, SoftStep, WordGates, compiled
@@ -32,7 +32,7 @@ from .stepper import StepOutput, is_ours
 
 __all__ = ["PackedState", "PackedStepper", "is_packable"]
 
-PACKED_SENTENCES = 8  # with fewer, packing the rows of a shortlist costs more than it saves
+MULTIPLE = 128  # words of a packed shortlist, because oneDNN compiles a kernel for each number of outputs
 
 
 class PackedState(NamedTuple):
@@ -122,8 +122,8 @@ class PackedStepper:
         attention = None if self.attention is None else self.attention.initial_state(memory)
         projection, words = self.projection, None
         if self.shortlist is not None:
-            words = self.shortlist.words(tokens, prefix)
-            projection = projection.subset(words, packed=len(tokens) >= PACKED_SENTENCES)
+            words = self.shortlist.words(tokens, prefix, MULTIPLE if len(tokens) >= PACKED_ROWS else 1)
+            projection = projection.subset(words, rows=len(tokens))
         return PackedState(recurrent, attention, memory, tokens, projection, words, latent)
 
     def step(self, tokens: Tensor, state: PackedState, step: int) -> Tuple[StepOutput, PackedState]:

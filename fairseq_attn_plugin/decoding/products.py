@@ -17,7 +17,9 @@ from __future__ import annotations
 
 import functools
 import logging
+import platform
 import warnings
+from pathlib import Path
 from typing import Any, Callable, Dict, Optional, Tuple
 
 import torch
@@ -43,10 +45,12 @@ logger = logging.getLogger(__name__)
 OPTION = "--decoding-precision"
 PRECISIONS = ("float32", "bfloat16", "int8")
 # Multiplications of a product from which on oneDNN is faster than MKL, whose calls cost less. Measured with 1 to 10
-# rows, and 256 to 512 inputs and outputs.
-MANY = 550_000
-# Where int8 products have so many outputs and rows, oneDNN is faster than FBGEMM, whose sums leave the cache.
-WIDE, ROWS = 4000, 64
+# rows, and 256 to 512 inputs and outputs. On the processors that MKL was written for, it takes some more rows.
+MANY, FEW = 550_000, 10
+# Sums of an int8 product (rows times outputs) from which on oneDNN is faster than FBGEMM, whose sums leave the cache.
+# With AMX, which FBGEMM does not use, it is faster sooner.
+SUMS, SUMS_WITH_AMX = 256_000, 48_000
+PACKED_ROWS = 8  # with fewer, packing some rows of a weight costs more than it saves
 BATCH = 16  # rows for which oneDNN lays a weight out; the layout serves any number
 
 
@@ -73,20 +77,23 @@ class Product(nn.Module):
         return F.linear(x, self.weight, self.bias)
 
     @torch.jit.ignore
-    def subset(self, outputs: Tensor, packed: bool) -> Product:
-        """The product with some rows of W; packing them pays where the product is used for many rows of x.
+    def subset(self, outputs: Tensor, rows: int) -> Product:
+        """The product with some rows of W, which are packed where x has so many rows that it pays.
 
         Args:
             outputs: ``[K]``, indices of rows of W
-            packed: whether to pack them; otherwise the product is torch's own in float32
+            rows: of x, about
         """
         bias = None if self.bias is None else self.bias.index_select(0, outputs)
         weight = self.weight.index_select(0, outputs)
-        return (
-            type(self)(weight, bias)
-            if packed
-            else Product(weight.to(torch.promote_types(weight.dtype, torch.float32)), bias)
-        )
+        if rows >= PACKED_ROWS:
+            return self._of(weight, bias, rows)
+        return Product(weight.to(torch.promote_types(weight.dtype, torch.float32)), bias)
+
+    @torch.jit.ignore
+    def _of(self, weight: Tensor, bias: Optional[Tensor], rows: int) -> Product:
+        """A product of the same kind."""
+        return type(self)(weight, bias)
 
 
 class Float32Product(Product):
@@ -95,7 +102,7 @@ class Float32Product(Product):
     def __init__(self, weight: Tensor, bias: Optional[Tensor] = None):
         super().__init__(weight, bias)
         self.packed = _packed(self.weight)
-        self.few = MANY // max(1, weight.numel())  # rows
+        self.few = max(MANY // max(1, weight.numel()), FEW if by_intel() else 0)  # rows
         self.weight = self.weight.t().contiguous().t()  # columns together: faster for one row
 
     def forward(self, x: Tensor) -> Tensor:
@@ -123,30 +130,41 @@ class BFloat16Product(Product):
 
 
 class Int8Product(Product):
-    """Products of integers of 8 bits."""
+    """Products of integers of 8 bits.
 
-    def __init__(self, weight: Tensor, bias: Optional[Tensor] = None):
+    Args:
+        weight, bias: see :class:`Product`
+        rows: of x, about, where they are known; otherwise the weight is packed for few and for many
+    """
+
+    def __init__(self, weight: Tensor, bias: Optional[Tensor] = None, rows: Optional[int] = None):
         super().__init__(weight, bias)
         scales = (self.weight.float().abs().amax(1) / 127).clamp(min=torch.finfo(torch.float32).tiny)
         integers = (self.weight / scales.unsqueeze(1)).round_().to(torch.int8)
-        self.wide, self.many = len(weight) >= WIDE, ROWS  # TorchScript reads no globals
+        self.many = (SUMS_WITH_AMX if has_amx() else SUMS) // len(weight)  # rows
         # Without VNNI two products are added in 16 bits, which overflows unless x has 7 bits.
         self.seven_bits = not has_vnni()
-        self.packed = self.packed_wide = _packed_integers(integers, scales, self.bias, ("x86", "fbgemm", "qnnpack"))
-        if self.packed is not None and self.wide:
-            onednn = _packed_integers(integers, scales, self.bias, ("onednn",))
-            self.packed_wide = self.packed if onednn is None else onednn
+        self.packed = self.packed_for_many = None
+        if rows is None or rows >= self.many:
+            self.packed = self.packed_for_many = _packed_integers(integers, scales, self.bias, ("onednn",))
+        if self.packed is None or rows is None:
+            self.packed = _packed_integers(integers, scales, self.bias, ("x86", "fbgemm", "qnnpack"))
+            self.packed_for_many = self.packed if self.packed_for_many is None else self.packed_for_many
         if self.packed is None:
             self.weight = integers * scales.unsqueeze(1)
             say_once("int8", "this torch has no products of 8-bit integers here; rounded weights are used in float32")
         elif self.seven_bits:
             say_once("int8", "this processor has no VNNI instructions; products of 8-bit integers are slower")
 
+    @torch.jit.ignore
+    def _of(self, weight: Tensor, bias: Optional[Tensor], rows: int) -> Product:
+        return Int8Product(weight, bias, rows)
+
     def forward(self, x: Tensor) -> Tensor:
         if self.packed is None:
             return F.linear(x, self.weight, self.bias)
-        if self.wide and len(x) >= self.many:
-            return torch.ops.quantized.linear_dynamic(x, self.packed_wide, self.seven_bits)
+        if len(x) >= self.many:
+            return torch.ops.quantized.linear_dynamic(x, self.packed_for_many, self.seven_bits)
         return torch.ops.quantized.linear_dynamic(x, self.packed, self.seven_bits)
 
 
@@ -168,6 +186,18 @@ def pack(weight: Tensor, bias: Optional[Tensor] = None, precision: str = "float3
 def has_vnni() -> bool:
     """Whether the processor adds products of 8-bit integers in 32 bits. An old torch does not say: then no."""
     return bool(getattr(torch.cpu, "_is_vnni_supported", lambda: False)())
+
+
+@functools.lru_cache(maxsize=None)
+def by_intel() -> bool:
+    """Whether the processor is one of those that MKL was written for."""
+    listed = Path("/proc/cpuinfo")  # of Linux; other systems name the maker in platform.processor()
+    return "GenuineIntel" in platform.processor() + (listed.read_text() if listed.is_file() else "")
+
+
+def has_amx() -> bool:
+    """Whether the processor multiplies tiles of matrices. An old torch does not say: then no."""
+    return bool(getattr(torch.cpu, "_is_amx_tile_supported", lambda: False)())
 
 
 def _packed(weight: Tensor) -> Optional[Tensor]:

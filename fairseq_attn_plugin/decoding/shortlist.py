@@ -75,12 +75,13 @@ class Shortlist:
         self.always[: target_dictionary.nspecial + frequent] = True
         logger.info(f"{OPTION} {path}: translations of {known:,} of {len(source_dictionary):,} source symbols")
 
-    def words(self, src_tokens: Tensor, prefix: Optional[Tensor] = None) -> Tensor:
+    def words(self, src_tokens: Tensor, prefix: Optional[Tensor] = None, multiple: int = 1) -> Tensor:
         """The ascending indices ``[K]`` of a batch's words.
 
         Args:
             src_tokens: ``[B, N]``
             prefix: ``[B, P]``, target words that must be among them, or None
+            multiple: their number is a multiple of it, or that of all words: the most frequent other words are added
         """
         if self.always.device != src_tokens.device:
             self.always, self.translations = self.always.to(src_tokens.device), self.translations.to(src_tokens.device)
@@ -88,4 +89,8 @@ class Shortlist:
         chosen[self.translations[src_tokens.flatten()].flatten()] = True
         if prefix is not None:
             chosen[prefix.flatten()] = True
-        return chosen.nonzero().squeeze(1)
+        found = chosen.nonzero().squeeze(1)
+        if len(found) % multiple:
+            chosen[chosen.logical_not().nonzero()[: -len(found) % multiple]] = True
+            found = chosen.nonzero().squeeze(1)
+        return found

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from fairseq_attn_plugin.decoding import products
-from fairseq_attn_plugin.decoding.products import PRECISIONS, check_precision, pack
+from fairseq_attn_plugin.decoding.products import PRECISIONS, Product, check_precision, pack
 from fairseq_attn_plugin.errors import OptionError
 
 # Roundings of W and x: 8 significant bits; 127 steps of the greatest weight and 255 of the range of x.
@@ -57,6 +57,17 @@ def test_without_packed_products_the_rounding_is_the_same(precision, monkeypatch
     assert float((replaced(x) - expected).abs().max()) < 50 * TOLERANCES[precision]
     if precision != "float32":
         assert not torch.equal(replaced.weight.float(), weight)
+
+
+@pytest.mark.parametrize("rows", [8, 400])
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_some_outputs_are_the_product_of_these(precision, rows):
+    x, weight, bias = factors(rows, 256, 900)
+    outputs = torch.arange(3, 900, 5)
+    found = pack(weight, bias, precision).subset(outputs, rows)
+    assert type(found) is type(pack(weight, bias, precision))
+    assert error(found(x), x, weight[outputs], bias[outputs]) < 8 * TOLERANCES[precision]
+    assert isinstance(found.subset(torch.tensor([1]), rows=7), Product)
 
 
 def test_a_missing_product_is_said_once(monkeypatch, caplog):

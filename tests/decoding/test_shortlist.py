@@ -5,7 +5,7 @@ import torch
 from models_for_tests import build, dictionary, fake_task, pad_batch
 from test_packed import batch, make, walk
 
-from fairseq_attn_plugin.decoding import packed
+from fairseq_attn_plugin.decoding import products
 from fairseq_attn_plugin.decoding.packed import PackedStepper
 from fairseq_attn_plugin.decoding.shortlist import Shortlist
 from fairseq_attn_plugin.errors import OptionError
@@ -66,10 +66,17 @@ def test_special_symbols_and_prefix_are_in_it(file):
     assert chosen(shortlist, "w1", prefix=torch.tensor([[TARGET.index("w12"), TARGET.pad()]])) == ["w6", "w12"]
 
 
-@pytest.mark.parametrize("sentences_that_pack", [0, 99])
+@pytest.mark.parametrize(("multiple", "expected"), [(7, ["w0", "w1", "w6"]), (5, ["w6"]), (99, TARGET.symbols[4:])])
+def test_the_most_frequent_words_fill_it_up(multiple, expected, file):
+    shortlist = Shortlist(file, 1, 0, SOURCE, TARGET)
+    found = shortlist.words(torch.tensor([[SOURCE.index("w1")]]), multiple=multiple)
+    assert [TARGET[word] for word in found] == [*TARGET.symbols[:4], *expected]
+
+
+@pytest.mark.parametrize("rows_that_pack", [0, 99])
 @pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
-def test_logits_are_those_of_the_words(precision, sentences_that_pack, file, monkeypatch):
-    monkeypatch.setattr(packed, "PACKED_SENTENCES", sentences_that_pack)
+def test_logits_are_those_of_the_words(precision, rows_that_pack, file, monkeypatch):
+    monkeypatch.setattr(products, "PACKED_ROWS", rows_that_pack)
     model, shortlist = make(decoder_out_embed_dim=9), Shortlist(file, 2, 3, SOURCE, TARGET)
     words = shortlist.words(batch()["src_tokens"])
     assert len(words) < len(TARGET)
