@@ -29,6 +29,7 @@ from .stepper import Stepper
 __all__ = ["Search", "SearchOptions"]
 
 LEAVES = 4  # finished sentences leave when they are one in so many
+STEP = 4  # numbers of sentences are multiples of it, because oneDNN compiles a kernel for each number of rows
 
 
 @dataclass(frozen=True)
@@ -141,8 +142,8 @@ class Search:
             self.constraints.apply(log_probs, step)
             scores, words = log_probs.max(1)
             past = scores if past is None else scores + past
-            self.tokens = words if vocabulary is None else vocabulary[words]
-            if int(self.tokens) == eos and float(past) != -math.inf:
+            self.tokens = words if vocabulary is None else vocabulary.take(words)
+            if self.tokens.item() == eos and past.item() != -math.inf:
                 self.finished.add(row.eq(0), self.sentences, row, past, step)
                 return
             self.trace.extend(row, self.tokens, past)
@@ -176,7 +177,7 @@ class Search:
             count = min(2 * beam, table[0].numel() - 1)
             scores, rows, words = best_continuations(table, past, count)
         if self.ensemble.vocabulary is not None:
-            words = self.ensemble.vocabulary[words]
+            words = self.ensemble.vocabulary.take(words)
         if self.offsets is None or len(self.offsets) != sentences or step < 2:
             self.offsets = torch.arange(0, sentences * hypotheses, hypotheses, device=words.device).unsqueeze(1)
         parents = self.offsets if rows is None else rows + self.offsets if sentences > 1 else rows
@@ -186,8 +187,12 @@ class Search:
         """Adds the hypotheses that end, ``first`` ``[S, beam]``; returns the sentences that stay, None: all of them."""
         beam, count = self.options.beam, len(self.sentences)
         left = self.finished.add(first, self.sentences, found.parents[:, :beam], found.scores[:, :beam], step)
-        done = count - len(left)
-        if not done or (left and done * LEAVES < count and self.options.sampling is None):
+        done = sorted(set(range(count)) - set(left))
+        if self.options.sampling is None:  # which draws for the sentences that are left
+            if left and len(done) * LEAVES < count:
+                return None
+            left = sorted(left + done[: -len(left) % STEP])
+        if len(left) == count:
             return None
         self.sentences = [self.sentences[place] for place in left]
         return torch.tensor(left, dtype=torch.long, device=first.device)

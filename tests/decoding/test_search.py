@@ -10,7 +10,9 @@ from fairseq.token_generation_constraints import pack_constraints
 from model_systems import make, systems
 from models_for_tests import build, fake_task, pad_batch
 
+from fairseq_attn_plugin.decoding import generator as decoding_generator
 from fairseq_attn_plugin.decoding.generator import AligningGenerator, Generator
+from fairseq_attn_plugin.decoding.search import Search
 from fairseq_attn_plugin.errors import OptionError
 
 PAD, EOS, UNK = 1, 2, 3
@@ -218,6 +220,24 @@ def test_vocabulary_that_is_read_in_blocks():
             sums = log_probs if past is None else log_probs + past.unsqueeze(2)
             expected, places = sums.view(3, -1).topk(10)
             assert torch.equal(best, expected) and torch.equal(rows * words + index, places)
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+@pytest.mark.parametrize("prefixed", [False, True])
+def test_a_large_batch_is_searched_in_parts(prefixed, beam, monkeypatch):
+    sizes = []
+    monkeypatch.setattr(decoding_generator, "ROWS", 12)
+    monkeypatch.setattr(
+        decoding_generator, "Search", lambda *args: sizes.append(len(args[1]["src_tokens"])) or Search(*args)
+    )
+    models = [sharpened(make("soft", "output"))]
+    batch = sample(LENGTHS * 3)
+    prefix = torch.randint(4, 12, (len(LENGTHS) * 3, 1)) if prefixed else None
+    assert assert_same(*both(models, batch, prefix, beam=beam)) == 3 * beam * len(LENGTHS)
+    assert sizes == ([12, 12, 3] if beam == 1 else [4] * 6 + [3])
+    sizes.clear()
+    assert assert_same(*both(models, batch, beam=beam, sampling=True))
+    assert sizes == [27]
 
 
 OTHER_SEARCHES = {
