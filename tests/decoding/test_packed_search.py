@@ -8,7 +8,7 @@ from test_search import LENGTHS, assert_same, both, generator, models_of, sample
 from test_shortlist import write
 
 from fairseq_attn_plugin.attention import names
-from fairseq_attn_plugin.decoding import products
+from fairseq_attn_plugin.decoding import packed, products
 from fairseq_attn_plugin.decoding.options import DecodingOptions
 from fairseq_attn_plugin.decoding.packed import PackedStepper
 from fairseq_attn_plugin.decoding.stepper import ModelStepper
@@ -71,7 +71,8 @@ def test_a_shortlist_of_all_words_changes_nothing(lexicon):
 
 
 @pytest.mark.parametrize("beam", [1, 4])
-def test_translations_consist_of_words_of_the_shortlist(beam, lexicon):
+def test_translations_consist_of_words_of_the_shortlist(beam, lexicon, monkeypatch):
+    monkeypatch.setattr(packed, "MULTIPLE", 1)
     models = final(*models_of("soft"))
     short = generator("plugin", models, beam=beam, shortlist=lexicon, shortlist_size=2, shortlist_frequent=1)
     prefix = torch.full((len(LENGTHS), 1), 17)
