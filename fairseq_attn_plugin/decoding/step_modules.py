@@ -135,13 +135,22 @@ class Layers(nn.Module):
 
 
 class Head(nn.Module):
-    """From the context and the top state to what is fed and the logits."""
+    """From the context and the top state to what is fed and the logits.
 
-    def __init__(self, decoder: LSTMDecoder, precision: str):
+    Args:
+        decoder: supplies the parameters
+        precision: of the products
+        projected: whether the context comes as its share of the output, see :class:`SoftStep`
+    """
+
+    def __init__(self, decoder: LSTMDecoder, precision: str, projected: bool = False):
         super().__init__()
         attention, fc = decoder.attention, decoder.additional_fc
-        # twice the weight: tanh(x) = 2 sigmoid(2 x) - 1
-        self.output = None if attention is None else pack(2 * decoder.output_projection.weight, None, precision)
+        self.output: Any = None
+        if attention is not None:
+            weight = decoder.output_projection.weight[:, -decoder.hidden_size if projected else 0 :]
+            self.output = pack(2 * weight, None, precision)  # tanh(x) = 2 sigmoid(2 x) - 1
+        self.projected = projected
         self.additional = None if fc is None else pack(fc.weight, fc.bias, precision)
         self.feeds_context = decoder.input_feeding == "context"
         self.feeds = decoder.feed_size > 0
@@ -150,7 +159,7 @@ class Head(nn.Module):
         """One step.
 
         Args:
-            context: ``[R, Dh]``, or None without attention
+            context: ``[R, Dh]``, or its share ``[R, H]``, or None without attention
             hidden: ``[R, H]``
             states: ``[R, 2 L H]``, of :class:`Layers`
 
@@ -159,7 +168,11 @@ class Head(nn.Module):
         """
         feed = features = hidden
         if self.output is not None and context is not None:
-            features = self.output(torch.cat([context, hidden], 1)).sigmoid_().mul_(2.0).sub_(1.0)
+            if self.projected:
+                features = self.output(hidden).add_(context)
+            else:
+                features = self.output(torch.cat([context, hidden], 1))
+            features = features.sigmoid_().mul_(2.0).sub_(1.0)
             feed = context if self.feeds_context else features
         recurrent = torch.cat([feed, states], 1) if self.feeds else states
         if self.additional is not None:
@@ -175,12 +188,12 @@ def attend(
     Args:
         query: ``[R, D]``, the rows of a sentence together
         keys: ``[B, N, D]``
-        encodings: ``[B, N, Dh]``
+        encodings: ``[B, N, D']``, or what is to be averaged instead
         pad_mask: ``[B, N]``, True on padding
         scale: of the scores
 
     Returns:
-        context ``[R, Dh]`` and weights ``[R, N]``; those of a sentence of padding only are zero
+        context ``[R, D']`` and weights ``[R, N]``; those of a sentence of padding only are zero
     """
     rows = query.size(0)
     if scale != 1.0:
@@ -197,6 +210,10 @@ def attend(
 
 class SoftStep(nn.Module):
     """All of a step but the words and the vocabulary, with the attention of :func:`attend`.
+
+    The output is tanh(W_c c + W_s s). Because W_c c = sum_j a_j W_c h_j, the share of the context needs no product at a
+    step where 2 W_c h_j is computed once per sentence (:class:`~fairseq_attn_plugin.decoding.start.Start`) and takes
+    the place of h_j.
 
     Args:
         layers: the LSTM layers
