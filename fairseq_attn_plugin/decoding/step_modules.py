@@ -112,7 +112,7 @@ class Layers(nn.Module):
         self.sizes = [decoder.feed_size] + [decoder.hidden_size] * 2 * decoder.num_layers
         self.layers = decoder.num_layers
 
-    def forward(self, base: Tensor, recurrent: Tensor) -> Tuple[Tensor, Tensor]:
+    def forward(self, base: Tensor, recurrent: Tensor) -> Tuple[Tensor, List[Tensor]]:
         """One step.
 
         Args:
@@ -120,7 +120,7 @@ class Layers(nn.Module):
             recurrent: ``[R, F + 2 L H]``
 
         Returns:
-            the top state ``[R, H]``, and [h; -2 c] of all layers ``[R, 2 L H]``
+            the top state ``[R, H]``, and h and -2 c of all layers, 2 L times ``[R, H]``
         """
         parts = recurrent.split(self.sizes, 1)
         x, cell = lstm_cell_(base.add_(self.first(recurrent[:, : self.read])), parts[1 + self.layers])
@@ -131,7 +131,7 @@ class Layers(nn.Module):
             x, cell = lstm_cell_(gates, parts[2 + self.layers + layer])
             hidden.append(x)
             cells.append(cell)
-        return x, torch.cat(hidden + cells, 1)
+        return x, hidden + cells
 
 
 class Head(nn.Module):
@@ -155,13 +155,13 @@ class Head(nn.Module):
         self.feeds_context = decoder.input_feeding == "context"
         self.feeds = decoder.feed_size > 0
 
-    def forward(self, context: Optional[Tensor], hidden: Tensor, states: Tensor) -> Tuple[Tensor, Tensor]:
+    def forward(self, context: Optional[Tensor], hidden: Tensor, states: List[Tensor]) -> Tuple[Tensor, Tensor]:
         """One step.
 
         Args:
             context: ``[R, Dh]``, or its share ``[R, H]``, or None without attention
             hidden: ``[R, H]``
-            states: ``[R, 2 L H]``, of :class:`Layers`
+            states: of :class:`Layers`
 
         Returns:
             the features from which the vocabulary is projected, and the next ``recurrent`` of :class:`Layers`
@@ -174,7 +174,7 @@ class Head(nn.Module):
                 features = self.output(torch.cat([context, hidden], 1))
             features = features.sigmoid_().mul_(2.0).sub_(1.0)
             feed = context if self.feeds_context else features
-        recurrent = torch.cat([feed, states], 1) if self.feeds else states
+        recurrent = torch.cat([feed] + states if self.feeds else states, 1)
         if self.additional is not None:
             features = self.additional(features)
         return features, recurrent
