@@ -12,7 +12,7 @@ Shapes: B sentences, R rows (R / B for each sentence), N source positions, K ali
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Optional, Tuple
+from typing import Any, List, NamedTuple, Optional, Tuple
 
 import torch
 from torch import Tensor, nn
@@ -43,10 +43,10 @@ class StateHead(nn.Module):
         super().__init__()
         self.feeds = decoder.feed_size > 0
 
-    def forward(self, context: Optional[Tensor], hidden: Tensor, states: Tensor) -> Tuple[Tensor, Tensor]:
+    def forward(self, context: Optional[Tensor], hidden: Tensor, states: List[Tensor]) -> Tuple[Tensor, Tensor]:
         if self.feeds and context is not None:
-            states = torch.cat([context, states], 1)
-        return hidden, states
+            states = [context] + states
+        return hidden, torch.cat(states, 1)
 
 
 class LatentWords:

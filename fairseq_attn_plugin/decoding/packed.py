@@ -98,9 +98,10 @@ class PackedStepper:
         self.words = WordGates(decoder, precision)
         self.latent = LatentWords(decoder, precision) if isinstance(decoder, LatentDecoder) else None
         layers = Layers(decoder, precision)
-        head = Head(decoder, precision) if self.latent is None else StateHead(decoder)
         scale = _scale(decoder) if self.latent is None else None
-        self.start = compiled(Start(decoder, model.encoder.num_layers, precision, keys=scale is not None))
+        projects = scale is not None and decoder.input_feeding != "context" and not decoder.is_linear
+        head = Head(decoder, precision, projects) if self.latent is None else StateHead(decoder)
+        self.start = compiled(Start(decoder, model.encoder.num_layers, precision, scale is not None, projects))
         self.soft = None if scale is None else compiled(SoftStep(layers, head, scale))
         self.layers: Any = compiled(layers) if self.soft is None else layers
         self.head: Any = compiled(head) if self.soft is None else head
@@ -111,9 +112,9 @@ class PackedStepper:
     def begin(self, net_input: Dict[str, Any], prefix: Optional[Tensor] = None) -> PackedState:
         encoder_out = self.encode(net_input["src_tokens"])
         encodings, tokens, memory, latent = encoder_out["encodings"], encoder_out["tokens"], None, None
-        recurrent, keys = self.start(encodings, encoder_out["hidden"], encoder_out["cell"])
+        recurrent, keys, values = self.start(encodings, encoder_out["hidden"], encoder_out["cell"])
         if self.soft is not None:
-            memory = SoftMemory(encodings, keys, encoder_out["pad_mask"])
+            memory = SoftMemory(values, keys, encoder_out["pad_mask"])
         elif self.attention is not None:
             remembered = self.decoder.remember(encoder_out)
             memory = remembered.attention

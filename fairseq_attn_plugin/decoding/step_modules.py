@@ -112,7 +112,7 @@ class Layers(nn.Module):
         self.sizes = [decoder.feed_size] + [decoder.hidden_size] * 2 * decoder.num_layers
         self.layers = decoder.num_layers
 
-    def forward(self, base: Tensor, recurrent: Tensor) -> Tuple[Tensor, Tensor]:
+    def forward(self, base: Tensor, recurrent: Tensor) -> Tuple[Tensor, List[Tensor]]:
         """One step.
 
         Args:
@@ -120,7 +120,7 @@ class Layers(nn.Module):
             recurrent: ``[R, F + 2 L H]``
 
         Returns:
-            the top state ``[R, H]``, and [h; -2 c] of all layers ``[R, 2 L H]``
+            the top state ``[R, H]``, and h and -2 c of all layers, 2 L times ``[R, H]``
         """
         parts = recurrent.split(self.sizes, 1)
         x, cell = lstm_cell_(base.add_(self.first(recurrent[:, : self.read])), parts[1 + self.layers])
@@ -131,39 +131,53 @@ class Layers(nn.Module):
             x, cell = lstm_cell_(gates, parts[2 + self.layers + layer])
             hidden.append(x)
             cells.append(cell)
-        return x, torch.cat(hidden + cells, 1)
+        return x, hidden + cells
 
 
 class Head(nn.Module):
-    """From the context and the top state to what is fed and the logits."""
+    """From the context and the top state to what is fed and the logits.
 
-    def __init__(self, decoder: LSTMDecoder, precision: str):
+    Args:
+        decoder: supplies the parameters
+        precision: of the products
+        projected: whether the context comes as its share of the output, see :class:`SoftStep`
+    """
+
+    def __init__(self, decoder: LSTMDecoder, precision: str, projected: bool = False):
         super().__init__()
         fc, layer = decoder.additional_fc, decoder.output_projection
-        # twice the weight: tanh(x) = 2 sigmoid(2 x) - 1
-        self.output = None if layer is None else pack(2 * layer.weight, None, precision)
+        self.output: Any = None
+        if layer is not None:
+            weight = layer.weight[:, -decoder.hidden_size if projected else 0 :]
+            self.output = pack(2 * weight, None, precision)  # tanh(x) = 2 sigmoid(2 x) - 1
+        self.projected = projected
         self.additional = None if fc is None else pack(fc.weight, fc.bias, precision)
         self.feeds_context = decoder.input_feeding == "context"
         self.feeds = decoder.feed_size > 0
 
-    def forward(self, context: Optional[Tensor], hidden: Tensor, states: Tensor) -> Tuple[Tensor, Tensor]:
+    def forward(self, context: Optional[Tensor], hidden: Tensor, states: List[Tensor]) -> Tuple[Tensor, Tensor]:
         """One step.
 
         Args:
-            context: ``[R, Dh]``, or None without attention
+            context: ``[R, Dh]``, or its share ``[R, H]``, or None without attention
             hidden: ``[R, H]``
-            states: ``[R, 2 L H]``, of :class:`Layers`
+            states: of :class:`Layers`
 
         Returns:
             the features from which the vocabulary is projected, and the next ``recurrent`` of :class:`Layers`
         """
         feed = features = hidden
         if context is not None:
-            features = torch.cat([context, hidden], 1)
+            if self.projected:
+                features = self.output(hidden).add_(context)
+            else:
+                features = torch.cat([context, hidden], 1)
+                if self.output is not None:
+                    features = self.output(features)
             if self.output is not None:
-                features = self.output(features).sigmoid_().mul_(2.0).sub_(1.0)
+                features = features.sigmoid_().mul_(2.0).sub_(1.0)
             feed = context if self.feeds_context else features
-        recurrent = torch.cat([feed, states], 1) if self.feeds else states
+        recurrent = torch.cat([feed] + states if self.feeds else states, 1)
         if self.additional is not None:
             features = self.additional(features)
         return features, recurrent
@@ -177,12 +191,12 @@ def attend(
     Args:
         query: ``[R, D]``, the rows of a sentence together
         keys: ``[B, N, D]``
-        encodings: ``[B, N, Dh]``
+        encodings: ``[B, N, D']``, or what is to be averaged instead
         pad_mask: ``[B, N]``, True on padding
         scale: of the scores
 
     Returns:
-        context ``[R, Dh]`` and weights ``[R, N]``; those of a sentence of padding only are zero
+        context ``[R, D']`` and weights ``[R, N]``; those of a sentence of padding only are zero
     """
     rows = query.size(0)
     if scale != 1.0:
@@ -199,6 +213,10 @@ def attend(
 
 class SoftStep(nn.Module):
     """All of a step but the words and the vocabulary, with the attention of :func:`attend`.
+
+    The output is tanh(W_c c + W_s s). Because W_c c = sum_j a_j W_c h_j, the share of the context needs no product at a
+    step where 2 W_c h_j is computed once per sentence (:class:`~fairseq_attn_plugin.decoding.start.Start`) and takes
+    the place of h_j.
 
     Args:
         layers: the LSTM layers
