@@ -58,7 +58,7 @@ class _Share(Function):
             factors = list(zip(*ctx.products.values()))
             left, right = (one[0] if len(one) == 1 else torch.cat(one, dim=-2) for one in factors)
             if left.dim() > 2:
-                product = left.to(ctx.dtype).transpose(-2, -1) @ right.to(ctx.dtype)
+                product = left.transpose(-2, -1) @ right
             else:
                 product = outer(left, right, ctx.dtype)
             product = product.to(ctx.of_matrix)

@@ -11,14 +11,14 @@ from __future__ import annotations
 from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from .lstm_cell import CLOSED, activate_gates_, lstm_cell_backward, lstm_cell_forward
+from .lstm_cell import CLOSED
+from .lstm_folded import FORWARD, GRADIENT, fold_, folded_backward, folded_forward
 from .precision import autocast_enabled, product_type
-from .products import outer
+from .products import Prepared, outer, tall
 
 __all__ = ["computed_by_layers", "lstm_layer"]
 
@@ -40,8 +40,9 @@ def _orders(steps: int, directions: int) -> List[Sequence[int]]:
 
 
 class _Layer(Function):
-    # The directions D of a layer take their steps together. States are kept in the order of computation, with one more
-    # place for those before the first step; everything else is kept by position.
+    # The directions D of a layer take their steps together. What goes into products is kept by position, cell states in
+    # the order of computation. Hidden states have one more position: those before step t are at t, or at t + 1 in the
+    # LSTM that reads backwards; those after it are at t + 1, or at t.
 
     @staticmethod
     def forward(
@@ -50,41 +51,50 @@ class _Layer(Function):
         directions = [_Direction(*flat[start : start + 5]) for start in range(0, len(flat), 5)]
         (steps, rows), size = x.shape[:2], directions[0].cell.size(-1)
         shape = (len(directions), rows, size)
-        inputs = x.reshape(steps * rows, -1).to(dtype)
-        w_inputs, w_hiddens = ([one[part].to(dtype) for one in directions] for part in (0, 1))
-        gates = [F.linear(inputs, weight, one.bias.to(dtype)) for weight, one in zip(w_inputs, directions)]
+        inputs = tall(x, dtype)
+        w_inputs, w_hiddens = ([_folded(one[part], dtype) for one in directions] for part in (0, 1))
+        gates = [
+            Prepared(weight, dtype).linear(inputs, _folded(one.bias, dtype))
+            for weight, one in zip(w_inputs, directions)
+        ]
         if padding is not None:
             for one in gates:
                 one[:, :size].index_fill_(0, padding, CLOSED)
                 one[:, size : 2 * size].index_fill_(0, padding, -CLOSED)
-        gates = [one.view(steps, rows, -1) for one in gates]
-        hidden, cell = inputs.new_empty(steps + 1, *shape), x.new_empty(steps + 1, *shape)
+        hiddens = [inputs.new_zeros(len(inputs) + rows, size) for _ in directions]
+        stepped = [_by_step(one, steps, rows) for one in gates]
+        hidden = [_by_step(one, steps + 1, rows) for one in hiddens]
+        cell, squashed = x.new_empty(steps + 1, *shape), x.new_empty(steps, *shape)
         for number, one in enumerate(directions):
-            hidden[0, number], cell[0, number] = one.hidden, one.cell
-        squashed, outputs = x.new_empty(steps, *shape), x.new_empty(steps, rows, len(directions), size)
+            hidden[number][-number], cell[0, number] = one.hidden, one.cell
         activated, h = x.new_empty(*shape[:2], 4 * size), x.new_empty(shape)
+        outputs = x.new_empty(steps, rows, len(directions), size)
         for count, positions in enumerate(zip(*_orders(steps, len(directions)))):
             for number, t in enumerate(positions):
-                activated[number] = gates[number][t].addmm_(hidden[count, number], w_hiddens[number].t())
-            activate_gates_(activated)
-            lstm_cell_forward(activated, cell[count], h, cell[count + 1], squashed[count])
-            hidden[count + 1] = h
+                activated[number] = stepped[number][t].addmm_(hidden[number][t + number], w_hiddens[number].t())
+            folded_forward(activated, cell[count], h, cell[count + 1], squashed[count])
             for number, t in enumerate(positions):
+                hidden[number][t + 1 - number] = h[number]
                 outputs[t, :, number] = h[number]
-        ctx.save_for_backward(inputs, hidden, cell, squashed, *w_inputs, *w_hiddens, *gates)
+        ctx.save_for_backward(inputs, cell, squashed, *hiddens, *w_inputs, *w_hiddens, *gates)
         return outputs.flatten(2), cell[-1].clone()
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_outputs: Tensor, d_cell: Tensor) -> Tuple[Optional[Tensor], ...]:
-        inputs, hidden, cell, squashed, *rest = ctx.saved_tensors
-        directions = len(rest) // 3
-        w_inputs, w_hiddens, gates = (rest[k * directions : (k + 1) * directions] for k in range(3))
-        steps, (rows, size) = d_outputs.size(0), d_cell.shape[1:]
+        inputs, cell, squashed, *rest = ctx.saved_tensors
+        (directions, rows, size), steps = d_cell.shape, d_outputs.size(0)
+        hiddens, w_inputs, w_hiddens, gates = (rest[k * directions : (k + 1) * directions] for k in range(4))
+        w_inputs, w_hiddens = (
+            [Prepared(fold_(weight.clone(), GRADIENT / FORWARD), weight.dtype) for weight in part]
+            for part in (w_inputs, w_hiddens)
+        )
         d_parts = d_outputs.view(steps, rows, directions, size)
-        d_gates = [torch.empty_like(one) for one in gates]
-        d_hidden = torch.zeros_like(d_cell)
-        activated = d_cell.new_empty(directions, rows, 4 * size)
+        d_flat = [torch.empty_like(one) for one in gates]
+        for one in d_flat:
+            one[steps * rows :].zero_()
+        gates, d_gates = ([_by_step(one, steps, rows) for one in part] for part in (gates, d_flat))
+        d_hidden, activated = torch.zeros_like(d_cell), d_cell.new_empty(directions, rows, 4 * size)
         change = torch.empty_like(activated)
         orders = _orders(steps, directions)
         for count in range(steps - 1, -1, -1):
@@ -92,20 +102,29 @@ class _Layer(Function):
             for number, t in enumerate(positions):
                 activated[number] = gates[number][t]
                 d_hidden[number] += d_parts[t, :, number]
-            activate_gates_(activated)
-            _, d_cell = lstm_cell_backward(activated, cell[count], squashed[count], d_hidden, d_cell, change)
+            d_cell = folded_backward(activated.sigmoid_(), cell[count], squashed[count], d_hidden, d_cell, change)
             for number, t in enumerate(positions):
                 d_gates[number][t] = change[number]
-                d_hidden[number] = d_gates[number][t] @ w_hiddens[number]
-        d_x = torch.zeros_like(inputs, dtype=d_cell.dtype)
+                d_hidden[number] = w_hiddens[number].matmul(d_gates[number][t])
+        d_x: Optional[Tensor] = None
         gradients: List[Optional[Tensor]] = [None, None]
-        for number, flat in enumerate(one.flatten(0, 1) for one in d_gates):
-            before = hidden[:-1, number]  # by position, as the gates:
-            before = (before.flip(0) if number else before).reshape(steps * rows, -1)
-            d_x += flat @ w_inputs[number]
-            parameters = (outer(flat, inputs), outer(flat, before), flat.sum(0))
-            gradients += [*(one.to(d_cell.dtype) for one in parameters), d_hidden[number], d_cell[number]]
-        return (d_x.view(steps, rows, -1), *gradients)
+        for number, (one, hidden) in enumerate(zip(d_flat, hiddens)):
+            d_x = w_inputs[number].matmul(one, d_x)
+            before = hidden[number * rows :][: len(one)]
+            parameters = (outer(one, inputs), outer(one, before), one.sum(0))
+            gradients += [fold_(each.to(d_cell.dtype), GRADIENT) for each in parameters]
+            gradients += [d_hidden[number], d_cell[number]]
+        assert d_x is not None
+        return (_by_step(d_x, steps, rows).to(d_cell.dtype), *gradients)
+
+
+def _by_step(matrix: Tensor, steps: int, rows: int) -> Tensor:
+    """A matrix whose rows are positions, and zeros after them, as ``[steps, rows, ...]``."""
+    return matrix[: steps * rows].view(steps, rows, -1)
+
+
+def _folded(parameter: Tensor, dtype: torch.dtype) -> Tensor:
+    return fold_(parameter.detach().to(dtype, copy=True), FORWARD)
 
 
 def computed_by_layers(x: Tensor) -> bool:

@@ -4,20 +4,23 @@ The type of a product is :func:`~fairseq_attn_plugin.ops.precision.product_type`
 sums are accumulated in float32, and the result is rounded to bfloat16. In float32 on a processor oneDNN computes what
 torch would give to MKL, where this build of torch has oneDNN: on processors that MKL was not written for it is twice as
 fast. The results differ by rounding. It has no products of zero rows.
+
+In bfloat16 both are oneDNN's. It compiles a kernel for each new shape, which takes up to 15 ms on processors with AMX.
+The rows of tall matrices are therefore filled up with zeros to a multiple of 64 (:func:`tall`), so that shapes return.
 """
 
 from __future__ import annotations
 
 import os
-from typing import Optional
+from typing import Dict, Optional
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .precision import product_type
+from .precision import has_bfloat16, product_type
 
-__all__ = ["Prepared", "outer"]
+__all__ = ["Prepared", "outer", "tall"]
 
 # oneDNN compiles a kernel for each new shape, in about 0.3 ms, and keeps 1,024 of them. With ragged batches nearly all
 # shapes are new, and the kernels of LSTM layers hold work space. It reads the variable when it compiles the first one.
@@ -25,6 +28,8 @@ os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "256")
 
 # A smaller matrix is not worth oneDNN's preparations.
 _SMALLEST = 1 << 12
+# The number of rows of a tall matrix in bfloat16 is rounded up to a multiple of this.
+_ROWS = 64
 
 
 def _has_onednn() -> bool:
@@ -32,10 +37,22 @@ def _has_onednn() -> bool:
     return hasattr(ops, "_linear_pointwise") and hasattr(ops, "_reorder_linear_weight")
 
 
-def _by_onednn(matrix: Tensor) -> bool:
-    """Whether oneDNN computes the float32 products of a matrix."""
-    suits = matrix.device.type == "cpu" and matrix.dtype == torch.float32
+def _by_onednn(matrix: Tensor, dtype: torch.dtype = torch.float32) -> bool:
+    """Whether products of a matrix are asked of oneDNN, and not of torch, if they are of type ``dtype``."""
+    suits = matrix.device.type == "cpu" and matrix.dtype == dtype
     return suits and torch.backends.mkldnn.is_available() and torch.backends.mkldnn.enabled and _has_onednn()
+
+
+def tall(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """``[..., I]`` as a matrix ``[R, I]`` of type ``dtype``, in bfloat16 on a processor with more rows of zeros."""
+    rows = x.numel() // x.size(-1)
+    more = -rows % _ROWS if rows > 4 * _ROWS and x.device.type == "cpu" and dtype == torch.bfloat16 else 0
+    if not more:
+        return x.reshape(-1, x.size(-1)).to(dtype)
+    matrix = x.new_empty(rows + more, x.size(-1), dtype=dtype)
+    matrix[:rows].view(x.shape).copy_(x)
+    matrix[rows:].zero_()
+    return matrix
 
 
 def _onednn(x: Tensor, matrix: Tensor, base: Optional[Tensor] = None) -> Tensor:
@@ -65,8 +82,8 @@ class Prepared:
         self.matrix = matrix.detach().to(self.dtype)
         self._once = once
         self._by_onednn = _by_onednn(self.matrix) and matrix.numel() >= _SMALLEST
-        self._packed: Optional[Tensor] = None
-        self._packed_transpose: Optional[Tensor] = None
+        self._adds_bias = _by_onednn(self.matrix, torch.bfloat16) and has_bfloat16("cpu")
+        self._packed: Dict[bool, Tensor] = {}
 
     def linear(self, x: Tensor, base: Optional[Tensor] = None) -> Tensor:
         """``x @ matrix^T + base``, of type ``dtype``.
@@ -75,29 +92,30 @@ class Prepared:
             x: ``[R, I]``, cast if need be
             base: ``[R, O]`` or ``[O]``, cast if need be
         """
-        x, base = x.to(self.dtype), None if base is None else base.to(self.dtype)
-        if self._by_onednn and len(x):
-            if self._packed is None:
-                self._packed = self._pack(self.matrix)
-            return _onednn(x, self._packed, base)
-        if base is None or base.dim() == 1:
-            return F.linear(x, self.matrix, base)
-        return torch.addmm(base, x, self.matrix.t())
+        return self._product(x, base, False)
 
-    def matmul(self, x: Tensor) -> Tensor:
-        """``x @ matrix``: ``[R, O]``, cast if need be, to ``[R, I]`` of type ``dtype``."""
-        x = x.to(self.dtype)
-        if not (self._by_onednn and len(x)):
-            return x @ self.matrix
-        if self._packed_transpose is None:
-            self._packed_transpose = self._pack(self.matrix.t())
-        return _onednn(x, self._packed_transpose)
+    def matmul(self, x: Tensor, base: Optional[Tensor] = None) -> Tensor:
+        """``x @ matrix + base``: ``[R, O]``, cast if need be, to ``[R, I]`` of type ``dtype``."""
+        return self._product(x, base, True)
 
-    def _pack(self, matrix: Tensor) -> Tensor:
-        if self._once:
-            return matrix
-        packed: Tensor = torch.ops.mkldnn._reorder_linear_weight(matrix.contiguous())
-        return packed
+    def _product(self, x: Tensor, base: Optional[Tensor], transposed: bool) -> Tensor:
+        rows, base = len(x), None if base is None else base.to(self.dtype)
+        x = x.to(self.dtype) if base is not None and base.dim() == 2 else tall(x, self.dtype)
+        matrix = self.matrix.t() if transposed else self.matrix
+        if self._by_onednn and rows:
+            return _onednn(x, matrix if self._once else self._pack(matrix, transposed), base)
+        if base is None:
+            return F.linear(x, matrix)[:rows]
+        if base.dim() == 2:
+            return torch.addmm(base, x, matrix.t())
+        if self._adds_bias and rows:  # torch would write the bias into all rows of the result first
+            return _onednn(x, matrix, base)[:rows]
+        return F.linear(x, matrix, base)[:rows]
+
+    def _pack(self, matrix: Tensor, transposed: bool) -> Tensor:
+        if transposed not in self._packed:
+            self._packed[transposed] = torch.ops.mkldnn._reorder_linear_weight(matrix.contiguous())
+        return self._packed[transposed]
 
 
 def outer(left: Tensor, right: Tensor, dtype: Optional[torch.dtype] = None) -> Tensor:
@@ -108,7 +126,7 @@ def outer(left: Tensor, right: Tensor, dtype: Optional[torch.dtype] = None) -> T
         dtype: type of the product (default: :func:`~fairseq_attn_plugin.ops.precision.product_type` of ``left``)
     """
     dtype = product_type(left) if dtype is None else dtype
-    left, right = left.to(dtype), right.to(dtype)
+    left, right = tall(left, dtype), tall(right, dtype)
     if _by_onednn(left) and len(left) and left.size(1) * right.size(1) >= _SMALLEST:
         # Transposed rows with gaps between them would get oneDNN's slowest kernel, a thousand times slower.
         return _onednn(left.contiguous().t(), right.contiguous().t())

@@ -16,7 +16,7 @@ range.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, Optional, Tuple
+from typing import Dict, NamedTuple, Optional, Tuple
 
 import torch
 from torch import Tensor
@@ -34,7 +34,7 @@ SAFE_SUMS = (1e-18, 1e36)
 class Exponentials(NamedTuple):
     """The words of a block, in full precision."""
 
-    values: Tensor  # [r, V], exp(logits), perhaps shifted by the maximum
+    values: Tensor  # [r, V], exp(logits), perhaps shifted by the maximum; the next block may overwrite them
     norm: Tensor  # [r, 1], their sums
     log_likelihood: Tensor  # [r], log p(y)
     score: Tensor  # [r], the same with label smoothing
@@ -66,7 +66,8 @@ class VocabularyBlocks:
         self.full = torch.float64 if weight.dtype == torch.float64 else torch.float32
         self.size, self.products = len(weight), products
         self.prepared = Prepared(weight, products)
-        self.bias = None if bias is None else bias.to(self.full) * LOG2_E
+        self.bias = None if bias is None else (bias.to(self.full) * LOG2_E).to(products)
+        self._memory: Dict[torch.dtype, Tensor] = {}
         self.uniform = smoothing / (self.size - 1) if smoothing else 0.0
         self.gold = 1.0 - smoothing - self.uniform if smoothing else 1.0
         # A GPU would have to wait for the test of the sums.
@@ -107,11 +108,16 @@ class VocabularyBlocks:
 
     def _logits(self, features: Tensor) -> Tensor:
         """Logits times log2 e, in full precision."""
-        scaled = features.to(self.full) * LOG2_E
-        if self.products == self.full:
-            return self.prepared.linear(scaled, self.bias)
-        logits = self.prepared.linear(scaled).to(self.full)
-        return logits if self.bias is None else logits.add_(self.bias)
+        return self._cast(self.prepared.linear(features.to(self.full) * LOG2_E, self.bias), self.full)
+
+    def _cast(self, values: Tensor, dtype: torch.dtype) -> Tensor:
+        """``[r, V]`` in a type, if it is another one in memory that all blocks share: new memory is slow."""
+        if values.dtype == dtype:
+            return values
+        memory = self._memory.get(dtype)
+        if memory is None or len(memory) < len(values):
+            memory = self._memory[dtype] = torch.empty_like(values, dtype=dtype)
+        return memory[: len(values)].copy_(values)
 
     def add_gradients(
         self, block: Exponentials, features: Tensor, words: Tensor, weights: Optional[Tensor] = None
@@ -136,7 +142,7 @@ class VocabularyBlocks:
             narrow, factor = numerators.mul_(factor * scale).to(self.products), factor.fill_(1 / scale)
             self.d_transposed.add_(outer(features, narrow, self.products), alpha=1 / scale)
         else:
-            narrow = numerators.to(self.products)
+            narrow = self._cast(numerators, self.products)
             self.d_transposed.add_(outer(features * factor, narrow, self.products))
         d_features = self.prepared.matmul(narrow).to(self.full).mul_(factor)
         if self.uniform:
@@ -151,6 +157,7 @@ class VocabularyBlocks:
         if self.d_transposed is None:
             return None, None
         del self.prepared
+        self._memory.clear()
         if self.uniform:
             self.d_transposed.sub_(self.uniform * self.features_sum.unsqueeze(1))
             if self.d_bias is not None:

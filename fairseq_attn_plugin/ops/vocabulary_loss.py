@@ -125,7 +125,8 @@ def _keeps_graph() -> bool:
 
 
 def _rows_at_a_time(rows: int, weight: Tensor) -> int:
-    """The number of rows of a block, so that all blocks have the same size."""
+    """The number of rows of a block, so that all blocks have nearly the same size, and shapes return."""
     device = "cpu" if weight.device.type == "cpu" else "cuda"
     limit = max(MIN_ROWS, BLOCK_BYTES[device] // (4 * len(weight)))
-    return max(1, math.ceil(rows / max(1, math.ceil(rows / limit))))
+    even = math.ceil(rows / max(1, math.ceil(rows / limit)))
+    return max(1, even if even <= 256 else math.ceil(even / 64) * 64)

@@ -32,7 +32,7 @@ def assert_rounded(found, expected, dtype):
 
 @types
 @pytest.mark.parametrize("once", [False, True])
-@pytest.mark.parametrize("rows", [0, 1, 7, 40])
+@pytest.mark.parametrize("rows", [0, 1, 7, 40, 300])
 def test_prepared_matrix(dtype, once, rows):
     torch.manual_seed(0)
     matrix, x, y = (torch.randn(shape, dtype=torch.float64) for shape in ((96, 64), (rows, 64), (rows, 96)))
@@ -43,7 +43,17 @@ def test_prepared_matrix(dtype, once, rows):
         assert_rounded(prepared.linear(x, base), expected, dtype)
         assert_rounded(prepared.linear(x, base), expected, dtype)  # packed by the first call
     assert_rounded(prepared.matmul(y), exact[2] @ exact[0], dtype)
+    assert_rounded(prepared.matmul(y, x), exact[2] @ exact[0] + exact[1], dtype)
     assert_rounded(products.outer(y, x, dtype), exact[2].t() @ exact[1], dtype)
+
+
+@pytest.mark.parametrize(("shape", "rows"), [((5, 60), 320), ((6, 64), 384), ((4, 64), 256), ((0, 7), 0)])
+def test_tall_matrices_get_rows_of_zeros_in_bfloat16(shape, rows):
+    x = torch.randn(*shape, 8).transpose(0, 1)
+    found = products.tall(x, torch.bfloat16)
+    assert found.shape == (rows, 8) and not found[x.numel() // 8 :].any()
+    assert torch.equal(found[: x.numel() // 8], x.reshape(-1, 8).bfloat16())
+    assert torch.equal(products.tall(x, torch.float32), x.reshape(-1, 8))
 
 
 @pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="torch without oneDNN")
