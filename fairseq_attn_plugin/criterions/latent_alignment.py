@@ -125,6 +125,7 @@ class LatentAlignmentCriterion(FairseqCriterion):
             tau,
             cfg.gumbel_straight_through,
             cfg.label_smoothing,
+            cfg.control_variates,
         )
 
     def _train(self, model: Any, batch: Batch) -> Tuple[Tensor, Dict[str, Any]]:

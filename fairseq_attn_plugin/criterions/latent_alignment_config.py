@@ -31,6 +31,11 @@ class LatentAlignmentConfig(FairseqDataclass):
         "elbo-sum-and-sample: number of positions summed exactly (the most probable under q); one sample estimates "
         "the rest",
     )
+    control_variates: bool = option(
+        False,
+        "wake-sleep: subtract b_k and 1 / K from the weights of log p(z_k) and log q(z_k), against the variance of the "
+        "gradients",
+    )
     gumbel_tau: float = option(0.1, "elbo-gumbel: temperature of the relaxed samples")
     gumbel_tau_start: Optional[float] = option(
         None, "elbo-gumbel: initial temperature, annealed exponentially to --gumbel-tau over --gumbel-anneal-updates"

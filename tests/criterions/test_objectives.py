@@ -8,7 +8,7 @@ import torch
 
 from fairseq_attn_plugin.attention.normalizers import LOG_ZERO, log_softmax
 from fairseq_attn_plugin.criterions import objectives
-from fairseq_attn_plugin.criterions.objectives import OBJECTIVES, Batch, MovingAverage, Settings, evaluate
+from fairseq_attn_plugin.criterions.objectives import OBJECTIVES, Batch, MovingAverage, Settings, evaluate, sample
 from fairseq_attn_plugin.modules.latent_alignments import LatentAlignments, top_positions
 from fairseq_attn_plugin.ops.mixture_nll import log_likelihoods
 
@@ -289,6 +289,42 @@ def test_wake_sleep_with_many_samples():
     )
     (one,), (other,) = gradients(terms.loss, parts, ["posterior_scores"]), gradients(wake, parts, ["posterior_scores"])
     torch.testing.assert_close(one, other, rtol=0.06, atol=0.05)
+
+
+def test_control_variates_of_wake_sleep_are_the_formula():
+    """-sum_k w_k log p(y|z_k) + (w_k - b_k) log p(z_k) + (w_k - 1/K) log q(z_k), word by word, for the same samples."""
+    parts, count = leaves(), 4
+    batch = make(parts)
+    torch.manual_seed(5)
+    terms = run("wake-sleep", batch, num_samples=count, control_variates=True)
+    torch.manual_seed(5)
+    drawn = sample(batch.log_posterior, count)
+    torch.manual_seed(5)
+    torch.testing.assert_close(run("wake-sleep", batch, num_samples=count).loss, terms.loss)
+    real = [(row, step) for row in range(2) for step in range(3) if batch.target[row, step] != PAD]
+    expected = 0
+    for (row, step), (p, q, f, _) in zip(real, words(batch)):
+        z = drawn[row, step] - batch.latent.pad_mask[row].sum()
+        ratio = (p[z] / q[z]).detach()
+        w = ratio * f[z].detach().exp()
+        w, b = w / w.sum(), ratio / ratio.sum()
+        expected = expected - (w * f[z] + (w - b) * p[z].log() + (w - 1 / count) * q[z].log()).sum()
+    for one, other in zip(gradients(terms.loss, parts), gradients(expected, parts)):
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-11)
+
+
+def test_control_variates_of_wake_sleep_lower_the_variance():
+    torch.manual_seed(2)
+    spreads = {}
+    for variates in (False, True):
+        _, _, parts, batch = many(copies=200)
+        found = gradients(
+            run("wake-sleep", batch, num_samples=5, control_variates=variates).loss,
+            parts,
+            ("prior_scores", "posterior_scores"),
+        )
+        spreads[variates] = [gradient.flatten(0, 1).var(0).sum() for gradient in found]
+    assert all(lower < 0.8 * higher for lower, higher in zip(spreads[True], spreads[False])), spreads
 
 
 def test_gumbel_is_its_formula_and_tends_to_samples():

@@ -38,6 +38,7 @@ class Settings:
     gumbel_tau: float = 0.1
     gumbel_straight_through: bool = False
     smoothing: float = 0.0
+    control_variates: bool = False
 
 
 class Terms(NamedTuple):

@@ -85,6 +85,10 @@ def wake_sleep(batch: Batch, settings: Settings, average: MovingAverage) -> Term
 
     The mixture over samples with weights p(z) / (K q(z)) has the gradient of the model, and its value is the
     importance-weighted bound on the marginal. The wake phase of q is added.
+
+    With control variates the weights of log p(z_k) are w_k - b_k, those of log q(z_k) are w_k - 1 / K, where b_k =
+    p(z_k) / q(z_k), normalised over the samples (Ba et al. 2015; Deng et al. 2018's code). E_q grad log q(z) = 0, and
+    sum_k b_k grad log p(z_k) estimates E_p grad log p(z) = 0, by importance sampling with normalised weights.
     """
     log_q, log_p = batch.log_posterior, batch.latent.log_prior
     index = sample(log_q, settings.num_samples)
@@ -94,6 +98,9 @@ def wake_sleep(batch: Batch, settings: Settings, average: MovingAverage) -> Term
     out = mixture_nll(batch.words(index), log_weights, settings.smoothing, ones)
     weights = (log_weights + out.score).softmax(-1).detach()
     loss = out.total - batch.sum((weights * log_qz).sum(-1))
+    if settings.control_variates:
+        variates = batch.sum((log_weights.softmax(-1).detach() * log_pz + log_qz / settings.num_samples).sum(-1))
+        loss = loss + variates - variates.detach()  # they have gradients and the value zero
     reconstruction = batch.mean_nll(out)
     with torch.no_grad():
         kl = batch.kl()

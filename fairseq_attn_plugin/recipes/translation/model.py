@@ -168,7 +168,7 @@ def _objective_options(objective: str, epoch_updates: int) -> List[str]:
     if objective == "elbo-gumbel":
         return ["--gumbel-tau", "0.1"]
     if objective == "wake-sleep":
-        return ["--num-samples", "5"]
+        return ["--num-samples", "5", "--control-variates"]
     if objective == "dirichlet":
         # it does not learn without an epoch of soft attention and an epoch in which the weight of the KL rises
         return ["--soft-updates", str(epoch_updates), "--kl-warmup-updates", str(epoch_updates)]
