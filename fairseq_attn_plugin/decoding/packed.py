@@ -121,7 +121,8 @@ class PackedStepper:
             remembered = self.decoder.remember(encoder_out)
             memory = remembered.attention
             if self.latent is not None:
-                latent = LatentMemory(remembered.projected, encoder_out["pad_mask"])
+                fed = encodings if self.decoder.feeds_top else None
+                latent = LatentMemory(remembered.projected, encoder_out["pad_mask"], fed)
         attention = None if self.attention is None else self.attention.initial_state(memory)
         projection, words = self.projection, None
         if self.shortlist is not None:
@@ -174,6 +175,8 @@ class PackedStepper:
             positions,
             **words,
         )
+        if state.latent is not None and state.latent.encodings is not None:
+            out = self.decoder.restricted(out, state.latent.encodings)
         return out._replace(state=map_tensors(lambda x: x.reshape(rows, 1, *x.shape[2:]), out.state))
 
     def _lexicon_bias(self, weights: Tensor, state: PackedState) -> Tensor:
