@@ -1,8 +1,8 @@
 """LSTM sequence-to-sequence models for fairseq in which the attention mechanism varies.
 
-Importing the package registers its models, tasks, criterions and optimizers with fairseq, through ``--user-dir`` as
-well as in a notebook, and mends stock fairseq (:mod:`fairseq_attn_plugin.patches`). Without fairseq, only the parts
-that need plain torch work (``attention``, ``ops``).
+Importing the package registers its models, tasks, criterions, optimizers and learning-rate schedulers with fairseq,
+through ``--user-dir`` as well as in a notebook, and mends stock fairseq (:mod:`fairseq_attn_plugin.patches`). Without
+fairseq, only the parts that need plain torch work (``attention``, ``ops``).
 """
 
 from importlib import import_module
@@ -23,6 +23,7 @@ def _register() -> None:
         import_module("fairseq_attn_plugin.tasks")
         import_module("fairseq_attn_plugin.criterions")
         import_module("fairseq_attn_plugin.optimizers")
+        import_module("fairseq_attn_plugin.lr_schedulers")
     # last, so that a mechanism of an installed package finds everything
     import_module("fairseq_attn_plugin.attention.entry_points").load_entry_points()
 

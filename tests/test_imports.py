@@ -18,7 +18,7 @@ LAYERS = (
     ("checkpoints",),
     ("modules",),
     ("models",),
-    ("tasks", "criterions", "optimizers"),
+    ("tasks", "criterions", "optimizers", "lr_schedulers"),
     ("decoding",),
     ("export", "patches"),
     ("analysis", "testing"),

@@ -1,8 +1,8 @@
 """Option tables that are made from the registries, so that they cannot be out of date.
 
-``{option-tables} KIND``, KIND one of ``attention``, ``models``, ``criterions``, ``optimizers``, ``tasks``: a section
-with a table for each thing of that kind that the package registers. ``{architectures}``: the named models and what they
-set.
+``{option-tables} KIND``, KIND one of ``attention``, ``models``, ``criterions``, ``optimizers``, ``lr_schedulers``,
+``tasks``: a section with a table for each thing of that kind that the package registers. ``{architectures}``: the named
+models and what they set.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from docutils import nodes
 from fairseq.criterions import CRITERION_DATACLASS_REGISTRY, CRITERION_REGISTRY
 from fairseq.models import MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
 from fairseq.optim import OPTIMIZER_DATACLASS_REGISTRY, OPTIMIZER_REGISTRY
+from fairseq.optim.lr_scheduler import LR_SCHEDULER_DATACLASS_REGISTRY, LR_SCHEDULER_REGISTRY
 from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
@@ -106,6 +107,9 @@ class OptionTablesDirective(SphinxDirective):
             "models": self.models,
             "criterions": lambda: self.registered("criterion", CRITERION_REGISTRY, CRITERION_DATACLASS_REGISTRY),
             "optimizers": lambda: self.registered("optimizer", OPTIMIZER_REGISTRY, OPTIMIZER_DATACLASS_REGISTRY),
+            "lr_schedulers": lambda: self.registered(
+                "lr-scheduler", LR_SCHEDULER_REGISTRY, LR_SCHEDULER_DATACLASS_REGISTRY
+            ),
             "tasks": lambda: self.registered("task", TASK_REGISTRY, TASK_DATACLASS_REGISTRY),
         }
         if self.arguments[0] not in kinds:

@@ -38,6 +38,7 @@ class StructuredConfig(AttentionConfig):
     prefix: ClassVar[str] = "structured"
 
     scale: float = option(2.0, "lambda, the sum of structured attention's weights (default: 2, as in the paper)")
+    zero_init: bool = option(False, "start the transition potentials from zero, which is no coupling of neighbours")
     l2: float = option(
         0.005, "factor of the squared transition potentials, halved, in the loss per word (default: 0.005)"
     )
@@ -63,7 +64,8 @@ class StructuredAttention(SoftAttention):
                 raise OptionError(
                     f"--structured-{name} {value}: must be {'above 0' if name == 'scale' else '0 or more'}"
                 )
-        self.transitions = nn.Parameter(torch.empty(2, 2).uniform_(-0.1, 0.1))
+        drawn = torch.empty(2, 2).uniform_(-0.1, 0.1)  # in any case, so that the rest is drawn as without the option
+        self.transitions = nn.Parameter(torch.zeros_like(drawn) if config.zero_init else drawn)
         self.normalized = config.scale == 1.0 and not config.max_normalize
 
     def _weigh(self, scores: Tensor, query: Tensor, memory: SoftMemory, positions: Optional[Tensor]) -> Tensor:

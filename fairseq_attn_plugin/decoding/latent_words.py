@@ -34,6 +34,7 @@ class LatentMemory(NamedTuple):
 
     projected: Tensor  # [B, N, D], of LatentDecoder.of_encodings
     pad_mask: Optional[Tensor]  # [B, N]
+    encodings: Optional[Tensor] = None  # [B, N, Dh], where the context of the best positions is fed
 
 
 class StateHead(nn.Module):

@@ -61,6 +61,11 @@ def check_exportable(model: nn.Module, name: str) -> None:
             f"{name}: a {type(model).__name__} cannot be exported; must be a translation model of this package, such "
             "as lstm_soft"
         )
+    if getattr(model.decoder, "feeds_top", False):
+        raise OptionError(
+            f"{name}: the model feeds the context of its K best alignments (--latent-topk-feed), which cannot be "
+            "exported; leave it out"
+        )
     if model.decoder.adaptive_softmax is not None:
         raise OptionError(
             f"{name}: the model has an adaptive softmax (--adaptive-softmax-cutoff), which cannot be exported; train "

@@ -18,7 +18,7 @@ from torch import Tensor
 from ..attention import index_rows
 from ..attention.scores import DotScore, GeneralScore, ScaledDotScore
 from ..attention.soft import SoftAttention, SoftMemory
-from ..modules.beam import SentenceAttention
+from ..modules.beam import Change, SentenceAttention
 from ..modules.decoder import LSTMDecoder
 from ..modules.encoder import LSTMEncoder
 from ..modules.latent_decoder import LatentDecoder
@@ -119,7 +119,8 @@ class PackedStepper:
             remembered = self.decoder.remember(encoder_out)
             memory = remembered.attention
             if self.latent is not None:
-                latent = LatentMemory(remembered.projected, encoder_out["pad_mask"])
+                fed = encodings if self.decoder.feeds_top else None
+                latent = LatentMemory(remembered.projected, encoder_out["pad_mask"], fed)
         attention = None if self.attention is None else self.attention.initial_state(memory)
         projection, words = self.projection, None
         if self.shortlist is not None:
@@ -138,7 +139,7 @@ class PackedStepper:
             hidden, states = self.layers(base, state.recurrent)
             context = None
             if self.attention is not None:
-                attend = SentenceAttention(self.attention, state.memory, len(state.tokens))
+                attend = SentenceAttention(self.attention, state.memory, len(state.tokens), self._restriction(state))
                 words = tokens.unsqueeze(1) if self.attention.needs_words else None
                 attended = attend(hidden.unsqueeze(1), attention, tokens.new_full((len(tokens), 1), step), words)
                 context, weights, attention = attended.context[:, 0], attended.weights[:, 0], attended.state
@@ -156,6 +157,13 @@ class PackedStepper:
         new_state = state._replace(recurrent=recurrent, attention=attention)
         normalized = self.latent is not None and self.latent.mixes and self.temperature == 1.0
         return StepOutput(logits.float(), normalized, weights if self.decoder.need_attn else None), new_state
+
+    def _restriction(self, state: PackedState) -> Optional[Change]:
+        """What keeps to the most probable alignments, where the model feeds their context."""
+        if state.latent is None or state.latent.encodings is None:
+            return None
+        encodings = state.latent.encodings
+        return lambda attended: self.decoder.restricted(attended, encodings)
 
     def _lexicon_bias(self, weights: Tensor, state: PackedState) -> Tensor:
         zeros = weights.new_zeros(len(weights), 1, len(self.decoder.dictionary))

@@ -29,6 +29,11 @@ class LatentLSTMConfig(AttnLSTMConfig):
     latent_topk: Optional[int] = option(
         None, "predict from the K most probable alignments, renormalised (default: all, the exact marginal)"
     )
+    latent_topk_feed: bool = option(
+        False,
+        "with --latent-topk, also feed the next step the mean context of these K alignments, in translation and "
+        "validation (default: that of all)",
+    )
     latent_prediction: str = option(
         "auto", "marginal, soft (from the mean context), or auto: as the objective that trained the model has it"
     )
@@ -72,6 +77,9 @@ def check_latent_options(cfg: Any, task: Any) -> None:
             f"--latent-topk {cfg.latent_topk}: must be at least 1 and no larger than the longest source "
             f"(--max-source-positions {limit}); leave it out for the exact marginal"
         )
+    if cfg.latent_topk_feed and (cfg.latent_topk is None or cfg.input_feeding == "none"):
+        lack = "--latent-topk K, the alignments" if cfg.latent_topk is None else "--input-feeding context"
+        raise OptionError(f"--latent-topk-feed: needs {lack}; leave it out, or add that")
     for name in ("posterior_hidden_size", "posterior_layers"):
         if cfg[name] is not None and cfg[name] < 1:
             raise OptionError(f"--{name.replace('_', '-')} {cfg[name]}: must be at least 1")

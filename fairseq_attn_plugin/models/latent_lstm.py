@@ -66,7 +66,8 @@ class LatentLSTMModel(AttnLSTMModel):
     def build_model(cls, cfg: Any, task: Any) -> "LatentLSTMModel":
         model = super().build_model(cfg, task)
         assert isinstance(model, LatentLSTMModel)
-        model.decoder.topk, model.decoder.prediction = cfg.latent_topk, cfg.latent_prediction
+        model.decoder.topk, model.decoder.topk_feed = cfg.latent_topk, cfg.latent_topk_feed
+        model.decoder.prediction = cfg.latent_prediction
         model.decoder.alignment = cfg.latent_alignment
         if parse_boolean("--latent-posterior", cfg.latent_posterior):
             hidden_size = or_default(cfg.posterior_hidden_size, model.encoder.lstm.hidden_size)

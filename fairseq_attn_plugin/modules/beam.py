@@ -10,12 +10,14 @@ neighbouring rows, its hypotheses. What depends on the source alone exists once 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Optional, Tuple
+from typing import Any, Callable, NamedTuple, Optional, Tuple
 
 import torch
 from torch import Tensor
 
 from ..attention import Attention, AttentionOutput, index_rows, map_tensors
+
+Change = Callable[[AttentionOutput], AttentionOutput]
 
 __all__ = ["SentenceAttention", "SourceMemory", "follow", "reorder_memory"]
 
@@ -66,10 +68,11 @@ class SentenceAttention:
         attention: a mechanism
         memory: what its ``precompute`` returned for B sentences
         sentences: B
+        change: changes what the mechanism returns for B sentences, their rows together; None: nothing changes
     """
 
-    def __init__(self, attention: Attention, memory: Any, sentences: int):
-        self.attention, self.memory, self.sentences = attention, memory, sentences
+    def __init__(self, attention: Attention, memory: Any, sentences: int, change: Optional[Change] = None):
+        self.attention, self.memory, self.sentences, self.change = attention, memory, sentences, change
 
     def __call__(self, query: Tensor, state: Any, positions: Tensor, words: Optional[Tensor] = None) -> AttentionOutput:
         """Attends from T steps of R rows, with the rows of a sentence next to each other.
@@ -95,5 +98,6 @@ class SentenceAttention:
         out = self.attention.step(
             by_sentence(query), self.memory, map_tensors(by_sentence, state), by_sentence(positions), **inputs
         )
+        out = out if self.change is None else self.change(out)
         new_state = map_tensors(lambda x: x.reshape(rows, 1, *x.shape[2:]), out.state)
         return AttentionOutput(by_row(out.context), by_row(out.weights), by_row(out.scores), new_state)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Dict, NamedTuple, Optional, Tuple
 
+import torch
 from torch import Tensor
 
 from ..attention import Penalty
 from ..attention.normalizers import LOG_ZERO
 from ..ops.alignment_blocks import Alignments
 
-__all__ = ["LatentAlignments", "top_positions"]
+__all__ = ["LatentAlignments", "top_context", "top_positions"]
 
 
 class LatentAlignments(NamedTuple):
@@ -77,3 +78,19 @@ def top_positions(log_prior: Tensor, count: int) -> Tuple[Tensor, Tensor]:
     log_weights, index = log_prior.topk(min(count, log_prior.size(-1)), dim=-1)
     # In a shorter sentence of the batch the rest is padding, whose weight stays zero.
     return log_weights.log_softmax(-1).clamp(min=LOG_ZERO), index
+
+
+def top_context(weights: Tensor, encodings: Tensor, count: int) -> Tensor:
+    """The mean context of the most probable positions, their weights renormalised.
+
+    Args:
+        weights: ``[B, T, N]``, zero on padding
+        encodings: ``[B, N, Dh]``
+        count: how many positions; all if the source has fewer
+
+    Returns:
+        ``[B, T, Dh]``
+    """
+    best, index = weights.topk(min(count, weights.size(-1)), dim=-1)
+    shares = best / best.sum(-1, keepdim=True).clamp(min=torch.finfo(best.dtype).tiny)
+    return torch.zeros_like(weights).scatter(-1, index, shares) @ encodings

@@ -7,8 +7,7 @@ Approaches to Attention-based Neural Machine Translation"):
 
 With ``--output-layer linear`` o_t = [c_t; s_t]. ``feed`` is o (``--input-feeding output``), c (``context``) or absent
 (``none``). Work that does not depend on the recurrence stays outside the loop over time: the embeddings' share of the
-first layer's gates, o unless a layer's o is fed, and with ``none`` everything (one LSTM call, one attention call, no
-loop).
+first layer's gates, o unless a layer's o is fed, and with ``none`` everything (one call of LSTM and attention).
 
 Shapes: B sentences, R rows (R = B in training, B times the beam in a search), N source positions, T steps, Dh encoder
 units, Ds decoder units.
@@ -125,7 +124,7 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
             embeddings, steps.expand(embeddings.shape[:2]), prev_output_tokens if reads_words else None
         )
         memory = progress.memory
-        attend = None if self.attention is None else SentenceAttention(self.attention, memory.attention, sentences)
+        attend = self.attention_to(memory, encoder_out)
         decoded = (self._decode_at_once if self._loop_free else self._decode_stepwise)(inputs, attend, progress)
         if incremental_state is not None:
             progress = progress._replace(state=decoded.state)
@@ -140,6 +139,11 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         """A step's features from its context ``[R, T, Dh]`` and state ``[R, T, Ds]`` (see the module's text)."""
         both = torch.cat([context, hidden], dim=-1)
         return self.dropout_out_module(both if self.output_projection is None else tanh(self.output_projection(both)))
+
+    def attention_to(self, memory: SourceMemory, encoder_out: EncoderOut) -> Optional[SentenceAttention]:
+        """The attention to the sentences of a batch, as the loop over time calls it."""
+        sentences = len(encoder_out["encodings"])
+        return None if self.attention is None else SentenceAttention(self.attention, memory.attention, sentences)
 
     @property
     def _loop_free(self) -> bool:

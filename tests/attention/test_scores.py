@@ -26,6 +26,21 @@ def test_a_gain_starts_at_one_and_multiplies_the_score(name):
     assert not torch.allclose(tripled, weights[0])
 
 
+def test_a_chain_that_starts_from_zeros_has_no_coupling():
+    batch, query = batch_of(), draw_queries()
+    sizes = {"query_dim": query.size(-1), "memory_dim": batch.encodings.size(-1), "scale": 1.0}
+    weights = {}
+    for zero in (True, False):
+        torch.manual_seed(1)
+        module = build_attention("structured", zero_init=zero, **sizes).double()
+        assert bool(module.transitions.eq(0).all()) == zero and module.transitions.requires_grad
+        weights[zero] = attend(module, query, batch.encodings, batch.pad_mask)
+    odds = torch.sigmoid(module.score(query, module.score.precompute(batch.encodings)))
+    odds = odds.masked_fill(batch.pad_mask.unsqueeze(1), 0)
+    torch.testing.assert_close(weights[True][1], odds / odds.sum(-1, keepdim=True).clamp(min=1e-30))
+    assert not torch.allclose(weights[True][1], weights[False][1])
+
+
 def test_an_additive_score_has_a_bias_or_none():
     shapes = []
     for no_bias in (False, True):

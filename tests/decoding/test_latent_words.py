@@ -21,6 +21,7 @@ PREDICTIONS = [
     {"latent_topk": 5},
     {"latent_prediction": "soft"},
     {"input_feeding": "none"},
+    {"latent_topk": 2, "latent_topk_feed": True},
     {"output_layer": "linear"},
     {"output_layer": "linear", "latent_topk": 2},
     {"output_layer": "linear", "latent_prediction": "soft"},
@@ -47,6 +48,14 @@ def test_every_prediction(options, lengths):
 @pytest.mark.parametrize("options", PREDICTIONS[:4], ids=str)
 def test_temperature(options):
     assert_same(make(torch.float32, **options), batch(), temperature=1.7)
+
+
+def test_the_context_of_the_best_is_fed():
+    options = {"latent_topk": 2, "latent_topk_feed": True}
+    model, usual = make(**options), make(latent_topk=2)
+    assert_same(model, batch(), tolerance=1e-6)
+    fed, other = (walk(PackedStepper(one), batch())[-1].weights for one in (model, usual))
+    assert (fed - other).abs().max() > 1e-5
 
 
 def test_blocks(monkeypatch):

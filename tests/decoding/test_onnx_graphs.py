@@ -117,6 +117,8 @@ def test_int8_is_near(options, tmp_path):
 def test_what_cannot_be_exported():
     with pytest.raises(OptionError, match="x.pt: the model has an adaptive softmax"):
         check_exportable(build("attn_lstm", adaptive_softmax_cutoff="8"), "x.pt")
+    with pytest.raises(OptionError, match="x.pt: the model feeds the context of its K best .*--latent-topk-feed"):
+        check_exportable(make_latent(latent_topk=2, latent_topk_feed=True), "x.pt")
     with pytest.raises(OptionError, match="x.pt: a Linear cannot be exported; must be a translation model of this"):
         check_exportable(torch.nn.Linear(1, 1), "x.pt")
 

@@ -79,9 +79,48 @@ def test_topk_larger_than_a_source_is_told_once(caplog):
     assert "--latent-topk 2: has no effect" in caplog.text
 
 
-@pytest.mark.parametrize("topk", [None, 2])
-def test_incremental_prediction_equals_the_whole_targets(topk):
-    model = make(latent_topk=topk)
+def test_topk_feeds_the_context_of_these_positions():
+    """The second step's prior follows from the restricted, renormalised context of the first; training is as before."""
+    model, net_input = make(latent_topk=2, decoder_layers=1), sample()["net_input"]
+    decoder, target = model.decoder, net_input["prev_output_tokens"]
+    encoder_out = model.encoder(net_input["src_tokens"])
+    encodings = encoder_out["encodings"]
+    plain = model(**net_input)[1]["attn"][0]
+    decoder.topk_feed = True
+    found = model(**net_input)[1]["attn"][0]
+    torch.testing.assert_close(found[:, 0], plain[:, 0])
+    assert (found[:, 1] - plain[:, 1]).abs().max() > 1e-5
+    context = torch.stack(
+        [
+            sum(weight * row[place] for weight, place in zip(best / best.sum(), places, strict=True))
+            for row, (best, places) in zip(encodings, (w.topk(2) for w in plain[:, 0]), strict=True)
+        ]
+    )
+    progress = {}
+    decoder(target[:, :1], encoder_out, progress)
+    state = decoder.get_incremental_state(progress, "progress").state
+    fed = torch.cat([decoder.embed_tokens(target[:, 1]), context], 1).unsqueeze(1)
+    hidden, _ = decoder.lstm(fed, tuple(x.transpose(0, 1).contiguous() for x in (state.hidden, state.cell)))
+    memory = decoder.attention.precompute(encodings, encoder_out["pad_mask"])
+    torch.testing.assert_close(decoder.attention.step(hidden, memory).weights[:, 0], found[:, 1])
+    decoder.topk = 6
+    torch.testing.assert_close(model(**net_input)[1]["attn"][0], plain)
+    decoder.topk = 2
+    torch.testing.assert_close(model.train()(**net_input)[1]["attn"][0], plain)
+
+
+def test_topk_feed_without_its_options():
+    for options, message in (
+        ({}, "--latent-topk-feed: needs --latent-topk K"),
+        ({"latent_topk": 2, "input_feeding": "none"}, "--latent-topk-feed: needs --input-feeding context"),
+    ):
+        with pytest.raises(OptionError, match=message):
+            make(latent_topk_feed=True, **options)
+
+
+@pytest.mark.parametrize(("topk", "feed"), [(None, False), (2, False), (2, True)])
+def test_incremental_prediction_equals_the_whole_targets(topk, feed):
+    model = make(latent_topk=topk, latent_topk_feed=feed)
     net_input = sample()["net_input"]
     whole, extra = model(**net_input)
     beam = 3

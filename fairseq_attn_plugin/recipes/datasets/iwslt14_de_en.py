@@ -76,6 +76,7 @@ def corpus(variables: Variables) -> Corpus:
         ),
         lowercase=True,
         epoch_updates=26700,
+        topk=["--latent-topk-feed"],
     )
 
 

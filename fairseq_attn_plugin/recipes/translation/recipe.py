@@ -54,6 +54,7 @@ class Corpus:
         tag: distinguishes the corpora of one recipe in the name of the folder
         stamp: settings of the preparation that only this recipe has
         epoch_updates: approximate number of updates of an epoch
+        topk: more options of fairseq-generate with TOPK
     """
 
     name: str
@@ -68,6 +69,7 @@ class Corpus:
     tag: str = ""
     stamp: str = ""
     epoch_updates: int = 1000
+    topk: Sequence[str] = ()
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ class TranslationRun:
         return System(
             checkpoint=self.training.best,
             results=self.folder / f"top{topk}" if topk else self.folder,
-            options=["--latent-topk", str(topk)] if topk else [],
+            options=["--latent-topk", str(topk), *self.experiment.corpus.topk] if topk else [],
         )
 
     def stages(self) -> Dict[str, Callable[[], None]]:
