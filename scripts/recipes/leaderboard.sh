@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# The leaderboard: systems x seeds x directions on one corpus, by a queue of processes.
+# The leaderboard: systems x seeds x directions on one corpus, by a queue of processes, and a page with the table.
 #
-#   bash scripts/recipes/leaderboard.sh [prepare|run|all] [--dry-run] [-- fairseq-train options of all systems]
+#   bash scripts/recipes/leaderboard.sh [prepare|run|report|all] [--dry-run] [-- fairseq-train options of all systems]
 #
 # Stages, in this order; all is the default:
 #   prepare    prepares the corpus for all directions
 #   run        trains, translates and scores; each finished run is a JSON in RESULTS
+#   report     writes OUT/report/report.md and report.html, from all JSON files in RESULTS
 #
 # Environment variables (default):
 #   DATASET    recipe of the corpus: multi30k, tatoeba or another one of translation (multi30k)

@@ -100,6 +100,8 @@ MISTAKES = [
     ("leaderboard", [], {"PATIENCE": "few"}, ["PATIENCE=few"]),
     ("leaderboard", [], {"SYSTEMS_FILE": "/no/file"}, ["SYSTEMS_FILE=/no/file", "cannot be read"]),
     ("leaderboard", ["--", "--seed", "2"], {}, ["--seed", "SEED=1"]),
+    ("toy_corpus", [], {"TRAIN": "0"}, ["TRAIN=0", "above 0"]),
+    ("toy_corpus", [], {"SRC": "de"}, ["de", "vr, dm"]),
     ("multi40k", [], {}, ["unknown recipe 'multi40k'", "multi30k", "yelp2013_han"]),
 ]
 
@@ -155,6 +157,7 @@ def test_the_manual_names_the_variables_of_the_recipe(name):
     refused = {
         "tatoeba_election": {"ARCH", "ATTENTION", "BIAS"},
         "leaderboard": {"ARCH", "ATTENTION", "BIAS", "TEACHER", "SEED", "SRC", "TGT", "LOCK"},
+        "toy_corpus": {"CORPUS_URL"},
     }.get(name, set())
     assert known - rare - refused <= documented <= known
 

@@ -1,12 +1,16 @@
 """``attn-analysis report``: one report on a folder of trained systems, as Markdown and as a page.
 
     attn-analysis report FOLDER --data DATA --out REPORT [--gold LINKS] [--systems soft mqt]
+    attn-analysis report RESULTS --out REPORT
 
 A system is a folder in FOLDER that contains ``checkpoint_best.pt`` (or ``checkpoint_last.pt``), directly or in its
 ``checkpoints``. Its training log is ``train.log``, ``log`` or another ``.log`` in it, or its folder ``tensorboard``.
 The command extracts attention into ``REPORT/attention``, once with the reference forced and once for the translations
 of the beam. It keeps files that are already there, so an interrupted or changed report continues quickly. A system that
 cannot be read is named in the report, and the others are reported.
+
+Without ``--data``, the report is the page of a leaderboard: RESULTS has the JSON files that
+``scripts/recipes/leaderboard.sh`` writes.
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ from pathlib import Path
 from fairseq_attn_plugin.analysis.alignment.links import GOLD_FORMATS
 from fairseq_attn_plugin.analysis.inference.user_dir import add_user_dir_option
 from fairseq_attn_plugin.analysis.report.building import write_report
+from fairseq_attn_plugin.analysis.report.leaderboard import write_leaderboard
 from fairseq_attn_plugin.analysis.report.settings import Settings
 from fairseq_attn_plugin.analysis.web import explore
 from fairseq_attn_plugin.errors import OptionError
@@ -29,8 +34,8 @@ __all__ = ["configure", "run"]
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("folder", type=Path, help="folder of trained systems, each a folder with checkpoint_best.pt")
-    add("--data", required=True, help="folder that fairseq-preprocess wrote")
+    add("folder", type=Path, help="folder of trained systems, or of results of scripts/recipes/leaderboard.sh")
+    add("--data", help="folder that fairseq-preprocess wrote; without it, the report is a leaderboard's page")
     add(
         "--out",
         required=True,
@@ -51,7 +56,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--one-based", action="store_true", help="words in a Pharaoh --gold are counted from 1")
     add("--reference", metavar="TEXT", help="references to score against (default: the split's)")
     add("--train-text", metavar="TEXT", help="target side of the training text (default: the data's training split)")
-    add("--baseline", metavar="NAME", help="system that the others are compared with (default: the first)")
+    add(
+        "--baseline",
+        metavar="NAME",
+        help="system that the others are compared with (default: the first; leaderboard: lstm_soft)",
+    )
     add("--samples", type=int, default=1000, help="samples of the paired bootstrap; 0: no test (default: 1000)")
     add("--tokenize", default="none", help="sacrebleu's tokenizer for BLEU, such as 13a (default: none)")
     add("--pictures", type=int, default=4, metavar="N", help="sentences with a heatmap (default: 4)")
@@ -77,6 +86,11 @@ def run(args: argparse.Namespace) -> None:
     if args.samples == 1:
         raise OptionError("--samples 1: must be at least 2, or 0 for none")
     logging.getLogger("fairseq").setLevel(logging.WARNING)
+    command = shlex.join(["attn-analysis", *sys.argv[1:]])
+    if args.data is None:
+        write_leaderboard(args.folder, args.out, args.systems, args.baseline, args.samples, args.title, command)
+        print(f"{args.out / 'report.md'}, {args.out / 'report.html'}")
+        return
     settings = Settings(
         names=args.systems,
         split=args.gen_subset,
@@ -95,7 +109,7 @@ def run(args: argparse.Namespace) -> None:
         max_tokens=args.max_tokens,
         cpu=args.cpu,
         title=args.title,
-        command=shlex.join(["attn-analysis", *sys.argv[1:]]),
+        command=command,
     )
     write_report(args.folder, args.data, args.out, settings)
     print(f"{args.out / 'report.md'}, {args.out / 'report.html'}")

@@ -1,4 +1,4 @@
-"""The leaderboard: systems x seeds x directions on the corpus of another recipe, from the raw files to the results."""
+"""The leaderboard: systems x seeds x directions on the corpus of another recipe, from the raw files to the page."""
 
 from ..leaderboard.run import LeaderboardRecipe
 

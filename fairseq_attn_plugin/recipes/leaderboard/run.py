@@ -1,4 +1,4 @@
-"""The leaderboard's recipe with its settings: the stages prepare and run."""
+"""The leaderboard's recipe with its settings: the stages prepare, run, report."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class LeaderboardRun:
 
     def stages(self) -> Dict[str, Callable[[], None]]:
         """The stages by name, in their order."""
-        return {"prepare": self.prepare, "run": self.run}
+        return {"prepare": self.prepare, "run": self.run, "report": self.report}
 
     def prepare(self) -> None:
         """The prepare stage: data of all directions and subwords."""
@@ -92,6 +92,10 @@ class LeaderboardRun:
             raise OptionError(
                 f"{len(queue.failures)} of {len(self.jobs)} runs failed; the same command runs them again"
             )
+
+    def report(self) -> None:
+        """The report stage: a page on all results in the folder."""
+        self.shell.run("attn-analysis", "report", self.results, "--out", self.page)
 
     def _run_here(self, job: Job) -> None:
         if self.shell.dry_run:
@@ -123,7 +127,7 @@ class LeaderboardRun:
 class LeaderboardRecipe(Recipe):
     """The leaderboard."""
 
-    stages = ("prepare", "run")
+    stages = ("prepare", "run", "report")
     common = DEFAULTS
 
     def open(self, variables: Variables, extra: Sequence[str], shell: Shell) -> LeaderboardRun:

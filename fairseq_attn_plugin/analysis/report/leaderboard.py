@@ -1,0 +1,162 @@
+"""The page of a leaderboard: for each corpus and direction a table over seeds, tests against a baseline, and a plot."""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+from typing import Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence
+
+from fairseq_attn_plugin.analysis.drawing.intervals import Row, draw_intervals
+from fairseq_attn_plugin.analysis.outputs.seed_significance import SeedScore, holm, score_seeds
+from fairseq_attn_plugin.analysis.report.document import Document
+from fairseq_attn_plugin.analysis.report.runs import Run, Table, read_tables
+from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.writing import whole_text
+
+__all__ = ["write_leaderboard"]
+
+
+class _Column(NamedTuple):
+    """A column of means over seeds."""
+
+    header: str
+    value: Callable[[Run], Optional[float]]
+    digits: int
+
+
+_BEFORE = (
+    _Column("parameters", lambda run: run.number("parameters"), 0),
+    _Column("updates to the best epoch", lambda run: run.number("best_updates"), 0),
+    _Column("perplexity", lambda run: run.number("valid_perplexity"), 2),
+    _Column("BLEU", lambda run: run.number("bleu", "tokenized", "score"), 2),
+)
+_AFTER = (
+    _Column("BLEU, detokenised", lambda run: run.number("bleu", "detokenized", "score"), 2),
+    _Column("chrF", lambda run: run.number("chrf", "score"), 2),
+    _Column("entropy, nats", lambda run: run.number("entropy"), 2),
+    _Column("s for 1,000 updates", lambda run: run.number("cpu_seconds_per_1000_updates"), 0),
+)
+NOTE = (
+    "Means over the seeds, in brackets their standard deviation. Perplexity: of the validation set, per subword, at "
+    "the best epoch. BLEU: of the tokenised text, without further tokenisation; detokenised: with sacreBLEU's "
+    "tokeniser. Entropy: of the attention to the references. Seconds: CPU time of fairseq-train, validations included."
+)
+
+
+def write_leaderboard(
+    folder: Path,
+    out: Path,
+    names: Optional[Sequence[str]] = None,
+    baseline: Optional[str] = None,
+    samples: int = 1000,
+    title: Optional[str] = None,
+    command: str = "",
+) -> Document:
+    """Writes ``report.md``, ``report.html`` and their pictures.
+
+    Args:
+        folder: of the results, see :func:`~fairseq_attn_plugin.analysis.report.runs.read_tables`
+        out: folder to write
+        names: of the systems to show, in their order (default: all)
+        baseline: system that the others are compared with (default: soft attention)
+        samples: of the paired bootstrap; 0: no test and no picture
+        title: of the page
+        command: shown at the end
+
+    Raises:
+        OptionError: there are no results, or files cannot be read or written
+    """
+    tables = read_tables(folder, names, baseline)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OptionError(f"--out {out}: cannot be created: {error.strerror or error}") from None
+    document = Document(title or "Leaderboard")
+    errors = _alignment_errors(tables)
+    for number, table in enumerate(tables, 1):
+        _add_table(document, table, errors, out / f"bleu{number}.png", samples)
+    if command:
+        document.heading("How this report was made")
+        document.code(command)
+    for name, text in (("report.md", document.markdown(out)), ("report.html", document.html(out))):
+        with whole_text(out / name, f"--out {out}: {name} cannot be written") as stream:
+            stream.write(text)
+    return document
+
+
+def _alignment_errors(tables: Sequence[Table]) -> Dict[str, List[float]]:
+    """Alignment error rates by system, of the runs whose corpus has gold alignments."""
+    found: Dict[str, List[float]] = {}
+    for table in tables:
+        for system, runs in table.systems.items():
+            rates = [rate for run in runs for rate in [run.number("aer")] if rate is not None]
+            if rates:
+                found.setdefault(system, []).extend(rates)
+    return found
+
+
+def _add_table(
+    document: Document, table: Table, errors: Mapping[str, List[float]], picture: Path, samples: int
+) -> None:
+    document.heading(table.name)
+    scores: Dict[str, SeedScore] = {}
+    if samples:
+        counts = {system: [run.statistics for run in runs] for system, runs in table.systems.items()}
+        scores = score_seeds(counts, table.baseline, samples)
+    others = {system: score.p_value for system, score in scores.items() if system != table.baseline}
+    corrected = holm(others)
+    headers = ["system", "seeds", *(column.header for column in _BEFORE)]
+    headers += ["\u00b1", "p", "p, Holm"] if samples else []
+    headers += [column.header for column in _AFTER]
+    shows_errors = any(system in errors for system in table.systems)
+    headers += ["AER, synthetic"] if shows_errors else []
+    rows = []
+    for system, runs in table.systems.items():
+        row: List[object] = [system, len(runs), *(_mean(column, runs) for column in _BEFORE)]
+        if samples:
+            row.append(scores[system].interval)
+            row += [f"{p[system]:.3f}" if system in p else None for p in (others, corrected)]
+        row += [_mean(column, runs) for column in _AFTER]
+        if shows_errors:
+            row.append(_spread(errors.get(system, []), 3))
+        rows.append(row)
+    document.table(headers, rows)
+    document.paragraph(NOTE)
+    if samples:
+        _add_test(document, table, scores, picture, samples)
+    first = next(iter(table.systems.values()))[0].content
+    for metric, one in (*first["bleu"].items(), ("chrF", first.get("chrf"))):
+        if one:
+            document.paragraph(f"{metric}: {one.get('signature')}")
+    document.code("\n".join(runs[0].content["command"] for runs in table.systems.values()))
+
+
+def _add_test(document: Document, table: Table, scores: Mapping[str, SeedScore], picture: Path, samples: int) -> None:
+    """What the test is, and its picture."""
+    document.paragraph(
+        f"\u00b1 is half of the 95 % interval of the mean BLEU, p the probability of so large a difference to "
+        f"{table.baseline} by chance: paired bootstrap of the sentences, {samples:,} samples, all seeds together. "
+        f"Holm: p corrected for the number of comparisons, {len(scores) - 1}."
+    )
+    values = {
+        system: [value for run in runs for value in [run.number("bleu", "tokenized", "score")] if value is not None]
+        for system, runs in table.systems.items()
+    }
+    rows = [Row(system, score.mean, score.interval, values[system]) for system, score in scores.items()]
+    rows.sort(key=lambda row: -row.mean)
+    draw_intervals(rows, picture, "BLEU", scores[table.baseline].mean)
+    document.picture(picture, "Mean BLEU with its 95 % interval; a small dot is a seed, the line is the baseline.")
+
+
+def _mean(column: _Column, runs: Sequence[Run]) -> Optional[str]:
+    values = [value for run in runs for value in [column.value(run)] if value is not None]
+    return _spread(values, column.digits)
+
+
+def _spread(values: Sequence[float], digits: int) -> Optional[str]:
+    """Mean, and in brackets the standard deviation of several values that differ."""
+    if not values:
+        return None
+    mean = f"{statistics.mean(values):,.{digits}f}"
+    deviation = statistics.stdev(values) if len(values) > 1 else 0.0
+    return f"{mean} ({deviation:,.{digits}f})" if deviation else mean

@@ -1,0 +1,48 @@
+"""``--patience`` counts on when a training is resumed.
+
+Stock fairseq keeps the number of validations without an improvement, and the best score that it compares with, as
+attributes of ``should_stop_early``, and not in the checkpoint. A resumed training starts to count at zero, takes its
+first validation for the best one, and trains longer than an uninterrupted one would. The patch stores the number in the
+checkpoint, and sets both from the checkpoint of a resumed training.
+"""
+
+from typing import Any, Callable, Dict
+
+from .wrapping import Patch
+
+__all__ = ["PATCH"]
+
+KEY = "validations_without_improvement"
+
+
+def _with_count(save: Callable[..., Any]) -> Callable[..., Any]:
+    def save_checkpoint(self: Any, filename: str, extra_state: Dict[str, Any]) -> Any:
+        from fairseq_cli import train
+
+        return save(self, filename, {**extra_state, KEY: getattr(train.should_stop_early, "num_runs", 0)})
+
+    return save_checkpoint
+
+
+def _counting_on(load: Callable[..., Any]) -> Callable[..., Any]:
+    def load_checkpoint(cfg: Any, trainer: Any, **options: Any) -> Any:
+        from fairseq_cli import train
+
+        extra_state, iterator = load(cfg, trainer, **options)
+        if extra_state is not None and "best" in extra_state and not (cfg.reset_optimizer or cfg.reset_meters):
+            train.should_stop_early.best = extra_state["best"]  # type: ignore[attr-defined]
+            train.should_stop_early.num_runs = extra_state.get(KEY, 0)  # type: ignore[attr-defined]
+        return extra_state, iterator
+
+    return load_checkpoint
+
+
+PATCH = Patch(
+    name="patience",
+    reason="a resumed training forgets how long --patience has lasted, and trains on",
+    checked=("0.12.3.1",),
+    wraps={
+        "fairseq.trainer:Trainer.save_checkpoint": _with_count,
+        "fairseq.checkpoint_utils:load_checkpoint": _counting_on,
+    },
+)

@@ -1,0 +1,212 @@
+"""The page of a leaderboard, and its tests of significance against sacrebleu's own."""
+
+import json
+import random
+import re
+
+import numpy as np
+import pytest
+from sacrebleu.metrics import BLEU
+from sacrebleu.significance import PairedTest
+
+from fairseq_attn_plugin.analysis.cli import main
+from fairseq_attn_plugin.analysis.outputs.seed_significance import holm, score_seeds
+from fairseq_attn_plugin.analysis.report.leaderboard import write_leaderboard
+from fairseq_attn_plugin.analysis.report.runs import read_tables
+from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.recipes.leaderboard.results import sentence_statistics
+
+WORDS = "a house by the river has two red windows and one small door".split()
+SENTENCES = 120
+
+
+def corpus():
+    rng = random.Random(1)
+    return [" ".join(rng.choices(WORDS, k=rng.randint(3, 12))) for _ in range(SENTENCES)]
+
+
+def translate(references, errors, seed):
+    """The references with a share of wrong words, and some words missing."""
+    rng = random.Random(seed)
+    lines = []
+    for line in references:
+        words = [rng.choice(WORDS) if rng.random() < errors else word for word in line.split()]
+        lines.append(" ".join(word for word in words if rng.random() > errors / 4))
+    return lines
+
+
+REFERENCES = corpus()
+OUTPUTS = {
+    "lstm_soft": [translate(REFERENCES, 0.3, seed) for seed in (1, 2)],
+    "better": [translate(REFERENCES, 0.2, seed) for seed in (3, 4, 5)],
+    "equal": [translate(REFERENCES, 0.29, seed) for seed in (6,)],
+}
+
+
+def statistics(lines):
+    found = sentence_statistics(lines, REFERENCES, lowercase=True)["sentences"]
+    return [[int(count) for count in line.split()] for line in found]
+
+
+def scores_of(samples=1000, **outputs):
+    counts = {name: [statistics(lines) for lines in seeds] for name, seeds in outputs.items()}
+    return score_seeds(counts, "lstm_soft", samples)
+
+
+def corpus_bleu(lines):
+    return BLEU(tokenize="none", lowercase=True, force=True).corpus_score(lines, [REFERENCES]).score
+
+
+def test_scores_are_sacrebleus():
+    for name, score in scores_of(2, **OUTPUTS).items():
+        assert score.mean == pytest.approx(np.mean([corpus_bleu(lines) for lines in OUTPUTS[name]]), abs=1e-9)
+
+
+def test_no_word_in_common():
+    assert scores_of(2, lstm_soft=[["x"] * SENTENCES], empty=[[""] * SENTENCES])["empty"].mean == 0.0
+
+
+def test_one_seed_agrees_with_sacrebleus_tests():
+    """Intervals with its bootstrap, p-values with its approximate randomisation, which is two-sided as ours are."""
+    one = {name: seeds[:1] for name, seeds in OUTPUTS.items()}
+    one["near"] = [translate(REFERENCES, 0.25, 11)]
+    named = [(name, seeds[0]) for name, seeds in one.items()]
+    ours = scores_of(2000, **one)
+    for kind in ("bs", "ar"):
+        metric = BLEU(tokenize="none", lowercase=True, force=True, references=[REFERENCES])
+        _, results = PairedTest(named, {"BLEU": metric}, None, test_type=kind, n_samples=2000)()
+        for name, theirs in zip(one, results["BLEU"]):
+            assert ours[name].mean == pytest.approx(theirs.score, abs=1e-9)
+            if kind == "bs":
+                assert ours[name].interval == pytest.approx(theirs.ci, rel=0.1)
+            elif name != "lstm_soft":
+                assert ours[name].p_value == pytest.approx(theirs.p_value, abs=0.04)
+
+
+def test_p_values():
+    scores = scores_of(**OUTPUTS)
+    assert scores["better"].p_value == pytest.approx(1 / 1001), "the least possible"
+    assert scores["equal"].p_value > 0.05
+    assert scores["lstm_soft"].p_value == 1
+    same = scores_of(lstm_soft=OUTPUTS["lstm_soft"], copy=OUTPUTS["lstm_soft"])
+    assert same["copy"].p_value == 1
+    swapped = scores_of(lstm_soft=OUTPUTS["lstm_soft"], copy=OUTPUTS["lstm_soft"][::-1])
+    assert swapped["copy"].p_value == 1, "the order of seeds does not matter"
+    assert scores == scores_of(**OUTPUTS), "the same at every call"
+
+
+def test_outputs_of_different_test_sets_are_refused():
+    with pytest.raises(ValueError, match=r"\[3, 4\]"):
+        score_seeds({"a": [[[1, 1, 1, 0, 0, 0]] * 3], "b": [[[1, 1, 1, 0, 0, 0]] * 4]}, "a")
+
+
+def test_holm_by_hand():
+    corrected = holm({"a": 0.04, "b": 0.01, "c": 0.02, "d": 0.5})
+    assert corrected == pytest.approx({"a": 0.08, "b": 0.04, "c": 0.06, "d": 0.5})
+    assert list(corrected) == ["a", "b", "c", "d"]
+    assert holm({"a": 0.03, "b": 0.03}) == pytest.approx({"a": 0.06, "b": 0.06}), "never below a smaller p"
+    assert holm({"a": 0.9, "b": 0.8}) == {"a": 1.0, "b": 1.0} and holm({}) == {}
+
+
+@pytest.fixture
+def results(tmp_path):
+    folder = tmp_path / "results"
+    for name, seeds in OUTPUTS.items():
+        for seed, lines in enumerate(seeds, 1):
+            write(folder / "multi30k" / "de-en.bpe", name, seed, lines)
+    return folder
+
+
+def write(folder, name, seed, lines, **changes):
+    folder.mkdir(parents=True, exist_ok=True)
+    content = {
+        "command": f"ARCH={name} SEED={seed} bash scripts/recipes/multi30k.sh",
+        **{"system": name, "seed": seed, "dataset": "multi30k", "pair": "de-en", "split": "test"},
+        **{"parameters": 1000000, "best_updates": 500 + 100 * seed, "valid_perplexity": 7.5, "entropy": 1.25},
+        "bleu": {"tokenized": {"score": corpus_bleu(lines), "signature": "tok:none"}, "detokenized": None},
+        "chrf": {"score": 50.5, "signature": "nc:6"},
+        "cpu_seconds_per_1000_updates": None if name == "equal" else 99.6,
+        "statistics": sentence_statistics(lines, REFERENCES, lowercase=True),
+        **changes,
+    }
+    (folder / f"{name}.seed{seed}.json").write_text(json.dumps(content))
+
+
+def cells(out, heading):
+    """Rows of the first table after a heading of the Markdown page, {system: {column: text}}."""
+    lines = (out / "report.md").read_text(encoding="utf-8").partition(heading)[2].splitlines()
+    table = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
+    return {row[0]: dict(zip(table[0], row)) for row in table[2:]}
+
+
+def test_the_page(results, tmp_path, capsys):
+    out = tmp_path / "report"
+    main(["report", str(results), "--out", str(out)])
+    assert "report.md" in capsys.readouterr().out
+    rows = cells(out, "## multi30k/de-en.bpe")
+    assert list(rows) == ["lstm\\_soft", "better", "equal"], "the baseline is the first"
+    soft, better, equal = rows.values()
+    assert [row["seeds"] for row in rows.values()] == ["2", "3", "1"]
+    bleus = [corpus_bleu(lines) for lines in OUTPUTS["better"]]
+    assert better["BLEU"] == f"{np.mean(bleus):.2f} ({np.std(bleus, ddof=1):.2f})"
+    assert equal["BLEU"] == f"{corpus_bleu(OUTPUTS['equal'][0]):.2f}"
+    assert better["updates to the best epoch"] == "700 (100)" and better["parameters"] == "1,000,000"
+    assert better["p"] == "0.001" and better["p, Holm"] == "0.002"
+    assert soft["p"] == soft["p, Holm"] == "\u2013"
+    assert equal["s for 1,000 updates"] == "\u2013" and better["s for 1,000 updates"] == "100"
+    assert "AER, synthetic" not in soft
+    assert (out / "bleu1.png").read_bytes()[:4] == b"\x89PNG"
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert "data:image/png" in page and "ARCH=better SEED=1 bash" in page
+
+
+def test_alignment_errors_are_those_of_the_synthetic_corpus(results, tmp_path):
+    for seed, rate in ((1, 0.1), (2, 0.2)):
+        write(results / "toy" / "vr-dm.bpe", "better", seed, OUTPUTS["better"][seed], aer=rate)
+    write_leaderboard(results, tmp_path / "out", samples=0)
+    rows = cells(tmp_path / "out", "## multi30k")
+    assert rows["better"]["AER, synthetic"] == "0.150 (0.071)" and rows["equal"]["AER, synthetic"] == "\u2013"
+    assert "p" not in rows["better"] and not list((tmp_path / "out").glob("*.png"))
+
+
+def test_chosen_systems_and_baseline(results, tmp_path):
+    write_leaderboard(results, tmp_path, ["equal", "better"], "better", samples=50)
+    rows = cells(tmp_path, "## multi30k")
+    assert list(rows) == ["equal", "better"] and rows["better"]["p"] == "\u2013"
+
+
+def test_other_files_are_left_alone(results, tmp_path):
+    (results / "curves.json").write_text('{"epochs": []}')
+    (results / "list.json").write_text("[]")
+    (table,) = read_tables(results)
+    assert table.name == "multi30k/de-en.bpe" and sum(map(len, table.systems.values())) == 6
+
+
+@pytest.mark.parametrize(
+    ("damage", "parts"),
+    [
+        (lambda path: path.write_text("{"), ["cannot be read"]),
+        (lambda path: path.write_text(re.sub('"best_updates": [0-9]+, ', "", path.read_text())), ["is not complete"]),
+        (lambda path: path.write_text(path.read_text().replace('"sentences": ["', '"sentences": ["3 ')), ["complete"]),
+        (
+            lambda path: path.write_text(path.read_text().replace('"sentences": [', '"sentences": ["1 1 1 0 0 0", ')),
+            ["the same sentences", "two folders"],
+        ),
+    ],
+)
+def test_damaged_results_are_named(damage, parts, results):
+    path = results / "multi30k" / "de-en.bpe" / "lstm_soft.seed1.json"
+    damage(path)
+    with pytest.raises(OptionError) as error:
+        read_tables(results)
+    for part in [str(path), *parts]:
+        assert part in str(error.value)
+
+
+def test_mistakes(results, tmp_path):
+    with pytest.raises(OptionError, match="is not a folder"):
+        read_tables(tmp_path / "none")
+    with pytest.raises(OptionError, match="give --data"):
+        read_tables(tmp_path / "results" / "multi30k", ["lstm"])
+    with pytest.raises(OptionError, match="--baseline lstm: must be one of better, equal, lstm_soft"):
+        read_tables(results, baseline="lstm")

@@ -1,0 +1,39 @@
+"""A resumed training stops when an uninterrupted one stops."""
+
+import re
+
+import pytest
+from in_process import run_tool
+
+from cli import TINY, USER_DIR
+
+
+@pytest.fixture
+def train(tiny_data, tmp_path):
+    """Trains to an epoch, with a learning rate at which nothing improves; returns the epochs that ended."""
+
+    def run(epochs, rate=0.0, *options):
+        command = ["fairseq-train", tiny_data, "--user-dir", USER_DIR, *TINY["lstm_soft"], "--optimizer", "sgd"]
+        command += ["--batch-size", 100, "--max-epoch", epochs, "--no-epoch-checkpoints", "--patience", 3]
+        done = run_tool(*command, "--lr", rate, "--save-dir", tmp_path / "run", *options)
+        return [int(epoch) for epoch in re.findall(r"end of epoch (\d+) ", done.stdout)]
+
+    return run
+
+
+def test_counts_on_after_each_interruption(train):
+    assert train(2) == [1, 2]
+    assert train(3) == [3]
+    assert train(9) == [4], "the best epoch and three without an improvement"
+
+
+def test_an_improvement_starts_the_count_again(train):
+    assert train(3) == [1, 2, 3]
+    assert train(4, 1.0) == [4], "better"
+    assert train(6) == [5, 6]
+    assert train(9) == [7]
+
+
+def test_a_new_start_from_a_checkpoint_counts_from_zero(train):
+    train(3)
+    assert train(9, 0.0, "--reset-optimizer", "--reset-meters") == [4, 5, 6, 7]
