@@ -19,7 +19,7 @@ from ..attention import Attention, AttentionOutput, index_rows, map_tensors
 
 Change = Callable[[AttentionOutput], AttentionOutput]
 
-__all__ = ["SentenceAttention", "SourceMemory", "follow", "reorder_memory"]
+__all__ = ["Change", "SentenceAttention", "SourceMemory", "follow", "reorder_memory"]
 
 
 class SourceMemory(NamedTuple):
