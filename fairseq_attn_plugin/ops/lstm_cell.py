@@ -13,7 +13,7 @@ activates them again; the cell state and all arithmetic are in float32.
 
 from __future__ import annotations
 
-from typing import Any, Optional, Tuple
+from typing import Any, Tuple
 
 import torch
 from torch import Tensor
@@ -22,13 +22,13 @@ from torch.autograd.function import once_differentiable
 
 from .tanh import by_sigmoid, tanh_
 
-__all__ = ["CLOSED", "activate_gates_", "lstm_cell", "lstm_cell_backward", "lstm_cell_forward"]
+__all__ = ["CLOSED", "lstm_cell"]
 
 # The pre-activation of a closed gate: its sigmoid is exactly 0, and that of its negative, of an open gate, exactly 1.
 CLOSED = -1e4
 
 
-def activate_gates_(gates: Tensor) -> Tensor:
+def _activate_(gates: Tensor) -> Tensor:
     """Pre-activations ``[..., 4 * H]`` become [i, f, g, o], in place; without autograd."""
     size = gates.size(-1) // 4
     g = gates[..., 2 * size : 3 * size]
@@ -43,43 +43,25 @@ def activate_gates_(gates: Tensor) -> Tensor:
     return gates
 
 
-def lstm_cell_forward(
-    activated: Tensor,
-    cell: Tensor,
-    hidden: Optional[Tensor] = None,
-    new_cell: Optional[Tensor] = None,
-    squashed: Optional[Tensor] = None,
-) -> Tuple[Tensor, Tensor, Tensor]:
-    """h, c and tanh(c), each ``[..., H]``; without autograd.
-
-    Args:
-        activated: of :func:`activate_gates_`
-        cell: the previous cell state
-        hidden, new_cell, squashed: tensors that take the results
-    """
+def _forward(activated: Tensor, cell: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
+    """h, c and tanh(c), each ``[..., H]``, of activated gates and the previous cell state."""
     i, f, g, o = activated.chunk(4, dim=-1)
-    new_cell = torch.mul(f, cell, out=new_cell).addcmul_(i, g)
-    squashed = new_cell.clone() if squashed is None else squashed.copy_(new_cell)
-    return torch.mul(o, tanh_(squashed), out=hidden), new_cell, squashed
+    new_cell = torch.mul(f, cell).addcmul_(i, g)
+    squashed = tanh_(new_cell.clone())
+    return torch.mul(o, squashed), new_cell, squashed
 
 
-def lstm_cell_backward(
-    activated: Tensor,
-    cell: Tensor,
-    squashed: Tensor,
-    grad_hidden: Tensor,
-    grad_cell: Tensor,
-    grad_gates: Optional[Tensor] = None,
+def _backward(
+    activated: Tensor, cell: Tensor, squashed: Tensor, grad_hidden: Tensor, grad_cell: Tensor
 ) -> Tuple[Tensor, Tensor]:
     """The gradients of the pre-activations ``[..., 4 * H]`` and of the previous cell state ``[..., H]``.
 
     Args:
-        activated, cell: as in :func:`lstm_cell_forward`
+        activated, cell: as in :func:`_forward`
         squashed: its tanh(c)
         grad_hidden, grad_cell: the gradients of h and c
-        grad_gates: a tensor that takes the first result
     """
-    grad_gates = torch.empty_like(activated) if grad_gates is None else grad_gates
+    grad_gates = torch.empty_like(activated)
     i, f, g, o = activated.chunk(4, dim=-1)
     d_i, d_f, d_g, d_o = grad_gates.chunk(4, dim=-1)
     of_sigmoid, of_tanh = torch.ops.aten.sigmoid_backward, torch.ops.aten.tanh_backward
@@ -99,8 +81,8 @@ def lstm_cell_backward(
 class _LSTMCell(Function):
     @staticmethod
     def forward(ctx: Any, gates: Tensor, cell: Tensor) -> Tuple[Tensor, Tensor]:
-        activated = activate_gates_(gates.to(cell.dtype, copy=True))
-        hidden, new_cell, squashed = lstm_cell_forward(activated, cell)
+        activated = _activate_(gates.to(cell.dtype, copy=True))
+        hidden, new_cell, squashed = _forward(activated, cell)
         ctx.half = gates.dtype != cell.dtype
         ctx.save_for_backward(gates if ctx.half else activated, cell, squashed)
         return hidden, new_cell
@@ -109,8 +91,8 @@ class _LSTMCell(Function):
     @once_differentiable
     def backward(ctx: Any, grad_hidden: Tensor, grad_cell: Tensor) -> Tuple[Tensor, Tensor]:
         gates, cell, squashed = ctx.saved_tensors
-        activated = activate_gates_(gates.to(cell.dtype)) if ctx.half else gates
-        d_gates, d_cell = lstm_cell_backward(activated, cell, squashed, grad_hidden, grad_cell)
+        activated = _activate_(gates.to(cell.dtype)) if ctx.half else gates
+        d_gates, d_cell = _backward(activated, cell, squashed, grad_hidden, grad_cell)
         return d_gates.to(gates.dtype), d_cell
 
 
