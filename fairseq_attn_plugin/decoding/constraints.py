@@ -33,6 +33,8 @@ class Constraints:
         no_repeat: n-grams of this length occur once in a hypothesis; 0: no limit
         prefix: ``[B, P]``, words with which the translations begin, with padding; None: free
         lengths: ``[B]``, hypotheses end at this step; None: whenever they do
+        eos_norm: ``[B]``, gamma |X| of sources of |X| words; gamma |X| / |Y| is subtracted from log p of the end, |Y|
+            counting words, start and end (as OpenNMT's ``-eos_norm``); None: nothing
     """
 
     def __init__(
@@ -45,9 +47,11 @@ class Constraints:
         no_repeat: int = 0,
         prefix: Optional[Tensor] = None,
         lengths: Optional[Tensor] = None,
+        eos_norm: Optional[Tensor] = None,
     ):
         self.symbols, self.vocabulary, self.max_len, self.min_len = symbols, vocabulary, max_len, min_len
         self.unk_penalty, self.no_repeat, self.prefix, self.lengths = unk_penalty, no_repeat, prefix, lengths
+        self.eos_norm = eos_norm
         self.history: Optional[Tensor] = None  # [R, steps], the words so far, where n-grams are counted
         special = {"pad": symbols.pad, "unk": symbols.unk, "eos": symbols.eos}
         self.places: Dict[str, Optional[int]] = {name: self._place(index) for name, index in special.items()}
@@ -65,6 +69,8 @@ class Constraints:
             log_probs.select(1, pad).fill_(-math.inf)  # a third of the time of an assignment by index
         if unk is not None and self.unk_penalty:
             log_probs[:, unk] -= self.unk_penalty
+        if self.eos_norm is not None:
+            log_probs[:, eos] -= self.eos_norm.repeat_interleave(len(log_probs) // len(self.eos_norm)) / (step + 2)
         if step >= self.max_len:
             end = log_probs[:, eos].clone()
             log_probs.fill_(-math.inf)[:, eos] = end
@@ -87,6 +93,7 @@ class Constraints:
         if sentences is not None:
             self.prefix = None if self.prefix is None else self.prefix.index_select(0, sentences)
             self.lengths = None if self.lengths is None else self.lengths.index_select(0, sentences)
+            self.eos_norm = None if self.eos_norm is None else self.eos_norm.index_select(0, sentences)
 
     def _place(self, word: int) -> Optional[int]:
         """Where a word is among the words to choose from, or None."""

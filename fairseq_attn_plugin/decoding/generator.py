@@ -92,6 +92,8 @@ class Generator(SequenceGenerator):  # type: ignore[misc]
             self.len_penalty,
             self.match_source_len,
             self.search if isinstance(self.search, Sampling) else None,
+            decoding.wu_penalty,
+            decoding.eos_norm,
         )
 
     def _other_search(self) -> Optional[str]:

@@ -8,11 +8,12 @@ a generator was asked for, and :func:`fairseq_attn_plugin.decoding.packing.stepp
 """
 
 import argparse
+import math
 from dataclasses import dataclass, fields
 from typing import Any, Dict, Optional
 
 from ..errors import OptionError
-from ..options import flag, option
+from ..options import flag, need, option
 from .products import check_precision
 
 __all__ = ["ENGINES", "DecodingOptions", "add_decoding_options"]
@@ -36,6 +37,16 @@ class DecodingOptions:
     decoding_precision: str = option(
         "float32", "numbers of the products: float32, bfloat16 or int8, the fastest and least exact (default: float32)"
     )
+    wu_penalty: float = option(
+        0.0,
+        "rank translations Y by log p / ((5 + |Y|) / 6)^X (Wu et al. 2016) instead of --lenpen; |Y| counts the words, "
+        "the start and the end (default: 0, --lenpen)",
+    )
+    eos_norm: float = option(
+        0.0,
+        "subtract X |source| / |Y| from log p of the end of the sentence: short translations of long sources become "
+        "less probable; |source| counts its words (default: 0)",
+    )
     shortlist: Optional[str] = option(
         None,
         "lexicon of attn-analysis lexicon: translations consist of the likeliest words of the source words, and of "
@@ -48,6 +59,8 @@ class DecodingOptions:
         check_precision(self.decoding_precision)
         if self.decoding_engine not in ENGINES:
             raise OptionError(f"--decoding-engine {self.decoding_engine}: must be {' or '.join(ENGINES)}")
+        for name in ("wu_penalty", "eos_norm"):
+            need(0 <= getattr(self, name) < math.inf, self, name, "0 or more")
         for name in ("shortlist_size", "shortlist_frequent"):
             if self.shortlist is None and name in self.changed():
                 raise OptionError(

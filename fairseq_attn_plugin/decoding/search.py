@@ -44,6 +44,9 @@ class SearchOptions:
         normalize, len_penalty: hypotheses are ranked by log p / length^len_penalty, or by log p
         match_source_len: translations have the length of their sources
         sampling: fairseq's search by sampling, or None
+        wu_penalty: where it is not 0, hypotheses are ranked by log p / ((5 + |Y|) / 6)^wu_penalty instead (Wu et al.
+            2016, "Google's Neural Machine Translation System"); |Y| counts the words, the start and the end
+        eos_norm: see :class:`~fairseq_attn_plugin.decoding.constraints.Constraints`
     """
 
     symbols: Symbols
@@ -55,6 +58,8 @@ class SearchOptions:
     len_penalty: float = 1.0
     match_source_len: bool = False
     sampling: Any = None
+    wu_penalty: float = 0.0
+    eos_norm: float = 0.0
 
 
 class Candidates(NamedTuple):
@@ -99,6 +104,7 @@ class Search:
             options.no_repeat,
             prefix,
             self.matched,
+            options.eos_norm * source.ne(options.symbols.pad).sum(1).sub(1) if options.eos_norm else None,
         )
         self.sentences = list(range(len(source)))  # those that are still searched
         self.tokens = source.new_full((len(source),), first)  # [R], the last words
@@ -152,8 +158,10 @@ class Search:
     def hypotheses(self) -> List[List[Dict[str, Any]]]:
         """For each sentence its finished hypotheses, the best first, as fairseq returns them."""
         options = self.options
-        power = options.len_penalty if options.normalize else 0.0
-        divisors = [float(np.float32((step + 1) ** power)) for step in range(len(self.trace.starts) - 1)]
+        power = options.wu_penalty or (options.len_penalty if options.normalize else 0.0)
+        sizes = range(1, len(self.trace.starts))  # words with the end
+        bases = [(5 + size + 1) / 6 if options.wu_penalty else size for size in sizes]
+        divisors = [float(np.float32(base**power)) for base in bases]
         lengths = None if self.matched is None else self.matched.tolist()
         return self.finished.read(self.trace, options.symbols.eos, divisors, lengths)
 

@@ -27,8 +27,9 @@
 #   CORPUS_URL a mirror of the archive's folder
 #
 # Hyper-parameters: those of Deng et al. 2018 (6 sentences per batch, loss per sentence, Adam 3e-4, clipping at 5,
-# dropout 0.3, 30 epochs, the rate halved after every epoch without a better validation loss; beam 10 with the exact
-# marginal). Text: the usual split of this corpus, Moses-tokenised and lower-cased, described in the module
+# dropout 0.3, 30 epochs, the rate halved after every epoch without a better bound on the validation set, which also
+# chooses the best checkpoint; beam 10 with the exact marginal, length penalty and end-of-sentence normalisation).
+# Text: the usual split of this corpus, Moses-tokenised and lower-cased, described in the module
 # fairseq_attn_plugin.recipes.text.iwslt14. Scores: BLEU of the tokenised text (sacreBLEU, --tokenize none --lowercase),
 # as in the paper, and of the detokenised test set if the archive was read. Finished stages do not run again; an
 # interrupted training continues.

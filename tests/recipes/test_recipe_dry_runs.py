@@ -103,6 +103,10 @@ def test_objectives_replace_the_criterion(name, objective, shown, tmp_path):
     assert value(generation, "--path") == str(folder / "checkpoint_best.pt")
     assert value(generation, "--results-path") == str(folder / "top5")
     assert value(generation, "--latent-topk") == "5"
+    paper = name == "iwslt14_de_en"
+    assert value(training, "--best-checkpoint-metric") == ("bound" if paper else None)
+    penalties = [value(generation, option) for option in ("--wu-penalty", "--eos-norm")]
+    assert penalties == (["1", "3"] if paper else [None, None])
     assert ("--latent-topk-feed" in generation) == (name == "iwslt14_de_en"), "as the paper's code has it"
     assert "--latent-topk" not in only(shown(name, "generate", **settings), "fairseq-generate")
 

@@ -72,8 +72,11 @@ def corpus(variables: Variables) -> Corpus:
             other=(
                 "--sentence-avg --dropout 0.3 --clip-norm 5 --max-epoch 30 "
                 f"--save-interval-updates 10000 --keep-interval-updates 1{' --attention-score-no-bias' * additive}"
+                f"{' --best-checkpoint-metric bound' * bool(variables.text('OBJECTIVE'))}"
             ).split(),
         ),
+        # fairseq's own search, which translates with stock models, has neither
+        generate=[] if variables.text("ARCH") == "lstm" else "--wu-penalty 1 --eos-norm 3".split(),
         lowercase=True,
         epoch_updates=26700,
         topk=["--latent-topk-feed"],
