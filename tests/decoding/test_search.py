@@ -24,7 +24,7 @@ def sharpened(model):
     for parameter in model.parameters():
         parameter.data.mul_(20)
     if hasattr(model.decoder, "fc_out"):
-        model.decoder.fc_out.bias.data.zero_()[EOS] = 8
+        model.decoder.fc_out.bias.data.zero_()[EOS] = 1 if model.decoder.is_linear else 8
     return model
 
 
