@@ -159,3 +159,37 @@ def multi30k(path: Path) -> None:
         axes.set_ylabel("validation perplexity", fontsize=9)
         axes.legend(frameon=False, fontsize=8.5, loc="upper left", bbox_to_anchor=(1.01, 1))
         save(figure, path)
+
+
+def pairs(path: Path) -> None:
+    """Perplexity by update of single trainings, and the slope of tanh and the offset of what forms the pairs."""
+    runs: Dict[str, List[Dict[str, Any]]] = {}
+    for file in sorted((BENCHMARKS / "results" / "multi30k-de-en-pairs").glob("*.json")):
+        runs.setdefault(file.name.split(".")[0], []).append(json.loads(file.read_text(encoding="utf-8")))
+    panels = (
+        ("validation perplexity", "valid_perplexity_by_update", ""),
+        ("slope of tanh", "pair_statistics_by_update", "pair_slope"),
+        ("offset / size", "pair_statistics_by_update", "pair_offset"),
+    )
+    with canvas("pairs", (8.2, 2.4)) as figure:
+        for number, (title, part, statistic) in enumerate(panels):
+            axes = figure.add_axes((number * 0.31, 0, 0.25, 0.95))
+            style(axes, title, grid="y")
+            for (name, seeds), colour in zip(runs.items(), distinct_colours(len(runs))):
+                for count, run in enumerate(seeds):
+                    points = {int(update): value for update, value in run.get(part, {}).items()}
+                    if statistic == "pair_offset":
+                        points = {update: found[statistic] / found["pair_size"] for update, found in points.items()}
+                    elif statistic:
+                        points = {update: found[statistic] for update, found in points.items()}
+                    points = {update: value for update, value in sorted(points.items()) if update <= 1034}
+                    label = name.replace("lstm_", "").replace("_", ", ") if count == 0 else None
+                    axes.plot(points.keys(), points.values(), color=colour, linewidth=1.2, label=label)
+            axes.set_xlabel("updates", fontsize=9)
+            if number == 0:
+                axes.set_yscale("log")
+                axes.set_yticks([15, 30, 60, 120], ["15", "30", "60", "120"])
+                axes.set_yticks([], minor=True)
+                handles, labels = axes.get_legend_handles_labels()
+        axes.legend(handles, labels, frameon=False, fontsize=8.5, loc="upper left", bbox_to_anchor=(1.02, 1))
+        save(figure, path)
