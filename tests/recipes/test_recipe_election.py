@@ -53,6 +53,8 @@ def test_files_are_derived_again_from_another_teacher_or_with_other_options(reci
     elections = [command for command in tools.commands if tool_of(command) == "election"]
     assert len(elections) == 3 and value(elections[-1], "--rule") == "log3"
     assert tools.count("q-agent") == 2
+    agents = [command for command in tools.commands if tool_of(command) == "q-agent"]
+    assert {value(command, "--start-split") for command in agents} == {"valid"}, "as in the paper"
     tools.fails = "q-agent"
     line = complaint(recipe("tatoeba_election", "agent", check=False, **settings))
     assert "agent.seed1/words.json could not be made" in line

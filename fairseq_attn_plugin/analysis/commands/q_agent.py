@@ -24,7 +24,7 @@ import fairseq_attn_plugin  # noqa: F401  (registers the architectures)
 from fairseq_attn_plugin.analysis.drawing.canvas import SUFFIXES, check_drawing
 from fairseq_attn_plugin.analysis.inference.user_dir import add_user_dir_option
 from fairseq_attn_plugin.analysis.voting.agent import FORMAT, HopRules, hop_table, report, rewards, world
-from fairseq_attn_plugin.analysis.voting.corpus import read_corpus
+from fairseq_attn_plugin.analysis.voting.corpus import read_corpus, read_target_words
 from fairseq_attn_plugin.analysis.voting.embeddings import Embeddings, coverage, find_vectors
 from fairseq_attn_plugin.analysis.voting.q_learning import Settings, greedy_hops, learn
 from fairseq_attn_plugin.analysis.voting.reward_curve import plot_rewards
@@ -107,6 +107,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     agent.add_argument(
         "--threshold", type=float, default=0.79, metavar="C", help="least cosine of a hop (default: 0.79)"
     )
+    agent.add_argument(
+        "--start-split",
+        choices=("train", "valid"),
+        default="train",
+        help="episodes begin at the target words of this split, by their frequency; valid as in the paper (default: "
+        "train)",
+    )
     agent.add_argument("--horizon", type=int, default=5, metavar="N", help="most hops from a word (default: 5)")
     agent.add_argument(
         "--hop-cost",
@@ -155,7 +162,10 @@ def run(args: argparse.Namespace) -> None:
     print(f"  {corpus.languages[0]}: {coverage(vectors.source, source_words, pairs.source_words)}")
     print(f"  {corpus.languages[1]}: {coverage(vectors.target, target_words, pairs.target_words)}")
 
-    frequencies = torch.from_numpy(np.bincount(pairs.target_words, minlength=len(target_words)))
+    start_words = pairs.target_words
+    if args.start_split != "train":
+        start_words = read_target_words(corpus.task, args.data, args.start_split)
+    frequencies = torch.from_numpy(np.bincount(start_words, minlength=len(target_words)))
     rules = HopRules(args.threshold, args.horizon, args.hop_cost)
     path, states = world(rules, vectors, source_words, target_words, frequencies)
     agent = learn(path, states, frequencies, Settings(args.hop_cost, updates=args.updates, lr=args.lr, seed=args.seed))
@@ -171,6 +181,7 @@ def run(args: argparse.Namespace) -> None:
         "threshold": args.threshold,
         "horizon": args.horizon,
         "hop_cost": args.hop_cost,
+        "start_split": args.start_split,
         "words": words,
     }
     with whole_text(args.out, f"--out {args.out}: cannot be written") as stream:

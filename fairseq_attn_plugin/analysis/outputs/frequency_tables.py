@@ -21,7 +21,8 @@ def tables(analysis: Analysis) -> str:
         _markdown(score_table(analysis)),
         "\n".join(f"{metric}: `{signature}`" for metric, signature in analysis.signatures.items()),
         "## Share of the words by training frequency, in percent, and deviation from the reference",
-        _markdown(frequency_table(analysis, best="**{}**")),
+        "Bold: closest to the reference. Italic: least over-representation.",
+        _markdown(frequency_table(analysis, best="**{}**", least="*{}*")),
         "## Accuracy of target words by training count",
         "F (precision / recall), in percent",
         _markdown(accuracy_table(analysis)),
@@ -50,18 +51,30 @@ def score_table(analysis: Analysis) -> Table:
     return [*header, "words", "different words"], rows
 
 
-def frequency_table(analysis: Analysis, best: str = "{}") -> Table:
-    """Shares by training frequency with their deviations from the reference; ``best`` marks the smallest of a row."""
+def frequency_table(analysis: Analysis, best: str = "{}", least: str = "{}") -> Table:
+    """Shares by training frequency with their deviations from the reference.
+
+    Args:
+        analysis: the numbers
+        best: marks the deviation of a row that is closest to zero
+        least: marks the least over-representation, the smallest deviation of a row that is not negative: the second
+            criterion of Charalampous and Chatzis's Table 4, who favour it to any under-representation
+    """
     systems = list(analysis.accuracies)
 
     def row(name: str, types: str, of: Mapping[str, float]) -> List[str]:
         deviations = [deviation(of[label], of[REFERENCE]) for label in systems]
-        least = min((abs(value) for value in deviations if value is not None), default=0.0)
+        known = [value for value in deviations if value is not None]
+        closest = min(map(abs, known), default=None)
+        lowest = min((value for value in known if value >= 0), default=None)
         cells = [name, types, f"{of[TRAINING]:.2f}", f"{of[REFERENCE]:.2f}"]
         for label, value in zip(systems, deviations):
             shown = "" if value is None else f" ({value:+.1f})"
-            closest = value is not None and abs(value) == least and len(systems) > 1
-            cells.append((best if closest else "{}").format(f"{of[label]:.2f}{shown}"))
+            cell = f"{of[label]:.2f}{shown}"
+            if value is not None and len(systems) > 1:
+                cell = least.format(cell) if value == lowest else cell
+                cell = best.format(cell) if abs(value) == closest else cell
+            cells.append(cell)
         return cells
 
     rows = [

@@ -21,8 +21,9 @@ The paper leaves some details open. The choices here are:
   see the visited words: two paths that reach the same word with the same number of hops left look the same to it, even
   if they continue differently.
 * A source word with the same spelling as the start word is a word like any other (names, numbers).
-* Episodes begin at target words drawn by their frequency in the training split, 64 side by side. Words without a
-  source word above the threshold are skipped, since they leave no choice.
+* Episodes begin at target words drawn by their frequency in the training split or, as in the paper, the validation
+  split (``--start-split``), 64 side by side. Words without a source word above the threshold are skipped, since they
+  leave no choice.
 * The agent explores with probability epsilon, which falls linearly from 1 to 0.05 over the first half of the updates.
   One update is one action in each of the 64 episodes, and one step of Adam (learning rate alpha, from 0.001 linearly to
   zero) on the squared error of 256 transitions drawn from the last 50,000. A copy of the network, renewed every 100
@@ -75,7 +76,7 @@ def world(
         rules: of the hops
         vectors: of both vocabularies
         source_words, target_words: fairseq dictionaries
-        frequencies: ``[Vt]``, of the target words in the training split
+        frequencies: ``[Vt]``, of the target words in the split where episodes begin
 
     Raises:
         OptionError: no hop is possible or worth its cost
@@ -100,8 +101,8 @@ def world(
         )
     if not (path.words[:, 0].ge(0) & frequencies.gt(0)).any():
         raise OptionError(
-            f"--threshold {rules.threshold:g}: no target word of the training split has a source word of that cosine; "
-            "give a lower threshold, or other embeddings"
+            f"--threshold {rules.threshold:g}: no target word of the split where episodes begin has a source word of "
+            "that cosine; give a lower threshold, or other embeddings"
         )
     return path, States.of(path, target, source)
 
@@ -154,7 +155,7 @@ def report(words: Dict[str, List[str]], hops: Tensor, frequencies: Tensor, vocab
     Args:
         words: from :func:`hop_table`
         hops: ``[Vt]``, the number of hops that the agent makes
-        frequencies: ``[Vt]``, of the target words in the training split
+        frequencies: ``[Vt]``, of the target words in the split where episodes begin
         vocabulary: number of target words
         out: name of the table's file
     """

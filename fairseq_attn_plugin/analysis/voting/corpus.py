@@ -12,7 +12,7 @@ from fairseq_attn_plugin.analysis.inference.loading import load_models
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.word_vectors import ordinary_words
 
-__all__ = ["TrainingCorpus", "TrainingPairs", "read_corpus", "read_training_pairs"]
+__all__ = ["TrainingCorpus", "TrainingPairs", "read_corpus", "read_target_words", "read_training_pairs"]
 
 
 class TrainingPairs(NamedTuple):
@@ -103,11 +103,29 @@ def read_training_pairs(task: Any, data: str) -> TrainingPairs:
     return TrainingPairs(*parts[0], *parts[1], len(dataset.src))
 
 
-def _words_and_pairs(sentences: Any, dictionary: Any, message: str) -> Tuple[np.ndarray, np.ndarray]:
+def read_target_words(task: Any, data: str, split: str) -> np.ndarray:
+    """The ordinary words of the target side of a split, one after the other.
+
+    Raises ``OptionError``, which names ``--start-split``, if the folder ``data`` has no such split, or no words in it.
+    """
+    try:
+        task.load_dataset(split)
+    except FileNotFoundError:
+        raise OptionError(f"--start-split {split}: {data} has no such split; leave it out, or binarise it") from None
+    dataset = task.dataset(split)
+    if getattr(dataset, "tgt", None) is None:
+        raise OptionError(f"--start-split {split}: that split of {data} has no target side")
+    message = f"--start-split {split}: that split of {data} has no words of the target"
+    return _words_and_pairs(dataset.tgt, task.target_dictionary, message, split)[0]
+
+
+def _words_and_pairs(
+    sentences: Any, dictionary: Any, message: str, split: str = "training"
+) -> Tuple[np.ndarray, np.ndarray]:
     """The ordinary words of one side, and the numbers of their sentence pairs."""
     ordinary = ordinary_words(dictionary)
     parts: List[np.ndarray] = []
-    for number in tqdm(range(len(sentences)), desc="training split", unit=" sentences", disable=None, leave=False):
+    for number in tqdm(range(len(sentences)), desc=f"{split} split", unit=" sentences", disable=None, leave=False):
         words = np.asarray(sentences[number])
         parts.append(words[ordinary[words]].astype(np.int32))
     lengths = np.array([len(part) for part in parts], dtype=np.int64)

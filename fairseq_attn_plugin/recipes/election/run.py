@@ -191,7 +191,8 @@ class ElectionRun:
             source, target = self.settings.embeddings
             command += ["--embeddings-source", source, "--embeddings-target", target]
         command += ["--out", str(self.words), *self.picture(self.folder("agent") / "rewards.png")]
-        command += ["--seed", str(corpus.seed), *self.settings.agent_options]
+        # the paper trains the agent on the validation set
+        command += ["--start-split", "valid", "--seed", str(corpus.seed), *self.settings.agent_options]
         self.derive(self.words, self.experiment.data_bin / f"dict.{corpus.target}.txt", command)
 
     def system(self, name: str) -> System:

@@ -10,9 +10,12 @@ import sacrebleu
 from fairseq_attn_plugin.analysis import cli
 from fairseq_attn_plugin.analysis.drawing.bars import grouped_bars
 from fairseq_attn_plugin.analysis.outputs import frequency
+from fairseq_attn_plugin.analysis.outputs.frequency import Analysis
+from fairseq_attn_plugin.analysis.outputs.frequency_tables import frequency_table
 from fairseq_attn_plugin.analysis.outputs.significance import score_systems
 from fairseq_attn_plugin.analysis.outputs.word_frequency import (
     Accuracy,
+    Bins,
     accuracy,
     count_bins,
     count_words,
@@ -194,6 +197,33 @@ def test_tables_json_and_pictures(files, capsys):
     assert 0 < hyp["scores"]["BLEU"]["p_value"] <= 1
     assert "| 0-30 %" in printed and "16.67 (-61.1)" in printed and "**42.86 (+0.0)**" in printed
     assert "| rare: mean of 2 |" in printed and "50.0 (100.0 / 33.3)" in printed
+
+
+def test_the_table_marks_both_criteria():
+    """Table 4 of the density-matrix paper: closest to the reference, and least over-representation."""
+    deviations = {
+        "En-Vi": (-4.82, 11.57, 0.28),
+        "Vi-En": (-10.77, -20.85, -8.68),
+        "En-Ro": (-4.59, 14.61, -7.87),
+        "Ro-En": (34.23, 37.47, 23.17),
+    }
+    names, bins = ("baseline", "structured", "mqt"), tuple(deviations)
+    of = {name: [100 * (1 + values[place] / 100) for values in deviations.values()] for place, name in enumerate(names)}
+    analysis = Analysis(
+        Bins(bins, lambda word: None),
+        Bins((), lambda word: None),
+        (),
+        {},
+        [0] * len(bins),
+        {"training": [1.0] * 4, "reference": [100.0] * 4, **of},
+        {name: [] for name in names},
+        {},
+        {},
+    )
+    _, rows = frequency_table(analysis, best="**{}**", least="*{}*")
+    marks = [["*" * (len(cell) - len(cell.strip("*")) >> 1) for cell in row[4:]] for row in rows]
+    assert marks == [["", "", "***"], ["", "", "**"], ["**", "*", ""], ["", "", "***"]]
+    assert rows[0][-1] == "***100.28 (+0.3)***" and rows[2][-2] == "*114.61 (+14.6)*"
 
 
 def test_subwords_of_all_files_are_joined(files, capsys):

@@ -364,6 +364,38 @@ def test_wrong_options(tiny_data, tmp_path, monkeypatch, options, message):
     assert not list(tmp_path.iterdir())
 
 
+def test_start_words_are_those_of_a_split(tiny_data, tmp_path, monkeypatch):
+    """Episodes begin at the target words of training or validation, by their counts in the split."""
+    from fairseq_attn_plugin.analysis.commands import q_agent
+    from fairseq_attn_plugin.analysis.voting.corpus import read_corpus
+
+    seen = []
+
+    def spy(path, states, frequencies, settings):
+        seen.append(frequencies)
+        return learn(path, states, frequencies, settings)
+
+    monkeypatch.setattr(q_agent, "learn", spy)
+    out = tmp_path / "words.json"
+    task = read_corpus(str(tiny_data), None, None, None).task
+    for split in ("train", "valid"):
+        cli.main(["q-agent", str(tiny_data), "--out", str(out), "--updates", "20", "--start-split", split])
+        assert json.loads(out.read_text())["start_split"] == split
+        task.load_dataset(split)
+        words = torch.cat([item["target"] for item in task.dataset(split)])
+        counts = torch.bincount(words, minlength=len(task.target_dictionary))
+        counts[: task.target_dictionary.nspecial] = 0
+        assert torch.equal(seen[-1], counts)
+    assert not torch.equal(*seen)
+    data = tmp_path / "bin"
+    data.mkdir()
+    for file in tiny_data.iterdir():
+        if not file.name.startswith("valid"):
+            shutil.copy(file, data)
+    with pytest.raises(OptionError, match="^--start-split valid: .*bin has no such split; leave it out"):
+        cli.main(["q-agent", str(data), "--out", str(out), "--updates", "20", "--start-split", "valid"])
+
+
 def test_wrong_folders(tiny_data, tmp_path):
     out = str(tmp_path / "words.json")
     with pytest.raises(OptionError, match="absent: is not a folder; give one that fairseq-preprocess wrote"):
