@@ -53,8 +53,10 @@ def _with_penalties(criterion: Any, original: Any) -> Any:
         def look(module: Any, inputs: Any, output: Any) -> None:
             for penalties in _penalties_of(output):
                 for name, (value, weight) in penalties.items():
-                    value = found[name].value + value if name in found else value
-                    found[name] = Penalty(value, weight)
+                    if name not in found:
+                        found[name] = Penalty(value, weight)
+                    elif weight:  # of both directions; a statistic is that of the first one, whose words are counted
+                        found[name] = Penalty(found[name].value + value, weight)
 
         handle = model.register_forward_hook(look)
         try:
