@@ -17,9 +17,7 @@ from __future__ import annotations
 
 import functools
 import logging
-import platform
 import warnings
-from pathlib import Path
 from typing import Any, Callable, Dict, Optional, Tuple
 
 import torch
@@ -28,6 +26,7 @@ from torch import Tensor, nn
 
 from ..errors import OptionError
 from ..ops.precision import has_bfloat16
+from ..ops.products import by_intel
 
 __all__ = [
     "PRECISIONS",
@@ -186,13 +185,6 @@ def pack(weight: Tensor, bias: Optional[Tensor] = None, precision: str = "float3
 def has_vnni() -> bool:
     """Whether the processor adds products of 8-bit integers in 32 bits. An old torch does not say: then no."""
     return bool(getattr(torch.cpu, "_is_vnni_supported", lambda: False)())
-
-
-@functools.lru_cache(maxsize=None)
-def by_intel() -> bool:
-    """Whether the processor is one of those that MKL was written for."""
-    listed = Path("/proc/cpuinfo")  # of Linux; other systems name the maker in platform.processor()
-    return "GenuineIntel" in platform.processor() + (listed.read_text() if listed.is_file() else "")
 
 
 def has_amx() -> bool:

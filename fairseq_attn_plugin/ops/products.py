@@ -1,9 +1,9 @@
 """Which kernel computes a matrix product.
 
 The type of a product is :func:`~fairseq_attn_plugin.ops.precision.product_type`. In bfloat16 both operands are cast,
-sums are accumulated in float32, and the result is rounded to bfloat16. In float32 on a processor oneDNN computes what
-torch would give to MKL, where this build of torch has oneDNN: on processors that MKL was not written for it is twice as
-fast. The results differ by rounding. It has no products of zero rows.
+sums are accumulated in float32, and the result is rounded to bfloat16. In float32 on a processor that MKL was
+not written for (:func:`by_intel`) oneDNN computes what torch would give to MKL, where this build of torch has oneDNN:
+it is twice as fast there. The results differ by rounding. It has no products of zero rows.
 
 In bfloat16 both are oneDNN's. It compiles a kernel for each new shape, which takes up to 15 ms on processors with AMX.
 The rows of tall matrices are therefore filled up with zeros to a multiple of 64 (:func:`tall`), so that shapes return.
@@ -11,7 +11,10 @@ The rows of tall matrices are therefore filled up with zeros to a multiple of 64
 
 from __future__ import annotations
 
+import functools
 import os
+import platform
+from pathlib import Path
 from typing import Dict, Optional
 
 import torch
@@ -20,7 +23,7 @@ from torch import Tensor
 
 from .precision import has_bfloat16, product_type
 
-__all__ = ["Prepared", "outer", "tall"]
+__all__ = ["Prepared", "by_intel", "outer", "tall"]
 
 # oneDNN compiles a kernel for each new shape, in about 0.3 ms, and keeps 1,024 of them. With ragged batches nearly all
 # shapes are new, and the kernels of LSTM layers hold work space. It reads the variable when it compiles the first one.
@@ -37,9 +40,16 @@ def _has_onednn() -> bool:
     return hasattr(ops, "_linear_pointwise") and hasattr(ops, "_reorder_linear_weight")
 
 
+@functools.lru_cache(maxsize=None)
+def by_intel() -> bool:
+    """Whether the processor is one of those that MKL was written for."""
+    listed = Path("/proc/cpuinfo")  # of Linux; other systems name the maker in platform.processor()
+    return "GenuineIntel" in platform.processor() + (listed.read_text() if listed.is_file() else "")
+
+
 def _by_onednn(matrix: Tensor, dtype: torch.dtype = torch.float32) -> bool:
     """Whether products of a matrix are asked of oneDNN, and not of torch, if they are of type ``dtype``."""
-    suits = matrix.device.type == "cpu" and matrix.dtype == dtype
+    suits = matrix.device.type == "cpu" and matrix.dtype == dtype and not (dtype == torch.float32 and by_intel())
     return suits and torch.backends.mkldnn.is_available() and torch.backends.mkldnn.enabled and _has_onednn()
 
 
