@@ -15,6 +15,8 @@ from .stamps import differences, lasting_options, read_stamp, remove_stamp, writ
 
 __all__ = ["OptionGroups", "Training", "train", "train_command"]
 
+# flags of a recipe for the score of the architecture, which other scores refuse
+SCORE_FLAGS = ("--attention-score-gain", "--attention-score-no-bias")
 # stock fairseq's LSTM in the default sizes of the plugin's architectures
 STOCK_SIZES = (
     "--encoder-embed-dim 256 --encoder-hidden-size 256 --encoder-layers 2 --encoder-bidirectional "
@@ -27,7 +29,8 @@ class OptionGroups:
     """The options of a recipe for fairseq-train.
 
     fairseq refuses, for example, ``--label-smoothing`` with ``--criterion cross_entropy``. Therefore a whole group is
-    dropped if the user gives its leading option after ``--``.
+    dropped if the user gives its leading option after ``--``, and ``SCORE_FLAGS`` are dropped with another
+    ``--attention-score``.
     """
 
     optimizer: Sequence[str]
@@ -47,7 +50,9 @@ class OptionGroups:
         ):
             if not given(extra, *leading):
                 chosen += group
-        return [*chosen, *self.other, "--seed", str(seed), "--no-epoch-checkpoints", *extra]
+        dropped = SCORE_FLAGS if given(extra, "--attention-score") else ()
+        other = [option for option in self.other if option not in dropped]
+        return [*chosen, *other, "--seed", str(seed), "--no-epoch-checkpoints", *extra]
 
 
 @dataclass(frozen=True)
