@@ -3,7 +3,7 @@
 import shlex
 
 import pytest
-from recipe_corpora import complaint, value
+from recipe_corpora import PAIRS, complaint, value
 
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.recipes.cli import open_recipe
@@ -35,6 +35,17 @@ def test_every_system_of_the_package_is_a_training(tmp_path):
     for words in options:
         assert value(words, "--max-tokens") == "1000" and value(words, "--max-epoch") == "25"
         assert value(words, "--patience") == "3" and value(words, "--clip-norm") == "5"
+
+
+@pytest.mark.parametrize("dataset", PAIRS)
+def test_default_systems_are_trainings_on_every_corpus(dataset, tmp_path):
+    found = jobs(tmp_path, DATASET=dataset, SEEDS="1")
+    assert "lstm_soft_additive" in [job.system for job in found] and len(found) == 6
+    for job in found:
+        words = job.training.training.options
+        assert "--objective" not in words and words.count("--criterion") == 1
+        if "--attention-score" in words:
+            assert not {"--attention-score-gain", "--attention-score-no-bias"} & set(words), "flags of other scores"
 
 
 def test_the_command_of_a_run_makes_the_same_training(tmp_path):
