@@ -147,7 +147,17 @@ def train(
 
 
 def _complete_last(shell: Shell, training: Training) -> None:
-    """Repeats an interrupted copy: fairseq copies ``checkpoint_best.pt``, which is whole, to ``checkpoint_last.pt``."""
-    if training.last.is_file() and not zipfile.is_zipfile(training.last) and zipfile.is_zipfile(training.best):
-        shell.say(f"train: {training.last} is incomplete; copying {training.best}")
-        shell.copy(training.best, training.last)
+    """Repeats an interrupted copy to ``checkpoint_last.pt``.
+
+    fairseq writes the first file of a save in one piece and copies it to the others, ``checkpoint_last.pt`` at the
+    end. The first is ``checkpoint_EPOCH_UPDATES.pt`` within an epoch, or the best one. So the newest whole file is the
+    one that was being copied.
+    """
+    if not training.last.is_file() or zipfile.is_zipfile(training.last):
+        return
+    patterns = (training.best.name, "checkpoint_*_*.pt", "checkpoint.best_*.pt")
+    saved = [path for pattern in patterns for path in training.folder.glob(pattern) if zipfile.is_zipfile(path)]
+    if saved:
+        newest = max(saved, key=lambda path: path.stat().st_mtime_ns)
+        shell.say(f"train: {training.last} is incomplete; copying {newest}")
+        shell.copy(newest, training.last)
