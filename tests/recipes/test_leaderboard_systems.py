@@ -8,6 +8,7 @@ from recipe_corpora import PAIRS, complaint, value
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.recipes.cli import open_recipe
 from fairseq_attn_plugin.recipes.leaderboard.systems import read_systems
+from fairseq_attn_plugin.recipes.locks import locked
 
 
 def jobs(tmp_path, extra=(), **environment):
@@ -66,6 +67,16 @@ def test_defaults_that_are_given_change_nothing(tmp_path):
     (first,) = jobs(tmp_path, SYSTEMS="lstm", SEEDS="1")
     (second,) = jobs(tmp_path, SYSTEMS="lstm", SEEDS="1", PAIRS="de-en", SPLIT="test", DEVICE="cpu", BPE_SIZE="8000")
     assert first.command == second.command and first.result == second.result
+
+
+def test_runs_of_this_process_hold_their_lock(recipe, tmp_path):
+    """Whatever a variable of a general name holds."""
+    settings = {"SYSTEMS": "lstm", "SEEDS": "1", "OUT": tmp_path / "out", "RESULTS": tmp_path / "results"}
+    (job,) = jobs(tmp_path, SYSTEMS="lstm", SEEDS="1")
+    with locked(job.lock):
+        for lock in ("", "5", "a file"):
+            result = recipe("leaderboard", "run", check=False, PROCESSES=0, LOCK=lock, **settings)
+            assert "lstm de-en seed 1: another process runs it" in complaint(result)
 
 
 def test_a_user_adds_systems_and_replaces_some(tmp_path):
