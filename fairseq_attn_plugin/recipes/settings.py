@@ -9,7 +9,17 @@ from typing import Collection, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from .errors import OptionError
 
-__all__ = ["COMMON", "ROOT", "CommonSettings", "Variables", "check_extra", "given", "is_number", "read_common"]
+__all__ = [
+    "COMMON",
+    "ROOT",
+    "CommonSettings",
+    "Variables",
+    "check_extra",
+    "given",
+    "is_number",
+    "last_value",
+    "read_common",
+]
 
 ROOT = Path(__file__).resolve().parents[2]  # the checkout
 
@@ -143,6 +153,16 @@ def read_common(variables: Variables, folder: str, at_home: str) -> CommonSettin
 def given(extra: Sequence[str], *names: str) -> bool:
     """Whether one of the options ``names`` is among those after ``--``."""
     return any(option.partition("=")[0] in names for option in extra)
+
+
+def last_value(extra: Sequence[str], name: str) -> Optional[str]:
+    """The value of the option ``name`` after ``--``, the last one if there are several; None without the option."""
+    found = None
+    for option, following in zip(extra, [*extra[1:], ""]):
+        key, equals, value = option.partition("=")
+        if key == name:
+            found = value if equals else following
+    return found
 
 
 def check_extra(extra: Sequence[str], chosen: Collection[Tuple[Tuple[str, ...], str]]) -> None:

@@ -15,6 +15,8 @@ from .stamps import differences, lasting_options, read_stamp, remove_stamp, writ
 
 __all__ = ["OptionGroups", "Training", "train", "train_command"]
 
+# flags of a recipe for the score of the architecture, which other scores refuse
+SCORE_FLAGS = ("--attention-score-gain", "--attention-score-no-bias")
 # stock fairseq's LSTM in the default sizes of the plugin's architectures
 STOCK_SIZES = (
     "--encoder-embed-dim 256 --encoder-hidden-size 256 --encoder-layers 2 --encoder-bidirectional "
@@ -27,7 +29,8 @@ class OptionGroups:
     """The options of a recipe for fairseq-train.
 
     fairseq refuses, for example, ``--label-smoothing`` with ``--criterion cross_entropy``. Therefore a whole group is
-    dropped if the user gives its leading option after ``--``.
+    dropped if the user gives its leading option after ``--``, and ``SCORE_FLAGS`` are dropped with another
+    ``--attention-score``.
     """
 
     optimizer: Sequence[str]
@@ -47,7 +50,9 @@ class OptionGroups:
         ):
             if not given(extra, *leading):
                 chosen += group
-        return [*chosen, *self.other, "--seed", str(seed), "--no-epoch-checkpoints", *extra]
+        dropped = SCORE_FLAGS if given(extra, "--attention-score") else ()
+        other = [option for option in self.other if option not in dropped]
+        return [*chosen, *other, "--seed", str(seed), "--no-epoch-checkpoints", *extra]
 
 
 @dataclass(frozen=True)
@@ -142,7 +147,17 @@ def train(
 
 
 def _complete_last(shell: Shell, training: Training) -> None:
-    """Repeats an interrupted copy: fairseq copies ``checkpoint_best.pt``, which is whole, to ``checkpoint_last.pt``."""
-    if training.last.is_file() and not zipfile.is_zipfile(training.last) and zipfile.is_zipfile(training.best):
-        shell.say(f"train: {training.last} is incomplete; copying {training.best}")
-        shell.copy(training.best, training.last)
+    """Repeats an interrupted copy to ``checkpoint_last.pt``.
+
+    fairseq writes the first file of a save in one piece and copies it to the others, ``checkpoint_last.pt`` at the
+    end. The first is ``checkpoint_EPOCH_UPDATES.pt`` within an epoch, or the best one. So the newest whole file is the
+    one that was being copied.
+    """
+    if not training.last.is_file() or zipfile.is_zipfile(training.last):
+        return
+    patterns = (training.best.name, "checkpoint_*_*.pt", "checkpoint.best_*.pt")
+    saved = [path for pattern in patterns for path in training.folder.glob(pattern) if zipfile.is_zipfile(path)]
+    if saved:
+        newest = max(saved, key=lambda path: path.stat().st_mtime_ns)
+        shell.say(f"train: {training.last} is incomplete; copying {newest}")
+        shell.copy(newest, training.last)

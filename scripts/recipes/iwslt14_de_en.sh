@@ -5,9 +5,10 @@
 #
 # Environment variables (default):
 #   SRC, TGT   de and en, in either order (de, en)
-#   ARCH       lstm_latent: the paper's sizes, lstm_latent_small, or, with OBJECTIVE=soft, any other (lstm_latent)
+#   ARCH       lstm_latent: the paper's sizes, lstm_latent_small, or any other (lstm_latent)
 #   OBJECTIVE  soft, marginal, hard-enum, hard-reinforce, elbo-enum, elbo-reinforce, elbo-gumbel, elbo-sum-and-sample,
-#              wake-sleep or dirichlet (elbo-enum; none with a TEACHER or ARCH=lstm_agreement)
+#              wake-sleep or dirichlet (elbo-enum; none with a TEACHER, or with an ARCH without latent alignments,
+#              whose only one is soft)
 #   TOPK       alignments per word in translation; the results are in a folder topTOPK (all)
 #   ATTENTION  --attention instead of the architecture's own: structured, sigmoid, local-m, local-p, ... (its own)
 #   BIAS       --attention-bias: position, markov, fertility, or several with commas between them (none)

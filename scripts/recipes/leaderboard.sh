@@ -31,7 +31,7 @@
 #   DRY_RUN    1: show the commands and run none (0)
 #   CORPUS_URL a mirror of the corpus
 #
-# The systems are in fairseq_attn_plugin/recipes/leaderboard/systems.yaml: 256 units, BPE of 8,000 merges; small-*:
+# The systems are in fairseq_attn_plugin/recipes/leaderboard/systems.yaml: 256 units, the recipe's subwords; small-*:
 # 128 units, BPE of 2,000 merges. All other settings are those of the recipe of the corpus.
 # The same command continues after an interruption of any kind: finished runs do not run again, an interrupted training
 # goes on from its last checkpoint. Several queues may work on the same folders; none runs a job of another. A run that

@@ -3,11 +3,12 @@
 import shlex
 
 import pytest
-from recipe_corpora import complaint, value
+from recipe_corpora import PAIRS, complaint, value
 
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.recipes.cli import open_recipe
 from fairseq_attn_plugin.recipes.leaderboard.systems import read_systems
+from fairseq_attn_plugin.recipes.locks import locked
 
 
 def jobs(tmp_path, extra=(), **environment):
@@ -37,6 +38,17 @@ def test_every_system_of_the_package_is_a_training(tmp_path):
         assert value(words, "--patience") == "3" and value(words, "--clip-norm") == "5"
 
 
+@pytest.mark.parametrize("dataset", PAIRS)
+def test_default_systems_are_trainings_on_every_corpus(dataset, tmp_path):
+    found = jobs(tmp_path, DATASET=dataset, SEEDS="1")
+    assert "lstm_soft_additive" in [job.system for job in found] and len(found) == 6
+    for job in found:
+        words = job.training.training.options
+        assert "--objective" not in words and words.count("--criterion") == 1
+        if "--attention-score" in words:
+            assert not {"--attention-score-gain", "--attention-score-no-bias"} & set(words), "flags of other scores"
+
+
 def test_the_command_of_a_run_makes_the_same_training(tmp_path):
     settings = {"SEEDS": "2", "PAIRS": "en-de", "SYSTEMS": "lstm_soft_additive small-marginal", "MAX_TOKENS": "500"}
     for job in jobs(tmp_path, ["--matmul-precision", "bfloat16"], **settings, GENERATE_OPTIONS="--beam 5 --lenpen 1"):
@@ -55,6 +67,16 @@ def test_defaults_that_are_given_change_nothing(tmp_path):
     (first,) = jobs(tmp_path, SYSTEMS="lstm", SEEDS="1")
     (second,) = jobs(tmp_path, SYSTEMS="lstm", SEEDS="1", PAIRS="de-en", SPLIT="test", DEVICE="cpu", BPE_SIZE="8000")
     assert first.command == second.command and first.result == second.result
+
+
+def test_runs_of_this_process_hold_their_lock(recipe, tmp_path):
+    """Whatever a variable of a general name holds."""
+    settings = {"SYSTEMS": "lstm", "SEEDS": "1", "OUT": tmp_path / "out", "RESULTS": tmp_path / "results"}
+    (job,) = jobs(tmp_path, SYSTEMS="lstm", SEEDS="1")
+    with locked(job.lock):
+        for lock in ("", "5", "a file"):
+            result = recipe("leaderboard", "run", check=False, PROCESSES=0, LOCK=lock, **settings)
+            assert "lstm de-en seed 1: another process runs it" in complaint(result)
 
 
 def test_a_user_adds_systems_and_replaces_some(tmp_path):

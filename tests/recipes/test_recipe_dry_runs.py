@@ -27,9 +27,8 @@ def only(commands, tool):
 @pytest.mark.parametrize(("name", "direction"), [(n, d) for n in PAIRS for d in itertools.permutations(PAIRS[n])])
 def test_shows_every_command(name, direction, bpe, shown, tmp_path):
     source, target = direction
-    objective = {"OBJECTIVE": "soft"} if name == "iwslt14_de_en" else {}
     for arch in ("lstm_adm", "lstm"):
-        settings = {"SRC": source, "TGT": target, "BPE": bpe, "ARCH": arch, "OUT": tmp_path, **objective}
+        settings = {"SRC": source, "TGT": target, "BPE": bpe, "ARCH": arch, "OUT": tmp_path}
         commands = shown(name, "--", "--max-epoch", "2", **settings)
         assert not list(tmp_path.iterdir()), "a dry run writes nothing"
         names = [command[0] for command in commands]
@@ -138,9 +137,12 @@ def test_attention_bias_teacher_and_agreement_have_options_and_folders(shown, re
     for settings, criterion in (
         ({"TEACHER": "/teacher.pt", "ARCH": "lstm_soft"}, "guided_alignment"),
         ({"ARCH": "lstm_agreement"}, "agreement"),
+        ({"ARCH": "lstm_soft"}, "label_smoothed_cross_entropy"),
+        ({"ARCH": "lstm"}, "label_smoothed_cross_entropy"),
     ):
         words, _ = training("iwslt14_de_en", **settings)
         assert value(words, "--criterion") == criterion and "--objective" not in words
+        assert "--best-checkpoint-metric" not in words, "there is no bound"
 
 
 def test_dropout_of_structured_attention_is_that_of_its_paper(shown, tmp_path):

@@ -88,6 +88,7 @@ def run(args: argparse.Namespace) -> None:
     logging.getLogger("fairseq").setLevel(logging.WARNING)
     command = shlex.join(["attn-analysis", *sys.argv[1:]])
     if args.data is None:
+        _check_options_of_data(args)
         write_leaderboard(args.folder, args.out, args.systems, args.baseline, args.samples, args.title, command)
         print(f"{args.out / 'report.md'}, {args.out / 'report.html'}")
         return
@@ -113,3 +114,14 @@ def run(args: argparse.Namespace) -> None:
     )
     write_report(args.folder, args.data, args.out, settings)
     print(f"{args.out / 'report.md'}, {args.out / 'report.html'}")
+
+
+def _check_options_of_data(args: argparse.Namespace) -> None:
+    """Raises ``OptionError`` for an option that has no effect on the page of a leaderboard."""
+    parser = argparse.ArgumentParser()
+    configure(parser)
+    taken = ("folder", "out", "systems", "baseline", "samples", "title", "user_dir")
+    for name, default in vars(parser.parse_args(["FOLDER", "--out", "FOLDER"])).items():
+        if name not in taken and getattr(args, name) != default:
+            option = "--" + name.replace("_", "-")
+            raise OptionError(f"{option}: has no effect on a leaderboard's page; leave it out, or add --data DATA")

@@ -52,8 +52,8 @@ def read_plain_files(reader: CorpusReader) -> None:
 
 
 def corpus(variables: Variables) -> Corpus:
-    # trainings with a teacher and models of two directions have other criterions
-    if not variables.text("TEACHER") and not variables.text("ARCH").startswith("lstm_agreement"):
+    # a teacher chooses another criterion
+    if not variables.text("TEACHER") and variables.text("ARCH").startswith("lstm_latent"):
         variables.values["OBJECTIVE"] = variables.text("OBJECTIVE") or "elbo-enum"
     # the paper's prior has an additive score without bias; a mechanism of the user's choice may have another score
     additive = variables.text("ARCH") == "lstm_latent" and not variables.text("ATTENTION")

@@ -78,7 +78,7 @@ class Job:
         scores = content["bleu"]
         shown = ", ".join(f"BLEU {one['score']:.2f} ({name})" for name, one in scores.items() if one)
         return (
-            f"{self.name}: perplexity {content['valid_perplexity']:.2f} after {content['best_epoch']} epochs "
+            f"{self.name}: perplexity {content['valid_perplexity']:.2f} in epoch {content['best_epoch']} "
             f"({content['best_updates']:,} updates), {shown}"
         )
 

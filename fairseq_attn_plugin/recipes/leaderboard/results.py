@@ -93,18 +93,20 @@ def _parameters(log: Path) -> Optional[int]:
 
 
 def _training(log: Path, best: Path) -> Dict[str, Any]:
-    """Validation perplexity by epoch, and the updates and the perplexity of the best checkpoint."""
+    """Validation perplexity by epoch, and epoch, updates and perplexity of the best checkpoint."""
     from fairseq.checkpoint_utils import load_checkpoint_to_cpu
 
     by_epoch = read_log(log).valid.get("ppl", {})
     by_updates = read_log(log, "updates").valid.get("ppl", {})
-    updates = int(load_checkpoint_to_cpu(str(best))["optimizer_history"][-1]["num_updates"])
+    state = load_checkpoint_to_cpu(str(best))
+    updates = int(state["optimizer_history"][-1]["num_updates"])
+    following = state["extra_state"]["train_iterator"]  # of the next update: at the end of an epoch the next epoch
     if updates not in by_updates:
         raise CorpusError(f"{log} has no validation at update {updates}, which {best} was saved at: train again")
     return {
         "updates": max(by_updates),
         "best_updates": updates,
-        "best_epoch": sorted(by_updates).index(updates) + 1,
+        "best_epoch": following["epoch"] - (following["iterations_in_epoch"] == 0),
         "valid_perplexity": by_updates[updates],
         "valid_perplexities": {str(epoch): value for epoch, value in sorted(by_epoch.items())},
     }

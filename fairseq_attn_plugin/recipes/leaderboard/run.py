@@ -24,6 +24,7 @@ __all__ = ["LeaderboardRecipe", "LeaderboardRun"]
 
 # chosen by SYSTEMS, SEEDS and PAIRS
 REFUSED = (*MODEL_DEFAULTS, "SEED", "SRC", "TGT")
+INHERITED = "LEADERBOARD_LOCK"  # from the queue to a process of its own: the descriptor of the lock
 DEFAULTS: Dict[str, str] = {
     **CORPUS_DEFAULTS,
     **dict.fromkeys([*REFUSED, "BPE", "BPE_SIZE", "CUT", "LONGEST", "PAIR"], ""),
@@ -37,7 +38,7 @@ DEFAULTS: Dict[str, str] = {
     "PATIENCE": "3",
     "PROCESSES": "1",
     "RESULTS": "",
-    "LOCK": "",
+    INHERITED: "",
 }
 
 
@@ -101,7 +102,7 @@ class LeaderboardRun:
         if self.shell.dry_run:
             job.execute(None)
             return
-        inherited = self.values["LOCK"]
+        inherited = self.values[INHERITED]
         if inherited:
             end_with_the_queue()
             job.execute(int(inherited))
@@ -118,7 +119,7 @@ class LeaderboardRun:
 
     def _environment(self, job: Job, lock: int) -> Dict[str, str]:
         """One thread, and this run alone."""
-        one = {"SYSTEMS": job.system, "SEEDS": str(job.seed), "PAIRS": job.pair, "PROCESSES": "0", "LOCK": str(lock)}
+        one = {"SYSTEMS": job.system, "SEEDS": str(job.seed), "PAIRS": job.pair, "PROCESSES": "0", INHERITED: str(lock)}
         path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
         threads = {name: os.environ.get(name, "1") for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
         return {**os.environ, **threads, "PYTHONPATH": path, **self.values, **one}
@@ -136,6 +137,8 @@ class LeaderboardRecipe(Recipe):
                 raise OptionError(
                     f"{name}={variables.text(name)}: SYSTEMS, SEEDS and PAIRS choose the runs; leave {name} out"
                 )
+        if variables.text(INHERITED):
+            variables.number(INHERITED, meaning=", which the queue sets for its own processes")
         dataset = variables.text("DATASET")
         out = variables.path("OUT") or ROOT / "out" / "leaderboard"
         results = variables.path("RESULTS") or ROOT / "benchmarks" / "results" / "leaderboard"

@@ -54,7 +54,7 @@ class Corpus:
         tag: distinguishes the corpora of one recipe in the name of the folder
         stamp: settings of the preparation that only this recipe has
         epoch_updates: approximate number of updates of an epoch
-        topk: more options of fairseq-generate with TOPK
+        topk: more options of fairseq-generate with TOPK, for models that feed a context
     """
 
     name: str

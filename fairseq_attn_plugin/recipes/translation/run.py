@@ -8,7 +8,7 @@ from typing import Callable, Dict, List, Sequence
 
 from ..commands import Shell
 from ..recipe import Recipe
-from ..settings import Variables
+from ..settings import Variables, last_value
 from ..training import Training, train, train_command
 from . import model as models
 from .model import ModelSettings, choose_groups, read_model_settings
@@ -54,10 +54,12 @@ class TranslationRun:
     @property
     def system(self) -> System:
         topk = self.model.topk
+        # --latent-topk-feed is for models that feed a context
+        further = [] if last_value(self.extra, "--input-feeding") == "none" else self.experiment.corpus.topk
         return System(
             checkpoint=self.training.best,
             results=self.folder / f"top{topk}" if topk else self.folder,
-            options=["--latent-topk", str(topk), *self.experiment.corpus.topk] if topk else [],
+            options=["--latent-topk", str(topk), *further] if topk else [],
         )
 
     def stages(self) -> Dict[str, Callable[[], None]]:

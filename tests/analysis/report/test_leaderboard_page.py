@@ -160,6 +160,17 @@ def test_the_page(results, tmp_path, capsys):
     assert "data:image/png" in page and "ARCH=better SEED=1 bash" in page
 
 
+@pytest.mark.parametrize(
+    "option",
+    ["--gold x", "--gold-format wpt", "--one-based", "--reference x", "--train-text x", "--tokenize 13a", "--beam 3"]
+    + ["--gen-subset valid", "--pictures 0", "--examples 0", "--explored 0", "--max-tokens 99", "--cpu"],
+)
+def test_options_of_a_report_on_models_are_refused(option, results, tmp_path):
+    with pytest.raises(OptionError, match=f"{option.split()[0]}: has no effect .* add --data"):
+        main(["report", str(results), "--out", str(tmp_path / "out"), *option.split()])
+    assert not (tmp_path / "out").exists()
+
+
 def test_alignment_errors_are_those_of_the_synthetic_corpus(results, tmp_path):
     for seed, rate in ((1, 0.1), (2, 0.2)):
         write(results / "toy" / "vr-dm.bpe", "better", seed, OUTPUTS["better"][seed], aer=rate)
