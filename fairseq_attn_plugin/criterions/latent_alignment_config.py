@@ -64,6 +64,11 @@ def check_config(cfg: Any) -> None:
     if cfg.baseline not in BASELINES:
         raise OptionError(f"--baseline {cfg.baseline}: unknown; choose from {', '.join(BASELINES)}")
     need(cfg.num_samples is None or cfg.num_samples >= 1, cfg, "num_samples", "at least 1")
+    if cfg.control_variates:
+        only = f"False with --objective {cfg.objective}; only wake-sleep has control variates"
+        need(cfg.objective == "wake-sleep", cfg, "control_variates", only)
+        # of one sample all weights are 1, and their differences 0: neither prior nor posterior would be trained
+        need(cfg.num_samples is None or cfg.num_samples >= 2, cfg, "num_samples", "at least 2 with --control-variates")
     need(cfg.exact_positions >= 1, cfg, "exact_positions", "at least 1")
     need(cfg.gumbel_tau > 0, cfg, "gumbel_tau", "above 0")
     need(cfg.gumbel_tau_start is None or cfg.gumbel_tau_start > 0, cfg, "gumbel_tau_start", "above 0")

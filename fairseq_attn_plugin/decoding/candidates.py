@@ -76,4 +76,5 @@ def _by_blocks(log_probs: Tensor, scores: Optional[Tensor], count: int) -> Tuple
         past = scores.gather(1, chosen.div(blocks, rounding_mode="floor"))
         sums = (sums.view(sentences, count, SIZE) + past.unsqueeze(2)).view(sentences, -1)
     best, index = sums.topk(count, dim=1)
-    return best, places.gather(1, index)
+    # Where fewer than ``count`` sums are finite, places without a word (of score -inf) are among the chosen.
+    return best, places.gather(1, index).clamp(min=0)

@@ -198,8 +198,8 @@ class StepGraph(nn.Module):
 
     def _combined(self, context: Tensor, top: Tensor) -> Tensor:
         """o = tanh(W_o [c; s]), or [c; s]."""
-        both = torch.cat([context, top], dim=-1)
-        return both if self.decoder.is_linear else torch.tanh(_linear(both, self.decoder.output_projection.weight))
+        both, projection = torch.cat([context, top], dim=-1), self.decoder.output_projection
+        return self._activated(both if projection is None else _linear(both, projection.weight))
 
     def _activated(self, x: Tensor) -> Tensor:
         return x if self.decoder.is_linear else torch.tanh(x)

@@ -9,8 +9,6 @@ Kim et al. 2017, "Structured Attention Networks", train their translation models
 fairseq's ``reduce_lr_on_plateau`` lowers the rate only after those epochs that are no better than the best before.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Dict, List, Optional
 
@@ -52,7 +50,7 @@ class DecayAfterRise(FairseqLRScheduler):  # type: ignore[misc]
         self.optimizer.set_lr(self.lr)
 
     def step(self, epoch: int, val_loss: Optional[float] = None) -> float:
-        """The rate after an epoch; without a validation metric, as when a training is continued, it stays."""
+        """The rate after an epoch; without a validation metric it stays."""
         super().step(epoch, val_loss)
         if val_loss is not None:
             if self.last is not None:

@@ -21,6 +21,8 @@ from typing import Iterator, List, NamedTuple, Optional, Tuple
 import torch
 from torch import Tensor
 
+from .tanh import tanh, tanh_
+
 __all__ = ["BLOCK_BYTES", "Alignments", "Block", "block_inputs", "block_masks", "blocks_of"]
 
 # Logits held at a time. On a processor they stay in its cache together with the vocabulary matrix; a GPU is filled.
@@ -51,6 +53,12 @@ class Alignments(NamedTuple):
         if self.memory is None:
             return 1
         return self.memory.size(1) if self.chosen is None else self.chosen.size(-1)
+
+    def activated(self, sums: Tensor, in_place: bool = False) -> Tensor:
+        """o from the sums H + S, without ``keep``; ``in_place`` for code without autograd."""
+        if self.linear:
+            return sums
+        return tanh_(sums) if in_place else tanh(sums)
 
     @property
     def has_padding(self) -> bool:

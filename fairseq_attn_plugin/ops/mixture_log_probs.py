@@ -11,7 +11,6 @@ from torch.utils.checkpoint import checkpoint
 
 from .alignment_blocks import Alignments, Block, block_inputs, blocks_of
 from .precision import product_type, without_autocast
-from .tanh import tanh, tanh_
 from .vocabulary_blocks import VocabularyBlocks
 
 __all__ = ["log_mixture", "mixture_log_probs"]
@@ -40,8 +39,7 @@ def mixture_log_probs(alignments: Alignments, log_weights: Tensor) -> Tensor:
 def _log_probs(alignments: Alignments, log_weights: Tensor, block: Block) -> Tensor:
     """``[b t, V]``, by differentiable operations."""
     memory, query, keep = block_inputs(alignments, block)
-    hidden = query if memory is None else memory + query
-    hidden = hidden if alignments.linear else tanh(hidden)
+    hidden = alignments.activated(query if memory is None else memory + query)
     features = hidden if keep is None else hidden * keep
     log_probs = linear(features, alignments.weight, alignments.bias).to(log_weights.dtype).log_softmax(-1)
     return (log_probs + log_weights[block.where].unsqueeze(-1)).logsumexp(2).flatten(0, 1)
@@ -60,8 +58,7 @@ def _without_gradients(alignments: Alignments, log_weights: Tensor, blocks: Iter
 def _features(alignments: Alignments, block: Block) -> Tensor:
     """``[b t k, D]``, without gradients."""
     memory, query, keep = block_inputs(alignments, block)
-    hidden = query.clone() if memory is None else memory + query
-    hidden = hidden if alignments.linear else tanh_(hidden)
+    hidden = alignments.activated(query.clone() if memory is None else memory + query, in_place=True)
     return (hidden if keep is None else hidden * keep).flatten(0, 2)
 
 

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 from .alignment_blocks import Alignments, Block, block_inputs, block_masks
-from .tanh import tanh_
 from .vocabulary_blocks import Exponentials, VocabularyBlocks
 
 __all__ = ["NLLSums", "SumKind"]
@@ -76,7 +75,7 @@ class NLLSums:
         """Adds the words of a block to all sums."""
         memory, query, keep = block_inputs(self.alignments, block)
         hidden = query.to(self.full, copy=True) if memory is None else torch.add(memory, query).to(self.full)
-        hidden = hidden if self.alignments.linear else tanh_(hidden)
+        hidden = self.alignments.activated(hidden, in_place=True)
         features = hidden if keep is None else hidden * keep
         rows, flat = features.shape[:3], features.view(-1, features.size(-1))
         target = self.alignments.target[block.sentences, block.steps]

@@ -2,8 +2,9 @@
 
 Stock fairseq keeps the number of validations without an improvement, and the best score that it compares with, as
 attributes of ``should_stop_early``, and not in the checkpoint. A resumed training starts to count at zero, takes its
-first validation for the best one, and trains longer than an uninterrupted one would. The patch stores the number in the
-checkpoint, and sets both from the checkpoint of a resumed training.
+first validation for the best one, and trains longer than an uninterrupted one would. The patch stores both in the
+checkpoint, and sets them from the checkpoint of a resumed training. The best score is not ``save_checkpoint.best``,
+which changes only with those validations after which a checkpoint is saved.
 """
 
 from typing import Any, Callable, Dict
@@ -12,26 +13,32 @@ from .wrapping import Patch
 
 __all__ = ["PATCH"]
 
-KEY = "validations_without_improvement"
+COUNT, BEST = "validations_without_improvement", "best_of_patience"
 
 
 def _with_count(save: Callable[..., Any]) -> Callable[..., Any]:
     def save_checkpoint(self: Any, filename: str, extra_state: Dict[str, Any]) -> Any:
         from fairseq_cli import train
 
-        return save(self, filename, {**extra_state, KEY: getattr(train.should_stop_early, "num_runs", 0)})
+        kept = {COUNT: getattr(train.should_stop_early, "num_runs", 0)}
+        if hasattr(train.should_stop_early, "best"):
+            kept[BEST] = train.should_stop_early.best
+        return save(self, filename, {**extra_state, **kept})
 
     return save_checkpoint
 
 
 def _counting_on(load: Callable[..., Any]) -> Callable[..., Any]:
     def load_checkpoint(cfg: Any, trainer: Any, **options: Any) -> Any:
+        from fairseq import checkpoint_utils
         from fairseq_cli import train
 
         extra_state, iterator = load(cfg, trainer, **options)
-        if extra_state is not None and "best" in extra_state and not (cfg.reset_optimizer or cfg.reset_meters):
-            train.should_stop_early.best = extra_state["best"]  # type: ignore[attr-defined]
-            train.should_stop_early.num_runs = extra_state.get(KEY, 0)  # type: ignore[attr-defined]
+        # fairseq sets it if the training is resumed: not with --reset-meters, nor at the start of a fine-tuning
+        best = getattr(checkpoint_utils.save_checkpoint, "best", None)
+        if extra_state is not None and best is not None:
+            train.should_stop_early.best = extra_state.get(BEST, best)  # type: ignore[attr-defined]
+            train.should_stop_early.num_runs = extra_state.get(COUNT, 0)  # type: ignore[attr-defined]
         return extra_state, iterator
 
     return load_checkpoint

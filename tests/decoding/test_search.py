@@ -1,5 +1,6 @@
 """The engine's hypotheses are those of fairseq's generator: words, order, scores, attention."""
 
+import math
 from argparse import Namespace
 
 import pytest
@@ -220,6 +221,20 @@ def test_vocabulary_that_is_read_in_blocks():
             sums = log_probs if past is None else log_probs + past.unsqueeze(2)
             expected, places = sums.view(3, -1).topk(10)
             assert torch.equal(best, expected) and torch.equal(rows * words + index, places)
+
+
+@pytest.mark.parametrize("words", [1000, 1001, 1015])
+def test_blocks_where_all_words_but_the_last_are_excluded(words):
+    """As a forced word excludes them."""
+    from fairseq_attn_plugin.decoding.candidates import best_continuations
+
+    log_probs = torch.full((3, 5, words), -math.inf)
+    log_probs[:, :, -1] = -torch.arange(15.0).view(3, 5)
+    for past in (torch.zeros(3, 5), None):
+        best, rows, index = best_continuations(log_probs, past, 10)
+        assert torch.equal(best[:, :5], log_probs[:, :, -1]) and best[:, 5:].eq(-math.inf).all()
+        assert rows[:, :5].tolist() == [[0, 1, 2, 3, 4]] * 3 and index[:, :5].eq(words - 1).all()
+        assert rows.ge(0).all() and rows.lt(5).all() and index.ge(0).all() and index.lt(words).all()
 
 
 @pytest.mark.parametrize("beam", [1, 3])

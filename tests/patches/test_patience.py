@@ -2,7 +2,9 @@
 
 import re
 
+import fairseq_cli.train
 import pytest
+from fairseq.checkpoint_utils import load_checkpoint_to_cpu
 from in_process import run_tool
 
 from cli import TINY, USER_DIR
@@ -37,3 +39,22 @@ def test_an_improvement_starts_the_count_again(train):
 def test_a_new_start_from_a_checkpoint_counts_from_zero(train):
     train(3)
     assert train(9, 0.0, "--reset-optimizer", "--reset-meters") == [4, 5, 6, 7]
+
+
+def test_a_fine_tuning_counts_from_zero(train, tmp_path):
+    train(3)
+    (tmp_path / "run" / "checkpoint_last.pt").rename(tmp_path / "other.pt")
+    assert train(9, 0.0, "--finetune-from-model", tmp_path / "other.pt") == [1, 2, 3, 4]
+
+
+def test_the_best_of_all_validations_is_kept(train, tmp_path):
+    """Here the first one, after which nothing is saved: the loss falls, and the highest one is wanted."""
+    options = ["--validate-interval-updates", 1, "--maximize-best-checkpoint-metric", "--batch-size", 20]
+    options += ["--patience", 99]
+    train(1, 1.0, *options)
+    stop = fairseq_cli.train.should_stop_early
+    best, count = stop.best, stop.num_runs
+    saved = load_checkpoint_to_cpu(str(tmp_path / "run" / "checkpoint_last.pt"))["extra_state"]
+    assert best > saved["best"] and count > 0
+    assert train(1, 1.0, *options) == [], "nothing is left to do"
+    assert (stop.best, stop.num_runs) == (best, count)
