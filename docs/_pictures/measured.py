@@ -183,7 +183,7 @@ def pairs(path: Path) -> None:
                     elif statistic:
                         points = {update: found[statistic] for update, found in points.items()}
                     points = {update: value for update, value in sorted(points.items()) if update <= 1034}
-                    label = name.replace("lstm_", "").replace("_", ", ") if count == 0 else None
+                    label = name.replace("lstm_", "").replace("_", ", ", 1).replace("_", " ") if count == 0 else None
                     axes.plot(points.keys(), points.values(), color=colour, linewidth=1.2, label=label)
             axes.set_xlabel("updates", fontsize=9)
             if number == 0:
