@@ -15,7 +15,7 @@ from typing import Any, Dict, List, Optional, Tuple
 import torch
 from torch import Tensor, nn
 
-from ..modules.encoder import LSTMEncoder, ends_of_words
+from ..modules.encoder import LSTMEncoder, ends_of_words, with_padding_input
 from ..ops.lstm_cell import CLOSED
 from .products import pack
 from .step_modules import compiled, gate_bias, gate_order, lstm_cell_
@@ -74,8 +74,6 @@ class Direction(nn.Module):
 class FusedDirection(nn.Module):
     """As :class:`Direction` in float32, by one call of oneDNN with weights that are packed once.
 
-    One more input, 1 on padding, closes and opens the gates.
-
     Args:
         lstm, name: see there
 
@@ -88,9 +86,8 @@ class FusedDirection(nn.Module):
         parts = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
         w_input, w_state, *biases = (getattr(lstm, f"{part}_l{name}").detach() for part in parts)
         self.size, self.reverse = lstm.hidden_size, name.endswith("reverse")
-        gates = w_input.new_tensor([CLOSED, -CLOSED, 0.0, 0.0]).repeat_interleave(self.size).unsqueeze(1)
         self.inputs, self.state = torch.ops.mkldnn._reorder_mkldnn_rnn_layer_weight(
-            torch.cat([w_input, gates], 1), w_state, self.size, self.reverse, True, False
+            with_padding_input(w_input), w_state, self.size, self.reverse, True, False
         )
         self.of_inputs, self.of_state = biases
 

@@ -15,7 +15,7 @@ from ..ops.lstm_layer import computed_by_layers, lstm_layer
 from .beam import follow
 from .dropout import Dropout
 
-__all__ = ["LSTMEncoder", "ends_of_words", "forget_bias_", "uniform_"]
+__all__ = ["LSTMEncoder", "ends_of_words", "forget_bias_", "uniform_", "with_padding_input"]
 
 EncoderOut = Dict[str, Any]
 
@@ -144,13 +144,11 @@ class LSTMEncoder(FairseqEncoder):
     def _encode_frozen(self, embeddings: Tensor, pad_mask: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
         """The same as :meth:`_encode_packed`, by LSTMs whose state does not change on padding.
 
-        One more input, 1 on padding and 0 on words, closes the input gate and opens the forget gate: c_t = c_{t-1},
-        exactly. From zero states, padding before the first word leaves (h, c) at zero, and padding after the last word
-        keeps c; the last h is read at the last word. torch has a fused LSTM for processors, but not for packed
-        sequences of unequal length.
+        One more input (:func:`with_padding_input`) keeps the cell state there. From zero states, padding before the first
+        word leaves (h, c) at zero, and padding after the last word keeps c; the last h is read at the last word. torch
+        has a fused LSTM for processors, but not for packed sequences of unequal length.
         """
         batch, size, directions = embeddings.size(0), self.lstm.hidden_size, 2 if self.bidirectional else 1
-        closed = embeddings.new_tensor([CLOSED, -CLOSED, 0.0, 0.0]).repeat_interleave(size).unsqueeze(1)
         mark = pad_mask.unsqueeze(-1).to(embeddings.dtype)
         zeros = embeddings.new_zeros(directions, batch, size)
         rows, ends = torch.arange(batch), ends_of_words(pad_mask)
@@ -164,7 +162,7 @@ class LSTMEncoder(FairseqEncoder):
                     getattr(self.lstm, f"{part}_l{layer}{direction}")
                     for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
                 )
-                weights += [torch.cat([w_input, closed], dim=1), *others]
+                weights += [with_padding_input(w_input), *others]
             outputs, _, last_cell = torch.lstm(
                 torch.cat([outputs, mark], dim=-1),
                 (zeros, zeros),
@@ -224,6 +222,16 @@ class LSTMEncoder(FairseqEncoder):
 
     def max_positions(self) -> float:
         return self.max_source_positions
+
+
+def with_padding_input(weight: Tensor) -> Tensor:
+    """The input weight of an LSTM, ``[4 H, I]``, with one more input, ``[4 H, I + 1]``.
+
+    The input is 1 on padding and 0 on words. It closes the input gate and opens the forget gate: c_t = c_{t-1},
+    exactly.
+    """
+    closed = weight.new_tensor([CLOSED, -CLOSED, 0.0, 0.0]).repeat_interleave(len(weight) // 4).unsqueeze(1)
+    return torch.cat([weight, closed], dim=1)
 
 
 def ends_of_words(pad_mask: Tensor) -> Tuple[Tensor, Tensor]:
