@@ -14,6 +14,7 @@ from fairseq_attn_plugin.analysis.outputs.frequency import Analysis
 from fairseq_attn_plugin.analysis.report.corpus import Corpus
 from fairseq_attn_plugin.analysis.report.document import Document
 from fairseq_attn_plugin.analysis.report.systems import Reported
+from fairseq_attn_plugin.analysis.report.versions import versions_of
 from fairseq_attn_plugin.writing import whole_text
 
 __all__ = ["add_examples", "add_frequencies", "add_origin", "add_systems"]
@@ -101,11 +102,6 @@ def _marked(span: Span) -> str:
 
 def add_origin(document: Document, reported: Sequence[Reported], failed: Mapping[str, str], command: str) -> None:
     """Systems that were left out, and how to make the report again."""
-    import fairseq
-    import torch
-
-    from fairseq_attn_plugin import __version__
-
     if failed:
         document.heading("Left out")
         document.table(["system", "reason"], list(failed.items()))
@@ -114,10 +110,5 @@ def add_origin(document: Document, reported: Sequence[Reported], failed: Mapping
         document.code(command)
     rows = [[one.system.name, one.forced.header.checkpoint] for one in reported]
     document.table(["system", "checkpoint"], rows)
-    versions = {
-        "fairseq_attn_plugin": __version__,
-        "fairseq": fairseq.__version__,
-        "torch": torch.__version__,
-        "Python": platform.python_version(),
-    }
+    versions = {**versions_of("fairseq_attn_plugin", "fairseq", "torch"), "Python": platform.python_version()}
     document.paragraph(", ".join(f"{name} {version}" for name, version in versions.items()) + ".")

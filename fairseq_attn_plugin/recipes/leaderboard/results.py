@@ -12,6 +12,7 @@ from ...analysis.alignment.linking import Linking
 from ...analysis.alignment.links import read_gold
 from ...analysis.records.files import open_records
 from ...analysis.report.systems import measures
+from ...analysis.report.versions import versions_of
 from ...analysis.training_logs import read_log
 from ..errors import CorpusError
 from ..tables import number, read_json
@@ -44,7 +45,10 @@ def collect(run: TranslationRun, forced: Path) -> Dict[str, Any]:
         "segmentation": settings.bpe_tag,
         "split": settings.split,
         "options": " ".join(run.training.options),
-        "versions": _versions(),
+        "versions": {
+            **versions_of("fairseq_attn_plugin", "fairseq", "torch", "sacrebleu"),
+            "python": platform.python_version(),
+        },
         "device": "cpu" if experiment.shell.cpu_options(settings.device) else "cuda",
         "parameters": _parameters(log),
         **_training(log, run.training.best),
@@ -69,22 +73,6 @@ def collect(run: TranslationRun, forced: Path) -> Dict[str, Any]:
         (found,) = evaluate(systems, read_gold(str(gold)))
         result["aer"] = round(found.score.aer, 4)
     return result
-
-
-def _versions() -> Dict[str, str]:
-    import fairseq
-    import sacrebleu
-    import torch
-
-    from ... import __version__
-
-    return {
-        "fairseq_attn_plugin": __version__,
-        "fairseq": fairseq.__version__,
-        "torch": torch.__version__,
-        "sacrebleu": sacrebleu.__version__,
-        "python": platform.python_version(),
-    }
 
 
 def _parameters(log: Path) -> Optional[int]:
