@@ -144,9 +144,9 @@ class LSTMEncoder(FairseqEncoder):
     def _encode_frozen(self, embeddings: Tensor, pad_mask: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
         """The same as :meth:`_encode_packed`, by LSTMs whose state does not change on padding.
 
-        One more input (:func:`with_padding_input`) keeps the cell state there. From zero states, padding before the first
-        word leaves (h, c) at zero, and padding after the last word keeps c; the last h is read at the last word. torch
-        has a fused LSTM for processors, but not for packed sequences of unequal length.
+        One more input (:func:`with_padding_input`) keeps the cell state there. From zero states, padding before the
+        first word leaves (h, c) at zero, and padding after the last word keeps c; the last h is read at the last word.
+        torch has a fused LSTM for processors, but not for packed sequences of unequal length.
         """
         batch, size, directions = embeddings.size(0), self.lstm.hidden_size, 2 if self.bidirectional else 1
         mark = pad_mask.unsqueeze(-1).to(embeddings.dtype)
