@@ -62,7 +62,9 @@ setup(
         "docs": ["sphinx>=7", "furo", "myst-nb>=1.0", "latex2mathml>=3.76", "nbclient", "nbformat", "ipykernel"],
         "dev": [
             "pytest>=7",
+            "pytest-timeout>=2.1",
             "pytest-xdist",
+            "hypothesis>=6.100",
             "ruff",
             "mypy",
             "httpx",  # client for the tests of attn-analysis serve
