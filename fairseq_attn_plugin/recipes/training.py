@@ -10,13 +10,15 @@ from typing import Callable, List, Optional, Sequence
 from .commands import USER_DIR, Shell
 from .data_folder import DataFolder
 from .errors import OptionError
-from .settings import given
+from .settings import given, last_value
 from .stamps import differences, lasting_options, read_stamp, remove_stamp, write_stamp
 
 __all__ = ["OptionGroups", "Training", "train", "train_command"]
 
 # flags of a recipe for the score of the architecture, which other scores refuse
 SCORE_FLAGS = ("--attention-score-gain", "--attention-score-no-bias")
+# one optimizer: the same options, updates and checkpoints
+ADAM = ("adam", "fused_adam")
 # stock fairseq's LSTM in the default sizes of the plugin's architectures
 STOCK_SIZES = (
     "--encoder-embed-dim 256 --encoder-hidden-size 256 --encoder-layers 2 --encoder-bidirectional "
@@ -30,7 +32,7 @@ class OptionGroups:
 
     fairseq refuses, for example, ``--label-smoothing`` with ``--criterion cross_entropy``. Therefore a whole group is
     dropped if the user gives its leading option after ``--``, and ``SCORE_FLAGS`` are dropped with another
-    ``--attention-score``.
+    ``--attention-score``. ``--optimizer fused_adam`` is Adam and keeps Adam's options.
     """
 
     optimizer: Sequence[str]
@@ -42,8 +44,9 @@ class OptionGroups:
     def options(self, arch: str, seed: int, extra: Sequence[str]) -> List[str]:
         """All options of a training; those of the user come last and win."""
         chosen = ["--arch", arch, *(STOCK_SIZES if arch == "lstm" else ())]
+        same_optimizer = last_value(extra, "--optimizer") in ADAM and last_value(self.optimizer, "--optimizer") in ADAM
         for group, leading in (
-            (self.optimizer, ("--optimizer",)),
+            (self.optimizer, () if same_optimizer else ("--optimizer",)),
             (self.schedule, ("--lr-scheduler",)),
             (self.criterion, ("--criterion",)),
             (self.batch, ("--batch-size", "--max-sentences", "--max-tokens")),

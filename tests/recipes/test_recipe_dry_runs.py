@@ -62,6 +62,8 @@ def test_options_of_the_user_replace_whole_groups(shown, tmp_path):
     assert "--lr" in training
     training = only(shown("multi30k", "train", "--", "--optimizer", "sgd", OUT=tmp_path), "fairseq-train")
     assert "--lr" not in training and {"--label-smoothing", "--force-anneal", "--max-tokens"} <= set(training)
+    training = only(shown("multi30k", "train", "--", "--optimizer", "fused_adam", OUT=tmp_path), "fairseq-train")
+    assert value(training, "--lr") == "1e-3"
 
 
 def test_schedule_of_the_tutorial(shown, tmp_path):
