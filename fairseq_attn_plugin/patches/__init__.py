@@ -8,6 +8,7 @@ list.
 from typing import List
 
 from . import (
+    batch_order,
     batches,
     broadcast,
     checkpoint_files,
@@ -40,6 +41,7 @@ PATCHES: List[Patch] = [
     loading.PATCH,
     broadcast.PATCH,
     batches.PATCH,
+    batch_order.PATCH,
     multirun.PATCH,
     patience.PATCH,
     lr_schedule.PATCH,

@@ -36,7 +36,7 @@ def _counting_on(load: Callable[..., Any]) -> Callable[..., Any]:
         extra_state, iterator = load(cfg, trainer, **options)
         # fairseq sets it if the training is resumed: not with --reset-meters, nor at the start of a fine-tuning
         best = getattr(checkpoint_utils.save_checkpoint, "best", None)
-        if extra_state is not None and best is not None:
+        if cfg.patience > 0 and extra_state is not None and best is not None:
             train.should_stop_early.best = extra_state.get(BEST, best)  # type: ignore[attr-defined]
             train.should_stop_early.num_runs = extra_state.get(COUNT, 0)  # type: ignore[attr-defined]
         return extra_state, iterator

@@ -1,0 +1,76 @@
+"""Trainings that are killed at an update and started again, and the comparison with uninterrupted ones.
+
+``train_and_die`` ends a training inside the test process as ``kill -9`` ends a process: nothing is written or closed
+after it. ``differences`` compares two checkpoints bit by bit.
+"""
+
+from pathlib import Path
+from typing import Any, Iterator
+from unittest import mock
+
+import torch
+from fairseq.checkpoint_utils import load_checkpoint_to_cpu
+from fairseq.trainer import Trainer
+from in_process import run_tool
+
+from cli import TINY, USER_DIR
+
+# what a clock makes differ
+CLOCKS = {"metrics", "previous_training_time"}
+
+
+class Killed(BaseException):
+    """Stands for ``kill -9``: nothing of fairseq or of the package catches it."""
+
+
+def command(data: object, arch: str, folder: object, *options: object) -> "list[object]":
+    """Three epochs of five updates, with dropout; the last option of a name counts."""
+    base = ["fairseq-train", data, "--user-dir", USER_DIR, "--save-dir", folder, *TINY[arch], "--optimizer", "adam"]
+    base += ["--lr", 0.01, "--clip-norm", 1, "--batch-size", 100, "--dropout", 0.2, "--max-epoch", 3]
+    return [*base, "--save-interval-updates", 3, "--no-progress-bar", "--cpu", *options]
+
+
+def train_and_die(words: "list[object]", update: int) -> None:
+    """Runs the training until it begins the update with this number (the first is 1)."""
+    step = Trainer.train_step
+
+    def train_step(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if self.get_num_updates() + 1 == update:
+            raise Killed
+        return step(self, *args, **kwargs)
+
+    try:
+        with mock.patch.object(Trainer, "train_step", train_step):
+            run_tool(*words)
+    except Killed:
+        return
+    raise AssertionError("the training has ended before update %d" % update)
+
+
+def differences(one: Path, two: Path) -> "list[str]":
+    """The names of all values in which two checkpoints differ; their configurations name different folders."""
+    states = [load_checkpoint_to_cpu(str(path)) for path in (one, two)]
+    for state in states:  # it has an entry for each process
+        state["optimizer_history"] = state["optimizer_history"][-1]
+    return list(_differing(*states, ""))
+
+
+def _differing(one: Any, two: Any, name: str) -> Iterator[str]:
+    if type(one) is not type(two):
+        yield f"{name}: {one!r} and {two!r}"
+    elif isinstance(one, dict):
+        for key in dict.fromkeys([*one, *two]):
+            if key in CLOCKS or (not name and key == "cfg"):
+                continue
+            if key in one and key in two:
+                yield from _differing(one[key], two[key], f"{name}/{key}")
+            else:
+                yield f"{name}/{key}: in one of them"
+    elif isinstance(one, (list, tuple)) and len(one) == len(two):
+        for place, pair in enumerate(zip(one, two)):
+            yield from _differing(*pair, f"{name}/{place}")
+    elif isinstance(one, torch.Tensor):
+        if one.dtype != two.dtype or not torch.equal(one, two):
+            yield f"{name}: a tensor"
+    elif one != two:
+        yield f"{name}: {one!r} and {two!r}"
