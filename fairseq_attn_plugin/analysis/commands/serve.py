@@ -19,7 +19,7 @@ from typing import Any, List
 
 from fairseq_attn_plugin.analysis.inference.loading import add_model_options
 from fairseq_attn_plugin.analysis.inference.segmenter import add_text_options, text_options
-from fairseq_attn_plugin.analysis.web.server import bind, is_local
+from fairseq_attn_plugin.analysis.web.server import QUEUE, TIMEOUT, bind, is_local
 from fairseq_attn_plugin.decoding.options import DecodingOptions, add_decoding_options
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.options import flag, or_default, parse_overrides
@@ -35,6 +35,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--port", type=int, default=8000, help="port to listen on; 0: any free port (default: 8000)")
     parser.add_argument(
         "--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1, for this machine only)"
+    )
+    parser.add_argument(
+        "--queue",
+        type=int,
+        default=QUEUE,
+        metavar="N",
+        help=f"requests that may wait; the next is answered with status 503 (default: {QUEUE})",
+    )
+    parser.add_argument(
+        "--timeout",
+        type=float,
+        default=TIMEOUT,
+        metavar="SECONDS",
+        help=f"a request that takes longer is answered with status 504 (default: {TIMEOUT:g})",
     )
     search = parser.add_argument_group("search, as in fairseq-interactive")
     search.add_argument("--beam", type=int, metavar="N", help="width of the search (default: 5)")
@@ -73,6 +87,10 @@ def _check(args: argparse.Namespace) -> None:
         raise OptionError(f"--lenpen {args.lenpen}: must be a finite number")
     if args.nbest is not None and not 1 <= args.nbest <= (args.beam or 5):
         raise OptionError(f"--nbest {args.nbest}: must be from 1 to {args.beam or 5}, the width of the beam")
+    if args.queue < 0:
+        raise OptionError(f"--queue {args.queue}: must be at least 0")
+    if not 0 < args.timeout <= 86400:
+        raise OptionError(f"--timeout {args.timeout:g}: must be more than 0 and at most 86400, the seconds of a day")
     try:
         import fastapi  # noqa: F401
         import uvicorn  # noqa: F401
@@ -106,7 +124,7 @@ def _exported(args: argparse.Namespace) -> Any:
 
     parser = argparse.ArgumentParser()
     configure(parser)
-    free = ("data", "port", "host", "beam", "nbest", "lenpen", "cpu", "user_dir", "run")
+    free = ("data", "port", "host", "queue", "timeout", "beam", "nbest", "lenpen", "cpu", "user_dir", "run")
     for name, value in vars(args).items():
         if name not in free and value != parser.get_default(name):
             raise OptionError(
@@ -137,8 +155,11 @@ def run(args: argparse.Namespace) -> None:
             sys.stderr.write(note + "\n")
         if not is_local(args.host):
             sys.stderr.write(f"--host {args.host}: everyone who can reach this machine can use the model\n")
-        app = application(translator, args.host, args.nbest or min(3, translator.beam), notes)
+        number = args.nbest or min(3, translator.beam)
+        app = application(translator, args.host, number, notes, args.queue, args.timeout)
         host, port = listener.getsockname()[:2]
         print(f"http://{f'[{host}]' if ':' in host else host}:{port}  (Ctrl+C stops it)", flush=True)
         with contextlib.suppress(KeyboardInterrupt):
-            uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[listener])
+            # h11 bounds the headers of a request
+            config = uvicorn.Config(app, log_level="warning", http="h11", ws="none")
+            uvicorn.Server(config).run(sockets=[listener])

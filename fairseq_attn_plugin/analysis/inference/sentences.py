@@ -14,7 +14,7 @@ from torch import Tensor
 from fairseq_attn_plugin.analysis.inference.loading import LoadedModels, load_split
 from fairseq_attn_plugin.errors import OptionError
 
-__all__ = ["SourceSentence", "SplitSentences", "TextSentences", "fingerprint", "symbols_of"]
+__all__ = ["SourceSentence", "SplitSentences", "TextSentences", "fingerprint", "indices_of", "symbols_of"]
 
 
 MANY_UNKNOWN = 0.1  # a greater share of unknown words suggests a wrong preparation of the text
@@ -97,16 +97,15 @@ class TextSentences:
                 if number == start:
                     next(islice(other, start, start), None)
                 words = self.segmenters[0](line)
-                ids = _encode(self.loaded.task.source_dictionary, words)
+                ids = indices_of(words, self.loaded.task.source_dictionary)
                 self.tokens += len(words)
                 self.unknown += int(ids.eq(self.loaded.task.source_dictionary.unk()).sum())
                 if target is None:
                     yield SourceSentence(number, ids, None, words, None)
                 else:
                     theirs = self.segmenters[1](other.readline())
-                    yield SourceSentence(
-                        number, ids, _encode(self.loaded.task.target_dictionary, theirs), words, theirs
-                    )
+                    wanted = indices_of(theirs, self.loaded.task.target_dictionary)
+                    yield SourceSentence(number, ids, wanted, words, theirs)
 
 
 def _lines(path: str, option: str) -> int:
@@ -143,7 +142,7 @@ def fingerprint(path: Path) -> str:
     return f"{path.name} {path.stat().st_size} {check:08x}"
 
 
-def _encode(dictionary: Any, tokens: List[str]) -> Tensor:
+def indices_of(tokens: List[str], dictionary: Any) -> Tensor:
     """Indices of tokens and the end. A token that looks like a special symbol of the dictionary is unknown."""
     special = (dictionary.bos(), dictionary.pad(), dictionary.eos())
     numbers = [dictionary.index(token) for token in tokens]

@@ -25,6 +25,7 @@ from torch import Tensor
 
 from fairseq_attn_plugin.analysis.inference.loading import load_models
 from fairseq_attn_plugin.analysis.inference.segmenter import Segmenter, vocabulary_subwords
+from fairseq_attn_plugin.analysis.inference.sentences import indices_of
 from fairseq_attn_plugin.analysis.records.record import Record
 from fairseq_attn_plugin.decoding.options import DecodingOptions
 from fairseq_attn_plugin.errors import OptionError
@@ -145,11 +146,14 @@ class Translator:
         return [self._translation(tokens, unknown, one) for one in hypotheses[:nbest]]
 
     def encode(self, text: str) -> Tuple[List[str], Tensor]:
-        """The tokens of a text, and their indices with the end of the sentence."""
+        """The tokens of a text, and their indices with the end of the sentence.
+
+        A word that is spelt as a special symbol, such as ``<pad>``, is a word that the vocabulary lacks.
+        """
         # line ends and other control characters become blanks
         line = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
-        ids, _ = self.task.get_interactive_tokens_and_lengths([line], self._segmenter.encode)
-        return self._segmenter(line), ids[0]
+        tokens = self._segmenter(line)
+        return tokens, indices_of(tokens, self.task.source_dictionary)
 
     @torch.no_grad()
     def _search(self, ids: List[Tensor]) -> Tuple[List[int], List[Dict[str, Any]]]:

@@ -8,7 +8,11 @@ import socket
 
 from fairseq_attn_plugin.errors import OptionError
 
-__all__ = ["bind", "is_local"]
+__all__ = ["QUEUE", "TIMEOUT", "bind", "is_local"]
+
+
+QUEUE = 64  # requests that may wait, by default
+TIMEOUT = 30.0  # seconds for a request, by default
 
 
 def is_local(host: str) -> bool:

@@ -95,6 +95,16 @@ def test_text_is_made_into_words(translator):
             translator("ama", nbest=number)
 
 
+@pytest.mark.parametrize("word", ["<s>", "<pad>", "</s>", "<unk>"])
+def test_words_spelt_as_special_symbols_stay_words(translator, word):
+    """The model reads an unknown word, as for every other word that the vocabulary lacks."""
+    first, other = translator(f"ama {word} bel")[0], translator("ama zzz bel")[0]
+    assert translator.encode(f"ama {word} bel")[1].tolist() == translator.encode("ama zzz bel")[1].tolist()
+    assert first.record.source == ["ama", word, "bel"] and first.unknown == [1]
+    assert (first.text, first.score) == (other.text, other.score)
+    assert translator(word)[0].record.attention.shape[1] == 2
+
+
 def test_subwords_and_tokenizer(tiny_data, checkpoint, tmp_path):
     """Words are split by the codes, into no pieces but those of the dictionary."""
     codes = tmp_path / "codes"
@@ -107,7 +117,7 @@ def test_subwords_and_tokenizer(tiny_data, checkpoint, tmp_path):
 
 def test_words_are_shown_as_they_were_typed(tiny_data, checkpoint, monkeypatch):
     """Moses writes &lt; for what was typed as <: the model reads that, the reader does not."""
-    from fairseq_attn_plugin.analysis.web.application import as_json
+    from fairseq_attn_plugin.analysis.web.answers import as_json
 
     made = Translator(str(tiny_data), str(checkpoint), tokenizer="moses", beam=1, cpu=True)
     one = made("a<b [\"&'|")[0]
@@ -255,13 +265,14 @@ def test_only_this_machine_is_answered(client, headers, status):
 
 
 def test_names_that_are_answered(translator, monkeypatch):
-    from fairseq_attn_plugin.analysis.web import application as _server
+    from fairseq_attn_plugin.analysis.web import gate
+    from fairseq_attn_plugin.analysis.web.application import application
 
-    monkeypatch.setattr(_server.socket, "gethostname", lambda: "Desk")
-    monkeypatch.setattr(_server.socket, "getfqdn", lambda: "desk.example.org.")
+    monkeypatch.setattr(gate.socket, "gethostname", lambda: "Desk")
+    monkeypatch.setattr(gate.socket, "getfqdn", lambda: "desk.example.org.")
 
     def answers(host, names):
-        client = testclient.TestClient(_server.application(translator, host), base_url="http://localhost:8000")
+        client = testclient.TestClient(application(translator, host), base_url="http://localhost:8000")
         return [client.get("/", headers={"host": name}).status_code for name in names]
 
     names = ["desk:8000", "desk.example.org", "DESK.example.org.:8000", "alias", "other.example.org"]
@@ -269,7 +280,7 @@ def test_names_that_are_answered(translator, monkeypatch):
     assert answers("Alias.", names) == [200, 200, 200, 200, 403]
     # nobody can reach 127.0.0.1 by a name of the network
     assert answers("127.0.0.1", names) == [200, 403, 403, 403, 403]
-    client = testclient.TestClient(_server.application(translator), base_url="http://desk.lan:8000")
+    client = testclient.TestClient(application(translator), base_url="http://desk.lan:8000")
     assert re.search(r"this host name; use localhost, .* 127\.0\.0\.1 .* --host", client.get("/").json()["error"])
 
 
@@ -277,7 +288,7 @@ def test_the_page_loads_nothing_from_elsewhere(client):
     text = client.get("/").text
     assert "default-src 'none'" in text and "connect-src 'self'" in text and "a \\u003cnote\\u003e" in text
     assert not re.search(r"(src|href)=\"(?!data:)", text)
-    assert client.get("/docs").status_code == 404
+    assert [client.get(path).status_code for path in ("/docs", "/redoc", "/openapi.json")] == [404] * 3
 
 
 def test_addresses():
@@ -302,6 +313,9 @@ def test_mistakes_are_named(tiny_data, checkpoint, tmp_path, monkeypatch):
     for options, message in [
         (["--beam", "0"], "--beam 0: must be at least 1"),
         (["--nbest", "6"], "--nbest 6: must be from 1 to 5"),
+        (["--queue", "-1"], "--queue -1: must be at least 0"),
+        (["--timeout", "0"], "--timeout 0: must be more than 0"),
+        (["--timeout", "nan"], "--timeout nan: must be more than 0"),
         (["--bpe", "subword_nmt"], "--bpe subword_nmt: needs --bpe-codes FILE"),
         (["--bpe-codes", "gone"], "--bpe-codes gone: there is no such file"),
         (["--bpe-codes", str(tmp_path / "codes")], "codes: must be a file of subword-nmt"),
