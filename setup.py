@@ -45,6 +45,7 @@ setup(
         "sacrebleu>=2.0",
         "sacremoses",
         "sentencepiece",
+        "shtab>=1.6",  # completion of attn-analysis in a shell
         "subword-nmt>=0.3.7",
         "tabulate>=0.9",
         "tqdm",

@@ -11,6 +11,7 @@ from cli import REPO
 PACKAGE = "fairseq_attn_plugin"
 # A layer may import from itself and from the layers before it.
 LAYERS = (
+    ("registration",),
     ("errors",),
     ("writing", "options"),
     ("ops", "text", "toy_corpus"),

@@ -7,11 +7,14 @@ module is imported only when the subcommand or its help is called.
 from __future__ import annotations
 
 import argparse
+import difflib
 import importlib
 import os
+import re
 import sys
-from typing import Dict, Optional, Sequence
+from typing import Dict, List, NoReturn, Optional, Sequence
 
+from fairseq_attn_plugin import __version__
 from fairseq_attn_plugin.errors import install_hook
 
 __all__ = ["COMMANDS", "main"]
@@ -39,18 +42,56 @@ COMMANDS: Dict[str, str] = {
 }
 
 
-class _LazyParser(argparse.ArgumentParser):
+class _Parser(argparse.ArgumentParser):
+    """A parser whose messages about unknown words name similar ones."""
+
+    def error(self, message: str) -> NoReturn:
+        subcommands = [str(name) for action in self._subparsers_of() for name in action.choices or ()]
+        wrong = re.search(r"argument COMMAND: invalid choice: '(.*?)'", message)
+        if wrong is not None:
+            close = difflib.get_close_matches(wrong.group(1), subcommands, 2, 0.5)
+            hint = f"did you mean {' or '.join(close)}?" if close else f"{self.prog} --help lists the subcommands"
+            message = f"{wrong.group(1)}: there is no such subcommand; {hint}"
+        super().error(message)
+
+    def _subparsers_of(self) -> List[argparse.Action]:
+        return [action for action in self._actions if action.nargs == argparse.PARSER]
+
+
+class _LazyParser(_Parser):
     """The parser of a subcommand; it imports the module and adds the options when it first parses."""
 
     def __init__(self, *args: object, module: str = "", **kwargs: object):
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
         self.module = module
 
-    def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def, override]
+    def complete(self) -> None:
+        """Adds the options."""
         module = importlib.import_module(f"fairseq_attn_plugin.analysis.commands.{self.module}")
         module.configure(self)
         self.set_defaults(run=module.run)
-        return super().parse_known_args(args, namespace)
+
+    def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def, override]
+        self.complete()
+        found, unknown = super().parse_known_args(args, namespace)
+        for word in unknown:
+            close = difflib.get_close_matches(word.partition("=")[0], list(self._option_string_actions), 1)
+            if word.startswith("--") and close:
+                self.error(f"unrecognized argument: {word}; did you mean {close[0]}?")
+        return found, unknown
+
+
+class _Completion(argparse.Action):
+    """Prints the code that makes a shell complete the subcommands and their options."""
+
+    def __call__(self, parser, namespace, shell, option_string=None):  # type: ignore[no-untyped-def, override]
+        import shtab
+
+        for subcommands in parser._subparsers_of():
+            for subcommand in subcommands.choices.values():
+                subcommand.complete()
+        print(shtab.complete(parser, shell))
+        parser.exit()
 
 
 def main(argv: Optional[Sequence[str]] = None) -> None:
@@ -59,7 +100,14 @@ def main(argv: Optional[Sequence[str]] = None) -> None:
     # oneDNN caches the code for the last 1,024 matrix shapes, about 100 kB each, and nearly every batch has new shapes:
     # with the default the process would grow for the first hundred thousand sentences
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "32")
-    parser = argparse.ArgumentParser(prog="attn-analysis", description="Analyses trained models and their attention.")
+    parser = _Parser(prog="attn-analysis", description="Analyses trained models and their attention.")
+    parser.add_argument("--version", action="version", version=f"fairseq_attn_plugin {__version__}")
+    parser.add_argument(
+        "--print-completion",
+        action=_Completion,
+        choices=["bash", "zsh", "tcsh"],
+        help="print the code that makes a shell complete subcommands and options",
+    )
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=_LazyParser)
     for name, text in COMMANDS.items():
         subparsers.add_parser(

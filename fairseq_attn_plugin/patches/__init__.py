@@ -17,6 +17,7 @@ from . import (
     explained_checkpoints,
     explained_errors,
     generation_loop,
+    help_pages,
     hydra_errors,
     loading,
     lr_schedule,
@@ -24,7 +25,6 @@ from . import (
     overrides,
     patience,
     penalties,
-    root_logger,
     scorer,
     unknown_words,
     vocabulary_losses,
@@ -34,10 +34,10 @@ from .wrapping import Patch
 __all__ = ["PATCHES", "Patch", "install"]
 
 PATCHES: List[Patch] = [
-    root_logger.PATCH,  # first: it watches the first import of fairseq
     explained_errors.PATCH,
     explained_checkpoints.PATCH,
     hydra_errors.PATCH,
+    help_pages.PATCH,
     loading.PATCH,
     broadcast.PATCH,
     batches.PATCH,

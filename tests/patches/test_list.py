@@ -1,19 +1,14 @@
 """The list of patches: each is installed when the plugin is imported, once, and says why it is there."""
 
 import importlib
-import logging
 import pkgutil
 import re
-import subprocess
-import sys
 
 import pytest
 
 from fairseq_attn_plugin import patches
-from fairseq_attn_plugin.patches import PATCHES, __main__, root_logger
+from fairseq_attn_plugin.patches import PATCHES, __main__
 from fairseq_attn_plugin.patches.wrapping import Patch, resolve, wrapped_by
-
-from cli import prepare
 
 NAMES = [patch.name for patch in PATCHES]
 needed = pytest.mark.parametrize("patch", [patch for patch in PATCHES if patch.needed()], ids=lambda patch: patch.name)
@@ -50,21 +45,3 @@ def test_the_table_names_every_patch_and_target():
     table = __main__.table()
     assert all(re.search(rf"^\| {name} +\|", table, re.MULTILINE) for name in NAMES)
     assert all(target.replace(":", ".") in table for patch in PATCHES for target in patch.wraps)
-
-
-CODE = "import logging, fairseq_attn_plugin; print(logging.root.level)"
-
-
-def test_import_leaves_no_debugging_messages_on():
-    environment = prepare("fairseq-train")[1]
-    done = subprocess.run([sys.executable, "-c", CODE], env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout == "%d\n" % logging.INFO and "tensorboardX" not in done.stderr
-
-
-def test_a_configured_log_stays_as_it_is(monkeypatch):
-    root = logging.getLogger()
-    monkeypatch.delitem(sys.modules, "fairseq")
-    monkeypatch.setattr(root, "handlers", [logging.NullHandler()])
-    monkeypatch.setattr(root, "level", logging.DEBUG)
-    root_logger.import_quietly()
-    assert root.level == logging.DEBUG and "fairseq" not in sys.modules

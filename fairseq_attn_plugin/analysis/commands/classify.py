@@ -45,7 +45,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--input", metavar="FILE", help="documents as JSONL or text, with or without labels")
     source.add_argument("--gen-subset", metavar="SPLIT", help="binarised split of the data folder")
-    add("--out", metavar="FILE", help="JSONL file to write (default: standard output)")
+    add(
+        "--out",
+        metavar="FILE",
+        help="JSONL file to write (default: standard output, unless it is a terminal and --plot is given)",
+    )
     add("--no-weights", action="store_true", help="omit words and weights from --out")
     add("--scores", metavar="FILE", help="JSON file for accuracy, macro-F1, loss and confusion matrix")
     add(
@@ -101,7 +105,7 @@ def run(args: argparse.Namespace) -> None:
     else:
         samples = split_samples(classifier, args.gen_subset, args.refuse_long)
     scores, drawn = ClassificationScores(classifier.labels), {}
-    with _output(args.out) as stream:
+    with _output(os.devnull if args.plot and not args.out and sys.stdout.isatty() else args.out) as stream:
         items = classify(classifier, samples, args.batch_size)
         for number, item in enumerate(tqdm(items, unit=" documents", disable=None, leave=False), start=1):
             scores.add(item)

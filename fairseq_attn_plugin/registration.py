@@ -1,0 +1,109 @@
+"""When the package registers itself: as soon as fairseq is there, and no earlier.
+
+What reads records needs neither fairseq nor torch, whose import takes seconds. Where fairseq is not imported yet, a
+finder in ``sys.meta_path`` waits for it, whoever imports it. A part of the package that builds on fairseq imports it
+first, so that nothing is found half registered.
+"""
+
+import logging
+import sys
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any, Iterator, Optional
+
+__all__ = ["register_with_fairseq"]
+
+PACKAGE = "fairseq_attn_plugin"
+# fairseq imports models/*.py and tasks/*.py of a --user-dir itself, but not the rest, and none of them without a
+# --user-dir; Python imports a module once, so that nothing is registered twice
+REGISTERED = ("attention", "models", "tasks", "criterions", "optimizers", "lr_schedulers")
+NEED_FAIRSEQ = tuple(
+    f"{PACKAGE}.{part}" for part in (*REGISTERED, "patches", "modules", "decoding", "export", "testing")
+)
+
+
+def register_with_fairseq() -> None:
+    """Registers everything now if fairseq is imported, else when it is; without fairseq, the mechanisms alone."""
+    if "fairseq" in sys.modules:
+        _register()
+    elif find_spec("fairseq") is not None:
+        sys.meta_path.insert(0, _Waiting())
+    else:
+        import_module(PACKAGE + ".attention.entry_points").load_entry_points()
+
+
+def _register() -> None:
+    # first, so that a mistake in the imports below is reported as clearly as any other
+    import_module(PACKAGE + ".patches").install()
+    for part in REGISTERED:
+        import_module(f"{PACKAGE}.{part}")
+    # last, so that a mechanism of an installed package finds everything
+    import_module(PACKAGE + ".attention.entry_points").load_entry_points()
+
+
+class _Waiting(MetaPathFinder):
+    """Waits for the import of fairseq, and has it followed by the registration."""
+
+    looking = False
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Optional[ModuleSpec]:
+        if self.looking or "fairseq" in sys.modules:
+            return None
+        if name in NEED_FAIRSEQ:
+            import_module("fairseq")  # imports this part as well
+            return ModuleSpec(name, _Imported(), is_package=True) if name in sys.modules else None
+        if name != "fairseq":
+            return None
+        self.looking = True  # the other finders find it
+        try:
+            spec = find_spec(name)
+        finally:
+            self.looking = False
+        if spec is not None and spec.loader is not None:
+            execute = spec.loader.exec_module
+
+            def exec_module(module: ModuleType) -> None:
+                with _quiet():
+                    execute(module)
+                _register()
+
+            spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
+
+
+class _Imported(Loader):
+    """Loads a module that was imported while it was being looked for: there is nothing left to do."""
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        module = sys.modules[spec.name]
+        self.own = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__spec__ = self.own
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """The import of fairseq leaves the root logger at ``INFO``, and says nothing of packages that are not needed.
+
+    ``fairseq/models/wav2vec/wav2vec2_classification.py`` calls ``logging.basicConfig(level=logging.DEBUG)``, after
+    which a notebook shows the debugging messages of every library. Other modules of fairseq ask for ``INFO``. What the
+    user has configured before stays. ``fairseq.tasks.text_to_speech`` asks for tensorboardX.
+    """
+    if logging.root.handlers:
+        yield
+        return
+    speech = logging.getLogger("fairseq.tasks.text_to_speech")
+    level = speech.level
+    speech.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        speech.setLevel(level)
+        if logging.root.handlers and logging.root.level == logging.DEBUG:
+            logging.root.setLevel(logging.INFO)

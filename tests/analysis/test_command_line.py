@@ -1,0 +1,38 @@
+"""The command ``attn-analysis`` itself: version, completion, and words that are not known."""
+
+import subprocess
+
+import pytest
+
+from fairseq_attn_plugin import __version__
+from fairseq_attn_plugin.analysis.cli import COMMANDS, main
+
+
+def ended(capsys, *words):
+    with pytest.raises(SystemExit) as end:
+        main(list(words))
+    return end.value.code, capsys.readouterr()
+
+
+def test_version(capsys):
+    assert ended(capsys, "--version") == (0, (f"fairseq_attn_plugin {__version__}\n", ""))
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        (["explor"], "explor: there is no such subcommand; did you mean explore or export?"),
+        (["xyzzy"], "xyzzy: there is no such subcommand; attn-analysis --help lists the subcommands"),
+        (["aer", "--gold", "a", "b", "--treshold=1"], "unrecognized argument: --treshold=1; did you mean --threshold?"),
+    ],
+)
+def test_similar_words_are_named(capsys, words, said):
+    code, (_, error) = ended(capsys, *words)
+    assert code == 2 and error.splitlines()[-1].endswith("error: " + said)
+
+
+def test_a_shell_completes_subcommands_and_options(capsys):
+    code, (script, _) = ended(capsys, "--print-completion", "bash")
+    assert code == 0
+    subprocess.run(["bash", "-n"], input=script, text=True, check=True)
+    assert all(name in script for name in COMMANDS) and "--shortlist" in script

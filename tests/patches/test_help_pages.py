@@ -1,0 +1,53 @@
+"""``--help`` of fairseq-train shows the options of the architecture."""
+
+import pytest
+from fairseq import options
+
+import fairseq_attn_plugin  # noqa: F401
+from fairseq_attn_plugin import attention as attentions
+
+
+def page(capsys, *words: str) -> str:
+    with pytest.raises(SystemExit) as end:
+        options.parse_args_and_arch(options.get_training_parser(), [*words, "--help"])
+    assert end.value.code == 0
+    return capsys.readouterr().out
+
+
+def group(text: str, title: str) -> str:
+    return text.split(f"\n{title}:\n")[1].split("\n\n")[0]
+
+
+def test_options_are_in_groups_with_the_values_of_the_architecture(capsys):
+    text = page(capsys, "--arch", "lstm_adm")
+    own = " ".join(group(text, "options of --arch lstm_adm").split())
+    assert "attention mechanism (default: mqt)" in own and "encoder embedding dimension (default: 256)" in own
+    assert "--adm-pairs" in group(text, "options of --attention aqt, mqt") and "--adm-pairs" not in own
+    assert "Model-specific configuration" not in text
+
+
+def test_every_option_of_every_mechanism_stands_once_below_its_mechanisms(capsys):
+    text = page(capsys, "data", "--arch", "attn_lstm").split("\noptions of --arch attn_lstm:\n")[1]
+    for name in attentions.names():
+        for option in attentions.options_of(attentions.attention_class(name).Config):
+            flag = "\n  --" + option.name.replace("_", "-")
+            assert len([part for part in text.split("\n\n") if flag + " " in part or flag + "\n" in part]) == 1, flag
+            title = next(line for line in text.split(flag)[0].splitlines()[::-1] if line.startswith("options of"))
+            assert name in title.rstrip(":").split("--attention ")[1].split(", ")
+
+
+def test_options_of_task_and_criterion_are_shown(capsys):
+    text = page(capsys, "--arch", "lstm_latent", "--criterion", "latent_alignment", "--task", "translation")
+    assert "--objective" in text and "--source-lang" in text
+
+
+def test_architectures_of_others(capsys):
+    text = page(capsys, "--arch", "lstm")
+    assert "embedding dimension (default: 512)" in group(text, "options of --arch lstm")
+    assert "--arch" in page(capsys)
+
+
+def test_without_help_nothing_changes():
+    parser = options.get_training_parser()
+    options.parse_args_and_arch(parser, ["data", "--arch", "lstm_adm"])
+    assert "print_help" not in vars(parser) and "parse_known_args" not in vars(parser)
