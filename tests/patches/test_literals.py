@@ -238,8 +238,8 @@ def stock(registry: Dict[str, Any]) -> List[str]:
 def of_arch(name: str) -> Any:
     options = options_of(ARCH_MODEL_REGISTRY, "arch", name)
     for field in ("encoder_layers", "decoder_layers"):  # fewer layers, which build faster
-        if isinstance(getattr(options, field, None), int):
-            setattr(options, field, 1)
+        if getattr(options, field, None):
+            setattr(options, field, 1 if isinstance(getattr(options, field), int) else "[(8, 3)]")
     if getattr(options, "criterion", None):
         options.criterion = "adaptive_loss"  # with which lstm reads its cutoffs
     return options
