@@ -11,7 +11,7 @@ import importlib
 import pkgutil
 
 from .base import Attention, AttentionConfig, AttentionOutput, Penalty
-from .biases import BiasMemory, word_positions
+from .biases import BIASES, BiasMemory, parse_biases, word_positions
 from .registry import (
     Option,
     attention_class,
@@ -26,6 +26,7 @@ from .scored import ScoredAttention
 from .tensors import index_rows, map_tensors
 
 __all__ = [
+    "BIASES",
     "Attention",
     "AttentionConfig",
     "AttentionOutput",
@@ -41,6 +42,7 @@ __all__ = [
     "names",
     "options",
     "options_of",
+    "parse_biases",
     "register_attention",
     "word_positions",
 ]

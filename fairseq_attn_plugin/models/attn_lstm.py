@@ -7,11 +7,11 @@
 that ``fairseq-train --arch NAME`` and ``model: {_name: NAME}`` in YAML mean the same.
 """
 
-from typing import Any, ClassVar, List, Optional, Type
+from typing import Any, ClassVar, Optional, Type
 
 import torch
 from fairseq.dataclass.utils import gen_parser_from_dataclass
-from fairseq.models import FairseqEncoderDecoderModel, register_model
+from fairseq.models import MODEL_DATACLASS_REGISTRY, FairseqEncoderDecoderModel, register_model
 from torch import Tensor
 
 from .. import attention as attentions
@@ -25,6 +25,7 @@ from ..options import or_default, parse_boolean, parse_integers
 from .architectures import PAPER_SIZES, SMALL_SIZES, STRUCTURED_SIZES, register_architecture
 from .checks import check_options
 from .configuration import AttnLSTMConfig
+from .unused_options import check_adaptive_softmax, check_attention_options, readers
 
 __all__ = ["AttnLSTMConfig", "AttnLSTMModel", "register_architecture"]
 
@@ -116,6 +117,18 @@ class AttnLSTMModel(FairseqEncoderDecoderModel):
         check_options(cfg, task)
 
     @classmethod
+    def check_training(cls, cfg: Any) -> None:
+        """Raises OptionError for options that have no effect in a training; ``cfg``: all sections of a configuration.
+
+        :mod:`fairseq_attn_plugin.patches.numbers` calls it before anything is built.
+        """
+        model = cfg["model"]
+        off = not parse_boolean("--decoder-attention", model["decoder_attention"])
+        defaults = MODEL_DATACLASS_REGISTRY[model["_name"]]()
+        check_attention_options(model, defaults, "--decoder-attention False" if off else None)
+        check_adaptive_softmax(cfg)
+
+    @classmethod
     def build_attention(cls, cfg: Any, query_dim: int, memory_dim: int) -> Optional[attentions.Attention]:
         """The mechanism that ``--attention`` names, or None with ``--decoder-attention False``.
 
@@ -130,7 +143,7 @@ class AttnLSTMModel(FairseqEncoderDecoderModel):
                 what = "a model with --decoder-attention False" if off else f"--attention {cfg.attention}"
                 raise OptionError(
                     f"--{name.replace('_', '-')} {cfg[name]}: {what} does not read it; leave it out, or choose "
-                    f"--attention {' or '.join(_readers(name))}"
+                    f"--attention {' or '.join(readers(name))}"
                 )
         if off:
             if cfg.attention_bias:
@@ -146,16 +159,6 @@ class AttnLSTMModel(FairseqEncoderDecoderModel):
         with products_in(precision_of(self)):
             encoder_out = self.encoder(src_tokens, src_lengths=src_lengths)
             return self.decoder(prev_output_tokens, encoder_out=encoder_out, **kwargs)
-
-
-def _readers(option: str) -> List[str]:
-    """The mechanisms that have an option, those that declare it first."""
-    having = [
-        name
-        for name in attentions.names()
-        if option in {own.name for own in attentions.options_of(attentions.attention_class(name).Config)}
-    ]
-    return sorted(having, key=lambda name: len(attentions.attention_class(name).__mro__))
 
 
 register_architecture("lstm_soft", attention="soft", **PAPER_SIZES)(AttnLSTMModel)

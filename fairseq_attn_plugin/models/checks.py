@@ -4,12 +4,20 @@ import math
 from typing import Any
 
 from ..errors import OptionError
-from ..options import need, or_default, parse_boolean
+from ..options import need, or_default, parse_boolean, parse_integers
 
-__all__ = ["check_options"]
+__all__ = ["MOST_LAYERS", "check_options", "check_size"]
 
 INPUT_FEEDING = ("output", "context", "none")
 OUTPUT_LAYERS = ("tanh", "linear")
+MOST_LAYERS, MOST_UNITS = 1000, 1_000_000  # more is a slip; it would run on, or overflow, long before memory is full
+
+
+def check_size(config: Any, name: str, most: int = MOST_UNITS) -> None:
+    """Raises OptionError unless a number of units or layers is from 1 to ``most``; None is left to the model."""
+    size = config[name]
+    need(size is None or size >= 1, config, name, "at least 1")
+    need(size is None or size <= most, config, name, f"at most {most}")
 
 
 def check_options(config: Any, task: Any) -> None:
@@ -25,17 +33,12 @@ def check_options(config: Any, task: Any) -> None:
     if config.input_feeding not in INPUT_FEEDING:
         raise OptionError(f"--input-feeding {config.input_feeding}: unknown; choose from {', '.join(INPUT_FEEDING)}")
     need(config.output_layer in OUTPUT_LAYERS, config, "output_layer", f"one of {', '.join(OUTPUT_LAYERS)}")
-    for name in (
-        "encoder_layers",
-        "decoder_layers",
-        "encoder_embed_dim",
-        "decoder_embed_dim",
-        "decoder_out_embed_dim",
-        "encoder_hidden_size",
-        "decoder_hidden_size",
-    ):
-        if config[name] is not None and config[name] < 1:
-            raise OptionError(f"--{name.replace('_', '-')} {config[name]}: must be at least 1")
+    for name in ("encoder_layers", "decoder_layers"):
+        check_size(config, name, MOST_LAYERS)
+    for side in ("encoder", "decoder"):
+        check_size(config, f"{side}_embed_dim")
+        check_size(config, f"{side}_hidden_size")
+    check_size(config, "decoder_out_embed_dim")
     if config.share_all_embeddings:
         if task.source_dictionary != task.target_dictionary:
             raise OptionError(
@@ -53,6 +56,8 @@ def check_options(config: Any, task: Any) -> None:
             )
     if config.share_all_embeddings or config.share_decoder_input_output_embed:
         _check_shared_output(config)
+    if config.adaptive_softmax_cutoff is not None:
+        _check_cutoff(config.adaptive_softmax_cutoff, len(task.target_dictionary))
     finite = config.forget_bias is None or math.isfinite(config.forget_bias)
     need(finite, config, "forget_bias", "a number, as in --forget-bias 1")
     need(config.lexicon_epsilon > 0, config, "lexicon_epsilon", "more than 0")
@@ -67,6 +72,15 @@ def check_options(config: Any, task: Any) -> None:
                 f"--lexicon {config.lexicon}: is looked up for the words attended to, and there is no attention with "
                 "--decoder-attention False; leave one of the two out"
             )
+
+
+def _check_cutoff(text: Any, words: int) -> None:
+    """Raises OptionError unless the bands of an adaptive softmax are of frequent to rare words of the vocabulary."""
+    cutoff = [0, *parse_integers("--adaptive-softmax-cutoff", text), words + 1]
+    if any(one >= next_one for one, next_one in zip(cutoff, cutoff[1:])):
+        raise OptionError(
+            f"--adaptive-softmax-cutoff {text}: must be ascending, from 1 to the {words} words of the target dictionary"
+        )
 
 
 def _check_shared_output(config: Any) -> None:

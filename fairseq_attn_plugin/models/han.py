@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Dict, Optional, Tuple, Type
 
 import torch
 from fairseq.dataclass.utils import gen_parser_from_dataclass
-from fairseq.models import BaseFairseqModel, register_model
+from fairseq.models import MODEL_DATACLASS_REGISTRY, BaseFairseqModel, register_model
 from torch import Tensor, nn
 
 from fairseq_attn_plugin.text.documents import class_names
@@ -31,6 +31,7 @@ from ..ops.deferred import Linear
 from ..ops.precision import precision_of, products_in, training_precision
 from .architectures import register_architecture
 from .han_configuration import HANConfig, check_options
+from .unused_options import check_attention_options
 
 __all__ = ["HANConfig", "HANModel"]
 
@@ -113,6 +114,13 @@ class HANModel(BaseFairseqModel):
                 "binarise labels with --srcdict and the label/dict.txt of the training data"
             )
         state_dict[key] = self.class_names.clone()
+
+    @classmethod
+    def check_training(cls, cfg: Any) -> None:
+        """Raises OptionError for options of attention that have no effect in a training."""
+        model = cfg["model"]
+        off = "--pooling mean" if model["pooling"] == "mean" else None
+        check_attention_options(model, MODEL_DATACLASS_REGISTRY[model["_name"]](), off)
 
     @classmethod
     def build_pooling(cls, cfg: Any, dim: int) -> nn.Module:

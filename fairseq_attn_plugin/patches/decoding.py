@@ -6,13 +6,11 @@ attn-analysis. ``--decoding-engine stock`` leaves fairseq's. The options of deco
 ``GenerationConfig``.
 """
 
-import math
 from dataclasses import fields
 from typing import Any, Callable, Dict, Optional
 
-from fairseq_attn_plugin.errors import OptionError
-
 from .generation_options import add_option
+from .search_options import check_search
 from .wrapping import Patch
 
 __all__ = ["PATCH"]
@@ -23,18 +21,6 @@ def _add_options() -> None:
 
     for own in fields(DecodingOptions):
         add_option(own.name, own.type, own)  # type: ignore[arg-type]
-
-
-def _check_search(args: Any) -> None:
-    """What fairseq's generator takes as it comes, and fails of or misunderstands at the first batch."""
-    for name in ("beam", "nbest"):
-        value = getattr(args, name, 1)
-        if value < 1:
-            raise OptionError(f"--{name} {value}: must be at least 1")
-    for name in ("lenpen", "unkpen"):
-        value = getattr(args, name, 0.0)
-        if not math.isfinite(value):
-            raise OptionError(f"--{name} {value}: must be a finite number")
 
 
 def _choosing(build: Callable[..., Any]) -> Callable[..., Any]:
@@ -51,7 +37,7 @@ def _choosing(build: Callable[..., Any]) -> Callable[..., Any]:
         from fairseq_attn_plugin.decoding.generator import generator_class
         from fairseq_attn_plugin.decoding.options import DecodingOptions
 
-        _check_search(args)
+        check_search(args)
         decoding = DecodingOptions.of(args)
         if getattr(args, "score_reference", False):
             decoding.check_unused("--score-reference scores references with the model itself and translates nothing")

@@ -176,6 +176,24 @@ def needs_gpu(error: BaseException) -> Optional[str]:
     return None
 
 
+def out_of_memory(error: BaseException) -> Optional[str]:
+    """Sizes that no memory holds, or a batch that is too large for it."""
+    match = re.search(r"(?:you tried to allocate (\d+) bytes|Tried to allocate ([\d.]+ \w+))", str(error))
+    overflow = re.match(r"Storage size calculation overflowed|numel: integer multiplication overflow", str(error))
+    if not isinstance(error, (RuntimeError, MemoryError)) or not (match or overflow):
+        return None
+    size = "too much for any memory" if match is None else match.group(2) or "%.1f GB" % (int(match.group(1)) / 1e9)
+    return (
+        "memory is not enough for one tensor (%s): choose smaller sizes of the model (--...-dim, --...-hidden-size), "
+        "or smaller batches (--max-tokens, --batch-size)" % size
+    )
+
+
+def wrong_seed(error: BaseException) -> Optional[str]:
+    """fairseq gives it to numpy before anything else."""
+    return "--seed: must be 0 or more and less than 2^32" if str(error).startswith("Seed must be between 0") else None
+
+
 def no_room(error: BaseException) -> Optional[str]:
     if str(error).startswith("min_len cannot be larger than max_len"):
         return "--min-len: is greater than the greatest length of a translation, which --max-len-a and --max-len-b give"
@@ -191,8 +209,8 @@ def not_utf8(error: BaseException) -> Optional[str]:
 
 def stock_check(error: BaseException) -> Optional[str]:
     """fairseq's own checks of options name them in the message, and its first line is enough."""
-    checks = (AssertionError, ValueError, NotImplementedError)
-    if isinstance(error, checks) and re.search(r"--[a-z]", str(error)) and raised_inside(error, "/fairseq(_cli)?/"):
+    checked = isinstance(error, (AssertionError, ValueError, NotImplementedError)) or type(error) is Exception
+    if checked and re.search(r"--[a-z]", str(error)) and raised_inside(error, "/fairseq(_cli)?/"):
         return str(error).splitlines()[0][:300]
     return None
 
@@ -204,6 +222,8 @@ RULES: List[Rule] = [
     no_data_folder,
     missing_criterion,
     needs_gpu,
+    out_of_memory,
+    wrong_seed,
     no_room,
     not_utf8,
     stock_check,

@@ -1,0 +1,98 @@
+"""Options that are given to a training and have no effect in it: of another mechanism, or beside another option.
+
+A model is also built for checkpoints, which were trained with whatever options they have. These checks are therefore
+of the start of a training (:meth:`~fairseq_attn_plugin.models.attn_lstm.AttnLSTMModel.check_training`). An option
+counts as given if its value differs from the architecture's default.
+"""
+
+from typing import Any, Dict, List, Mapping, Optional
+
+from .. import attention as attentions
+from ..errors import OptionError
+from ..options import file_options, flag
+
+__all__ = ["check_adaptive_softmax", "check_attention_options", "readers"]
+
+
+def check_attention_options(config: Mapping[str, Any], defaults: Any, off: Optional[str] = None) -> None:
+    """Checks that the options of attention that are given have an effect. Files are checked where a model is built.
+
+    Args:
+        config: the options of a model
+        defaults: the configuration of its architecture
+        off: the option by which the model has no attention, with its value
+
+    Raises:
+        OptionError: an option is given and has no effect
+    """
+    mechanism = attentions.attention_class(config["attention"])
+    taken = {own.name for own in attentions.options_of(mechanism.Config)}
+    given = [
+        name
+        for name in ("attention", *attentions.options())
+        if name in config and config[name] != getattr(defaults, name)
+        if name not in file_options(defaults)
+    ]
+    if off is not None and given:
+        raise OptionError(
+            f"{flag(given[0])} {config[given[0]]}: there is no attention with {off}; leave one of them out"
+        )
+    bias = config.get("attention_bias", "")
+    if bias and not attentions.parse_biases(bias):
+        raise OptionError(f"--attention-bias {bias}: names no bias; choose from {', '.join(attentions.BIASES)}")
+    idle = _idle(mechanism, config["attention"], bias)
+    for name in given[1:] if given[:1] == ["attention"] else given:
+        if name not in taken:
+            raise OptionError(
+                f"{flag(name)} {config[name]}: --attention {config['attention']} has no such option; leave it out, or "
+                f"choose --attention {' or '.join(readers(name))}"
+            )
+        if name in idle:
+            raise OptionError(f"{flag(name)} {config[name]}: has no effect {idle[name]}; leave it out")
+
+
+def _idle(mechanism: Any, name: str, bias: str) -> Dict[str, str]:
+    """The options of every mechanism that have no effect beside the others, and why."""
+    if "bias" not in mechanism.takes:
+        return dict.fromkeys(
+            ("attention_score", "attention_hidden_dim", *_OF_BIASES), f"with --attention {name}, which has no scores"
+        )
+    chosen = attentions.parse_biases(bias)
+    return {
+        option: f"without --attention-bias {' or '.join(having)}"
+        for option, having in _OF_BIASES.items()
+        if not set(having) & set(chosen)
+    }
+
+
+_OF_BIASES = {
+    "attention_bias_window": ("markov", "fertility"),
+    "attention_bias_dim": ("position", "fertility"),
+    "attention_fertility_weight": ("fertility",),
+}
+
+
+def readers(option: str) -> List[str]:
+    """The mechanisms that have an option, those that declare it first."""
+    having = [
+        name
+        for name in attentions.names()
+        if option in {own.name for own in attentions.options_of(attentions.attention_class(name).Config)}
+    ]
+    return sorted(having, key=lambda name: len(attentions.attention_class(name).__mro__))
+
+
+def check_adaptive_softmax(cfg: Mapping[str, Any]) -> None:
+    """Checks that model and criterion have the same softmax.
+
+    Args:
+        cfg: the sections of a training's configuration
+
+    Raises:
+        OptionError: an adaptive softmax without ``adaptive_loss``, or that criterion without an adaptive softmax
+    """
+    cutoff, criterion = cfg["model"].get("adaptive_softmax_cutoff"), (cfg.get("criterion") or {}).get("_name")
+    if cutoff is not None and criterion != "adaptive_loss":
+        raise OptionError(f"--adaptive-softmax-cutoff {cutoff}: needs --criterion adaptive_loss, not {criterion}")
+    if cutoff is None and criterion == "adaptive_loss":
+        raise OptionError("--criterion adaptive_loss: needs --adaptive-softmax-cutoff, as in 10000,50000")

@@ -1,0 +1,160 @@
+"""Numbers in options that fairseq takes as they come, and then fails of, runs on with, or computes nonsense with.
+
+Every tool sets up a task from the section ``task`` of a whole configuration, before anything is built. The numbers of
+all its sections are checked there, from a command line as well as from YAML. A configuration that comes from a
+checkpoint is not: it may be older than a range. Options of search are checked where a generator is built
+(:func:`fairseq_attn_plugin.patches.search_options.check_search`), because they have other sources as well.
+"""
+
+import ast
+import math
+from typing import Any, Callable, Dict, Iterator, NamedTuple, Optional, Tuple
+
+from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.options import flag
+
+from .explaining import explained
+from .wrapping import Patch
+
+__all__ = ["PATCH", "check_numbers", "range_of"]
+
+
+class Range(NamedTuple):
+    """The numbers an option may have: ``least <= x < bound``."""
+
+    least: float
+    what: str
+    bound: float = math.inf
+
+
+POSITIVE = Range(1, "at least 1")
+NATURAL = Range(0, "0 or more")
+PROBABILITY = Range(0, "at least 0 and less than 1", 1)
+
+RANGES: Dict[str, Range] = {
+    # batches
+    **dict.fromkeys(("batch_size", "batch_size_valid", "max_tokens", "max_tokens_valid", "update_freq"), POSITIVE),
+    **dict.fromkeys(("required_batch_size_multiple", "required_seq_len_multiple", "num_shards"), POSITIVE),
+    **dict.fromkeys(("max_source_positions", "max_target_positions"), POSITIVE),
+    **dict.fromkeys(("num_workers", "data_buffer_size", "shard_id", "max_valid_steps", "buffer_size"), NATURAL),
+    # intervals
+    **dict.fromkeys(("log_interval", "save_interval", "validate_interval", "ema_update_freq"), POSITIVE),
+    **dict.fromkeys(("save_interval_updates", "validate_interval_updates", "validate_after_updates"), NATURAL),
+    **dict.fromkeys(("max_epoch", "max_update", "stop_time_hours"), NATURAL),
+    # updates
+    **dict.fromkeys(("lr", "weight_decay", "adam_eps", "ignore_prefix_size", "end_learning_rate"), NATURAL),
+    **dict.fromkeys(("warmup_updates", "min_lr", "max_lr", "force_anneal", "power", "lr_patience"), NATURAL),
+    **dict.fromkeys(("adam_betas", "momentum", "label_smoothing"), PROBABILITY),
+}
+
+
+def range_of(name: str) -> Optional[Range]:
+    """The numbers an option may have; None if only the model or criterion that has it can tell."""
+    return PROBABILITY if "dropout" in name else RANGES.get(name)
+
+
+def check_numbers(cfg: Any) -> None:
+    """Checks the numbers in all sections of a configuration.
+
+    Raises:
+        OptionError: one is not a finite number of 64 bits, or not in its range
+    """
+    for name, value in _leaves(cfg):
+        numbers, known = _numbers(value), range_of(name)
+        if known is not None and isinstance(value, (list, str)) and not numbers:
+            raise OptionError(f"{flag(name)} {value or repr('')}: must be a number, {known.what}")
+        for number in numbers:
+            if not math.isfinite(number):
+                raise OptionError(f"{flag(name)} {number}: must be a finite number")
+            if isinstance(number, int) and abs(number) >= 2**63:
+                raise OptionError(f"{flag(name)} {number}: must be less than 2^63")
+            if known is not None and not known.least <= number < known.bound:
+                raise OptionError(f"{flag(name)} {number}: must be {known.what}")
+
+
+def _leaves(cfg: Any) -> Iterator[Tuple[str, Any]]:
+    for name, value in cfg.items():
+        if isinstance(value, dict):
+            yield from _leaves(value)
+        elif name != "_name":
+            yield name, value
+
+
+def _numbers(value: Any) -> Tuple[float, ...]:
+    """The numbers of a value, or of its parts: ``(0.9, 0.98)`` is a string in fairseq."""
+    if isinstance(value, str):
+        try:
+            value = ast.literal_eval(value) if value[:1] in ("(", "[") else ()
+        except (ValueError, SyntaxError):
+            return ()
+    parts = value if isinstance(value, (list, tuple)) else [value]
+    return tuple(part for part in parts if isinstance(part, (int, float)) and not isinstance(part, bool))
+
+
+def check_together(cfg: Any) -> None:
+    """Lets the model that is to be trained check its options against the other sections.
+
+    Its class has ``check_training(cfg)`` for this, which raises OptionError.
+    """
+    from fairseq.models import MODEL_REGISTRY
+
+    name = (cfg.get("model") or {}).get("_name")
+    check = getattr(MODEL_REGISTRY.get(name), "check_training", None)
+    if check is not None:
+        check(cfg)
+
+
+def _checking(setup: Callable[..., Any]) -> Callable[..., Any]:
+    def setup_task(cfg: Any, **options: Any) -> Any:
+        from omegaconf import OmegaConf
+
+        whole = cfg._get_parent() if OmegaConf.is_config(cfg) else None
+        if whole is not None and not options.get("from_checkpoint"):
+            sections = OmegaConf.to_container(whole, resolve=True, enum_to_str=True)
+            check_numbers(sections)
+            check_together(sections)
+        return setup(cfg, **options)
+
+    return setup_task
+
+
+def _no_number(error: Exception, arguments: Dict[str, Any]) -> Optional[str]:
+    """The options of a command line become a configuration, and some values are parsed only then."""
+    for name in arguments["data_class"].__dataclass_fields__:
+        value = getattr(arguments["args"], name, None)
+        if isinstance(error, (SyntaxError, ValueError)) and isinstance(value, str) and _is_numeric(arguments, name):
+            try:
+                ast.literal_eval(value)
+            except (SyntaxError, ValueError):
+                return f"{flag(name)} {value!r}: must be a number"
+    return None
+
+
+def _is_numeric(arguments: Dict[str, Any], name: str) -> bool:
+    from fairseq.dataclass.utils import interpret_dc_type
+
+    return interpret_dc_type(arguments["data_class"].__dataclass_fields__[name].type) in (int, float)
+
+
+def _infinite_is_no_integer(parse: Callable[..., Any]) -> Callable[..., Any]:
+    """argparse names the option if its parser raises ValueError."""
+
+    def eval_str_list(*args: Any, **options: Any) -> Any:
+        try:
+            return parse(*args, **options)
+        except OverflowError as error:
+            raise ValueError(str(error)) from None
+
+    return eval_str_list
+
+
+PATCH = Patch(
+    name="numbers",
+    reason="fairseq trains with a dropout of nan, and fails of other numbers with a stack trace",
+    checked=("0.12.3.1",),
+    wraps={
+        "fairseq.tasks:setup_task": _checking,
+        "fairseq.dataclass.utils:_override_attr": explained(_no_number),
+        "fairseq.dataclass.utils:eval_str_list": _infinite_is_no_integer,
+    },
+)

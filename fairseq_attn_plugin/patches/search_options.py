@@ -1,0 +1,54 @@
+"""The values of fairseq's options of search, which it takes as they come, and fails of or misunderstands later."""
+
+import math
+from typing import Any, Callable, Dict, Tuple
+
+from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.options import flag
+
+__all__ = ["check_search"]
+
+Check = Tuple[Callable[[Any], bool], str]
+
+_POSITIVE: Check = (lambda x: x >= 1, "at least 1")
+_NATURAL: Check = (lambda x: x >= 0, "0 or more")
+_FINITE: Check = (math.isfinite, "a finite number")
+
+_CHECKS: Dict[str, Check] = {
+    "beam": _POSITIVE,
+    "nbest": _POSITIVE,
+    "lenpen": _FINITE,
+    "unkpen": _FINITE,
+    "temperature": (lambda x: 0 < x < math.inf, "above 0"),
+    "max_len_a": (lambda x: 0 <= x < math.inf, "0 or more"),
+    "max_len_b": _NATURAL,
+    "min_len": _NATURAL,
+    "prefix_size": _NATURAL,
+    "no_repeat_ngram_size": _NATURAL,
+    "sampling_topk": (lambda x: x == -1 or x >= 1, "at least 1 (-1: all words)"),
+    "sampling_topp": (lambda x: x == -1 or 0 < x <= 1, "above 0 and at most 1 (-1: all words)"),
+    "diverse_beam_groups": (lambda x: x == -1 or x >= 1, "at least 1 (-1: no groups)"),
+    "diverse_beam_strength": _FINITE,
+    "diversity_rate": _FINITE,
+    "lm_weight": _FINITE,
+}
+
+
+def check_search(args: Any) -> None:
+    """Checks the options of a generator, of a command line, of ``--eval-bleu-args`` or of a keyword alike.
+
+    Args:
+        args: fairseq's ``GenerationConfig`` or a namespace; what it lacks is not checked
+
+    Raises:
+        OptionError: a value that search cannot have, or values that contradict each other
+    """
+    for name, (right, what) in _CHECKS.items():
+        value = getattr(args, name, None)
+        if value is not None and not right(value):
+            raise OptionError(f"{flag(name)} {value}: must be {what}")
+    beam, nbest, groups = (getattr(args, name, 1) for name in ("beam", "nbest", "diverse_beam_groups"))
+    if getattr(args, "beam", None) is not None and nbest > beam:
+        raise OptionError(f"--nbest {nbest}: must be at most --beam {beam}, the hypotheses that search keeps")
+    if groups > 1 and beam % groups:
+        raise OptionError(f"--diverse-beam-groups {groups}: must divide --beam {beam} into groups of equal size")

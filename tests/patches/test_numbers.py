@@ -1,0 +1,85 @@
+"""Numbers and contradictions in the options of a training are refused before anything is built."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from fairseq.dataclass.configs import FairseqConfig
+from in_process import run_tool
+from omegaconf import OmegaConf
+
+from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.patches.numbers import check_numbers, range_of
+
+from cli import TINY, USER_DIR
+
+UPDATES = ("--optimizer", "adam", "--lr", 0.01, "--batch-size", 50, "--max-update", 1, "--disable-validation")
+
+
+def train(tiny_data: Path, folder: Path, *options: object, arch: str = "lstm_soft", fails: bool = True) -> str:
+    """The line of a training that has to fail."""
+    command = ("fairseq-train", tiny_data, "--user-dir", USER_DIR, "--save-dir", folder, "--no-save")
+    return run_tool(*command, *TINY[arch], *UPDATES, *options, fails=fails).error
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        ("--dropout nan", "--dropout nan: must be a finite number"),
+        ("--dropout 1.5", "--dropout 1.5: must be at least 0 and less than 1"),
+        ("--decoder-dropout-in=-1", "--decoder-dropout-in -1.0: must be at least 0"),
+        ("--weight-decay 1e400", "--weight-decay inf: must be a finite number"),
+        ("--adam-betas (0.9,1.5)", "--adam-betas 1.5: must be at least 0 and less than 1"),
+        ("--adam-betas x", "--adam-betas x: must be a number"),
+        ("--lr=", "--lr '': must be a number"),
+        ("--update-freq 0", "--update-freq 0: must be at least 1"),
+        ("--max-tokens 0", "--max-tokens 0: must be at least 1"),
+        ("--batch-size-valid=", "--batch-size-valid '': must be a number"),
+        ("--seed=-1", "--seed: must be 0 or more"),
+        ("--encoder-layers 100000000", "--encoder-layers 100000000: must be at most 1000"),
+        ("--attention-score additive --attention-hidden-dim 99999999999999999999", "--attention-hidden-dim 9"),
+        ("--attention-score additive --attention-hidden-dim 999999999999", "memory is not enough for one tensor"),
+        ("--attention-bias ,", "--attention-bias ,: names no bias; choose from position, markov, fertility"),
+        ("--attention-bias-window 2", "--attention-bias-window 2: has no effect without --attention-bias markov"),
+        ("--gaussian-sigma 3", "--gaussian-sigma 3.0: --attention soft has no such option; leave it out, or choose"),
+        ("--attention gaussian --attention-score dot", "--attention-score dot: has no effect with --attention gauss"),
+        ("--decoder-attention False --attention mqt", "--attention mqt: there is no attention with --decoder-att"),
+        ("--adaptive-softmax-cutoff 5", "--adaptive-softmax-cutoff 5: needs --criterion adaptive_loss, not cross_e"),
+        ("--criterion adaptive_loss --ddp-backend legacy_ddp", "--criterion adaptive_loss: needs --adaptive-softmax"),
+    ],
+)
+def test_a_training_is_refused(options: str, line: str, tiny_data: Path, tmp_path: Path) -> None:
+    assert train(tiny_data, tmp_path, *options.split()).startswith(line)
+
+
+@pytest.mark.parametrize("cutoff", ["500", "5,4", "5,5", "0", "-5"])
+def test_bands_of_an_adaptive_softmax(cutoff: str, tiny_data: Path, tmp_path: Path) -> None:
+    options = ("--criterion", "adaptive_loss", "--ddp-backend", "legacy_ddp", f"--adaptive-softmax-cutoff={cutoff}")
+    assert "must be ascending, from 1 to the" in train(tiny_data, tmp_path, *options)
+
+
+def test_defaults_of_an_architecture_are_not_the_users(tiny_data: Path, tmp_path: Path) -> None:
+    """The small architectures choose a score and its width, which a Gaussian does not have."""
+    train(tiny_data, tmp_path, "--arch", "attn_lstm_small", "--attention", "gaussian", fails=False)
+
+
+def test_a_checkpoint_is_read_with_whatever_it_was_trained_with(tiny_data: Path, tmp_path: Path) -> None:
+    command = ["fairseq-train", tiny_data, "--user-dir", USER_DIR, "--save-dir", tmp_path, *TINY["lstm_soft"]]
+    run_tool(*command, *UPDATES)
+    state = torch.load(tmp_path / "checkpoint_last.pt")
+    state["cfg"]["model"].update(gaussian_sigma=3.0, dropout=-1.0)
+    torch.save(state, tmp_path / "old.pt")
+    run_tool("fairseq-generate", tiny_data, "--user-dir", USER_DIR, "--path", tmp_path / "old.pt")
+
+
+def test_the_defaults_of_fairseq_are_in_the_ranges() -> None:
+    check_numbers(OmegaConf.to_container(OmegaConf.structured(FairseqConfig), resolve=True, enum_to_str=True))
+
+
+def test_every_part_of_a_list_is_checked() -> None:
+    check_numbers({"optimization": {"lr": [0.1, 0.2], "update_freq": [1, 2]}})
+    with pytest.raises(OptionError, match="^--update-freq 0: must be at least 1$"):
+        check_numbers({"optimization": {"update_freq": [2, 0]}})
+    with pytest.raises(OptionError, match="^--anything nan: must be a finite number$"):
+        check_numbers({"model": {"anything": float("nan")}})
+    assert range_of("anything") is None
