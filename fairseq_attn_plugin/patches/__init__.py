@@ -27,9 +27,12 @@ from . import (
     overrides,
     patience,
     penalties,
+    root_logger,
+    save_dir,
     scorer,
     unknown_words,
     vocabulary_losses,
+    whole_checkpoints,
 )
 from .wrapping import Patch
 
@@ -49,6 +52,8 @@ PATCHES: List[Patch] = [
     multirun.PATCH,
     patience.PATCH,
     lr_schedule.PATCH,
+    whole_checkpoints.PATCH,
+    save_dir.PATCH,  # after patience and multirun, whose count it reads
     overrides.PATCH,
     checkpoint_files.PATCH,
     scorer.PATCH,

@@ -1,0 +1,159 @@
+"""A training keeps its ``--save-dir`` to itself, and begins only what there is to do.
+
+- Two trainings with one folder would overwrite each other's checkpoints: the second is refused. The lock (``flock`` of
+  the folder) ends with its process, however that ends.
+- What a killed process left of a checkpoint that it was writing is removed.
+- A folder that cannot be written is refused in one line.
+- ``--restore-file`` names a file that is there. Stock fairseq trains from scratch if it is not.
+- A training that has ended trains no further. Stock fairseq makes one more update and overwrites its checkpoints,
+  whether ``--max-update``, ``--patience`` or ``--stop-time-hours`` has ended it.
+"""
+
+import contextlib
+import glob
+import logging
+import os
+import weakref
+from typing import Any, Callable, List, Optional
+
+import portalocker
+
+from fairseq_attn_plugin.errors import OptionError
+
+from .whole_checkpoints import PARTIAL
+from .wrapping import Patch, wrap
+
+__all__ = ["PATCH"]
+
+NAME = "save_dir"
+logger = logging.getLogger(__name__)
+
+# ---- one training
+
+
+_HELD: List[int] = []  # the descriptor of the locked folder
+
+
+def _let_go() -> None:
+    while _HELD:
+        os.close(_HELD.pop())
+
+
+# Processes that load data inherit the lock, and live some seconds longer than a training that is killed.
+os.register_at_fork(after_in_child=_let_go)
+
+
+def _hold(folder: str) -> None:
+    """Locks a folder until this process trains again or ends.
+
+    Raises:
+        OptionError: another process holds it
+    """
+    _let_go()
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        portalocker.lock(descriptor, portalocker.LockFlags.EXCLUSIVE | portalocker.LockFlags.NON_BLOCKING)
+    except portalocker.exceptions.AlreadyLocked:
+        os.close(descriptor)
+        raise OptionError(
+            f"--save-dir {folder}: another training is writing there; wait for its end, or choose another folder"
+        ) from None
+    except portalocker.exceptions.LockException as error:
+        os.close(descriptor)
+        logger.warning(f"--save-dir {folder} cannot be locked ({error}): start no second training there")
+        return
+    _HELD.append(descriptor)
+
+
+def _alone(start: Callable[..., None]) -> Callable[..., None]:
+    def start_alone(self: Any, cfg: Any, *args: Any, **kwargs: Any) -> None:
+        start(self, cfg, *args, **kwargs)
+        if self.data_parallel_rank != 0 or self.cfg.checkpoint.no_save:
+            return
+        folder = self.cfg.checkpoint.save_dir
+        if os.path.isdir(folder):  # and not an address of a store
+            _hold(folder)
+            weakref.finalize(self, _let_go)
+            for left in glob.glob(os.path.join(glob.escape(folder), "*.pt" + PARTIAL)):
+                with contextlib.suppress(OSError):
+                    os.unlink(left)
+
+    return start_alone
+
+
+def _in_one_line(verify: Callable[[str], None]) -> Callable[[str], None]:
+    def verify_checkpoint_directory(save_dir: str) -> None:
+        try:
+            verify(save_dir)
+        except OSError as error:
+            raise OptionError(
+                f"--save-dir {save_dir}: cannot be written ({error.strerror or error}); choose another folder"
+            ) from error
+
+    return verify_checkpoint_directory
+
+
+# ---- what there is to do
+
+
+def _where_there_is_something_to_do(load: Callable[..., Any]) -> Callable[..., Any]:
+    def load_checkpoint(cfg: Any, trainer: Any, **options: Any) -> Any:
+        from fairseq.file_io import PathManager
+        from fairseq_cli import train
+
+        path = cfg.restore_file.replace(".pt", trainer.checkpoint_suffix + ".pt")
+        if cfg.restore_file != "checkpoint_last.pt" and not PathManager.isfile(path):
+            raise OptionError(
+                f"--restore-file {path}: no such file; leave it out to continue what is in --save-dir {cfg.save_dir}, "
+                "or to begin there"
+            )
+        extra_state, iterator = load(cfg, trainer, **options)
+        limit = (
+            None if extra_state is None else _limit(trainer, iterator, getattr(train.should_stop_early, "num_runs", 0))
+        )
+        if limit is not None:
+            logger.info(
+                f"nothing to do: the training in {cfg.save_dir} has ended after {trainer.get_num_updates()} updates by "
+                f"{limit}; a higher value continues it"
+            )
+            trainer.has_ended = True
+            wrap(train, "train", _unless_ended, NAME)
+        return extra_state, iterator
+
+    return load_checkpoint
+
+
+def _limit(trainer: Any, iterator: Any, without_improvement: int) -> Optional[str]:
+    """The option that has ended the training, if it has ended."""
+    optimization, patience = trainer.cfg.optimization, trainer.cfg.checkpoint.patience
+    hours = trainer.cumulative_training_time() / 3600
+    for option, value, reached in (
+        ("--max-update", optimization.max_update, trainer.get_num_updates()),
+        ("--max-epoch", optimization.max_epoch, iterator.next_epoch_idx - 1),
+        ("--patience", patience, without_improvement),
+        ("--stop-time-hours", optimization.stop_time_hours, hours),
+    ):
+        if 0 < (value or 0) <= reached:
+            return f"{option} {value}"
+    return None
+
+
+def _unless_ended(train: Callable[..., Any]) -> Callable[..., Any]:
+    def train_an_epoch(cfg: Any, trainer: Any, *args: Any, **kwargs: Any) -> Any:
+        if getattr(trainer, "has_ended", False):
+            return [None], True
+        return train(cfg, trainer, *args, **kwargs)
+
+    return train_an_epoch
+
+
+PATCH = Patch(
+    name=NAME,
+    reason="trainings overwrite each other and finished ones; a mistyped --restore-file trains from scratch",
+    checked=("0.12.3.1",),
+    wraps={
+        "fairseq.trainer:Trainer.__init__": _alone,
+        "fairseq.checkpoint_utils:verify_checkpoint_directory": _in_one_line,
+        "fairseq.checkpoint_utils:load_checkpoint": _where_there_is_something_to_do,
+    },
+)

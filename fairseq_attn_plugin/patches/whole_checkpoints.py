@@ -1,0 +1,153 @@
+"""Checkpoints are whole at every moment, or they are passed over.
+
+Stock fairseq writes the first file of a save beside its place and renames it, but copies it to ``checkpoint_best.pt``
+and ``checkpoint_last.pt`` in place: what stops the process then, or fills the disk, leaves neither the old nor the new
+one. The patch writes all of them beside their places, as ``NAME.pt.tmp``, down to the disk. They are copies and not
+links: a program that writes into one of them changes that one only.
+
+If a disk is full, fairseq tries three times, into the same file. The patch tries once, and says it in one line.
+
+A ``checkpoint_last.pt`` that is incomplete all the same (a copy that was cut off, a version before this patch) gives
+way to the newest whole checkpoint of the folder.
+"""
+
+import contextlib
+import glob
+import logging
+import os
+import shutil
+import zipfile
+from typing import Any, BinaryIO, Callable, Iterator, List, Optional
+
+import torch
+
+from fairseq_attn_plugin.errors import OptionError
+
+from .wrapping import Patch
+
+__all__ = ["PATCH", "PARTIAL"]
+
+logger = logging.getLogger(__name__)
+
+PARTIAL = ".tmp"
+
+
+@contextlib.contextmanager
+def _whole(path: str) -> Iterator[BinaryIO]:
+    """A stream whose bytes become ``path`` at the end of the block; on failure nothing is left of them.
+
+    Raises:
+        OptionError: the file cannot be written
+    """
+    partial = path + PARTIAL
+    try:
+        with open(partial, "wb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(partial, path)
+    except (OSError, RuntimeError) as error:
+        reason = _reason(error)
+        if reason is None:
+            raise
+        raise OptionError(
+            f"checkpoint {path} cannot be written: {reason.strerror or reason}; the earlier checkpoints are whole: "
+            "make room, and the same command continues from the last one"
+        ) from error
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(partial)
+
+
+def _reason(error: Optional[BaseException]) -> Optional[OSError]:
+    """torch reports that a file cannot be written as a fault in its format; what came before says why."""
+    while error is not None and not isinstance(error, OSError):
+        error = error.__context__
+    return error
+
+
+def _saving_whole(save: Callable[..., Any]) -> Callable[..., Any]:
+    def torch_persistent_save(obj: Any, filename: Any, async_write: bool = False) -> Any:
+        from fairseq.file_io import PathManager
+
+        if async_write or not isinstance(filename, str) or not PathManager.supports_rename(filename):
+            return save(obj, filename, async_write)
+        with _whole(filename) as stream:
+            torch.save(obj, stream)
+        return None
+
+    return torch_persistent_save
+
+
+def _copy_whole() -> None:
+    from fairseq import checkpoint_utils
+    from fairseq.file_io import PathManager
+
+    if getattr(checkpoint_utils.PathManager, "copies_whole", False):
+        return
+
+    class WholeCopies(PathManager):  # type: ignore[misc]
+        copies_whole = True
+
+        @staticmethod
+        def copy(src_path: str, dst_path: str, overwrite: bool = False) -> bool:
+            if not (overwrite and PathManager.supports_rename(src_path) and PathManager.supports_rename(dst_path)):
+                return bool(PathManager.copy(src_path, dst_path, overwrite=overwrite))
+            with _whole(dst_path) as copy, open(src_path, "rb") as source:
+                shutil.copyfileobj(source, copy, 1 << 20)
+            return True
+
+    checkpoint_utils.PathManager = WholeCopies
+
+
+# ---- an incomplete one
+
+_RESUMED: List[str] = []  # the default checkpoint of the training that starts
+
+
+def _resuming(load: Callable[..., Any]) -> Callable[..., Any]:
+    def load_checkpoint(cfg: Any, trainer: Any, **options: Any) -> Any:
+        name = f"checkpoint_last{trainer.checkpoint_suffix}.pt"
+        _RESUMED[:] = [os.path.join(cfg.save_dir, name)] if cfg.restore_file == "checkpoint_last.pt" else []
+        try:
+            return load(cfg, trainer, **options)
+        finally:
+            _RESUMED.clear()
+
+    return load_checkpoint
+
+
+def _or_the_newest_whole(load: Callable[..., Any]) -> Callable[..., Any]:
+    def load_checkpoint_to_cpu(path: str, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return load(path, *args, **kwargs)
+        except Exception:
+            # one that is whole is refused for another reason, which the user should see
+            if path not in _RESUMED or zipfile.is_zipfile(path):
+                raise
+            others = [other for other in _newest_first(os.path.dirname(path)) if zipfile.is_zipfile(other)]
+            for other in others:
+                with contextlib.suppress(Exception):
+                    state = load(other, *args, **kwargs)
+                    logger.warning(f"{path} is incomplete: the training continues from {other}, the newest whole one")
+                    return state
+            raise
+
+    return load_checkpoint_to_cpu
+
+
+def _newest_first(folder: str) -> List[str]:
+    return sorted(glob.glob(os.path.join(glob.escape(folder), "checkpoint*.pt")), key=os.path.getmtime, reverse=True)
+
+
+PATCH = Patch(
+    name="whole_checkpoints",
+    reason="a kill or a full disk leaves half a checkpoint_last.pt or checkpoint_best.pt",
+    checked=("0.12.3.1",),
+    wraps={
+        "fairseq.checkpoint_utils:torch_persistent_save": _saving_whole,
+        "fairseq.checkpoint_utils:load_checkpoint": _resuming,
+        "fairseq.checkpoint_utils:load_checkpoint_to_cpu": _or_the_newest_whole,
+    },
+    extra=_copy_whole,
+)

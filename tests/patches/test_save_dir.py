@@ -1,0 +1,108 @@
+"""One training a folder; nothing is trained by mistake."""
+
+import multiprocessing
+import re
+
+import portalocker
+import pytest
+from in_process import run_tool
+from resuming import command, train_and_die
+
+from fairseq_attn_plugin.patches import save_dir
+
+from cli import start_cli
+
+
+@pytest.fixture
+def words(tiny_data, tmp_path):
+    def of(*options):
+        return command(tiny_data, "lstm_soft", tmp_path / "run", "--max-epoch", 1, *options)
+
+    return of
+
+
+def times(folder):
+    return {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
+
+
+def test_a_second_training_is_refused_until_the_first_has_ended(words, tmp_path):
+    folder = tmp_path / "run"
+    first = start_cli(*words("--max-epoch", 9999))
+    try:
+        for line in first.stdout:
+            if "Start iterating" in line:
+                break
+        error = run_tool(*words(), fails=True).error
+        assert error.startswith(f"--save-dir {folder}: another training is writing there")
+    finally:
+        first.kill()
+    first.wait()
+    run_tool(*words("--max-epoch", 9999, "--max-update", 1))
+
+
+def test_the_lock_ends_with_the_training(words, tmp_path):
+    run_tool(*words("--max-update", 1))
+    train_and_die(words(), 3)
+    assert save_dir._HELD == []
+
+
+def test_the_lock_ends_although_a_process_that_loads_data_lives_on(tmp_path):
+    save_dir._hold(str(tmp_path))
+    context = multiprocessing.get_context("fork")
+    started, ended = context.Event(), context.Event()
+    child = context.Process(target=lambda: (started.set(), ended.wait(60)))
+    child.start()
+    started.wait()
+    save_dir._let_go()
+    save_dir._hold(str(tmp_path))
+    save_dir._let_go()
+    ended.set()
+    child.join()
+
+
+def test_without_locks_it_goes_on_with_a_warning(words, monkeypatch):
+    def lock(*_):
+        raise portalocker.exceptions.LockException("no locks available")
+
+    monkeypatch.setattr(portalocker, "lock", lock)
+    assert "cannot be locked (no locks available): start no second training" in run_tool(*words()).stdout
+
+
+def test_what_a_kill_has_left_is_removed(words, tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    for name in ("checkpoint_last.pt.tmp", "checkpoint_1_3.pt.tmp", "notes.tmp"):
+        (folder / name).write_bytes(b"half")
+    run_tool(*words("--no-save"))
+    assert len(times(folder)) == 3, "nothing is locked or removed"
+    run_tool(*words("--max-update", 1))
+    assert sorted(times(folder)) == ["checkpoint_best.pt", "checkpoint_last.pt", "notes.tmp"]
+
+
+def test_a_folder_that_cannot_be_written(words, tmp_path):
+    (tmp_path / "file").write_text("")
+    error = run_tool(*words("--save-dir", tmp_path / "file" / "run"), fails=True).error
+    assert error == f"--save-dir {tmp_path}/file/run: cannot be written (Not a directory); choose another folder"
+
+
+def test_a_mistyped_restore_file_is_refused(words, tmp_path):
+    error = run_tool(*words("--restore-file", tmp_path / "run" / "chekpoint1.pt"), fails=True).error
+    assert error.startswith(f"--restore-file {tmp_path}/run/chekpoint1.pt: no such file; leave it out to continue")
+    assert list((tmp_path / "run").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "limit", [("--max-update", 3), ("--max-epoch", 1), ("--patience", 2, "--lr", 1e-30), ("--stop-time-hours", 1e-9)]
+)
+def test_a_training_that_has_ended_trains_no_further(limit, words, tmp_path):
+    options = ["--max-epoch", 9, "--validate-interval-updates", 1, *limit]
+    updates = {"--max-update": 3, "--max-epoch": 5, "--patience": 3, "--stop-time-hours": 1}[limit[0]]
+    run_tool(*words(*options))
+    before = times(tmp_path / "run")
+    log = run_tool(*words(*options)).stdout
+    lines = re.findall(r"nothing to do: the training in (\S+) has ended after (\d+) updates by (\S+) ", log)
+    assert lines == [(str(tmp_path / "run"), str(updates), limit[0])]
+    assert times(tmp_path / "run") == before
+    raised = {"--max-update": 4, "--max-epoch": 2, "--patience": 4, "--stop-time-hours": 1}
+    run_tool(*words(*options, limit[0], raised[limit[0]], "--max-update", updates + 1))
+    assert times(tmp_path / "run") != before, "a higher limit"

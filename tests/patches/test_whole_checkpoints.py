@@ -1,0 +1,132 @@
+"""Checkpoints are written as a whole, and an incomplete last one gives way to the newest whole one."""
+
+import errno
+import os
+import shutil
+
+import pytest
+import torch
+from fairseq import checkpoint_utils
+from in_process import run_tool
+from resuming import command, differences
+from training import error_line
+
+from cli import run_cli
+
+LAST = "checkpoint_last.pt"
+
+
+@pytest.fixture
+def trained(tiny_data, once):
+    """Two epochs with a checkpoint each, and within them; to be copied."""
+
+    def make(folder):
+        run_tool(*command(tiny_data, "lstm_soft", folder, "--max-epoch", 2))
+
+    return once("whole_checkpoints", make)
+
+
+@pytest.fixture
+def run(tiny_data, trained, tmp_path):
+    """A copy of the trained folder, and the training of one more epoch in it."""
+    folder = tmp_path / "run"
+    shutil.copytree(trained, folder)
+    return folder, command(tiny_data, "lstm_soft", folder)
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[:-1000])
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_the_newest_whole_one_takes_the_place_of_an_incomplete_one(run, tmp_path, tiny_data):
+    folder, words = run
+    shutil.copytree(folder, tmp_path / "other")
+    cut(folder / LAST)
+    for age, name in enumerate(["checkpoint_2_9.pt", "checkpoint2.pt", "checkpoint_best.pt"]):
+        os.utime(folder / name, (1e9 - age, 1e9 - age))
+    for name in ("checkpoint1.pt", "checkpoint_1_3.pt", "checkpoint_2_6.pt"):
+        (folder / name).unlink()
+    log = run_tool(*words).stdout
+    assert f"{folder / LAST} is incomplete: the training continues from {folder / 'checkpoint_2_9.pt'}" in log
+    run_tool(*command(tiny_data, "lstm_soft", tmp_path / "other"))
+    assert differences(folder / LAST, tmp_path / "other" / LAST) == []
+
+
+@pytest.mark.parametrize("left", [0, 1000])
+def test_without_a_whole_one_it_is_refused(run, left):
+    folder, words = run
+    for path in folder.glob("*.pt"):
+        path.write_bytes(path.read_bytes()[:left])
+    assert run_tool(*words, fails=True).error.startswith(f"checkpoint {folder / LAST} ({left} bytes) cannot be read")
+
+
+def test_another_file_than_the_last_one_is_never_replaced(run):
+    folder, words = run
+    cut(folder / "checkpoint1.pt")
+    error = run_tool(*words, "--restore-file", folder / "checkpoint1.pt", fails=True).error
+    assert error.startswith(f"checkpoint {folder / 'checkpoint1.pt'} ") and "truncated" in error
+
+
+def test_a_whole_one_that_is_refused_is_not_replaced(run):
+    folder, words = run
+    torch.save({"a": error_line}, folder / LAST)
+    assert "refused to read" in run_tool(*words, fails=True).error
+
+
+def test_copies_are_made_beside_their_places(tmp_path, monkeypatch):
+    """A copy that is interrupted leaves the old file, and does not write into files that are linked."""
+    source, target, linked = (tmp_path / name for name in ("one.pt", "two.pt", "three.pt"))
+    source.write_bytes(b"new")
+    target.write_bytes(b"old")
+    os.link(target, linked)
+    copy = checkpoint_utils.PathManager.copy
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "copyfileobj", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            copy(str(source), str(target), overwrite=True)
+    assert target.read_bytes() == b"old"
+    assert copy(str(source), str(target), overwrite=True)
+    assert (target.read_bytes(), linked.read_bytes()) == (b"new", b"old")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["one.pt", "three.pt", "two.pt"]
+    source.write_bytes(b"other")
+    assert target.read_bytes() == b"new", "a copy, not a link"
+
+
+@pytest.mark.parametrize("failing", [1, 2])
+def test_no_room_for_a_checkpoint_or_for_a_copy(run, failing, monkeypatch):
+    folder, words = run
+    before, calls = contents(folder), []
+
+    def fsync(descriptor):
+        calls.append(descriptor)
+        if len(calls) == failing:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", fsync)
+        error = run_tool(*words, fails=True).error
+    assert "cannot be written: No space left on device; the earlier checkpoints are whole" in error
+    after = contents(folder)
+    assert {name: after[name] for name in before} == before
+    assert set(after) - set(before) == {"checkpoint_3_12.pt"} if failing == 2 else after == before
+    run_tool(*words)
+    assert set(contents(folder)) - set(before) == {"checkpoint3.pt", "checkpoint_3_12.pt"}
+
+
+def test_a_file_that_may_not_grow(run):
+    """The limit of the system reaches torch's own writer, whose message is about its format."""
+    folder, words = run
+    before = contents(folder)
+    tool, *options = map(str, words)
+    code = (
+        "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000)); "
+        f"sys.argv = {[tool, *options]!r}; from fairseq_cli.train import cli_main; cli_main()"
+    )
+    (folder.parent / "limited.py").write_text(code)
+    done = run_cli(folder.parent / "limited.py", check=False)
+    error_line(done, ["checkpoint_3_12.pt cannot be written: File too large"])
+    assert contents(folder) == before
