@@ -27,7 +27,6 @@ from . import (
     overrides,
     patience,
     penalties,
-    root_logger,
     save_dir,
     scorer,
     unknown_words,
