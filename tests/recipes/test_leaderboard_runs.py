@@ -48,6 +48,12 @@ def wait_for(condition, seconds=300.0):
         time.sleep(0.05)
 
 
+def test_no_run_starts_without_data(recipe, settings, tmp_path):
+    done = recipe("leaderboard", "run", check=False, **settings)
+    assert done.returncode == 1 and "data is not prepared: run the prepare stage first" in done.stderr
+    assert not list((tmp_path / "out").rglob("job.log"))
+
+
 def test_a_killed_queue_continues(recipe, settings, tmp_path):
     recipe("leaderboard", "prepare", **settings)
     (text,) = (tmp_path / "out").rglob("data/text")

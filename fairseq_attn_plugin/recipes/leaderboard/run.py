@@ -77,8 +77,10 @@ class LeaderboardRun:
         """The run stage.
 
         Raises:
-            OptionError: some runs failed
+            OptionError: data are missing, or some runs failed
         """
+        for job in self.jobs:
+            job.training.experiment.data.check_prepared()
         if self.shell.dry_run or self.processes == 0:
             for job in self.jobs:
                 self._run_here(job)
