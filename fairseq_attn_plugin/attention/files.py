@@ -29,7 +29,7 @@ def read_json(
         OptionError: no such file, not JSON, another format or vocabulary
     """
     try:
-        with open(path, encoding="utf-8") as stream:
+        with open(path, encoding="utf-8-sig") as stream:
             content = json.load(stream)
     except FileNotFoundError:
         raise OptionError(f"{option} {path}: no such file; {maker} writes one") from None

@@ -12,6 +12,8 @@ from .objectives import BASELINES, OBJECTIVES
 
 __all__ = ["LatentAlignmentConfig", "check_config"]
 
+MOST_SAMPLES = 1000  # more is a slip, and takes hours for a batch
+
 
 @dataclass
 class LatentAlignmentConfig(FairseqDataclass):
@@ -63,7 +65,8 @@ def check_config(cfg: Any) -> None:
         raise OptionError(f"--objective {cfg.objective}: unknown; choose from {', '.join(OBJECTIVES)}")
     if cfg.baseline not in BASELINES:
         raise OptionError(f"--baseline {cfg.baseline}: unknown; choose from {', '.join(BASELINES)}")
-    need(cfg.num_samples is None or cfg.num_samples >= 1, cfg, "num_samples", "at least 1")
+    samples = cfg.num_samples is None or 1 <= cfg.num_samples <= MOST_SAMPLES
+    need(samples, cfg, "num_samples", f"at least 1 and at most {MOST_SAMPLES}")
     if cfg.control_variates:
         only = f"False with --objective {cfg.objective}; only wake-sleep has control variates"
         need(cfg.objective == "wake-sleep", cfg, "control_variates", only)

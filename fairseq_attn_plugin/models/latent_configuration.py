@@ -5,6 +5,7 @@ from typing import Any, Optional
 
 from ..errors import OptionError
 from ..options import option, parse_boolean
+from .checks import MOST_LAYERS, check_size
 from .configuration import AttnLSTMConfig
 
 __all__ = ["LatentLSTMConfig", "check_latent_options"]
@@ -80,6 +81,5 @@ def check_latent_options(cfg: Any, task: Any) -> None:
     if cfg.latent_topk_feed and (cfg.latent_topk is None or cfg.input_feeding == "none"):
         lack = "--latent-topk K, the alignments" if cfg.latent_topk is None else "--input-feeding context"
         raise OptionError(f"--latent-topk-feed: needs {lack}; leave it out, or add that")
-    for name in ("posterior_hidden_size", "posterior_layers"):
-        if cfg[name] is not None and cfg[name] < 1:
-            raise OptionError(f"--{name.replace('_', '-')} {cfg[name]}: must be at least 1")
+    check_size(cfg, "posterior_hidden_size")
+    check_size(cfg, "posterior_layers", MOST_LAYERS)

@@ -32,6 +32,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Tupl
 from tqdm import tqdm
 
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.text.lines import bounded_lines
 from fairseq_attn_plugin.text.reading import AS_IT_IS, Reading, split_sentences, word_splitter
 from fairseq_attn_plugin.writing import PathLike, whole_text
 
@@ -87,7 +88,7 @@ def documents_of(path: PathLike, reading: Reading = AS_IT_IS, labels: bool = Tru
                 stream: Any = stack.enter_context(gzip.open(path, "rt", encoding="utf-8-sig", newline="\n"))
             else:
                 stream = stack.enter_context(open(path, encoding="utf-8-sig", newline="\n"))
-            for number, line in enumerate(stream, start=1):
+            for number, line in enumerate(bounded_lines(stream), start=1):
                 if not line.strip():
                     continue
                 try:
@@ -106,6 +107,10 @@ def documents_of(path: PathLike, reading: Reading = AS_IT_IS, labels: bool = Tru
         raise OptionError(f"{path}: must be a gzip file: {error}") from None
     except OSError as error:
         raise OptionError(f"{path}: cannot be read: {error.strerror or error}") from None
+    except ValueError as error:
+        if isinstance(error, OptionError):
+            raise
+        raise OptionError(f"{path}, line {number + 1}: {error}") from None
     if not found:
         raise OptionError(f"{path}: is empty; must hold a document in each line")
 

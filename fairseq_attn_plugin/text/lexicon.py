@@ -14,6 +14,8 @@ from fairseq_attn_plugin.errors import OptionError
 
 __all__ = ["Entry", "best_translations", "read_lexicon", "write_best", "write_probabilities"]
 
+LARGEST_SUM = 1.01  # of rounded probabilities
+
 
 class Entry(NamedTuple):
     """A translation of a source word."""
@@ -29,19 +31,20 @@ def read_lexicon(path: Any, option: str, probabilities: bool = False) -> Dict[st
     Args:
         path: the file
         option: the option that names it, for messages
-        probabilities: refuse entries without a probability; otherwise their probability is 1
+        probabilities: refuse entries without a probability, and sources whose probabilities sum to more than 1;
+            otherwise the probability of an entry without one is 1
 
     Returns:
         {source: translations, the most probable first}
 
     Raises:
-        OptionError: the file cannot be read, has no entry, has a malformed line, or has two entries with different
-            probabilities for a pair; the message names the line
+        OptionError: the file cannot be read, has no entry, has a malformed line, has two entries with different
+            probabilities for a pair (the message names the line), or the probabilities of a word sum to more than 1
     """
     found: Dict[str, Dict[str, Entry]] = {}
     number = 0
     try:
-        with open(path, encoding="utf-8") as stream:
+        with open(path, encoding="utf-8-sig") as stream:
             for number, line in enumerate(stream, 1):
                 if not line.strip():
                     continue
@@ -59,6 +62,13 @@ def read_lexicon(path: Any, option: str, probabilities: bool = False) -> Dict[st
         raise OptionError(f"{option} {path}: is not UTF-8 after line {number}: {error.reason}") from None
     if not found:
         raise OptionError(f"{option} {path}: has no entries; create it with attn-analysis lexicon")
+    for source, entries in found.items():
+        total = sum(entry.probability for entry in entries.values())
+        if probabilities and total > LARGEST_SUM:
+            raise OptionError(
+                f"{option} {path}: the probabilities of the translations of {source} sum to {total:.4g}, must sum to "
+                "at most 1: P(target | source)"
+            )
     return {source: sorted(entries.values(), key=lambda entry: -entry.probability) for source, entries in found.items()}
 
 

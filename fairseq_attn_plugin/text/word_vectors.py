@@ -51,7 +51,7 @@ def read_word_vectors(path: str, dictionaries: Sequence[Any], option: str) -> Li
     number = 0
     try:
         # only a line feed ends a line: fastText words may contain other characters that Python takes for line ends
-        with open(path, encoding="utf-8", errors="replace", newline="\n") as stream:
+        with open(path, encoding="utf-8-sig", errors="replace", newline="\n") as stream:
             bar = tqdm(stream, desc=os.path.basename(path), unit=" lines", disable=None, leave=False)
             for number, line in enumerate(bar, start=1):
                 line = line.rstrip(" \t\r\n").replace("\t", " ")

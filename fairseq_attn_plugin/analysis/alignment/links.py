@@ -29,6 +29,7 @@ Link = Tuple[int, int]
 _LINK = re.compile(r"([0-9]+)([-p])([0-9]+)")
 _WPT = re.compile(r"([0-9]+)\s+([0-9]+)\s+([0-9]+)(?:\s+([SP]))?(?:\s+[0-9.]+)?")
 GOLD_FORMATS = ("auto", "pharaoh", "wpt")
+MOST_SENTENCES = 10**7  # of a corpus of unknown size: a mistyped number must not fill the memory
 Lengths = Sequence[Optional[Tuple[int, int]]]
 
 
@@ -72,7 +73,7 @@ def read_alignments(path: PathLike) -> List[GoldAlignment]:
     """
     alignments: List[GoldAlignment] = []
     try:
-        with open(path, encoding="utf-8") as stream:
+        with open(path, encoding="utf-8-sig") as stream:
             for number, line in enumerate(stream, 1):
                 try:
                     alignments.append(parse_alignment(line))
@@ -144,8 +145,10 @@ def _add_wpt(line: str, found: List[Tuple[Set[Link], Set[Link]]], lengths: Optio
     if match is None:
         raise ValueError(f"{line!r} must be a link in WPT's format: sentence, source word, target word, S or P")
     sentence, source, target = (int(match[group]) for group in (1, 2, 3))
-    if sentence < 1 or (lengths is not None and sentence > len(lengths)):
-        right = "at least 1" if lengths is None else f"from 1 to {len(lengths)}, the sentences of the corpus"
+    if not 1 <= sentence <= (MOST_SENTENCES if lengths is None else len(lengths)):
+        right = f"at most {MOST_SENTENCES}" if sentence else "at least 1"
+        if lengths is not None:
+            right = f"from 1 to {len(lengths)}, the sentences of the corpus"
         raise ValueError(f"sentence {sentence}: must be {right}")
     found.extend((set(), set()) for _ in range(sentence - len(found)))
     if source and target:

@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
 
 from fairseq_attn_plugin.analysis.records.jsonl import parse_header, partial_path, read_jsonl
-from fairseq_attn_plugin.analysis.records.npz import DAMAGED, read_array, read_npz
+from fairseq_attn_plugin.analysis.records.npz import DAMAGED, read_array, read_ids, read_npz
 from fairseq_attn_plugin.analysis.records.record import SUFFIXES, Header, Record
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.text.lines import LONGEST
 from fairseq_attn_plugin.writing import PathLike
 
 __all__ = ["Records", "check_labels", "label_and_path", "open_records", "open_systems"]
@@ -35,16 +36,20 @@ class Records:
     def __iter__(self) -> Iterator[Record]:
         """Yields the records in the order of the file.
 
-        Raises ``OptionError``, which names the sentence, if the file is damaged or the sentence's number lies beyond
-        the corpus.
+        Raises ``OptionError``, which names the sentence, if the file is damaged, the sentence's number lies beyond the
+        corpus, or it occurs twice.
         """
         read = read_npz if self.path.suffix == ".npz" else read_jsonl
+        seen = set()
         for record in read(self.path, self.header):
             if not 0 <= record.id < self.header.sentences:
                 raise OptionError(
                     f"{self.path}: has a sentence {record.id}; its corpus has {self.header.sentences} sentences, "
                     "counted from 0"
                 )
+            if record.id in seen:
+                raise OptionError(f"{self.path}: has sentence {record.id} twice")
+            seen.add(record.id)
             yield record
 
     def count(self) -> int:
@@ -52,7 +57,7 @@ class Records:
         try:
             if self.path.suffix == ".npz":
                 with zipfile.ZipFile(self.path) as archive:
-                    return len(read_array(archive, "ids"))
+                    return len(read_ids(archive))
             with open(self.path, "rb") as stream:
                 return sum(1 for _ in stream) - 1
         except (OSError, *DAMAGED) as error:
@@ -102,8 +107,8 @@ def open_records(path: PathLike, label: Optional[str] = None) -> Records:
             with zipfile.ZipFile(path) as archive:
                 line = str(read_array(archive, "header"))
         else:
-            with open(path, encoding="utf-8") as stream:
-                line = stream.readline()
+            with open(path, encoding="utf-8-sig") as stream:
+                line = stream.readline(LONGEST)
     except (OSError, UnicodeDecodeError) as error:
         raise OptionError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
     except DAMAGED:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Dict, Iterator, List
+from typing import Any, Dict, Iterator, List, Tuple
 
 import numpy as np
 
 from fairseq_attn_plugin.analysis.records.record import DIGITS, FORMAT, Header, Record
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.text.lines import bounded_lines
 from fairseq_attn_plugin.text.subwords import SUBWORDS
 from fairseq_attn_plugin.writing import PathLike
 
@@ -27,10 +28,13 @@ def parse_header(line: str, path: Path) -> Header:
         if values.pop("format") != FORMAT:
             raise ValueError
         header = Header(**{**values, "weights": tuple(values["weights"])})
-        if header.subwords not in SUBWORDS:
+        if header.subwords not in SUBWORDS or not _whole(header.sentences) or not isinstance(header.options, dict):
+            raise ValueError
+        texts = [value for name, value in asdict(header).items() if name not in ("sentences", "weights", "options")]
+        if not header.weights or not all(isinstance(text, str) for text in (*texts, *header.weights)):
             raise ValueError
         return header
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise OptionError(
             f"{path}: must be a file of attn-analysis extract, with a header of format {FORMAT!r}"
         ) from None
@@ -40,35 +44,50 @@ def from_values(values: Dict[str, Any], header: Header) -> Record:
     """The record of a line's values; raises ``ValueError`` if they do not make one."""
     try:
         shape = (len(values["target"]) + 1, len(values["source"]) + 1)
-        weights = {name: np.array(values[name], dtype=np.float32) for name in header.weights}
-        if any(matrix.shape != shape for matrix in weights.values()) or len(values["scores"]) != shape[0]:
+        weights = {name: _numbers(values[name], shape) for name in header.weights}
+        if any((matrix < 0).any() for matrix in weights.values()):
             raise ValueError
-        scores = [float(score) for score in values["scores"]]
-        return Record(
-            int(values["id"]),
-            [str(token) for token in values["source"]],
-            [str(token) for token in values["target"]],
-            weights,
-            scores,
-            header.subwords,
-            values.get("reference"),
-        )
-    except (KeyError, TypeError, AttributeError):
+        scores = _numbers(values["scores"], shape[:1]).tolist()
+        tokens, reference = [values["source"], values["target"]], values.get("reference")
+        if not all(isinstance(side, list) for side in tokens) or not _whole(values["id"]):
+            raise ValueError
+        if not all(isinstance(text, str) for text in (*tokens[0], *tokens[1], *[reference] * (reference is not None))):
+            raise ValueError
+        return Record(values["id"], *tokens, weights, scores, header.subwords, reference)
+    except (KeyError, TypeError, AttributeError, OverflowError):
         raise ValueError from None
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _numbers(values: Any, shape: Tuple[int, ...]) -> np.ndarray:
+    """Finite numbers of a shape; raises ``ValueError`` for anything else."""
+    found = np.asarray(values)
+    if found.dtype.kind not in "iuf" or found.shape != shape:
+        raise ValueError
+    found = found.astype(np.float32) if len(shape) > 1 else found.astype(float)
+    if not np.isfinite(found).all():
+        raise ValueError
+    return found
 
 
 def read_jsonl(path: Path, header: Header) -> Iterator[Record]:
     """Yields the records of a file; raises ``OptionError``, which names file and line, if it is damaged."""
     try:
-        with open(path, encoding="utf-8") as stream:
-            stream.readline()
-            for number, line in enumerate(stream, 2):
+        with open(path, encoding="utf-8-sig") as stream:
+            lines = bounded_lines(stream)
+            next(lines, None)
+            for number, line in enumerate(lines, 2):
                 try:
                     record = from_values(json.loads(line), header)
-                except ValueError:
+                except (ValueError, RecursionError):
                     raise OptionError(f"{path}, line {number}: must be a sentence with attention") from None
                 yield record
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
+        if isinstance(error, OptionError):
+            raise
         raise OptionError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
 
 

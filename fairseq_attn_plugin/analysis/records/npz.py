@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import struct
 import zipfile
 import zlib
 from pathlib import Path
-from typing import Any, Dict, Iterable, Iterator
+from typing import Any, Dict, Iterable, Iterator, List
 
 import numpy as np
 
@@ -14,6 +15,8 @@ from fairseq_attn_plugin.analysis.records.jsonl import from_values, header_line
 from fairseq_attn_plugin.analysis.records.record import Header, Record
 from fairseq_attn_plugin.errors import OptionError
 
+LARGEST = 2**27  # bytes of an array: the attention of 5,000 words to 5,000
+_HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 # the exceptions that reading a damaged archive raises
 DAMAGED = (
     zipfile.BadZipFile,
@@ -24,23 +27,41 @@ DAMAGED = (
     EOFError,
     NotImplementedError,
     OverflowError,
+    RecursionError,
+    MemoryError,
 )
 
 
 def read_array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
-    """One array of an archive; pickled objects are refused."""
-    with archive.open(name + ".npy") as stream:
+    """One array of an archive; raises ``ValueError`` for pickled objects, and for more than is there or is bounded."""
+    info = archive.getinfo(name + ".npy")
+    with archive.open(info) as stream:
+        read_header = _HEADERS[np.lib.format.read_magic(stream)]
+        shape, _, kind = read_header(stream)
+        if max(kind.itemsize, 1) * math.prod(shape) > min(info.file_size, LARGEST):
+            raise ValueError(f"{name} has a shape of {shape}")
+    with archive.open(info) as stream:
         return np.lib.format.read_array(stream, allow_pickle=False)
+
+
+def read_ids(archive: zipfile.ZipFile) -> List[int]:
+    """The numbers of the sentences; raises ``ValueError`` if they are not a list of whole numbers."""
+    ids = read_array(archive, "ids")
+    if ids.ndim != 1 or ids.dtype.kind not in "iu":
+        raise ValueError("ids must be a list of whole numbers")
+    return ids.tolist()  # type: ignore[no-any-return]
 
 
 def read_npz(path: Path, header: Header) -> Iterator[Record]:
     """Yields the records of an archive; raises ``OptionError``, which names the sentence, if it is damaged."""
     try:
         with zipfile.ZipFile(path) as archive:
-            for number in read_array(archive, "ids").tolist():
+            for number in read_ids(archive):
                 try:
                     values: Dict[str, Any] = {"id": number}
-                    for name in ("source", "target", "scores", *header.weights):
+                    for name in ("scores", *header.weights):
+                        values[name] = read_array(archive, f"{number}/{name}")
+                    for name in ("source", "target"):
                         values[name] = read_array(archive, f"{number}/{name}").tolist()
                     if f"{number}/reference.npy" in archive.NameToInfo:
                         values["reference"] = str(read_array(archive, f"{number}/reference"))

@@ -89,7 +89,7 @@ class RecordWriter:
             )
         try:
             self.next = int(json.loads(last)["id"]) + 1
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             raise OptionError(
                 f"--out {self.path}: {self.partial} is damaged; give --overwrite to start again"
             ) from None

@@ -189,6 +189,21 @@ def test_output_that_cannot_be_written(tmp_path):
         cli.main(["lexicon", file, "--out", "/no/such/folder/x"])
 
 
+def test_a_byte_order_mark_is_no_part_of_the_first_word(tmp_path):
+    path = tmp_path / "lexicon.tsv"
+    path.write_text("haus\thouse\t0.9\n", encoding="utf-8-sig")
+    assert set(read_lexicon(path, "--lexicon")) == {"haus"}
+
+
+def test_probabilities_of_a_word_sum_to_one_at_most(tmp_path):
+    path = tmp_path / "lexicon.tsv"
+    path.write_text("haus\thouse\t0.9\nhaus\thome\t0.1001\n")
+    assert len(read_lexicon(path, "--lexicon", probabilities=True)["haus"]) == 2
+    path.write_text("haus\thouse\t0.9\nhaus\thome\t0.9\n")
+    with pytest.raises(OptionError, match=r"^--lexicon .*lexicon.tsv: the probabilities .* of haus sum to 1.8, must"):
+        read_lexicon(path, "--lexicon", probabilities=True)
+
+
 def test_words_with_odd_blanks_and_lines_of_windows(tmp_path):
     path = tmp_path / "lexicon.tsv"
     path.write_bytes("10\u00a0000\tten thousand\u3000\t0.5\r\n\r\n".encode())

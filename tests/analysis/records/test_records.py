@@ -1,6 +1,8 @@
 """The files of attn-analysis extract: what is written is read again, in either form, and damage is named."""
 
+import io
 import json
+import zipfile
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from fairseq_attn_plugin.analysis.records.jsonl import partial_path
 from fairseq_attn_plugin.analysis.records.record import Header
 from fairseq_attn_plugin.analysis.records.writer import RecordWriter
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.text.lines import bounded_lines
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".npz"])
@@ -101,6 +104,15 @@ def test_other_files_are_refused(tmp_path, name, content, message):
         lambda values: values["scores"].pop(),
         lambda values: values.update(target=None),
         lambda values: values.update(id="first"),
+        lambda values: values.update(id=0.5),
+        lambda values: values.update(id=True),
+        lambda values: values.update(source="text"),
+        lambda values: values.update(reference=["a"]),
+        lambda values: values["attention"][0].__setitem__(0, -0.25),
+        lambda values: values["attention"][0].__setitem__(0, float("nan")),
+        lambda values: values["attention"][0].__setitem__(0, "0.5"),
+        lambda values: values["scores"].__setitem__(0, float("inf")),
+        lambda values: values["scores"].__setitem__(0, 10**400),
     ],
 )
 def test_a_damaged_line_is_named(tmp_path, damage):
@@ -111,6 +123,109 @@ def test_a_damaged_line_is_named(tmp_path, damage):
     lines[2] = json.dumps(values)
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     with pytest.raises(OptionError, match="x.jsonl, line 3"):
+        list(open_records(path))
+
+
+def changed_header(path, **values):
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    path.write_text(json.dumps({**json.loads(lines[0]), **values}) + "\n" + "".join(lines[1:]), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "values", [{"weights": []}, {"weights": [1]}, {"sentences": 1e400}, {"sentences": "3"}, {"name": 3}, {"options": 1}]
+)
+def test_a_header_of_wrong_values_is_refused(tmp_path, values):
+    path = write_records(tmp_path / "x.jsonl")
+    changed_header(path, **values)
+    with pytest.raises(OptionError, match=r"x.jsonl: must be a file of attn-analysis extract, with a header"):
+        open_records(path)
+
+
+@pytest.mark.parametrize("line", [0, 2])
+def test_json_nested_without_end_is_refused(tmp_path, line):
+    path = write_records(tmp_path / "x.jsonl")
+    lines = path.read_text(encoding="utf-8").splitlines()
+    lines[line] = "[" * 100_000 + "]" * 100_000
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    with pytest.raises(OptionError, match="x.jsonl"):
+        list(open_records(path))
+
+
+def test_a_byte_order_mark_is_no_part_of_the_header(tmp_path):
+    path = write_records(tmp_path / "x.jsonl")
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert [one.id for one in open_records(path)] == [0, 1, 2]
+
+
+def test_a_line_is_bounded(tmp_path):
+    stream = io.StringIO("ab\nabc\nabcd\n")
+    lines = bounded_lines(stream, 4)
+    assert [next(lines), next(lines)] == ["ab\n", "abc\n"]
+    with pytest.raises(ValueError, match="longer than 4"):
+        next(lines)
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+@pytest.mark.parametrize("suffix", [".jsonl", ".npz"])
+def test_a_sentence_that_occurs_twice_is_named(tmp_path, suffix):
+    given = [record(number, "a", "b") for number in (1, 0, 1)]
+    path = write_records(tmp_path / f"x{suffix}", records=given)
+    with pytest.raises(OptionError, match=r"x\.\w+: has sentence 1 twice"):
+        list(open_records(path))
+
+
+def replace_array(path, name, content):
+    """Writes an archive in which the file of an array has other bytes."""
+    with zipfile.ZipFile(path) as archive:
+        files = {one: archive.read(one) for one in archive.namelist()}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for one, old in files.items():
+            archive.writestr(one, content if one == name + ".npy" else old)
+
+
+def array_bytes(array, shape=None):
+    """An array as a file, or its header with another shape and no data."""
+    stream = io.BytesIO()
+    np.lib.format.write_array(stream, np.asarray(array), allow_pickle=False)
+    if shape is None:
+        return stream.getvalue()
+    stream = io.BytesIO()
+    fields = {"descr": np.asarray(array).dtype.str, "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(stream, fields)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("ids", array_bytes(np.int64(3))),
+        ("ids", array_bytes(np.zeros(3))),
+        ("ids", array_bytes(np.int64(3), (2**45,))),
+        ("ids", array_bytes(np.zeros(1, dtype="U1")[:0].astype("U0"), (2**45,))),
+        ("1/attention", array_bytes(np.float32(1), (2**23, 2**22))),
+        ("1/attention", array_bytes(np.full((6, 4), -1.0))),
+        ("1/attention", array_bytes(np.full((6, 4), 1j))),
+        ("1/source", array_bytes(np.array("text"))),
+        ("1/source", b""),
+        ("1/scores", array_bytes(np.full(6, np.nan))),
+    ],
+)
+def test_arrays_of_wrong_shapes_are_refused_before_they_are_held(tmp_path, name, content):
+    path = write_records(tmp_path / "x.npz")
+    replace_array(path, name, content)
+    with pytest.raises(OptionError, match=r"x\.npz: (cannot be read|sentence 1 is damaged)"):
+        records = open_records(path)
+        list(records)
+    if name == "ids":
+        with pytest.raises(OptionError, match=r"x\.npz: cannot be read"):
+            records.count()
+
+
+def test_an_array_that_unpacks_to_more_than_is_bounded_is_refused(tmp_path):
+    path = write_records(tmp_path / "x.npz")
+    replace_array(path, "1/scores", array_bytes(np.zeros(2**24 + 1)))
+    assert path.stat().st_size < 1_000_000
+    with pytest.raises(OptionError, match="sentence 1 is damaged"):
         list(open_records(path))
 
 

@@ -1,0 +1,20 @@
+"""Lines of files that may be anything: a line is bounded before it is in memory."""
+
+from __future__ import annotations
+
+from typing import Iterator, TextIO
+
+__all__ = ["LONGEST", "bounded_lines"]
+
+LONGEST = 2**26  # characters: a sentence of 2,000 words with its attention has a third of them
+
+
+def bounded_lines(stream: TextIO, longest: int = LONGEST) -> Iterator[str]:
+    """The lines of a stream, with their ends; raises ``ValueError`` at a line of more than ``longest`` characters."""
+    while True:
+        line = stream.readline(longest + 1)
+        if not line:
+            return
+        if len(line) > longest:
+            raise ValueError(f"is longer than {longest} characters")
+        yield line
