@@ -3,7 +3,9 @@
 import re
 
 import pytest
+from fairseq.trainer import Trainer
 from in_process import run_tool
+from resuming import command, differences, train_and_die
 
 from cli import TINY, USER_DIR
 
@@ -43,3 +45,50 @@ def test_a_schedule_that_starts_again_does_not_have_the_metric(rates):
     rates("run", 2, *options)
     assert rates("run", 3, *options, "--optimizer-overrides", "{'lr': 0.4}") == [0.4]
     assert rates("run", 5, *options, "--reset-optimizer") == [0.5, 0.5]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("fixed", "--warmup-updates", 4, "--lr", "0.01,0.003"),
+        ("inverse_sqrt", "--warmup-updates", 4),
+        (
+            "polynomial_decay",
+            "--warmup-updates",
+            4,
+            "--force-anneal",
+            2,
+            "--lr",
+            "0.01,0.005",
+            "--total-num-update",
+            15,
+        ),
+        ("reduce_lr_on_plateau", "--lr-patience", 2, "--warmup-updates", 2, *FALLS),
+        ("decay_after_rise", *FALLS),
+    ],
+    ids=lambda options: options[0],
+)
+def test_every_update_has_the_rate_of_an_uninterrupted_training(options, tiny_data, tmp_path, monkeypatch):
+    """Within an epoch and at its end, with warm-up and with epochs that count; each rate is taken before its update."""
+    rates, step = {}, Trainer.train_step
+
+    def train_step(self, *args, **kwargs):
+        rates.setdefault(self.get_num_updates(), []).append(self.get_lr())
+        return step(self, *args, **kwargs)
+
+    monkeypatch.setattr(Trainer, "train_step", train_step)
+    words = [*command(tiny_data, "lstm_soft", tmp_path / "whole"), "--max-epoch", 4, "--max-update", 20]
+    words += ["--lr-scheduler", *options]
+    run_tool(*words)
+    words += ["--save-dir", tmp_path / "parts"]
+    for update in (5, 8, 12, 17):
+        train_and_die(words, update)
+    run_tool(*words)
+    assert all(len(set(of_an_update)) == 1 < len(of_an_update) for of_an_update in rates.values()), rates
+    assert len(rates) == 20 and len({of_an_update[0] for of_an_update in rates.values()}) > 1
+    assert differences(*(tmp_path / folder / "checkpoint_last.pt" for folder in ("whole", "parts"))) == []
+
+
+def test_other_options_of_the_schedule_have_an_effect(rates):
+    rates("run", 1, "--lr-scheduler", "fixed")
+    assert rates("run", 2, "--lr-scheduler", "fixed", "--lr", 0.3) == [0.3]

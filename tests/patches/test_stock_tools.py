@@ -23,8 +23,6 @@ def train(data: Path, arch: str, save_dir: Path, *options: object) -> str:
     command = ["fairseq-train", data, "--user-dir", USER_DIR, *TINY[arch], "--dropout", 0.1]
     command += ["--optimizer", "adam", "--lr", 0.005, "--batch-size", 200, "--max-tokens", 2000]
     command += ["--max-epoch", 3, "--save-dir", save_dir, "--no-progress-bar", "--num-workers", 0]
-    # else the order of sentences depends on the epoch in which the process was started
-    command += ["--update-epoch-batch-itr", "True"]
     command += BLEU if arch == "transformer" else []
     # an option given twice counts the last time
     return run_tool(*command, *options).stdout
