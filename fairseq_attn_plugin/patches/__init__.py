@@ -10,6 +10,7 @@ from typing import List
 from . import (
     batches,
     broadcast,
+    checked_checkpoints,
     checkpoint_files,
     coverage,
     decoding,
@@ -47,6 +48,7 @@ PATCHES: List[Patch] = [
     lr_schedule.PATCH,
     overrides.PATCH,
     checkpoint_files.PATCH,
+    checked_checkpoints.PATCH,  # outside of what explains checkpoints
     scorer.PATCH,
     generation_loop.PATCH,
     decoding.PATCH,
