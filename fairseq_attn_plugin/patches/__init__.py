@@ -11,6 +11,7 @@ from . import (
     batch_order,
     batches,
     broadcast,
+    checked_checkpoints,
     checkpoint_files,
     coverage,
     decoding,
@@ -55,6 +56,7 @@ PATCHES: List[Patch] = [
     save_dir.PATCH,  # after patience and multirun, whose count it reads
     overrides.PATCH,
     checkpoint_files.PATCH,
+    checked_checkpoints.PATCH,  # outside of what explains checkpoints
     scorer.PATCH,
     generation_loop.PATCH,
     decoding.PATCH,
