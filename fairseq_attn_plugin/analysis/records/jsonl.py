@@ -53,7 +53,7 @@ def from_values(values: Dict[str, Any], header: Header) -> Record:
             raise ValueError
         if not all(isinstance(text, str) for text in (*tokens[0], *tokens[1], *[reference] * (reference is not None))):
             raise ValueError
-        return Record(values["id"], *tokens, weights, scores, header.subwords, reference)
+        return Record(values["id"], tokens[0], tokens[1], weights, scores, header.subwords, reference)
     except (KeyError, TypeError, AttributeError, OverflowError):
         raise ValueError from None
 
