@@ -8,6 +8,7 @@ checkpoint is not: it may be older than a range. Options of search are checked w
 
 import ast
 import math
+from argparse import Namespace
 import re
 from typing import Any, Callable, Dict, Iterator, NamedTuple, Optional, Tuple
 
@@ -79,6 +80,7 @@ def check_numbers(cfg: Any) -> None:
 
 def _leaves(cfg: Any) -> Iterator[Tuple[str, Any]]:
     for name, value in cfg.items():
+        value = vars(value) if isinstance(value, Namespace) else value  # the options of a model without a dataclass
         if isinstance(value, dict):
             yield from _leaves(value)
         elif name != "_name":
@@ -110,7 +112,8 @@ def check_together(cfg: Any) -> None:
     part, parts = dataset.get("shard_id") or 0, dataset.get("num_shards") or 1
     if part >= parts:
         raise OptionError(f"--shard-id {part}: must be less than --num-shards {parts}")
-    name = (cfg.get("model") or {}).get("_name")
+    model = cfg.get("model")
+    name = model.get("_name") if isinstance(model, dict) else None
     check = getattr(MODEL_REGISTRY.get(name), "check_training", None)
     if check is not None:
         check(cfg)
