@@ -17,9 +17,10 @@ from torch.nn.modules.module import (
     register_module_parameter_registration_hook,
 )
 
+from fairseq_attn_plugin.checkpoints import check_finite
 from fairseq_attn_plugin.errors import OptionError, one_line
 
-from .checkpoint_contents import check_file, check_state, elements, first_not_finite
+from .checkpoint_contents import check_file, check_state, elements
 from .explaining import explained, raised_inside
 from .wrapping import Patch
 
@@ -114,9 +115,7 @@ def _bounded(load: Callable[..., Any]) -> Callable[..., Any]:
                 limit.add(filenames[0], kwargs["state"]["model"])
             result = load(filenames, *args, **kwargs)
         for path, model in zip(filenames, result[0]):
-            name = first_not_finite(model.named_parameters())
-            if name is not None:
-                raise OptionError(f"checkpoint {path}: {name} holds NaN or infinity; take one from before it diverged")
+            check_finite(path, model.named_parameters())
         return result
 
     return load_model_ensemble_and_task

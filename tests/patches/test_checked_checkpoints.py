@@ -13,9 +13,10 @@ from fairseq import checkpoint_utils
 from in_process import run_tool
 
 from fairseq_attn_plugin.analysis.inference.loading import data_of, load_models
+from fairseq_attn_plugin.checkpoints import check_finite
 from fairseq_attn_plugin.errors import OptionError, one_line
 from fairseq_attn_plugin.export import export_direction
-from fairseq_attn_plugin.patches.checkpoint_contents import check_state, first_not_finite
+from fairseq_attn_plugin.patches.checkpoint_contents import check_state
 
 from cli import TINY, USER_DIR
 
@@ -288,11 +289,14 @@ def test_what_fairseq_writes_passes(folder: Path, state: Dict[str, Any], tiny_da
         check_state(state["model"], "file", size)
 
 
-def test_a_model_is_named_by_its_first_parameter_that_is_not_finite() -> None:
+def test_the_first_parameter_that_is_not_finite_is_named() -> None:
     ones = torch.ones(3)
-    assert first_not_finite([("a", ones), ("b", torch.tensor([1.0, float("nan")])), ("c", ones / 0)]) == "b"
-    assert first_not_finite([("a", ones), ("c", ones.half() / 0)]) == "c"
+    for tensors, name in (
+        ([("a", ones), ("b", torch.tensor([1.0, float("nan")])), ("c", ones / 0)], "b"),
+        ([("a", ones), ("c", ones.half() / 0)], "c"),
+    ):
+        with pytest.raises(OptionError, match=f"file: {name} holds NaN or an infinity"):
+            check_finite("file", tensors)
+    # sums that overflow, of values that are finite
     largest = torch.full((4,), torch.finfo(torch.float32).max)
-    assert (
-        first_not_finite([("a", largest), ("b", torch.full((4,), 65504.0).half()), ("c", torch.ones(2).long())]) is None
-    )
+    check_finite("file", [("a", largest), ("b", torch.full((4,), 65504.0).half()), ("c", torch.ones(2).long())])
