@@ -12,16 +12,13 @@ from types import ModuleType
 from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Optional
 
 import torch
-from torch.nn.modules.module import (
-    register_module_module_registration_hook,
-    register_module_parameter_registration_hook,
-)
 
 from fairseq_attn_plugin.checkpoints import check_finite
 from fairseq_attn_plugin.errors import OptionError, one_line
 
 from .checkpoint_contents import check_file, check_state, elements
 from .explaining import explained, raised_inside
+from .loading import reads_weights_only
 from .wrapping import Patch
 
 __all__ = ["PATCH", "Limit"]
@@ -98,11 +95,8 @@ def _limited() -> Iterator[Limit]:
         limit.take(0, 1)
 
     with contextlib.ExitStack() as hooks:
-        for handle in (
-            register_module_parameter_registration_hook(parameter),
-            register_module_module_registration_hook(module),
-        ):
-            hooks.callback(handle.remove)
+        hooks.callback(torch.nn.modules.module.register_module_parameter_registration_hook(parameter).remove)
+        hooks.callback(torch.nn.modules.module.register_module_module_registration_hook(module).remove)
         _LIMITS.append(limit)
         hooks.callback(_LIMITS.remove, limit)
         yield limit
@@ -166,4 +160,5 @@ PATCH = Patch(
         "fairseq.modules.sinusoidal_positional_embedding:SinusoidalPositionalEmbedding.__init__": _bounded_table,
     },
     extra=read_checked,
+    needed=reads_weights_only,
 )
