@@ -12,15 +12,13 @@ from types import ModuleType
 from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Optional
 
 import torch
-from torch.nn.modules.module import (
-    register_module_module_registration_hook,
-    register_module_parameter_registration_hook,
-)
 
+from fairseq_attn_plugin.checkpoints import check_finite
 from fairseq_attn_plugin.errors import OptionError, one_line
 
-from .checkpoint_contents import check_file, check_state, elements, first_not_finite
+from .checkpoint_contents import check_file, check_state, elements
 from .explaining import explained, raised_inside
+from .loading import reads_weights_only
 from .wrapping import Patch
 
 __all__ = ["PATCH", "Limit"]
@@ -97,11 +95,8 @@ def _limited() -> Iterator[Limit]:
         limit.take(0, 1)
 
     with contextlib.ExitStack() as hooks:
-        for handle in (
-            register_module_parameter_registration_hook(parameter),
-            register_module_module_registration_hook(module),
-        ):
-            hooks.callback(handle.remove)
+        hooks.callback(torch.nn.modules.module.register_module_parameter_registration_hook(parameter).remove)
+        hooks.callback(torch.nn.modules.module.register_module_module_registration_hook(module).remove)
         _LIMITS.append(limit)
         hooks.callback(_LIMITS.remove, limit)
         yield limit
@@ -114,9 +109,7 @@ def _bounded(load: Callable[..., Any]) -> Callable[..., Any]:
                 limit.add(filenames[0], kwargs["state"]["model"])
             result = load(filenames, *args, **kwargs)
         for path, model in zip(filenames, result[0]):
-            name = first_not_finite(model.named_parameters())
-            if name is not None:
-                raise OptionError(f"checkpoint {path}: {name} holds NaN or infinity; take one from before it diverged")
+            check_finite(path, model.named_parameters())
         return result
 
     return load_model_ensemble_and_task
@@ -167,4 +160,5 @@ PATCH = Patch(
         "fairseq.modules.sinusoidal_positional_embedding:SinusoidalPositionalEmbedding.__init__": _bounded_table,
     },
     extra=read_checked,
+    needed=reads_weights_only,
 )

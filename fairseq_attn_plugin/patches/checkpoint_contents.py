@@ -10,14 +10,14 @@ import os
 import zipfile
 from argparse import Namespace
 from numbers import Integral
-from typing import Any, BinaryIO, Dict, Iterable, Iterator, Optional, Tuple
+from typing import Any, BinaryIO, Dict, Iterable, Iterator, Optional
 
 import torch
 from torch import Tensor
 
 from fairseq_attn_plugin.errors import OptionError
 
-__all__ = ["cannot_be_read", "check_file", "check_state", "elements", "first_not_finite"]
+__all__ = ["cannot_be_read", "check_file", "check_state", "elements"]
 
 GREATEST_CONFIG = 100_000  # values; fairseq's own have about 1,000
 DEEPEST_CONFIG = 50
@@ -204,13 +204,3 @@ def _refers(value: Any) -> bool:
 def elements(parameters: Dict[str, Any]) -> int:
     """How many elements the tensors of a state dict have."""
     return sum(value.numel() for value in parameters.values() if isinstance(value, Tensor))
-
-
-def first_not_finite(parameters: Iterable[Tuple[str, Tensor]]) -> Optional[str]:
-    """The name of the first tensor that holds NaN or an infinity, if one does."""
-    for name, value in parameters:
-        # the sum is finite unless an element is not, or in rare cases of overflow, and is several times as fast
-        wide = torch.float32 if value.dtype in (torch.float16, torch.bfloat16) else None
-        if not torch.isfinite(value.detach().sum(dtype=wide)) and not torch.isfinite(value).all():
-            return name
-    return None
