@@ -77,7 +77,7 @@ def _values(line: str) -> Iterable[Tuple[str, int, str, float]]:
     if '{"epoch":' in line:
         try:
             logged = json.loads(line[line.index('{"epoch":') :])
-        except ValueError:  # cut off: the training is still writing the line, or was killed
+        except (ValueError, RecursionError):  # cut off: the training is still writing the line, or was killed
             return
         epoch = logged.pop("epoch")
         if "update" in logged:  # a line during the epoch
@@ -97,7 +97,7 @@ def _values(line: str) -> Iterable[Tuple[str, int, str, float]]:
         if isinstance(epoch, int) and subset in _FOLDERS and name and isinstance(value, (str, int, float)):
             try:
                 yield subset, epoch, name, float(value)
-            except ValueError:
+            except (ValueError, OverflowError):
                 continue
 
 

@@ -133,3 +133,10 @@ def test_a_training_of_fairseq_logs_the_same_both_ways(tiny_data, tmp_path):
     assert ">updates</text>" in (tmp_path / "a.svg").read_text(encoding="utf-8")
     with pytest.raises(OptionError, match=r"^--x epochs: \S*board has TensorBoard files, which record updates only"):
         main(["curves", *runs, "--x", "epochs", "--out", str(tmp_path / "a.svg")])
+
+
+def test_lines_that_no_training_writes_are_left_out(tmp_path):
+    lines = ['{"epoch": 1, "train_loss": "5.5"}', '{"epoch":' + "[" * 100000]
+    lines.append('{"epoch": 2, "train_loss": 1' + "0" * 400 + "}")
+    (tmp_path / "log").write_text("\n".join(lines) + "\n")
+    assert read_log(tmp_path / "log").train["loss"] == {1: 5.5}

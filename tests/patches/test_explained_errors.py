@@ -311,3 +311,10 @@ def test_hydra_train(tiny_data: Path, tmp_path: Path) -> None:
     assert line.startswith("fairseq-hydra-train: error: --attention-score nonsense")
     line = line_of(*command, "+model._name=lstm_sooft")
     assert "lstm_sooft" in line and "did you mean lstm_soft" in line
+
+
+def test_a_long_line_keeps_its_ends():
+    line = one_line(OptionError("--file x, line 5: " + "y" * 100000 + " must be a link"))
+    assert line.startswith("--file x, line 5: yyy") and line.endswith("yyy must be a link") and " [...] " in line
+    assert len(line) <= errors.LONGEST_LINE
+    assert one_line(OptionError("z" * errors.LONGEST_LINE)) == "z" * errors.LONGEST_LINE

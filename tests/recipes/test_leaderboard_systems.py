@@ -114,3 +114,9 @@ def test_mistakes_of_a_system_name_it_on_one_line(recipe, tmp_path):
     file = tmp_path / "mine.yaml"
     file.write_text("a: ARCH=lstm_soft TOPK=5\n")
     assert "TOPK=5" in complaint(recipe("leaderboard", check=False, SYSTEMS="a", SYSTEMS_FILE=file, OUT=tmp_path))
+
+
+def test_a_file_that_is_nested_too_deep_is_no_yaml(tmp_path):
+    (tmp_path / "systems.yaml").write_text("{" * 3000)
+    with pytest.raises(OptionError, match=r"^SYSTEMS_FILE=.*systems.yaml is not YAML: "):
+        read_systems(tmp_path / "systems.yaml")

@@ -65,7 +65,7 @@ def replace_lines(
         source_name: of the source, for messages
 
     Raises:
-        OptionError: a hypothesis with unknown words has no source or no alignment, or its alignment does not fit
+        OptionError: a hypothesis with unknown words has no source, alignment or words, or its alignment does not fit
     """
     count = Count() if count is None else count
     finish = _join if remove_bpe else str
@@ -81,6 +81,8 @@ def replace_lines(
             read = {number: line[match.end() :]}  # type: ignore[union-attr]
         if kind == "H" and UNKNOWN in line.split("\t", 2)[-1].split():
             where = f"{name}, line {place}"
+            if line.count("\t") < 2:
+                raise OptionError(f"{where}: must be H-{number}, a score and words, separated by tabs")
             held.append(line)
         elif held and kind == "A" and held[0].startswith(f"H-{number}\t"):
             tokens = held[0].rstrip("\r\n").split("\t", 2)[2].split()

@@ -53,7 +53,7 @@ def _load(file: Path) -> Dict[Any, Any]:
         content = yaml.safe_load(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise OptionError(f"SYSTEMS_FILE={file} cannot be read: {error}") from None
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, RecursionError) as error:
         raise OptionError(f"SYSTEMS_FILE={file} is not YAML: {error}") from None
     if not isinstance(content, dict):
         raise OptionError(f"SYSTEMS_FILE={file} has no systems: expected lines 'NAME: ARCH=lstm_soft --option value'")

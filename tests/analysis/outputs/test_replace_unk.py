@@ -82,6 +82,7 @@ def test_subwords(source):
     [
         (("A-3\t0-0 1-1 2-2 3-3\n", ""), None, "standard input, line 4: H-3 has <unk>, and no line A-3 follows; run"),
         (("A-3", "A-4"), None, "H-3 has <unk>, and no line A-3 follows"),
+        (("H-3\t-0.5\tthe <unk>", "H-3\tthe <unk>"), None, "line 4: must be H-3, a score and words, separated by tabs"),
         (("S-3\tdas haus in <unk>\n", ""), None, "line 3: no line S-3 precedes H-3; give the text with --source"),
         (
             ("0-0 1-1 2-2 3-3", "0-0 1-1 2-2 3-3 4-4"),

@@ -1,0 +1,195 @@
+"""Runs something hostile and says how it ended: a result, a refusal in one line, or a fault.
+
+A fault is every other exception, more than ``SECONDS`` or ``MEMORY``, or an output that is not valid.
+
+``@fuzz(strategy, ...)`` makes a test of a function of examples. In continuous integration it tries ``EXAMPLES``
+examples, always the same. With ``FAIRSEQ_ATTN_FUZZ=MINUTES`` it tries others until its share of the minutes is over,
+and tells every fault that it has found. ``conftest.py`` prints the counts.
+"""
+
+import contextlib
+import functools
+import inspect
+import io
+import os
+import pickle
+import resource
+import select
+import signal
+import time
+import traceback
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple
+
+from hypothesis import HealthCheck, Phase, given, settings
+
+from fairseq_attn_plugin.errors import LONGEST_LINE, one_line
+
+EXAMPLES = 40
+PHASES = (Phase.explicit, Phase.generate, Phase.shrink)
+SECONDS = 10.0
+MEMORY = 1 << 30
+MINUTES = float(os.environ.get("FAIRSEQ_ATTN_FUZZ") or 0)
+
+COUNTS: "Dict[str, Counter[str]]" = defaultdict(Counter)  # how the cases of each kind ended
+TESTS: List[str] = []  # the fuzz tests; each has its share of the minutes
+FAULTS: Dict[str, str] = {}  # what a test has told, with an example; another round looks for others
+
+
+class Ended(NamedTuple):
+    """How a run ended."""
+
+    how: str  # result, refusal or fault
+    line: str  # the line of a refusal, or what is wrong
+    trace: str = ""
+
+
+class Fault(AssertionError):
+    """Something ended as nothing may end."""
+
+    def __str__(self) -> str:
+        return "\n".join(self.args)
+
+
+class Hang(BaseException):
+    """The time is over; no ``except Exception`` catches it."""
+
+
+def fuzz(*strategies: Any, examples: int = EXAMPLES) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Makes a test of a function. Its last arguments are drawn from ``strategies``, the first ones are fixtures."""
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        TESTS.append(function.__name__)
+        drawn = given(*strategies)(function)
+        usual: Dict[str, Any] = {"deadline": None, "database": None, "report_multiple_bugs": False, "phases": PHASES}
+        usual["suppress_health_check"] = list(HealthCheck)
+        if not MINUTES:
+            return settings(max_examples=examples, derandomize=True, **usual)(drawn)
+        drawn = settings(max_examples=examples, **usual)(drawn)
+
+        @functools.wraps(function)
+        def long(*args: Any, **fixtures: Any) -> None:
+            end, found = time.monotonic() + 60 * MINUTES / len(TESTS), []
+            while time.monotonic() < end:
+                try:
+                    drawn(*args, **fixtures)
+                except Fault as fault:
+                    FAULTS[fault.args[0]] = _example(fault)
+                    found.append("\n".join([str(fault), *getattr(fault, "__notes__", [])]))
+            assert not found, "\n\n".join(found)
+
+        long.__signature__ = inspect.signature(drawn)  # type: ignore[attr-defined]
+        return long
+
+    return decorate
+
+
+def _example(fault: Fault) -> str:
+    """What Hypothesis says of the smallest example, in one line."""
+    notes = " ".join(getattr(fault, "__notes__", []))
+    return " ".join(notes.split("Explanation:")[0].replace("Failing test case:", "").split())[:1500]
+
+
+def attempt(kind: str, run: Callable[[], Any], check: Callable[[], None] = lambda: None) -> Ended:
+    """Runs in this process; ``check`` raises AssertionError if the output of a result is not valid.
+
+    Raises:
+        Fault: it has not ended as it may
+    """
+    return _judge(kind, _end_of(run, check))
+
+
+def attempt_in_child(kind: str, run: Callable[[], Any], check: Callable[[], None] = lambda: None) -> Ended:
+    """The same in a fork, for what may crash the process or holds much memory."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        with contextlib.suppress(BaseException):
+            _silence()
+            data = pickle.dumps(tuple(_end_of(run, check)))
+            os.write(writing, len(data).to_bytes(8, "big") + data)
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        # the child's own alarm ends Python; this one ends what never returns to it
+        ready, _, _ = select.select([pipe], [], [], 2 * SECONDS)
+        if not ready:
+            os.kill(child, signal.SIGKILL)
+        data = pipe.read()
+    _, status = os.waitpid(child, 0)
+    if not ready:
+        return _judge(kind, Ended("fault", "hangs outside of Python"))
+    if not data:
+        return _judge(kind, Ended("fault", f"the process crashed with status {status}"))
+    return _judge(kind, Ended(*pickle.loads(data[8:])))
+
+
+def _silence() -> None:
+    """A crash of the child writes nothing between the lines of the tests."""
+    null = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(null, stream)
+
+
+def _judge(kind: str, ended: Ended) -> Ended:
+    COUNTS[kind][ended.how] += 1
+    if ended.how == "fault" and f"{kind}: {ended.line}" not in FAULTS:
+        raise Fault(f"{kind}: {ended.line}", ended.trace)
+    return ended
+
+
+def _end_of(run: Callable[[], Any], check: Callable[[], None]) -> Ended:
+    said, shown = io.StringIO(), io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said), contextlib.redirect_stdout(shown), _bounded():
+            run()
+    except SystemExit as error:
+        if error.code not in (None, 0):
+            lines = [str(error.code)] if isinstance(error.code, str) else said.getvalue().splitlines()
+            return _refused(lines[-1] if lines else "")
+    except (Exception, Hang, KeyboardInterrupt) as error:
+        line = None if isinstance(error, Hang) else one_line(error)
+        return _fault(error) if line is None else _refused(line)
+    try:
+        check()
+    except Exception as error:
+        return _fault(error)._replace(line=f"the output is not valid: {error}"[:LONGEST_LINE])
+    return Ended("result", "")
+
+
+def _refused(line: str) -> Ended:
+    if not line.strip() or "\n" in line.strip() or len(line) > LONGEST_LINE:
+        return Ended("fault", f"refused, but not in one line: {line[:200]!r}")
+    return Ended("refusal", line)
+
+
+def _fault(error: BaseException) -> Ended:
+    trace = traceback.extract_tb(error.__traceback__)
+    place = f" ({Path(trace[-1].filename).name}, {trace[-1].name})" if trace else ""
+    return Ended(
+        "fault", f"{type(error).__name__}{place}: {str(error)[:200]}", "".join(traceback.format_list(trace[-5:]))
+    )
+
+
+@contextlib.contextmanager
+def _bounded() -> Iterator[None]:
+    """Raises :class:`Hang` when the time is over. What needs more memory gets none, and ends by MemoryError."""
+
+    def over(*_: Any) -> None:
+        raise Hang(f"more than {SECONDS:g} seconds")
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    handler = signal.signal(signal.SIGALRM, over)
+    resource.setrlimit(resource.RLIMIT_AS, (_address_space() + MEMORY, hard))
+    signal.setitimer(signal.ITIMER_REAL, SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+        signal.signal(signal.SIGALRM, handler)
+
+
+def _address_space() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()

@@ -1,0 +1,215 @@
+"""Damaged texts, links, lexica, documents, vectors, logs and settings, read by what reads them."""
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from fairseq.data import Dictionary
+from fuzzing import attempt, fuzz
+from hypothesis import strategies as st
+from mutations import damaged_bytes, damaged_lines, damaged_value, words
+from test_fuzz_records import check_lexicon, check_page, strict
+
+from fairseq_attn_plugin.analysis.cli import main
+from fairseq_attn_plugin.analysis.training_logs import read_log
+from fairseq_attn_plugin.attention.election_files import ELECTION_FORMAT, read_recommendation
+from fairseq_attn_plugin.recipes.leaderboard.systems import read_systems
+from fairseq_attn_plugin.text.documents import documents_of, to_line
+from fairseq_attn_plugin.text.vocabulary import describe_vocabulary
+from fairseq_attn_plugin.text.word_vectors import read_word_vectors
+
+SOURCE = "das haus\nder kleine hund schläft\n\nguten tag\n"
+TARGET = "the house\nthe small dog sleeps\n\ngood day\n"
+LINKS = "0-0 1-1\n0-0 1p1 2-2 3-3\n\n0-0 1-1\n"
+WPT = "1 1 1\n1 2 2 S\n2 1 1 P\n2 2 2 S 0.5\n4 1 1\n"
+LEXICON = "haus\thouse\t0.75\t3\nhaus\thome\t0.25\t1\nhund\tdog\t1\t2\n"
+GENERATED = (
+    "S-0\tdas <unk>\nT-0\tthe house\nH-0\t-0.5\tthe <unk>\nD-0\t-0.5\tthe <unk>\nP-0\t-0.1 -0.2 -0.3\nA-0\t0-0 1-1\n"
+    "S-1\tguten tag\nT-1\tgood day\nH-1\t-0.5\tgood day\nD-1\t-0.5\tgood day\nP-1\t-0.1 -0.2 -0.3\nA-1\t0-0 1-1\n"
+)
+LOG = "\n".join(
+    "2026-01-01 00:00:00 | INFO | %s | %s"
+    % (where, json.dumps({"epoch": epoch, f"{where}_loss": "5.25", "num_updates": "8"}))
+    for epoch in (1, 2)
+    for where in ("train", "valid")
+)
+DOCUMENTS = [
+    {"label": "pos", "sentences": ["the film is long .", ["i", "liked", "it"]], "id": "a"},
+    {"label": "neg", "text": "the film is long . i left"},
+]
+SYSTEMS = {"mine": "ARCH=lstm_soft --dropout 0.3", "other": "ARCH=lstm_adm CRITERION=cross_entropy --adm-pairs keys"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("texts")
+    for name, text in {
+        "source": SOURCE,
+        "target": TARGET,
+        "links": LINKS,
+        "lexicon": LEXICON,
+        "generated": GENERATED,
+    }.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    return folder
+
+
+def emptied(folder: Path) -> Path:
+    """Where an output is to be written, without that of an earlier case."""
+    for made in folder.glob("out*"):
+        made.unlink()
+    return folder / "out"
+
+
+def damaged(text: str) -> st.SearchStrategy:
+    return damaged_bytes(text.encode())
+
+
+@fuzz(
+    st.one_of(
+        st.tuples(st.sampled_from(["auto", "pharaoh"]), damaged(LINKS)),
+        st.tuples(st.sampled_from(["auto", "wpt"]), damaged(WPT)),
+    )
+)
+def test_gold(folder, gold):
+    form, data = gold
+    (folder / "damaged").write_bytes(data)
+    out = emptied(folder)
+    arguments = ["aer", folder / "links", "--gold", folder / "damaged", "--gold-format", form, "--json", out]
+    arguments += ["--source-text", folder / "source", "--target-text", folder / "target"]
+    attempt("gold links", lambda: main([str(one) for one in arguments]), lambda: strict(out.read_text()))
+
+
+@fuzz(damaged(LINKS), st.sampled_from(["--links", "--source", "--target"]))
+def test_links(folder, data, which):
+    (folder / "damaged").write_bytes(data)
+    out = emptied(folder)
+    files = {"--links": folder / "links", "--source": folder / "source", "--target": folder / "target"}
+    files[which] = folder / "damaged"
+    arguments = ["lexicon", "--out", str(out)]
+    for option, file in files.items():
+        arguments += [option, str(file)]
+    attempt("links and texts", lambda: main(arguments), lambda: check_lexicon(out))
+
+
+@fuzz(damaged(LEXICON))
+def test_lexicon(folder, data):
+    (folder / "damaged").write_bytes(data)
+    out = emptied(folder)
+    arguments = ["replace-unk", folder / "generated", "--lexicon", folder / "damaged", "--out", out]
+
+    def check():
+        lines = out.read_text(encoding="utf-8").split("\n")
+        assert len(lines) == GENERATED.count("\n") + 1
+
+    attempt("lexicon", lambda: main([str(one) for one in arguments]), check)
+
+
+@fuzz(damaged(GENERATED), st.sampled_from(["replace-unk", "compare", "frequency"]))
+def test_output_of_generate(folder, data, command):
+    (folder / "damaged").write_bytes(data)
+    out = emptied(folder)
+    arguments, check = [command, folder / "damaged"], lambda: None
+    if command == "replace-unk":
+        arguments += ["--lexicon", folder / "lexicon", "--out", out]
+    elif command == "compare":
+        out = out.with_suffix(".html")
+        arguments += ["--reference", folder / "generated", "--out", out]
+        check = lambda: check_page(out) if '<script id="data"' in out.read_text() else None  # noqa: E731
+    else:
+        arguments += ["--reference", folder / "generated", "--train", folder / "target", "--json", out]
+        check = lambda: strict(out.read_text())  # noqa: E731
+    attempt("outputs of generate", lambda: main([str(one) for one in arguments]), check)
+
+
+@fuzz(damaged_lines(DOCUMENTS), st.sampled_from([".jsonl", ".txt", ".jsonl.gz"]), st.data())
+def test_documents(folder, data, suffix, drawn):
+    file = folder / f"documents{suffix}"
+    if suffix.endswith(".gz"):
+        data = gzip.compress(data)
+        data = drawn.draw(damaged_bytes(data)) if drawn.draw(st.booleans()) else data
+    file.write_bytes(data)
+    read = []
+
+    def run():
+        read[:] = documents_of(file, labels=drawn.draw(st.booleans()))
+
+    def check():
+        for document in read:
+            line = to_line(document.sentences)
+            assert "\n" not in line and isinstance(line.encode("utf-8"), bytes)
+
+    attempt("documents", run, check)
+
+
+@fuzz(damaged("3 2\nama 0.5 -1\nbel 0.25 1e-3\ncor 1 2\n"))
+def test_vectors(folder, data):
+    (folder / "damaged").write_bytes(data)
+    read = []
+
+    def check():
+        assert all(abs(one).max() < float("inf") for one in read[0])
+
+    attempt(
+        "word vectors",
+        lambda: read.append(read_word_vectors(str(folder / "damaged"), [dictionary()], "--embeddings")),
+        check,
+    )
+
+
+@fuzz(damaged(LOG))
+def test_training_log(folder, data):
+    (folder / "damaged").write_bytes(data)
+    attempt("training logs", lambda: read_log(folder / "damaged"))
+
+
+def dictionary() -> Dictionary:
+    made = Dictionary()
+    for word in ("ama", "bel", "cor"):
+        made.add_symbol(word)
+    return made
+
+
+@fuzz(st.data())
+def test_election(folder, data):
+    vocabulary = describe_vocabulary(dictionary())
+    valid = {
+        "format": ELECTION_FORMAT,
+        "source_vocabulary": vocabulary,
+        "target_vocabulary": vocabulary,
+        "recommended": {"rule": "log2", "sigma": 1.5, "mean": 0.25},
+        "length_ratio": 1.0,
+        "rules": [{"rule": "log2", "mean_k": 2.5}],
+    }
+    text = json.dumps(data.draw(damaged_value(valid))).encode()
+    (folder / "damaged").write_bytes(data.draw(damaged_bytes(text)) if data.draw(st.booleans()) else text)
+    attempt("elections", lambda: read_recommendation(str(folder / "damaged"), dictionary(), dictionary()))
+
+
+BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
+    f"{name}: &{name} [{','.join(['*' + before] * 9)}]\n" for before, name in zip("abcdefgh", "bcdefghi")
+)
+YAML = [
+    BOMB,
+    "!!python/object/apply:os.mkdir [executed]",
+    "mine: !!python/name:os.system",
+    "a: &a [*a]",
+    "? [a]\n: b",
+    "{" * 3000,
+]
+
+
+@fuzz(
+    st.one_of(
+        damaged_value(SYSTEMS).map(lambda value: yaml.safe_dump(value).encode()),
+        damaged_bytes(yaml.safe_dump(SYSTEMS).encode()),
+        st.sampled_from(YAML).map(str.encode),
+        st.dictionaries(words, words).map(lambda value: yaml.safe_dump(value).encode()),
+    )
+)
+def test_systems(folder, data):
+    (folder / "damaged").write_bytes(data)
+    attempt("systems (YAML)", lambda: read_systems(folder / "damaged"))
+    assert not Path("executed").exists()
