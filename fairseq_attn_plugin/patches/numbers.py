@@ -8,8 +8,8 @@ checkpoint is not: it may be older than a range. Options of search are checked w
 
 import ast
 import math
-from argparse import Namespace
 import re
+from argparse import Namespace
 from typing import Any, Callable, Dict, Iterator, NamedTuple, Optional, Tuple
 
 from fairseq_attn_plugin.errors import OptionError, explain_by
