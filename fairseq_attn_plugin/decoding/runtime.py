@@ -16,6 +16,8 @@ import numpy as np
 
 FORMAT = "fairseq_attn_plugin translator 1"
 BOS, PAD, EOS, UNK = range(4)
+NUMBERS = ("beam", "lenpen", "min_len", "max_len", "max_len_a", "max_len_b", "max_source_positions")
+OTHERS = {"tokenizer", "bpe", "subwords", "lowercase", "languages"}
 BPE_MARK, PIECE_MARK = "@@", "\u2581"
 
 
@@ -64,12 +66,16 @@ def spell(tokens, marks):
     return ([word.replace(PIECE_MARK, "") for word in words] if marks == "sentencepiece" else words), places
 
 
+def read_lines(path):
+    with open(path, encoding="utf-8", newline="\n") as stream:
+        return stream.read().rstrip("\n").split("\n")
+
+
 class BPE:
     """Splits words by the codes of subword-nmt; subwords that the vocabulary lacks are split further."""
 
     def __init__(self, path, vocabulary):
-        with open(path, encoding="utf-8") as stream:
-            lines = stream.read().rstrip("\n").split("\n")
+        lines = read_lines(path)
         self.old = not lines[0].startswith("#version:") or lines[0].split()[-1] == "0.1"
         codes = [tuple(line.strip("\r\n ").split(" ")) for line in lines[lines[0].startswith("#version:") :]]
         self.ranks = {code: rank for rank, code in reversed(list(enumerate(codes)))}
@@ -117,22 +123,24 @@ class Translator:
         import onnxruntime
 
         self.folder = folder
-        with open(os.path.join(folder, "settings.json"), encoding="utf-8") as stream:
-            self.settings = settings = json.load(stream)
-        if settings.get("format") != FORMAT:
-            raise ValueError(f"{folder}: is no folder that this translator reads ({FORMAT})")
+        try:
+            self.settings = settings = json.loads("".join(read_lines(os.path.join(folder, "settings.json"))))
+            numbers = [0.0 + settings[name] for name in NUMBERS]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            numbers = [np.nan]
+        if not np.isfinite(numbers).all() or settings.get("format") != FORMAT or not {*settings} >= OTHERS:
+            raise ValueError(f"{folder}/settings.json: is damaged, or not what this translator reads ({FORMAT})")
         self.beam = settings["beam"] if beam is None else beam
         self.lenpen = settings["lenpen"] if lenpen is None else lenpen
-        if self.beam < 1 or not np.isfinite(self.lenpen):
-            raise ValueError(f"--beam {self.beam}, --lenpen {self.lenpen}: must be at least 1, and a finite number")
-        self.symbols = [self._read_symbols(side) for side in ("source.txt", "target.txt")]
+        if self.beam < 1 or not abs(self.lenpen) <= 50 or not 0 <= threads <= 1000:
+            given = f"--beam {self.beam}, --lenpen {self.lenpen}, --threads {threads}"
+            raise ValueError(f"{given}: must be 1 or more, a number of at most 50, 0 to 1000")
+        self.symbols = [read_lines(os.path.join(folder, side)) for side in ("source.txt", "target.txt")]
         self.numbers = {symbol: number for number, symbol in enumerate(self.symbols[0])}
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads, options.log_severity_level = threads, 3
-        self.encoder, self.step = (
-            onnxruntime.InferenceSession(os.path.join(folder, name), options, providers=["CPUExecutionProvider"])
-            for name in ("encoder.onnx", "step.onnx")
-        )
+        load = functools.partial(onnxruntime.InferenceSession, sess_options=options, providers=["CPUExecutionProvider"])
+        self.encoder, self.step = (load(os.path.join(folder, name)) for name in ("encoder.onnx", "step.onnx"))
         self.inputs = [one.name for one in self.step.get_inputs()]
         self.outputs = [one.name for one in self.step.get_outputs() if one.name != "log_probs"]
         self._tokenize, self._detokenize = self._tokenizer(settings["tokenizer"])
@@ -149,10 +157,9 @@ class Translator:
             raise ValueError(f"--batch-size {batch_size}: must be at least 1")
         tokens = [self.tokens(line) for line in lines]
         limit = self.settings["max_source_positions"]
-        for number, one in enumerate(tokens):
-            if len(one) >= limit:
-                where = f"line {before + number + 1}"
-                raise ValueError(f"{where} is too long: {len(one)} subwords, at most {limit - 1} are read")
+        for i, x in enumerate(tokens, before + 1):
+            if len(x) >= limit:
+                raise ValueError(f"line {i} is too long: {len(x)} subwords, at most {limit - 1} are read")
         order = sorted((number for number, one in enumerate(tokens) if one), key=lambda number: -len(tokens[number]))
         found: list = [[] for _ in tokens]
         for start in range(0, len(order), batch_size):
@@ -171,14 +178,12 @@ class Translator:
         return [max(self.numbers.get(token, UNK), UNK) for token in tokens] + [EOS]
 
     def _search(self, sources):
-        """For each sentence its hypotheses, best first: score, words, scores, attention. Beam search by the rules of
-        fairseq's generator."""
+        """For each sentence its hypotheses, best first (score, words, scores, attention), as fairseq's generator."""
         lengths, rules = [len(source) for source in sources], self.settings
         beam = min(self.beam, len(self.symbols[1]) - 1)
         limits = np.array([min(int(rules["max_len_a"] * n + rules["max_len_b"]), rules["max_len"]) for n in lengths])
         padded = np.array([source + [PAD] * (max(lengths) - len(source)) for source in sources], dtype=np.int64)
-        names = [one.name for one in self.encoder.get_outputs()]
-        tensors = dict(zip(names, self.encoder.run(None, {"source": padded})))
+        tensors = dict(zip([x.name for x in self.encoder.get_outputs()], self.encoder.run(None, {"source": padded})))
         tensors["candidates"] = np.array([min(2 * beam + 2, len(self.symbols[1]))])  # two may be forbidden
         finished: list = [[] for _ in sources]
         sentences = parents = np.arange(len(sources))
@@ -244,10 +249,6 @@ class Translator:
             target, scores, attention = [target[i] for i in kept], [scores[i] for i in rows], attention[rows]
         return Hypothesis(score, source, target, scores, attention, marks, self._detokenize)
 
-    def _read_symbols(self, name):
-        with open(os.path.join(self.folder, name), encoding="utf-8", newline="\n") as stream:
-            return stream.read().split("\n")[:-1]
-
     def _tokenizer(self, settings):
         if settings is None:
             return str, str
@@ -270,9 +271,8 @@ class Translator:
 
 
 def main(arguments=None):
-    folder = os.path.dirname(os.path.abspath(__file__))
     parser = argparse.ArgumentParser(description="Translates lines from stdin to stdout.")
-    parser.add_argument("--folder", default=folder, help="exported model (default: the folder of this file)")
+    parser.add_argument("--folder", default=os.path.dirname(__file__) or ".", help="exported model (default: its own)")
     parser.add_argument("--beam", type=int, metavar="N", help="width of the search")
     parser.add_argument("--lenpen", type=float, metavar="X", help="length penalty")
     parser.add_argument("--alignments", action="store_true", help="add a tab and pairs of word numbers, source-target")

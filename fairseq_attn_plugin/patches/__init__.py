@@ -13,6 +13,7 @@ from . import (
     broadcast,
     checked_checkpoints,
     checkpoint_files,
+    corpora,
     coverage,
     decoding,
     diverse_beam,
@@ -60,6 +61,7 @@ PATCHES: List[Patch] = [
     overrides.PATCH,
     checkpoint_files.PATCH,
     checked_checkpoints.PATCH,  # outside of what explains checkpoints
+    corpora.PATCH,
     scorer.PATCH,
     generation_loop.PATCH,
     decoding.PATCH,

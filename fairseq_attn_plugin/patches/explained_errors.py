@@ -166,6 +166,16 @@ def _not_a_data_folder(folder: str, name: str) -> str:
     return "data folder %s: %s; give the folder that fairseq-preprocess --destdir wrote" % (folder, lack)
 
 
+def unpaired(error: BaseException) -> Optional[str]:
+    """A data folder of texts with different numbers of lines."""
+    if not str(error).startswith("Source and target must contain the same number of examples"):
+        return None
+    return (
+        "the data folder has a split with different numbers of source and target sentences: its texts must have a line "
+        "for each pair; fairseq-preprocess --user-dir fairseq_attn_plugin names the files and their lines"
+    )
+
+
 def missing_criterion(error: BaseException) -> Optional[str]:
     """Tasks with classes read options of the criterion; every tool's default criterion, cross_entropy, has none."""
     if "'criterion.classification_head_name' not found" in str(error):
@@ -211,6 +221,7 @@ RULES: List[Rule] = [
     dataset_not_found,
     no_data_folder,
     missing_criterion,
+    unpaired,
     needs_gpu,
     no_room,
     not_utf8,

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -274,12 +275,17 @@ def test_mistakes_are_named(zoo, tiny_data, tmp_path):
 
 
 def test_a_folder_of_something_else(tmp_path, exported):
-    for beam, lenpen in ((0, 1.0), (1, math.nan)):
-        with pytest.raises(ValueError, match=f"--beam {beam}, --lenpen {lenpen}: must be at least 1, and a finite"):
-            Translator(exported("reversal"), beam=beam, lenpen=lenpen)
-    (tmp_path / "settings.json").write_text('{"format": "another"}')
-    with pytest.raises(ValueError, match="is no folder that this translator reads"):
-        Translator(str(tmp_path))
+    for beam, lenpen, threads in ((0, 1.0, 1), (1, math.nan, 1), (1, 1e10, 1), (1, 1.0, -1), (1, 1.0, 10**10)):
+        given = re.escape(f"--beam {beam}, --lenpen {lenpen}, --threads {threads}")
+        with pytest.raises(ValueError, match=f"{given}: must be 1 or more, a number of at most 50, 0 to 1000"):
+            Translator(exported("reversal"), beam=beam, lenpen=lenpen, threads=threads)
+    whole = json.loads((Path(exported("reversal")) / "settings.json").read_text())
+    damaged = [{"format": "another"}, [], {**whole, "beam": "5"}, {**whole, "max_len": math.nan}]
+    damaged += [{name: value for name, value in whole.items() if name != lost} for lost in ("bpe", "lenpen", "format")]
+    for text in (*map(json.dumps, damaged), "", "{", "[" * 100_000, "\x00"):
+        (tmp_path / "settings.json").write_text(text)
+        with pytest.raises(ValueError, match="settings.json: is damaged, or not what this translator reads"):
+            Translator(str(tmp_path))
 
 
 def test_mistakes_of_the_program_are_one_line(tmp_path, exported, monkeypatch):

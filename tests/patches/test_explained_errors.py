@@ -311,6 +311,16 @@ def test_hydra_train(tiny_data: Path, tmp_path: Path) -> None:
     assert line.startswith("fairseq-hydra-train: error: --attention-score nonsense")
     line = line_of(*command, "+model._name=lstm_sooft")
     assert "lstm_sooft" in line and "did you mean lstm_soft" in line
+    for mistake, expected in (
+        ("+model.atention=mqt", "atention: is no key of lstm_soft; did you mean attention?"),
+        ("+model.dropout=abc", "dropout: Value 'abc' of type 'str' could not be converted to Float"),
+        ("+criterion.sentence_averag=True", "sentence_averag: is no key of cross_entropy; did you mean sentence_avg?"),
+        ("criterion._name=cross_entropi", "_name cross_entropi: there is none of this name; did you mean cross_entrop"),
+        ("+model.dropout=nan", "--dropout nan: must be a finite number"),
+    ):
+        assert line_of(*command, "+model._name=lstm_soft", mistake).startswith(
+            f"fairseq-hydra-train: error: {expected}"
+        )
 
 
 def test_a_long_line_keeps_its_ends():

@@ -41,8 +41,7 @@ class RecordWriter:
         self.done = self.next = 0
         self._written = False
         try:
-            self._stream = open(self.partial, "a+b")  # noqa: SIM115
-            self._lock()
+            self._open()
             self._stream.seek(0)
             try:
                 whole = self._recover()
@@ -59,6 +58,15 @@ class RecordWriter:
         except OptionError:
             self._stream.close()
             raise
+
+    def _open(self) -> None:
+        """Opens and locks the unfinished file, not one that another process has just finished and renamed."""
+        while True:
+            self._stream = open(self.partial, "a+b")  # noqa: SIM115
+            self._lock()
+            if self.partial.exists() and os.path.samestat(os.fstat(self._stream.fileno()), os.stat(self.partial)):
+                return
+            self._stream.close()
 
     def _lock(self) -> None:
         """Keeps a second process from writing into the same file."""
@@ -122,18 +130,19 @@ class RecordWriter:
             raise self._failed(error) from None
 
     def finish(self) -> None:
-        """Closes the file and moves everything to its final name."""
+        """Moves everything to its final name, and closes the file: until then no other process can open it."""
         self._written = True  # an extraction may leave out every sentence; its file is complete all the same
-        self.close()
-        if self.path.suffix == ".npz":
-            with whole_file(self.path, f"--out {self.path}: cannot be written") as whole:
-                write_npz(whole, self.header, read_jsonl(self.partial, self.header))
-            self.partial.unlink()
-        else:
-            try:
+        try:
+            if self.path.suffix == ".npz":
+                with whole_file(self.path, f"--out {self.path}: cannot be written") as whole:
+                    write_npz(whole, self.header, read_jsonl(self.partial, self.header))
+                self.partial.unlink()
+            else:
                 os.replace(self.partial, self.path)
-            except OSError as error:
-                raise self._failed(error) from None
+        except OSError as error:
+            raise self._failed(error) from None
+        finally:
+            self.close()
 
     def _failed(self, error: Exception) -> OptionError:
         return OptionError(f"--out {self.path}: cannot be written: {getattr(error, 'strerror', None) or error}")

@@ -281,6 +281,28 @@ def test_one_writer_at_a_time(tmp_path):
     assert len(list(open_records(tmp_path / "x.jsonl"))) == 1
 
 
+@pytest.mark.parametrize("suffix", [".jsonl", ".npz"])
+def test_a_writer_that_came_between_locking_and_renaming_begins_anew(tmp_path, monkeypatch, suffix):
+    """The other process finishes when the file is open, and not yet locked."""
+    path = tmp_path / f"x{suffix}"
+    first = RecordWriter(path, open_records(write_records(tmp_path / "all.jsonl")).header)
+    for one in open_records(tmp_path / "all.jsonl"):
+        first.write(one)
+    lock = RecordWriter._lock
+
+    def finish_and_lock(self):
+        monkeypatch.setattr(RecordWriter, "_lock", lock)
+        first.finish()
+        lock(self)
+
+    monkeypatch.setattr(RecordWriter, "_lock", finish_and_lock)
+    other = Header(**{**first.header.__dict__, "target": "beam 5"})
+    second = RecordWriter(path, other, replace=True)
+    assert second.done == 0 and [one.id for one in open_records(path)] == [0, 1, 2]
+    second.finish()
+    assert open_records(path).header == other and list(open_records(path)) == []
+
+
 def test_a_record_that_does_not_fit_is_not_written(tmp_path):
     with pytest.raises(ValueError, match="sentence 0: attention is"):
         write_records(tmp_path / "x.jsonl", records=[record(0, "a b", "c", np.ones((2, 2)))])
