@@ -1,8 +1,13 @@
 """Information about the model of a checkpoint."""
 
-from typing import Any, Optional
+from typing import Any, Iterable, Optional, Tuple
 
-__all__ = ["architecture"]
+import torch
+from torch import Tensor
+
+from .errors import OptionError
+
+__all__ = ["architecture", "check_finite"]
 
 
 def architecture(model: Any) -> Optional[str]:
@@ -12,3 +17,18 @@ def architecture(model: Any) -> Optional[str]:
         if value:
             return value
     return None
+
+
+def check_finite(path: str, parameters: Iterable[Tuple[str, Tensor]]) -> None:
+    """Check that all that is computed with the parameters of a checkpoint is not NaN from the start.
+
+    Raises:
+        OptionError: one of them holds NaN or an infinity; the message names the first
+    """
+    for name, value in parameters:
+        # the sum is finite unless an element is not, or in rare cases of overflow, and is several times as fast
+        wide = torch.float32 if value.dtype in (torch.float16, torch.bfloat16) else None
+        if not torch.isfinite(value.detach().sum(dtype=wide)) and not torch.isfinite(value).all():
+            raise OptionError(
+                f"checkpoint {path}: {name} holds NaN or an infinity, its training diverged; take one from before"
+            )

@@ -15,7 +15,7 @@ from typing import Any, Dict, Optional, Sequence, Tuple
 
 import torch
 
-from fairseq_attn_plugin.checkpoints import architecture
+from fairseq_attn_plugin.checkpoints import architecture, check_finite
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.writing import whole_file
 
@@ -77,7 +77,9 @@ def one_direction(state: Dict[str, Any], name: str, direction: str) -> Dict[str,
     from fairseq_attn_plugin.models.agreement_lstm import AgreementLSTMModel, directions_of
 
     config = _plain(state.get("cfg"))
-    trained = architecture(config.get("model"))
+    if not all(isinstance(config.get(group), dict) for group in ("model", "task", "criterion")):
+        raise OptionError(f"{name}: lacks options of model, task or criterion; must be a checkpoint of lstm_agreement")
+    trained = architecture(config["model"])
     if not issubclass(MODEL_REGISTRY.get(trained, object), AgreementLSTMModel):
         raise OptionError(f"{name}: has the architecture {trained}, which has one direction; must be lstm_agreement")
     known = directions_of(state["model"])
@@ -93,6 +95,7 @@ def one_direction(state: Dict[str, Any], name: str, direction: str) -> Dict[str,
     }
     prefix = f"models.{direction}."
     parameters = {key[len(prefix) :]: value for key, value in state["model"].items() if key.startswith(prefix)}
+    check_finite(name, parameters.items())
     extra = {key: value for key, value in state["extra_state"].items() if not key.startswith("ema")}
     return {**state, "cfg": config, "model": parameters, "extra_state": extra, "last_optimizer_state": None}
 
@@ -102,7 +105,7 @@ def _plain(config: Any) -> Dict[str, Any]:
 
     plain: Any = config
     if OmegaConf.is_config(config):
-        plain = OmegaConf.to_container(config, resolve=True, enum_to_str=True)
+        plain = OmegaConf.to_container(config, resolve=False, enum_to_str=True)  # nothing in a file is resolved
     return dict(plain) if isinstance(plain, dict) else {}
 
 

@@ -16,9 +16,10 @@ from ..errors import OptionError
 from ..options import flag, need, option
 from .products import check_precision
 
-__all__ = ["ENGINES", "DecodingOptions", "add_decoding_options"]
+__all__ = ["ENGINES", "STEEPEST", "DecodingOptions", "add_decoding_options"]
 
 ENGINES = ("plugin", "stock")
+STEEPEST = 50  # exponent of a length: the power of the longest translation is still a number
 
 
 @dataclass
@@ -59,8 +60,8 @@ class DecodingOptions:
         check_precision(self.decoding_precision)
         if self.decoding_engine not in ENGINES:
             raise OptionError(f"--decoding-engine {self.decoding_engine}: must be {' or '.join(ENGINES)}")
-        for name in ("wu_penalty", "eos_norm"):
-            need(0 <= getattr(self, name) < math.inf, self, name, "0 or more")
+        need(0 <= self.eos_norm < math.inf, self, "eos_norm", "0 or more")
+        need(0 <= self.wu_penalty <= STEEPEST, self, "wu_penalty", f"0 or more and at most {STEEPEST}")
         for name in ("shortlist_size", "shortlist_frequent"):
             if self.shortlist is None and name in self.changed():
                 raise OptionError(

@@ -12,7 +12,7 @@ from typing import Any, Dict
 import torch
 from torch import Tensor, nn
 
-from ..checkpoints import architecture
+from ..checkpoints import architecture, check_finite
 from ..errors import OptionError
 
 __all__ = ["take_parameters"]
@@ -63,6 +63,7 @@ def take_parameters(model: nn.Module, path: str) -> None:
             f"{OPTION} {path}: has {surplus[0]}{' and others' if len(surplus) > 1 else ''}, which the model lacks; "
             "give the model the teacher's sizes and options"
         )
+    check_finite(path, ((name, teacher[name]) for name in own if name in teacher))
     for name, value in own.items():
         if name in teacher:
             value.copy_(teacher[name])
@@ -76,12 +77,7 @@ def _read(path: str) -> Dict[str, Any]:
 
     if not os.path.isfile(path):
         raise OptionError(f"{OPTION} {path}: no such file; give a checkpoint, such as checkpoint_best.pt")
-    try:
-        state = load_checkpoint_to_cpu(path)
-    except (AttributeError, KeyError, TypeError):  # what fairseq raises for a file of another kind
-        state = None
-    if not isinstance(state, dict) or not isinstance(state.get("model"), dict):
-        raise OptionError(f"{OPTION} {path}: is not a checkpoint of fairseq-train")
+    state: Dict[str, Any] = load_checkpoint_to_cpu(path)
     return state
 
 

@@ -11,9 +11,11 @@ from . import (
     batch_order,
     batches,
     broadcast,
+    checked_checkpoints,
     checkpoint_files,
     coverage,
     decoding,
+    diverse_beam,
     explained_checkpoints,
     explained_errors,
     generation_loop,
@@ -55,9 +57,11 @@ PATCHES: List[Patch] = [
     save_dir.PATCH,  # after patience and multirun, whose count it reads
     overrides.PATCH,
     checkpoint_files.PATCH,
+    checked_checkpoints.PATCH,  # outside of what explains checkpoints
     scorer.PATCH,
     generation_loop.PATCH,
     decoding.PATCH,
+    diverse_beam.PATCH,
     coverage.PATCH,
     unknown_words.PATCH,
     penalties.PATCH,

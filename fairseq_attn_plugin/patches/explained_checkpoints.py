@@ -8,6 +8,7 @@ from typing import Any, Callable, Dict, Optional
 from fairseq_attn_plugin.checkpoints import architecture
 from fairseq_attn_plugin.errors import explain_by
 
+from .checkpoint_contents import cannot_be_read
 from .explaining import Explanation, explained, raised_inside
 from .wrapping import Patch
 
@@ -28,13 +29,10 @@ def unreadable_checkpoint(error: Exception, arguments: Dict[str, Any]) -> Option
             "refused to read checkpoint %s: it names %s, which is not one of the types of a fairseq checkpoint and "
             "could run code; nothing was executed" % (path, refused.group(1))
         )
-    reason = re.search(r"WeightsUnpickler error: (.*)", text)
+    reason = re.search(r"WeightsUnpickler error:\s*(.*)", text)
     if reason is not None and "Unsupported operand" not in text:
         return "refused to read checkpoint %s, nothing was executed: %s" % (path, reason.group(1))
-    return (
-        "checkpoint %s (%d bytes) cannot be read: it is truncated or not a checkpoint; take another one from the same "
-        "folder, or train again" % (path, os.path.getsize(path))
-    )
+    return cannot_be_read(path)
 
 
 def other_architecture(error: Exception, arguments: Dict[str, Any]) -> Optional[str]:

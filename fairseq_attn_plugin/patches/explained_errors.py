@@ -78,10 +78,18 @@ def subword_model(error: Exception, arguments: Dict[str, Any]) -> Optional[str]:
     return None if match is None else "--bpe %s: there is no file %s" % (name, match.group(1))
 
 
+def no_constraints(error: Exception, arguments: Dict[str, Any]) -> Optional[str]:
+    """Only fairseq-interactive reads constraints."""
+    if arguments.get("batch_constraints") is not None:
+        return None
+    return "--constraints: fairseq-interactive reads them, after a tab in each line; leave it out with other tools"
+
+
 EXPLANATIONS: Dict[str, Explanation] = {
     "fairseq.data.indexed_dataset:MMapIndexedDataset._do_init": empty_alignments,
     "fairseq.data.data_utils:infer_language_pair": no_such_folder,
     "fairseq.models:build_model": unknown_model,
+    "fairseq.search:LexicallyConstrainedBeamSearch.init_constraints": no_constraints,
     "fairseq.options:parse_args_and_arch": missing_task,
     "fairseq.tasks.fairseq_task:FairseqTask.build_bpe": subword_model,
 }
@@ -176,24 +184,6 @@ def needs_gpu(error: BaseException) -> Optional[str]:
     return None
 
 
-def out_of_memory(error: BaseException) -> Optional[str]:
-    """Sizes that no memory holds, or a batch that is too large for it."""
-    match = re.search(r"(?:you tried to allocate (\d+) bytes|Tried to allocate ([\d.]+ \w+))", str(error))
-    overflow = re.match(r"Storage size calculation overflowed|numel: integer multiplication overflow", str(error))
-    if not isinstance(error, (RuntimeError, MemoryError)) or not (match or overflow):
-        return None
-    size = "too much for any memory" if match is None else match.group(2) or "%.1f GB" % (int(match.group(1)) / 1e9)
-    return (
-        "memory is not enough for one tensor (%s): choose smaller sizes of the model (--...-dim, --...-hidden-size), "
-        "or smaller batches (--max-tokens, --batch-size)" % size
-    )
-
-
-def wrong_seed(error: BaseException) -> Optional[str]:
-    """fairseq gives it to numpy before anything else."""
-    return "--seed: must be 0 or more and less than 2^32" if str(error).startswith("Seed must be between 0") else None
-
-
 def no_room(error: BaseException) -> Optional[str]:
     if str(error).startswith("min_len cannot be larger than max_len"):
         return "--min-len: is greater than the greatest length of a translation, which --max-len-a and --max-len-b give"
@@ -222,8 +212,6 @@ RULES: List[Rule] = [
     no_data_folder,
     missing_criterion,
     needs_gpu,
-    out_of_memory,
-    wrong_seed,
     no_room,
     not_utf8,
     stock_check,

@@ -9,6 +9,8 @@ refused and not executed. Older torch reads checkpoints as it always did.
 """
 
 import argparse
+import functools
+import pickle
 from typing import Any, Callable, Dict
 
 import torch
@@ -50,15 +52,33 @@ def _prefer_what_others_allow(original: Callable[[], Dict[str, Any]]) -> Callabl
     return by_name
 
 
-# private to torch; a torch without it is left alone
-_CHOICE = "_get_user_allowed_globals"
-_WRAPS: Dict[str, MakeWrapper] = {f"torch._weights_only_unpickler:{_CHOICE}": _prefer_what_others_allow}
+def _bytes_of_the_file(content: Any = b"", *encoding: str) -> bytearray:
+    """A bytearray of bytes or text. One of a number of zeros takes memory that has nothing to do with the file."""
+    if not isinstance(content, (bytes, str)):
+        raise pickle.UnpicklingError("a bytearray in a checkpoint must have its bytes there, not %r" % (content,))
+    return bytearray(content, *encoding)  # type: ignore[arg-type]
+
+
+def _without_empty_memory(original: Callable[[], Dict[str, Any]]) -> Callable[[], Dict[str, Any]]:
+    @functools.lru_cache(maxsize=1)
+    def by_name() -> Dict[str, Any]:
+        return {**original(), "builtins.bytearray": _bytes_of_the_file}
+
+    return by_name
+
+
+# private to torch; a torch without them is left alone
+_PRIVATE: Dict[str, MakeWrapper] = {
+    "_get_user_allowed_globals": _prefer_what_others_allow,
+    "_get_allowed_globals": _without_empty_memory,
+}
+_WRAPS = {f"{unpickler.__name__}:{name}": change for name, change in _PRIVATE.items() if hasattr(unpickler, name)}
 
 PATCH = Patch(
     name="loading",
     reason="torch >= 2.6 refuses the types in a fairseq checkpoint",
     checked=("0.12.3.1",),
-    wraps=_WRAPS if hasattr(unpickler, _CHOICE) else {},
+    wraps=_WRAPS,
     extra=allow_checkpoint_types,
     needed=reads_weights_only,
 )

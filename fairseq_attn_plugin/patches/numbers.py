@@ -8,9 +8,11 @@ checkpoint is not: it may be older than a range. Options of search are checked w
 
 import ast
 import math
+import re
+from argparse import Namespace
 from typing import Any, Callable, Dict, Iterator, NamedTuple, Optional, Tuple
 
-from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.errors import OptionError, explain_by
 from fairseq_attn_plugin.options import flag
 
 from .explaining import explained
@@ -34,16 +36,20 @@ PROBABILITY = Range(0, "at least 0 and less than 1", 1)
 RANGES: Dict[str, Range] = {
     # batches
     **dict.fromkeys(("batch_size", "batch_size_valid", "max_tokens", "max_tokens_valid", "update_freq"), POSITIVE),
-    **dict.fromkeys(("required_batch_size_multiple", "required_seq_len_multiple", "num_shards"), POSITIVE),
+    **dict.fromkeys(("required_seq_len_multiple", "num_shards"), POSITIVE),
     **dict.fromkeys(("max_source_positions", "max_target_positions"), POSITIVE),
-    **dict.fromkeys(("num_workers", "data_buffer_size", "shard_id", "max_valid_steps", "buffer_size"), NATURAL),
+    **dict.fromkeys(("data_buffer_size", "shard_id", "max_valid_steps", "buffer_size"), NATURAL),
+    "required_batch_size_multiple": Range(1, "at least 1 and less than 2^31", 2**31),
+    "num_workers": Range(0, "0 to 1000", 1001),
     # intervals
     **dict.fromkeys(("log_interval", "save_interval", "validate_interval", "ema_update_freq"), POSITIVE),
     **dict.fromkeys(("save_interval_updates", "validate_interval_updates", "validate_after_updates"), NATURAL),
     **dict.fromkeys(("max_epoch", "max_update", "stop_time_hours"), NATURAL),
     # updates
-    **dict.fromkeys(("lr", "weight_decay", "adam_eps", "ignore_prefix_size", "end_learning_rate"), NATURAL),
+    **dict.fromkeys(("lr", "weight_decay", "ignore_prefix_size", "end_learning_rate"), NATURAL),
     **dict.fromkeys(("warmup_updates", "min_lr", "max_lr", "force_anneal", "power", "lr_patience"), NATURAL),
+    "adam_eps": Range(5e-324, "above 0"),  # a parameter without gradient would become 0 / 0
+    "t_mult": POSITIVE,
     **dict.fromkeys(("adam_betas", "momentum", "label_smoothing"), PROBABILITY),
 }
 
@@ -74,6 +80,7 @@ def check_numbers(cfg: Any) -> None:
 
 def _leaves(cfg: Any) -> Iterator[Tuple[str, Any]]:
     for name, value in cfg.items():
+        value = vars(value) if isinstance(value, Namespace) else value  # the options of a model without a dataclass
         if isinstance(value, dict):
             yield from _leaves(value)
         elif name != "_name":
@@ -92,13 +99,21 @@ def _numbers(value: Any) -> Tuple[float, ...]:
 
 
 def check_together(cfg: Any) -> None:
-    """Lets the model that is to be trained check its options against the other sections.
+    """Checks what the sections of a configuration say together.
 
-    Its class has ``check_training(cfg)`` for this, which raises OptionError.
+    The class of the model that is to be trained has ``check_training(cfg)`` for this.
+
+    Raises:
+        OptionError: options that contradict each other
     """
     from fairseq.models import MODEL_REGISTRY
 
-    name = (cfg.get("model") or {}).get("_name")
+    dataset = cfg.get("dataset") or {}
+    part, parts = dataset.get("shard_id") or 0, dataset.get("num_shards") or 1
+    if part >= parts:
+        raise OptionError(f"--shard-id {part}: must be less than --num-shards {parts}")
+    model = cfg.get("model")
+    name = model.get("_name") if isinstance(model, dict) else None
     check = getattr(MODEL_REGISTRY.get(name), "check_training", None)
     if check is not None:
         check(cfg)
@@ -148,6 +163,29 @@ def _infinite_is_no_integer(parse: Callable[..., Any]) -> Callable[..., Any]:
     return eval_str_list
 
 
+def out_of_memory(error: BaseException) -> Optional[str]:
+    """Sizes that no memory holds, or a batch that is too large for it."""
+    match = re.search(r"(?:you tried to allocate (\d+) bytes|Tried to allocate ([\d.]+ \w+))", str(error))
+    overflow = re.match(r"Storage size calculation overflowed|numel: integer multiplication overflow", str(error))
+    if not isinstance(error, (RuntimeError, MemoryError)) or not (match or overflow):
+        return None
+    size = "too much for any memory" if match is None else match.group(2) or "%.1f GB" % (int(match.group(1)) / 1e9)
+    return (
+        "memory is not enough for one tensor (%s): choose smaller sizes of the model (--...-dim, --...-hidden-size), "
+        "or smaller batches (--max-tokens, --batch-size)" % size
+    )
+
+
+def wrong_seed(error: BaseException) -> Optional[str]:
+    """fairseq gives it to numpy before anything else."""
+    return "--seed: must be 0 or more and less than 2^32" if str(error).startswith("Seed must be between 0") else None
+
+
+def _explain() -> None:
+    for rule in (out_of_memory, wrong_seed):
+        explain_by(rule)
+
+
 PATCH = Patch(
     name="numbers",
     reason="fairseq trains with a dropout of nan, and fails of other numbers with a stack trace",
@@ -157,4 +195,5 @@ PATCH = Patch(
         "fairseq.dataclass.utils:_override_attr": explained(_no_number),
         "fairseq.dataclass.utils:eval_str_list": _infinite_is_no_integer,
     },
+    extra=_explain,
 )

@@ -31,38 +31,38 @@ logger = logging.getLogger(__name__)
 # ---- one training
 
 
-_HELD: List[int] = []  # the descriptor of the locked folder
+_held: List[int] = []  # the descriptor of the locked folder, of the training that began last
 
 
-def _let_go() -> None:
-    while _HELD:
-        os.close(_HELD.pop())
+def _let_go(held: List[int]) -> None:
+    while held:
+        os.close(held.pop())
 
 
 # Processes that load data inherit the lock, and live some seconds longer than a training that is killed.
-os.register_at_fork(after_in_child=_let_go)
+os.register_at_fork(after_in_child=lambda: _let_go(_held))
 
 
-def _hold(folder: str) -> None:
-    """Locks a folder until this process trains again or ends.
+def _hold(folder: str) -> List[int]:
+    """Locks a folder until this process locks another one or ends; :func:`_let_go` ends it earlier.
 
     Raises:
         OptionError: another process holds it
     """
-    _let_go()
+    global _held
+    _let_go(_held)
     descriptor = os.open(folder, os.O_RDONLY)
+    _held = [descriptor]
     try:
         portalocker.lock(descriptor, portalocker.LockFlags.EXCLUSIVE | portalocker.LockFlags.NON_BLOCKING)
     except portalocker.exceptions.AlreadyLocked:
-        os.close(descriptor)
+        _let_go(_held)
         raise OptionError(
             f"--save-dir {folder}: another training is writing there; wait for its end, or choose another folder"
         ) from None
     except portalocker.exceptions.LockException as error:
-        os.close(descriptor)
         logger.warning(f"--save-dir {folder} cannot be locked ({error}): start no second training there")
-        return
-    _HELD.append(descriptor)
+    return _held
 
 
 def _alone(start: Callable[..., None]) -> Callable[..., None]:
@@ -72,8 +72,7 @@ def _alone(start: Callable[..., None]) -> Callable[..., None]:
             return
         folder = self.cfg.checkpoint.save_dir
         if os.path.isdir(folder):  # and not an address of a store
-            _hold(folder)
-            weakref.finalize(self, _let_go)
+            weakref.finalize(self, _let_go, _hold(folder))
             for left in glob.glob(os.path.join(glob.escape(folder), "*.pt" + PARTIAL)):
                 with contextlib.suppress(OSError):
                     os.unlink(left)

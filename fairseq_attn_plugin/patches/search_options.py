@@ -3,6 +3,7 @@
 import math
 from typing import Any, Callable, Dict, Tuple
 
+from fairseq_attn_plugin.decoding.options import STEEPEST
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.options import flag
 
@@ -17,7 +18,7 @@ _FINITE: Check = (math.isfinite, "a finite number")
 _CHECKS: Dict[str, Check] = {
     "beam": _POSITIVE,
     "nbest": _POSITIVE,
-    "lenpen": _FINITE,
+    "lenpen": (lambda x: abs(x) <= STEEPEST, f"a number of at most {STEEPEST}"),
     "unkpen": _FINITE,
     "temperature": (lambda x: 0 < x < math.inf, "above 0"),
     "max_len_a": (lambda x: 0 <= x < math.inf, "0 or more"),
@@ -31,6 +32,14 @@ _CHECKS: Dict[str, Check] = {
     "diverse_beam_strength": _FINITE,
     "diversity_rate": _FINITE,
     "lm_weight": _FINITE,
+}
+
+# The options that choose a search, and whether they do.
+_SEARCHES: Dict[str, Callable[[Any], bool]] = {
+    "sampling": bool,
+    "match_source_len": bool,
+    "diverse_beam_groups": lambda x: (x or 0) > 0,
+    "diversity_rate": lambda x: (x or 0) > 0,
 }
 
 
@@ -47,6 +56,11 @@ def check_search(args: Any) -> None:
         value = getattr(args, name, None)
         if value is not None and not right(value):
             raise OptionError(f"{flag(name)} {value}: must be {what}")
+    chosen = [name for name, given in _SEARCHES.items() if given(getattr(args, name, None))]
+    if len(chosen) > 1:
+        raise OptionError(f"{' and '.join(map(flag, chosen))}: are different searches; choose one")
+    if getattr(args, "retain_iter_history", False):
+        raise OptionError("--retain-iter-history: is for models that refine a translation in iterations; leave it out")
     beam, nbest, groups = (getattr(args, name, 1) for name in ("beam", "nbest", "diverse_beam_groups"))
     if getattr(args, "beam", None) is not None and nbest > beam:
         raise OptionError(f"--nbest {nbest}: must be at most --beam {beam}, the hypotheses that search keeps")

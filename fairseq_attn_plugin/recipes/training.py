@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable, List, Optional, Sequence
@@ -133,7 +132,6 @@ def train(
         write_stamp(options_file, lasting)
     cpu = shell.cpu_options(data.settings.device)
     data_bin = data.path / "bin" if guide is None else guide(cpu)
-    _complete_last(shell, training)
     shell.say(f"train: continuing {training.last}" if training.last.is_file() else f"train: {folder}")
     shell.run(
         *train_command(training, data_bin, cpu),
@@ -147,20 +145,3 @@ def train(
             "--no-best-checkpoints"
         )
     write_stamp(done, stamp)
-
-
-def _complete_last(shell: Shell, training: Training) -> None:
-    """Repeats an interrupted copy to ``checkpoint_last.pt``.
-
-    fairseq writes the first file of a save in one piece and copies it to the others, ``checkpoint_last.pt`` at the
-    end. The first is ``checkpoint_EPOCH_UPDATES.pt`` within an epoch, or the best one. So the newest whole file is the
-    one that was being copied.
-    """
-    if not training.last.is_file() or zipfile.is_zipfile(training.last):
-        return
-    patterns = (training.best.name, "checkpoint_*_*.pt", "checkpoint.best_*.pt")
-    saved = [path for pattern in patterns for path in training.folder.glob(pattern) if zipfile.is_zipfile(path)]
-    if saved:
-        newest = max(saved, key=lambda path: path.stat().st_mtime_ns)
-        shell.say(f"train: {training.last} is incomplete; copying {newest}")
-        shell.copy(newest, training.last)

@@ -34,12 +34,6 @@ def test_a_mistake_is_one_line():
     assert done.stderr == "attn-analysis: error: no.jsonl: cannot be read: No such file or directory\n"
 
 
-def test_an_unknown_command(capsys):
-    with pytest.raises(SystemExit) as ended:
-        cli.main(["draw"])
-    assert ended.value.code == 2 and "invalid choice: 'draw'" in capsys.readouterr().err
-
-
 def test_ctrl_c_is_one_line(monkeypatch, capsys):
     def interrupted(path, *options):
         raise KeyboardInterrupt

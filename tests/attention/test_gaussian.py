@@ -484,7 +484,7 @@ def test_teachers_that_are_none(tmp_path):
     with pytest.raises(OptionError, match="has decoder.lstm.weight_ih_l2 and others, which the model lacks"):
         build("lstm_gaussian", election_teacher=deeper)
     torch.save({"weight": torch.zeros(3)}, tmp_path / "other.pt")
-    with pytest.raises(OptionError, match="is not a checkpoint of fairseq-train"):
+    with pytest.raises(OptionError, match="must be a checkpoint that fairseq-train wrote"):
         build("lstm_gaussian", election_teacher=str(tmp_path / "other.pt"))
 
 

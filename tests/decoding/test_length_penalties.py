@@ -69,7 +69,7 @@ def test_the_end_costs_what_the_formula_says(beam, monkeypatch):
 def test_wrong_values(name):
     option = f"--{name.replace('_', '-')}"
     for value in (-1.0, math.inf):
-        with pytest.raises(OptionError, match=f"^{option} {value}: must be 0 or more$"):
+        with pytest.raises(OptionError, match=f"^{option} {value}: must be 0 or more"):
             DecodingOptions(**{name: value})
     models = [make("soft")]
     with pytest.raises(OptionError, match=f"^{option} 1.0: --decoding-engine stock"):

@@ -249,7 +249,7 @@ def test_checkpoints_may_be_trained_in_either_precision(tiny_data, tmp_path):
         done = train(tiny_data, tmp_path, *options, "--matmul-precision", name, updates=updates)
         assert f'"valid_num_updates": "{updates}"' in done.log
         perplexities.append(done.validations[-1]["valid_ppl"])
-    assert perplexities == sorted(perplexities, reverse=True) and perplexities[-1] < 0.8 * perplexities[0]
+    assert perplexities[-1] < 0.8 * perplexities[0]
     assert generate(tiny_data, first.last)["H"]
 
 

@@ -253,6 +253,7 @@ def of_task(name: str, folder: Path) -> Any:
     return options
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_no_architecture_runs_code(folder: Path) -> None:
     names = stock(ARCH_MODEL_REGISTRY)
@@ -281,6 +282,7 @@ def test_no_task_runs_code(folder: Path) -> None:
     assert "executed-left_pad_source" in markers(folder)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_stock_defaults_mean_what_they_meant(folder: Path) -> None:
     """Every text that building the architectures and tasks evaluates has the same value as a literal."""

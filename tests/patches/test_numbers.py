@@ -31,6 +31,7 @@ def train(tiny_data: Path, folder: Path, *options: object, arch: str = "lstm_sof
         ("--weight-decay 1e400", "--weight-decay inf: must be a finite number"),
         ("--adam-betas (0.9,1.5)", "--adam-betas 1.5: must be at least 0 and less than 1"),
         ("--adam-betas x", "--adam-betas x: must be a number"),
+        ("--optimizer fused_adam --adam-eps 0", "--adam-eps 0.0: must be above 0"),
         ("--lr=", "--lr '': must be a number"),
         ("--update-freq 0", "--update-freq 0: must be at least 1"),
         ("--max-tokens 0", "--max-tokens 0: must be at least 1"),

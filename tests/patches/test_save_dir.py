@@ -43,19 +43,21 @@ def test_a_second_training_is_refused_until_the_first_has_ended(words, tmp_path)
 def test_the_lock_ends_with_the_training(words, tmp_path):
     run_tool(*words("--max-update", 1))
     train_and_die(words(), 3)
-    assert save_dir._HELD == []
+    assert save_dir._held == []
 
 
 def test_the_lock_ends_although_a_process_that_loads_data_lives_on(tmp_path):
-    save_dir._hold(str(tmp_path))
+    held = save_dir._hold(str(tmp_path))
     context = multiprocessing.get_context("fork")
     started, ended = context.Event(), context.Event()
     child = context.Process(target=lambda: (started.set(), ended.wait(60)))
     child.start()
     started.wait()
-    save_dir._let_go()
-    save_dir._hold(str(tmp_path))
-    save_dir._let_go()
+    save_dir._let_go(held)
+    again = save_dir._hold(str(tmp_path))
+    save_dir._let_go(held)  # as a trainer does that is forgotten late
+    assert again
+    save_dir._let_go(again)
     ended.set()
     child.join()
 

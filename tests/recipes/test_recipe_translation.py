@@ -1,10 +1,8 @@
 """Recipes of translation: a stage runs once, a training continues with its own options alone, real runs."""
 
 import json
-import os
 import re
 import shutil
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -48,25 +46,6 @@ def test_other_generate_options_or_another_model_translate_again(recipe, tools, 
     reference.write_text(reference.read_text().replace("the", "a"))
     recipe("multi30k", "score", **settings)
     assert tools.count("sacrebleu") == 4
-
-
-@pytest.mark.parametrize("newest", ["checkpoint_best.pt", "checkpoint_2_20.pt", "checkpoint.best_loss_2.5001.pt"])
-def test_an_interrupted_copy_of_the_last_checkpoint_is_repeated(newest, recipe, tools, settings, tmp_path, monkeypatch):
-    recipe("multi30k", "prepare", **settings)
-    folder = tmp_path / "out" / "de-en.none" / "lstm.seed1"
-    folder.mkdir()
-    names = ["checkpoint_best.pt", "checkpoint_1_10.pt", "checkpoint_2_20.pt", "checkpoint.best_loss_2.5001.pt"]
-    for second, name in enumerate([name for name in names if name != newest] + [newest]):
-        with zipfile.ZipFile(folder / name, "w") as archive:
-            archive.writestr("name", name)
-        os.utime(folder / name, (second, second))
-    (folder / "checkpoint_2_20.pt.tmp").write_text("never ended")
-    (folder / "checkpoint_3_30.pt").write_text("cut off")
-    last = folder / "checkpoint_last.pt"
-    last.write_bytes((folder / newest).read_bytes()[:20])
-    monkeypatch.setattr(tools, "fairseq_train", lambda words, stdout: None)
-    assert f"{last} is incomplete; copying {folder / newest}" in recipe("multi30k", "train", **settings).stdout
-    assert last.read_bytes() == (folder / newest).read_bytes()
 
 
 def test_a_split_and_topk_have_files_of_their_own(recipe, tools, settings, tmp_path):

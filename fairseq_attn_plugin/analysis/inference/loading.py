@@ -91,9 +91,9 @@ def data_of(path: str) -> str:
     Raises:
         OptionError: it names none, or the folder is not there
     """
-    task = checkpoint_utils.load_checkpoint_to_cpu(path)["cfg"]["task"]
+    task = (checkpoint_utils.load_checkpoint_to_cpu(path).get("cfg") or {}).get("task")
     data = getattr(task, "data", None)
-    if not data:
+    if not isinstance(data, str) or not data:
         raise OptionError(f"{path}: names no data folder; must be a translation model")
     if not Path(data).is_dir():
         raise OptionError(f"{path}: was trained on {data}, which is not there; name its dictionaries' folder by --data")

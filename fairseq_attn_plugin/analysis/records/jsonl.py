@@ -48,12 +48,12 @@ def from_values(values: Dict[str, Any], header: Header) -> Record:
         if any((matrix < 0).any() for matrix in weights.values()):
             raise ValueError
         scores = _numbers(values["scores"], shape[:1]).tolist()
-        tokens, reference = [values["source"], values["target"]], values.get("reference")
-        if not all(isinstance(side, list) for side in tokens) or not _whole(values["id"]):
+        source, target, reference = values["source"], values["target"], values.get("reference")
+        if not (isinstance(source, list) and isinstance(target, list) and _whole(values["id"])):
             raise ValueError
-        if not all(isinstance(text, str) for text in (*tokens[0], *tokens[1], *[reference] * (reference is not None))):
+        if not all(isinstance(text, str) for text in (*source, *target, *[reference] * (reference is not None))):
             raise ValueError
-        return Record(values["id"], *tokens, weights, scores, header.subwords, reference)
+        return Record(values["id"], source, target, weights, scores, header.subwords, reference)
     except (KeyError, TypeError, AttributeError, OverflowError):
         raise ValueError from None
 

@@ -79,13 +79,12 @@ class LeaderboardRun:
         Raises:
             OptionError: data are missing, or some runs failed
         """
-        for job in self.jobs:
-            job.training.experiment.data.check_prepared()
         if self.shell.dry_run or self.processes == 0:
             for job in self.jobs:
                 self._run_here(job)
             return
         for job in self.jobs:
+            job.training.experiment.data.check_prepared()
             job.folder.mkdir(parents=True, exist_ok=True)
         queue = Queue(self.jobs, self._command, self._environment)
         queue.run(self.processes)

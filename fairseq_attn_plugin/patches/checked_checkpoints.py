@@ -1,0 +1,164 @@
+"""Checkpoints are checked when they are read, and what is built from them is not larger than they are.
+
+``fairseq.checkpoint_utils`` reads all checkpoints by ``torch.load``. The patch puts
+:mod:`.checkpoint_contents` before and after it. While fairseq builds the models of checkpoints, the number of their
+parameters is bounded by the number in the files: sizes such as ``encoder_layers`` come from the files, too. Models
+whose parameters are not finite are refused, since all that is computed with them is NaN.
+"""
+
+import contextlib
+import re
+from types import ModuleType
+from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Optional
+
+import torch
+
+from fairseq_attn_plugin.checkpoints import check_finite
+from fairseq_attn_plugin.errors import OptionError, one_line
+
+from .checkpoint_contents import check_file, check_state, elements
+from .explaining import explained, raised_inside
+from .loading import reads_weights_only
+from .wrapping import Patch
+
+__all__ = ["PATCH", "Limit"]
+
+
+class _CheckedTorch(ModuleType):
+    """torch, as ``fairseq.checkpoint_utils`` sees it."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(torch, name)
+
+    @staticmethod
+    def load(stream: BinaryIO, *args: Any, **kwargs: Any) -> Any:
+        path = stream.name
+        size = check_file(stream, path)
+        state = torch.load(stream, *args, **kwargs)
+        check_state(state, path, size)
+        for limit in _LIMITS:
+            limit.add(path, state["model"])
+        return state
+
+
+def read_checked() -> None:
+    from fairseq import checkpoint_utils
+
+    if not isinstance(checkpoint_utils.torch, _CheckedTorch):
+        checkpoint_utils.torch = _CheckedTorch("torch")
+
+
+# ---- what is built
+
+
+class Limit:
+    """Counts what models have while they are built, and stops at several times what their files have.
+
+    A model may have parameters that are built and left out again, or that its file lacks; a file that asks for far
+    more is wrong.
+    """
+
+    FACTOR = 4
+
+    def __init__(self) -> None:
+        self.path = ""
+        self.elements, self.modules = 4_000_000, 4_000
+
+    def add(self, path: str, parameters: Dict[str, Any]) -> None:
+        """Allow what a further file has."""
+        self.path = path
+        self.elements += self.FACTOR * elements(parameters)
+        self.modules += 10 * self.FACTOR * len(parameters)
+
+    def take(self, number: int, modules: int = 0) -> None:
+        """Raises OptionError if there are more elements or modules than are left."""
+        self.elements -= number
+        self.modules -= modules
+        if self.elements < 0 or self.modules < 0:
+            raise OptionError(
+                f"checkpoint {self.path}: its options ask for a model that is larger than its parameters; take another "
+                "one, or leave out sizes in --model-overrides"
+            )
+
+
+_LIMITS: List[Limit] = []  # of the loads that run, the outermost first
+
+
+@contextlib.contextmanager
+def _limited() -> Iterator[Limit]:
+    limit = Limit()
+
+    def parameter(_module: Any, _name: str, value: Optional[torch.Tensor]) -> None:
+        limit.take(0 if value is None else value.numel(), 1)
+
+    def module(_module: Any, _name: str, _value: Any) -> None:
+        limit.take(0, 1)
+
+    with contextlib.ExitStack() as hooks:
+        hooks.callback(torch.nn.modules.module.register_module_parameter_registration_hook(parameter).remove)
+        hooks.callback(torch.nn.modules.module.register_module_module_registration_hook(module).remove)
+        _LIMITS.append(limit)
+        hooks.callback(_LIMITS.remove, limit)
+        yield limit
+
+
+def _bounded(load: Callable[..., Any]) -> Callable[..., Any]:
+    def load_model_ensemble_and_task(filenames: Any, *args: Any, **kwargs: Any) -> Any:
+        with _limited() as limit:
+            if kwargs.get("state") is not None:
+                limit.add(filenames[0], kwargs["state"]["model"])
+            result = load(filenames, *args, **kwargs)
+        for path, model in zip(filenames, result[0]):
+            check_finite(path, model.named_parameters())
+        return result
+
+    return load_model_ensemble_and_task
+
+
+def _bounded_table(make: Callable[..., None]) -> Callable[..., None]:
+    """The table of sines is not a parameter, and has as many rows as the options have positions."""
+
+    def __init__(self: Any, embedding_dim: int, padding_idx: int, init_size: int = 1024) -> None:
+        if _LIMITS and embedding_dim * init_size > max(16_000_000, _LIMITS[-1].elements):
+            _LIMITS[-1].take(embedding_dim * init_size)
+        make(self, embedding_dim, padding_idx, init_size)
+
+    return __init__
+
+
+# ---- what goes wrong all the same
+
+
+def unusable(error: Exception, arguments: Dict[str, Any]) -> Optional[str]:
+    """Configurations have too many fields to check each. Faults in the code of a --user-dir keep their trace."""
+    if not raised_inside(error, r"/(fairseq|fairseq_attn_plugin)/|/lib/python3") or one_line(error) is not None:
+        return None
+    path = arguments.get("path") or arguments.get("filename") or ":".join(arguments["filenames"])
+    if isinstance(error, AssertionError) and str(error).startswith("Could not infer task type"):
+        match = re.search(r"'_name': '?([^',}]*)", str(error))
+        task = match.group(1) if match else ""
+        return f"checkpoint {path}: its task {task} is not registered; give the code that has it by --user-dir"
+    text = " ".join(str(error).split())[:200]
+    return (
+        f"checkpoint {path}: cannot be used with its options and these data: {type(error).__name__}: {text} "
+        "(FAIRSEQ_ATTN_TRACEBACK=1 shows where)"
+    )
+
+
+def _explained_and_bounded(load: Callable[..., Any]) -> Callable[..., Any]:
+    return explained(unusable)(_bounded(load))
+
+
+PATCH = Patch(
+    name="checked_checkpoints",
+    reason="a crafted checkpoint takes any amount of memory and time, a damaged one gives NaN without a word",
+    checked=("0.12.3.1",),
+    wraps={
+        "fairseq.checkpoint_utils:load_checkpoint_to_cpu": explained(unusable),
+        "fairseq.checkpoint_utils:load_model_ensemble_and_task": _explained_and_bounded,
+        "fairseq.trainer:Trainer.load_checkpoint": explained(unusable),
+        "fairseq.modules.sinusoidal_positional_embedding:SinusoidalPositionalEmbedding.__init__": _bounded_table,
+    },
+    extra=read_checked,
+    needed=reads_weights_only,
+)

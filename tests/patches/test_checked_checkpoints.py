@@ -1,0 +1,334 @@
+"""Crafted and damaged checkpoints: each is refused in one line, by every tool that reads it."""
+
+import argparse
+import copy
+import resource
+import zipfile
+from pathlib import Path
+from typing import Any, Callable, Dict, Iterator
+
+import pytest
+import torch
+from fairseq import checkpoint_utils
+from in_process import run_tool
+
+from fairseq_attn_plugin.analysis.inference.loading import data_of, load_models
+from fairseq_attn_plugin.checkpoints import check_finite
+from fairseq_attn_plugin.errors import OptionError, one_line
+from fairseq_attn_plugin.export import export_direction
+from fairseq_attn_plugin.patches import loading
+from fairseq_attn_plugin.patches.checkpoint_contents import check_state
+
+from cli import TINY, USER_DIR
+
+pytestmark = pytest.mark.skipif(not loading.reads_weights_only(), reason="this torch reads any pickle")
+
+
+@pytest.fixture(scope="module")
+def folder(tiny_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Holds ``lstm.pt`` and ``lstm_soft.pt``: tiny models after one update."""
+    folder = tmp_path_factory.mktemp("checked")
+    for arch in ("lstm", "lstm_soft"):
+        command = ["fairseq-train", tiny_data, "--user-dir", USER_DIR, *TINY[arch], "--optimizer", "adam"]
+        command += ["--lr", 0.01, "--max-tokens", 500, "--max-update", 1, "--save-dir", folder / arch]
+        run_tool(*command, "--no-epoch-checkpoints", "--disable-validation")
+        (folder / arch / "checkpoint_last.pt").rename(folder / f"{arch}.pt")
+    return folder
+
+
+@pytest.fixture
+def state(folder: Path) -> Dict[str, Any]:
+    return dict(torch.load(folder / "lstm_soft.pt"))
+
+
+def line_of(function: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
+    with pytest.raises(Exception) as raised:
+        function(*args, **kwargs)
+    line = one_line(raised.value)
+    assert line is not None, "a trace is shown"
+    return line
+
+
+def save(state: Any, path: Path) -> Path:
+    torch.save(state, path)
+    return path
+
+
+# ---- the file
+
+
+def rewritten(source: Path, target: Path, compression: int = zipfile.ZIP_STORED) -> Path:
+    with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w", compression) as new:
+        for record in old.infolist():
+            new.writestr(record.filename, old.read(record.filename))
+    return target
+
+
+def test_flipped_bytes_are_found_wherever_they_are(folder: Path, tmp_path: Path) -> None:
+    whole = (folder / "lstm_soft.pt").read_bytes()
+    with zipfile.ZipFile(folder / "lstm_soft.pt") as archive:
+        records = [record for record in archive.infolist() if record.file_size > 64]
+        assert len(records) > 10
+        for record in records[:: len(records) // 8]:
+            damaged = bytearray(whole)
+            # behind the header, whose name and padding have less than 200 bytes
+            place = whole.index(archive.read(record.filename), record.header_offset)
+            damaged[place + 40] ^= 1
+            (tmp_path / "damaged.pt").write_bytes(damaged)
+            line = line_of(checkpoint_utils.load_checkpoint_to_cpu, str(tmp_path / "damaged.pt"))
+            assert record.filename in line and "is damaged" in line
+
+
+def test_a_file_without_checksums_loads(state: Dict[str, Any], tmp_path: Path) -> None:
+    torch.serialization.set_crc32_options(False)
+    try:
+        save(state, tmp_path / "none.pt")
+    finally:
+        torch.serialization.set_crc32_options(True)
+    torch.save(state, tmp_path / "old.pt", _use_new_zipfile_serialization=False)
+    for name in ("none.pt", "old.pt"):
+        read = checkpoint_utils.load_checkpoint_to_cpu(str(tmp_path / name))["model"]
+        assert all(torch.equal(read[key], value) for key, value in state["model"].items())
+
+
+def test_compressed_records_are_not_unpacked(tmp_path: Path) -> None:
+    save({"model": {"a": torch.zeros(25_000_000)}}, tmp_path / "big.pt")
+    bomb = rewritten(tmp_path / "big.pt", tmp_path / "bomb.pt", zipfile.ZIP_DEFLATED)
+    assert bomb.stat().st_size < 200_000
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert "is compressed" in line_of(checkpoint_utils.load_checkpoint_to_cpu, str(bomb))
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000  # kB; its tensor has 100 MB
+
+
+class Call:
+    def __init__(self, function: Any, *arguments: Any) -> None:
+        self.call = function, arguments
+
+    def __reduce__(self) -> Any:
+        return self.call
+
+
+def test_memory_that_is_not_in_the_file(state: Dict[str, Any], tmp_path: Path) -> None:
+    a, read = torch.zeros(1), checkpoint_utils.load_checkpoint_to_cpu
+    path = str(save({**state, "model": {"a": a.expand(10**9)}}, tmp_path / "file.pt"))
+    assert "a tensor of 1,000,000,000 elements in 4 bytes" in line_of(read, path)
+    save({**state, "model": {"a": Call(torch.Tensor, 10**8)}}, tmp_path / "file.pt")
+    assert "has tensors of 400," in line_of(read, path)
+    save({**state, "extra_state": {"a": Call(bytearray, 10**11)}}, tmp_path / "file.pt")
+    assert "bytearray" in line_of(read, path)
+    sparse = torch.sparse_coo_tensor(torch.tensor([[0]]), torch.ones(1), (10**12,))
+    save({**state, "model": {"a": sparse}}, tmp_path / "file.pt")
+    assert "is not dense" in line_of(read, path)
+    laughs: Any = ["ha"]
+    for _ in range(40):
+        laughs = [laughs, laughs]
+    save({**state, "cfg": {**state["cfg"], "task": {"data": laughs}}}, tmp_path / "file.pt")
+    assert "of more than 100,000 values" in line_of(read, path)
+
+
+def test_a_bytearray_of_bytes_is_read_as_before(tmp_path: Path) -> None:
+    save({"a": bytearray(b"abc"), "b": bytearray()}, tmp_path / "file.pt")
+    assert torch.load(tmp_path / "file.pt") == {"a": bytearray(b"abc"), "b": bytearray()}
+
+
+# ---- the contents
+
+BROKEN: Dict[str, Callable[[Dict[str, Any]], Any]] = {
+    "bare state dict": lambda state: state["model"],
+    "model alone": lambda state: {"model": state["model"]},
+    "list": lambda state: [state],
+    "tensor": lambda state: torch.ones(3),
+    "nothing": lambda state: None,
+    "number as model": lambda state: {**state, "model": 3},
+    "empty model": lambda state: {**state, "model": {}},
+    "text as parameter": lambda state: {**state, "model": {**state["model"], "decoder.x": "text"}},
+    "number as name": lambda state: {**state, "model": {**state["model"], 3: torch.ones(1)}},
+    "no extra_state": lambda state: {**state, "extra_state": None},
+    "no history": lambda state: {**state, "optimizer_history": []},
+    "history of text": lambda state: {**state, "optimizer_history": ["a"]},
+    "empty history": lambda state: {**state, "optimizer_history": [{}]},
+    "updates of text": lambda state: {
+        **state,
+        "optimizer_history": [{**state["optimizer_history"][0], "num_updates": "a"}],
+    },
+    "iterator of text": lambda state: {**state, "extra_state": {**state["extra_state"], "train_iterator": "a"}},
+    "epoch of text": lambda state: {**state, "extra_state": {**state["extra_state"], "train_iterator": {"epoch": "a"}}},
+    "task_state": lambda state: {**state, "task_state": [3]},
+    "args of text": lambda state: {**state, "args": "text"},
+    "list as args": lambda state: {**state, "args": [1]},
+    "empty args": lambda state: {**state, "args": argparse.Namespace(), "cfg": None},
+    "args of another task": lambda state: {
+        **state,
+        "args": argparse.Namespace(task="nonsense", arch="lstm"),
+        "cfg": None,
+    },
+    "list as cfg": lambda state: {**state, "cfg": [1]},
+    "text as cfg": lambda state: {**state, "cfg": "model: {}"},
+    "tensor as model options": lambda state: with_options(state, "model", None, torch.ones(2)),
+    "list as model options": lambda state: with_options(state, "model", None, [1]),
+    "text as task options": lambda state: with_options(state, "task", None, "translation"),
+}
+# refused by what uses the options only; a training has its own
+UNUSABLE: Dict[str, Callable[[Dict[str, Any]], Any]] = {
+    "no configuration": lambda state: {**state, "cfg": None},
+    "empty configuration": lambda state: {**state, "cfg": {}},
+    "no task": lambda state: with_options(state, "task", None, None),
+    "no model": lambda state: with_options(state, "model", None, None),
+    "unknown architecture": lambda state: with_options(state, "model", "_name", "nonsense"),
+    "text as size": lambda state: with_options(state, "model", "encoder_hidden_size", "many"),
+    "list as size": lambda state: with_options(state, "model", "encoder_hidden_size", [1]),
+    "dictionary as attention": lambda state: with_options(state, "model", "attention", {"a": 1}),
+    "negative size": lambda state: with_options(state, "model", "encoder_hidden_size", -1),
+    "no layers": lambda state: with_options(state, "model", "decoder_layers", 0),
+    "many layers": lambda state: with_options(state, "model", "encoder_layers", 10**8),
+    "many units": lambda state: with_options(state, "model", "encoder_hidden_size", 99_999_999_999),
+    "half as many units": lambda state: with_options(state, "model", "encoder_hidden_size", 2**31),
+    "wide embeddings": lambda state: with_options(state, "model", "decoder_embed_dim", 10**7),
+    "NaN": lambda state: {**state, "model": with_value(state["model"], float("nan"))},
+    "infinity": lambda state: {**state, "model": with_value(state["model"], float("inf"))},
+}
+REFERENCES = {
+    "environment": "${oc.env:SECRET}",
+    "field": "${model.encoder_layers}",
+    "escaped": "$\\{oc.env:SECRET\\}",
+    "hidden in a literal": "'$' '{oc.env:SECRET}'",
+    "in a list": ["a", {"b": ("${oc.env:SECRET}",)}],
+    "bytes": b"${oc.env:SECRET}",
+    "namespace": argparse.Namespace(a="${oc.env:SECRET}"),
+    "key": {"${oc.env:SECRET}": 1},
+}
+
+
+def with_options(state: Dict[str, Any], group: str, name: Any, value: Any) -> Dict[str, Any]:
+    cfg = copy.deepcopy(state["cfg"])
+    if name is None:
+        cfg[group] = value
+    else:
+        cfg[group][name] = value
+    return {**state, "cfg": cfg}
+
+
+def with_value(model: Dict[str, Any], value: float) -> Dict[str, Any]:
+    changed = {name: parameter.clone() for name, parameter in model.items()}
+    changed[list(changed)[2]].view(-1)[1] = value
+    return changed
+
+
+def tools(data: Path, path: Path, out: Path) -> Iterator[str]:
+    """The lines of all that reads a checkpoint in order to use its model."""
+    options = [data, "--user-dir", USER_DIR, "--path", path]
+    yield run_tool("fairseq-generate", *options, fails=True).error
+    yield run_tool("fairseq-interactive", *options, stdin="ama\n", fails=True).error
+    yield line_of(load_models, str(data), str(path), cpu=True)  # attn-analysis extract, serve and the others
+
+
+def trainings(data: Path, path: Path, out: Path) -> Iterator[str]:
+    command = ["fairseq-train", data, "--user-dir", USER_DIR, *TINY["lstm_soft"], "--optimizer", "adam", "--lr", 0.01]
+    command += ["--max-tokens", 500, "--max-update", 2, "--save-dir", out / "run", "--disable-validation"]
+    for option in ("--restore-file", "--finetune-from-model"):
+        yield run_tool(*command, option, path, fails=True).error
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken(name: str, state: Dict[str, Any], tmp_path: Path) -> None:
+    path = save(BROKEN[name](state), tmp_path / "broken.pt")
+    line = line_of(checkpoint_utils.load_checkpoint_to_cpu, str(path))
+    assert str(path) in line and len(line) < 600
+
+
+@pytest.mark.parametrize("name", UNUSABLE)
+def test_unusable(name: str, state: Dict[str, Any], tiny_data: Path, tmp_path: Path) -> None:
+    path = save(UNUSABLE[name](state), tmp_path / "unusable.pt")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    line = line_of(load_models, str(tiny_data), str(path), cpu=True)
+    # a value that an option may not have is explained as on the command line
+    assert len(line) < 600 and (str(path) in line or "--" in line)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300_000  # kB
+
+
+def test_every_tool_has_the_line(state: Dict[str, Any], tiny_data: Path, tmp_path: Path) -> None:
+    path, exported = tmp_path / "file.pt", tmp_path / "exported.pt"
+    for name in ("bare state dict", "no history", "empty args"):
+        save(BROKEN[name](state), path)
+        lines = [*tools(tiny_data, path, tmp_path), *trainings(tiny_data, path, tmp_path)]
+        lines += [line_of(export_direction, str(path), "xx-yy", str(exported)), line_of(data_of, str(path))]
+        assert all(str(path) in line and len(line) < 600 for line in lines), lines
+    for name in ("no configuration", "text as size", "many layers", "NaN"):
+        save(UNUSABLE[name](state), path)
+        lines = [*tools(tiny_data, path, tmp_path), line_of(export_direction, str(path), "xx-yy", str(exported))]
+        assert all(str(path) in line and len(line) < 600 for line in lines), lines
+    assert not exported.exists()
+
+
+def test_the_options_of_a_checkpoint_are_not_evaluated(folder: Path, tiny_data: Path, tmp_path: Path) -> None:
+    state = torch.load(folder / "lstm.pt")
+    options = state["cfg"]["model"]
+    options.criterion, options.adaptive_softmax_cutoff = "adaptive_loss", f"open({str(tmp_path / 'executed')!r}, 'w')"
+    lines = [*tools(tiny_data, save(state, tmp_path / "hostile.pt"), tmp_path)]
+    assert all("--adaptive-softmax-cutoff" in line and "must be a literal" in line for line in lines), lines
+    assert not (tmp_path / "executed").exists()
+
+
+def test_the_user_dir_of_a_checkpoint_is_not_imported(state: Dict[str, Any], tiny_data: Path, tmp_path: Path) -> None:
+    (tmp_path / "smuggled").mkdir()
+    (tmp_path / "smuggled" / "__init__.py").write_text(f"open({str(tmp_path / 'executed')!r}, 'w')")
+    path = save(with_options(state, "common", "user_dir", str(tmp_path / "smuggled")), tmp_path / "file.pt")
+    load_models(str(tiny_data), str(path), cpu=True)
+    run_tool("fairseq-generate", tiny_data, "--user-dir", USER_DIR, "--path", path)
+    assert not (tmp_path / "executed").exists()
+
+
+@pytest.mark.parametrize("name", ["nonsense", 3])
+def test_an_unknown_task(name: Any, state: Dict[str, Any], tiny_data: Path, tmp_path: Path) -> None:
+    """fairseq-generate has a task of its own."""
+    path = save(with_options(state, "task", "_name", name), tmp_path / "file.pt")
+    line = line_of(load_models, str(tiny_data), str(path), cpu=True)
+    assert f"its task {name} is not registered" in line and str(path) in line
+    path = save({**state, "args": argparse.Namespace(task=name, arch="lstm"), "cfg": None}, path)
+    assert str(path) in line_of(load_models, str(tiny_data), str(path), cpu=True)
+
+
+@pytest.mark.parametrize("name", REFERENCES)
+def test_references_to_other_values(
+    name: str, state: Dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SECRET", "the secret")
+    value = REFERENCES[name]
+    options = argparse.Namespace(task="translation", arch="lstm_soft", source_lang=value)
+    places = [
+        with_options(state, "task", "source_lang", value),
+        with_options(state, "model", "w2v_args", {"model": {"a": value}}),
+        {**state, "cfg": None, "args": options},
+        {**state, "cfg": None, "args": argparse.Namespace(**{**vars(options), "source_lang": "xx", "bpe": value})},
+    ]
+    for changed in places:
+        path = save(changed, tmp_path / "file.pt")
+        for read in (checkpoint_utils.load_checkpoint_to_cpu, data_of):
+            line = line_of(read, str(path))
+            assert "refers to another value" in line and "the secret" not in line and str(path) in line
+        assert "refers to" in line_of(export_direction, str(path), "xx-yy", str(tmp_path / "out.pt"))
+
+
+def test_what_fairseq_writes_passes(folder: Path, state: Dict[str, Any], tiny_data: Path) -> None:
+    for name in ("lstm", "lstm_soft"):
+        assert load_models(str(tiny_data), str(folder / f"{name}.pt"), cpu=True).languages == ("xx", "yy")
+    size = (folder / "lstm_soft.pt").stat().st_size
+    args = argparse.Namespace(data="C:\\data", symbol="$", remove_bpe="@@ ", pattern="\\$x", lr=[0.1])
+    check_state({**state, "args": args, "cfg": None}, "file", size)
+    history = {"best_loss": 1.0, "optimizer": {}, "epoch": 3, "batch_offset": 0, "val_loss": None}
+    check_state({"model": state["model"], "args": args, **history}, "file", size)  # fairseq before 0.6
+    with pytest.raises(OptionError, match="looks like a bare state dict"):
+        check_state(state["model"], "file", size)
+
+
+def test_the_first_parameter_that_is_not_finite_is_named() -> None:
+    ones = torch.ones(3)
+    for tensors, name in (
+        ([("a", ones), ("b", torch.tensor([1.0, float("nan")])), ("c", ones / 0)], "b"),
+        ([("a", ones), ("c", ones.half() / 0)], "c"),
+    ):
+        with pytest.raises(OptionError, match=f"file: {name} holds NaN or an infinity"):
+            check_finite("file", tensors)
+    # sums that overflow, of values that are finite
+    largest = torch.full((4,), torch.finfo(torch.float32).max)
+    check_finite("file", [("a", largest), ("b", torch.full((4,), 65504.0).half()), ("c", torch.ones(2).long())])
