@@ -1,10 +1,15 @@
-"""Prints the counts of the fuzz tests."""
+"""Gives each fuzz test its share of the minutes, and prints the counts."""
 
-from typing import Any
+from typing import Any, List
 
+import fuzzing
 from fuzzing import COUNTS, FAULTS, MINUTES
 
 HOW = ("result", "refusal", "fault")
+
+
+def pytest_collection_modifyitems(items: List[Any]) -> None:
+    fuzzing.shares = max(1, sum(hasattr(getattr(item, "function", None), "shares") for item in items))
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

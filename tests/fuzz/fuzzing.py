@@ -20,7 +20,7 @@ import time
 import traceback
 from collections import Counter, defaultdict
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple
+from typing import Any, Callable, Dict, Iterator, NamedTuple
 
 from hypothesis import HealthCheck, Phase, given, settings
 
@@ -33,7 +33,7 @@ MEMORY = 1 << 30
 MINUTES = float(os.environ.get("FAIRSEQ_ATTN_FUZZ") or 0)
 
 COUNTS: "Dict[str, Counter[str]]" = defaultdict(Counter)  # how the cases of each kind ended
-TESTS: List[str] = []  # the fuzz tests; each has its share of the minutes
+shares = 1  # tests that share the minutes; conftest.py counts them
 FAULTS: Dict[str, str] = {}  # what a test has told, with an example; another round looks for others
 
 
@@ -60,7 +60,6 @@ def fuzz(*strategies: Any, examples: int = EXAMPLES) -> Callable[[Callable[..., 
     """Makes a test of a function. Its last arguments are drawn from ``strategies``, the first ones are fixtures."""
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
-        TESTS.append(function.__name__)
         drawn = given(*strategies)(function)
         usual: Dict[str, Any] = {"deadline": None, "database": None, "report_multiple_bugs": False, "phases": PHASES}
         usual["suppress_health_check"] = list(HealthCheck)
@@ -70,7 +69,7 @@ def fuzz(*strategies: Any, examples: int = EXAMPLES) -> Callable[[Callable[..., 
 
         @functools.wraps(function)
         def long(*args: Any, **fixtures: Any) -> None:
-            end, found = time.monotonic() + 60 * MINUTES / len(TESTS), []
+            end, found = time.monotonic() + 60 * MINUTES / shares, []
             while time.monotonic() < end:
                 try:
                     drawn(*args, **fixtures)
@@ -79,6 +78,7 @@ def fuzz(*strategies: Any, examples: int = EXAMPLES) -> Callable[[Callable[..., 
                     found.append("\n".join([str(fault), *getattr(fault, "__notes__", [])]))
             assert not found, "\n\n".join(found)
 
+        long.shares = True  # type: ignore[attr-defined]
         long.__signature__ = inspect.signature(drawn)  # type: ignore[attr-defined]
         return long
 
