@@ -103,7 +103,7 @@ def _faults(state: Any, size: int) -> Iterator[Optional[str]]:
         if not isinstance(value, (dict, Namespace, type(None))):
             yield f"has {_kind(value)} as configuration 'cfg.{group}'"
     for name in ("args", "cfg"):
-        yield _interpolation(state.get(name), name)
+        yield _unfit_option(state.get(name), name)
 
 
 def _training(state: Dict[str, Any]) -> Iterator[Optional[str]]:
@@ -160,8 +160,8 @@ def _parts(value: Any) -> Iterable[Any]:
 # ---- the configuration
 
 
-def _interpolation(config: Any, name: str) -> Optional[str]:
-    """The first reference to another value, or that the configuration is too large or deep for one."""
+def _unfit_option(config: Any, name: str) -> Optional[str]:
+    """The first option that refers to another value or is no path, or that they are too many or too deep for any."""
     left, count = [(name, config, 0)], 0
     while left:
         where, value, depth = left.pop()
@@ -171,6 +171,8 @@ def _interpolation(config: Any, name: str) -> Optional[str]:
         if isinstance(value, (str, bytes)):
             if _refers(value):
                 return f"{where} is {value[:80]!r}, which refers to another value"
+        elif isinstance(value, int) and value and where.endswith(("_path", "_file")):
+            return f"{where} is {value} instead of a path"  # open() would take and close a stream of the process
         elif isinstance(value, Namespace):
             left += [(f"{where}.{key}", part, depth + 1) for key, part in vars(value).items()]
         elif isinstance(value, dict):
@@ -195,7 +197,7 @@ def _refers(value: Any) -> bool:
         parsed = ast.literal_eval(value)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return False
-    return _interpolation(parsed, "") is not None if parsed != value else False
+    return _unfit_option(parsed, "") is not None if parsed != value else False
 
 
 # ---- the parameters

@@ -166,6 +166,7 @@ BROKEN: Dict[str, Callable[[Dict[str, Any]], Any]] = {
     "text as cfg": lambda state: {**state, "cfg": "model: {}"},
     "tensor as model options": lambda state: with_options(state, "model", None, torch.ones(2)),
     "list as model options": lambda state: with_options(state, "model", None, [1]),
+    "stream as path": lambda state: with_options(state, "model", "encoder_embed_path", 2),
     "text as task options": lambda state: with_options(state, "task", None, "translation"),
 }
 # refused by what uses the options only; a training has its own
