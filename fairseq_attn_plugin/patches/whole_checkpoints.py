@@ -12,6 +12,7 @@ way to the newest whole checkpoint of the folder.
 """
 
 import contextlib
+import errno
 import glob
 import logging
 import os
@@ -44,7 +45,7 @@ def _whole(path: str) -> Iterator[BinaryIO]:
         with open(partial, "wb") as stream:
             yield stream
             stream.flush()
-            os.fsync(stream.fileno())
+            _to_disk(stream.fileno())
         os.replace(partial, path)
     except (OSError, RuntimeError) as error:
         reason = _reason(error)
@@ -57,6 +58,14 @@ def _whole(path: str) -> Iterator[BinaryIO]:
     finally:
         with contextlib.suppress(OSError):
             os.unlink(partial)
+
+
+def _to_disk(descriptor: int) -> None:
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP):  # some file systems do not have it
+            raise
 
 
 def _reason(error: Optional[BaseException]) -> Optional[OSError]:

@@ -96,6 +96,16 @@ def test_copies_are_made_beside_their_places(tmp_path, monkeypatch):
     assert target.read_bytes() == b"new", "a copy, not a link"
 
 
+def test_a_file_system_without_synchronisation(run, monkeypatch):
+    def fsync(_):
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+
+    folder, words = run
+    monkeypatch.setattr(os, "fsync", fsync)
+    run_tool(*words)
+    assert (folder / "checkpoint3.pt").exists()
+
+
 @pytest.mark.parametrize("failing", [1, 2])
 def test_no_room_for_a_checkpoint_or_for_a_copy(run, failing, monkeypatch):
     folder, words = run
