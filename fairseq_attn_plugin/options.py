@@ -93,7 +93,7 @@ def parse_overrides(text: str) -> Dict[str, Any]:
     """
     try:
         value = ast.literal_eval(text)
-    except (ValueError, SyntaxError):
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
         value = None
     if not isinstance(value, dict):
         raise OptionError(f"--model-overrides {text}: must be a dictionary, as in \"{{'latent_topk': 5}}\"")

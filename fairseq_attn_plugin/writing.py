@@ -57,7 +57,8 @@ def whole_file(path: Any, failure: str) -> Iterator[Path]:
 
 def _is_special(path: Path) -> bool:
     """Whether the path exists and is neither a regular file nor a folder."""
-    return path.exists() and not path.is_file() and not path.is_dir()
+    # os.path, since the methods of Path raise OSError for a name that is too long
+    return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
 
 
 @contextlib.contextmanager

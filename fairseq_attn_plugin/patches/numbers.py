@@ -151,13 +151,13 @@ def _is_numeric(arguments: Dict[str, Any], name: str) -> bool:
     return interpret_dc_type(arguments["data_class"].__dataclass_fields__[name].type) in (int, float)
 
 
-def _infinite_is_no_integer(parse: Callable[..., Any]) -> Callable[..., Any]:
+def _no_list_of_numbers(parse: Callable[..., Any]) -> Callable[..., Any]:
     """argparse names the option if its parser raises ValueError."""
 
     def eval_str_list(*args: Any, **options: Any) -> Any:
         try:
             return parse(*args, **options)
-        except OverflowError as error:
+        except (OverflowError, SyntaxError, RecursionError, MemoryError) as error:
             raise ValueError(str(error)) from None
 
     return eval_str_list
@@ -193,7 +193,7 @@ PATCH = Patch(
     wraps={
         "fairseq.tasks:setup_task": _checking,
         "fairseq.dataclass.utils:_override_attr": explained(_no_number),
-        "fairseq.dataclass.utils:eval_str_list": _infinite_is_no_integer,
+        "fairseq.dataclass.utils:eval_str_list": _no_list_of_numbers,
     },
     extra=_explain,
 )

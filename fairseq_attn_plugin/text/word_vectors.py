@@ -67,8 +67,6 @@ def read_word_vectors(path: str, dictionaries: Sequence[Any], option: str) -> Li
                     width, promised = count, f"line {number}"
                     if not width:
                         raise OptionError(f"{option} {path}, line {number}: has no numbers after the word {_cut(line)}")
-                if result is None:
-                    result = [np.zeros((len(dictionary), width), dtype=np.float32) for dictionary in dictionaries]
                 if count != width:
                     if _spaced_word(line, width):
                         continue
@@ -76,6 +74,8 @@ def read_word_vectors(path: str, dictionaries: Sequence[Any], option: str) -> Li
                         f"{option} {path}, line {number}: has {count} numbers after the word {_cut(line)}, must have "
                         f"{width} as {promised} says"
                     )
+                if result is None:  # now that a line has as many numbers as the first line promises
+                    result = [np.zeros((len(dictionary), width), dtype=np.float32) for dictionary in dictionaries]
                 word, _, text = line.partition(" ")
                 wanted = places.pop(word, None)
                 if wanted is None:
@@ -96,7 +96,7 @@ def read_word_vectors(path: str, dictionaries: Sequence[Any], option: str) -> Li
 
 def _is_header(line: str) -> bool:
     parts = line.split(" ")
-    return len(parts) == 2 and all(part.isascii() and part.isdigit() for part in parts)
+    return len(parts) == 2 and all(part.isascii() and part.isdigit() and len(part) < 19 for part in parts)
 
 
 def _numbers(text: str) -> Optional[np.ndarray]:

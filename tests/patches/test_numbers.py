@@ -84,3 +84,12 @@ def test_every_part_of_a_list_is_checked() -> None:
     with pytest.raises(OptionError, match="^--anything nan: must be a finite number$"):
         check_numbers({"model": {"anything": float("nan")}})
     assert range_of("anything") is None
+
+
+@pytest.mark.parametrize("text", [" ", "[", "1e400", "[" * 300])
+def test_what_is_no_list_of_numbers_is_refused_by_the_parser(text: str) -> None:
+    from fairseq.dataclass.utils import eval_str_list
+
+    with pytest.raises(ValueError):  # argparse names the option
+        eval_str_list(text, int)
+    assert eval_str_list("[1, 2]", int) == [1, 2] and eval_str_list("3", int) == [3]

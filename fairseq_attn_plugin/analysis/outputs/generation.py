@@ -34,7 +34,7 @@ def read_generated(path: Union[str, Path]) -> List[Generated]:
     for line in text.split("\n"):
         kind, _, rest = line.partition("-")
         digits, tab, content = rest.partition("\t")
-        if kind in lines and tab and digits.isdigit():
+        if kind in lines and tab and digits.isdecimal() and len(digits) < 19:
             lines[kind].setdefault(int(digits), content)  # with --nbest the best one comes first
     if not lines["H"]:
         raise OptionError(f"{path}: has no translations (lines H-0, H-1, ...); check that fairseq-generate finished")

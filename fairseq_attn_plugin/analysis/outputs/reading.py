@@ -38,8 +38,8 @@ __all__ = [
 
 
 # a score, then the text; only H and D lines have a score
-_HYPOTHESIS = re.compile(r"([HD])-(\d+)\t(-?(?:[0-9.]+(?:e[-+]?\d+)?|inf|nan))(?:\t(.*))?$")
-_REFERENCE = re.compile(r"T-(\d+)\t(.*)$")
+_HYPOTHESIS = re.compile(r"([HD])-(\d{1,18})\t(-?(?:[0-9.]+(?:e[-+]?\d+)?|inf|nan))(?:\t(.*))?$")
+_REFERENCE = re.compile(r"T-(\d{1,18})\t(.*)$")
 
 
 def iter_lines(path: PathLike) -> Iterator[str]:

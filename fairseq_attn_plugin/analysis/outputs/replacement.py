@@ -21,7 +21,7 @@ from fairseq_attn_plugin.text.unknown_words import UNKNOWN, Replaced, positions_
 __all__ = ["Count", "replace_lines"]
 
 
-_LINE = re.compile(r"([A-Z])-(\d+)\t")
+_LINE = re.compile(r"([A-Z])-(\d{1,18})\t")
 _HARD = re.compile(r"(?:\d+-\d+(?: |$))*")
 _PIECE_END = re.compile(re.escape(BPE_MARK) + r"( |$)")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
+import tokenize
 import zipfile
 import zlib
 from pathlib import Path
@@ -29,6 +30,9 @@ DAMAGED = (
     OverflowError,
     RecursionError,
     MemoryError,
+    SyntaxError,  # of the description of an array, which numpy parses as Python
+    tokenize.TokenError,
+    SystemError,  # a number in a text that is no character
 )
 
 
