@@ -2,7 +2,7 @@
 
 A model is also built for checkpoints, which were trained with whatever options they have. These checks are therefore
 of the start of a training (:meth:`~fairseq_attn_plugin.models.attn_lstm.AttnLSTMModel.check_training`). An option
-counts as given if its value differs from the architecture's default.
+counts as given if its value differs from the architecture's default and from that of the mechanisms.
 """
 
 from typing import Any, Dict, List, Mapping, Optional
@@ -27,10 +27,12 @@ def check_attention_options(config: Mapping[str, Any], defaults: Any, off: Optio
     """
     mechanism = attentions.attention_class(config["attention"])
     taken = {own.name for own in attentions.options_of(mechanism.Config)}
+    plain = {name: option.field.default for name, option in attentions.options().items()}
     given = [
         name
-        for name in ("attention", *attentions.options())
+        for name in ("attention", *plain)
         if name in config and config[name] != getattr(defaults, name)
+        if name not in plain or config[name] != plain[name]
         if name not in file_options(defaults)
     ]
     if off is not None and given:

@@ -1,7 +1,8 @@
 """Numbers in options that fairseq takes as they come, and then fails of, runs on with, or computes nonsense with.
 
 Every tool sets up a task from the section ``task`` of a whole configuration, before anything is built. The numbers of
-all its sections are checked there, from a command line as well as from YAML. A configuration that comes from a
+all its sections are checked there, from a command line as well as from YAML. A task without a dataclass has no section
+of its own; the configuration is then checked where the tool starts. A configuration that comes from a
 checkpoint is not: it may be older than a range. Options of search are checked where a generator is built
 (:func:`fairseq_attn_plugin.patches.search_options.check_search`), because they have other sources as well.
 """
@@ -54,6 +55,9 @@ RANGES: Dict[str, Range] = {
 }
 
 
+UNLIMITED = ("clip_norm", "stop_time_hours")  # inf says that there is no limit
+
+
 def range_of(name: str) -> Optional[Range]:
     """The numbers an option may have; None if only the model or criterion that has it can tell."""
     return PROBABILITY if "dropout" in name else RANGES.get(name)
@@ -66,32 +70,34 @@ def check_numbers(cfg: Any) -> None:
         OptionError: one is not a finite number of 64 bits, or not in its range
     """
     for name, value in _leaves(cfg):
-        numbers, known = _numbers(value), range_of(name)
+        known = range_of(name)
+        numbers = _numbers(value, known is not None)
         if known is not None and isinstance(value, (list, str)) and not numbers:
             raise OptionError(f"{flag(name)} {value or repr('')}: must be a number, {known.what}")
         for number in numbers:
-            if not math.isfinite(number):
-                raise OptionError(f"{flag(name)} {number}: must be a finite number")
             if isinstance(number, int) and abs(number) >= 2**63:
                 raise OptionError(f"{flag(name)} {number}: must be less than 2^63")
+            if number == math.inf and name in UNLIMITED:
+                continue
+            if not math.isfinite(number):
+                raise OptionError(f"{flag(name)} {number}: must be a finite number")
             if known is not None and not known.least <= number < known.bound:
                 raise OptionError(f"{flag(name)} {number}: must be {known.what}")
 
 
 def _leaves(cfg: Any) -> Iterator[Tuple[str, Any]]:
     for name, value in cfg.items():
-        value = vars(value) if isinstance(value, Namespace) else value  # the options of a model without a dataclass
         if isinstance(value, dict):
             yield from _leaves(value)
         elif name != "_name":
             yield name, value
 
 
-def _numbers(value: Any) -> Tuple[float, ...]:
-    """The numbers of a value, or of its parts: ``(0.9, 0.98)`` is a string in fairseq."""
+def _numbers(value: Any, expected: bool) -> Tuple[float, ...]:
+    """The numbers of a value, or of its parts: ``(0.9, 0.98)`` is a string in fairseq, as is ``0.9,0.98``."""
     if isinstance(value, str):
         try:
-            value = ast.literal_eval(value) if value[:1] in ("(", "[") else ()
+            value = ast.literal_eval(value.strip()) if expected or value.strip()[:1] in ("(", "[") else ()
         except (ValueError, SyntaxError):
             return ()
     parts = value if isinstance(value, (list, tuple)) else [value]
@@ -119,18 +125,52 @@ def check_together(cfg: Any) -> None:
         check(cfg)
 
 
+def _sections(cfg: Any) -> Dict[str, Any]:
+    """A configuration as a dictionary. What refers to another value that is not there is left out."""
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    found: Dict[str, Any] = {}
+    for name in cfg:
+        try:
+            value = cfg[name]
+        except OmegaConfBaseException:  # it may be there when it is needed, as ${hydra:run.dir} is
+            continue
+        if isinstance(value, Namespace):  # the options of a model or task without a dataclass
+            value = vars(value)
+        elif OmegaConf.is_dict(value):
+            value = _sections(value)
+        elif OmegaConf.is_list(value):
+            value = list(value)
+        found[name] = value
+    return found
+
+
+def _check(cfg: Any) -> None:
+    sections = _sections(cfg)
+    check_numbers(sections)
+    check_together(sections)
+
+
 def _checking(setup: Callable[..., Any]) -> Callable[..., Any]:
     def setup_task(cfg: Any, **options: Any) -> Any:
         from omegaconf import OmegaConf
 
         whole = cfg._get_parent() if OmegaConf.is_config(cfg) else None
         if whole is not None and not options.get("from_checkpoint"):
-            sections = OmegaConf.to_container(whole, resolve=True, enum_to_str=True)
-            check_numbers(sections)
-            check_together(sections)
+            _check(whole)
         return setup(cfg, **options)
 
     return setup_task
+
+
+def _checking_without_section(call: Callable[..., Any]) -> Callable[..., Any]:
+    def call_main(cfg: Any, *args: Any, **options: Any) -> Any:
+        if isinstance(cfg.get("task"), Namespace):
+            _check(cfg)
+        return call(cfg, *args, **options)
+
+    return call_main
 
 
 def _no_number(error: Exception, arguments: Dict[str, Any]) -> Optional[str]:
@@ -192,6 +232,7 @@ PATCH = Patch(
     checked=("0.12.3.1",),
     wraps={
         "fairseq.tasks:setup_task": _checking,
+        "fairseq.distributed.utils:call_main": _checking_without_section,
         "fairseq.dataclass.utils:_override_attr": explained(_no_number),
         "fairseq.dataclass.utils:eval_str_list": _no_list_of_numbers,
     },

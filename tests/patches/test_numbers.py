@@ -4,11 +4,15 @@ from pathlib import Path
 
 import pytest
 import torch
+from fairseq import tasks
 from fairseq.dataclass.configs import FairseqConfig
+from fairseq.tasks.translation import TranslationConfig
 from in_process import run_tool
 from omegaconf import OmegaConf
 
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.models.configuration import AttnLSTMConfig
+from fairseq_attn_plugin.models.unused_options import check_attention_options
 from fairseq_attn_plugin.patches.numbers import check_numbers, range_of
 
 from cli import TINY, USER_DIR
@@ -31,6 +35,7 @@ def train(tiny_data: Path, folder: Path, *options: object, arch: str = "lstm_sof
         ("--weight-decay 1e400", "--weight-decay inf: must be a finite number"),
         ("--adam-betas (0.9,1.5)", "--adam-betas 1.5: must be at least 0 and less than 1"),
         ("--adam-betas x", "--adam-betas x: must be a number"),
+        ("--adam-betas 0.9,1.5", "--adam-betas 1.5: must be at least 0 and less than 1"),
         ("--optimizer fused_adam --adam-eps 0", "--adam-eps 0.0: must be above 0"),
         ("--lr=", "--lr '': must be a number"),
         ("--update-freq 0", "--update-freq 0: must be at least 1"),
@@ -64,6 +69,14 @@ def test_defaults_of_an_architecture_are_not_the_users(tiny_data: Path, tmp_path
     train(tiny_data, tmp_path, "--arch", "attn_lstm_small", "--attention", "gaussian", fails=False)
 
 
+def test_what_undoes_an_architecture_is_not_refused() -> None:
+    with pytest.raises(OptionError, match="has no effect"):
+        check_attention_options({"attention": "gaussian", "attention_score": "dot"}, AttnLSTMConfig())
+    check_attention_options(
+        {"attention": "gaussian", "attention_score": None}, AttnLSTMConfig(attention_score="additive")
+    )
+
+
 def test_a_checkpoint_is_read_with_whatever_it_was_trained_with(tiny_data: Path, tmp_path: Path) -> None:
     command = ["fairseq-train", tiny_data, "--user-dir", USER_DIR, "--save-dir", tmp_path, *TINY["lstm_soft"]]
     run_tool(*command, *UPDATES)
@@ -75,6 +88,31 @@ def test_a_checkpoint_is_read_with_whatever_it_was_trained_with(tiny_data: Path,
 
 def test_the_defaults_of_fairseq_are_in_the_ranges() -> None:
     check_numbers(OmegaConf.to_container(OmegaConf.structured(FairseqConfig), resolve=True, enum_to_str=True))
+
+
+def test_what_means_no_limit_or_is_large_beyond_floats() -> None:
+    check_numbers({"optimization": {"clip_norm": float("inf"), "stop_time_hours": float("inf")}})
+    with pytest.raises(OptionError, match="must be less than 2\\^63$"):
+        check_numbers({"optimization": {"max_update": 10**400}})
+    with pytest.raises(OptionError, match="^--clip-norm nan"):
+        check_numbers({"optimization": {"clip_norm": float("nan")}})
+    check_numbers({"optimizer": {"adam_betas": " (0.9, 0.98)"}})
+
+
+def test_what_refers_to_something_that_is_not_there_yet_is_left_alone(tiny_data: Path) -> None:
+    cfg = OmegaConf.create({"checkpoint": {"save_dir": "${hydra:run.dir}"}, "model": {"dropout": 0.1}})
+    cfg.task = TranslationConfig(data=str(tiny_data), source_lang="xx", target_lang="yy")
+    cfg.task._name = "translation"
+    assert tasks.setup_task(cfg.task).source_dictionary
+    cfg.model.dropout = float("nan")
+    with pytest.raises(OptionError, match="^--dropout nan"):
+        tasks.setup_task(cfg.task)
+
+
+def test_a_task_without_a_dataclass_is_checked(tiny_data: Path, tmp_path: Path) -> None:
+    options = ("--task", "multilingual_translation", "--lang-pairs", "xx-yy", "--arch", "multilingual_transformer")
+    command = ("fairseq-train", tiny_data, "--user-dir", USER_DIR, "--save-dir", tmp_path, "--lr", 0.01)
+    assert run_tool(*command, *options, "--dropout", "nan", fails=True).error.startswith("--dropout nan")
 
 
 def test_every_part_of_a_list_is_checked() -> None:
