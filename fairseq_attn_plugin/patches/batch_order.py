@@ -26,7 +26,7 @@ def _from_the_first_epoch(get: Callable[..., Any]) -> Callable[..., Any]:
             iterator = get(self, epoch, *args, **{**kwargs, "load_dataset": False})
             if kwargs.get("load_dataset", True):
                 iterator.epoch = epoch
-                if callable(iterator.batch_sampler):
+                if callable(getattr(iterator, "batch_sampler", None)):  # streams have none
                     iterator.dataset.set_epoch(epoch)
                     iterator._frozen_batches = None
         iterator.fix_batches_to_gpus = self.cfg.distributed_training.fix_batches_to_gpus

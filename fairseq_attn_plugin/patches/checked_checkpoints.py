@@ -7,17 +7,27 @@ whose parameters are not finite are refused, since all that is computed with the
 """
 
 import contextlib
+import inspect
+import os
 import re
+import traceback
 from types import ModuleType
 from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Optional
 
+import fairseq
+import hydra
+import numpy
+import omegaconf
 import torch
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
+import fairseq_attn_plugin
 from fairseq_attn_plugin.checkpoints import check_finite
 from fairseq_attn_plugin.errors import OptionError, one_line
 
 from .checkpoint_contents import check_file, check_state, elements
-from .explaining import explained, raised_inside
+from .explaining import explained
 from .loading import reads_weights_only
 from .wrapping import Patch
 
@@ -35,6 +45,8 @@ class _CheckedTorch(ModuleType):
         path = stream.name
         size = check_file(stream, path)
         state = torch.load(stream, *args, **kwargs)
+        if isinstance(state, dict) and isinstance(state.get("cfg"), DictConfig):  # of fairseq 1.0.0a0
+            state["cfg"] = OmegaConf.to_container(state["cfg"], resolve=False)
         check_state(state, path, size)
         for limit in _LIMITS:
             limit.add(path, state["model"])
@@ -58,11 +70,11 @@ class Limit:
     more is wrong.
     """
 
-    FACTOR = 4
+    FACTOR, ALWAYS = 4, (4_000_000, 4_000)
 
     def __init__(self) -> None:
         self.path = ""
-        self.elements, self.modules = 4_000_000, 4_000
+        self.elements, self.modules = self.ALWAYS
 
     def add(self, path: str, parameters: Dict[str, Any]) -> None:
         """Allow what a further file has."""
@@ -103,10 +115,13 @@ def _limited() -> Iterator[Limit]:
 
 
 def _bounded(load: Callable[..., Any]) -> Callable[..., Any]:
+    signature = inspect.signature(load)
+
     def load_model_ensemble_and_task(filenames: Any, *args: Any, **kwargs: Any) -> Any:
+        state = signature.bind(filenames, *args, **kwargs).arguments.get("state")
         with _limited() as limit:
-            if kwargs.get("state") is not None:
-                limit.add(filenames[0], kwargs["state"]["model"])
+            if state is not None:
+                limit.add(filenames[0], state["model"])
             result = load(filenames, *args, **kwargs)
         for path, model in zip(filenames, result[0]):
             check_finite(path, model.named_parameters())
@@ -129,11 +144,28 @@ def _bounded_table(make: Callable[..., None]) -> Callable[..., None]:
 # ---- what goes wrong all the same
 
 
+_LIBRARIES = (fairseq_attn_plugin, fairseq, torch, numpy, omegaconf, hydra)
+_FOLDERS = tuple(os.path.dirname(str(module.__file__)) + os.sep for module in _LIBRARIES)
+_STANDARD = os.path.dirname(os.__file__) + os.sep
+
+
+def _of_others(error: Exception) -> bool:
+    """Whether code of a --user-dir or of another package takes part."""
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        file = frame.f_code.co_filename
+        ours = file.startswith(("<", *_FOLDERS)) and "fairseq/examples" not in file.replace(os.sep, "/")
+        if not ours and not (file.startswith(_STANDARD) and "-packages" not in file):
+            return True
+    return False
+
+
 def unusable(error: Exception, arguments: Dict[str, Any]) -> Optional[str]:
     """Configurations have too many fields to check each. Faults in the code of a --user-dir keep their trace."""
-    if not raised_inside(error, r"/(fairseq|fairseq_attn_plugin)/|/lib/python3") or one_line(error) is not None:
+    path, line = arguments.get("path") or arguments.get("filename") or ":".join(arguments["filenames"]), one_line(error)
+    if line is not None:  # of a configuration: names the field
+        return f"checkpoint {path}: {line}" if isinstance(error, OmegaConfBaseException) else None
+    if isinstance(error, torch.cuda.OutOfMemoryError) or _of_others(error):
         return None
-    path = arguments.get("path") or arguments.get("filename") or ":".join(arguments["filenames"])
     if isinstance(error, AssertionError) and str(error).startswith("Could not infer task type"):
         match = re.search(r"'_name': '?([^',}]*)", str(error))
         task = match.group(1) if match else ""
@@ -143,6 +175,20 @@ def unusable(error: Exception, arguments: Dict[str, Any]) -> Optional[str]:
         f"checkpoint {path}: cannot be used with its options and these data: {type(error).__name__}: {text} "
         "(FAIRSEQ_ATTN_TRACEBACK=1 shows where)"
     )
+
+
+def _finite(load: Callable[..., Any]) -> Callable[..., Any]:
+    def load_checkpoint(self: Any, filename: str, *args: Any, **kwargs: Any) -> Any:
+        extra_state = load(self, filename, *args, **kwargs)
+        if extra_state is not None:
+            check_finite(filename, self.get_model().named_parameters())
+        return extra_state
+
+    return load_checkpoint
+
+
+def _explained_and_finite(load: Callable[..., Any]) -> Callable[..., Any]:
+    return explained(unusable)(_finite(load))
 
 
 def _explained_and_bounded(load: Callable[..., Any]) -> Callable[..., Any]:
@@ -156,7 +202,7 @@ PATCH = Patch(
     wraps={
         "fairseq.checkpoint_utils:load_checkpoint_to_cpu": explained(unusable),
         "fairseq.checkpoint_utils:load_model_ensemble_and_task": _explained_and_bounded,
-        "fairseq.trainer:Trainer.load_checkpoint": explained(unusable),
+        "fairseq.trainer:Trainer.load_checkpoint": _explained_and_finite,
         "fairseq.modules.sinusoidal_positional_embedding:SinusoidalPositionalEmbedding.__init__": _bounded_table,
     },
     extra=read_checked,

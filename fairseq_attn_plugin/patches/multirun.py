@@ -7,11 +7,12 @@ written only if the job beats all earlier jobs, and ``--patience`` would count a
 the scores whenever a trainer is made; a resumed training reads its own from the checkpoint.
 """
 
+import sys
 from typing import Any, Callable
 
 from .wrapping import Patch
 
-__all__ = ["PATCH", "forget_best_scores"]
+__all__ = ["PATCH", "forget_best_scores", "stops_early"]
 
 
 def _start_afresh(start: Callable[..., None]) -> Callable[..., None]:
@@ -25,12 +26,20 @@ def _start_afresh(start: Callable[..., None]) -> Callable[..., None]:
 def forget_best_scores() -> None:
     """Delete the best scores that fairseq keeps as attributes of functions."""
     from fairseq import checkpoint_utils
-    from fairseq_cli import train
 
-    for function in (checkpoint_utils.save_checkpoint, train.should_stop_early):
+    for function in (checkpoint_utils.save_checkpoint, stops_early()):
         for attribute in ("best", "num_runs"):
             if hasattr(function, attribute):
                 delattr(function, attribute)
+
+
+def stops_early() -> Any:
+    """The function that counts for ``--patience``; ``python -m fairseq_cli.train`` has one of its own."""
+    from fairseq_cli import train
+
+    main = sys.modules["__main__"]
+    module: Any = main if getattr(main, "__file__", None) == train.__file__ else train
+    return module.should_stop_early
 
 
 PATCH = Patch(

@@ -9,6 +9,7 @@ which changes only with those validations after which a checkpoint is saved.
 
 from typing import Any, Callable, Dict
 
+from .multirun import stops_early
 from .wrapping import Patch
 
 __all__ = ["PATCH"]
@@ -18,11 +19,10 @@ COUNT, BEST = "validations_without_improvement", "best_of_patience"
 
 def _with_count(save: Callable[..., Any]) -> Callable[..., Any]:
     def save_checkpoint(self: Any, filename: str, extra_state: Dict[str, Any]) -> Any:
-        from fairseq_cli import train
-
-        kept = {COUNT: getattr(train.should_stop_early, "num_runs", 0)}
-        if hasattr(train.should_stop_early, "best"):
-            kept[BEST] = train.should_stop_early.best
+        counter = stops_early()
+        kept = {COUNT: getattr(counter, "num_runs", 0)}
+        if hasattr(counter, "best"):
+            kept[BEST] = counter.best
         return save(self, filename, {**extra_state, **kept})
 
     return save_checkpoint
@@ -31,14 +31,13 @@ def _with_count(save: Callable[..., Any]) -> Callable[..., Any]:
 def _counting_on(load: Callable[..., Any]) -> Callable[..., Any]:
     def load_checkpoint(cfg: Any, trainer: Any, **options: Any) -> Any:
         from fairseq import checkpoint_utils
-        from fairseq_cli import train
 
         extra_state, iterator = load(cfg, trainer, **options)
         # fairseq sets it if the training is resumed: not with --reset-meters, nor at the start of a fine-tuning
         best = getattr(checkpoint_utils.save_checkpoint, "best", None)
         if cfg.patience > 0 and extra_state is not None and best is not None:
-            train.should_stop_early.best = extra_state.get(BEST, best)  # type: ignore[attr-defined]
-            train.should_stop_early.num_runs = extra_state.get(COUNT, 0)  # type: ignore[attr-defined]
+            counter = stops_early()
+            counter.best, counter.num_runs = extra_state.get(BEST, best), extra_state.get(COUNT, 0)
         return extra_state, iterator
 
     return load_checkpoint

@@ -1,7 +1,7 @@
 """A training keeps its ``--save-dir`` to itself, and begins only what there is to do.
 
 - Two trainings with one folder would overwrite each other's checkpoints: the second is refused. The lock (``flock`` of
-  the folder) ends with its process, however that ends.
+  the folder) ends with its process, however that ends. Trainings with a ``--checkpoint-suffix`` may share a folder.
 - What a killed process left of a checkpoint that it was writing is removed.
 - A folder that cannot be written is refused in one line.
 - ``--restore-file`` names a file that is there. Stock fairseq trains from scratch if it is not.
@@ -10,7 +10,6 @@
 """
 
 import contextlib
-import glob
 import logging
 import os
 import weakref
@@ -20,12 +19,12 @@ import portalocker
 
 from fairseq_attn_plugin.errors import OptionError
 
-from .whole_checkpoints import PARTIAL
-from .wrapping import Patch, wrap
+from .multirun import stops_early
+from .whole_checkpoints import PARTIAL, checkpoints
+from .wrapping import Patch
 
 __all__ = ["PATCH"]
 
-NAME = "save_dir"
 logger = logging.getLogger(__name__)
 
 # ---- one training
@@ -40,27 +39,32 @@ def _let_go(held: List[int]) -> None:
 
 
 # Processes that load data inherit the lock, and live some seconds longer than a training that is killed.
-os.register_at_fork(after_in_child=lambda: _let_go(_held))
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=lambda: _let_go(_held))
 
 
 def _hold(folder: str) -> List[int]:
     """Locks a folder until this process locks another one or ends; :func:`_let_go` ends it earlier.
+
+    Returns:
+        the lock, or nothing if there are no locks
 
     Raises:
         OptionError: another process holds it
     """
     global _held
     _let_go(_held)
-    descriptor = os.open(folder, os.O_RDONLY)
-    _held = [descriptor]
+    _held = []
     try:
-        portalocker.lock(descriptor, portalocker.LockFlags.EXCLUSIVE | portalocker.LockFlags.NON_BLOCKING)
+        _held.append(os.open(folder, os.O_RDONLY))
+        portalocker.lock(_held[0], portalocker.LockFlags.EXCLUSIVE | portalocker.LockFlags.NON_BLOCKING)
     except portalocker.exceptions.AlreadyLocked:
         _let_go(_held)
         raise OptionError(
             f"--save-dir {folder}: another training is writing there; wait for its end, or choose another folder"
         ) from None
-    except portalocker.exceptions.LockException as error:
+    except (OSError, portalocker.exceptions.LockException) as error:
+        _let_go(_held)
         logger.warning(f"--save-dir {folder} cannot be locked ({error}): start no second training there")
     return _held
 
@@ -68,14 +72,22 @@ def _hold(folder: str) -> List[int]:
 def _alone(start: Callable[..., None]) -> Callable[..., None]:
     def start_alone(self: Any, cfg: Any, *args: Any, **kwargs: Any) -> None:
         start(self, cfg, *args, **kwargs)
-        if self.data_parallel_rank != 0 or self.cfg.checkpoint.no_save:
+        from fairseq.distributed.utils import is_master
+
+        options = self.cfg.checkpoint
+        # a store has addresses, and no folders
+        if (
+            options.no_save
+            or options.checkpoint_suffix
+            or not is_master(self.cfg.distributed_training)
+            or not os.path.isdir(options.save_dir)
+        ):
             return
-        folder = self.cfg.checkpoint.save_dir
-        if os.path.isdir(folder):  # and not an address of a store
-            weakref.finalize(self, _let_go, _hold(folder))
-            for left in glob.glob(os.path.join(glob.escape(folder), "*.pt" + PARTIAL)):
-                with contextlib.suppress(OSError):
-                    os.unlink(left)
+        held = _hold(options.save_dir)
+        weakref.finalize(self, _let_go, held)
+        for left in checkpoints(options.save_dir, self.checkpoint_suffix, PARTIAL) if held else ():
+            with contextlib.suppress(OSError):
+                os.unlink(left)
 
     return start_alone
 
@@ -98,25 +110,24 @@ def _in_one_line(verify: Callable[[str], None]) -> Callable[[str], None]:
 def _where_there_is_something_to_do(load: Callable[..., Any]) -> Callable[..., Any]:
     def load_checkpoint(cfg: Any, trainer: Any, **options: Any) -> Any:
         from fairseq.file_io import PathManager
-        from fairseq_cli import train
 
         path = cfg.restore_file.replace(".pt", trainer.checkpoint_suffix + ".pt")
-        if cfg.restore_file != "checkpoint_last.pt" and not PathManager.isfile(path):
+        last = os.path.join(cfg.save_dir, f"checkpoint_last{trainer.checkpoint_suffix}.pt")
+        begins = cfg.restore_file == "checkpoint_last.pt" or os.path.abspath(path) == os.path.abspath(last)
+        if not begins and not PathManager.isfile(path):
             raise OptionError(
                 f"--restore-file {path}: no such file; leave it out to continue what is in --save-dir {cfg.save_dir}, "
                 "or to begin there"
             )
         extra_state, iterator = load(cfg, trainer, **options)
-        limit = (
-            None if extra_state is None else _limit(trainer, iterator, getattr(train.should_stop_early, "num_runs", 0))
-        )
+        limit = None if extra_state is None else _limit(trainer, iterator, getattr(stops_early(), "num_runs", 0))
         if limit is not None:
             logger.info(
                 f"nothing to do: the training in {cfg.save_dir} has ended after {trainer.get_num_updates()} updates by "
                 f"{limit}; a higher value continues it"
             )
-            trainer.has_ended = True
-            wrap(train, "train", _unless_ended, NAME)
+            # fairseq_cli.train, which may run as __main__, reads it next, and has no epoch before it
+            trainer.cfg.optimization.max_epoch = -1
         return extra_state, iterator
 
     return load_checkpoint
@@ -137,17 +148,8 @@ def _limit(trainer: Any, iterator: Any, without_improvement: int) -> Optional[st
     return None
 
 
-def _unless_ended(train: Callable[..., Any]) -> Callable[..., Any]:
-    def train_an_epoch(cfg: Any, trainer: Any, *args: Any, **kwargs: Any) -> Any:
-        if getattr(trainer, "has_ended", False):
-            return [None], True
-        return train(cfg, trainer, *args, **kwargs)
-
-    return train_an_epoch
-
-
 PATCH = Patch(
-    name=NAME,
+    name="save_dir",
     reason="trainings overwrite each other and finished ones; a mistyped --restore-file trains from scratch",
     checked=("0.12.3.1",),
     wraps={

@@ -16,6 +16,7 @@ import errno
 import glob
 import logging
 import os
+import re
 import shutil
 import zipfile
 from typing import Any, BinaryIO, Callable, Iterator, List, Optional
@@ -26,7 +27,7 @@ from fairseq_attn_plugin.errors import OptionError
 
 from .wrapping import Patch
 
-__all__ = ["PATCH", "PARTIAL"]
+__all__ = ["PATCH", "PARTIAL", "checkpoints"]
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +41,9 @@ def _whole(path: str) -> Iterator[BinaryIO]:
     Raises:
         OptionError: the file cannot be written
     """
+    linked = os.path.realpath(path)
+    if os.path.dirname(linked) != os.path.realpath(os.path.dirname(path)):
+        path = linked  # on another disk, say; a link to a checkpoint beside it is replaced, and that one stays
     partial = path + PARTIAL
     try:
         with open(partial, "wb") as stream:
@@ -134,8 +138,9 @@ def _or_the_newest_whole(load: Callable[..., Any]) -> Callable[..., Any]:
             # one that is whole is refused for another reason, which the user should see
             if path not in _RESUMED or zipfile.is_zipfile(path):
                 raise
-            others = [other for other in _newest_first(os.path.dirname(path)) if zipfile.is_zipfile(other)]
-            for other in others:
+            folder, name = os.path.split(path)
+            others = checkpoints(folder, name[len("checkpoint_last") : -len(".pt")])
+            for other in filter(zipfile.is_zipfile, sorted(others, key=os.path.getmtime, reverse=True)):
                 with contextlib.suppress(Exception):
                     state = load(other, *args, **kwargs)
                     logger.warning(f"{path} is incomplete: the training continues from {other}, the newest whole one")
@@ -145,8 +150,11 @@ def _or_the_newest_whole(load: Callable[..., Any]) -> Callable[..., Any]:
     return load_checkpoint_to_cpu
 
 
-def _newest_first(folder: str) -> List[str]:
-    return sorted(glob.glob(os.path.join(glob.escape(folder), "checkpoint*.pt")), key=os.path.getmtime, reverse=True)
+def checkpoints(folder: str, suffix: str, partial: str = "") -> List[str]:
+    """The files that trainings with this ``--checkpoint-suffix`` write, and no averages or parts of other processes."""
+    ours = r"checkpoint(\d+|_\d+_\d+|_best|_last|\.best_.+_-?\d+\.\d+)" + re.escape(f"{suffix}.pt{partial}")
+    paths = glob.glob(os.path.join(glob.escape(folder), "checkpoint*"))
+    return [path for path in paths if re.fullmatch(ours, os.path.basename(path))]
 
 
 PATCH = Patch(

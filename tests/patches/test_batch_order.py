@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from fairseq.data.iterators import EpochBatchIterator
+from fairseq.data.iterators import EpochBatchIterator, StreamingEpochBatchIterator
 from fairseq.trainer import Trainer
 from in_process import run_tool
 from resuming import command, train_and_die
@@ -70,6 +70,17 @@ def test_curriculum_ends(sentences):
     first, second, third = (updates[start : start + 5] for start in (0, 5, 10))
     assert sorted(map(str, first)) == sorted(map(str, second)) == sorted(map(str, third))
     assert len({str(epoch) for epoch in (first, second, third)}) == 3
+
+
+def test_streams_have_no_batches():
+    class Stream(torch.utils.data.IterableDataset):
+        def __iter__(self):
+            return iter([1, 2])
+
+    trainer = SimpleNamespace(cfg=SimpleNamespace(distributed_training=SimpleNamespace(fix_batches_to_gpus=False)))
+    stream = StreamingEpochBatchIterator(Stream())
+    wrapped = batch_order.PATCH.wraps["fairseq.trainer:Trainer.get_train_iterator"](lambda *_, **__: stream)
+    assert wrapped(trainer, 4) is stream and stream.epoch == 4
 
 
 def test_batches_that_are_made_for_each_epoch():

@@ -6,17 +6,21 @@ import resource
 import zipfile
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator
+from unittest import mock
 
 import pytest
 import torch
 from fairseq import checkpoint_utils
 from in_process import run_tool
+from omegaconf import OmegaConf
 
 from fairseq_attn_plugin.analysis.inference.loading import data_of, load_models
 from fairseq_attn_plugin.checkpoints import check_finite
 from fairseq_attn_plugin.errors import OptionError, one_line
 from fairseq_attn_plugin.export import export_direction
+from fairseq_attn_plugin.models.attn_lstm import AttnLSTMModel
 from fairseq_attn_plugin.patches import loading
+from fairseq_attn_plugin.patches.checked_checkpoints import Limit, unusable
 from fairseq_attn_plugin.patches.checkpoint_contents import check_state
 
 from cli import TINY, USER_DIR
@@ -95,9 +99,9 @@ def test_compressed_records_are_not_unpacked(tmp_path: Path) -> None:
     save({"model": {"a": torch.zeros(25_000_000)}}, tmp_path / "big.pt")
     bomb = rewritten(tmp_path / "big.pt", tmp_path / "bomb.pt", zipfile.ZIP_DEFLATED)
     assert bomb.stat().st_size < 200_000
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    assert "is compressed" in line_of(checkpoint_utils.load_checkpoint_to_cpu, str(bomb))
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000  # kB; its tensor has 100 MB
+    with mock.patch.object(torch, "load") as load, mock.patch.object(zipfile.ZipFile, "open") as unpack:
+        assert "is compressed" in line_of(checkpoint_utils.load_checkpoint_to_cpu, str(bomb))
+    assert not load.called and not unpack.called
 
 
 class Call:
@@ -129,6 +133,27 @@ def test_memory_that_is_not_in_the_file(state: Dict[str, Any], tmp_path: Path) -
 def test_a_bytearray_of_bytes_is_read_as_before(tmp_path: Path) -> None:
     save({"a": bytearray(b"abc"), "b": bytearray()}, tmp_path / "file.pt")
     assert torch.load(tmp_path / "file.pt") == {"a": bytearray(b"abc"), "b": bytearray()}
+
+
+def test_a_state_that_was_read_before_bounds_its_model(state: Dict[str, Any], tiny_data: Path, tmp_path: Path) -> None:
+    """fairseq passes it on by position."""
+    path = str(save(with_options(state, "task", "data", str(tiny_data)), tmp_path / "file.pt"))
+    read = checkpoint_utils.load_checkpoint_to_cpu(path)
+    with mock.patch.object(Limit, "ALWAYS", (0, 0)):
+        models, _ = checkpoint_utils.load_model_ensemble([path], state=read)
+    assert len(models) == 1
+
+
+def test_a_configuration_of_omegaconf_loads(
+    state: Dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in files of fairseq 1.0.0a0, if the user allows their types."""
+    monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
+    cfg = {name: value for name, value in state["cfg"].items() if isinstance(value, dict)}
+    path = save({**state, "cfg": OmegaConf.create(cfg)}, tmp_path / "file.pt")
+    assert checkpoint_utils.load_checkpoint_to_cpu(str(path))["cfg"].task._name == "translation"
+    save({**state, "cfg": OmegaConf.create({"task": {"data": "${oc.env:HOME}"}})}, path)
+    assert "refers to another value" in line_of(checkpoint_utils.load_checkpoint_to_cpu, str(path))
 
 
 # ---- the contents
@@ -257,8 +282,31 @@ def test_every_tool_has_the_line(state: Dict[str, Any], tiny_data: Path, tmp_pat
     for name in ("no configuration", "text as size", "many layers", "NaN"):
         save(UNUSABLE[name](state), path)
         lines = [*tools(tiny_data, path, tmp_path), line_of(export_direction, str(path), "xx-yy", str(exported))]
-        assert all(str(path) in line and len(line) < 600 for line in lines), lines
+        assert all((str(path) in line or "--" in line) and len(line) < 600 for line in lines), lines
     assert not exported.exists()
+
+
+def test_a_training_does_not_continue_from_nan(state: Dict[str, Any], tiny_data: Path, tmp_path: Path) -> None:
+    path = save(UNUSABLE["NaN"](state), tmp_path / "diverged.pt")
+    for line in trainings(tiny_data, path, tmp_path):
+        assert line.startswith(f"checkpoint {path}: ") and "holds NaN or an infinity" in line
+
+
+def test_faults_in_code_of_others_keep_their_trace(
+    state: Dict[str, Any], tiny_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = save(state, tmp_path / "file.pt")
+
+    def build_model(*_: Any, **__: Any) -> None:
+        torch.zeros(2).view(3)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(AttnLSTMModel, "build_model", build_model)
+        with pytest.raises(RuntimeError, match="shape") as raised:
+            load_models(str(tiny_data), str(path), cpu=True)
+        assert one_line(raised.value) is None
+    full = torch.cuda.OutOfMemoryError("CUDA out of memory")
+    assert unusable(full, {"path": "a.pt"}) is None
 
 
 def test_the_options_of_a_checkpoint_are_not_evaluated(folder: Path, tiny_data: Path, tmp_path: Path) -> None:

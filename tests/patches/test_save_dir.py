@@ -1,8 +1,11 @@
 """One training a folder; nothing is trained by mistake."""
 
 import multiprocessing
+import os
 import re
+import sys
 
+import fairseq
 import portalocker
 import pytest
 from in_process import run_tool
@@ -10,7 +13,7 @@ from resuming import command, train_and_die
 
 from fairseq_attn_plugin.patches import save_dir
 
-from cli import start_cli
+from cli import run_cli, start_cli
 
 
 @pytest.fixture
@@ -62,12 +65,46 @@ def test_the_lock_ends_although_a_process_that_loads_data_lives_on(tmp_path):
     child.join()
 
 
-def test_without_locks_it_goes_on_with_a_warning(words, monkeypatch):
-    def lock(*_):
-        raise portalocker.exceptions.LockException("no locks available")
+@pytest.mark.parametrize("error", [portalocker.exceptions.LockException, OSError])
+def test_without_locks_it_goes_on_with_a_warning(error, words, tmp_path, monkeypatch):
+    def fails(*_):
+        raise error("no locks available")
 
-    monkeypatch.setattr(portalocker, "lock", lock)
-    assert "cannot be locked (no locks available): start no second training" in run_tool(*words()).stdout
+    left = tmp_path / "run" / "checkpoint_1_3.pt.tmp"
+    left.parent.mkdir()
+    left.write_bytes(b"of another training, perhaps")
+    monkeypatch.setattr(portalocker, "lock", fails)
+    log = run_tool(*words("--max-update", 1)).stdout
+    assert "cannot be locked (no locks available): start no second training" in log
+    assert left.exists() and save_dir._held == []
+
+
+def test_a_folder_that_cannot_be_opened_is_not_locked(tmp_path):
+    """As on Windows; without reading rights, too."""
+    assert save_dir._hold(str(tmp_path / "none")) == []
+
+
+def test_trainings_with_suffixes_share_a_folder(words, tmp_path):
+    (tmp_path / "run").mkdir()
+    lock = os.open(tmp_path / "run", os.O_RDONLY)
+    portalocker.lock(lock, portalocker.LockFlags.EXCLUSIVE)
+    left = tmp_path / "run" / "checkpoint_1_3_b.pt.tmp"
+    left.write_bytes(b"half")
+    run_tool(*words("--max-update", 1, "--checkpoint-suffix", "_a"))
+    os.close(lock)
+    run_tool(*words("--max-update", 1))
+    assert sorted(times(tmp_path / "run")) == [
+        *("checkpoint_1_3_b.pt.tmp", "checkpoint_best.pt", "checkpoint_best_a.pt"),
+        *("checkpoint_last.pt", "checkpoint_last_a.pt"),
+    ]
+
+
+def test_only_the_first_process_locks(words, tmp_path, monkeypatch):
+    """Model-parallel processes are all the first of their data-parallel group."""
+    monkeypatch.setattr(save_dir, "_hold", lambda _: 1 / 0)
+    monkeypatch.setattr(fairseq.distributed.utils, "is_master", lambda cfg: False)
+    (tmp_path / "run").mkdir()
+    run_tool(*words("--max-update", 1))
 
 
 def test_what_a_kill_has_left_is_removed(words, tmp_path):
@@ -91,6 +128,23 @@ def test_a_mistyped_restore_file_is_refused(words, tmp_path):
     error = run_tool(*words("--restore-file", tmp_path / "run" / "chekpoint1.pt"), fails=True).error
     assert error.startswith(f"--restore-file {tmp_path}/run/chekpoint1.pt: no such file; leave it out to continue")
     assert list((tmp_path / "run").iterdir()) == []
+
+
+def test_the_usual_restore_file_may_be_missing(words, tmp_path):
+    words = words("--max-update", 1, "--restore-file", tmp_path / "run" / "checkpoint_last.pt")
+    run_tool(*words)
+    assert "nothing to do" in run_tool(*words).stdout
+
+
+@pytest.mark.parametrize("limit", [("--max-update", 3), ("--patience", 2, "--lr", 1e-30)])
+def test_a_training_that_has_ended_as_a_module(limit, words, tmp_path):
+    """The functions of fairseq_cli.train are those of the module __main__ then."""
+    _, *options = words("--max-epoch", 9, "--validate-interval-updates", 1, *limit)
+    logs, saved = [], []
+    for _ in range(2):
+        logs.append(run_cli(sys.executable, "-m", "fairseq_cli.train", *options))
+        saved.append(times(tmp_path / "run"))
+    assert "nothing to do" in logs[1].stdout + logs[1].stderr and saved[0] == saved[1]
 
 
 @pytest.mark.parametrize(

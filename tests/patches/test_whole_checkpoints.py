@@ -50,6 +50,8 @@ def test_the_newest_whole_one_takes_the_place_of_an_incomplete_one(run, tmp_path
         os.utime(folder / name, (1e9 - age, 1e9 - age))
     for name in ("checkpoint1.pt", "checkpoint_1_3.pt", "checkpoint_2_6.pt"):
         (folder / name).unlink()
+    for name in ("checkpoint_avg.pt", "checkpoint_last-shard1.pt", "checkpoint1_b.pt"):  # none of this training's own
+        shutil.copy(folder / "checkpoint_best.pt", folder / name)
     log = run_tool(*words).stdout
     assert f"{folder / LAST} is incomplete: the training continues from {folder / 'checkpoint_2_9.pt'}" in log
     run_tool(*command(tiny_data, "lstm_soft", tmp_path / "other"))
@@ -94,6 +96,21 @@ def test_copies_are_made_beside_their_places(tmp_path, monkeypatch):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one.pt", "three.pt", "two.pt"]
     source.write_bytes(b"other")
     assert target.read_bytes() == b"new", "a copy, not a link"
+
+
+def test_links(tmp_path):
+    """A link to another folder stays; one to a checkpoint beside it gives way, and that one stays as it is."""
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "run").mkdir()
+    source, kept, last, best = (tmp_path / "run" / name for name in ("1.pt", "2.pt", LAST, "checkpoint_best.pt"))
+    source.write_bytes(b"new")
+    kept.write_bytes(b"old")
+    last.symlink_to(tmp_path / "disk" / LAST)
+    best.symlink_to(kept.name)
+    for path in (last, best):
+        assert checkpoint_utils.PathManager.copy(str(source), str(path), overwrite=True)
+    assert last.is_symlink() and (tmp_path / "disk" / LAST).read_bytes() == b"new"
+    assert not best.is_symlink() and (best.read_bytes(), kept.read_bytes()) == (b"new", b"old")
 
 
 def test_a_file_system_without_synchronisation(run, monkeypatch):
