@@ -51,7 +51,7 @@ class Shortlist:
             raise OptionError(f"--shortlist-size {size}: must be at least 1")
         if frequent < 0:
             raise OptionError(f"--shortlist-frequent {frequent}: must be 0 or more")
-        lexicon = read_lexicon(path, OPTION, probabilities=True)
+        lexicon = read_lexicon(path, OPTION, probabilities=True, sums=False)
         sources, targets = source_dictionary.indices, target_dictionary.indices
         rows: List[List[int]] = [[] for _ in range(len(source_dictionary))]
         known = 0

@@ -11,8 +11,9 @@ __all__ = ["check_search"]
 
 Check = Tuple[Callable[[Any], bool], str]
 
-_POSITIVE: Check = (lambda x: x >= 1, "at least 1")
-_NATURAL: Check = (lambda x: x >= 0, "0 or more")
+_POSITIVE: Check = (lambda x: isinstance(x, int) and x >= 1, "at least 1, a whole number")
+_NATURAL: Check = (lambda x: 0 <= x < math.inf, "0 or more")
+_COUNT: Check = (lambda x: isinstance(x, int) and x >= -1, "at least 1, a whole number (-1 or 0: do without)")
 _FINITE: Check = (math.isfinite, "a finite number")
 
 _CHECKS: Dict[str, Check] = {
@@ -26,9 +27,12 @@ _CHECKS: Dict[str, Check] = {
     "min_len": _NATURAL,
     "prefix_size": _NATURAL,
     "no_repeat_ngram_size": _NATURAL,
-    "sampling_topk": (lambda x: x == -1 or x >= 1, "at least 1 (-1: all words)"),
-    "sampling_topp": (lambda x: x == -1 or 0 < x <= 1, "above 0 and at most 1 (-1: all words)"),
-    "diverse_beam_groups": (lambda x: x == -1 or x >= 1, "at least 1 (-1: no groups)"),
+    "sampling_topk": _COUNT,
+    "sampling_topp": (lambda x: x == -1 or 0 <= x <= 1, "above 0 and at most 1 (-1 or 0: all words)"),
+    "diverse_beam_groups": (
+        lambda x: isinstance(x, int) and x >= -1,
+        "at least 1, a whole number (-1 or 0: no groups)",
+    ),
     "diverse_beam_strength": _FINITE,
     "diversity_rate": _FINITE,
     "lm_weight": _FINITE,
@@ -38,8 +42,8 @@ _CHECKS: Dict[str, Check] = {
 _SEARCHES: Dict[str, Callable[[Any], bool]] = {
     "sampling": bool,
     "match_source_len": bool,
-    "diverse_beam_groups": lambda x: (x or 0) > 0,
-    "diversity_rate": lambda x: (x or 0) > 0,
+    "diverse_beam_groups": lambda x: x is not None and x > 0,
+    "diversity_rate": lambda x: x is not None and x > 0,
 }
 
 
@@ -53,16 +57,23 @@ def check_search(args: Any) -> None:
         OptionError: a value that search cannot have, or values that contradict each other
     """
     for name, (right, what) in _CHECKS.items():
-        value = getattr(args, name, None)
-        if value is not None and not right(value):
-            raise OptionError(f"{flag(name)} {value}: must be {what}")
+        if hasattr(args, name) and not _holds(right, getattr(args, name)):
+            raise OptionError(f"{flag(name)} {getattr(args, name)!r}: must be {what}")
     chosen = [name for name, given in _SEARCHES.items() if given(getattr(args, name, None))]
     if len(chosen) > 1:
         raise OptionError(f"{' and '.join(map(flag, chosen))}: are different searches; choose one")
     if getattr(args, "retain_iter_history", False):
         raise OptionError("--retain-iter-history: is for models that refine a translation in iterations; leave it out")
-    beam, nbest, groups = (getattr(args, name, 1) for name in ("beam", "nbest", "diverse_beam_groups"))
-    if getattr(args, "beam", None) is not None and nbest > beam:
+    # without --beam search has a width of 5, in fairseq-train as well
+    beam, nbest, groups = (getattr(args, *given) for given in (("beam", 5), ("nbest", 1), ("diverse_beam_groups", -1)))
+    if nbest > beam:
         raise OptionError(f"--nbest {nbest}: must be at most --beam {beam}, the hypotheses that search keeps")
     if groups > 1 and beam % groups:
         raise OptionError(f"--diverse-beam-groups {groups}: must divide --beam {beam} into groups of equal size")
+
+
+def _holds(right: Callable[[Any], bool], value: Any) -> bool:
+    try:
+        return right(value)
+    except TypeError:  # null, or a text: JSON and keywords have both
+        return False

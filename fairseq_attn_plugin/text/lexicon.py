@@ -25,14 +25,14 @@ class Entry(NamedTuple):
     times: float = 0.0  # count of the pair
 
 
-def read_lexicon(path: Any, option: str, probabilities: bool = False) -> Dict[str, List[Entry]]:
+def read_lexicon(path: Any, option: str, probabilities: bool = False, sums: bool = True) -> Dict[str, List[Entry]]:
     """Reads a file of either format.
 
     Args:
         path: the file
         option: the option that names it, for messages
-        probabilities: refuse entries without a probability, and sources whose probabilities sum to more than 1;
-            otherwise the probability of an entry without one is 1
+        probabilities: refuse entries without a probability; otherwise the probability of an entry without one is 1
+        sums: with ``probabilities``, refuse sources whose probabilities sum to more than 1
 
     Returns:
         {source: translations, the most probable first}
@@ -64,7 +64,7 @@ def read_lexicon(path: Any, option: str, probabilities: bool = False) -> Dict[st
         raise OptionError(f"{option} {path}: has no entries; create it with attn-analysis lexicon")
     for source, entries in found.items():
         total = sum(entry.probability for entry in entries.values())
-        if probabilities and total > LARGEST_SUM:
+        if probabilities and sums and total > LARGEST_SUM:
             raise OptionError(
                 f"{option} {path}: the probabilities of the translations of {source} sum to {total:.4g}, must sum to "
                 "at most 1: P(target | source)"

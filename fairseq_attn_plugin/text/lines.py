@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from typing import Iterator, TextIO
 
-__all__ = ["LONGEST", "bounded_lines"]
+__all__ = ["LONGEST", "LineTooLong", "bounded_lines"]
 
-LONGEST = 2**26  # characters: a sentence of 2,000 words with its attention has a third of them
+LONGEST = 2**26  # characters: a document of ten million words
+
+
+class LineTooLong(ValueError):
+    """A line has more characters than are read."""
 
 
 def bounded_lines(stream: TextIO, longest: int = LONGEST) -> Iterator[str]:
-    """The lines of a stream, with their ends; raises ``ValueError`` at a line of more than ``longest`` characters."""
+    """The lines of a stream, with their ends; raises ``LineTooLong`` at a line of more than ``longest`` characters."""
     while True:
         line = stream.readline(longest + 1)
         if not line:
             return
         if len(line) > longest:
-            raise ValueError(f"is longer than {longest} characters")
+            raise LineTooLong(f"is longer than {longest} characters")
         yield line

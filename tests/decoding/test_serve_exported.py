@@ -61,8 +61,8 @@ def test_mistakes_of_the_command(folder, tiny_data, tmp_path):
         ([folder, "--model-overrides", "{1: 2}"], "--model-overrides .* is an exported model"),
         ([folder, "--case", "lower"], "--case lower: .* is an exported model"),
         ([folder, "--shortlist-size", "0"], "--shortlist-size 0: .* is an exported model"),
-        ([folder, "--lenpen", "nan"], "--lenpen nan: must be a finite number"),
-        ([folder, "--nbest", "6"], "--nbest 6: must be from 1 to 5"),
+        ([folder, "--lenpen", "nan"], "--lenpen nan: must be a number of at most 50"),
+        ([folder, "--nbest", "6"], "--nbest 6: must be at most --beam 5"),
     ]:
         with pytest.raises(OptionError, match=message):
             cli.main(["serve", *options, "--port", "0"])

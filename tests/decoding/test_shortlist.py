@@ -59,6 +59,12 @@ def test_words_of_the_formula(size, frequent, words, expected, file):
     assert chosen(Shortlist(file, size, frequent, SOURCE, TARGET), *words) == expected
 
 
+def test_scores_in_place_of_probabilities(tmp_path):
+    """Only their order counts: they need not sum to one."""
+    path = write(tmp_path / "scores.tsv", {("w0", "w3"): 0.9, ("w0", "w4"): 0.95})
+    assert chosen(Shortlist(path, 1, 0, SOURCE, TARGET), "w0") == ["w4"]
+
+
 def test_special_symbols_and_prefix_are_in_it(file):
     shortlist = Shortlist(file, 1, 0, SOURCE, TARGET)
     tokens = torch.tensor([[SOURCE.index("w1")]])

@@ -31,7 +31,12 @@ class Options:
         ({"prefix_size": -1}, "--prefix-size -1: must be 0 or more"),
         ({"min_len": -1}, "--min-len -1: must be 0 or more"),
         ({"sampling_topp": 2.0}, "--sampling-topp 2.0: must be above 0 and at most 1"),
-        ({"sampling_topk": 0}, "--sampling-topk 0: must be at least 1"),
+        ({"sampling_topk": -2}, "--sampling-topk -2: must be at least 1"),
+        ({"diverse_beam_groups": 2.5}, "--diverse-beam-groups 2.5: must be at least 1, a whole number"),
+        ({"diverse_beam_groups": 2}, "--diverse-beam-groups 2: must divide --beam 5"),
+        ({"beam": None, "nbest": 5}, "--beam None: must be at least 1"),
+        ({"beam": 5, "nbest": None}, "--nbest None: must be at least 1"),
+        ({"temperature": "hot"}, "--temperature 'hot': must be above 0"),
         ({"beam": 5, "diverse_beam_groups": 2}, "--diverse-beam-groups 2: must divide --beam 5"),
         ({"sampling": True, "diversity_rate": 0.5}, "--sampling and --diversity-rate: are different searches"),
         ({"retain_iter_history": True}, "--retain-iter-history: is for models"),
@@ -46,6 +51,8 @@ def test_wrong_values(options: "dict[str, object]", line: str) -> None:
 def test_what_is_not_given_is_not_checked() -> None:
     check_search(Options())
     check_search(Options(beam=5, nbest=5, diverse_beam_groups=-1, diversity_rate=-1.0, sampling_topk=-1, lenpen=-1.0))
+    check_search(Options(sampling_topk=0, sampling_topp=0.0, diverse_beam_groups=0))
+    check_search(Options(diverse_beam_groups=5))  # of the default width
 
 
 def test_the_tools(zoo: "object", tiny_data: Path) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import logging
-import math
 from pathlib import Path
 
 from fairseq_attn_plugin.analysis.inference.segmenter import (
@@ -20,6 +19,7 @@ from fairseq_attn_plugin.analysis.inference.segmenter import (
 from fairseq_attn_plugin.analysis.inference.user_dir import add_user_dir_option
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.options import parse_overrides
+from fairseq_attn_plugin.patches.search_options import check_search
 
 __all__ = ["configure", "run"]
 
@@ -57,10 +57,7 @@ def _check(args: argparse.Namespace) -> None:
     needs = {"subword_nmt": "bpe_codes", "sentencepiece": "sentencepiece_model"}
     if args.bpe and not getattr(args, needs[args.bpe]):
         raise OptionError(f"--bpe {args.bpe}: needs --{needs[args.bpe].replace('_', '-')} FILE")
-    if args.beam < 1:
-        raise OptionError(f"--beam {args.beam}: must be at least 1")
-    if not math.isfinite(args.lenpen):
-        raise OptionError(f"--lenpen {args.lenpen}: must be a finite number")
+    check_search(args)
     if args.precision not in PRECISIONS:
         raise OptionError(f"--precision {args.precision}: unknown; choose from {', '.join(PRECISIONS)}")
     if args.tokenizer == "nltk":

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import logging
-import math
 import os
 from pathlib import Path
 from typing import Any, List
@@ -31,6 +30,7 @@ from fairseq_attn_plugin.analysis.inference.segmenter import Segmenter, add_text
 from fairseq_attn_plugin.analysis.inference.sentences import MANY_UNKNOWN, SplitSentences, TextSentences
 from fairseq_attn_plugin.decoding.options import DecodingOptions, add_decoding_options
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.patches.search_options import check_search
 from fairseq_attn_plugin.text.subwords import SUBWORDS
 from fairseq_attn_plugin.writing import check_not_lost
 
@@ -97,10 +97,7 @@ def run(args: argparse.Namespace) -> None:
 def _check(args: argparse.Namespace) -> None:
     if args.max_tokens < 1:
         raise OptionError(f"--max-tokens {args.max_tokens}: must be at least 1")
-    if args.beam is not None and args.beam < 1:
-        raise OptionError(f"--beam {args.beam}: must be at least 1")
-    if args.max_len_a < 0 or args.max_len_b < 1:
-        raise OptionError(f"--max-len-a {args.max_len_a} --max-len-b {args.max_len_b}: must be at least 0 and 1")
+    check_search(argparse.Namespace(**{name: value for name, value in vars(args).items() if value is not None}))
     if os.pathsep in args.data:
         raise OptionError(f"{args.data}: give one data folder at a time, since each numbers its own sentences")
     if args.target_text and not args.source_text:
@@ -111,8 +108,6 @@ def _check(args: argparse.Namespace) -> None:
         raise OptionError(f"--source-text {args.source_text}: needs --target-text, or --beam N to translate it")
     if args.beam is None:
         DecodingOptions.of(args).check_unused("without --beam nothing is translated")
-    if not math.isfinite(args.lenpen):
-        raise OptionError(f"--lenpen {args.lenpen}: must be a finite number")
     if Path(args.out).is_dir():
         raise OptionError(f"--out {args.out}: is a folder; name a file")
     check_not_lost("--out", args.out, [args.source_text, args.target_text])

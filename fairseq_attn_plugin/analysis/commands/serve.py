@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import logging
-import math
 import sys
 from typing import Any, List
 
@@ -23,6 +22,7 @@ from fairseq_attn_plugin.analysis.web.server import QUEUE, TIMEOUT, bind, is_loc
 from fairseq_attn_plugin.decoding.options import DecodingOptions, add_decoding_options
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.options import flag, or_default, parse_overrides
+from fairseq_attn_plugin.patches.search_options import check_search
 
 __all__ = ["configure", "run"]
 
@@ -81,12 +81,7 @@ def _check(args: argparse.Namespace) -> None:
         raise OptionError(
             f"{args.data}: is no exported model; give its checkpoint by --path, or name an exported folder"
         )
-    if args.beam is not None and args.beam < 1:
-        raise OptionError(f"--beam {args.beam}: must be at least 1")
-    if args.lenpen is not None and not math.isfinite(args.lenpen):
-        raise OptionError(f"--lenpen {args.lenpen}: must be a finite number")
-    if args.nbest is not None and not 1 <= args.nbest <= (args.beam or 5):
-        raise OptionError(f"--nbest {args.nbest}: must be from 1 to {args.beam or 5}, the width of the beam")
+    check_search(argparse.Namespace(**{name: value for name, value in vars(args).items() if value is not None}))
     if args.queue < 0:
         raise OptionError(f"--queue {args.queue}: must be at least 0")
     if not 0 < args.timeout <= 86400:

@@ -87,8 +87,6 @@ class Translator:
         cpu: bool = False,
         decoding: Optional[DecodingOptions] = None,
     ):
-        if beam < 1:
-            raise OptionError(f"--beam {beam}: must be at least 1")
         logging.getLogger("fairseq").setLevel(logging.WARNING)
         loaded = load_models(data, path, overrides, cpu)
         self._loaded, self.path, self.beam = loaded, path, beam

@@ -59,7 +59,11 @@ class Records:
                 with zipfile.ZipFile(self.path) as archive:
                     return len(read_ids(archive))
             with open(self.path, "rb") as stream:
-                return sum(1 for _ in stream) - 1
+                blocks = iter(lambda: stream.read(2**20), b"")
+                last, lines = b"\n", 0
+                for last in blocks:
+                    lines += last.count(b"\n")
+                return lines - last.endswith(b"\n")
         except (OSError, *DAMAGED) as error:
             raise OptionError(f"{self.path}: cannot be read: {error}") from None
 

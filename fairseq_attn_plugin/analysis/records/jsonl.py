@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 import numpy as np
 
 from fairseq_attn_plugin.analysis.records.record import DIGITS, FORMAT, Header, Record
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.text.lines import bounded_lines
+from fairseq_attn_plugin.text.lines import LineTooLong, bounded_lines
 from fairseq_attn_plugin.text.subwords import SUBWORDS
 from fairseq_attn_plugin.writing import PathLike
+
+# Characters of a line: three matrices over 4,000 x 4,000 words, each written twice, 9 characters a number. An NPZ file
+# holds longer sentences, too.
+LONGEST = 2**30
 
 
 def partial_path(path: PathLike) -> Path:
@@ -73,21 +77,28 @@ def _numbers(values: Any, shape: Tuple[int, ...]) -> np.ndarray:
     return found
 
 
-def read_jsonl(path: Path, header: Header) -> Iterator[Record]:
-    """Yields the records of a file; raises ``OptionError``, which names file and line, if it is damaged."""
+def read_jsonl(path: Path, header: Header, longest: Optional[int] = None) -> Iterator[Record]:
+    """Yields the records of a file whose lines have at most ``longest`` characters (default: ``LONGEST``).
+
+    Raises ``OptionError``, which names file and line, if it is damaged.
+    """
+    number = 0
     try:
         with open(path, encoding="utf-8-sig") as stream:
-            lines = bounded_lines(stream)
-            next(lines, None)
-            for number, line in enumerate(lines, 2):
+            lines = bounded_lines(stream, longest or LONGEST)
+            for number, line in enumerate(lines, 1):
+                if number == 1:  # the header
+                    continue
                 try:
                     record = from_values(json.loads(line), header)
                 except (ValueError, RecursionError):
                     raise OptionError(f"{path}, line {number}: must be a sentence with attention") from None
                 yield record
+    except OptionError:
+        raise
+    except LineTooLong as error:
+        raise OptionError(f"{path}, line {number + 1}: {error}; extract into a file that ends in .npz") from None
     except (OSError, ValueError) as error:
-        if isinstance(error, OptionError):
-            raise
         raise OptionError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 
 import portalocker
@@ -135,7 +136,8 @@ class RecordWriter:
         try:
             if self.path.suffix == ".npz":
                 with whole_file(self.path, f"--out {self.path}: cannot be written") as whole:
-                    write_npz(whole, self.header, read_jsonl(self.partial, self.header))
+                    # its lines may be longer than those of files that anybody may have written
+                    write_npz(whole, self.header, read_jsonl(self.partial, self.header, sys.maxsize - 1))
                 self.partial.unlink()
             else:
                 os.replace(self.partial, self.path)

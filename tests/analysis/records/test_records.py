@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from records_for_tests import diagonal, record, write_records
 
+from fairseq_attn_plugin.analysis.records import jsonl
 from fairseq_attn_plugin.analysis.records.files import open_records, open_systems
 from fairseq_attn_plugin.analysis.records.jsonl import partial_path
-from fairseq_attn_plugin.analysis.records.record import Header
+from fairseq_attn_plugin.analysis.records.record import DIGITS, Header
 from fairseq_attn_plugin.analysis.records.writer import RecordWriter
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.lines import bounded_lines
@@ -163,6 +164,30 @@ def test_a_line_is_bounded(tmp_path):
     assert [next(lines), next(lines)] == ["ab\n", "abc\n"]
     with pytest.raises(ValueError, match="longer than 4"):
         next(lines)
+
+
+def test_a_sentence_too_long_for_a_file_of_lines_is_named_and_fits_the_other(tmp_path, monkeypatch):
+    path = write_records(tmp_path / "x.jsonl")
+    longest = max(map(len, path.read_text().splitlines(keepends=True)[1:]))
+    monkeypatch.setattr(jsonl, "LONGEST", longest)
+    assert len(list(open_records(path))) == 3
+    monkeypatch.setattr(jsonl, "LONGEST", longest - 1)
+    with pytest.raises(OptionError, match=rf"x.jsonl, line \d: is longer than {longest - 1} .* ends in .npz"):
+        list(open_records(path))
+    assert len(list(open_records(write_records(tmp_path / "x.npz")))) == 3
+
+
+def test_a_latent_model_may_read_4000_words():
+    places = (4000 + 1) ** 2
+    matrix = len(json.dumps([round(0.12345, DIGITS)] * 1000)) / 1000 * places
+    assert 3 * 2 * matrix < jsonl.LONGEST
+
+
+@pytest.mark.parametrize("end", ["", "\n"])
+def test_sentences_are_counted_without_the_last_line_end(tmp_path, end):
+    path = write_records(tmp_path / "x.jsonl")
+    path.write_text(path.read_text().rstrip("\n") + end)
+    assert open_records(path).count() == 3
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")

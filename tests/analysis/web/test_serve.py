@@ -312,7 +312,7 @@ def test_mistakes_are_named(tiny_data, checkpoint, tmp_path, monkeypatch):
     (tmp_path / "codes").write_text("#version: 0.2\na b c d\n")
     for options, message in [
         (["--beam", "0"], "--beam 0: must be at least 1"),
-        (["--nbest", "6"], "--nbest 6: must be from 1 to 5"),
+        (["--nbest", "6"], "--nbest 6: must be at most --beam 5"),
         (["--queue", "-1"], "--queue -1: must be at least 0"),
         (["--timeout", "0"], "--timeout 0: must be more than 0"),
         (["--timeout", "nan"], "--timeout nan: must be more than 0"),
