@@ -8,6 +8,7 @@ import os
 import random
 import time
 
+import pytest
 import torch
 from resuming import command, differences
 
@@ -19,14 +20,24 @@ LAST = "checkpoint_last.pt"
 
 
 def begun(words):
-    """A process that has begun to train."""
+    """A process that has begun to train, or nothing: a kill after the last save leaves nothing to do."""
     process = start_cli(*words)
     log = []
     for line in process.stdout:
         log.append(line)
         if "Start iterating over samples" in line:
             return process
-    raise AssertionError("".join(log)[-4000:])
+    assert process.wait() == 0 and "nothing to do" in "".join(log), "".join(log)[-4000:]
+    return None
+
+
+@pytest.mark.parametrize("limit, begins", [(1, False), (99, True)])
+def test_a_training_with_nothing_to_do_is_none_that_has_begun(limit, begins, tiny_data, tmp_path):
+    ended(command(tiny_data, "lstm_soft", tmp_path, "--max-update", 1))
+    process = begun(command(tiny_data, "lstm_soft", tmp_path, "--max-update", limit))
+    assert (process is not None) == begins
+    if begins:
+        assert killed_after(process, 0)
 
 
 def killed_after(process, seconds):
@@ -46,14 +57,16 @@ def ended(words):
 def test_kills_at_random_moments(tiny_data, tmp_path, capsys):
     seed, kills = random.randrange(1000), 0
     chosen = random.Random(seed)
-    for number, arch in enumerate(itertools.cycle(["lstm_latent", *TINY])):
+    # more than are needed: a process may end before its kill
+    for number, arch in enumerate(itertools.islice(itertools.cycle(["lstm_latent", *TINY]), KILLS + 5)):
         options = ["--save-interval-updates", 1, "--keep-interval-updates", 2, "--num-workers", 1]
         words = [command(tiny_data, arch, tmp_path / f"{number}-{part}", *options) for part in ("whole", "killed")]
         process, started = begun(words[0]), time.monotonic()
         process.communicate()
         lasts, folder = time.monotonic() - started, tmp_path / f"{number}-killed"
         for _ in range(A_TRAINING):
-            if not killed_after(begun(words[1]), chosen.uniform(0, lasts / A_TRAINING)):
+            process = begun(words[1])
+            if process is None or not killed_after(process, chosen.uniform(0, lasts / A_TRAINING)):
                 break
             kills += 1
             for path in folder.glob("*.pt"):
@@ -63,5 +76,6 @@ def test_kills_at_random_moments(tiny_data, tmp_path, capsys):
         assert not list(folder.glob("*.tmp")) and len(list(folder.glob("*.pt"))) == 7
         if kills >= KILLS:
             break
+    assert kills, "every training ended before its kill"
     with capsys.disabled():
         print(f" {kills} kills in {number + 1} trainings ", end="")

@@ -3,7 +3,7 @@
 ``fairseq.checkpoint_utils`` reads all checkpoints by ``torch.load``. The patch puts
 :mod:`.checkpoint_contents` before and after it. While fairseq builds the models of checkpoints, the number of their
 parameters is bounded by the number in the files: sizes such as ``encoder_layers`` come from the files, too. Models
-whose parameters are not finite are refused, since all that is computed with them is NaN.
+whose parameters are not finite are refused, since all that is computed with them is NaN, further updates included.
 """
 
 import contextlib
@@ -14,15 +14,10 @@ import traceback
 from types import ModuleType
 from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Optional
 
-import fairseq
-import hydra
-import numpy
-import omegaconf
 import torch
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-import fairseq_attn_plugin
 from fairseq_attn_plugin.checkpoints import check_finite
 from fairseq_attn_plugin.errors import OptionError, one_line
 
@@ -144,17 +139,16 @@ def _bounded_table(make: Callable[..., None]) -> Callable[..., None]:
 # ---- what goes wrong all the same
 
 
-_LIBRARIES = (fairseq_attn_plugin, fairseq, torch, numpy, omegaconf, hydra)
-_FOLDERS = tuple(os.path.dirname(str(module.__file__)) + os.sep for module in _LIBRARIES)
-_STANDARD = os.path.dirname(os.__file__) + os.sep
+_LIBRARIES = {"fairseq_attn_plugin", "fairseq", "torch", "numpy", "omegaconf", "hydra"}
+_STANDARD_LIBRARY = ("<frozen", os.path.dirname(os.__file__) + os.sep)
 
 
 def _of_others(error: Exception) -> bool:
     """Whether code of a --user-dir or of another package takes part."""
     for frame, _ in traceback.walk_tb(error.__traceback__):
-        file = frame.f_code.co_filename
-        ours = file.startswith(("<", *_FOLDERS)) and "fairseq/examples" not in file.replace(os.sep, "/")
-        if not ours and not (file.startswith(_STANDARD) and "-packages" not in file):
+        file, package = frame.f_code.co_filename, frame.f_globals.get("__name__", "").split(".")[0]
+        standard = file.startswith(_STANDARD_LIBRARY) and "-packages" not in file
+        if package not in _LIBRARIES and not standard:
             return True
     return False
 

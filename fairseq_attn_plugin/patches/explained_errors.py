@@ -186,6 +186,12 @@ def missing_criterion(error: BaseException) -> Optional[str]:
     return None
 
 
+def diverged(error: BaseException) -> Optional[str]:
+    if isinstance(error, FloatingPointError) and str(error).startswith(("gradients are Nan", "Minimum loss scale")):
+        return "the training has diverged: its gradients are NaN or infinite; lower --lr, or bound them by --clip-norm"
+    return None
+
+
 def needs_gpu(error: BaseException) -> Optional[str]:
     if str(error) == "Torch not compiled with CUDA enabled" and raised_inside(error, "fp16_optimizer", innermost=False):
         return "--fp16 trains on a GPU only: leave it out on the CPU"
@@ -222,6 +228,7 @@ RULES: List[Rule] = [
     no_data_folder,
     missing_criterion,
     unpaired,
+    diverged,
     needs_gpu,
     no_room,
     not_utf8,

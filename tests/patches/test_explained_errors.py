@@ -9,6 +9,7 @@ from typing import Any, List
 import pytest
 import torch
 from in_process import run_tool
+from resuming import command as training
 
 from fairseq_attn_plugin import errors
 from fairseq_attn_plugin.errors import OptionError, install_hook, one_line
@@ -299,6 +300,11 @@ def test_train_on_a_checkpoint_of_another_architecture(folder: Path, tiny_data: 
     # the same architecture, another size
     line = mistake(*command, *TINY["lstm"], "--encoder-hidden-size", 20)
     assert "encoder.lstm.weight_ih_l0 is [64, 16] in the checkpoint and [80, 16] in the model" in line
+
+
+def test_a_training_that_diverges(tiny_data: Path, tmp_path: Path) -> None:
+    line = run_tool(*training(tiny_data, "lstm_soft", tmp_path, "--lr", 1e38, "--optimizer", "sgd"), fails=True).error
+    assert line.startswith("the training has diverged: ") and "--lr" in line and "--clip-norm" in line
 
 
 def test_hydra_train(tiny_data: Path, tmp_path: Path) -> None:

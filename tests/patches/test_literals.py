@@ -30,7 +30,8 @@ FAIRSEQ = Path(fairseq.__file__).parent
 @pytest.mark.parametrize(
     "text",
     "True|None|3|-2|1e-3|0.9,0.98|(0.9, 0.999)|[1, 2]|[(512, 3)] * 20|[(512, 10, 5)] + [(512, 3, 2)] * 4|"
-    "{'a': [1, 'b']}|(1, [2] * 3)|'a' + 'b'|2 * 3 + 1|[]|3 * [True]|  7|[[1] * 3, (2,)]|1000 * 1000".split("|"),
+    "{'a': [1, 'b']}|(1, [2] * 3)|'a' + 'b'|2 * 3 + 1|[]|3 * [True]|  7|[[1] * 3, (2,)]|1000 * 1000|"
+    "{'a': [1] * 2}|{}|-(2*3)|+1|5e-4/2|2**3|10**-4|[1e-3 / 4, 2 - 1]|1-2j|-True".split("|"),
 )
 def test_a_literal_has_the_value_that_eval_gives(text: str) -> None:
     value = literal(text)
@@ -47,7 +48,14 @@ def test_a_literal_has_the_value_that_eval_gives(text: str) -> None:
         "().__class__",
         "[x for x in (1,)]",
         "lambda: 1",
-        "2 ** 10",
+        "9 ** 9 ** 9",
+        "(2 ** 64) ** 64",
+        "1e6 ** 64",
+        "1 / 0",
+        "-[1]",
+        "{1, 2} - {1}",
+        "{**{}}",
+        "'%s' % 1",
         "f'{1}'",
         "[(512, 3)] * 10**9",
         "[(512, 3)] * 1000000000",
