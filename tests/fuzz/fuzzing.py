@@ -1,6 +1,7 @@
 """Runs something hostile and says how it ended: a result, a refusal in one line, or a fault.
 
-A fault is every other exception, more than ``SECONDS`` or ``MEMORY``, or an output that is not valid.
+A fault is every other exception, more than ``SECONDS`` of the processor, ``WAIT`` seconds or ``MEMORY``, or an output
+that is not valid.
 
 ``@fuzz(strategy, ...)`` makes a test of a function of examples. In continuous integration it tries ``EXAMPLES``
 examples, always the same. With ``FAIRSEQ_ATTN_FUZZ=MINUTES`` it tries others until its share of the minutes is over,
@@ -28,7 +29,8 @@ from fairseq_attn_plugin.errors import LONGEST_LINE, one_line
 
 EXAMPLES = 40
 PHASES = (Phase.explicit, Phase.generate, Phase.shrink)
-SECONDS = 10.0
+SECONDS = 10.0  # of the processor, which other processes may hold meanwhile
+WAIT = 60.0  # by the clock, for what waits without working
 MEMORY = 1 << 30
 MINUTES = float(os.environ.get("FAIRSEQ_ATTN_FUZZ") or 0)
 
@@ -112,8 +114,8 @@ def attempt_in_child(kind: str, run: Callable[[], Any], check: Callable[[], None
         os._exit(0)
     os.close(writing)
     with os.fdopen(reading, "rb") as pipe:
-        # the child's own alarm ends Python; this one ends what never returns to it
-        ready, _, _ = select.select([pipe], [], [], 2 * SECONDS)
+        # the child's own alarms end Python; this one ends what never returns to it
+        ready, _, _ = select.select([pipe], [], [], 2 * WAIT)
         if not ready:
             os.kill(child, signal.SIGKILL)
         data = pipe.read()
@@ -176,19 +178,22 @@ def _fault(error: BaseException) -> Ended:
 def _bounded() -> Iterator[None]:
     """Raises :class:`Hang` when the time is over. What needs more memory gets none, and ends by MemoryError."""
 
-    def over(*_: Any) -> None:
-        raise Hang(f"more than {SECONDS:g} seconds")
+    def over(alarm: int, _: Any) -> None:
+        raise Hang(f"more than {WAIT if alarm == signal.SIGALRM else SECONDS:g} seconds")
 
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    handler = signal.signal(signal.SIGALRM, over)
+    handlers = [(alarm, signal.signal(alarm, over)) for alarm in (signal.SIGPROF, signal.SIGALRM)]
     resource.setrlimit(resource.RLIMIT_AS, (_address_space() + MEMORY, hard))
-    signal.setitimer(signal.ITIMER_REAL, SECONDS)
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
+    signal.setitimer(signal.ITIMER_REAL, WAIT)
     try:
         yield
     finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
         signal.setitimer(signal.ITIMER_REAL, 0)
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
-        signal.signal(signal.SIGALRM, handler)
+        for alarm, handler in handlers:
+            signal.signal(alarm, handler)
 
 
 def _address_space() -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from typing import Any, Optional
 
 from starlette.datastructures import Headers
@@ -22,9 +23,9 @@ _LINGER = 5.0  # seconds in which the rest of a body that is too long is read an
 class Bounds:
     """ASGI middleware that reads the body before the application runs, and ends the application with its request.
 
-    The application is cancelled if the answer takes longer than ``seconds`` or the client leaves. Answers: 413 for a
-    body of more than ``most`` bytes, which is never held; 408 for one that does not arrive in time; 504 for an answer
-    that does not.
+    The application is cancelled if the body and the answer together take longer than ``seconds`` or the client leaves.
+    Answers: 413 for a body of more than ``most`` bytes, which is never held; 408 for one that does not arrive in time;
+    504 for an answer that does not.
     """
 
     def __init__(self, app: Any, seconds: float, most: int = MOST_BYTES):
@@ -33,6 +34,7 @@ class Bounds:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
+        end = time.monotonic() + self.seconds
         try:
             body = await asyncio.wait_for(self._read(scope, receive), self.seconds)
         except _TooLong:
@@ -41,7 +43,7 @@ class Bounds:
             late = error(408, f"the body did not arrive within {self.seconds:g} seconds", {"Connection": "close"})
             return await late(scope, receive, send)
         if body is not None:
-            await self._answer(scope, receive, send, body)
+            await self._answer(scope, receive, send, body, end)
 
     async def _read(self, scope: Any, receive: Any) -> Optional[bytes]:
         """The body; None if the client leaves."""
@@ -73,7 +75,7 @@ class Bounds:
             await asyncio.wait_for(drop(), min(_LINGER, self.seconds))
         await send({"type": "http.response.body", "body": b""})
 
-    async def _answer(self, scope: Any, receive: Any, send: Any, body: bytes) -> None:
+    async def _answer(self, scope: Any, receive: Any, send: Any, body: bytes, end: float) -> None:
         left, started = asyncio.ensure_future(receive()), False  # what comes after the body is that the client leaves
         parts = [{"type": "http.request", "body": body, "more_body": False}]
 
@@ -87,16 +89,19 @@ class Bounds:
 
         work = asyncio.ensure_future(self.app(scope, replay, noted))
         try:
-            await asyncio.wait([work, left], timeout=self.seconds, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(
+                [work, left], timeout=max(0.0, end - time.monotonic()), return_when=asyncio.FIRST_COMPLETED
+            )
+            late = not work.done() and not left.done()
             if work.done():
                 work.result()  # raises what the application raised
-            elif not left.done() and not started:
-                late = error(504, f"there was no translation within {self.seconds:g} seconds (--timeout)")
-                await late(scope, receive, send)
         finally:
             for task in (work, left):
                 task.cancel()
             await asyncio.gather(work, left, return_exceptions=True)
+        if late and not started:
+            answer = error(504, f"there was no translation within {self.seconds:g} seconds (--timeout)")
+            await answer(scope, receive, send)
 
 
 class _TooLong(Exception):
