@@ -20,7 +20,7 @@ from fairseq_attn_plugin.errors import OptionError, one_line
 from fairseq_attn_plugin.export import export_direction
 from fairseq_attn_plugin.models.attn_lstm import AttnLSTMModel
 from fairseq_attn_plugin.patches import loading
-from fairseq_attn_plugin.patches.checked_checkpoints import Limit, unusable
+from fairseq_attn_plugin.patches.checked_checkpoints import Limit
 from fairseq_attn_plugin.patches.checkpoint_contents import check_state
 
 from cli import TINY, USER_DIR
@@ -292,21 +292,21 @@ def test_a_training_does_not_continue_from_nan(state: Dict[str, Any], tiny_data:
         assert line.startswith(f"checkpoint {path}: ") and "holds NaN or an infinity" in line
 
 
-def test_faults_in_code_of_others_keep_their_trace(
-    state: Dict[str, Any], tiny_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "build_model",
+    [
+        lambda *_, **__: torch.nn.Linear(2, 3)(torch.zeros(5)),
+        mock.Mock(side_effect=torch.cuda.OutOfMemoryError("CUDA out of memory")),
+    ],
+    ids=["code of a --user-dir", "out of memory"],
+)
+def test_faults_that_are_not_of_the_checkpoint_keep_their_trace(
+    build_model: Any, folder: Path, tiny_data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = save(state, tmp_path / "file.pt")
-
-    def build_model(*_: Any, **__: Any) -> None:
-        torch.zeros(2).view(3)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(AttnLSTMModel, "build_model", build_model)
-        with pytest.raises(RuntimeError, match="shape") as raised:
-            load_models(str(tiny_data), str(path), cpu=True)
-        assert one_line(raised.value) is None
-    full = torch.cuda.OutOfMemoryError("CUDA out of memory")
-    assert unusable(full, {"path": "a.pt"}) is None
+    monkeypatch.setattr(AttnLSTMModel, "build_model", build_model)
+    with pytest.raises(RuntimeError, match="shape|memory") as raised:
+        load_models(str(tiny_data), str(folder / "lstm_soft.pt"), cpu=True)
+    assert one_line(raised.value) is None
 
 
 def test_the_options_of_a_checkpoint_are_not_evaluated(folder: Path, tiny_data: Path, tmp_path: Path) -> None:
