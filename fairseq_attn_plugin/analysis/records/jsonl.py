@@ -67,12 +67,12 @@ def _whole(value: Any) -> bool:
 
 
 def _numbers(values: Any, shape: Tuple[int, ...]) -> np.ndarray:
-    """Finite numbers of a shape; raises ``ValueError`` for anything else."""
+    """Numbers of a shape, neither NaN nor +inf; raises ``ValueError`` for anything else."""
     found = np.asarray(values)
     if found.dtype.kind not in "iuf" or found.shape != shape:
         raise ValueError
     found = found.astype(np.float32) if len(shape) > 1 else found.astype(float)
-    if not np.isfinite(found).all():
+    if not (found < np.inf).all():  # a word of probability zero scores -inf
         raise ValueError
     return found
 

@@ -166,6 +166,13 @@ def test_a_line_is_bounded(tmp_path):
         next(lines)
 
 
+@pytest.mark.parametrize("suffix", [".jsonl", ".npz"])
+def test_a_word_of_probability_zero(tmp_path, suffix):
+    given = record(0, "a", "b", scores=[-np.inf, -1.0])
+    (found,) = open_records(write_records(tmp_path / f"x{suffix}", records=[given]))
+    assert found.scores == given.scores
+
+
 def test_a_sentence_too_long_for_a_file_of_lines_is_named_and_fits_the_other(tmp_path, monkeypatch):
     path = write_records(tmp_path / "x.jsonl")
     longest = max(map(len, path.read_text().splitlines(keepends=True)[1:]))
