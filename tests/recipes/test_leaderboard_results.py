@@ -21,7 +21,7 @@ def test_the_epoch_of_the_best_checkpoint_is_not_a_number_of_validations(
     log.write_text("".join(LINE.format(*one) for one in VALIDATIONS))
     state = {"version": 2, "epoch": iterator[0], "iterations_in_epoch": iterator[1], "shuffle": True}
     history = {"num_updates": updates, "optimizer_name": "FairseqAdam", "lr_scheduler_state": {}}
-    content = {"args": None, "cfg": None, "model": {}, "optimizer_history": [history]}
+    content = {"args": None, "cfg": None, "model": {"weight": torch.zeros(1)}, "optimizer_history": [history]}
     torch.save({**content, "extra_state": {"train_iterator": state}}, best)
     assert _training(log, best) == {
         **{"updates": 30, "best_updates": updates, "best_epoch": epoch, "valid_perplexity": perplexity},

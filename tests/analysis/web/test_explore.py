@@ -82,8 +82,7 @@ def test_which_sentences(tmp_path, capsys):
 def test_scores_that_are_not_finite_are_null(tmp_path, suffix):
     whole = record(0, *PAIRS[0])
     first = record(0, *PAIRS[0], scores=[-0.5, float("-inf"), -0.25, -0.125])
-    second = record(1, *PAIRS[1], scores=[float("nan"), -1, -1, -1, -1, -1])
-    second.attention[0, 0] = np.nan
+    second = record(1, *PAIRS[1], scores=[float("-inf"), -1, -1, -1, -1, -1])
     path = write_records(tmp_path / f"soft{suffix}", records=[first, second])
     other = write_records(tmp_path / "other.jsonl", "other", records=[whole])
     explore([str(path), str(other)], tmp_path / "page.html")
