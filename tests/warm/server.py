@@ -73,12 +73,17 @@ def threads() -> int:
     return len(os.listdir("/proc/self/task"))
 
 
-def differs_at_start(request: Request, prefixes: Tuple[str, ...]) -> bool:
-    """Whether a cold process would start with other variables than this one did."""
+def differs_at_start(request: Request, prefixes: Tuple[str, ...], imported: Dict[str, str]) -> bool:
+    """Whether a cold process would start with other variables than this one did.
+
+    The variables that importing fairseq sets make no difference: a tester that has imported it hands them on.
+    """
 
     def read(environment: Dict[str, str]) -> Dict[str, str]:
         return {
-            name: value for name, value in environment.items() if name.startswith(prefixes) and name != "PYTHONPATH"
+            name: value
+            for name, value in environment.items()
+            if name.startswith(prefixes) and name != "PYTHONPATH" and imported.get(name) != value
         }
 
     if read(request.environment) != read(STARTED_WITH):
@@ -112,8 +117,8 @@ def receive(connection: socket.socket) -> Request:
 class Server:
     """Forks commands, and tells each client how its command ended."""
 
-    def __init__(self, listener: socket.socket, lifeline: int, prefixes: Tuple[str, ...], ready: bool):
-        self.listener, self.lifeline, self.prefixes, self.ready = listener, lifeline, prefixes, ready
+    def __init__(self, listener: socket.socket, lifeline: int, prefixes: Tuple[str, ...], imported: Optional[Imported]):
+        self.listener, self.lifeline, self.prefixes, self.imported = listener, lifeline, prefixes, imported
         self.commands: Dict[int, Command] = {}
         self.selector = selectors.DefaultSelector()
         self.selector.register(listener, selectors.EVENT_READ)
@@ -151,11 +156,10 @@ class Server:
             connection.close()
             return None
         pid = -1
-        if self.ready and threads() == 1 and not differs_at_start(request, self.prefixes):
-            try:
+        known = self.imported.environment if self.imported is not None else None
+        if known is not None and threads() == 1 and not differs_at_start(request, self.prefixes, known):
+            with contextlib.suppress(OSError):
                 pid = os.fork()
-            except OSError:
-                pid = -1
         if pid == 0:
             self.leave(connection)
             return request
@@ -344,13 +348,15 @@ def server() -> Tuple[Request, Imported]:
     os.set_inheritable(int(listener), False)
     os.set_inheritable(int(lifeline), False)
     try:
-        imported, ready = preload(), True
+        imported: Optional[Imported] = preload()
     except Exception:
-        imported, ready = Imported([], {}), False  # every command runs cold, and says what is wrong
+        imported = None  # every command runs cold, and says what is wrong
     gc.collect()
     gc.freeze()
     accepting = socket.socket(fileno=int(listener))
-    return Server(accepting, int(lifeline), tuple(prefixes), ready).serve(), imported
+    request = Server(accepting, int(lifeline), tuple(prefixes), imported).serve()
+    assert imported is not None  # else it does not fork
+    return request, imported
 
 
 if __name__ == "__main__":
