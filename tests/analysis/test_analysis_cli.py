@@ -24,7 +24,7 @@ def help_of(name, capsys):
 @pytest.mark.parametrize("name", cli.COMMANDS)
 def test_help(name, capsys):
     shown = help_of(name, capsys)
-    assert shown.startswith(f"usage: attn-analysis {name}") and "show this help message" in shown
+    assert shown.startswith(f"usage: fairseq-attn {name}") and "show this help message" in shown
     assert ("--user-dir FOLDER" in shown) == (name in LOADING_A_MODEL)
 
 
@@ -43,7 +43,7 @@ def test_ctrl_c_is_one_line(monkeypatch, capsys):
     monkeypatch.setattr(align, "open_records", interrupted)
     with pytest.raises(SystemExit) as ended:
         cli.main(["align", "a.jsonl", "--out", "links"])
-    assert ended.value.code == 130 and capsys.readouterr().err == "attn-analysis: interrupted\n"
+    assert ended.value.code == 130 and capsys.readouterr().err == "fairseq-attn: interrupted\n"
 
 
 @pytest.fixture
