@@ -17,6 +17,7 @@ from typing import Dict, List, NoReturn, Optional, Sequence
 
 from fairseq_attn_plugin import __version__
 from fairseq_attn_plugin.errors import install_hook
+from fairseq_attn_plugin.model_folder import expand
 
 __all__ = ["COMMANDS", "main", "program"]
 
@@ -125,6 +126,7 @@ def main(argv: Optional[Sequence[str]] = None) -> None:
             from fairseq_attn_plugin.analysis.inference.user_dir import import_user_dir
 
             import_user_dir(args.user_dir)
+        expand(args)
         args.run(args)
         sys.stdout.flush()
     except KeyboardInterrupt:

@@ -35,12 +35,12 @@ def test_a_mistake_is_one_line():
 
 
 def test_ctrl_c_is_one_line(monkeypatch, capsys):
-    def interrupted(path, *options):
+    def interrupted(paths):
         raise KeyboardInterrupt
 
     from fairseq_attn_plugin.analysis.commands import align
 
-    monkeypatch.setattr(align, "open_records", interrupted)
+    monkeypatch.setattr(align, "open_systems", interrupted)
     with pytest.raises(SystemExit) as ended:
         cli.main(["align", "a.jsonl", "--out", "links"])
     assert ended.value.code == 130 and capsys.readouterr().err == "fairseq-attn: interrupted\n"
