@@ -24,6 +24,8 @@ __all__ = ["COMMANDS", "main", "program"]
 
 # subcommand -> help; the module is commands/SUBCOMMAND.py, with _ in place of -
 COMMANDS: Dict[str, str] = {
+    "train": "train a translator on a file of sentence pairs, and write it as a model folder",
+    "translate": "translate text with a model folder, or with a checkpoint",
     "extract": "write the attention of a model for every sentence of a split or a text, as JSONL or NPZ",
     "plot": "draw heatmaps of sentences, with one or several models side by side",
     "curves": "draw learning curves from the logs or TensorBoard files of fairseq-train",
@@ -42,6 +44,8 @@ COMMANDS: Dict[str, str] = {
     "q-agent": "write the table of --attention election, learned by Q-learning",
     "report": "write a report on a folder of trained systems, as Markdown and HTML",
 }
+
+ELSEWHERE = {"train": "fairseq_attn_plugin.recipes.own.command"}  # modules in other places
 
 
 class _Parser(argparse.ArgumentParser):
@@ -69,13 +73,17 @@ class _LazyParser(_Parser):
 
     def complete(self) -> None:
         """Adds the options."""
-        module = importlib.import_module(f"fairseq_attn_plugin.analysis.commands.{self.module}")
+        module = importlib.import_module(self.module)
         module.configure(self)
+        self.takes_extra = getattr(module, "TAKES_EXTRA", False)
         self.set_defaults(run=module.run)
 
     def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def, override]
         self.complete()
-        found, unknown = super().parse_known_args(args, namespace)
+        end = args.index("--") if self.takes_extra and "--" in args else len(args)
+        found, unknown = super().parse_known_args(args[:end], namespace)
+        if self.takes_extra:
+            found.extra = args[end + 1 :]
         for word in unknown:
             close = difflib.get_close_matches(word.partition("=")[0], list(self._option_string_actions), 1)
             if word.startswith("--") and close:
@@ -117,9 +125,8 @@ def main(argv: Optional[Sequence[str]] = None) -> None:
     )
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=_LazyParser)
     for name, text in COMMANDS.items():
-        subparsers.add_parser(
-            name, help=text, description=text[0].upper() + text[1:] + ".", module=name.replace("-", "_")
-        )
+        module = ELSEWHERE.get(name, f"fairseq_attn_plugin.analysis.commands.{name.replace('-', '_')}")
+        subparsers.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".", module=module)
     try:
         args = parser.parse_args(argv)
         if getattr(args, "user_dir", None) is not None:
