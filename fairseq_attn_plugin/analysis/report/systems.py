@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from pathlib import Path
 from typing import List, NamedTuple, Optional, Sequence
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from fairseq_attn_plugin.analysis.records.files import Records
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.model_folder import ModelFolder, open_model_folder
 
 __all__ = ["Measures", "Reported", "System", "find_systems", "measures"]
 
@@ -24,6 +26,7 @@ class System(NamedTuple):
     name: str
     checkpoint: Path
     log: Optional[Path]
+    model: Optional[ModelFolder] = None
 
 
 class Measures(NamedTuple):
@@ -46,14 +49,20 @@ class Reported(NamedTuple):
 
 
 def find_systems(folder: Path, names: Optional[Sequence[str]] = None) -> List[System]:
-    """The systems of a folder, sorted by name, or those of ``names`` in their order.
+    """The systems of a folder, or itself if it is a model folder, sorted by name, or those of ``names`` in their order.
 
     Raises ``OptionError`` if there are none, or if one of ``names`` does not exist.
     """
     if not folder.is_dir():
         raise OptionError(f"{folder}: is not a folder")
     found = {}
-    for child in sorted(folder.iterdir()) if names is None else [folder / name for name in names]:
+    children = sorted(folder.iterdir()) if names is None else [folder / name for name in names]
+    for child in children if open_model_folder(folder) is None else [Path(os.path.abspath(folder))]:
+        model = open_model_folder(child)
+        if model is not None:
+            log = model.log if model.log.is_file() else None
+            found[child.name] = System(child.name, Path(model.checkpoint), log, model)
+            continue
         places = [place / name for name in CHECKPOINTS for place in (child, child / "checkpoints")]
         checkpoint = next((path for path in places if path.is_file()), None)
         if checkpoint is not None:
