@@ -1,75 +1,49 @@
-"""The options of all attention mechanisms as fields of a model's configuration.
+"""Options that are added to a registered dataclass when something from outside the package registers.
 
-fairseq reads the options of a model from a dataclass, and takes that class when the model is registered. A mechanism
-from outside the package registers later. Its options are therefore added to the classes in place: fairseq's registry,
-hydra's ConfigStore and every importer of the class then see them.
+fairseq reads the options of a model or a criterion from a dataclass, and takes that class when the model is registered.
+What is outside the package registers later. Its options are therefore added to the classes in place: fairseq's
+registry, hydra's ConfigStore and every importer of the class then see them.
 """
 
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, Iterable, Iterator, Type, TypeVar
+from typing import Any, Dict, Iterator
 
-from fairseq.models import MODEL_DATACLASS_REGISTRY
 from hydra.core.config_store import ConfigStore
 
-from .. import attention as attentions
+from .attention import Option
 
-__all__ = ["offers_attention_options"]
-
-Config = TypeVar("Config")
-Accept = Callable[[Type[attentions.Attention], attentions.Option], bool]
+__all__ = ["add_options"]
 
 
-def offers_attention_options(
-    accept: Accept = lambda mechanism, option: True,
-) -> Callable[[Type[Config]], Type[Config]]:
-    """Class decorator that adds the options of all mechanisms, later ones included, to a dataclass and its subclasses.
+def add_options(config: Any, options: Dict[str, Option], group: str, registry: Dict[str, Any]) -> None:
+    """Adds fields to a dataclass and its subclasses in place.
 
     Args:
-        accept: whether to add this option of this mechanism
+        config: the dataclass
+        options: by full name
+        group: of hydra's configuration, such as ``model``
+        registry: fairseq's dataclasses of this group, by name
 
     Raises:
-        ValueError: an option of a mechanism has the name of an option of the model
+        ValueError: an option has the name of a field
     """
-
-    def decorate(config: Type[Config]) -> Type[Config]:
-        offered: Dict[str, attentions.Option] = {}
-
-        def offer(mechanisms: Iterable[Type[attentions.Attention]]) -> None:
-            new = {
-                own.name: own
-                for mechanism in mechanisms
-                for own in attentions.options_of(mechanism.Config)
-                if own.name not in offered and accept(mechanism, own)
-            }
-            _extend(config, new)
-            offered.update(new)
-
-        offer(map(attentions.attention_class, attentions.names()))
-        attentions.follow(lambda mechanism: offer([mechanism]))
-        return config
-
-    return decorate
-
-
-def _extend(config: Any, options: Dict[str, attentions.Option]) -> None:
-    """Adds fields to a dataclass in place."""
     if not options:
         return
     for known in _family(config):
         for name in options:
             if name in known.__dataclass_fields__:
-                raise ValueError(f"an attention's option {name!r} has the name of an option of {known.__name__}")
+                raise ValueError(f"the option {name!r} has the name of an option of {known.__name__}")
     for name, own in options.items():
-        metadata = {"help": f"option of attention mechanisms, {own.field.name}", **own.field.metadata}
+        metadata = {"help": own.field.name, **own.field.metadata}
         config.__annotations__[name] = own.type
         setattr(config, name, field(default=own.field.default, metadata=metadata))
     for known in _family(config):
         _process_again(known)
-    for name, registered in MODEL_DATACLASS_REGISTRY.items():
+    for name, registered in registry.items():
         if isinstance(registered, type) and issubclass(registered, config):
             node = registered()
             node._name = name  # type: ignore[attr-defined]
-            ConfigStore.instance().store(name=name, group="model", node=node, provider="fairseq")
+            ConfigStore.instance().store(name=name, group=group, node=node, provider="fairseq")
 
 
 def _family(config: Any) -> Iterator[Any]:
