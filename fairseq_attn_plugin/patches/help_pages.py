@@ -11,6 +11,7 @@ from collections import defaultdict
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from fairseq_attn_plugin import attention as attentions
+from fairseq_attn_plugin.criterions.objectives import OBJECTIVES
 
 from .wrapping import Patch
 
@@ -49,6 +50,7 @@ def _keep_help_back(parser: Any, words: List[str]) -> None:
     def print_help_of(arch: str) -> Callable[..., None]:
         def print_help(file: Any = None) -> None:
             _group_options(parser, arch)
+            _group_objectives(parser)
             show(file)
 
         return print_help
@@ -77,6 +79,19 @@ def _group_options(parser: Any, arch: str) -> None:
         group._group_actions += actions
         position += 1
         parser._action_groups.insert(position, parser._action_groups.pop())
+
+
+def _group_objectives(parser: Any) -> None:
+    """Moves the options that an objective has of its own to a group; they are those of the criterion."""
+    listed = parser._optionals._group_actions
+    for name, objective in OBJECTIVES.items():
+        own = [action for action in listed if action.dest in attentions.options_of(objective.Config)]
+        if own:
+            parser.add_argument_group(f"options of --objective {name}")._group_actions += own
+            listed[:] = [action for action in listed if action not in own]
+    for action in listed:
+        if action.dest == "objective" and action.help is not None:
+            action.help += f"; one of {', '.join(OBJECTIVES)}"
 
 
 def _values(arch: str) -> Any:
