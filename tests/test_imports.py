@@ -16,7 +16,7 @@ LAYERS = (
     ("writing", "options"),
     ("ops", "text", "toy_corpus"),
     ("attention",),
-    ("checkpoints", "model_folder"),
+    ("checkpoints", "model_folder", "added_options"),
     ("modules",),
     ("models",),
     ("tasks", "criterions", "optimizers", "lr_schedulers"),

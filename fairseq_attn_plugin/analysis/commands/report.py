@@ -4,9 +4,11 @@
     attn-analysis report MODEL --out REPORT
     attn-analysis report RESULTS --out REPORT
 
-MODEL is a model folder of ``fairseq-attn train``, or a folder of several, which know their data. Otherwise a system is
-a folder in FOLDER that contains ``checkpoint_best.pt`` (or ``checkpoint_last.pt``), directly or in its
-``checkpoints``. Its training log is ``train.log``, ``log`` or another ``.log`` in it, or its folder ``tensorboard``.
+MODEL is a model folder of ``fairseq-attn train``, or a folder of several, which know their data. Otherwise a training
+is FOLDER, or a folder anywhere below it, that contains ``checkpoint_best.pt`` (or ``checkpoint_last.pt``), directly or
+in its ``checkpoints``; its name is its path below FOLDER. Trainings that differ in the seed only are one system. The
+log of a training is ``train.log``, ``log`` or another ``.log`` in it, or its folder ``tensorboard``.
+
 The command extracts attention into ``REPORT/attention``, once with the reference forced and once for the translations
 of the beam. It keeps files that are already there, so an interrupted or changed report continues quickly. A system that
 cannot be read is named in the report, and the others are reported.
@@ -50,7 +52,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="FOLDER",
         help="folder to write report.md and report.html to",
     )
-    add("--systems", nargs="+", metavar="NAME", help="names of the systems, in this order (default: all)")
+    add(
+        "--systems",
+        nargs="+",
+        metavar="NAME",
+        help="names of the systems, with a seed or without it for all seeds, in this order (default: all)",
+    )
     add("--gen-subset", default="test", metavar="SPLIT", help="split of the data (default: test)")
     add("--beam", type=int, default=5, help="beam width of the translations (default: 5)")
     add("--gold", metavar="LINKS", help="gold alignments of the split's words")
