@@ -115,10 +115,10 @@ def main(argv: Optional[Sequence[str]] = None) -> None:
         )
     try:
         args = parser.parse_args(argv)
-        if getattr(args, "user_dir", None) is not None:
+        for folder in getattr(args, "user_dir", None) or ():
             from fairseq_attn_plugin.analysis.inference.user_dir import import_user_dir
 
-            import_user_dir(args.user_dir)
+            import_user_dir(folder)
         args.run(args)
         sys.stdout.flush()
     except KeyboardInterrupt:
