@@ -122,8 +122,8 @@ def normalizers(path: Path) -> None:
     with canvas("normalizers", (4.6, 2.4)) as figure:
         axes = figure.add_axes((0, 0, 1, 1))
         style(axes, grid="both")
-        for name, colour in zip(NORMALIZERS.names(), (ORANGE, BLUE, GREEN)):
-            axes.plot(differences, build_normalizer(name)(scores, None)[0, :, 0], color=colour, label=name)
+        for name, colour, line in zip(NORMALIZERS.names(), (ORANGE, BLUE, GREEN), ("-", "--", "-.")):
+            axes.plot(differences, build_normalizer(name)(scores, None)[0, :, 0], line, color=colour, label=name)
         axes.set_xlabel(r"$\alpha_1 - \alpha_2$", fontsize=9)
         axes.set_ylabel(r"$a_1$", fontsize=9)
         axes.legend(frameon=False, fontsize=8.5)

@@ -52,7 +52,9 @@ def main() -> None:
             else:
                 print(f"{kind} {name}: keeps the contract")
     if not checked:
-        raise OptionError(f"--user-dir {' '.join(folders)}: registers no mechanism, score, normaliser, bias or objective")
+        raise OptionError(
+            f"--user-dir {' '.join(folders)}: registers no mechanism, score, normaliser, bias or objective"
+        )
     sys.exit(bool(broken))
 
 

@@ -77,7 +77,7 @@ def test_tables_hold_every_option_of_every_mechanism(site: Path) -> None:
 def test_help_pages_hold_every_command(site: Path) -> None:
     page = text_of(site / "reference" / "commands.html")
     for name in COMMANDS:
-        assert f"usage: attn-analysis {name}" in page
+        assert f"usage: fairseq-attn {name}" in page
 
 
 def test_api_pages_hold_docstrings(site: Path) -> None:
