@@ -129,10 +129,10 @@ def main(argv: Optional[Sequence[str]] = None) -> None:
         subparsers.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".", module=module)
     try:
         args = parser.parse_args(argv)
-        if getattr(args, "user_dir", None) is not None:
+        for folder in getattr(args, "user_dir", None) or ():
             from fairseq_attn_plugin.analysis.inference.user_dir import import_user_dir
 
-            import_user_dir(args.user_dir)
+            import_user_dir(folder)
         expand(args)
         args.run(args)
         sys.stdout.flush()
