@@ -1,4 +1,4 @@
-"""``attn-analysis``: the command that analyses trained models and their attention.
+"""``fairseq-attn``: the command of this package. ``attn-analysis`` is its old name.
 
 A subcommand is a module of :mod:`.commands`: ``configure(parser)`` adds its options, ``run(args)`` does the work. The
 module is imported only when the subcommand or its help is called.
@@ -12,12 +12,14 @@ import importlib
 import os
 import re
 import sys
+from pathlib import Path
 from typing import Dict, List, NoReturn, Optional, Sequence
 
 from fairseq_attn_plugin import __version__
 from fairseq_attn_plugin.errors import install_hook
+from fairseq_attn_plugin.model_folder import expand
 
-__all__ = ["COMMANDS", "main"]
+__all__ = ["COMMANDS", "main", "program"]
 
 
 # subcommand -> help; the module is commands/SUBCOMMAND.py, with _ in place of -
@@ -95,13 +97,18 @@ class _Completion(argparse.Action):
         parser.exit()
 
 
+def program() -> str:
+    """The name by which the command was called: ``attn-analysis`` or ``fairseq-attn``."""
+    return "attn-analysis" if Path(sys.argv[0]).name == "attn-analysis" else "fairseq-attn"
+
+
 def main(argv: Optional[Sequence[str]] = None) -> None:
     """Runs a subcommand. Ends with status 130 after Ctrl-C and 141 if the reader of the output closes it."""
     install_hook()
     # oneDNN caches the code for the last 1,024 matrix shapes, about 100 kB each, and nearly every batch has new shapes:
     # with the default the process would grow for the first hundred thousand sentences
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "32")
-    parser = _Parser(prog="attn-analysis", description="Analyses trained models and their attention.")
+    parser = _Parser(prog=program(), description="Trains translators, and shows their attention.")
     parser.add_argument("--version", action="version", version=f"fairseq_attn_plugin {__version__}")
     parser.add_argument(
         "--print-completion",
@@ -120,10 +127,11 @@ def main(argv: Optional[Sequence[str]] = None) -> None:
             from fairseq_attn_plugin.analysis.inference.user_dir import import_user_dir
 
             import_user_dir(args.user_dir)
+        expand(args)
         args.run(args)
         sys.stdout.flush()
     except KeyboardInterrupt:
-        sys.stderr.write("attn-analysis: interrupted\n")
+        sys.stderr.write(f"{program()}: interrupted\n")
         sys.exit(130)
     except BrokenPipeError:
         # a reader such as head has closed the pipe; the interpreter's own last flush must not fail as well

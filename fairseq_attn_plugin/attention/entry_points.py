@@ -14,7 +14,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any, Iterable
 
-from .registry import explain_unknown
+from .parts import explain_unknown
 
 __all__ = ["GROUP", "load_entry_points"]
 

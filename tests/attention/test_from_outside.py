@@ -61,7 +61,9 @@ def test_one_file_is_enough(trained, tiny_data):
     state = saved(trained)
     assert state["cfg"]["model"]["distance_scale"] == 3.0 and state["cfg"]["model"]["attention"] == "distance"
     parameters = state["model"]
-    assert parameters["decoder.attention.slope"] != 0 and "decoder.attention.biases.markov.weight" in parameters
+    assert (
+        parameters["decoder.attention.slope"] != 0 and "decoder.attention.biases.markov.projection.weight" in parameters
+    )
     lines = run_cli(generation(tiny_data, trained, FOLDER)).stdout.splitlines()
     assert sum(bool(re.match(r"H-\d", line)) for line in lines) == 40
 

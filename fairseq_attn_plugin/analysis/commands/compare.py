@@ -12,6 +12,7 @@ import os
 import sys
 from pathlib import Path
 
+from fairseq_attn_plugin.analysis.folders import first_folder, with_translations
 from fairseq_attn_plugin.analysis.outputs.comparison import METRICS, SORTS, TOKENIZERS, compare
 from fairseq_attn_plugin.analysis.outputs.comparison_pages import WRITERS, as_text
 from fairseq_attn_plugin.analysis.outputs.reading import (
@@ -32,9 +33,12 @@ FIRST_PRINTED, FIRST_WRITTEN = 10, 200
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "outputs", nargs="+", metavar="[LABEL=]FILE", help="text, output of fairseq-generate, or extracted attention"
+        "outputs",
+        nargs="+",
+        metavar="[LABEL=]FILE",
+        help="text, output of fairseq-generate, extracted attention, or model folder",
     )
-    parser.add_argument("--reference", required=True, metavar="FILE", help="reference translations")
+    parser.add_argument("--reference", metavar="FILE", help="reference translations (default: those of a model folder)")
     parser.add_argument("--source", metavar="FILE", help="source sentences")
     parser.add_argument("--sort", choices=SORTS, default="order", help="which sentences come first (default: order)")
     parser.add_argument(
@@ -54,8 +58,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tokenize",
         choices=TOKENIZERS,
-        default="none",
-        help="sacrebleu's tokenizer, for BLEU and for the marks; none: split at blanks (default: none)",
+        help="sacrebleu's tokenizer, for BLEU and for the marks; none: split at blanks (default: none, or 13a for the "
+        "text of model folders)",
     )
     parser.add_argument("--lowercase", action="store_true", help="ignore case")
     parser.add_argument(
@@ -74,6 +78,12 @@ def run(args: argparse.Namespace) -> None:
     metrics = [*METRICS, *(one.metric for one in given)]
     if args.metric not in metrics:
         raise OptionError(f"--metric {args.metric}: must be one of {', '.join(metrics)}")
+    model = first_folder(args.outputs)
+    if args.reference is None and model is None:
+        raise OptionError("--reference: is missing; give the reference translations")
+    if model is not None and args.reference is None:
+        args.reference, args.source = str(model.test_file("reference")), args.source or str(model.test_file("source"))
+    args.outputs, args.tokenize = with_translations(args.outputs), args.tokenize or ("13a" if model else "none")
     check_not_lost("--out", args.out, [args.reference, args.source, *(split_label(text)[1] for text in args.outputs)])
     first = args.first
     if first is None:

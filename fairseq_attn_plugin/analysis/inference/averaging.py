@@ -14,10 +14,9 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 import torch
 from fairseq import checkpoint_utils
-from omegaconf import OmegaConf
 
 import fairseq_attn_plugin  # noqa: F401  (checks checkpoints when they are read)
-from fairseq_attn_plugin.checkpoints import architecture, check_finite
+from fairseq_attn_plugin.checkpoints import architecture, check_finite, plain_config
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.patches.whole_checkpoints import checkpoints
 from fairseq_attn_plugin.writing import whole_file
@@ -87,7 +86,7 @@ def _form(value: Any) -> Any:
 
 def _write(out: str, state: Dict[str, Any], parts: Sequence[Part]) -> None:
     kept = {key: value for key, value in state.items() if key not in ("last_optimizer_state", PARTS)}
-    kept["cfg"] = OmegaConf.to_container(OmegaConf.create(state["cfg"]), resolve=False, enum_to_str=True)
+    kept["cfg"] = plain_config(state["cfg"])
     kept[PARTS] = [part._asdict() for part in parts]
     with whole_file(out, f"--out {out}: cannot be written") as partial:
         torch.save(kept, partial)

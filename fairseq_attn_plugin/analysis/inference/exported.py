@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import threading
-from pathlib import Path
 from typing import List, Optional, Tuple
 
 import numpy as np
@@ -13,17 +11,14 @@ from fairseq_attn_plugin.analysis.inference.translator import MOST_CHARACTERS, T
 from fairseq_attn_plugin.analysis.records.record import Record
 from fairseq_attn_plugin.decoding import runtime
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.model_folder import read_settings
 
 __all__ = ["ExportedTranslator", "is_exported"]
 
 
 def is_exported(folder: str) -> bool:
     """Whether a folder is one that ``attn-analysis export`` wrote."""
-    try:
-        content = json.loads((Path(folder) / "settings.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return False
-    return isinstance(content, dict) and content.get("format") == runtime.FORMAT
+    return read_settings(folder).get("format") == runtime.FORMAT
 
 
 class ExportedTranslator:

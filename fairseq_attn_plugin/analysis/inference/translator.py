@@ -2,6 +2,7 @@
 
     from fairseq_attn_plugin.analysis.translator import Translator
 
+    translate = Translator.of_folder("model")     # of fairseq-attn train
     translate = Translator("data", "checkpoint_best.pt", bpe_codes="codes", tokenizer="moses")
     best = translate("Ein Hund schläft.")[0]
     best.text, best.record.target_words, best.record.word_attention()
@@ -24,11 +25,12 @@ from fairseq import utils
 from torch import Tensor
 
 from fairseq_attn_plugin.analysis.inference.loading import load_models
-from fairseq_attn_plugin.analysis.inference.segmenter import Segmenter, vocabulary_subwords
+from fairseq_attn_plugin.analysis.inference.segmenter import Segmenter, text_options, vocabulary_subwords
 from fairseq_attn_plugin.analysis.inference.sentences import indices_of
 from fairseq_attn_plugin.analysis.records.record import Record
 from fairseq_attn_plugin.decoding.options import DecodingOptions
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.model_folder import open_model_folder
 from fairseq_attn_plugin.text.subwords import spell
 
 __all__ = ["MOST_CHARACTERS", "Translation", "Translator", "as_typed"]
@@ -66,6 +68,7 @@ class Translator:
         overrides: options of the models to change, as in fairseq-generate
         cpu: do not use a GPU
         decoding: how it translates
+        normalizer: of punctuation and Unicode; one of ``NORMALIZERS``
 
     Raises:
         OptionError: a file is missing or damaged, or the model returns no attention
@@ -86,6 +89,7 @@ class Translator:
         overrides: Optional[Dict[str, Any]] = None,
         cpu: bool = False,
         decoding: Optional[DecodingOptions] = None,
+        normalizer: Optional[str] = None,
     ):
         logging.getLogger("fairseq").setLevel(logging.WARNING)
         loaded = load_models(data, path, overrides, cpu)
@@ -106,6 +110,7 @@ class Translator:
             tokenizer=tokenizer,
             moses_options=moses_options,
             case=case,
+            normalizer=normalizer,
         )
         self._escapes = tokenizer == "moses" and not (moses_options or {}).get("no_escape")
         self.lowercase, self.segments = self._segmenter.lowercase, self._segmenter.segments
@@ -113,6 +118,22 @@ class Translator:
         self._lock = threading.Lock()
         # a model without attention is refused now, not at the first sentence
         self._search([torch.tensor([self.task.source_dictionary.nspecial, self.task.source_dictionary.eos()])])
+
+    @classmethod
+    def of_folder(cls, folder: str, **options: Any) -> Translator:
+        """The translator of a model folder, which knows how its text is prepared.
+
+        Args:
+            folder: that ``fairseq-attn train`` wrote
+            options: the other arguments of this class
+
+        Raises:
+            OptionError: it is no model folder, or damaged
+        """
+        found = open_model_folder(folder)
+        if found is None:
+            raise OptionError(f"{folder}: is no model folder of fairseq-attn train")
+        return cls(found.data, found.checkpoint, **text_options(Namespace(**found.text_options())), **options)
 
     def __call__(self, text: str, nbest: int = 1) -> List[Translation]:
         return self.translate(text, nbest)

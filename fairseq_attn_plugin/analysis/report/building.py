@@ -6,12 +6,13 @@ import gc
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Dict, List, Mapping, Optional, Sequence
+from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, read_gold
 from fairseq_attn_plugin.analysis.inference.attention_file import describe_extraction, extract_file
 from fairseq_attn_plugin.analysis.inference.extraction import Extraction
 from fairseq_attn_plugin.analysis.inference.loading import LoadedModels, load_models
+from fairseq_attn_plugin.analysis.inference.model_records import test_sentences
 from fairseq_attn_plugin.analysis.inference.sentences import SplitSentences
 from fairseq_attn_plugin.analysis.outputs import frequency
 from fairseq_attn_plugin.analysis.outputs.reading import read_lines
@@ -101,7 +102,7 @@ def _read(
     for number, system in enumerate(systems, 1):
         print(f"{system.name} ({number} of {len(systems)})", flush=True)
         try:
-            loaded = load_models(data, str(system.checkpoint), cpu=settings.cpu)
+            loaded = load_models(system.model.data if system.model else data, str(system.checkpoint), cpu=settings.cpu)
             read.reported.append(_extract(loaded, system, folder, settings))
         except Exception as error:  # a foreign checkpoint can raise anything; the other systems are still reported
             read.failed[system.name] = _reason(error)
@@ -180,7 +181,9 @@ def _reason(error: Exception) -> str:
 
 
 def _extract(loaded: LoadedModels, system: System, folder: Path, settings: Settings) -> Reported:
-    sentences = SplitSentences(loaded, settings.split)
+    sentences: Any = SplitSentences(loaded, settings.split)
+    if system.model is not None and settings.split == "test":
+        sentences = test_sentences(system.model, loaded)
     paths = []
     for width in (None, settings.beam):
         path = folder / f"{system.name}.{'reference' if width is None else 'beam'}.jsonl"

@@ -12,6 +12,7 @@ import numpy as np
 
 from fairseq_attn_plugin.analysis.records.files import Records
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.model_folder import ModelFolder, open_model_folder
 
 __all__ = ["Measures", "Reported", "System", "find_systems", "measures", "without_seed"]
 
@@ -26,6 +27,7 @@ class System(NamedTuple):
     name: str
     checkpoint: Path
     log: Optional[Path]
+    model: Optional[ModelFolder] = None
 
 
 class Measures(NamedTuple):
@@ -52,7 +54,7 @@ def find_systems(folder: Path, names: Optional[Sequence[str]] = None) -> List[Sy
     """The trainings in a folder and in the folders below it, sorted by name, or those of ``names`` in their order.
 
     A name is the path below the folder. One of ``names`` may leave out the seed (:func:`without_seed`) and then stands
-    for all seeds.
+    for all seeds. Model folders are trainings, too.
 
     Raises ``OptionError`` if there are none, or if one of ``names`` does not exist.
     """
@@ -83,12 +85,17 @@ def _search(folder: Path) -> Dict[str, System]:
         child = Path(place)
         if child.name == "checkpoints" and child != folder:
             continue  # of the folder above
+        name = child.relative_to(folder).as_posix() if child != folder else folder.resolve().name
+        model = open_model_folder(child)
+        if model is not None:
+            below.clear()
+            found[name] = System(name, Path(model.checkpoint), model.log if model.log.is_file() else None, model)
+            continue
         places = [where / name for name in CHECKPOINTS for where in (child, child / "checkpoints")]
         checkpoint = next((path for path in places if path.is_file()), None)
         if checkpoint is not None:
             logs = [path for path in [*(child / name for name in LOGS), *sorted(child.glob("*.log"))] if path.is_file()]
             logs += [path for path in [child / "tensorboard"] if path.is_dir()]
-            name = child.relative_to(folder).as_posix() if child != folder else folder.resolve().name
             found[name] = System(name, checkpoint, logs[0] if logs else None)
     return dict(sorted(found.items()))
 
