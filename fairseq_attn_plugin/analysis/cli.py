@@ -38,6 +38,7 @@ COMMANDS: Dict[str, str] = {
     "compare": "show the outputs of several systems side by side, with differing words marked",
     "explore": "write one HTML page that shows the attention of each model for every sentence",
     "serve": "translate typed sentences and show the attention, in a browser on this machine",
+    "average": "average checkpoints of a training into one",
     "export": "write a model as a folder that translates text without torch and fairseq, by onnxruntime",
     "classify": "classify documents and show the words and sentences with the greatest weights",
     "election": "measure how far from their own position target words attend, and recommend an election's window",

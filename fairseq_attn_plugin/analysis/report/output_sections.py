@@ -42,11 +42,12 @@ def add_systems(
         row: List[object] = [group.name, *([len(group.runs)] if several else [])]
         row += [header.architecture, header.options.get("attention")]
         row += [f"{group.runs[0].parameters:,}", spread((one.measured.perplexity for one in group.runs), 2)]
-        for of in scores.values():
+        for metric, of in scores.items():
             score = of[group.name]
-            row.append(spread(score.seeds, 2))
+            digits = 2 if metric in signatures else 4  # scores of other programs are often between 0 and 1
+            row.append(spread(score.seeds, digits))
             if tested:
-                row += [score.interval, None if score.p_value is None else f"{score.p_value:.3f}"]
+                row += [f"{score.interval:.{digits}f}", None if score.p_value is None else f"{score.p_value:.3f}"]
         rows.append(row)
     document.table(headers, rows)
     notes = [
@@ -100,12 +101,12 @@ def add_examples(
     )
     for sentence in found.sentences[:count]:
         rows: List[Sequence[object]] = [
-            ["source", sentence.source, None, None],
-            ["reference", " ".join(word for word, _ in sentence.reference), None, None],
+            ["source", sentence.source, None, None, None],
+            ["reference", " ".join(word for word, _ in sentence.reference), None, None, None],
         ]
         for one in sentence.outputs:
-            rows.append([one.label, " ".join(map(_marked, one.spans)), one.scores["bleu"], one.scores["chrf"]])
-        document.table([f"sentence {sentence.number}", "", "BLEU", "chrF"], rows)
+            rows.append([one.label, " ".join(map(_marked, one.spans)), *one.scores.values()])
+        document.table([f"sentence {sentence.number}", "", *found.names.values()], rows)
     document.link(out / "compare.html", f"{len(found.sentences)} sentences side by side")
 
 
