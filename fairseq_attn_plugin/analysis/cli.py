@@ -15,6 +15,7 @@ import sys
 from typing import Dict, List, NoReturn, Optional, Sequence
 
 from fairseq_attn_plugin import __version__
+from fairseq_attn_plugin.analysis.elsewhere import ELSEWHERE, run_elsewhere
 from fairseq_attn_plugin.errors import install_hook
 
 __all__ = ["COMMANDS", "main"]
@@ -39,6 +40,15 @@ COMMANDS: Dict[str, str] = {
     "election": "measure how far from their own position target words attend, and recommend an election's window",
     "q-agent": "write the table of --attention election, learned by Q-learning",
     "report": "write a report on a folder of trained systems, as Markdown and HTML",
+    "documents": "convert labelled documents to lines for fairseq-preprocess, for document classification",
+    "subword-alignments": "convert word alignments to indices of subwords, or back, for supervised attention",
+    "export-direction": "write one direction of an agreement model as an ordinary checkpoint",
+    "where": "print the folder of this package, for --user-dir or --config-dir of fairseq's commands",
+}
+# subcommand of another command line -> help
+OTHERS: Dict[str, str] = {
+    "recipe": "prepare a published corpus, train, translate and score; recipe --help lists the corpora",
+    **{name: f"{name} with this package loaded" for name in ELSEWHERE if name.startswith("fairseq-")},
 }
 
 
@@ -67,6 +77,8 @@ class _LazyParser(_Parser):
 
     def complete(self) -> None:
         """Adds the options."""
+        if not self.module:
+            return
         module = importlib.import_module(f"fairseq_attn_plugin.analysis.commands.{self.module}")
         module.configure(self)
         self.set_defaults(run=module.run)
@@ -113,8 +125,14 @@ def main(argv: Optional[Sequence[str]] = None) -> None:
         subparsers.add_parser(
             name, help=text, description=text[0].upper() + text[1:] + ".", module=name.replace("-", "_")
         )
+    for name, text in OTHERS.items():
+        subparsers.add_parser(name, help=text)
+    words = list(sys.argv[1:] if argv is None else argv)
     try:
-        args = parser.parse_args(argv)
+        if words and words[0] in ELSEWHERE:
+            run_elsewhere(words)
+            return
+        args = parser.parse_args(words)
         if getattr(args, "user_dir", None) is not None:
             from fairseq_attn_plugin.analysis.inference.user_dir import import_user_dir
 

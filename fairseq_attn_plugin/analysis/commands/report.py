@@ -10,7 +10,7 @@ of the beam. It keeps files that are already there, so an interrupted or changed
 cannot be read is named in the report, and the others are reported.
 
 Without ``--data``, the report is the page of a leaderboard: RESULTS has the JSON files that
-``scripts/recipes/leaderboard.sh`` writes.
+``attn-analysis recipe leaderboard`` writes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = ["configure", "run"]
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("folder", type=Path, help="folder of trained systems, or of results of scripts/recipes/leaderboard.sh")
+    add("folder", type=Path, help="folder of trained systems, or of results of attn-analysis recipe leaderboard")
     add("--data", help="folder that fairseq-preprocess wrote; without it, the report is a leaderboard's page")
     add(
         "--out",
