@@ -172,7 +172,7 @@ def make_job(
     shown = {name: value for name, value in values.items() if value != recipe.all_defaults[name]}
     shown.update(system.variables, SRC=settings.source, TGT=settings.target, SEED=str(seed))
     chosen = [f"{name}={shlex.quote(value)}" for name, value in sorted(shown.items()) if name not in PLACES]
-    command = " ".join([*chosen, f"bash scripts/recipes/{dataset}.sh", *(["--", shlex.join(words)] if words else [])])
+    command = " ".join([*chosen, f"attn-analysis recipe {dataset}", *(["--", shlex.join(words)] if words else [])])
     return Job(
         system=system.name,
         dataset=dataset,

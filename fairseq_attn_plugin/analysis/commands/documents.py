@@ -1,8 +1,7 @@
-#!/usr/bin/env python3
 """Converts labelled documents (JSONL or text) to lines for fairseq-preprocess, for document classification.
 
-    python scripts/documents.py reviews.jsonl --to text --split valid=0.1 test=0.1     # train, valid and test
-    python scripts/documents.py train.jsonl --to text --name train                     # or each from its own file
+    attn-analysis documents reviews.jsonl --to text --split valid=0.1 test=0.1     # train, valid and test
+    attn-analysis documents train.jsonl --to text --name train                     # or each from its own file
 
 Then, for ``fairseq-train data --task document_classification``:
 
@@ -12,20 +11,23 @@ Then, for ``fairseq-train data --task document_classification``:
     done
 """
 
+from __future__ import annotations
+
 import argparse
-import sys
 from pathlib import Path
+from typing import Dict, Sequence
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
-from fairseq_attn_plugin.errors import OptionError, install_hook
+from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.documents import documents_of, split_documents, write_documents
 from fairseq_attn_plugin.text.reading import add_reading_options, reading_from
 from fairseq_attn_plugin.writing import check_not_lost
 
+__all__ = ["configure", "run"]
 
-def shares_of(texts, rest):
-    shares = {}
+
+def shares_of(texts: Sequence[str], rest: str) -> Dict[str, float]:
+    """The shares of ``NAME=SHARE``; ``rest`` is the name of what is left."""
+    shares: Dict[str, float] = {}
     for number, text in enumerate(texts, start=1):
         name, equals, share = text.partition("=")
         try:
@@ -41,8 +43,7 @@ def shares_of(texts, rest):
     return shares
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", help='JSONL: {"label": ..., "sentences": [...]} (or "text"); text: LABEL<TAB>text')
     parser.add_argument("--to", required=True, metavar="FOLDER", help="folder for NAME.input0 and NAME.label")
     parser.add_argument("--name", default="train", help="name of the split without --split's shares (default: train)")
@@ -51,7 +52,9 @@ def main() -> None:
     )
     parser.add_argument("--seed", type=int, default=1, help="random seed of --split (default: 1)")
     add_reading_options(parser)
-    args = parser.parse_args()
+
+
+def run(args: argparse.Namespace) -> None:
     for name in (args.name, *(text.partition("=")[0] for text in args.split)):
         for side in ("input0", "label"):
             check_not_lost("--to", Path(args.to) / f"{name}.{side}", [args.file])
@@ -61,8 +64,3 @@ def main() -> None:
     for name, part in splits.items():
         count, sentences, words = write_documents(part, Path(args.to) / name)
         print(f"{Path(args.to) / name}: {count} documents, {sentences} sentences, {words} words")
-
-
-if __name__ == "__main__":
-    install_hook()
-    main()

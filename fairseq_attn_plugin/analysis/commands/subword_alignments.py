@@ -1,26 +1,24 @@
-#!/usr/bin/env python3
 """Converts word alignments to indices of subwords, for fairseq-preprocess --align-suffix and supervised attention.
 
     fast_align -i corpus -d -o -v > train.words    # or eflomal, or any tool that writes i-j, counted from 0
-    python scripts/subword_alignments.py train.words --source train.bpe.de --target train.bpe.en --out train.bpe.align
+    attn-analysis subword-alignments train.words --source train.bpe.de --target train.bpe.en --out train.bpe.align
 
 ``--to-words`` converts in the other direction (for alignment error rates). ``--check`` only checks that alignments of
 subwords fit the corpus. Files are read line by line. An error message names the file and the line.
 """
 
-import argparse
-import sys
-from pathlib import Path
+from __future__ import annotations
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import argparse
 
 from fairseq_attn_plugin.analysis.alignment.subword_links import check_file, convert_file
-from fairseq_attn_plugin.errors import OptionError, install_hook
+from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.subwords import SUBWORDS
 
+__all__ = ["configure", "run"]
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+
+def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("alignments", help="a line of links i-j (ipj: only possible) for each sentence pair, from 0")
     parser.add_argument("--source", required=True, metavar="FILE", help="source side, in subwords")
     parser.add_argument("--target", required=True, metavar="FILE", help="target side, in subwords")
@@ -34,7 +32,9 @@ def main() -> None:
     )
     parser.add_argument("--to-words", action="store_true", help="from links of subwords to links of words")
     parser.add_argument("--check", action="store_true", help="check links of subwords, and write nothing")
-    args = parser.parse_args()
+
+
+def run(args: argparse.Namespace) -> None:
     if args.check:
         if args.out or args.reverse or args.to_words or args.possible != "drop":
             raise OptionError("--check: writes nothing; leave out --out, --reverse, --possible and --to-words")
@@ -57,8 +57,3 @@ def main() -> None:
         f"{counts.unaligned} of them without links"
         + (f"; {counts.possible} possible links left out (--possible keep)" if counts.possible else "")
     )
-
-
-if __name__ == "__main__":
-    install_hook()
-    main()
