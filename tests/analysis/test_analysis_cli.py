@@ -11,7 +11,17 @@ from fairseq_attn_plugin.errors import OptionError
 
 from cli import USER_DIR, run_cli
 
-LOADING_A_MODEL = ["extract", "teacher-alignments", "serve", "export", "classify", "election", "q-agent", "report"]
+LOADING_A_MODEL = [
+    "extract",
+    "teacher-alignments",
+    "serve",
+    "export",
+    "classify",
+    "election",
+    "q-agent",
+    "report",
+    "translate",
+]
 
 
 def help_of(name, capsys):
