@@ -1,17 +1,18 @@
 #!/usr/bin/env bash
-# Tatoeba sentence pairs of manythings.org/anki (CC BY 2.0): English with Spanish (119K pairs) or Vietnamese (8K).
+# Tatoeba sentence pairs of manythings.org/anki (CC BY 2.0): English with another language, as Spanish (119K).
 #
 #   bash scripts/recipes/tatoeba.sh [prepare|train|generate|score|all] [--dry-run] [-- fairseq-train options]
 #
 # Environment variables (default):
-#   PAIR       spa-eng or vie-eng (spa-eng)
-#   SRC, TGT   en and es, or en and vi, in either order (en, the other)
+#   PAIR       name of a pair there: spa-eng, vie-eng, deu-eng, ... (spa-eng)
+#   FILE       name of the file (spa.txt, deu.txt, ...)
+#   SRC, TGT   en and the other language, in either order (en, the other; needed for pairs but spa-eng and vie-eng)
 #   ARCH       lstm_soft, lstm_adm, lstm_adm_aqt, or lstm: stock fairseq's in the same sizes (lstm_adm)
 #   ATTENTION  --attention instead of the architecture's own: structured, sigmoid, local-m, local-p, ... (its own)
 #   BIAS       --attention-bias: position, markov, fertility, or several with commas between them (none)
 #   TEACHER    checkpoint of a trained model whose alignments guide the attention (none)
 #   OUT        folder for all files (out/tatoeba-PAIR of the checkout)
-#   DATA       folder with spa.txt or vie.txt (or .gz), instead of a download from manythings.org
+#   DATA       folder with FILE (or FILE.gz), instead of a download from manythings.org
 #   SEED       (1)
 #   BPE        subword-nmt, sentencepiece or none, joint over both languages (subword-nmt)
 #   BPE_SIZE   merges, or pieces of sentencepiece (8000)
