@@ -17,6 +17,7 @@ from fairseq_attn_plugin.analysis.report.systems import Reported
 from fairseq_attn_plugin.analysis.training_logs import read_run
 from fairseq_attn_plugin.analysis.web import explore
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.text.escapes import as_typed
 from fairseq_attn_plugin.writing import whole_text
 
 __all__ = ["add_alignments", "add_curves", "add_explorer", "add_heatmaps", "add_lexicon"]
@@ -114,7 +115,7 @@ def add_lexicon(document: Document, one: Reported, out: Path) -> None:
         key=lambda word: -sum(entry.times for entry in found[word]),
     )
     rows = [
-        [word, ", ".join(f"{entry.target} {entry.probability:.2f}" for entry in found[word][:4])]
+        [as_typed(word), ", ".join(f"{as_typed(entry.target)} {entry.probability:.2f}" for entry in found[word][:4])]
         for word in frequent[:LEXICON_WORDS]
     ]
     document.paragraph(
