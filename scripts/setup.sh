@@ -54,7 +54,7 @@ install "$TORCH"
 say "3/4 $FAIRSEQ, built from source: about 2.5 minutes without output"
 install --no-build-isolation "$FAIRSEQ"
 say "4/4 fairseq_attn_plugin, for editing, with its extras"
-install --no-build-isolation --editable ".[dev,analysis,serve,export,docs]"
+install --no-build-isolation --editable ".[dev,analysis,serve,export,hub,docs]"
 
 # a stamped environment must be able to import the package
 "$VENV/bin/python" -c 'import fairseq, fairseq_attn_plugin' >&2
