@@ -27,6 +27,7 @@ from .writing import whole_file, whole_text
 __all__ = [
     "FORMAT",
     "MODEL",
+    "SETTINGS",
     "ModelFolder",
     "Text",
     "expand",

@@ -93,6 +93,8 @@ into() {
   mv "$file.part" "$file"
 }
 
+analysis() { python -m fairseq_attn_plugin.analysis.cli "$@"; }
+
 stage_corpus() {
   python -m fairseq_attn_plugin.toy_corpus --out "$OUT/text" --seed "$SEED" --train "$TRAIN" --valid "$VALID" --test "$TEST" ||
     die "the corpus could not be generated"
@@ -113,7 +115,7 @@ stage_prepare() {
   done
   # the corpus has links: data for --criterion guided_alignment --load-alignments
   for split in train valid; do
-    quietly subword-links python "$ROOT/scripts/subword_alignments.py" "$OUT/text/$split.align" \
+    quietly subword-links analysis subword-alignments "$OUT/text/$split.align" \
       --source "$OUT/bpe/$split.vr" --target "$OUT/bpe/$split.dm" --out "$OUT/bpe/$split.align"
   done
   rm -rf "$OUT/bin"
@@ -133,7 +135,7 @@ stage_train() {
     --max-epoch "$MAX_EPOCH" --max-update "$MAX_UPDATE" --seed "$SEED" --cpu --num-workers 0 \
     --save-dir "$OUT/checkpoints" --no-epoch-checkpoints --log-format json --log-interval 20 \
     $TRAIN_OPTIONS 2>&1 |
-    python "$ROOT/scripts/demo_progress.py" "$OUT/log/train" "$MAX_EPOCH" ||
+    python -m fairseq_attn_plugin.recipes.progress "$OUT/log/train" "$MAX_EPOCH" ||
     die "training stopped: $(tail -n 1 "$OUT/log/train") (all of it: $OUT/log/train); the same command continues from there"
 }
 
@@ -151,8 +153,6 @@ stage_translate() {
 stage_report() {
   python "$ROOT/scripts/demo_report.py" "$OUT" || die "the report failed"
 }
-
-analysis() { python -m fairseq_attn_plugin.analysis.cli "$@"; }
 
 stage_explore() {
   quietly extract analysis extract "$OUT/bin" --path "$OUT/checkpoints/checkpoint_best.pt" --name "$ARCH" \

@@ -26,7 +26,7 @@ LAYERS = (
     ("recipes",),
 )
 ANALYSIS = (
-    ("training_logs", "pages"),
+    ("training_logs", "pages", "elsewhere"),
     ("records",),
     ("alignment",),
     ("outputs",),

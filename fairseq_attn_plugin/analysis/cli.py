@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Dict, List, NoReturn, Optional, Sequence
 
 from fairseq_attn_plugin import __version__
+from fairseq_attn_plugin.analysis.elsewhere import ELSEWHERE, run_elsewhere
 from fairseq_attn_plugin.errors import install_hook
 from fairseq_attn_plugin.model_folder import expand
 
@@ -24,6 +25,8 @@ __all__ = ["COMMANDS", "main", "program"]
 
 # subcommand -> help; the module is commands/SUBCOMMAND.py, with _ in place of -
 COMMANDS: Dict[str, str] = {
+    "train": "train a translator on a file of sentence pairs, and write it as a model folder",
+    "translate": "translate text with a model folder, or with a checkpoint",
     "extract": "write the attention of a model for every sentence of a split or a text, as JSONL or NPZ",
     "plot": "draw heatmaps of sentences, with one or several models side by side",
     "curves": "draw learning curves from the logs or TensorBoard files of fairseq-train",
@@ -44,7 +47,18 @@ COMMANDS: Dict[str, str] = {
     "election": "measure how far from their own position target words attend, and recommend an election's window",
     "q-agent": "write the table of --attention election, learned by Q-learning",
     "report": "write a report on a folder of trained systems, as Markdown and HTML",
+    "documents": "convert labelled documents to lines for fairseq-preprocess, for document classification",
+    "subword-alignments": "convert word alignments to indices of subwords, or back, for supervised attention",
+    "export-direction": "write one direction of an agreement model as an ordinary checkpoint",
+    "where": "print the folder of this package, for --user-dir or --config-dir of fairseq's commands",
 }
+# subcommand of another command line -> help
+OTHERS: Dict[str, str] = {
+    "recipe": "prepare a published corpus, train, translate and score; recipe --help lists the corpora",
+    **{name: f"{name} with this package loaded" for name in ELSEWHERE if name.startswith("fairseq-")},
+}
+
+MODULES = {"train": "fairseq_attn_plugin.recipes.own.command"}  # in other places than commands/
 
 
 class _Parser(argparse.ArgumentParser):
@@ -72,13 +86,19 @@ class _LazyParser(_Parser):
 
     def complete(self) -> None:
         """Adds the options."""
-        module = importlib.import_module(f"fairseq_attn_plugin.analysis.commands.{self.module}")
+        if not self.module:
+            return
+        module = importlib.import_module(self.module)
         module.configure(self)
+        self.takes_extra = getattr(module, "TAKES_EXTRA", False)
         self.set_defaults(run=module.run)
 
     def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def, override]
         self.complete()
-        found, unknown = super().parse_known_args(args, namespace)
+        end = args.index("--") if self.takes_extra and "--" in args else len(args)
+        found, unknown = super().parse_known_args(args[:end], namespace)
+        if self.takes_extra:
+            found.extra = args[end + 1 :]
         for word in unknown:
             close = difflib.get_close_matches(word.partition("=")[0], list(self._option_string_actions), 1)
             if word.startswith("--") and close:
@@ -120,15 +140,20 @@ def main(argv: Optional[Sequence[str]] = None) -> None:
     )
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=_LazyParser)
     for name, text in COMMANDS.items():
-        subparsers.add_parser(
-            name, help=text, description=text[0].upper() + text[1:] + ".", module=name.replace("-", "_")
-        )
+        module = MODULES.get(name, f"fairseq_attn_plugin.analysis.commands.{name.replace('-', '_')}")
+        subparsers.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".", module=module)
+    for name, text in OTHERS.items():
+        subparsers.add_parser(name, help=text)
+    words = list(sys.argv[1:] if argv is None else argv)
     try:
-        args = parser.parse_args(argv)
-        if getattr(args, "user_dir", None) is not None:
+        if words and words[0] in ELSEWHERE:
+            run_elsewhere(words)
+            return
+        args = parser.parse_args(words)
+        for folder in getattr(args, "user_dir", None) or ():
             from fairseq_attn_plugin.analysis.inference.user_dir import import_user_dir
 
-            import_user_dir(args.user_dir)
+            import_user_dir(folder)
         expand(args)
         args.run(args)
         sys.stdout.flush()

@@ -143,7 +143,7 @@ class Translator:
         self.encoder, self.step = (load(os.path.join(folder, name)) for name in ("encoder.onnx", "step.onnx"))
         self.inputs = [one.name for one in self.step.get_inputs()]
         self.outputs = [one.name for one in self.step.get_outputs() if one.name != "log_probs"]
-        self._tokenize, self._detokenize = self._tokenizer(settings["tokenizer"])
+        self._tokenize, self.detokenize = self._tokenizer(settings["tokenizer"])
         self._split = self._splitter(settings["bpe"])
 
     def translate(self, lines, **options):
@@ -247,7 +247,7 @@ class Translator:
             kept = [place for place, look in enumerate(looks) if look < 0 or [look] != looks[place - 1 : place]]
             rows = [*kept, len(words)]
             target, scores, attention = [target[i] for i in kept], [scores[i] for i in rows], attention[rows]
-        return Hypothesis(score, source, target, scores, attention, marks, self._detokenize)
+        return Hypothesis(score, source, target, scores, attention, marks, self.detokenize)
 
     def _tokenizer(self, settings):
         languages, normalized = self.settings["languages"], self.settings.get("normalizer")

@@ -15,7 +15,7 @@ cannot be read is named in the report, and the others are reported. The translat
 ``REPORT/outputs``, a line for each sentence, with ``REPORT/source.txt`` and ``REPORT/reference.txt``.
 
 Without ``--data``, the report is the page of a leaderboard: RESULTS has the JSON files that
-``scripts/recipes/leaderboard.sh`` writes.
+``attn-analysis recipe leaderboard`` writes.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add(
         "folder",
         type=Path,
-        help="model folder, folder of trained systems, or results of a leaderboard",
+        help="model folder, folder of trained systems, or of results of attn-analysis recipe leaderboard",
     )
     add("--data", help="folder that fairseq-preprocess wrote; without it, the report is a leaderboard's page")
     add(

@@ -32,8 +32,9 @@ from fairseq_attn_plugin.decoding.options import DecodingOptions
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.model_folder import open_model_folder
 from fairseq_attn_plugin.text.subwords import spell
+from fairseq_attn_plugin.text.unknown_words import positions_of, replace_unknown
 
-__all__ = ["MOST_CHARACTERS", "Translation", "Translator", "as_typed"]
+__all__ = ["MOST_CHARACTERS", "Translation", "Translator", "as_typed", "without_unknown"]
 
 
 MOST_CHARACTERS = 5000  # of a text: tokenisers are slow on texts that are too long for any model
@@ -50,6 +51,7 @@ class Translation(NamedTuple):
     unknown: List[int]  # positions of the source tokens that the vocabulary lacks
     source_words: List[str]  # of the record, without the escapes of Moses: < instead of &lt;
     target_words: List[str]
+    copied: str = ""  # the text with a source word for each unknown word, by attention
 
 
 class Translator:
@@ -199,7 +201,15 @@ class Translator:
         record = Record(0, source, target, {"attention": weights}, scores, self.subwords)
         text = self._segmenter.decode(" ".join(spell(target, self.subwords)))
         words = as_typed(record.source_words, self._escapes), as_typed(record.target_words, self._escapes)
-        return Translation(text, float(hypothesis["score"]), record, unknown, *words)
+        copied = self._segmenter.decode(without_unknown(record))
+        return Translation(text, float(hypothesis["score"]), record, unknown, *words, copied)
+
+
+def without_unknown(record: Record) -> str:
+    """The words of the target, with a copy of the source word for each unknown word; blanks separate them."""
+    positions = positions_of(record.attention.tolist())
+    tokens = replace_unknown(record.target, record.source, positions, {}).tokens
+    return " ".join(spell(tokens, record.subwords))
 
 
 def as_typed(words: List[str], escaped: bool) -> List[str]:

@@ -27,12 +27,14 @@ class System:
         results: folder for translations and scores
         stage: that trains the model, for messages
         options: more options of fairseq-generate
+        user_dir: code that fairseq-generate imports
     """
 
     checkpoint: Path
     results: Path
     stage: str = "train"
     options: Sequence[str] = ()
+    user_dir: Path = USER_DIR
 
     def file(self, split: str, ending: str) -> Path:
         return self.results / f"{split}.{ending}"
@@ -67,7 +69,7 @@ def translate(experiment: Experiment, system: System) -> None:
     cpu = shell.cpu_options(settings.device)
     shell.say(f"generate: {split} with {system.checkpoint}")
     shell.run(
-        *("fairseq-generate", experiment.data_bin, "--user-dir", USER_DIR, *experiment.language_options),
+        *("fairseq-generate", experiment.data_bin, "--user-dir", system.user_dir, *experiment.language_options),
         *("--path", system.checkpoint, "--gen-subset", split, "--results-path", system.results, *options, *cpu),
         failure=f"fairseq-generate failed with {system.checkpoint}",
     )
