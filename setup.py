@@ -18,6 +18,8 @@ def long_description() -> str:
     return re.sub(r"\[([^\]]*)\]\((?!https?:)[^)]*\)", r"\1", text)
 
 
+COMMAND_NAMES = ("fairseq-attn", "attn-analysis")  # the second is the old name
+
 setup(
     name="fairseq_attn_plugin",
     version=VERSION,
@@ -28,7 +30,7 @@ setup(
     long_description=long_description(),
     long_description_content_type="text/markdown",
     packages=find_packages(include=["fairseq_attn_plugin", "fairseq_attn_plugin.*"]),
-    entry_points={"console_scripts": ["attn-analysis = fairseq_attn_plugin.analysis.cli:main"]},
+    entry_points={"console_scripts": [f"{name} = fairseq_attn_plugin.analysis.cli:main" for name in COMMAND_NAMES]},
     package_data={
         "fairseq_attn_plugin": [
             "py.typed",

@@ -34,6 +34,7 @@ from tqdm import tqdm
 
 import fairseq_attn_plugin  # noqa: F401  (registers the architectures)
 from fairseq_attn_plugin.analysis.drawing.canvas import check_drawing
+from fairseq_attn_plugin.analysis.drawing.colours import series_of
 from fairseq_attn_plugin.criterions.objectives import OBJECTIVES, Batch, MovingAverage, Settings
 from fairseq_attn_plugin.errors import OptionError
 
@@ -152,9 +153,10 @@ def draw(result: dict[str, dict[str, float]], path: Path) -> None:
 
     figure = Figure(figsize=(6.4, 4.2), layout="constrained")
     axes = figure.subplots()
-    for family, colour in (("reinforce", "#d9480f"), ("sum and sample", "#1c7ed6")):
+    for family, look in zip(("sum and sample", "reinforce"), series_of(2)):
         points = [(f["relative_time"], f["posterior_variance"], n) for n, f in result.items() if n.startswith(family)]
-        axes.scatter([x for x, _, _ in points], [y for _, y, _ in points], color=colour, label=family, zorder=3)
+        times, variances = ([point[at] for point in points] for at in (0, 1))
+        axes.scatter(times, variances, color=look.colour, marker=look.marker, label=family, zorder=3)
         for x, y, name in points:
             axes.annotate(name.partition(", ")[2], (x, y), xytext=(6, 3), textcoords="offset points", fontsize=8)
     axes.axvline(1.0, color="#868e96", linestyle="--", linewidth=1)

@@ -8,10 +8,11 @@ from typing import Any, Dict, Sequence
 import numpy as np
 from PIL import Image
 
-from fairseq_attn_plugin.analysis.drawing.colours import distinct_colours
+from fairseq_attn_plugin.analysis.drawing.colours import SERIES_COLOURS
 
 GREY, LIGHT = "#868e96", "#ced4da"
-BLUE, ORANGE, GREEN = distinct_colours(3)
+BLUE, ORANGE, GREEN = SERIES_COLOURS[:3]
+_HATCHES = ("", "////", "....")
 # of a box within a cell of a heatmap, from the middle of the cell
 CORNERS = ((-0.46, -0.46), (0.46, -0.46), (0.46, 0.46), (-0.46, 0.46), (-0.46, -0.46))
 
@@ -32,7 +33,7 @@ def bars(axes: Any, series: Dict[str, Sequence[float]], colours: Sequence[str]) 
     width = 0.8 / len(series)
     for number, (label, values) in enumerate(series.items()):
         places = np.arange(1, len(values) + 1) + (number + 0.5) * width - 0.4
-        axes.bar(places, values, width, label=label, color=colours[number])
+        axes.bar(places, values, width, label=label, color=colours[number], hatch=_HATCHES[number], edgecolor="white")
     axes.set_xticks(range(1, len(values) + 1))
 
 

@@ -10,7 +10,7 @@ from typing import Any, Dict, List
 import numpy as np
 
 from fairseq_attn_plugin.analysis.drawing.canvas import canvas, save
-from fairseq_attn_plugin.analysis.drawing.colours import distinct_colours
+from fairseq_attn_plugin.analysis.drawing.colours import series_of
 
 from .common import BLUE, GREEN, GREY, ORANGE, style
 
@@ -66,10 +66,10 @@ def translation(path: Path) -> None:
     with canvas("translation", (6.4, 3)) as figure:
         axes = figure.add_axes((0, 0, 1, 1))
         style(axes, grid="both")
-        for (beam, measured), colour in zip(read("cpu-translation")["translate"].items(), (BLUE, ORANGE, GREEN)):
+        for (beam, measured), look in zip(read("cpu-translation")["translate"].items(), series_of(3)):
             systems = measured["systems"].values()
             rates, scores = ([figures[key] for figures in systems] for key in ("sentences_per_second", "bleu"))
-            axes.plot(rates, scores, "o-", color=colour, label=beam, linewidth=1)
+            axes.plot(rates, scores, color=look.colour, marker=look.marker, label=beam, linewidth=1)
             for name, rate, score in zip(measured["systems"], rates, scores):
                 label = short(name).removeprefix("plugin, ")
                 axes.annotate(label, (rate, score), (3, 6), textcoords="offset points", fontsize=8)
@@ -102,10 +102,10 @@ def growth(path: Path) -> None:
         for number, (part, factor, label) in enumerate(parts):
             axes = figure.add_axes((number * 0.46, 0, 0.38, 0.95))
             style(axes, label, grid="both")
-            for name, colour in zip(names, distinct_colours(len(names))):
+            for name, look in zip(names, series_of(len(names))):
                 found = zip(measured["positions"], measured["mechanisms"][name][part])
                 points = [(n, factor * value) for n, value in found if value is not None]
-                axes.plot(*zip(*points), marker="o", markersize=3, linewidth=1.4, color=colour, label=name)
+                axes.plot(*zip(*points), marker=look.marker, markersize=4, linewidth=1.4, color=look.colour, label=name)
             axes.set_xscale("log")
             axes.set_yscale("log")
             axes.set_xlabel("source positions", fontsize=9)
@@ -147,11 +147,13 @@ def multi30k(path: Path) -> None:
         axes = figure.add_axes((0, 0, 1, 1))
         style(axes, grid="y")
         for run in runs:
-            colour = distinct_colours(len(names))[names.index(run["arch"])]
+            look = series_of(len(names))[names.index(run["arch"])]
             line = "-" if run["seed"] == 1 else "--"
             epochs = [(item["epoch"], float(item["valid_ppl"])) for item in run["epochs"]]
             label = f"{run['arch']}, seed {run['seed']}"
-            axes.plot(*zip(*epochs), line, marker="o", markersize=3, color=colour, label=label, linewidth=1.5)
+            axes.plot(
+                *zip(*epochs), line, marker=look.marker, markersize=4, color=look.colour, label=label, linewidth=1.5
+            )
         axes.set_yscale("log")
         axes.set_yticks([7, 10, 20, 50], ["7", "10", "20", "50"])
         axes.set_yticks([], minor=True)
@@ -175,7 +177,7 @@ def pairs(path: Path) -> None:
         for number, (title, part, statistic) in enumerate(panels):
             axes = figure.add_axes((number * 0.31, 0, 0.25, 0.95))
             style(axes, title, grid="y")
-            for (name, seeds), colour in zip(runs.items(), distinct_colours(len(runs))):
+            for (name, seeds), look in zip(runs.items(), series_of(len(runs))):
                 for count, run in enumerate(seeds):
                     points = {int(update): value for update, value in run.get(part, {}).items()}
                     if statistic == "pair_offset":
@@ -184,7 +186,8 @@ def pairs(path: Path) -> None:
                         points = {update: found[statistic] for update, found in points.items()}
                     points = {update: value for update, value in sorted(points.items()) if update <= 1034}
                     label = name.replace("lstm_", "").replace("_", ", ", 1).replace("_", " ") if count == 0 else None
-                    axes.plot(points.keys(), points.values(), color=colour, linewidth=1.2, label=label)
+                    drawn = axes.plot(points.keys(), points.values(), color=look.colour, linewidth=1.2, label=label)
+                    drawn[0].set(marker=look.marker, markersize=3.5, markevery=max(1, len(points) // 5))
             axes.set_xlabel("updates", fontsize=9)
             if number == 0:
                 axes.set_yscale("log")

@@ -19,7 +19,7 @@ from ..writing import whole_file
 from .errors import OptionError
 from .settings import PACKAGE
 
-__all__ = ["USER_DIR", "Shell", "import_path"]
+__all__ = ["LOG_LINES", "USER_DIR", "Shell", "import_path"]
 
 USER_DIR = PACKAGE
 LOG_LINES = 5  # last lines of the log of a failed command, shown to the user
@@ -129,20 +129,20 @@ class Shell:
         sys.stdout.flush()
         try:
             return subprocess.run(
-                command, env=_environment(), stdout=stdout, stderr=stderr, pass_fds=self.inherited
+                command, env=self.environment(), stdout=stdout, stderr=stderr, pass_fds=self.inherited
             ).returncode
         except FileNotFoundError:
             raise OptionError(
                 f"{words[0]} is not installed in {sys.prefix}; install this package with its dependencies"
             ) from None
 
+    def environment(self) -> Dict[str, str]:
+        """The environment of commands, with the tools and the modules of this Python first."""
+        path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", os.defpath)])
+        return {**os.environ, **import_path(), "PATH": path}
+
     def _show(self, words: Sequence[str]) -> None:
         print(" ".join(word if word == ">" else shlex.quote(word) for word in words), flush=True)
-
-
-def _environment() -> Dict[str, str]:
-    path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", os.defpath)])
-    return {**os.environ, **import_path(), "PATH": path}
 
 
 def import_path() -> Dict[str, str]:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Mapping, Optional, Sequence
 
 from fairseq_attn_plugin.analysis.drawing.canvas import canvas, check_drawing, save
-from fairseq_attn_plugin.analysis.drawing.colours import distinct_colours
+from fairseq_attn_plugin.analysis.drawing.colours import LIGHT, Series, Theme, series_of
 from fairseq_attn_plugin.analysis.drawing.fonts import literal
 from fairseq_attn_plugin.writing import PathLike
 
 __all__ = ["grouped_bars"]
 
 
-_GREY = "#adb5bd"
 _BAR = 0.11  # inches
 
 
@@ -23,6 +22,7 @@ def grouped_bars(
     title: Optional[str] = None,
     axes_labels: Sequence[str] = ("", ""),
     first_is_reference: bool = False,
+    theme: Theme = LIGHT,
 ) -> None:
     """Draw a group of bars for each of ``groups``, with one bar for each of ``series``, to ``path``.
 
@@ -33,6 +33,7 @@ def grouped_bars(
         title: above the picture
         axes_labels: of the groups and of the values
         first_is_reference: draw the first series in grey, since the others are compared with it
+        theme: light or dark paper
 
     Raises:
         ValueError: no groups or no series, or a series whose length is not the number of groups
@@ -41,29 +42,30 @@ def grouped_bars(
     if not groups or not series or any(len(values) != len(groups) for values in series.values()):
         raise ValueError(f"{[len(values) for values in series.values()]} values for {len(groups)} groups")
     path = check_drawing(path)
-    colours = [_GREY] * first_is_reference + list(distinct_colours(len(series) - first_is_reference))
+    looks = [Series(theme.frame, "", "")] * first_is_reference + series_of(len(series) - first_is_reference, theme)
     size = (max(3.2, _BAR * len(groups) * (len(series) + 2)), 2.8)
     # margins do not matter: the picture is cropped to its content
-    with canvas("bars", size) as figure:
+    with canvas("bars", size, theme=theme) as figure:
         axes = figure.add_axes((0, 0, 1, 1))
         width = 0.84 / len(series)
         handles = []
-        for number, (values, colour) in enumerate(zip(series.values(), colours)):
+        for number, (values, look) in enumerate(zip(series.values(), looks)):
             shown = [(place, value) for place, value in enumerate(values) if value is not None]
             left = (number + 0.5) * width - 0.42
+            places, heights = [place + left for place, _ in shown], [value for _, value in shown]
+            # the edge is of the paper, like the hatch: neighbours stay apart
             handles.append(
-                axes.bar([place + left for place, _ in shown], [value for _, value in shown], width, color=colour)
+                axes.bar(
+                    places, heights, width, color=look.colour, hatch=look.hatch, edgecolor=theme.paper, linewidth=0.6
+                )
             )
         if any(value is not None and value < 0 for values in series.values() for value in values):
-            axes.axhline(0, color="#868e96", linewidth=0.8)
+            axes.axhline(0, color=theme.muted, linewidth=0.8)
         axes.set_xlim(-0.6, len(groups) - 0.4)
         axes.set_xticks(range(len(groups)), labels=[literal(group) for group in groups])
-        axes.set_xlabel(literal(axes_labels[0]), fontsize=9)
-        axes.set_ylabel(literal(axes_labels[1]), fontsize=9)
-        axes.tick_params(labelsize=8, length=2.5, color="#b8c2cc")
-        axes.grid(axis="y", color="#e3e8ee", linewidth=0.6)
-        axes.set_axisbelow(True)
-        axes.spines[:].set_color("#b8c2cc")
+        axes.set_xlabel(literal(axes_labels[0]))
+        axes.set_ylabel(literal(axes_labels[1]))
+        axes.grid(axis="y")
         axes.legend(
             handles,
             [literal(label) for label in series],

@@ -12,6 +12,7 @@ from typing import Any, Iterator, Optional, Set, Tuple, Union
 
 import numpy as np
 
+from fairseq_attn_plugin.analysis.drawing.colours import LIGHT, Theme
 from fairseq_attn_plugin.analysis.drawing.fonts import families
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.writing import whole_file
@@ -45,8 +46,10 @@ def check_drawing(path: Union[str, os.PathLike[str]]) -> Path:
 
 
 @contextlib.contextmanager
-def canvas(salt: str, size: Tuple[float, float], missing: Optional[Set[str]] = None) -> Iterator[Any]:
-    """A white figure to draw on and to :func:`save`; its settings hold within the block.
+def canvas(
+    salt: str, size: Tuple[float, float], missing: Optional[Set[str]] = None, theme: Theme = LIGHT
+) -> Iterator[Any]:
+    """A figure to draw on and to :func:`save`; its settings hold within the block.
 
     The text in an SVG stays text, and the same picture with the same ``salt`` gives the same file.
 
@@ -54,15 +57,16 @@ def canvas(salt: str, size: Tuple[float, float], missing: Optional[Set[str]] = N
         salt: for the identifiers in an SVG
         size: in inches
         missing: receives the characters that no installed font contains; the picture shows them as boxes
+        theme: the colours of paper, text and axes
     """
     # the object interface only: pyplot keeps state and looks for a display
     from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    settings: Any = {"svg.fonttype": "none", "svg.hashsalt": salt, "font.family": families()}
+    settings: Any = {"svg.fonttype": "none", "svg.hashsalt": salt, "font.family": families(), **theme.settings()}
     with rc_context(settings), _glyphs(set() if missing is None else missing):
-        figure = Figure(figsize=size, facecolor="white")
+        figure = Figure(figsize=size)
         FigureCanvasAgg(figure)
         yield figure
 

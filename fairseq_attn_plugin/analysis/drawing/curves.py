@@ -12,7 +12,7 @@ import math
 from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Set
 
 from fairseq_attn_plugin.analysis.drawing.canvas import canvas, check_drawing, save
-from fairseq_attn_plugin.analysis.drawing.colours import distinct_colours
+from fairseq_attn_plugin.analysis.drawing.colours import LIGHT, Series, Theme, series_of
 from fairseq_attn_plugin.analysis.drawing.fonts import literal
 from fairseq_attn_plugin.analysis.training_logs import Curves, knows_epochs, read_run
 from fairseq_attn_plugin.errors import OptionError
@@ -35,7 +35,6 @@ _UNITS = {
 }
 _PANEL = (3.7, 2.8)  # inches
 _GAP = (0.95, 1.15)  # between panels: tick labels and the axis label; title and the names beneath it
-_GREY = "#495057"
 
 
 class Curve(NamedTuple):
@@ -89,14 +88,18 @@ def read_runs(runs: Mapping[str, PathLike], x: Optional[str] = None) -> Dict[str
 
 
 def plot_curves(
-    runs: Mapping[str, PathLike], metrics: Sequence[str], path: PathLike, x: Optional[str] = None
+    runs: Mapping[str, PathLike],
+    metrics: Sequence[str],
+    path: PathLike,
+    x: Optional[str] = None,
+    theme: Theme = LIGHT,
 ) -> Dict[str, Dict[str, Curve]]:
     """Draw the logs ``runs`` {label: log or folder} to ``path``, a panel per metric.
 
     Curves are over epochs (or updates, see :func:`read_runs`). Validation is solid, training dashed, and a run has the
-    same colour in all panels. Beneath the title of a group is the metric that each run shows, and the runs without the
-    panel's metric. Perplexities have a logarithmic scale if the largest exceeds ten times the smallest. Values that are
-    not finite are left out. The suffix of ``path`` is the format (PNG, SVG or PDF).
+    same colour and marker in all panels. Beneath the title of a group is the metric that each run shows, and the runs
+    without the panel's metric. Perplexities have a logarithmic scale if the largest exceeds ten times the smallest.
+    Values that are not finite are left out. The suffix of ``path`` is the format (PNG, SVG or PDF).
 
     Returns {metric: {label: curve}}.
     Raises ``ValueError`` without runs or metrics, ``OptionError`` for unreadable logs, metrics that no log has, another
@@ -110,24 +113,24 @@ def plot_curves(
     panels = {metric: choose(curves, metric) for metric in metrics}
     from matplotlib.lines import Line2D
 
-    colours = dict(zip(runs, distinct_colours(len(runs))))
+    looks = dict(zip(runs, series_of(len(runs), theme)))
     columns = len(panels) if len(panels) <= 3 else math.ceil(math.sqrt(len(panels)))
     rows = math.ceil(len(panels) / columns)
     width, height = columns * _PANEL[0] + (columns - 1) * _GAP[0], rows * _PANEL[1] + (rows - 1) * _GAP[1]
     # no margins: the picture is cropped to its content
-    with canvas("curves", (width, height)) as figure:
+    with canvas("curves", (width, height), theme=theme) as figure:
         for number, (metric, drawn) in enumerate(panels.items()):
             row, column = divmod(number, columns)
             left, bottom = column * (_PANEL[0] + _GAP[0]), height - _PANEL[1] - row * (_PANEL[1] + _GAP[1])
             box = (left / width, bottom / height, _PANEL[0] / width, _PANEL[1] / height)
-            _draw(figure.add_axes(box), metric, drawn, colours)
-        handles = [Line2D([], [], color=colour, linewidth=2) for colour in colours.values()]
+            _draw(figure.add_axes(box), metric, drawn, looks, theme)
+        handles = [Line2D([], [], color=look.colour, marker=look.marker, linewidth=2) for look in looks.values()]
         texts = [literal(label) for label in runs]
         if any(curve.valid for drawn in panels.values() for curve in drawn.values()):
-            handles.append(Line2D([], [], color=_GREY, linestyle="-", linewidth=1.4))
+            handles.append(Line2D([], [], color=theme.muted, linestyle="-", linewidth=1.4))
             texts.append("validation")
         if any(curve.train for drawn in panels.values() for curve in drawn.values()):
-            handles.append(Line2D([], [], color=_GREY, linestyle="--", linewidth=1.4))
+            handles.append(Line2D([], [], color=theme.muted, linestyle="--", linewidth=1.4))
             texts.append("training")
         anchor = figure.axes[columns - 1]
         anchor.legend(
@@ -137,7 +140,7 @@ def plot_curves(
     return panels
 
 
-def _draw(axes: Any, metric: str, drawn: Mapping[str, Curve], colours: Mapping[str, str]) -> None:
+def _draw(axes: Any, metric: str, drawn: Mapping[str, Curve], looks: Mapping[str, Series], theme: Theme) -> None:
     """One panel: the curves of one metric."""
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
@@ -146,16 +149,18 @@ def _draw(axes: Any, metric: str, drawn: Mapping[str, Curve], colours: Mapping[s
     for label, curve in drawn.items():
         for subset, style in ((curve.valid, "-"), (curve.train, "--")):
             points = [(epoch, value) for epoch, value in sorted(subset.items()) if math.isfinite(value)]
-            # markers show a single epoch, and the epochs of short trainings
-            marker = "o" if len(points) <= 30 else ""
+            # a marker for each epoch of a short training; of long ones twelve, at other epochs for each run
+            every = round(len(points) / 12) if len(points) > 30 else 1
+            first = list(looks).index(label) * every // len(looks)
             axes.plot(
                 *([point[i] for point in points] for i in (0, 1)),
-                color=colours[label],
+                color=looks[label].colour,
                 linestyle=style,
                 linewidth=1.6 if style == "-" else 1.2,
-                marker=marker,
-                markersize=3.5,
-                markerfacecolor=colours[label] if style == "-" else "white",
+                marker=looks[label].marker,
+                markevery=(first, every),
+                markersize=4,
+                markerfacecolor=looks[label].colour if style == "-" else theme.paper,
             )
             epochs.update(epoch for epoch, _ in points)
             values.extend(value for _, value in points)
@@ -171,15 +176,14 @@ def _draw(axes: Any, metric: str, drawn: Mapping[str, Curve], colours: Mapping[s
     if len(epochs) == 1:
         axes.set_xlim(min(epochs) - 0.5, max(epochs) + 0.5)
     axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True, min_n_ticks=1))
-    axes.set_xlabel({"epochs": "epoch"}.get(next(iter(drawn.values())).x, "updates"), fontsize=9)
-    axes.set_ylabel(_axis_label(metric, sorted(names)[0]), fontsize=9)
-    axes.tick_params(labelsize=8, length=2.5, color="#b8c2cc")
-    axes.grid(color="#e3e8ee", linewidth=0.6)
-    axes.set_axisbelow(True)
-    axes.spines[:].set_color("#b8c2cc")
-    notes = _notes(metric, drawn, colours)
+    axes.set_xlabel({"epochs": "epoch"}.get(next(iter(drawn.values())).x, "updates"))
+    axes.set_ylabel(_axis_label(metric, sorted(names)[0]))
+    axes.grid(True)
+    notes = _notes(metric, drawn, looks)
     for number, note in enumerate(reversed(notes)):
-        axes.annotate(note, (0, 1), (0, 5 + 11 * number), "axes fraction", "offset points", fontsize=7.5, color=_GREY)
+        axes.annotate(
+            note, (0, 1), (0, 5 + 11 * number), "axes fraction", "offset points", fontsize=7.5, color=theme.muted
+        )
     axes.set_title(metric, loc="left", fontsize=10, weight="bold", pad=6 + 11 * len(notes))
 
 

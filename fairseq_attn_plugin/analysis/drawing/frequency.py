@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import List
 
 from fairseq_attn_plugin.analysis.drawing.bars import grouped_bars
+from fairseq_attn_plugin.analysis.drawing.colours import LIGHT, Theme
 from fairseq_attn_plugin.analysis.outputs.frequency import REFERENCE, Analysis
 from fairseq_attn_plugin.writing import PathLike
 
 __all__ = ["draw_frequency"]
 
 
-def draw_frequency(analysis: Analysis, folder: PathLike, suffix: str = ".png") -> List[Path]:
+def draw_frequency(analysis: Analysis, folder: PathLike, suffix: str = ".png", theme: Theme = LIGHT) -> List[Path]:
     """Draws the shares of all bins and of the rare bins (Figures 2 and 3 of the paper), and F by training count.
 
     ``folder`` must exist. Returns the paths of the pictures. Raises ``OptionError`` as
@@ -33,6 +34,7 @@ def draw_frequency(analysis: Analysis, folder: PathLike, suffix: str = ".png") -
             title,
             ("percentile of training frequency, rare words first", "share of the words, percent"),
             first_is_reference=True,
+            theme=theme,
         )
     paths.append(folder / f"accuracy{suffix}")
     grouped_bars(
@@ -41,5 +43,6 @@ def draw_frequency(analysis: Analysis, folder: PathLike, suffix: str = ".png") -
         paths[-1],
         "Accuracy of target words",
         ("times in the training text", "F, percent"),
+        theme=theme,
     )
     return paths

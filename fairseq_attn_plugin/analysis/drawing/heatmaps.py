@@ -9,6 +9,7 @@ import numpy as np
 
 from fairseq_attn_plugin.analysis.alignment.links import Link
 from fairseq_attn_plugin.analysis.drawing.canvas import canvas, check_drawing, save
+from fairseq_attn_plugin.analysis.drawing.colours import LIGHT, SERIES_COLOURS, Theme
 from fairseq_attn_plugin.analysis.drawing.fonts import literal
 
 __all__ = ["Panel", "heatmap", "heatmaps"]
@@ -21,9 +22,7 @@ _LONG = 30  # tokens; longer sentences have smaller cells
 _WIDTH = 18.0  # inches; a picture is wider only if one panel is
 _GAP = 0.3  # inches between panels
 _LONGEST_LABEL = 30  # characters
-_COLOURS = "Blues"
-_GREY = "#495057"
-_GOLD = "#d9480f"
+_GOLD = SERIES_COLOURS[1]
 
 
 class Panel(NamedTuple):
@@ -60,13 +59,15 @@ def heatmaps(
     path: Union[str, Path],
     title: Optional[str] = None,
     greatest: Optional[float] = None,
+    theme: Theme = LIGHT,
 ) -> str:
     """Draw matrices side by side to ``path``, on one scale.
 
-    A dark cell has a great weight. The scale runs from 0 to ``greatest``, by default to 1 or the greatest weight if
-    that is above 1. Source tokens are above each panel. Target tokens are at its left, unless the panel before has the
-    same tokens. Panels continue in another row if the picture is too wide for a screen. Long sentences have smaller
-    cells. The suffix of ``path`` is the format (PNG, SVG or PDF). The text in an SVG stays text.
+    On light paper a dark cell has a great weight, on dark paper a light one. The scale runs from 0 to ``greatest``, by
+    default to 1 or the greatest weight if that is above 1. Source tokens are above each panel. Target tokens are at
+    its left, unless the panel before has the same tokens. Panels continue in another row if the picture is too wide for
+    a screen. Long sentences have smaller cells. The suffix of ``path`` is the format (PNG, SVG or PDF). The text in an
+    SVG stays text.
 
     Returns the characters that no installed font contains. PNG and PDF show them as boxes.
     Raises ``ValueError`` without panels or if weights or links do not fit the tokens, ``OptionError`` for another
@@ -82,14 +83,15 @@ def heatmaps(
         greatest = max(1.0, *(float(panel.weights.max(initial=0.0)) for panel in panels))
     cell = _cell(panels)
     missing: Set[str] = set()
-    with canvas("attention", (1, 1), missing) as figure:  # an inch: positions are inches until all sizes are known
+    # an inch: positions are inches until all sizes are known
+    with canvas("attention", (1, 1), missing, theme) as figure:
         boxes = []
         for panel in panels:
             axes = figure.add_axes((0, 0, cell * max(len(panel.source), 2), cell * max(len(panel.target), 1)))
-            _draw_panel(axes, panel, greatest, 9 if cell >= _SMALL_CELL else 7.5)
+            _draw_panel(axes, panel, greatest, 9 if cell >= _SMALL_CELL else 7.5, theme)
             boxes.append(_Box(axes, panel, _margins(axes), _text_width(figure, panel.label)))
         _legend(boxes)
-        _arrange(figure, boxes, title, greatest)
+        _arrange(figure, boxes, title, greatest, theme)
         save(figure, path)
     return "" if path.suffix.lower() == ".svg" else "".join(sorted(missing))
 
@@ -127,25 +129,28 @@ def _check_panel(panel: Panel) -> None:
         raise ValueError(f"gold link {outside[0]} is outside {columns} source and {rows} target tokens")
 
 
-def _draw_panel(axes: Any, panel: Panel, greatest: float, size: float) -> None:
+def _draw_panel(axes: Any, panel: Panel, greatest: float, size: float, theme: Theme) -> None:
     """Draws the cells, their boxes, and the tokens in ``size`` points."""
     from matplotlib.patches import Rectangle
 
     rows, columns = panel.weights.shape
     if panel.weights.size:
-        axes.imshow(panel.weights, cmap=_COLOURS, vmin=0, vmax=greatest, aspect="auto", interpolation="nearest")
+        axes.imshow(
+            panel.weights, cmap=theme.colour_map(), vmin=0, vmax=greatest, aspect="auto", interpolation="nearest"
+        )
     else:
         axes.set(xlim=(-0.5, max(columns, 1) - 0.5), ylim=(max(rows, 1) - 0.5, -0.5))
-        axes.text(0.5, 0.5, "no words", ha="center", va="center", transform=axes.transAxes, fontsize=8, color=_GREY)
+        axes.text(
+            0.5, 0.5, "no words", ha="center", va="center", transform=axes.transAxes, fontsize=8, color=theme.muted
+        )
     labels = [[literal(_clip(token)) for token in tokens] for tokens in (panel.source, panel.target)]
     axes.set_xticks(range(columns), labels=labels[0], fontsize=size, rotation=90)
     axes.set_yticks(range(rows), labels=labels[1], fontsize=size)
     axes.set_xticks(np.arange(columns + 1) - 0.5, minor=True)
     axes.set_yticks(np.arange(rows + 1) - 0.5, minor=True)
     axes.tick_params(length=0, labeltop=True, labelbottom=False, pad=4)
-    axes.grid(which="minor", color="#e3e8ee", linewidth=0.6)
+    axes.grid(which="minor")
     axes.tick_params(which="minor", length=0)
-    axes.spines[:].set_color("#b8c2cc")
     for source, target in sorted({*panel.gold, *panel.possible}):
         style = "solid" if (source, target) in panel.gold else (0, (1.6, 1.6))
         corner = (source - 0.43, target - 0.43)
@@ -179,7 +184,7 @@ def _legend(boxes: Sequence[_Box]) -> None:
             return
 
 
-def _arrange(figure: Any, boxes: Sequence[_Box], title: Optional[str], greatest: float) -> None:
+def _arrange(figure: Any, boxes: Sequence[_Box], title: Optional[str], greatest: float, theme: Theme) -> None:
     """Places panels in rows, writes their labels, and adds the scale and the title."""
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
@@ -221,9 +226,8 @@ def _arrange(figure: Any, boxes: Sequence[_Box], title: Optional[str], greatest:
     bar = figure.add_axes(
         ((widest + 0.15) / width, 1 - (heights[0][0] + bar_height) / height, 0.11 / width, bar_height / height)
     )
-    figure.colorbar(ScalarMappable(Normalize(0, greatest), _COLOURS), cax=bar)
+    figure.colorbar(ScalarMappable(Normalize(0, greatest), theme.colour_map()), cax=bar)
     bar.set_yticks([0, greatest / 2, greatest], labels=[f"{value:.3g}" for value in (0, greatest / 2, greatest)])
     bar.tick_params(labelsize=8, length=2)
-    bar.spines[:].set_color("#b8c2cc")
     if title:
         figure.text(0, 1 + 0.12 / height, literal(title), fontsize=11, weight="bold", va="bottom")

@@ -8,9 +8,11 @@ from typing import Mapping, Optional, Tuple, Union
 import numpy as np
 
 from fairseq_attn_plugin.analysis.drawing.canvas import canvas, check_drawing, save
-from fairseq_attn_plugin.analysis.drawing.colours import GAUSSIANS
+from fairseq_attn_plugin.analysis.drawing.colours import LIGHT, SERIES_COLOURS
 
 __all__ = ["offset_histogram"]
+
+_CHOICES, _GAUSSIAN, _ATTENTION = SERIES_COLOURS[0], SERIES_COLOURS[1], SERIES_COLOURS[5]
 
 
 def offset_histogram(
@@ -44,15 +46,15 @@ def offset_histogram(
     shown = np.abs(offsets) <= reach
     with canvas("offsets", (6.4, 3.4)) as figure:
         axes = figure.add_axes((0, 0, 1, 1))
-        axes.axvspan(-window - 0.5, window + 0.5, color="#f1f3f5", label=f"window, k = {window:.2f} on average")
-        axes.bar(offsets[shown], mass[shown], width=0.8, color="#74add1", label="attention")
+        axes.axvspan(-window - 0.5, window + 0.5, color=LIGHT.band, label=f"window, k = {window:.2f} on average")
+        axes.bar(offsets[shown], mass[shown], width=0.8, color=_ATTENTION, label="attention")
         axes.plot(
             offsets[shown],
             first_choices[shown],
             linestyle="",
             marker="o",
             markersize=4,
-            color="#1864ab",
+            color=_CHOICES,
             label="first choices",
         )
         line = np.linspace(-reach - 0.5, reach + 0.5, 1001)
@@ -63,7 +65,7 @@ def offset_histogram(
             axes.plot(
                 line,
                 height * np.exp(-0.5 * ((line - mean) / sigma) ** 2),
-                color=GAUSSIANS[number % len(GAUSSIANS)],
+                color=(_GAUSSIAN, LIGHT.ink)[number % 2],
                 linestyle="-" if number == 0 else "--",
                 linewidth=1.6,
                 label=f"{label}: mean {mean:.2f}, sigma {sigma:.2f}",
@@ -71,12 +73,9 @@ def offset_histogram(
         axes.set_xlim(-reach - 0.5, reach + 0.5)
         axes.xaxis.set_major_locator(MaxNLocator(nbins=15, integer=True))
         axes.yaxis.set_major_formatter(PercentFormatter(1.0))
-        axes.set_xlabel("source position minus position of the target word, in words", fontsize=9)
-        axes.set_ylabel("share of the votes", fontsize=9)
-        axes.tick_params(labelsize=8, length=2.5, color="#b8c2cc")
-        axes.grid(axis="y", color="#e3e8ee", linewidth=0.6)
-        axes.set_axisbelow(True)
-        axes.spines[:].set_color("#b8c2cc")
+        axes.set_xlabel("source position minus position of the target word, in words")
+        axes.set_ylabel("share of the votes")
+        axes.grid(axis="y")
         axes.legend(loc="upper left", bbox_to_anchor=(1.02, 1), borderaxespad=0, frameon=False, fontsize=8.5)
         if title:
             axes.set_title(title, loc="left", fontsize=10, weight="bold", pad=8)

@@ -1,16 +1,17 @@
-"""Draws a row for each system: a mean with its interval, and a dot for each seed."""
+"""Draws a row for each system: a mean with its interval, and a diamond for each seed."""
 
 from __future__ import annotations
 
 from typing import NamedTuple, Optional, Sequence
 
 from fairseq_attn_plugin.analysis.drawing.canvas import canvas, check_drawing, save
+from fairseq_attn_plugin.analysis.drawing.colours import LIGHT, SERIES_COLOURS, Theme
 from fairseq_attn_plugin.analysis.drawing.fonts import literal
 from fairseq_attn_plugin.writing import PathLike
 
 __all__ = ["Row", "draw_intervals"]
 
-_COLOUR, _DOT, _LINE = "#1864ab", "#e8590c", "#868e96"
+_MEAN, _SEED = SERIES_COLOURS[:2]
 
 
 class Row(NamedTuple):
@@ -22,7 +23,9 @@ class Row(NamedTuple):
     seeds: Sequence[float]  # the values that the mean is of
 
 
-def draw_intervals(rows: Sequence[Row], path: PathLike, label: str, reference: Optional[float] = None) -> None:
+def draw_intervals(
+    rows: Sequence[Row], path: PathLike, label: str, reference: Optional[float] = None, theme: Theme = LIGHT
+) -> None:
     """Draw the rows from top to bottom to ``path``.
 
     Args:
@@ -30,33 +33,33 @@ def draw_intervals(rows: Sequence[Row], path: PathLike, label: str, reference: O
         path: its suffix is the format (PNG, SVG or PDF)
         label: of the values
         reference: value of a vertical line
+        theme: light or dark paper
 
     Raises:
         OptionError: another suffix, a path that cannot be written, or a missing matplotlib
     """
     path = check_drawing(path)
-    with canvas("intervals", (5.0, 0.5 + 0.28 * len(rows))) as figure:
+    with canvas("intervals", (5.0, 0.5 + 0.28 * len(rows)), theme=theme) as figure:
         axes = figure.add_axes((0, 0, 1, 1))
         if reference is not None:
-            axes.axvline(reference, color=_LINE, linewidth=0.8, linestyle=(0, (4, 3)))
+            axes.axvline(reference, color=theme.muted, linewidth=0.8, linestyle=(0, (4, 3)))
         places = range(len(rows))
         axes.errorbar(
             [row.mean for row in rows],
             places,
             xerr=[row.interval for row in rows],
             fmt="o",
-            color=_COLOUR,
+            color=_MEAN,
             markersize=5,
             elinewidth=1.6,
             capsize=2.5,
         )
         dots = [(value, place + 0.26) for place, row in zip(places, rows) for value in row.seeds]
-        axes.scatter([value for value, _ in dots], [place for _, place in dots], s=9, color=_DOT, linewidths=0)
+        axes.scatter(
+            [value for value, _ in dots], [place for _, place in dots], s=13, marker="D", color=_SEED, linewidths=0
+        )
         axes.set_yticks(places, labels=[literal(row.label) for row in rows])
         axes.set_ylim(len(rows) - 0.4, -0.6)
-        axes.set_xlabel(literal(label), fontsize=9)
-        axes.tick_params(labelsize=8, length=2.5, color="#b8c2cc")
-        axes.grid(axis="x", color="#e3e8ee", linewidth=0.6)
-        axes.set_axisbelow(True)
-        axes.spines[:].set_color("#b8c2cc")
+        axes.set_xlabel(literal(label))
+        axes.grid(axis="x")
         save(figure, path)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from fairseq_attn_plugin.analysis.drawing.canvas import canvas, check_drawing, save
+from fairseq_attn_plugin.analysis.drawing.colours import LIGHT, SERIES_COLOURS
 from fairseq_attn_plugin.analysis.voting.q_learning import History
 
 __all__ = ["plot_rewards"]
 
 
-_BLUE, _ORANGE, _GREY = "#1c7ed6", "#d9480f", "#495057"
+_REWARD, _EPSILON = SERIES_COLOURS[:2]
 
 
 def plot_rewards(history: History, best: float, path: str) -> None:
@@ -20,19 +21,15 @@ def plot_rewards(history: History, best: float, path: str) -> None:
     file = check_drawing(path)
     with canvas("rewards", (6.2, 3.4)) as figure:
         axes = figure.add_axes((0.1, 0.15, 0.78, 0.72))
-        (reward,) = axes.plot(history.updates, history.rewards, color=_BLUE, linewidth=1.6)
-        line = axes.axhline(best, color=_GREY, linewidth=1, linestyle="--")
+        (reward,) = axes.plot(history.updates, history.rewards, color=_REWARD, linewidth=1.6)
+        line = axes.axhline(best, color=LIGHT.muted, linewidth=1, linestyle="--")
         right = axes.twinx()
-        (epsilon,) = right.plot(history.updates, history.epsilons, color=_ORANGE, linewidth=1.2)
+        (epsilon,) = right.plot(history.updates, history.epsilons, color=_EPSILON, linewidth=1.2, linestyle=":")
         right.set_ylim(0, 1.05)
-        axes.set_xlabel("updates", fontsize=9)
-        axes.set_ylabel("mean reward of an episode", fontsize=9, color=_BLUE)
-        right.set_ylabel("epsilon (share of random actions)", fontsize=9, color=_ORANGE)
-        axes.grid(color="#e3e8ee", linewidth=0.6)
-        axes.set_axisbelow(True)
-        for side in (axes, right):
-            side.tick_params(labelsize=8, length=2.5, color="#b8c2cc")
-            side.spines[:].set_color("#b8c2cc")
+        axes.set_xlabel("updates")
+        axes.set_ylabel("mean reward of an episode", color=_REWARD)
+        right.set_ylabel("epsilon (share of random actions)", color=_EPSILON)
+        axes.grid(True)
         axes.legend(
             [reward, line, epsilon],
             ["agent (exploring)", "best possible", "epsilon"],

@@ -176,7 +176,7 @@ def test_the_picture(logs, tmp_path):
         assert (tmp_path / ("picture" + suffix)).read_bytes().startswith(start)
 
 
-def test_solid_is_validation_dashed_training_and_a_colour_per_run(logs, tmp_path, monkeypatch):
+def test_solid_is_validation_dashed_training_and_a_colour_and_marker_per_run(logs, tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
     figures = kept_figures(monkeypatch)
     plot_curves(logs, ["bound", "ppl"], tmp_path / "a.png")
@@ -185,10 +185,22 @@ def test_solid_is_validation_dashed_training_and_a_colour_per_run(logs, tmp_path
         assert [line.get_linestyle() for line in axes.lines] == ["-", "--"] * 2
         colours = [line.get_color() for line in axes.lines]
         assert colours[0] == colours[1] != colours[2] == colours[3]
+        markers = [line.get_marker() for line in axes.lines]
+        assert markers[0] == markers[1] != markers[2] == markers[3]
+        assert [handle.get_marker() for handle in ppl.get_legend().legend_handles][:2] == [markers[0], markers[2]]
     assert list(bound.lines[0].get_xdata()) == [1, 2, 3] and list(bound.lines[0].get_ydata()) == [4, 3, 2]
     assert [line.get_color() for line in bound.lines] == [line.get_color() for line in ppl.lines]
     # from 112.5 to 1.76
     assert (bound.get_yscale(), ppl.get_yscale()) == ("linear", "log")
+
+
+def test_long_curves_have_markers_at_different_epochs(tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    figures = kept_figures(monkeypatch)
+    path = write(tmp_path / "a.log", *(json_line("valid", epoch, loss=1 / epoch) for epoch in range(1, 121)))
+    plot_curves({"a": path, "b": path}, ["loss"], tmp_path / "a.png")
+    lines = [line for line in figures[0].axes[0].lines if len(line.get_xdata())]
+    assert [line.get_markevery() for line in lines] == [(0, 10), (5, 10)]
 
 
 @pytest.mark.parametrize(("first", "scale"), [(100, "linear"), (101, "log"), ("inf", "linear"), ("nan", "linear")])
@@ -200,14 +212,15 @@ def test_scale_of_perplexities(tmp_path, monkeypatch, first, scale):
     assert [axes.get_yscale() for axes in figures[0].axes] == [scale, "linear"]
 
 
-def test_labels_are_not_formulas_and_many_runs_have_many_colours(tmp_path):
+def test_labels_are_not_formulas_and_many_runs_differ(tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
     path = write(tmp_path / "a.log", json_line("valid", 1, loss=3))
     plot_curves(dict.fromkeys(["_a$1$", *"bcdefghijkl"], path), ["loss"], tmp_path / "a.svg")
     texts = words(tmp_path / "a.svg")
     assert "_a$1$" in texts and "validation" in texts and "training" not in texts
-    strokes = {part.split(";")[0] for part in (tmp_path / "a.svg").read_text(encoding="utf-8").split("stroke: #")[1:]}
-    assert len(strokes) >= 12
+    figures = kept_figures(monkeypatch)
+    plot_curves(dict.fromkeys("abcdefghijkl", path), ["loss"], tmp_path / "b.png")
+    assert len({(line.get_color(), line.get_marker()) for line in figures[0].axes[0].lines}) == 12
 
 
 def test_what_cannot_be_written(logs, tmp_path):

@@ -9,6 +9,7 @@ from figures_for_tests import kept_figures
 
 from fairseq_attn_plugin.analysis.drawing import canvas, fonts
 from fairseq_attn_plugin.analysis.drawing.canvas import save
+from fairseq_attn_plugin.analysis.drawing.colours import SERIES_COLOURS
 from fairseq_attn_plugin.analysis.drawing.heatmaps import Panel, heatmap, heatmaps
 from fairseq_attn_plugin.errors import OptionError
 
@@ -17,7 +18,7 @@ matplotlib = pytest.importorskip("matplotlib")
 SOURCE = ["le", "mižage", "þurk", "."]
 TARGET = ["falesta", "hemar", "."]
 WEIGHTS = np.array([[0.1, 0.7, 0.1, 0.1], [0.0, 0.2, 0.75, 0.05], [0.0, 0.0, 0.1, 0.9]])
-GOLD_COLOUR = "#d9480f"
+GOLD_COLOUR = SERIES_COLOURS[1].lower()
 
 
 def read_png(path):
