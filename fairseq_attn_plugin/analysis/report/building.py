@@ -134,15 +134,16 @@ def _document(read: _Read, corpus: Corpus, out: Path, settings: Settings) -> Doc
         samples=settings.samples or 1,
         tokenize=settings.tokenize,
     )
+    explored = attention_sections.write_explorer(reported, out, settings.explored)
     output_sections.add_systems(document, reported, analysis)
     attention_sections.add_curves(document, reported, out)
     attention_sections.add_alignments(document, reported, read.alignments, settings.gold)
-    attention_sections.add_heatmaps(document, reported, out, settings.pictures, read.alignments)
+    attention_sections.add_heatmaps(document, reported, out, settings.pictures, read.alignments, explored)
     if corpus.training is not None:
         output_sections.add_frequencies(document, analysis, out)
-    output_sections.add_examples(document, corpus, outputs, out, settings.examples)
+    output_sections.add_examples(document, corpus, outputs, out, settings.examples, explored)
     attention_sections.add_lexicon(document, reported[labels.index(base)], out)
-    attention_sections.add_explorer(document, reported, out, settings.explored)
+    attention_sections.add_explorer(document, out, explored)
     output_sections.add_origin(document, reported, read.failed, settings.command)
     return document
 

@@ -144,8 +144,11 @@ def _add_test(document: Document, table: Table, scores: Mapping[str, SeedScore],
     }
     rows = [Row(system, score.mean, score.interval, values[system]) for system, score in scores.items()]
     rows.sort(key=lambda row: -row.mean)
-    draw_intervals(rows, picture, "BLEU", scores[table.baseline].mean)
-    document.picture(picture, "Mean BLEU with its 95 % interval; a small dot is a seed, the line is the baseline.")
+    document.picture(
+        picture,
+        "Mean BLEU with its 95 % interval; a diamond is a seed, the line is the baseline.",
+        lambda path, theme: draw_intervals(rows, path, "BLEU", scores[table.baseline].mean, theme),
+    )
 
 
 def _mean(column: _Column, runs: Sequence[Run]) -> Optional[str]:
