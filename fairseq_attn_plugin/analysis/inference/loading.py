@@ -100,13 +100,18 @@ def data_of(path: str) -> str:
     return str(data)
 
 
-def add_model_options(parser: argparse.ArgumentParser, required: bool = True) -> None:
-    """Adds ``--path``, ``--model-overrides``, ``--cpu`` and ``--user-dir``, which :func:`load_from_options` reads."""
+def add_model_options(parser: argparse.ArgumentParser, required: bool = True, several: bool = False) -> None:
+    """Adds ``--path``, ``--model-overrides``, ``--cpu`` and ``--user-dir``, which :func:`load_from_options` reads.
+
+    With ``several``, ``--path`` is repeatable and gives a list of ``FILE`` or ``LABEL=FILE``.
+    """
     parser.add_argument(
         "--path",
         required=required,
-        metavar="FILE",
-        help="checkpoint, or several separated by colons, which are averaged",
+        action="append" if several else "store",
+        metavar="[LABEL=]FILE" if several else "FILE",
+        help="checkpoint, or several separated by colons, which are averaged"
+        + ("; repeat it to see models side by side" if several else ""),
     )
     parser.add_argument(
         "--model-overrides", default="{}", metavar="DICT", help="model options to change, as in fairseq-generate"
