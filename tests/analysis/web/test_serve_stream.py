@@ -6,7 +6,7 @@ import threading
 
 import numpy as np
 import pytest
-from test_serve_bounds import LONG, Slow, ask, asking, head, question, serving, state, wait_until
+from test_serve_bounds import LONG, Slow, answer, ask, asking, head, question, serving, state, wait_until
 
 from fairseq_attn_plugin.analysis.inference.translation import Partial
 from fairseq_attn_plugin.analysis.inference.translator import Translator
@@ -137,7 +137,7 @@ def test_steps_come_while_the_search_goes_on():
         assert lines(connection) == [{"error": "the sentence one"}]
         # the connection is as good as before
         connection.sendall(head("/health", method="GET"))
-        assert b'"waiting":0' in connection.recv(65536)
+        assert answer(connection)[2]["waiting"] == 0
 
 
 def test_a_failure_after_the_first_step_is_the_last_line():
