@@ -30,14 +30,16 @@ LIMIT = 120.0  # seconds for one answer, and for the server to start or end
 PERCENTILES = (50, 90, 95, 99, 100)
 
 
-def ask(connection: http.client.HTTPConnection, text: str) -> tuple[int, Any]:
-    """State and JSON of the answer to a sentence."""
-    connection.request("POST", "/translate", json.dumps({"text": text}), {"Content-Type": "application/json"})
+def ask(connection: http.client.HTTPConnection, text: str, path: str = "/translate") -> tuple[int, Any]:
+    """State and JSON of the answer to a sentence; of an answer of lines, the last one."""
+    connection.request("POST", path, json.dumps({"text": text}), {"Content-Type": "application/json"})
     answer = connection.getresponse()
-    return answer.status, json.loads(answer.read())
+    return answer.status, json.loads(answer.read().splitlines()[-1])
 
 
-def client(host: str, port: int, texts: list[str], first: int, end: float, found: list[tuple[str, float, str]]) -> None:
+def client(
+    host: str, port: int, texts: list[str], first: int, end: float, found: list[tuple[str, float, str]], path: str
+) -> None:
     """Asks until ``end``; appends the state, the seconds and the text of every question."""
     connection = http.client.HTTPConnection(host, port, timeout=LIMIT)
     number = first
@@ -45,7 +47,7 @@ def client(host: str, port: int, texts: list[str], first: int, end: float, found
         start = time.perf_counter()
         text = texts[number % len(texts)]
         try:
-            status, body = ask(connection, text)
+            status, body = ask(connection, text, path)
             state = str(status) if "translations" in body or status != 200 else "200 without translations"
         except (OSError, http.client.HTTPException, ValueError) as error:
             state = type(error).__name__
@@ -64,12 +66,14 @@ def memory(process: int) -> float:
     return math.nan
 
 
-def load(host: str, port: int, texts: list[str], clients: int, seconds: float, process: int) -> dict[str, Any]:
+def load(
+    host: str, port: int, texts: list[str], clients: int, seconds: float, process: int, path: str = "/translate"
+) -> dict[str, Any]:
     """The report of a load on a server that runs; ``process`` is the number of its process."""
     found: list[tuple[str, float, str]] = []
     begin = time.perf_counter()
     threads = [
-        threading.Thread(target=client, args=(host, port, texts, number, begin + seconds, found))
+        threading.Thread(target=client, args=(host, port, texts, number, begin + seconds, found, path))
         for number in range(clients)
     ]
     for thread in threads:
@@ -134,6 +138,7 @@ def main() -> None:
     parser.add_argument("--text", required=True, metavar="FILE", help="sentences, one in a line")
     parser.add_argument("--clients", type=int, default=50, metavar="N", help="at a time (default: 50)")
     parser.add_argument("--seconds", type=float, default=60.0, metavar="X", help="of load (default: 60)")
+    parser.add_argument("--stream", action="store_true", help="ask /stream, which tells of every step of the search")
     parser.add_argument("--json", metavar="FILE", help="also write the report there")
     parser.add_argument("serve", nargs="+", metavar="ARGUMENT", help="of attn-analysis serve, after --")
     args = parser.parse_args()
@@ -142,7 +147,8 @@ def main() -> None:
         connection = http.client.HTTPConnection(host, port, timeout=LIMIT)
         ask(connection, texts[0])  # the first one compiles
         connection.close()
-        report = load(host, port, texts, args.clients, args.seconds, process)
+        path = "/stream" if args.stream else "/translate"
+        report = load(host, port, texts, args.clients, args.seconds, process, path)
     threads = os.environ.get("OMP_NUM_THREADS")
     setting = [f"OMP_NUM_THREADS={threads}"] if threads else []
     command = " ".join([*setting, "python scripts/serve_load.py", shown(sys.argv[1:])])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from typing import Any, Dict, Iterator, List, Optional, Tuple, Type
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple, Type
 
 from fairseq.search import (
     BeamSearch,
@@ -25,6 +25,7 @@ from torch import Tensor
 
 from ..errors import OptionError
 from .constraints import Symbols
+from .hypotheses import Trace
 from .options import DecodingOptions
 from .packing import steppers
 from .search import Search, SearchOptions
@@ -80,6 +81,7 @@ class Generator(SequenceGenerator):  # type: ignore[misc]
         needed = max(self.beam_size, drawn)
         if decoding.shortlist is not None and 0 <= decoding.shortlist_frequent < needed:
             decoding = replace(decoding, shortlist_frequent=needed)
+        self.watch: Optional[Callable[[Trace], None]] = None  # called after each step of a search, see .watching
         self.steppers = steppers(list(self.model.models), self.temperature, decoding)
         blocker = self.repeat_ngram_blocker
         self.search_options = SearchOptions(
@@ -134,7 +136,7 @@ class Generator(SequenceGenerator):  # type: ignore[misc]
         found: List[List[Dict[str, Any]]] = []
         for part, prefix in self._parts(net_input, prefix_tokens):
             search = Search(self.steppers, part, self.search_options, longest, first, prefix)
-            search.run()
+            search.run(self.watch)
             found += search.hypotheses()
         return found
 

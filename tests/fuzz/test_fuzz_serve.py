@@ -18,13 +18,14 @@ testclient = pytest.importorskip("fastapi.testclient", reason="NO TEST OF THE SE
 def client(tiny_data, zoo):
     from fairseq_attn_plugin.analysis.web.application import application
 
-    app = application(Translator(str(tiny_data), str(zoo("lstm_soft").last), beam=2, cpu=True), nbest=2)
+    app = application({"m": Translator(str(tiny_data), str(zoo("lstm_soft").last), beam=2, cpu=True)}, nbest=2)
     return testclient.TestClient(app, base_url="http://127.0.0.1", raise_server_exceptions=True)
 
 
 questions = st.one_of(
     st.text().map(lambda text: {"text": text}),
     damaged_value({"text": "ama bel cor", "nbest": 2}),
+    damaged_value({"text": "ama bel cor", "prefix": "leb ama", "model": "m"}),
     values,
 )
 bodies = st.one_of(
@@ -40,7 +41,8 @@ headers = st.dictionaries(
     max_size=2,
 )
 paths = st.one_of(
-    st.just("/translate"), st.sampled_from(["/", "/health", "/openapi.json", "//", "/translate/", "/%00", "/?x"])
+    st.sampled_from(["/translate", "/stream"]),
+    st.sampled_from(["/", "/health", "/openapi.json", "//", "/translate/", "/%00", "/?x"]),
 )
 
 
@@ -55,7 +57,8 @@ def test_requests(client, method, path, body, given):
         if answer.headers.get("content-type", "").startswith("text/html"):
             assert method == "GET" and answer.status_code == 200
         elif method != "HEAD" and answer.status_code != 307:
-            content = strict(answer.text)
+            lines = answer.text.splitlines() if path == "/stream" and answer.status_code == 200 else [answer.text]
+            content = [strict(line) for line in lines][-1]
             if answer.status_code != 200:
                 assert list(content) == ["error"]
                 raise OptionError(content["error"])

@@ -3,6 +3,7 @@
     attn-analysis serve model                                 # a folder of fairseq-attn train
     attn-analysis serve data --path checkpoint_best.pt --bpe-codes codes --tokenizer moses
     attn-analysis serve folder                                # that attn-analysis export wrote
+    attn-analysis serve soft=folder1 density=folder2          # side by side
 
 Other programs can send requests as well:
 
@@ -15,13 +16,16 @@ import argparse
 import contextlib
 import logging
 import sys
-from typing import Any, List
+from pathlib import Path
+from typing import Any, Dict, List, Sequence
 
 from fairseq_attn_plugin.analysis.inference.loading import add_model_options
 from fairseq_attn_plugin.analysis.inference.segmenter import add_text_options, text_options
+from fairseq_attn_plugin.analysis.records.files import check_labels, label_and_path
 from fairseq_attn_plugin.analysis.web.server import QUEUE, TIMEOUT, bind, is_local
 from fairseq_attn_plugin.decoding.options import DecodingOptions, add_decoding_options
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.model_folder import expand
 from fairseq_attn_plugin.options import flag, or_default, parse_overrides
 from fairseq_attn_plugin.patches.search_options import check_search
 
@@ -31,9 +35,15 @@ __all__ = ["configure", "run"]
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "data",
-        help="model folder, folder that attn-analysis export wrote, or with --path one of fairseq-preprocess",
+        nargs="+",
+        metavar="DATA|[LABEL=]FOLDER",
+        help="model folder or folder that attn-analysis export wrote, one or several; with --path one of "
+        "fairseq-preprocess",
     )
-    add_model_options(parser)
+    add_model_options(parser, several=True)
+    parser.add_argument(
+        "--example", action="append", metavar="TEXT", help="sentence to try (default: some of the corpus in the folder)"
+    )
     parser.add_argument("--port", type=int, default=8000, help="port to listen on; 0: any free port (default: 8000)")
     parser.add_argument(
         "--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1, for this machine only)"
@@ -71,6 +81,48 @@ def configure(parser: argparse.ArgumentParser) -> None:
     model = parser.add_argument_group("the model")
     model.add_argument("--source-lang", "-s", metavar="LANG", help="source language (default: that of the model)")
     model.add_argument("--target-lang", "-t", metavar="LANG", help="target language (default: that of the model)")
+
+
+def _short_names(paths: Sequence[str]) -> List[str]:
+    """For each path its name, for a checkpoint that of its folder, and the path itself where names are equal."""
+    files = [Path(path.split(":")[0]) for path in paths]
+    names = [file.parent.name if file.suffix == ".pt" and file.parent.name else file.name for file in files]
+    return [path if names.count(name) > 1 or not name else name for path, name in zip(paths, names)]
+
+
+def _each(args: argparse.Namespace) -> Dict[str, argparse.Namespace]:
+    """For each model its label and its arguments, with one ``data`` and one ``path`` or None."""
+    given = args.path or args.data
+    if args.path and len(args.data) > 1:
+        raise OptionError(f"{' '.join(args.data)}: with --path, give one folder, of fairseq-preprocess")
+    names = [label_and_path(text) for text in given]
+    paths = [path for _, path in names]
+    labels = [label or name for (label, _), name in zip(names, _short_names(paths))]
+    check_labels(labels)
+    pairs = [(args.data[0], path) if args.path else (path, None) for path in paths]
+    each = {
+        label: argparse.Namespace(**{**vars(args), "data": data, "path": path})
+        for label, (data, path) in zip(labels, pairs)
+    }
+    for one in each.values():
+        expand(one)
+    return each
+
+
+def _translators(args: argparse.Namespace) -> Dict[str, Any]:
+    """The models by label; all translate in the same direction."""
+    each = _each(args)
+    for one in each.values():
+        _check(one)
+    models = {label: _exported(one) if one.path is None else _loaded(one) for label, one in each.items()}
+    (first, leader), *others = models.items()
+    for label, one in others:
+        if one.languages != leader.languages:
+            raise OptionError(
+                f"{label}: is of {'-'.join(one.languages)}, {first} of {'-'.join(leader.languages)}; a page shows one "
+                "direction"
+            )
+    return models
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -121,7 +173,7 @@ def _exported(args: argparse.Namespace) -> Any:
 
     parser = argparse.ArgumentParser()
     configure(parser)
-    free = ("data", "port", "host", "queue", "timeout", "beam", "nbest", "lenpen", "cpu", "user_dir", "run")
+    free = "data path example port host queue timeout beam nbest lenpen cpu user_dir takes_model run".split()
     for name, value in vars(args).items():
         if name not in free and value != parser.get_default(name):
             raise OptionError(
@@ -132,7 +184,8 @@ def _exported(args: argparse.Namespace) -> Any:
 
 
 def run(args: argparse.Namespace) -> None:
-    _check(args)
+    for one in _each(args).values():
+        _check(one)
     listener = bind(args.host, args.port)
     with listener:
         import uvicorn
@@ -141,22 +194,30 @@ def run(args: argparse.Namespace) -> None:
         logging.getLogger("asyncio").setLevel(logging.WARNING)
         from fairseq_attn_plugin.analysis.web.application import application
 
-        translator = _exported(args) if args.path is None else _loaded(args)
-        notes: List[str] = []
-        if not translator.segments:
-            notes.append(
-                "The vocabulary consists of subwords, but neither --bpe-codes nor --sentencepiece-model is given: type "
-                "text that is already split into subwords."
-            )
+        models = _translators(args)
+        notes = _notes(models)
         for note in notes:
             sys.stderr.write(note + "\n")
         if not is_local(args.host):
             sys.stderr.write(f"--host {args.host}: everyone who can reach this machine can use the model\n")
-        number = args.nbest or min(3, translator.beam)
-        app = application(translator, args.host, number, notes, args.queue, args.timeout)
+        number = args.nbest or min(3, *(one.beam for one in models.values()))
+        examples: List[str] = args.example or next(filter(None, (one.examples() for one in models.values())), [])
+        app = application(models, args.host, number, notes, args.queue, args.timeout, examples)
         host, port = listener.getsockname()[:2]
         print(f"http://{f'[{host}]' if ':' in host else host}:{port}  (Ctrl+C stops it)", flush=True)
         with contextlib.suppress(KeyboardInterrupt):
             # h11 bounds the headers of a request
             config = uvicorn.Config(app, log_level="warning", http="h11", ws="none")
             uvicorn.Server(config).run(sockets=[listener])
+
+
+def _notes(models: Dict[str, Any]) -> List[str]:
+    """What a reader must know of the models before she types."""
+    raw = [label for label, one in models.items() if not one.segments]
+    names = f" of {', '.join(raw)}" if len(models) > 1 else ""
+    if not raw:
+        return []
+    return [
+        f"The vocabulary{names} consists of subwords, but neither --bpe-codes nor --sentencepiece-model is given: type "
+        "text that is already split into subwords."
+    ]

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import threading
-from typing import List, Optional, Tuple
+from typing import Callable, List, Optional, Tuple
 
 import numpy as np
 
-from fairseq_attn_plugin.analysis.inference.translator import MOST_CHARACTERS, Translation, without_unknown
+from fairseq_attn_plugin.analysis.inference.translation import (
+    MOST_CHARACTERS,
+    Partial,
+    Translation,
+    without_unknown,
+)
 from fairseq_attn_plugin.analysis.records.record import Record
 from fairseq_attn_plugin.analysis.records.shown import shown_units
 from fairseq_attn_plugin.decoding import runtime
@@ -49,11 +54,27 @@ class ExportedTranslator:
         self._escapes = settings["tokenizer"] is not None and settings["tokenizer"]["escape"]
         self._lock = threading.Lock()
 
-    def __call__(self, text: str, nbest: int = 1) -> List[Translation]:
-        return self.translate(text, nbest)
+    @property
+    def separates(self) -> bool:
+        """As :meth:`.translator.Translator.separates`."""
+        joined = self._translator.settings["tokenizer"] is not None or self.subwords == "sentencepiece"
+        return not joined and any(mark in self._translator.numbers for mark in ".,?!")
 
-    def translate(self, text: str, nbest: int = 1) -> List[Translation]:
-        """As :meth:`.translator.Translator.translate`, with the same errors."""
+    def examples(self, count: int = 3) -> List[str]:
+        """None: an exported folder has no corpus."""
+        return []
+
+    def __call__(
+        self, text: str, nbest: int = 1, prefix: str = "", watch: Optional[Callable[[Partial], None]] = None
+    ) -> List[Translation]:
+        return self.translate(text, nbest, prefix, watch)
+
+    def translate(
+        self, text: str, nbest: int = 1, prefix: str = "", watch: Optional[Callable[[Partial], None]] = None
+    ) -> List[Translation]:
+        """As :meth:`.translator.Translator.translate`, with the same errors, but without prefix; nothing is watched."""
+        if prefix.strip():
+            raise OptionError("an exported model cannot continue a prefix; serve its checkpoint")
         if not 1 <= nbest <= self.beam:
             raise OptionError(f"--nbest {nbest}: must be from 1 to {self.beam}, the width of the beam")
         if len(text) > MOST_CHARACTERS:

@@ -100,13 +100,18 @@ def data_of(path: str) -> str:
     return str(data)
 
 
-def add_model_options(parser: argparse.ArgumentParser) -> None:
-    """Adds ``--path``, ``--model-overrides``, ``--cpu`` and ``--user-dir``, which :func:`load_from_options` reads."""
+def add_model_options(parser: argparse.ArgumentParser, several: bool = False) -> None:
+    """Adds ``--path``, ``--model-overrides``, ``--cpu`` and ``--user-dir``, which :func:`load_from_options` reads.
+
+    With ``several``, ``--path`` is repeatable and gives a list of ``FILE`` or ``LABEL=FILE``.
+    """
     parser.set_defaults(takes_model=True)  # see model_folder.expand
     parser.add_argument(
         "--path",
-        metavar="FILE",
-        help="checkpoint, or several separated by colons, which are averaged (default: that of a model folder)",
+        action="append" if several else "store",
+        metavar="[LABEL=]FILE" if several else "FILE",
+        help="checkpoint, or several separated by colons, which are averaged (default: that of a model folder)"
+        + ("; repeat it to see models side by side" if several else ""),
     )
     parser.add_argument(
         "--model-overrides", default="{}", metavar="DICT", help="model options to change, as in fairseq-generate"

@@ -12,44 +12,40 @@ A text takes the steps of fairseq-interactive: tokeniser, subwords, dictionary, 
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import logging
 import threading
 from argparse import Namespace
 from dataclasses import asdict
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import numpy as np
 import torch
 from fairseq import utils
 from torch import Tensor
 
+from fairseq_attn_plugin.analysis.inference.examples import corpus_examples
 from fairseq_attn_plugin.analysis.inference.loading import load_models
 from fairseq_attn_plugin.analysis.inference.segmenter import Segmenter, text_options, vocabulary_subwords
 from fairseq_attn_plugin.analysis.inference.sentences import indices_of
+from fairseq_attn_plugin.analysis.inference.translation import (
+    MOST_CHARACTERS,
+    Partial,
+    Translation,
+    one_line,
+    without_unknown,
+)
 from fairseq_attn_plugin.analysis.records.record import Record
 from fairseq_attn_plugin.analysis.records.shown import shown_units
 from fairseq_attn_plugin.decoding.options import DecodingOptions
+from fairseq_attn_plugin.decoding.watching import Leader, Watch
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.model_folder import open_model_folder
+from fairseq_attn_plugin.text.escapes import as_typed
 from fairseq_attn_plugin.text.subwords import spell
-from fairseq_attn_plugin.text.unknown_words import positions_of, replace_unknown
 
-__all__ = ["MOST_CHARACTERS", "Translation", "Translator", "without_unknown"]
-
-
-MOST_CHARACTERS = 5000  # of a text: tokenisers are slow on texts that are too long for any model
-
-
-class Translation(NamedTuple):
-    """One hypothesis of the beam."""
-
-    text: str  # words, detokenised if there is a tokeniser
-    score: float  # of the beam search: mean natural log probability, with penalties
-    record: Record  # tokens, attention, log probabilities
-    unknown: List[int]  # positions of the source tokens that the vocabulary lacks
-    source_words: List[str]  # of the record, without the escapes of Moses: < instead of &lt;
-    target_words: List[str]  # a source word stands beside an unknown one
-    copied: str = ""  # the text with a source word for each unknown word, by attention
+__all__ = ["Translation", "Translator"]
 
 
 class Translator:
@@ -102,22 +98,24 @@ class Translator:
             # fairseq computes attention only if alignments are to be printed
             model.prepare_for_inference_(Namespace(generation=Namespace(beam=beam, print_alignment="soft")))
         self._generator = self.task.build_generator(self.models, settings)
-        self._segmenter = Segmenter(
-            self.task.source_dictionary,
-            *self.languages,
-            bpe_codes=bpe_codes,
-            sentencepiece_model=sentencepiece_model,
-            tokenizer=tokenizer,
-            moses_options=moses_options,
-            case=case,
-            normalizer=normalizer,
-        )
+        self._text: Dict[str, Any] = {
+            "bpe_codes": bpe_codes,
+            "sentencepiece_model": sentencepiece_model,
+            "tokenizer": tokenizer,
+            "moses_options": moses_options,
+            "case": case,
+            "normalizer": normalizer,
+        }
+        self._segmenter = Segmenter(self.task.source_dictionary, *self.languages, **self._text)
+        self.tokenizer = tokenizer
         self._escapes = tokenizer == "moses" and not (moses_options or {}).get("no_escape")
         self.lowercase, self.segments = self._segmenter.lowercase, self._segmenter.segments
         self.subwords = vocabulary_subwords(self.task.source_dictionary)
         self._lock = threading.Lock()
         # a model without attention is refused now, not at the first sentence
-        self._search([torch.tensor([self.task.source_dictionary.nspecial, self.task.source_dictionary.eos()])])
+        self._search(
+            self._batch(torch.tensor([self.task.source_dictionary.nspecial, self.task.source_dictionary.eos()]))
+        )
 
     @classmethod
     def of_folder(cls, folder: str, **options: Any) -> Translator:
@@ -135,14 +133,27 @@ class Translator:
             raise OptionError(f"{folder}: is no model folder of fairseq-attn train")
         return cls(found.data, found.checkpoint, **text_options(Namespace(**found.text_options())), **options)
 
-    def __call__(self, text: str, nbest: int = 1) -> List[Translation]:
-        return self.translate(text, nbest)
+    def __call__(
+        self, text: str, nbest: int = 1, prefix: str = "", watch: Optional[Callable[[Partial], None]] = None
+    ) -> List[Translation]:
+        return self.translate(text, nbest, prefix, watch)
 
-    def translate(self, text: str, nbest: int = 1) -> List[Translation]:
+    def translate(
+        self, text: str, nbest: int = 1, prefix: str = "", watch: Optional[Callable[[Partial], None]] = None
+    ) -> List[Translation]:
         """The ``nbest`` best translations of a sentence, best first, or fewer if the beam search returns fewer.
 
-        Raises ``OptionError`` if ``text`` has no word, has more than ``MOST_CHARACTERS`` characters or is too long for
-        the model, or if ``nbest`` is less than 1 or greater than the width of the beam.
+        Args:
+            text: a sentence
+            nbest: how many translations
+            prefix: words with which every translation begins, in the target language
+            watch: receives the leading hypothesis after every step of the search, and may end it by an exception. It is
+                not called by ``--decoding-engine stock`` and models of other packages.
+
+        Raises:
+            OptionError: ``text`` has no word, has more than ``MOST_CHARACTERS`` characters or is too long for the
+                model; ``prefix`` is longer than a translation may be; ``nbest`` is less than 1 or greater than the
+                width of the beam
         """
         if not 1 <= nbest <= self.beam:
             raise OptionError(f"--nbest {nbest}: must be from 1 to {self.beam}, the width of the beam")
@@ -156,41 +167,94 @@ class Translator:
             raise OptionError(
                 f"the sentence is too long: {len(ids) - 1} subwords, the model takes at most {longest - 1:.0f}"
             )
-        with self._lock:
-            source, hypotheses = self._search([ids])
+        begun = self._begun(prefix, len(ids))
         unknown_index = self.task.source_dictionary.unk()
-        if len(source) != len(tokens) + 1:  # the task adds tokens of its own
-            tokens = [self.task.source_dictionary[index] for index in source[:-1]]
-        unknown = [place for place, index in enumerate(source[:-1]) if index == unknown_index]
-        return [self._translation(tokens, unknown, one) for one in hypotheses[:nbest]]
+        with self._lock:
+            sample = self._batch(ids)
+            source = sample["net_input"]["src_tokens"][0].tolist()
+            if len(source) != len(tokens) + 1:  # the task adds tokens of its own
+                tokens = [self.task.source_dictionary[index] for index in source[:-1]]
+            unknown = [place for place, index in enumerate(source[:-1]) if index == unknown_index]
+            with self._watched(watch, tokens, unknown):
+                hypotheses = self._search(sample, begun)
+        given = 0 if begun is None else begun.size(1)
+        return [self._translation(tokens, unknown, one)._replace(given=given) for one in hypotheses[:nbest]]
+
+    def _begun(self, prefix: str, length: int) -> Optional[Tensor]:
+        """The indices ``[1, P]`` of the tokens of a prefix, for a source of ``length`` tokens; None if it has none."""
+        if len(prefix) > MOST_CHARACTERS:
+            raise OptionError(f"the prefix is too long: {len(prefix)} characters, at most {MOST_CHARACTERS} are read")
+        tokens = self._target_segmenter(one_line(prefix))
+        if not tokens:
+            return None
+        rules = self._generator
+        longest = min(int(rules.max_len_a * length + rules.max_len_b), rules.max_len - 1)
+        if len(tokens) >= longest:
+            raise OptionError(f"the prefix is too long: {len(tokens)} subwords, a translation has at most {longest}")
+        return indices_of(tokens, self.task.target_dictionary)[None, :-1].to(self._loaded.device)
+
+    @functools.cached_property
+    def _target_segmenter(self) -> Segmenter:
+        return Segmenter(self.task.target_dictionary, self.languages[1], **self._text)
+
+    @contextlib.contextmanager
+    def _watched(
+        self, watch: Optional[Callable[[Partial], None]], source: List[str], unknown: List[int]
+    ) -> Iterator[None]:
+        """Within it, ``watch`` receives the leading hypotheses."""
+
+        def tell(leader: Leader) -> None:
+            assert watch is not None
+            target = [self.task.target_dictionary[index] for index in leader.words]
+            weights = torch.stack([one for one in leader.weights if one is not None]).cpu().numpy().astype(np.float64)
+            record = Record(0, source, target, {"attention": weights}, leader.scores, self.subwords)
+            words = [[as_typed(word) if self._escapes else word for word in side] for side in record.units("words")]
+            watch(Partial(record, unknown, *words))
+
+        self._generator.watch = None if watch is None else Watch(tell)
+        try:
+            yield
+        finally:
+            self._generator.watch = None
+
+    @property
+    def separates(self) -> bool:
+        """Whether punctuation must be typed apart from words, since nothing separates it for the model."""
+        dictionary = self.task.source_dictionary
+        joined = self.tokenizer is not None or self.subwords == "sentencepiece"
+        return not joined and any(mark in dictionary for mark in ".,?!")
+
+    def examples(self, count: int = 3) -> List[str]:
+        """Sentences of the corpus, if the data folder has it."""
+        return corpus_examples(self.task.cfg.data, self.languages, self.task.source_dictionary, self._segmenter, count)
 
     def encode(self, text: str) -> Tuple[List[str], Tensor]:
         """The tokens of a text, and their indices with the end of the sentence.
 
         A word that is spelt as a special symbol, such as ``<pad>``, is a word that the vocabulary lacks.
         """
-        # line ends and other control characters become blanks
-        line = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
-        tokens = self._segmenter(line)
+        tokens = self._segmenter(one_line(text))
         return tokens, indices_of(tokens, self.task.source_dictionary)
 
+    def _batch(self, ids: Tensor) -> Dict[str, Any]:
+        """fairseq's batch of one sentence."""
+        dataset = self.task.build_dataset_for_inference([ids], [len(ids)])
+        sample: Dict[str, Any] = dataset.collater([dataset[0]])
+        return utils.move_to_cuda(sample) if self._loaded.device.type == "cuda" else sample
+
     @torch.no_grad()
-    def _search(self, ids: List[Tensor]) -> Tuple[List[int], List[Dict[str, Any]]]:
-        """The token indices that the model reads, and its hypotheses, best first."""
-        dataset = self.task.build_dataset_for_inference(ids, [len(one) for one in ids])
-        sample = dataset.collater([dataset[0]])
-        if self._loaded.device.type == "cuda":
-            sample = utils.move_to_cuda(sample)
-        (hypotheses,) = self.task.inference_step(self._generator, self.models, sample)
-        source = sample["net_input"]["src_tokens"][0].tolist()
+    def _search(self, sample: Dict[str, Any], prefix: Optional[Tensor] = None) -> List[Dict[str, Any]]:
+        """The hypotheses of a batch of one sentence, best first."""
+        hypotheses: List[Dict[str, Any]]
+        (hypotheses,) = self.task.inference_step(self._generator, self.models, sample, prefix_tokens=prefix)
         for one in hypotheses:
-            shape = (len(source), len(one["tokens"]))
+            shape = (sample["net_input"]["src_tokens"].size(1), len(one["tokens"]))
             if one["attention"] is None or tuple(one["attention"].shape) != shape:
                 raise OptionError(
                     f"--path {self.path}: a {type(self.models[0]).__name__} returns no attention of source words for "
                     "target words; take a model with attention, such as lstm_soft"
                 )
-        return source, hypotheses
+        return hypotheses
 
     def _translation(self, source: List[str], unknown: List[int], hypothesis: Dict[str, Any]) -> Translation:
         target = [self.task.target_dictionary[index] for index in hypothesis["tokens"].tolist()[:-1]]
@@ -201,10 +265,3 @@ class Translator:
         words = shown_units(record, escaped=self._escapes)
         copied = self._segmenter.decode(without_unknown(record))
         return Translation(text, float(hypothesis["score"]), record, unknown, *words, copied)
-
-
-def without_unknown(record: Record) -> str:
-    """The words of the target, with a copy of the source word for each unknown word; blanks separate them."""
-    positions = positions_of(record.attention.tolist())
-    tokens = replace_unknown(record.target, record.source, positions, {}).tokens
-    return " ".join(spell(tokens, record.subwords))

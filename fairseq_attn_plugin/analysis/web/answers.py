@@ -6,11 +6,11 @@ from typing import Any, Dict, List, Optional
 
 from fastapi.responses import JSONResponse
 
-from fairseq_attn_plugin.analysis.inference.translator import Translation
+from fairseq_attn_plugin.analysis.inference.translation import Partial, Translation
 from fairseq_attn_plugin.analysis.records.record import DIGITS
 from fairseq_attn_plugin.analysis.web.explore import finite, side
 
-__all__ = ["as_json", "error"]
+__all__ = ["Steps", "as_json", "error"]
 
 
 def as_json(translation: Translation) -> Dict[str, Any]:
@@ -21,23 +21,53 @@ def as_json(translation: Translation) -> Dict[str, Any]:
     """
     record = translation.record
 
-    def rounded(rows: Any) -> List[List[Optional[float]]]:
-        return [[finite(weight, DIGITS) for weight in row] for row in rows]
-
     source = side(record.source, record.subwords, translation.source_words)
     return {
         "text": translation.text,
         "score": finite(translation.score, DIGITS),
         "source": {**source, "unknown": translation.unknown},
         "target": side(record.target, record.subwords, translation.target_words),
+        "given": translation.given,
         "scores": [finite(score, DIGITS) for score in record.scores],
-        "attention": rounded(record.attention),
+        "attention": _rounded(record.attention),
         "words": {
             "source": translation.source_words,
             "target": translation.target_words,
-            "attention": rounded(record.word_attention()),
+            "attention": _rounded(record.word_attention()),
         },
     }
+
+
+class Steps:
+    """The steps of a search as values for JSON: each says what has changed since the last one.
+
+    ``keep`` counts the target tokens that are the same as before; ``scores`` and ``attention`` are those of the tokens
+    after them. The source is in the first step only.
+    """
+
+    def __init__(self) -> None:
+        self.number, self.last = 0, [""][:0]
+
+    def __call__(self, partial: Partial) -> Dict[str, Any]:
+        record = partial.record
+        same = [old == new for old, new in zip(self.last, record.target)]
+        keep = same.index(False) if False in same else len(same)
+        self.number, self.last = self.number + 1, record.target
+        value: Dict[str, Any] = {
+            "step": self.number,
+            "target": side(record.target, record.subwords, partial.target_words),
+            "keep": keep,
+            "scores": [finite(score, DIGITS) for score in record.scores[keep:]],
+            "attention": _rounded(record.attention[keep:]),
+        }
+        if self.number == 1:
+            source = side(record.source, record.subwords, partial.source_words)
+            value["source"] = {**source, "unknown": partial.unknown}
+        return value
+
+
+def _rounded(rows: Any) -> List[List[Optional[float]]]:
+    return [[finite(weight, DIGITS) for weight in row] for row in rows]
 
 
 def error(status: int, message: str, headers: Any = None) -> JSONResponse:

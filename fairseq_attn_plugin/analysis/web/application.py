@@ -1,22 +1,23 @@
 """The web application of ``attn-analysis serve``: the page at ``/``, and addresses that answer in JSON.
 
-``/translate`` translates a sentence, ``/health`` says that the server runs and how many requests wait.
+``/translate`` translates a sentence, ``/stream`` does and tells of each step of the search, ``/health`` says that the
+server runs and how many requests wait.
 """
 
 # fastapi reads the annotations of the functions below: no "from __future__ import annotations" here
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Sequence
 
 from fastapi import Body, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse
 from starlette.exceptions import HTTPException
 
-from fairseq_attn_plugin.analysis.inference.translator import Translator
 from fairseq_attn_plugin.analysis.pages import frame
-from fairseq_attn_plugin.analysis.web.answers import as_json, error
+from fairseq_attn_plugin.analysis.web.answers import Steps, as_json, error
 from fairseq_attn_plugin.analysis.web.bounds import Bounds
 from fairseq_attn_plugin.analysis.web.gate import Gate
 from fairseq_attn_plugin.analysis.web.server import QUEUE, TIMEOUT
+from fairseq_attn_plugin.analysis.web.streaming import Streamed, streamed
 from fairseq_attn_plugin.analysis.web.waiting import Full, Line
 from fairseq_attn_plugin.errors import OptionError
 
@@ -34,43 +35,33 @@ def _is_name(place: Any) -> bool:
 
 
 def application(
-    translator: Translator,
+    translators: Any,
     host: str = "127.0.0.1",
     nbest: int = 1,
     notes: Optional[List[str]] = None,
     queue: int = QUEUE,
     timeout: float = TIMEOUT,
+    examples: Sequence[str] = (),
 ) -> FastAPI:
-    """The application for a translator.
+    """The application for one or several translators.
 
     Args:
-        translator: translates the sentences
+        translators: {label: translator} of one direction, or one translator
         host: a host name that requests may use, in addition to addresses, ``localhost`` and the machine's own name
         nbest: number of translations, unless a request gives another
         notes: sentences that the page shows to its reader
         queue: requests that may wait while one is translated; a further one is answered with 503
         timeout: seconds after which a request is answered with 504
+        examples: sentences that the page offers
     """
     # fastapi's documentation pages load scripts from other servers; nothing here needs a schema of its addresses
     app = FastAPI(title="fairseq_attn_plugin", docs_url=None, redoc_url=None, openapi_url=None)
     app.add_middleware(Bounds, seconds=timeout)
     app.add_middleware(Gate, host=host)  # the outer one: of a refused request no body is read
     line = Line(queue)
-    data = {
-        "languages": list(translator.languages),
-        "subwords": translator.subwords != "none",
-        "checkpoint": translator.path,
-        "beam": translator.beam,
-        "notes": notes or [],
-    }
-    page = frame.page(
-        "serve.html",
-        "Translate " + "\u2009\u2192\u2009".join(translator.languages),
-        style=frame.read_asset("view.css", "serve.css"),
-        script=frame.read_asset("view.js", "serve.js"),
-        data=data,
-        connect=True,
-    )
+    models: Dict[str, Any] = translators if isinstance(translators, dict) else {translators.path: translators}
+    first = next(iter(models.values()))
+    page = _page(models, notes or [], examples)
 
     @app.exception_handler(OptionError)
     async def mistake(request: Request, problem: OptionError) -> JSONResponse:
@@ -101,15 +92,73 @@ def application(
     async def health() -> Dict[str, Any]:
         return {
             "status": "ok",
-            "checkpoint": translator.path,
-            "languages": list(translator.languages),
+            "checkpoint": first.path,
+            "models": list(models),
+            "languages": list(first.languages),
             "waiting": line.waiting,
             "queue": queue,
         }
 
+    def chosen(model: Optional[str]) -> Any:
+        if model is not None and model not in models:
+            raise OptionError(f"model {model!r}: must be one of {', '.join(models)}")
+        return first if model is None else models[model]
+
     @app.post("/translate", response_class=JSONResponse, response_model=None)
-    async def translate(text: str = Body(...), number: int = Body(nbest, alias="nbest")) -> JSONResponse:
+    async def translate(
+        text: str = Body(...),
+        number: int = Body(nbest, alias="nbest"),
+        prefix: str = Body(""),
+        model: Optional[str] = Body(None),
+    ) -> JSONResponse:
+        translator = chosen(model)
         # the long matrices become JSON in the thread as well, while the event loop serves the others
-        return await line(lambda: JSONResponse({"translations": [as_json(one) for one in translator(text, number)]}))
+        return await line(
+            lambda: JSONResponse({"translations": [as_json(one) for one in translator(text, number, prefix)]})
+        )
+
+    @app.post("/stream", response_model=None)
+    async def stream(
+        text: str = Body(...),
+        number: int = Body(nbest, alias="nbest"),
+        prefix: str = Body(""),
+        model: Optional[str] = Body(None),
+    ) -> Streamed:
+        translator = chosen(model)
+
+        def work(tell: Any) -> Dict[str, Any]:
+            steps = Steps()
+            found = translator(text, number, prefix, lambda partial: tell(steps(partial)))
+            return {"translations": [as_json(one) for one in found]}
+
+        return await streamed(line, work)
 
     return app
+
+
+def _page(models: Dict[str, Any], notes: List[str], examples: Sequence[str]) -> str:
+    languages = list(next(iter(models.values())).languages)
+    data = {
+        "languages": languages,
+        "subwords": any(one.subwords != "none" for one in models.values()),
+        "models": [
+            {
+                "label": label,
+                "checkpoint": one.path,
+                "beam": one.beam,
+                "separates": one.separates,
+                "lowercase": one.lowercase,
+            }
+            for label, one in models.items()
+        ],
+        "examples": list(examples),
+        "notes": notes,
+    }
+    return frame.page(
+        "serve.html",
+        "Translate " + "\u2009\u2192\u2009".join(languages),
+        style=frame.read_asset("view.css", "serve.css"),
+        script=frame.read_asset("view.js", "serve.js"),
+        data=data,
+        connect=True,
+    )

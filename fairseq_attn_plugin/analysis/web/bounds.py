@@ -9,8 +9,9 @@ from typing import Any, Optional
 
 from starlette.datastructures import Headers
 
-from fairseq_attn_plugin.analysis.inference.translator import MOST_CHARACTERS
+from fairseq_attn_plugin.analysis.inference.translation import MOST_CHARACTERS
 from fairseq_attn_plugin.analysis.web.answers import error
+from fairseq_attn_plugin.analysis.web.streaming import MEDIA_TYPE, encoded
 
 __all__ = ["MOST_BYTES", "Bounds"]
 
@@ -25,7 +26,7 @@ class Bounds:
 
     The application is cancelled if the body and the answer together take longer than ``seconds`` or the client leaves.
     Answers: 413 for a body of more than ``most`` bytes, which is never held; 408 for one that does not arrive in time;
-    504 for an answer that does not.
+    504 for an answer that does not; one of lines that has begun ends with a line that says so.
     """
 
     def __init__(self, app: Any, seconds: float, most: int = MOST_BYTES):
@@ -76,15 +77,20 @@ class Bounds:
         await send({"type": "http.response.body", "body": b""})
 
     async def _answer(self, scope: Any, receive: Any, send: Any, body: bytes, end: float) -> None:
-        left, started = asyncio.ensure_future(receive()), False  # what comes after the body is that the client leaves
+        left, started, lines = (
+            asyncio.ensure_future(receive()),
+            False,
+            False,
+        )  # what comes after the body is that the client leaves
         parts = [{"type": "http.request", "body": body, "more_body": False}]
 
         async def replay() -> Any:
             return parts.pop() if parts else await asyncio.shield(left)
 
         async def noted(message: Any) -> None:
-            nonlocal started
-            started = True
+            nonlocal started, lines
+            if message["type"] == "http.response.start":
+                started, lines = True, Headers(raw=message["headers"]).get("content-type") == MEDIA_TYPE
             await send(message)
 
         work = asyncio.ensure_future(self.app(scope, replay, noted))
@@ -99,9 +105,13 @@ class Bounds:
             for task in (work, left):
                 task.cancel()
             await asyncio.gather(work, left, return_exceptions=True)
-        if late and not started:
-            answer = error(504, f"there was no translation within {self.seconds:g} seconds (--timeout)")
-            await answer(scope, receive, send)
+        if not late:
+            return
+        reason = f"there was no translation within {self.seconds:g} seconds (--timeout)"
+        if not started:
+            await error(504, reason)(scope, receive, send)
+        elif lines:
+            await send({"type": "http.response.body", "body": encoded({"error": reason})})
 
 
 class _TooLong(Exception):

@@ -352,7 +352,7 @@ def test_the_command_in_a_browser(tiny_data, checkpoint, tmp_path_factory):
             assert words == page.texts("#hypotheses label:nth-child(2) > span:first-child")[0].split()
             assert page.script("return document.querySelectorAll('b.injected, .words b').length") == 0
             assert not page.problems()
-            assert set(page.requests()) == {address + "/", address + "/translate"}
+            assert set(page.requests()) == {address + "/", address + "/stream"}
             page.script("document.querySelector('#text').value = '  '")
             page.one("#send").click()
             page.wait("return !document.querySelector('#message').hidden")

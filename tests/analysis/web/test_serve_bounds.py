@@ -22,11 +22,12 @@ class Slow:
     """A translator whose translations last until ``go`` is set; it has attention to nothing."""
 
     path, languages, beam, subwords = "checkpoint.pt", ("xx", "yy"), 1, "none"
+    separates = lowercase = False
 
     def __init__(self):
         self.go, self.began, self.asked = threading.Event(), threading.Semaphore(0), []
 
-    def __call__(self, text, nbest=1):
+    def __call__(self, text, nbest=1, prefix="", watch=None):
         self.asked.append(text)
         self.began.release()
         assert self.go.wait(LONG)
@@ -229,6 +230,7 @@ def test_a_full_line_is_answered_with_503_and_health_is_told_meanwhile():
         assert state(address) == {
             "status": "ok",
             "checkpoint": "checkpoint.pt",
+            "models": ["checkpoint.pt"],
             "languages": ["xx", "yy"],
             "waiting": 2,
             "queue": 2,

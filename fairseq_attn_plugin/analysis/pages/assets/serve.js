@@ -3,35 +3,113 @@
   const byId = (id) => document.getElementById(id);
   const board = new Board(byId("board"));
   const [source, target] = data.languages.map(languageName);
-  let translations = [], shown = 0, words = true, divided = false, asked = 0;
+  const [sourceTag, targetTag] = data.languages.map(languageTag);
+  const several = data.models.length > 1;
+  const MANY = 4; // models from which on they are shown compactly
+  // for each model: {error}, or {steps, translations, shown, at}; at: the number of a step, or its end
+  let results = [], words = true, divided = false, running = null, drawing = false;
 
   byId("title").textContent = `${source}\u2009\u2192\u2009${target}`;
   byId("text-label").textContent = `Sentence in ${source} (Enter translates it)`;
-  byId("text").lang = languageTag(data.languages[0]) || "";
-  byId("foot").textContent = `${data.checkpoint}, beam ${data.beam}`;
+  byId("prefix-label").textContent = `The translation begins with (in ${target})`;
+  byId("text").lang = sourceTag || "";
+  byId("prefix").lang = targetTag || "";
+  byId("foot").textContent = data.models.map((one) =>
+    `${several ? `${one.label}: ` : ""}${one.checkpoint}, beam ${one.beam}`).join("; ");
+  document.querySelector("main").classList.toggle("several", several);
   data.notes.forEach((note) => byId("notes").append(element("p", { class: "note" }, note)));
 
+  // --- how to type ----------------------------------------------------------------------------------------------------
+  const separates = data.models.some((one) => one.separates);
+  byId("reading").textContent = [
+    separates ? "Type blanks around punctuation, as in \u201cYes , please .\u201d: nothing separates it for the model."
+      : "Type ordinary text.",
+    data.models.every((one) => one.lowercase) ? "Capital letters are read as small ones." : "",
+  ].join(" ").trim();
+  /** A text with blanks between words and the punctuation beside them. */
+  const apart = (marks) => marks.replace(/(.)(?!\1|$)/gu, "$1 "); // "..." stays
+  const separated = (text) => text
+    .replace(/([\p{L}\p{N}%])([.,!?;:)\]\u00bb\u201d\u201c"]+)(?=\s|$)/gu, (_, letter, marks) => `${letter} ${apart(marks)}`)
+    .replace(/(^|\s)([([\u00ab\u201e\u201c"]+)(?=[\p{L}\p{N}])/gu, (_, before, marks) => `${before}${apart(marks)} `);
+  const offer = () => { byId("separate").hidden = !separates || separated(byId("text").value) === byId("text").value; };
+  byId("text").addEventListener("input", offer);
+  byId("separate").addEventListener("click", () => {
+    byId("text").value = separated(byId("text").value);
+    offer();
+    byId("text").focus();
+  });
+  byId("examples").hidden = !data.examples.length;
+  data.examples.forEach((text) => {
+    const button = element("button", { type: "button", class: "plain", lang: sourceTag, dir: "auto" }, text);
+    button.addEventListener("click", () => {
+      byId("text").value = text;
+      byId("prefix").value = "";
+      translate();
+    });
+    byId("examples").append(button);
+  });
+
+  // --- what is shown --------------------------------------------------------------------------------------------------
   function say(message) {
-    byId("message").textContent = message || "";
+    byId("message").textContent = message ? message[0].toUpperCase() + message.slice(1) : "";
     byId("message").hidden = !message;
   }
 
-  function draw(keep) {
-    const one = translations[shown];
+  /** A step of the search as a translation: what comes after its last word is open. */
+  const openOf = (step, from) => ({ ...step, source: from, given: 0, open: true,
+    attention: [...step.attention, from.tokens.map(() => 0).concat(0)], scores: [...step.scores, null] });
+
+  function currentOf(result) {
+    if (result.translations && result.at >= result.steps.length) return result.translations[result.shown];
+    return result.steps.length ? openOf(result.steps[Math.min(result.at, result.steps.length - 1)], result.source) : null;
+  }
+
+  function cardOf(result, number) {
+    const shown = { label: several ? data.models[number].label : "Attention", languages: data.languages };
+    const one = result && !result.error ? currentOf(result) : null;
+    if (!one) return { ...shown, note: result && result.error ? result.error : "\u2026" };
     const [left, right] = [unitsOf(one.source, words), unitsOf(one.target, words)];
+    if (one.open) right.texts[right.texts.length - 1] = "\u2026";
     const weights = mergeWeights(Float64Array.from(one.attention.flat()), left, right);
-    board.show([{
-      label: "Attention", languages: data.languages, source: left, target: right, targetKey: 0,
+    const details = [one.source.unknown.length && "underlined: not in the vocabulary", one.given && "begins as given",
+      one.open && "the leading hypothesis of this step"];
+    return {
+      ...shown, source: left, target: right, open: one.open, given: one.given ? right.unit[one.given - 1] + 1 : 0,
+      sourceKey: left.texts.join(" "), targetKey: right.texts.join(" "), targetText: unitsOf(one.target, true).texts.join(" "),
       weights: divided ? divideRows(weights) : weights,
       scores: mergeScores(one.scores, right), targetKind: "translation",
-      detail: one.source.unknown.length ? "underlined: not in the vocabulary" : null,
-      score: one.scores.reduce((sum, score) => sum + (score ?? NaN), 0) / one.scores.length,
-    }], keep);
+      detail: details.filter(Boolean).join("; ") || null,
+      score: one.open ? undefined : one.scores.reduce((sum, score) => sum + (score ?? NaN), 0) / one.scores.length,
+    };
+  }
+
+  function draw(keep) {
+    board.show(data.models.map((_, number) => cardOf(results[number], number)), keep, data.models.length >= MANY);
+  }
+
+  /** Draws the newest step of a model, once for each picture that the screen shows. */
+  function drawStep(number) {
+    if (drawing) return;
+    drawing = true;
+    requestAnimationFrame(() => {
+      drawing = false;
+      const result = results[number];
+      if (!result || result.translations || result.error) return;
+      byId("results").hidden = false;
+      draw(false);
+      newest(number);
+    });
+  }
+
+  /** Makes the last word of an open hypothesis the active one. */
+  function newest(number) {
+    const card = board.cards[number];
+    if (card && !card.shown.note && card.shown.open) board.activate(card, "target", Math.max(0, card.shown.target.texts.length - 2));
   }
 
   /** Whether some rows of weights sum to more than one, as with some mechanisms. */
-  const heavy = () => translations.some((one) =>
-    one.attention.some((row) => row.reduce((sum, weight) => sum + weight, 0) > 1.05));
+  const heavy = () => results.some((result) => (result.translations || []).some((one) =>
+    one.attention.some((row) => row.reduce((sum, weight) => sum + weight, 0) > 1.05)));
 
   function switches() {
     const made = [];
@@ -46,47 +124,126 @@
     byId("switches").replaceChildren(...made);
   }
 
-  function list() {
-    byId("hypotheses").replaceChildren(...translations.map((one, number) => {
-      const input = element("input", { type: "radio", name: "hypothesis", value: String(number) });
-      input.checked = number === shown;
-      input.addEventListener("change", () => { shown = number; draw(false); });
-      return element("label", {}, element("span", { dir: "auto", lang: one.text ? languageTag(data.languages[1]) : null },
-        input, one.text || "(nothing)"),
-        element("span", { class: "score", title: "score of the beam search; higher is better" }, signed(one.score)));
+  /** The translations of a model, with their scores, the steps that led to them, and a button to edit one. */
+  function listOf(result, number) {
+    const { label } = data.models[number];
+    const list = element("div", { class: "nbest" }, ...result.translations.map((one, rank) => {
+      const input = element("input", { type: "radio", name: `hypothesis-${number}`, value: String(rank) });
+      input.checked = rank === result.shown;
+      input.addEventListener("change", () => {
+        Object.assign(result, { shown: rank, at: result.steps.length });
+        slide();
+        draw(false);
+      });
+      return element("label", {}, element("span", { dir: "auto", lang: one.text ? targetTag : null }, input, one.text || "(nothing)"),
+        element("span", { class: "score" }, `score ${signed(one.score)}`));
     }));
+    const edit = element("button", { type: "button", class: "plain", "aria-label": `Edit the translation of ${label}` }, "Edit");
+    edit.addEventListener("click", () => {
+      byId("prefix").value = result.translations[result.shown].text;
+      byId("prefix").focus();
+      byId("prefix").scrollIntoView({ block: "center" });
+    });
+    const after = element("div", { class: "after" }, edit);
+    const count = result.steps.length;
+    const range = element("input", { type: "range", min: 1, max: count + 1, value: result.at + 1,
+      "aria-label": `Step of the search of ${label}` });
+    const said = element("output", {});
+    function slide() {
+      range.value = result.at + 1;
+      said.textContent = result.at < count ? `step ${result.at + 1} of ${count}` : "end of the search";
+      range.setAttribute("aria-valuetext", said.textContent);
+    }
+    range.addEventListener("input", () => {
+      result.at = Number(range.value) - 1;
+      slide();
+      draw(false);
+      newest(number);
+    });
+    slide();
+    if (count) after.append(range, said);
+    return element("fieldset", {}, element("legend", several ? {} : { class: "visually-hidden" },
+      several ? label : "Translations, best first"), list, after);
+  }
+
+  function list() {
+    byId("hypotheses").replaceChildren(...results.map((result, number) => (result.translations ? listOf(result, number) : null))
+      .filter(Boolean));
+  }
+
+  // --- asking ---------------------------------------------------------------------------------------------------------
+  /** Asks a model; `tell` receives the steps of its search. The answer is {translations} or {error}. */
+  async function ask(model, question, signal, tell) {
+    const response = await fetch("/stream", { method: "POST", headers: { "Content-Type": "application/json" }, signal,
+      body: JSON.stringify({ ...question, model }) });
+    if (!response.ok) {
+      const answer = await response.json().catch(() => ({}));
+      return { error: answer.error || `The server could not translate this text (${response.status}).` };
+    }
+    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+    let [rest, last] = ["", null];
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (done) break;
+      const lines = (rest + value).split("\n");
+      rest = lines.pop();
+      for (const line of lines) {
+        last = JSON.parse(line);
+        if (last.step) tell(last);
+      }
+    }
+    return last && !last.step ? last : { error: "The server ended its answer too early." };
   }
 
   async function translate() {
-    const number = ++asked;
-    const text = byId("text").value;
+    if (running) running.abort();
+    const mine = new AbortController();
+    running = mine;
+    const question = { text: byId("text").value, prefix: byId("prefix").value };
     say("");
+    offer();
     byId("send").disabled = true;
     byId("state").textContent = "translating \u2026";
-    let answer;
+    board.root.setAttribute("aria-busy", "true");
+    byId("hypotheses").replaceChildren();
+    byId("switches").replaceChildren();
+    byId("results").hidden = true;
+    results = [];
     try {
-      const response = await fetch("/translate", { method: "POST", headers: { "Content-Type": "application/json" },
-        body: JSON.stringify({ text }) });
-      answer = await response.json();
-      if (!response.ok && !answer.error) answer = { error: `The server could not translate this text (${response.status}).` };
+      // one after the other: a server translates one sentence at a time, and others wait as well
+      for (const [number, model] of data.models.entries()) {
+        const result = { steps: [], source: null, translations: null, shown: 0, at: 0 };
+        results.push(result);
+        const answer = await ask(model.label, question, mine.signal, ({ source: read, target: side, keep, scores, attention }) => {
+          const before = result.steps[result.steps.length - 1] || { scores: [], attention: [] };
+          result.source = read || result.source;
+          result.steps.push({ target: side, scores: before.scores.slice(0, keep).concat(scores),
+            attention: before.attention.slice(0, keep).concat(attention) });
+          result.at = result.steps.length - 1;
+          drawStep(number);
+        });
+        Object.assign(result, answer, { at: result.steps.length });
+        if (several && !result.error) list();
+      }
     } catch (error) {
-      answer = { error: "The server does not answer; check that attn-analysis serve is running." };
+      if (mine.signal.aborted) return;
+      results = [{ error: "The server does not answer; check that attn-analysis serve is running." }];
     }
-    if (number !== asked) return;
     byId("send").disabled = false;
     byId("state").textContent = "";
-    byId("results").hidden = Boolean(answer.error);
-    if (answer.error) {
-      say(answer.error[0].toUpperCase() + answer.error.slice(1));
+    board.root.setAttribute("aria-busy", "false");
+    const failed = results.every((result) => result.error);
+    byId("results").hidden = failed;
+    if (failed) {
+      say(results[0].error);
       return;
     }
-    translations = answer.translations;
-    shown = 0;
     list();
     switches();
     draw(false);
+    const parts = { text: question.text, ...(question.prefix.trim() ? { prefix: question.prefix } : {}) };
     try {
-      history.replaceState(null, "", `#${new URLSearchParams({ text })}`);
+      history.replaceState(null, "", `#${new URLSearchParams(parts)}`);
     } catch (error) {
       // some browsers forbid the change of the address; it then stays
     }
@@ -103,16 +260,17 @@
     }
   });
   document.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select")) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select, .map")) return;
     const keys = { ArrowRight: () => board.move(1), ArrowLeft: () => board.move(-1), x: () => board.cross(), Escape: () => board.release() };
-    if (!(event.key in keys) || !translations.length) return;
+    if (!(event.key in keys) || !results.length) return;
     event.preventDefault();
     keys[event.key]();
   });
 
-  const text = new URLSearchParams(location.hash.slice(1)).get("text");
-  if (text) {
-    byId("text").value = text;
+  const asked = new URLSearchParams(location.hash.slice(1));
+  if (asked.get("text")) {
+    byId("text").value = asked.get("text");
+    byId("prefix").value = asked.get("prefix") || "";
     translate();
   }
 })();

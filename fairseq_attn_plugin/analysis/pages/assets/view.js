@@ -21,10 +21,11 @@ function drawn(tag, attributes = {}, text = "") {
 /** A number with two decimals; a dash for null, which stands for infinities in JSON. */
 const signed = (number) => (Number.isFinite(number) ? number.toFixed(2).replace("-", "\u2212") : "\u2013");
 
-/** The language tag of a code, for the attribute `lang`; null if the code is invalid. */
+/** The language tag of a code, for the attribute `lang`; null if the code is invalid or of no known language. */
 function languageTag(code) {
   try {
-    return Intl.getCanonicalLocales(code.replace(/_/g, "-"))[0];
+    const tag = Intl.getCanonicalLocales(code.replace(/_/g, "-"))[0];
+    return new Intl.DisplayNames(["en"], { type: "language", fallback: "none" }).of(tag) ? tag : null;
   } catch (error) {
     return null;
   }
@@ -104,7 +105,8 @@ function scoreOf({ score, targetKind }) {
 class Card {
   /**
    * shown: {label, detail, source, target, sourceKey, targetKey, targetText, weights, scores, languages, targetKind,
-   * reference, note}. source and target are results of unitsOf, weights of mergeWeights. A card with a note shows only
+   * reference, given, open, note}. `given` counts the first words of the target that were not chosen by the model; an
+   * `open` target has no end yet, and "..." for it. source and target are results of unitsOf, weights of mergeWeights. A card with a note shows only
    * the note. Sides with the same key have the same units; targets with the same targetText have the same words.
    */
   constructor(shown, board, number) {
@@ -142,9 +144,10 @@ class Card {
     const buttons = texts.map((text, index) => {
       const end = index === texts.length - 1;
       const button = element("button", {
-        type: "button", class: "word" + (end ? " end" : "") + (unknown.has(index) ? " unknown" : ""),
+        type: "button", class: "word" + (end ? " end" : "") + (unknown.has(index) ? " unknown" : "")
+          + (side === "target" && index < (shown.given || 0) ? " given" : ""),
         tabindex: index ? -1 : 0, "data-side": side, "data-index": index,
-        title: end ? "end of the sentence" : unknown.has(index) ? "not in the vocabulary" : null,
+        title: end ? (shown.open && side === "target" ? "not decided yet" : "end of the sentence") : unknown.has(index) ? "not in the vocabulary" : null,
       }, element("bdi", { lang: end ? null : this.tags[side] }, text),
         element("span", { class: "value", "aria-hidden": "true" }));
       return button;

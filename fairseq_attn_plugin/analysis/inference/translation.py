@@ -1,0 +1,48 @@
+"""What a translator returns: translations, and the partial ones of a search that goes on."""
+
+from __future__ import annotations
+
+from typing import List, NamedTuple
+
+from fairseq_attn_plugin.analysis.records.record import Record
+from fairseq_attn_plugin.text.subwords import spell
+from fairseq_attn_plugin.text.unknown_words import positions_of, replace_unknown
+
+__all__ = ["MOST_CHARACTERS", "Partial", "Translation", "one_line", "without_unknown"]
+
+
+MOST_CHARACTERS = 5000  # of a text: tokenisers are slow on texts that are too long for any model
+
+
+class Translation(NamedTuple):
+    """One hypothesis of the beam."""
+
+    text: str  # words, detokenised if there is a tokeniser
+    score: float  # of the beam search: mean natural log probability, with penalties
+    record: Record  # tokens, attention, log probabilities
+    unknown: List[int]  # positions of the source tokens that the vocabulary lacks
+    source_words: List[str]  # of the record, without the escapes of Moses: < instead of &lt;
+    target_words: List[str]  # a source word stands beside an unknown one
+    copied: str = ""  # the text with a source word for each unknown word, by attention
+    given: int = 0  # target tokens that the prefix gave
+
+
+class Partial(NamedTuple):
+    """The hypothesis that leads while the search goes on."""
+
+    record: Record  # its attention has no row for the end
+    unknown: List[int]  # as in Translation
+    source_words: List[str]
+    target_words: List[str]
+
+
+def one_line(text: str) -> str:
+    """A text with blanks for line ends and other control characters."""
+    return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
+
+
+def without_unknown(record: Record) -> str:
+    """The words of the target, with a copy of the source word for each unknown word; blanks separate them."""
+    positions = positions_of(record.attention.tolist())
+    tokens = replace_unknown(record.target, record.source, positions, {}).tokens
+    return " ".join(spell(tokens, record.subwords))

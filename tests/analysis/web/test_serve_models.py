@@ -1,0 +1,236 @@
+"""attn-analysis serve with several models, and its page in a browser: examples, prefixes, steps, and axe-core."""
+
+import contextlib
+import re
+
+import axe
+import browser
+import pytest
+
+from fairseq_attn_plugin.analysis.cli import main
+from fairseq_attn_plugin.analysis.inference.translator import Translator
+from fairseq_attn_plugin.errors import OptionError
+
+from cli import start_cli
+
+testclient = pytest.importorskip("fastapi.testclient", reason="NO TEST OF THE SERVER: fastapi or httpx is missing")
+ENTER, END, BACKSPACE = "\ue007", "\ue010", "\ue003"
+
+
+@pytest.fixture(scope="module")
+def paths(zoo):
+    return [str(zoo("reversal").last), f"density <i>={zoo('lstm_adm').last}"]
+
+
+@pytest.fixture(scope="module")
+def served(tiny_data, paths):
+    """The address of a server with two models."""
+    given = [option for path in paths for option in ("--path", path)]
+    server = start_cli("attn-analysis", "serve", tiny_data, *given, "--port", "0", "--cpu")
+    try:
+        yield server.stdout.readline().split()[0]
+    finally:
+        server.kill()
+        server.wait()
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    yield from browser.pages(tmp_path_factory)
+
+
+def done(page):
+    page.wait(
+        "return document.querySelector('#state').textContent === '' && !document.querySelector('#results').hidden"
+    )
+
+
+def test_a_request_names_its_model(tiny_data, zoo):
+    from fairseq_attn_plugin.analysis.web.application import application
+
+    models = {
+        name: Translator(str(tiny_data), str(zoo(model).last), beam=2, cpu=True)
+        for name, model in (("one", "reversal"), ("two", "lstm_adm"))
+    }
+    client = testclient.TestClient(application(models), base_url="http://localhost")
+    for name, model in models.items():
+        answer = client.post("/translate", json={"text": "ama bel cor", "model": name}).json()
+        assert answer["translations"][0]["text"] == model("ama bel cor")[0].text
+    assert (
+        client.post("/translate", json={"text": "ama"}).json()["translations"][0]["text"]
+        == models["one"]("ama")[0].text
+    )
+    refused = client.post("/translate", json={"text": "ama", "model": "three"})
+    assert refused.status_code == 400 and refused.json() == {"error": "model 'three': must be one of one, two"}
+    assert client.get("/health").json()["models"] == ["one", "two"]
+
+
+def test_mistakes_are_named(tiny_data, paths, zoo):
+    given = ["serve", "--cpu", "--port", "0", str(tiny_data)]
+    soft = str(zoo("reversal").last)
+    for options, message in [
+        (["--path", f"a={soft}", "--path", f"a={soft}"], "a: 2 files have this name; give each its own"),
+        (["--path", soft, "--path", soft], "2 files have this name"),
+        ([str(tiny_data), "--path", soft], "with --path, give one folder, of fairseq-preprocess"),
+        (
+            ["--path", soft, "--path", f"b={soft}", "-s", "yy", "-t", "xx", "--beam", "0"],
+            "--beam 0: must be at least 1",
+        ),
+        ([], "is no exported model; give its checkpoint by --path"),
+    ]:
+        with pytest.raises(OptionError, match=message):
+            main([*given, *options])
+
+
+def test_models_of_different_directions(tiny_data, zoo, monkeypatch):
+    from fairseq_attn_plugin.analysis.commands import serve
+
+    class Fake:
+        def __init__(self, languages):
+            self.languages = languages
+
+    fakes = iter([Fake(("xx", "yy")), Fake(("yy", "xx"))])
+    monkeypatch.setattr(serve, "_loaded", lambda args: next(fakes))
+    soft = str(zoo("reversal").last)
+    with pytest.raises(OptionError, match="^b: is of yy-xx, a of xx-yy; a page shows one direction"):
+        main(["serve", str(tiny_data), "--path", f"a={soft}", "--path", f"b={soft}", "--port", "0"])
+
+
+def test_labels_are_short_where_they_differ():
+    from fairseq_attn_plugin.analysis.commands.serve import _short_names
+
+    assert _short_names(["a/soft/checkpoint_best.pt", "b/adm/x.pt:b/adm/y.pt", "out/model"]) == ["soft", "adm", "model"]
+    assert _short_names(["a/m/x.pt", "b/m/x.pt", "n"]) == ["a/m/x.pt", "b/m/x.pt", "n"]
+
+
+def test_two_models_side_by_side(page, served):
+    page.open(served)
+    examples = page.texts("#examples button")
+    assert len(examples) == 3 and not page.one("#separate").is_displayed()
+    page.all("#examples button")[1].click()
+    done(page)
+    assert page.one("#text").get_attribute("value") == examples[1]
+    assert len(page.texts(".card h2")) == 2 and page.texts(".card h2")[1] == "density <i>"
+    assert page.texts("#hypotheses legend") == page.texts(".card h2")
+    first, second = page.all(".card")
+    assert first.location["y"] == second.location["y"] and first.location["x"] < second.location["x"]
+    for text in page.texts(".nbest .score"):
+        assert re.fullmatch(r"score \u2212\d+\.\d\d", text)
+    assert len(page.all(".nbest")[0].find_elements("css selector", "label")) == 3
+    page.one("#results details summary").click()
+    assert "Greater is better" in page.one("#results details p").text
+    # a word of the source is active in both
+    page.hover(page.one(".row.source .word"))
+    assert len(set(page.texts(".word.active bdi"))) == 1 and len(page.all(".word.active")) == 2
+    assert not page.problems() and set(page.requests()) == {served + "/", served + "/stream"}
+
+
+def test_a_translation_is_edited_by_keyboard_alone(page, served):
+    from selenium.webdriver.common.keys import Keys
+
+    page.open(served)
+    page.press(*"ama bel cor dun", ENTER)  # the field has the focus
+    done(page)
+    best = page.texts(".nbest label span:first-child")[0].split()
+    page.press(Keys.TAB)  # not into a trap: to the examples, the prefix, and on to what was found
+    for _ in range(30):
+        if page.script("return document.activeElement.textContent") == "Edit":
+            break
+        page.press(Keys.TAB)
+    page.press(ENTER)
+    assert page.script("return document.activeElement.id") == "prefix"
+    assert page.one("#prefix").get_attribute("value").split() == best
+    page.press(END, *[BACKSPACE] * (len(best[-1]) + 1), *" ama", ENTER)
+    done(page)
+    given = [*best[:-1], "ama"]
+    for number in range(2):
+        card = page.all(".card")[number]
+        words = [one.text.split("\n")[0] for one in card.find_elements("css selector", ".row.target .word bdi")]
+        assert words[: len(given)] == given
+        assert len(card.find_elements("css selector", ".word.given")) == len(given)
+    assert "begins as given" in page.texts(".card .detail")[0]
+    assert "prefix=" in page.script("return location.hash") and not page.problems()
+    # the address is enough to see it again
+    page.open(page.script("return location.href"))
+    done(page)
+    assert page.one("#prefix").get_attribute("value").split() == given and len(page.all(".word.given")) == 2 * len(
+        given
+    )
+
+
+def test_steps_of_the_search_can_be_seen_again(page, served):
+    page.open(served + "#text=ama+bel+cor+dun")
+    done(page)
+    slider = page.one("input[type=range]")
+    assert page.one("output").text == "end of the search"
+    whole = page.texts(".card:first-child .row.target .word bdi")
+    slider.send_keys("\ue011")  # Home
+    assert page.one("output").text.startswith("step 1 of ") and "leading hypothesis" in page.texts(".card .detail")[0]
+    assert page.texts(".card:first-child .row.target .word bdi")[1:] == ["\u2026"]
+    assert page.texts(".card:first-child .word.active bdi") == page.texts(".card:first-child .row.target .word bdi")[:1]
+    shown = page.script(
+        "return [...document.querySelectorAll('.card:first-child .row.source .word')].map((one) => +one.dataset.weight)"
+    )
+    assert sum(shown) == pytest.approx(1, abs=1e-3)
+    slider.send_keys(END)
+    assert page.texts(".card:first-child .row.target .word bdi") == whole and not page.problems()
+
+
+def test_mistakes_of_all_models_are_said_once(page, served):
+    page.open(served)
+    page.one("#prefix").send_keys("amu " * 300)
+    page.one("#text").send_keys("ama\n")
+    page.wait("return !document.querySelector('#message').hidden")
+    assert page.one("#message").text.startswith("The prefix is too long: 300 subwords")
+    assert not page.one("#results").is_displayed()
+
+
+def test_punctuation_is_separated_if_nothing_else_does(page, tiny_data, zoo, tmp_path_factory):
+    from test_serve_bounds import serving
+
+    translator = Translator(str(tiny_data), str(zoo("reversal").last), beam=2, cpu=True)
+    translator.task.source_dictionary.add_symbol(".")
+    assert translator.separates
+
+    class Served:
+        def __getattr__(self, name):
+            return getattr(translator, name)
+
+        def __call__(self, *given):
+            return translator(*given)
+
+    import threading
+
+    model = Served()
+    model.go = threading.Event()
+    with serving(model, examples=["<b>x</b>"]) as (host, port):
+        page.open(f"http://{host}:{port}")
+        assert "Type blanks around punctuation" in page.one("#reading").text
+        page.one("#text").send_keys("Ama (bel), cor 3.5 z.B. \u00abdun.\u00bb")
+        page.one("#separate").click()
+        assert page.one("#text").get_attribute("value") == "Ama ( bel ) , cor 3.5 z.B . \u00ab dun . \u00bb"
+        assert not page.one("#separate").is_displayed()
+        assert page.texts("#examples button") == ["<b>x</b>"] and not page.problems()
+
+
+@pytest.mark.parametrize(("width", "mode"), axe.VIEWS)
+def test_axe_finds_no_violation(page, served, width, mode):
+    axe.script()
+    with contextlib.ExitStack() as stack:
+        stack.callback(page.driver.execute_cdp_cmd, "Emulation.clearDeviceMetricsOverride", {})
+        stack.callback(page.driver.execute_cdp_cmd, "Emulation.setEmulatedMedia", {"features": []})
+        axe.look(page, width, mode)
+        page.open(served)
+        assert axe.violations(page) == []
+        page.open(served + "#text=ama+<b>+cor+dun+esk+fim+gol+hus+ilo&prefix=amu")
+        done(page)
+        page.all(".word[data-side=target]")[1].click()
+        page.script("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+        assert axe.violations(page) == []
+        assert page.script("return document.documentElement.scrollWidth") <= width
+        page.one("input[type=range]").send_keys("\ue011")
+        assert axe.violations(page) == []
+        page.open(served + "#text=+&prefix=x")
+        page.one("#send").click()
+        page.wait("return !document.querySelector('#message').hidden")
+        assert axe.violations(page) == []
