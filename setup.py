@@ -1,8 +1,4 @@
-"""Packaging of fairseq_attn_plugin.
-
-fairseq must be built against the installed torch and numpy (``--no-build-isolation``). A plain ``pip install .`` in an
-empty environment fails or installs a second torch. ``scripts/setup.sh`` installs everything in the right order.
-"""
+"""Packaging of fairseq_attn_plugin. ``scripts/setup.sh`` makes the environment of a checkout, with pinned versions."""
 
 import re
 from pathlib import Path
@@ -11,7 +7,16 @@ from setuptools import find_packages, setup
 
 HERE = Path(__file__).resolve().parent
 VERSION = re.search(r'__version__ = "([^"]+)"', (HERE / "fairseq_attn_plugin" / "__init__.py").read_text()).group(1)
-README = HERE / "README.md"
+WHERE_VE_FAIRSEQ_IS = "sys_platform == 'linux' and platform_machine == 'x86_64' and python_version < '3.13'"
+WHERE_IT_IS_NOT = "sys_platform != 'linux' or platform_machine != 'x86_64' or python_version >= '3.13'"
+
+
+def long_description() -> str:
+    """The README without what points into the checkout: a package index has neither its pictures nor its pages."""
+    text = (HERE / "README.md").read_text(encoding="utf-8")
+    text = re.sub(r"!\[[^\]]*\]\((?!https?:)[^)]*\)\n+", "", text)
+    return re.sub(r"\[([^\]]*)\]\((?!https?:)[^)]*\)", r"\1", text)
+
 
 COMMAND_NAMES = ("fairseq-attn", "attn-analysis")  # the second is the old name
 
@@ -22,7 +27,7 @@ setup(
     author="The fairseq_attn_plugin authors",
     license="MIT",
     license_files=["LICENSE"],
-    long_description=README.read_text(encoding="utf-8") if README.exists() else "",
+    long_description=long_description(),
     long_description_content_type="text/markdown",
     packages=find_packages(include=["fairseq_attn_plugin", "fairseq_attn_plugin.*"]),
     entry_points={"console_scripts": [f"{name} = fairseq_attn_plugin.analysis.cli:main" for name in COMMAND_NAMES]},
@@ -31,14 +36,16 @@ setup(
             "py.typed",
             "analysis/pages/assets/*",
             "analysis/pages/templates/*",
+            "configs/**/*.yaml",
             "recipes/leaderboard/*.yaml",
+            "recipes/manuals/*.txt",
         ]
     },
-    python_requires=">=3.8",
+    python_requires=">=3.11",
     install_requires=[
-        # fairseq 0.12.2 can be installed on Python 3.11, but its import fails
-        "fairseq-fixed>=0.12.3; python_version >= '3.11'",
-        "fairseq>=0.12.2,<0.13; python_version < '3.11'",
+        # both are fairseq 0.12.3 for today's Python; fairseq.txt pins them
+        f"ve-fairseq>=0.12.3,<0.13; {WHERE_VE_FAIRSEQ_IS}",
+        f"fairseq-fixed>=0.12.3,<0.13; {WHERE_IT_IS_NOT}",
         "torch>=1.13",
         "numpy",
         "entmax>=1.1",
@@ -59,6 +66,8 @@ setup(
         # attn-analysis export; its folders need numpy and onnxruntime alone, neither this package nor torch
         "export": ["onnx>=1.15", "onnxruntime>=1.17"],
         "runtime": ["onnxruntime>=1.17", "numpy"],
+        # attn-analysis push and pull
+        "hub": ["huggingface_hub>=0.23", "safetensors>=0.4"],
         # attn-analysis serve
         "serve": ["fastapi>=0.100", "uvicorn"],
         # scripts/docs.sh; latex2mathml: formulas that need no script and no network
@@ -73,12 +82,23 @@ setup(
             "httpx",  # client for the tests of attn-analysis serve
             "selenium>=4.11",  # opens the pages of attn-analysis in Chromium, if it is installed
             "torch-struct==0.5",  # a second oracle for structured attention
-            # the SLURM launcher of configs/; launchers before 1.2 need hydra 1.0
-            "hydra-submitit-launcher>=1.2; python_version >= '3.11'",
+            "hydra-submitit-launcher>=1.2",  # the SLURM launcher of configs/
         ],
     },
+    keywords="attention, sequence-to-sequence, machine translation, latent alignment, fairseq",
     classifiers=[
+        "Development Status :: 4 - Beta",
+        "Environment :: Console",
+        "Intended Audience :: Science/Research",
+        "License :: OSI Approved :: MIT License",
+        "Operating System :: POSIX",
         "Programming Language :: Python :: 3",
+        "Programming Language :: Python :: 3 :: Only",
+        "Programming Language :: Python :: 3.11",
+        "Programming Language :: Python :: 3.12",
+        "Programming Language :: Python :: 3.13",
         "Topic :: Scientific/Engineering :: Artificial Intelligence",
+        "Topic :: Text Processing :: Linguistic",
+        "Typing :: Typed",
     ],
 )

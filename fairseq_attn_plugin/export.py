@@ -1,7 +1,5 @@
 """Exports one direction of an agreement model as an ordinary checkpoint.
 
-    python scripts/export_direction.py CHECKPOINT --direction en-de --out FILE
-
 The result is a checkpoint of ``attn_lstm`` with a value for every option, as if ``fairseq-train --source-lang en
 --target-lang de`` had trained one direction. All commands of this package read it. Its translations equal those of the
 agreement model in that direction. It has no optimizer state.
@@ -9,9 +7,8 @@ agreement model in that direction. It has no optimizer state.
 
 from __future__ import annotations
 
-import argparse
 import os
-from typing import Any, Dict, Optional, Sequence, Tuple
+from typing import Any, Dict, Sequence, Tuple
 
 import torch
 
@@ -19,7 +16,7 @@ from fairseq_attn_plugin.checkpoints import architecture, check_finite, plain_co
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.writing import whole_file
 
-__all__ = ["export_direction", "main"]
+__all__ = ["export_direction"]
 
 
 def export_direction(checkpoint: str, direction: str, out: str, force: bool = False) -> Dict[str, Any]:
@@ -136,21 +133,3 @@ def _languages(direction: str, known: Sequence[str]) -> Tuple[str, str]:
     parts = direction.split("-")
     splits = (("-".join(parts[:i]), "-".join(parts[i:])) for i in range(1, len(parts)))
     return next((source, target) for source, target in splits if f"{target}-{source}" in known)
-
-
-def main(argv: Optional[Sequence[str]] = None) -> None:
-    parser = argparse.ArgumentParser(
-        prog="export_direction.py", description="Write one direction of an agreement model as an ordinary checkpoint."
-    )
-    parser.add_argument("checkpoint", help="checkpoint of fairseq-train --arch lstm_agreement")
-    parser.add_argument("--direction", required=True, metavar="SRC-TGT", help="direction to export, such as en-de")
-    parser.add_argument("--out", required=True, metavar="FILE", help="checkpoint to write")
-    parser.add_argument("--force", action="store_true", help="overwrite FILE")
-    args = parser.parse_args(argv)
-    written = export_direction(args.checkpoint, args.direction, args.out, args.force)
-    parameters = sum(value.numel() for value in written["model"].values())
-    print(f"{args.out}: {args.direction}, {parameters:,} parameters")
-
-
-if __name__ == "__main__":
-    main()

@@ -93,6 +93,8 @@ into() {
   mv "$file.part" "$file"
 }
 
+analysis() { python -m fairseq_attn_plugin.analysis.cli "$@"; }
+
 stage_corpus() {
   python -m fairseq_attn_plugin.toy_corpus --out "$OUT/text" --seed "$SEED" --train "$TRAIN" --valid "$VALID" --test "$TEST" ||
     die "the corpus could not be generated"
@@ -113,7 +115,7 @@ stage_prepare() {
   done
   # the corpus has links: data for --criterion guided_alignment --load-alignments
   for split in train valid; do
-    quietly subword-links python "$ROOT/scripts/subword_alignments.py" "$OUT/text/$split.align" \
+    quietly subword-links analysis subword-alignments "$OUT/text/$split.align" \
       --source "$OUT/bpe/$split.vr" --target "$OUT/bpe/$split.dm" --out "$OUT/bpe/$split.align"
   done
   rm -rf "$OUT/bin"
@@ -151,8 +153,6 @@ stage_translate() {
 stage_report() {
   python "$ROOT/scripts/demo_report.py" "$OUT" || die "the report failed"
 }
-
-analysis() { python -m fairseq_attn_plugin.analysis.cli "$@"; }
 
 stage_explore() {
   quietly extract analysis extract "$OUT/bin" --path "$OUT/checkpoints/checkpoint_best.pt" --name "$ARCH" \

@@ -1,29 +1,65 @@
 #!/usr/bin/env bash
-# Makes the virtual environment .venv in the checkout, ready to train and to run the tests.
+# Makes the virtual environment .venv in the checkout, ready to train and to run the tests. A second call returns at once.
 #
-#   bash scripts/setup.sh                 Python 3.11; a second call returns at once
-#   PYTHON=python3.12 bash scripts/setup.sh
+#   bash scripts/setup.sh
+#   PYTHON=python3.13 bash scripts/setup.sh     another Python, 3.11 or newer
 #
-# fairseq is built against the installed torch and numpy. Therefore the order is: tools, torch, fairseq (without build
-# isolation), this package. On a machine with a GPU, pip installs torch with CUDA.
+# Settings (environment variables, with their defaults):
+#   PYTHON=       (none) the first of python3.12, python3.11, python3.13 that is there. On Linux without an NVIDIA GPU,
+#                 one for which pip offers a CPU build of torch comes first: the other builds are several GB.
+#   VENV=.venv    folder of the environment
+#   PIP_EXTRA_INDEX_URL=   of pip: https://download.pytorch.org/whl/cpu has CPU builds of torch
+#
+# fairseq.txt says which fairseq is installed, and why; constraints.txt pins everything else.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-PYTHON="${PYTHON:-python3.11}"
-VENV="$PWD/.venv"
+VENV="${VENV:-.venv}"
+[[ $VENV == /* ]] || VENV="$PWD/$VENV"
 STAMP="$VENV/.setup-stamp"
+TORCH="$(sed -n 's/^torch==//p' constraints.txt)"
 
 say() { printf 'setup: %s\n' "$*" >&2; }
+usable() { command -v "$1" >/dev/null && "$1" -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
+has_cpu_torch() { "$1" -m pip index versions torch 2>/dev/null | grep -qF "$TORCH+cpu"; }
 
-if ! command -v "$PYTHON" >/dev/null || ! "$PYTHON" -c '' 2>/dev/null; then
-    say "PYTHON=$PYTHON does not run; set PYTHON to a Python 3.8 or newer (3.11 is the tested one)"
-    exit 1
+# sets PYTHON and REASON
+choose_python() {
+    local name found=()
+    for name in python3.12 python3.11 python3.13; do
+        if usable "$name"; then found+=("$name"); fi
+    done
+    if ((${#found[@]} == 0)); then
+        say "there is no python3.12, python3.11 or python3.13 with ensurepip; install one, or set PYTHON"
+        exit 1
+    fi
+    PYTHON="${found[0]}" REASON="the first of 3.12, 3.11, 3.13 here"
+    if [[ $(uname -s) != Linux ]] || nvidia-smi >/dev/null 2>&1; then return; fi
+    for name in "${found[@]}"; do
+        if has_cpu_torch "$name"; then
+            PYTHON="$name" REASON="pip offers a CPU build of torch for it"
+            return
+        fi
+    done
+    REASON+="; torch comes with CUDA, several GB (PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu: without)"
+}
+
+if [[ -n ${PYTHON:-} ]]; then
+    if ! usable "$PYTHON"; then
+        say "PYTHON=$PYTHON is no Python 3.11 or newer that runs and has ensurepip"
+        exit 1
+    fi
+    REASON="chosen by PYTHON"
+elif [[ -x "$VENV/bin/python" ]]; then
+    PYTHON="$VENV/bin/python" REASON="as before"
+else
+    choose_python
 fi
 VERSION="$("$PYTHON" -c 'import sys; print("%d.%d" % sys.version_info[:2])')"
-WANTED="$(cat setup.py constraints.txt scripts/setup.sh | "$PYTHON" -c \
+WANTED="$(cat setup.py constraints.txt fairseq.txt scripts/setup.sh | "$PYTHON" -c \
     'import hashlib, sys; print(hashlib.sha256(sys.stdin.buffer.read()).hexdigest())') $VERSION"
 if [[ -f "$STAMP" && "$(cat "$STAMP")" == "$WANTED" ]]; then
-    say "$VENV is up to date"
+    say "$VENV is up to date (Python $VERSION)"
     exit 0
 fi
 
@@ -33,28 +69,31 @@ if [[ -x "$VENV/bin/python" ]]; then
         say "$VENV has Python $PRESENT, asked for is $VERSION: remove $VENV, or set PYTHON to the one it has"
         exit 1
     fi
+    say "Python $VERSION in $VENV, as before"
 else
-    say "making $VENV with Python $VERSION"
+    say "making $VENV with Python $VERSION ($PYTHON: $REASON)"
     "$PYTHON" -m venv "$VENV"
 fi
 
-install() { "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check -c constraints.txt "$@"; }
-newer_than_310() { "$VENV/bin/python" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; }
+pip() { "$VENV/bin/python" -m pip --quiet --disable-pip-version-check "$@"; }
+install() { pip install -c constraints.txt "$@"; }
 
-if newer_than_310; then
-    FAIRSEQ="fairseq-fixed" TORCH="torch" PIP="pip"
-else
-    # pip 24.1 and later refuse the metadata of fairseq 0.12.2's dependencies
-    FAIRSEQ="fairseq==0.12.2" TORCH="torch<2.6" PIP="pip<24.1"
-fi
 say "1/4 pip, setuptools, wheel, cython, numpy"
-install "$PIP" "setuptools<81" wheel cython numpy
+install pip setuptools wheel cython numpy
 say "2/4 torch (a large download)"
-install "$TORCH"
-say "3/4 $FAIRSEQ, built from source: about 2.5 minutes without output"
-install --no-build-isolation "$FAIRSEQ"
+install torch
+# both have the package fairseq: the one that is not wanted here goes first
+if [[ $(uname -sm) == "Linux x86_64" && $VERSION =~ ^3\.1[12]$ ]]; then
+    say "3/4 ve-fairseq"
+    pip uninstall --yes fairseq-fixed 2>/dev/null
+else
+    say "3/4 fairseq-fixed, built from source unless it has a wheel: about 2.5 minutes without output"
+    pip uninstall --yes ve-fairseq 2>/dev/null
+fi
+# against the torch and numpy that are there
+pip install --no-deps --no-build-isolation --require-hashes -r fairseq.txt
 say "4/4 fairseq_attn_plugin, for editing, with its extras"
-install --no-build-isolation --editable ".[dev,analysis,serve,export,docs]"
+install --no-build-isolation --editable ".[dev,analysis,serve,export,hub,docs]"
 
 # a stamped environment must be able to import the package
 "$VENV/bin/python" -c 'import fairseq, fairseq_attn_plugin' >&2

@@ -9,7 +9,7 @@ from training import train as train_with
 
 from fairseq_attn_plugin.patches import loading
 
-from cli import REPO, USER_DIR, run_cli
+from cli import USER_DIR, run_cli
 
 AGREEMENT = "--arch lstm_agreement_small --attention-hidden-dim 32 --criterion agreement".split()
 AGREEMENT += SIZES_OF_BIDIRECTIONAL
@@ -40,8 +40,9 @@ def exported(trained, tmp_path_factory):
 
 
 def export(checkpoint, direction, out, *options, check=True):
-    script = REPO / "scripts" / "export_direction.py"
-    return run_cli(script, checkpoint, "--direction", direction, "--out", out, *options, check=check)
+    return run_cli(
+        "attn-analysis", "export-direction", checkpoint, "--direction", direction, "--out", out, *options, check=check
+    )
 
 
 def test_learns_both_directions_and_logs(trained):

@@ -13,9 +13,9 @@ from omegaconf import OmegaConf
 
 from fairseq_attn_plugin.recipes.cli import open_recipe
 
-from cli import REPO, USER_DIR, run_cli
+from cli import REPO, run_cli
 
-CONFIGS = REPO / "configs"
+CONFIGS = REPO / "fairseq_attn_plugin" / "configs"
 EXPERIMENTS = sorted(path.stem for path in CONFIGS.glob("*.yaml"))
 MODELS = sorted(path.stem for path in (CONFIGS / "model").glob("*.yaml"))
 LATENT_MODELS = [name for name in MODELS if name.startswith("lstm_latent")]  # trained by an objective
@@ -39,9 +39,9 @@ def composed(name, *overrides):
 
 def train(config_name, tiny_data, cwd, *overrides, multirun=False):
     """fairseq-hydra-train on the tiny corpus; every checkpoint that it wrote, by its path below ``cwd``."""
-    command = ["fairseq-hydra-train", "--config-dir", CONFIGS, "--config-name", config_name]
+    command = ["attn-analysis", "fairseq-hydra-train", "--config-name", config_name]
     data = ["task.data=%s" % tiny_data, "task.source_lang=xx", "task.target_lang=yy"]
-    command += ["common.user_dir=" + USER_DIR, *data, *TINY, *overrides]
+    command += [*data, *TINY, *overrides]
     cwd.mkdir(exist_ok=True)
     run_cli(*command, *(["-m"] if multirun else []), cwd=cwd)
     return sorted(str(path.relative_to(cwd)) for path in cwd.rglob("checkpoint_*.pt"))

@@ -26,14 +26,14 @@ LAYERS = (
     ("recipes",),
 )
 ANALYSIS = (
-    ("training_logs", "pages"),
+    ("training_logs", "pages", "elsewhere"),
     ("records",),
     ("alignment",),
     ("outputs",),
     ("drawing",),
     ("inference",),
     ("folders",),
-    ("translator", "web", "voting", "report"),
+    ("translator", "web", "voting", "report", "hub"),
     ("commands",),
     ("cli",),
 )

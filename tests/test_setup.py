@@ -1,42 +1,173 @@
-"""The pinned set of packages can be installed on every Python 3.11, the oldest patch release included."""
+"""What set-up installs: pins for every supported Python, fairseq by hash, the choice of a Python."""
 
 import importlib.metadata as metadata
+import re
+import shlex
+import shutil
+import subprocess
 
+import pytest
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 from cli import REPO
 
+PYTHONS = ("3.11", "3.12", "3.13")
 OLDEST = "3.11.0"
+LINUX = {"sys_platform": "linux", "platform_machine": "x86_64"}
+ELSEWHERE = [{"sys_platform": "linux", "platform_machine": "aarch64"}, {"sys_platform": "darwin"}]
 
 
-def pins():
-    """The requirements of constraints.txt that apply to Python 3.11."""
-    for line in (REPO / "constraints.txt").read_text(encoding="utf-8").splitlines():
-        if line and not line.startswith("#"):
-            requirement = Requirement(line)
-            if requirement.marker is None or requirement.marker.evaluate({"python_version": "3.11"}):
-                yield requirement
+def lines_of(name):
+    text = (REPO / name).read_text(encoding="utf-8").replace("\\\n", "")
+    return [line for line in text.splitlines() if line and not line.startswith("#")]
 
 
-def test_every_pin_is_exact_and_stands_once():
-    names = [canonicalize_name(requirement.name) for requirement in pins()]
+def applies(requirement, python, machine=LINUX):
+    return requirement.marker is None or requirement.marker.evaluate({"python_version": python, **machine})
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_every_pin_is_exact_and_stands_once(python):
+    pins = [pin for pin in map(Requirement, lines_of("constraints.txt")) if applies(pin, python)]
+    names = [canonicalize_name(pin.name) for pin in pins]
     assert len(names) > 100 and len(set(names)) == len(names)
-    assert all(str(requirement.specifier).startswith("==") for requirement in pins())
+    assert all(str(pin.specifier).startswith("==") for pin in pins)
 
 
-def test_pinned_packages_take_every_python_3_11():
+def test_pinned_packages_take_every_python_from_the_oldest():
     """pip passes over a release that wants a later Python, and then searches for minutes for another set."""
     seen = 0
-    for requirement in pins():
+    for pin in map(Requirement, lines_of("constraints.txt")):
         try:
-            distribution = metadata.distribution(requirement.name)
+            distribution = metadata.distribution(pin.name)
         except metadata.PackageNotFoundError:
             continue  # an extra that is not installed
-        if distribution.version.split("+")[0] not in requirement.specifier:
+        if distribution.version.split("+")[0] not in pin.specifier:
             continue
         seen += 1
         wanted = distribution.metadata.get("Requires-Python") or ""
-        assert OLDEST in SpecifierSet(wanted), f"{requirement}: needs Python {wanted}, and {OLDEST} is a Python 3.11"
+        assert OLDEST in SpecifierSet(wanted), f"{pin}: needs Python {wanted}, and {OLDEST} is a Python 3.11"
     assert seen > 50
+
+
+def fairseqs():
+    """name -> requirement and hashes of fairseq.txt."""
+    found = {}
+    for line in lines_of("fairseq.txt"):
+        words, *hashes = re.split(r"\s+--hash=", line.strip())
+        requirement = Requirement(words)
+        found[requirement.name] = (requirement, hashes)
+    return found
+
+
+def test_fairseq_is_pinned_by_hash():
+    for requirement, hashes in fairseqs().values():
+        assert str(requirement.specifier).startswith("==") and len(hashes) == 2
+        assert all(re.fullmatch("sha256:[0-9a-f]{64}", found) for found in hashes)
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+@pytest.mark.parametrize("machine", [LINUX, *ELSEWHERE], ids=lambda machine: " ".join(machine.values()))
+def test_one_fairseq_is_chosen_everywhere_and_setup_py_agrees(python, machine):
+    machine = {"platform_machine": "arm64", **machine}
+    (pinned,) = [one for one, _ in fairseqs().values() if applies(one, python, machine)]
+    assert (pinned.name == "ve-fairseq") == (machine == LINUX and python != "3.13")
+    declared = [Requirement(line) for line in declared_by_setup_py()]
+    (wanted,) = [one for one in declared if "fairseq" in one.name and applies(one, python, machine)]
+    assert wanted.name == pinned.name
+    version = str(pinned.specifier).lstrip("=")
+    assert version in wanted.specifier
+
+
+def declared_by_setup_py():
+    """``install_requires`` as setup.py gives it to setuptools."""
+    import setuptools
+
+    given = {}
+    original = setuptools.setup
+    setuptools.setup = lambda **options: given.update(options)
+    try:
+        path = REPO / "setup.py"
+        exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), {"__file__": str(path)})
+    finally:
+        setuptools.setup = original
+    return given["install_requires"]
+
+
+# --- the Python that scripts/setup.sh takes
+
+
+def stand_in(folder, name, version="", cpu_torch=False):
+    """A program that answers as a Python of that version, until it is asked to make an environment."""
+    (folder / name).write_text(
+        f"""#!/bin/bash
+case "$*" in
+  *venv*) echo "made by {name}"; exit 7 ;;
+  *ensurepip*) exit {0 if version else 1} ;;
+  *"pip index"*) echo "Available versions: 2.99.0, {"$TORCH_CPU" if cpu_torch else "2.99.0+cpu"}" ;;
+  *version_info*) echo {version} ;;
+  *hashlib*) cat >/dev/null; echo hash ;;
+esac
+"""
+    )
+    (folder / name).chmod(0o755)
+
+
+def setup_with(tmp_path, gpu=False, system="Linux", pythons=(), **environment):
+    """Runs set-up in a copy of the checkout with these Pythons alone, as far as the environment: (status, stderr)."""
+    checkout, tools = tmp_path / "checkout", tmp_path / "bin"
+    (checkout / "scripts").mkdir(parents=True)
+    tools.mkdir()
+    for name in ("setup.py", "constraints.txt", "fairseq.txt", "scripts/setup.sh"):
+        (checkout / name).write_bytes((REPO / name).read_bytes())
+    for name in ("bash", "sed", "dirname", "cat", "grep"):
+        (tools / name).symlink_to(shutil.which(name))
+    (tools / "uname").write_text(f"#!/bin/bash\necho {shlex.quote(system)}\n")
+    (tools / "nvidia-smi").write_text(f"#!/bin/bash\nexit {0 if gpu else 9}\n")
+    for name in ("uname", "nvidia-smi"):
+        (tools / name).chmod(0o755)
+    for name, *answers in pythons:
+        stand_in(tools, name, *answers)
+    (torch,) = re.findall(r"^torch==(.*)$", (REPO / "constraints.txt").read_text(), re.MULTILINE)
+    done = subprocess.run(
+        ["bash", str(checkout / "scripts" / "setup.sh")],
+        env={"PATH": str(tools), "TORCH_CPU": torch + "+cpu", **environment},
+        text=True,
+        capture_output=True,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+ALL = [("python3.11", "3.11"), ("python3.12", "3.12"), ("python3.13", "3.13")]
+
+
+@pytest.mark.parametrize(
+    ("pythons", "options", "chosen", "reason"),
+    [
+        (ALL, {"gpu": True}, "python3.12", "the first of 3.12, 3.11, 3.13 here)"),
+        (ALL, {"system": "Darwin"}, "python3.12", "the first of 3.12, 3.11, 3.13 here)"),
+        (ALL, {}, "python3.12", "several GB (PIP_EXTRA_INDEX_URL="),
+        ([("python3.11", "3.11", True), *ALL[1:]], {}, "python3.11", "pip offers a CPU build of torch for it"),
+        ([("python3.11", "3.11", True), *ALL[1:]], {"gpu": True}, "python3.12", "the first of 3.12"),
+        ([("python3.11", "3.11"), ("python3.12", "")], {"gpu": True}, "python3.11", "the first of 3.12"),
+        (ALL, {"PYTHON": "python3.13"}, "python3.13", "chosen by PYTHON"),
+    ],
+)
+def test_the_python_of_set_up(tmp_path, pythons, options, chosen, reason):
+    status, text = setup_with(tmp_path, pythons=pythons, **options)
+    assert status == 7 and f"made by {chosen}\n" in text
+    assert f"with Python {chosen[6:]} ({chosen}: " in text and reason in text
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "there is no python3.12, python3.11 or python3.13 with ensurepip"),
+        ({"PYTHON": "python3.10"}, "PYTHON=python3.10 is no Python 3.11 or newer that runs and has ensurepip"),
+    ],
+)
+def test_without_a_python_set_up_says_so(tmp_path, options, message):
+    status, text = setup_with(tmp_path, pythons=[("python3.10", "")], **options)
+    assert status == 1 and text.startswith("setup: " + message) and len(text.splitlines()) == 1

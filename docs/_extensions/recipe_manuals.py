@@ -1,29 +1,27 @@
-"""``{recipe-manuals}``: the comment at the head of every recipe, which is its manual."""
+"""``{recipe-manuals}``: the manual of every recipe."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, Dict, List
 
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from fairseq_attn_plugin.recipes.cli import manual
+from fairseq_attn_plugin.recipes import datasets
+from fairseq_attn_plugin.recipes.cli import manual, manual_of
 
 __all__ = ["setup"]
-
-RECIPES = Path(__file__).resolve().parent.parent.parent / "scripts" / "recipes"
 
 
 class RecipeManualsDirective(SphinxDirective):
     def run(self) -> List[nodes.Node]:
         result: List[nodes.Node] = []
-        for script in sorted(RECIPES.glob("[!_]*.sh")):
-            self.env.note_dependency(str(script))
-            section = nodes.section(ids=["recipe-" + nodes.make_id(script.stem)], names=["recipe " + script.stem])
-            section += nodes.title("", "", nodes.literal(script.name, script.name))
-            text = manual(script.stem).rstrip("\n")
+        for name in datasets.names():
+            self.env.note_dependency(str(manual_of(name)))
+            section = nodes.section(ids=["recipe-" + nodes.make_id(name)], names=["recipe " + name])
+            section += nodes.title("", "", nodes.literal(name, name))
+            text = manual(name).rstrip("\n")
             section += nodes.literal_block(text, text, language="text")
             result.append(section)
         return result

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Dict, List, NoReturn, Optional, Sequence
 
 from fairseq_attn_plugin import __version__
+from fairseq_attn_plugin.analysis.elsewhere import ELSEWHERE, run_elsewhere
 from fairseq_attn_plugin.errors import install_hook
 from fairseq_attn_plugin.model_folder import expand
 
@@ -38,14 +39,26 @@ COMMANDS: Dict[str, str] = {
     "compare": "show the outputs of several systems side by side, with differing words marked",
     "explore": "write one HTML page that shows the attention of each model for every sentence",
     "serve": "translate typed sentences and show the attention, in a browser on this machine",
+    "average": "average checkpoints of a training into one",
+    "push": "send a model folder to a repository of a Hugging Face Hub",
+    "pull": "take a model folder from a repository of a Hugging Face Hub",
     "export": "write a model as a folder that translates text without torch and fairseq, by onnxruntime",
     "classify": "classify documents and show the words and sentences with the greatest weights",
     "election": "measure how far from their own position target words attend, and recommend an election's window",
     "q-agent": "write the table of --attention election, learned by Q-learning",
     "report": "write a report on a folder of trained systems, as Markdown and HTML",
+    "documents": "convert labelled documents to lines for fairseq-preprocess, for document classification",
+    "subword-alignments": "convert word alignments to indices of subwords, or back, for supervised attention",
+    "export-direction": "write one direction of an agreement model as an ordinary checkpoint",
+    "where": "print the folder of this package, for --user-dir or --config-dir of fairseq's commands",
+}
+# subcommand of another command line -> help
+OTHERS: Dict[str, str] = {
+    "recipe": "prepare a published corpus, train, translate and score; recipe --help lists the corpora",
+    **{name: f"{name} with this package loaded" for name in ELSEWHERE if name.startswith("fairseq-")},
 }
 
-ELSEWHERE = {"train": "fairseq_attn_plugin.recipes.own.command"}  # modules in other places
+MODULES = {"train": "fairseq_attn_plugin.recipes.own.command"}  # in other places than commands/
 
 
 class _Parser(argparse.ArgumentParser):
@@ -73,6 +86,8 @@ class _LazyParser(_Parser):
 
     def complete(self) -> None:
         """Adds the options."""
+        if not self.module:
+            return
         module = importlib.import_module(self.module)
         module.configure(self)
         self.takes_extra = getattr(module, "TAKES_EXTRA", False)
@@ -125,14 +140,20 @@ def main(argv: Optional[Sequence[str]] = None) -> None:
     )
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=_LazyParser)
     for name, text in COMMANDS.items():
-        module = ELSEWHERE.get(name, f"fairseq_attn_plugin.analysis.commands.{name.replace('-', '_')}")
+        module = MODULES.get(name, f"fairseq_attn_plugin.analysis.commands.{name.replace('-', '_')}")
         subparsers.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".", module=module)
+    for name, text in OTHERS.items():
+        subparsers.add_parser(name, help=text)
+    words = list(sys.argv[1:] if argv is None else argv)
     try:
-        args = parser.parse_args(argv)
-        if getattr(args, "user_dir", None) is not None:
+        if words and words[0] in ELSEWHERE:
+            run_elsewhere(words)
+            return
+        args = parser.parse_args(words)
+        for folder in getattr(args, "user_dir", None) or ():
             from fairseq_attn_plugin.analysis.inference.user_dir import import_user_dir
 
-            import_user_dir(args.user_dir)
+            import_user_dir(folder)
         expand(args)
         args.run(args)
         sys.stdout.flush()

@@ -1,8 +1,10 @@
 """Recipes: from a published corpus to trained models and their scores, in stages.
 
-    python -m fairseq_attn_plugin.recipes NAME [STAGE...|all] [--dry-run] [-- options of fairseq-train]
+    attn-analysis recipe NAME [STAGE...|all] [--dry-run] [-- options of fairseq-train]
 
-``scripts/recipes/NAME.sh`` runs the same in the environment of the checkout; its comment is the manual of the recipe.
+``python -m fairseq_attn_plugin.recipes`` and ``scripts/recipes/NAME.sh`` of the checkout run the same. The manual of a
+recipe is ``manuals/NAME.txt``.
+
 Settings are environment variables. A finished stage writes a stamp with its settings and does not run again with the
 same settings.
 

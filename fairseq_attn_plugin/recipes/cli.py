@@ -5,17 +5,18 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, List, Mapping, Optional, Sequence
 
 from ..errors import wants_traceback
 from . import datasets
 from .commands import Shell
 from .errors import OptionError
-from .settings import ROOT, Variables
+from .settings import PACKAGE, Variables
 
-__all__ = ["main", "open_recipe"]
+__all__ = ["main", "manual", "manual_of", "open_recipe"]
 
-USAGE = "python -m fairseq_attn_plugin.recipes NAME [STAGE...|all] [--dry-run] [-- options of fairseq-train]"
+USAGE = "attn-analysis recipe NAME [STAGE...|all] [--dry-run] [-- options of fairseq-train]"
 
 
 @dataclass(frozen=True)
@@ -51,19 +52,14 @@ def parse(words: Sequence[str], stages: Sequence[str]) -> Arguments:
     return Arguments(chosen or list(stages), dry_run, list(words[end + 1 :]))
 
 
+def manual_of(name: str) -> Path:
+    """The file with the manual of a recipe."""
+    return PACKAGE / "recipes" / "manuals" / f"{name}.txt"
+
+
 def manual(name: str) -> str:
-    """The comment at the head of the script of a recipe, which is its manual."""
-    script = ROOT / "scripts" / "recipes" / f"{name}.sh"
-    if not script.is_file():  # installed without the checkout
-        recipe = datasets.load(name)
-        variables = "".join(f"  {key} ({default or 'none'})\n" for key, default in recipe.all_defaults.items())
-        return f"usage: {USAGE}\nstages: {', '.join(recipe.stages)}\nenvironment variables (default):\n{variables}"
-    lines = []
-    for line in script.read_text(encoding="utf-8").split("\n")[1:]:
-        if not line.startswith("#"):
-            break
-        lines.append(line[2:] if line.startswith("# ") else line[1:])
-    return "\n".join(lines) + "\n"
+    """The manual of a recipe."""
+    return manual_of(name).read_text(encoding="utf-8")
 
 
 def open_recipe(

@@ -17,11 +17,11 @@ from typing import IO, Any, Callable, Dict, List, Optional, Sequence, Union
 
 from ..writing import whole_file
 from .errors import OptionError
-from .settings import ROOT
+from .settings import PACKAGE
 
-__all__ = ["LOG_LINES", "USER_DIR", "Shell"]
+__all__ = ["LOG_LINES", "USER_DIR", "Shell", "import_path"]
 
-USER_DIR = ROOT / "fairseq_attn_plugin"
+USER_DIR = PACKAGE
 LOG_LINES = 5  # last lines of the log of a failed command, shown to the user
 
 
@@ -132,15 +132,22 @@ class Shell:
                 command, env=self.environment(), stdout=stdout, stderr=stderr, pass_fds=self.inherited
             ).returncode
         except FileNotFoundError:
-            raise OptionError(f"{words[0]} is not installed: run 'bash scripts/setup.sh' in {ROOT}") from None
+            raise OptionError(
+                f"{words[0]} is not installed in {sys.prefix}; install this package with its dependencies"
+            ) from None
 
     def environment(self) -> Dict[str, str]:
         """The environment of commands, with the tools and the modules of this Python first."""
-        paths = {"PATH": sysconfig.get_path("scripts"), "PYTHONPATH": str(ROOT)}
-        environment = dict(os.environ)
-        for name, first in paths.items():
-            environment[name] = os.pathsep.join(filter(None, [first, environment.get(name)]))
-        return environment
+        path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", os.defpath)])
+        return {**os.environ, **import_path(), "PATH": path}
 
     def _show(self, words: Sequence[str]) -> None:
         print(" ".join(word if word == ">" else shlex.quote(word) for word in words), flush=True)
+
+
+def import_path() -> Dict[str, str]:
+    """``PYTHONPATH`` for processes that import this package, which may lie in a checkout that is not installed."""
+    folder = str(PACKAGE.parent)
+    if folder in (sysconfig.get_path("purelib"), sysconfig.get_path("platlib")):
+        return {}  # these must not come before the standard library
+    return {"PYTHONPATH": os.pathsep.join(filter(None, [folder, os.environ.get("PYTHONPATH")]))}

@@ -11,7 +11,7 @@ from .errors import OptionError
 
 __all__ = [
     "COMMON",
-    "ROOT",
+    "PACKAGE",
     "CommonSettings",
     "Variables",
     "check_extra",
@@ -21,7 +21,7 @@ __all__ = [
     "read_common",
 ]
 
-ROOT = Path(__file__).resolve().parents[2]  # the checkout
+PACKAGE = Path(__file__).resolve().parents[1]
 
 # defaults of the variables of every recipe
 COMMON = {
@@ -131,7 +131,7 @@ class CommonSettings:
 
 
 def read_common(variables: Variables, folder: str, at_home: str) -> CommonSettings:
-    """The common settings; ``folder`` is the default of OUT below ``out/`` of the checkout.
+    """The common settings; ``folder`` is the default of OUT below ``out/`` of the current folder.
 
     Raises:
         OptionError: a variable has a wrong value
@@ -140,7 +140,7 @@ def read_common(variables: Variables, folder: str, at_home: str) -> CommonSettin
     if data is not None and not data.is_dir():
         raise OptionError(f"DATA={variables.text('DATA')} is not a folder: expected one with {at_home}")
     return CommonSettings(
-        out=variables.path("OUT") or ROOT / "out" / folder,
+        out=variables.path("OUT") or Path.cwd() / "out" / folder,
         data=data,
         at_home=at_home,
         seed=variables.number("SEED"),

@@ -8,7 +8,7 @@ for argument in "${@:2}"; do
   case $argument in
     --) break ;;
     -h | --help) # without an environment, too
-      sed -n '2,/^[^#]/{/^#/{s/^# \{0,1\}//;p;};}' "$ROOT/scripts/recipes/$1.sh"
+      cat "$ROOT/fairseq_attn_plugin/recipes/manuals/$1.txt"
       exit 0
       ;;
   esac

@@ -11,7 +11,17 @@ from fairseq_attn_plugin.errors import OptionError
 
 from cli import USER_DIR, run_cli
 
-LOADING_A_MODEL = ["extract", "teacher-alignments", "serve", "export", "classify", "election", "q-agent", "report"]
+LOADING_A_MODEL = [
+    "extract",
+    "teacher-alignments",
+    "serve",
+    "export",
+    "classify",
+    "election",
+    "q-agent",
+    "report",
+    "translate",
+]
 
 
 def help_of(name, capsys):
@@ -74,13 +84,15 @@ def lstm_of_a_user(args):
 
 
 def test_a_user_dir_is_imported_before_the_command_runs(tmp_path, user_dir):
-    folder = user_dir("attn_user_dir", "")
+    folder, other = user_dir("attn_user_dir", ""), user_dir("attn_user_dir_two", "raise ValueError('imported')")
     (folder / "models" / "mine.py").write_text(ARCHITECTURE)
     command = ["classify", "data", "--path", "x.pt", "--input", str(tmp_path / "none")]
     with pytest.raises(OptionError, match="--input .*none: there is no such file"):
         cli.main([*command, "--user-dir", str(folder)])
     assert "lstm_of_a_user" in ARCH_MODEL_REGISTRY
     import_user_dir(str(folder))  # a second import changes nothing
+    with pytest.raises(OptionError, match=f"^--user-dir {other}: cannot be imported: .*ValueError: imported"):
+        cli.main([*command, "--user-dir", str(folder), "--user-dir", str(other)])
 
 
 def test_the_package_itself_is_a_user_dir():

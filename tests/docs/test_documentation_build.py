@@ -12,6 +12,7 @@ import pytest
 
 from fairseq_attn_plugin import attention
 from fairseq_attn_plugin.analysis.cli import COMMANDS
+from fairseq_attn_plugin.recipes import datasets
 
 from documentation import REPO, environment
 
@@ -92,5 +93,5 @@ def test_notebook_is_shown_with_its_pictures(site: Path) -> None:
 
 def test_recipes_are_shown_with_their_manuals(site: Path) -> None:
     page = text_of(site / "recipes.html")
-    for script in (REPO / "scripts" / "recipes").glob("[!_]*.sh"):
-        assert f"scripts/recipes/{script.name}" in page
+    for name in datasets.names():
+        assert f"attn-analysis recipe {name} [" in page

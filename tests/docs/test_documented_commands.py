@@ -11,10 +11,14 @@ from typing import List
 
 import pytest
 
+from fairseq_attn_plugin.recipes.cli import manual
+from fairseq_attn_plugin.recipes.datasets import load
+
 from documentation import PAGES, REPO, Command, commands, environment, fenced
 
 COMMANDS = [item for page in PAGES for item in commands(page)]
 PARSED = ("fairseq-preprocess", "fairseq-train", "fairseq-validate", "fairseq-generate", "fairseq-interactive")
+RECIPE, HYDRA = ["attn-analysis", "recipe"], ["attn-analysis", "fairseq-hydra-train"]
 SHELL = {"source", "for", "done", "do"}
 EXAMPLE = "docs/examples/distance_attention"
 
@@ -31,7 +35,9 @@ def errors_of(items: List[Command]) -> List[str]:
 def arguments(item: Command) -> List[str]:
     """The words to parse: `do` of a loop is left out, a recipe becomes the fairseq-train that it would call."""
     words = item.words[1:] if item.words[0] == "do" else item.words
-    if words[0] != "bash":
+    if words[0] == "attn-analysis" and words[1] in PARSED:
+        return words[1:]
+    if words[:2] != RECIPE:
         return words
     arch = ["--arch", item.environment.get("ARCH", "lstm_adm")]
     criterion = ["--criterion", "latent_alignment"] if "OBJECTIVE" in item.environment else []
@@ -42,8 +48,10 @@ def is_parsed(item: Command) -> bool:
     words = item.words[1:] if item.words[:1] == ["do"] else item.words
     if not words:
         return False
-    if words[0] == "bash":
+    if words[:2] == RECIPE:
         return "--" in words
+    if words[:2] == HYDRA:
+        return False
     return words[0] in (*PARSED, "fairseq-attn", "attn-analysis", "python")
 
 
@@ -81,10 +89,19 @@ def test_scripts_exist_and_name_their_variables(item: Command) -> None:
         assert re.search(rf"\b{name}\b", manual), f"{script.name} does not name {name}"
 
 
-@pytest.mark.parametrize("item", [i for i in COMMANDS if i.words[:1] == ["fairseq-hydra-train"]], ids=str)
+@pytest.mark.parametrize("item", [item for item in COMMANDS if item.words[:2] == RECIPE], ids=str)
+def test_recipes_exist_and_name_their_variables(item: Command) -> None:
+    name, *words = item.words[2:]
+    stages = words[: words.index("--")] if "--" in words else words
+    assert {*stages} <= {*load(name).stages}
+    for variable in item.environment:
+        assert re.search(rf"\b{variable}\b", manual(name)), f"the manual of {name} does not name {variable}"
+
+
+@pytest.mark.parametrize("item", [item for item in COMMANDS if item.words[:2] == HYDRA], ids=str)
 def test_configurations_exist(item: Command) -> None:
     words = item.words
-    folder = REPO / words[words.index("--config-dir") + 1]
+    folder = REPO / "fairseq_attn_plugin" / "configs"
     assert (folder / (words[words.index("--config-name") + 1] + ".yaml")).is_file()
     for word in words:
         group, _, values = word.partition("=")
@@ -93,7 +110,7 @@ def test_configurations_exist(item: Command) -> None:
 
 
 def test_every_command_is_known() -> None:
-    known = {*PARSED, *SHELL, "fairseq-attn", "attn-analysis", "python", "bash", "fairseq-hydra-train"}
+    known = {*PARSED, *SHELL, "fairseq-attn", "attn-analysis", "python", "bash", "pip"}
     assert [str(item) for item in COMMANDS if item.words and item.words[0] not in known] == []
 
 

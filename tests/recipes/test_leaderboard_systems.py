@@ -53,10 +53,10 @@ def test_the_command_of_a_run_makes_the_same_training(tmp_path):
     settings = {"SEEDS": "2", "PAIRS": "en-de", "SYSTEMS": "lstm_soft_additive small-marginal", "MAX_TOKENS": "500"}
     for job in jobs(tmp_path, ["--matmul-precision", "bfloat16"], **settings, GENERATE_OPTIONS="--beam 5 --lenpen 1"):
         words = shlex.split(job.command)
-        script = words.index("bash")
-        environment = dict(word.split("=", 1) for word in words[:script])
-        assert words[script + 1] == "scripts/recipes/multi30k.sh" and words[script + 2] == "--"
-        run = open_recipe("multi30k", {**environment, "OUT": str(tmp_path)}, words[script + 3 :])
+        command = words.index("attn-analysis")
+        environment = dict(word.split("=", 1) for word in words[:command])
+        assert words[command + 1 : command + 4] == ["recipe", "multi30k", "--"]
+        run = open_recipe("multi30k", {**environment, "OUT": str(tmp_path)}, words[command + 4 :])
         assert run.training.options == job.training.training.options
         assert run.experiment.settings.generate_options == job.training.experiment.settings.generate_options
         assert run.training.options[-2:] == ["--matmul-precision", "bfloat16"], "the options of the user win"

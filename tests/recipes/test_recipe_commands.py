@@ -28,8 +28,8 @@ def test_a_failure_is_one_message(capfd):
         Shell("x").run("python", "-c", SAY, 3)
 
 
-def test_a_missing_tool_asks_for_the_set_up():
-    with pytest.raises(OptionError, match="no-such-tool is not installed: run 'bash scripts/setup.sh'"):
+def test_a_missing_tool_names_the_environment():
+    with pytest.raises(OptionError, match="no-such-tool is not installed in .*; install this package"):
         Shell("x").run("no-such-tool")
 
 

@@ -23,6 +23,7 @@ from fairseq_attn_plugin.analysis.outputs.reading import (
     read_systems,
     split_label,
 )
+from fairseq_attn_plugin.analysis.outputs.segment_scores import read_segment_scores, scores_of
 from fairseq_attn_plugin.analysis.records.selection import add_sentence_options, sentence_numbers
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.writing import check_not_lost, whole_text
@@ -40,7 +41,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--reference", metavar="FILE", help="reference translations (default: those of a model folder)")
     parser.add_argument("--source", metavar="FILE", help="source sentences")
     parser.add_argument("--sort", choices=SORTS, default="order", help="which sentences come first (default: order)")
-    parser.add_argument("--metric", choices=METRICS, default="bleu", help="the score to sort by (default: bleu)")
+    parser.add_argument(
+        "--metric",
+        default="bleu",
+        help=f"the score to sort by: {', '.join(METRICS)}, or the METRIC of --scores (default: bleu)",
+    )
+    parser.add_argument(
+        "--scores",
+        action="append",
+        default=[],
+        metavar="METRIC=FILE",
+        help="scores of the sentences by another program, as in COMET=comet.json; may be repeated",
+    )
     add_sentence_options(parser, f"{FIRST_PRINTED}, in a file {FIRST_WRITTEN}")
     parser.add_argument("--remove-bpe", action="store_true", help="join subwords to words in all files")
     parser.add_argument(
@@ -62,6 +74,10 @@ def run(args: argparse.Namespace) -> None:
     suffix = Path(args.out).suffix.lower() if args.out else None
     if suffix is not None and suffix not in WRITERS:
         raise OptionError(f"--out {args.out}: must end in {', '.join(WRITERS)}")
+    given = [read_segment_scores(text) for text in args.scores]
+    metrics = [*METRICS, *(one.metric for one in given)]
+    if args.metric not in metrics:
+        raise OptionError(f"--metric {args.metric}: must be one of {', '.join(metrics)}")
     model = first_folder(args.outputs)
     if args.reference is None and model is None:
         raise OptionError("--reference: is missing; give the reference translations")
@@ -80,8 +96,10 @@ def run(args: argparse.Namespace) -> None:
         check_lengths({f"--source {args.source}": source, **named})
     check_lengths(named)
     check_tokenisation(named)
+    files = dict(zip(systems, (str(split_label(text)[1]) for text in args.outputs)))
+    imported = {one.metric: scores_of(one, files, len(reference)) for one in given}
     comparison = compare(
-        systems, reference, source, args.sort, args.metric, numbers, first, args.tokenize, args.lowercase
+        systems, reference, source, args.sort, args.metric, numbers, first, args.tokenize, args.lowercase, imported
     )
     if suffix is None:
         sys.stdout.write(as_text(comparison, color=sys.stdout.isatty() and not os.environ.get("NO_COLOR")))

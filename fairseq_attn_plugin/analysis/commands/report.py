@@ -11,10 +11,11 @@ log of a training is ``train.log``, ``log`` or another ``.log`` in it, or its fo
 
 The command extracts attention into ``REPORT/attention``, once with the reference forced and once for the translations
 of the beam. It keeps files that are already there, so an interrupted or changed report continues quickly. A system that
-cannot be read is named in the report, and the others are reported.
+cannot be read is named in the report, and the others are reported. The translations are the text files in
+``REPORT/outputs``, a line for each sentence, with ``REPORT/source.txt`` and ``REPORT/reference.txt``.
 
 Without ``--data``, the report is the page of a leaderboard: RESULTS has the JSON files that
-``scripts/recipes/leaderboard.sh`` writes.
+``attn-analysis recipe leaderboard`` writes.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add(
         "folder",
         type=Path,
-        help="model folder, folder of trained systems, or results of a leaderboard",
+        help="model folder, folder of trained systems, or of results of attn-analysis recipe leaderboard",
     )
     add("--data", help="folder that fairseq-preprocess wrote; without it, the report is a leaderboard's page")
     add(
@@ -77,6 +78,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add("--samples", type=int, default=1000, help="samples of the paired bootstrap; 0: no test (default: 1000)")
     add("--tokenize", default="none", help="sacrebleu's tokenizer for BLEU, such as 13a (default: none)")
+    add(
+        "--scores",
+        action="append",
+        default=[],
+        metavar="METRIC=FILE",
+        help="scores by another program of the sentences in REPORT/outputs, as in COMET=comet.json; may be repeated",
+    )
     add("--pictures", type=int, default=4, metavar="N", help="sentences with a heatmap (default: 4)")
     add("--examples", type=int, default=6, metavar="N", help="translations side by side (default: 6)")
     add(
@@ -118,6 +126,7 @@ def run(args: argparse.Namespace) -> None:
         baseline=args.baseline,
         samples=args.samples,
         tokenize=args.tokenize,
+        scores=args.scores,
         pictures=args.pictures,
         examples=args.examples,
         explored=args.explored,

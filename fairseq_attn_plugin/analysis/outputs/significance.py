@@ -13,7 +13,7 @@ import numpy as np
 from fairseq_attn_plugin.analysis.outputs.seed_significance import Score, score_seeds
 from fairseq_attn_plugin.errors import OptionError
 
-__all__ = ["LOWER_IS_BETTER", "Score", "check_tokenizer", "metrics", "score_systems"]
+__all__ = ["LOWER_IS_BETTER", "Score", "check_tokenizer", "metrics", "score_seeds", "score_systems"]
 
 LOWER_IS_BETTER = ("TER",)
 

@@ -16,9 +16,10 @@ from fairseq_attn_plugin.analysis.inference.model_records import test_sentences
 from fairseq_attn_plugin.analysis.inference.sentences import SplitSentences
 from fairseq_attn_plugin.analysis.outputs import frequency
 from fairseq_attn_plugin.analysis.outputs.reading import read_lines
+from fairseq_attn_plugin.analysis.outputs.segment_scores import read_segment_scores
 from fairseq_attn_plugin.analysis.outputs.significance import check_tokenizer, score_systems
 from fairseq_attn_plugin.analysis.records.files import open_records
-from fairseq_attn_plugin.analysis.report import attention_sections, output_sections
+from fairseq_attn_plugin.analysis.report import attention_sections, imported_scores, output_sections
 from fairseq_attn_plugin.analysis.report.corpus import Corpus, corpus_of, outputs_of, training_words
 from fairseq_attn_plugin.analysis.report.document import Document
 from fairseq_attn_plugin.analysis.report.seeds import Group, groups_of
@@ -61,6 +62,8 @@ def write_report(folder: Path, data: str, out: Path, settings: Settings) -> Docu
     counted = frequency.count_training(settings.train_text) if settings.train_text is not None else None
     if settings.gold is not None:
         read_gold(settings.gold, settings.gold_format, settings.one_based)
+    for text in settings.scores:
+        read_segment_scores(text)
     for path in (out, out / "attention"):
         try:
             path.mkdir(parents=True, exist_ok=True)
@@ -141,17 +144,20 @@ def _document(read: _Read, corpus: Corpus, out: Path, settings: Settings) -> Doc
         samples=settings.samples,
         tokenize=settings.tokenize,
     )
+    explored = attention_sections.write_explorer(shown, out, settings.explored)
+    imported_scores.write_texts(read.reported, corpus, out)
+    scores.update(imported_scores.scores_by_group(groups, settings, len(corpus.reference), tested))
     output_sections.add_systems(document, groups, scores, signatures, tested)
     attention_sections.add_curves(document, shown, out)
     attention_sections.add_alignments(document, groups, read.alignments, settings.gold)
-    attention_sections.add_heatmaps(document, shown, out, settings.pictures, read.alignments)
+    attention_sections.add_heatmaps(document, shown, out, settings.pictures, read.alignments, explored)
     outputs = outputs_of(shown, corpus)
     if corpus.training is not None:
         words = frequency.analyse(corpus.training, corpus.reference, outputs, scored=False)
         output_sections.add_frequencies(document, words, out)
-    output_sections.add_examples(document, corpus, outputs, out, settings.examples)
+    output_sections.add_examples(document, corpus, outputs, out, settings.examples, explored)
     attention_sections.add_lexicon(document, shown[base], out)
-    attention_sections.add_explorer(document, shown, out, settings.explored)
+    attention_sections.add_explorer(document, out, explored)
     output_sections.add_origin(document, read.reported, read.failed, settings.command)
     return document
 

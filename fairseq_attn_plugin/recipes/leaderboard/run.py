@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable, Dict, List, Mapping, Sequence, Tuple
 
-from ..commands import Shell
+from ..commands import Shell, import_path
 from ..errors import OptionError
 from ..locks import locked
 from ..recipe import Recipe
-from ..settings import ROOT, Variables, is_number
+from ..settings import Variables, is_number
 from ..translation.model import DEFAULTS as MODEL_DEFAULTS
 from ..translation.preparation import prepare
 from ..translation.recipe import DEFAULTS as CORPUS_DEFAULTS
@@ -121,9 +121,8 @@ class LeaderboardRun:
     def _environment(self, job: Job, lock: int) -> Dict[str, str]:
         """One thread, and this run alone."""
         one = {"SYSTEMS": job.system, "SEEDS": str(job.seed), "PAIRS": job.pair, "PROCESSES": "0", INHERITED: str(lock)}
-        path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
         threads = {name: os.environ.get(name, "1") for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
-        return {**os.environ, **threads, "PYTHONPATH": path, **self.values, **one}
+        return {**os.environ, **threads, **import_path(), **self.values, **one}
 
 
 class LeaderboardRecipe(Recipe):
@@ -141,8 +140,8 @@ class LeaderboardRecipe(Recipe):
         if variables.text(INHERITED):
             variables.number(INHERITED, meaning=", which the queue sets for its own processes")
         dataset = variables.text("DATASET")
-        out = variables.path("OUT") or ROOT / "out" / "leaderboard"
-        results = variables.path("RESULTS") or ROOT / "benchmarks" / "results" / "leaderboard"
+        out = variables.path("OUT") or Path.cwd() / "out" / "leaderboard"
+        results = variables.path("RESULTS") or out / "results"
         values = {**variables.values, "OUT": str(out), "RESULTS": str(results)}
         options = ["--max-tokens", str(variables.number("MAX_TOKENS", least=1))]
         options += ["--max-epoch", str(variables.number("MAX_EPOCH", least=1))]

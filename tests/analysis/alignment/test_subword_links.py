@@ -1,18 +1,16 @@
 """Word alignments in subwords and back, against cases worked out by hand; every fault of the files is named."""
 
-import sys
-
 import pytest
 from fairseq.utils import parse_alignment as fairseq_links
 
 from fairseq_attn_plugin.analysis.alignment.subword_links import check_file, convert_file, to_subwords, to_words
 from fairseq_attn_plugin.analysis.alignment.symmetrize import SYMMETRIZATIONS, symmetrize
+from fairseq_attn_plugin.analysis.cli import main
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.subwords import words_of
 
-from cli import REPO, run_cli
+from cli import run_cli
 
-SCRIPT = REPO / "scripts" / "subword_alignments.py"
 SOURCE = "das@@ selbe ha@@ u@@ s\nja\n\nein Bu@@ ch\n"
 TARGET = "the same ho@@ use\nyes\n\na book\n"
 WORDS = "0-0 0-1 1p2 1-2\n0p0\n\n1-1 0-0 1-1\n"
@@ -143,27 +141,22 @@ def test_files_that_cannot_be_read_or_written(corpus, tmp_path):
         convert_file(*corpus)
 
 
-def script(monkeypatch, *options):
-    """The script's main, in this process."""
-    monkeypatch.syspath_prepend(str(SCRIPT.parent))
-    monkeypatch.setattr(sys, "argv", [str(item) for item in (SCRIPT, *options)])
-    import subword_alignments
-
-    subword_alignments.main()
+def command(*options):
+    main(["subword-alignments", *map(str, options)])
 
 
-def test_script(corpus, monkeypatch, capsys):
+def test_command(corpus, capsys):
     paths = [corpus[0], "--source", corpus[1], "--target", corpus[2]]
-    script(monkeypatch, *paths, "--out", corpus[3])
+    command(*paths, "--out", corpus[3])
     assert capsys.readouterr().out == (
         f"{corpus[3]}: 13 links of 4 sentence pairs, 2 of them without links; "
         "1 possible links left out (--possible keep)\n"
     )
     assert corpus[3].read_text() == PIECES
-    done = run_cli(SCRIPT, *paths, "--check", check=False)
+    done = run_cli("attn-analysis", "subword-alignments", *paths, "--check", check=False)
     assert done.returncode == 1 and "Traceback" not in done.stderr
     assert done.stderr.splitlines()[-1] == (
-        f"subword_alignments.py: error: {corpus[0]}, line 2: fairseq cannot read possible links (ipj); write i-j"
+        f"attn-analysis: error: {corpus[0]}, line 2: fairseq cannot read possible links (ipj); write i-j"
     )
 
 
@@ -175,9 +168,9 @@ def test_script(corpus, monkeypatch, capsys):
         (["--check", "--reverse"], "--check: writes nothing"),
     ],
 )
-def test_options_of_the_script(corpus, options, message, monkeypatch):
+def test_options_of_the_command(corpus, options, message):
     with pytest.raises(OptionError, match=message):
-        script(monkeypatch, corpus[0], "--source", corpus[1], "--target", corpus[2], *options)
+        command(corpus[0], "--source", corpus[1], "--target", corpus[2], *options)
 
 
 # --- two directions

@@ -1,5 +1,6 @@
 """attn-analysis report on a grid of mechanisms and seeds: what fairseq-hydra-train -m left, on data of one's own."""
 
+import json
 import re
 import statistics
 from types import SimpleNamespace
@@ -114,6 +115,15 @@ def test_report_of_a_sweep(tiny_data, tmp_path):
     assert all(row["parameters"].replace(",", "").isdigit() for row in rows.values())
     assert len(table(markdown, "Attention as an alignment")) == 2
     assert re.search("differ in the seed only are one system", markdown)
+    # scores of another program, made from the texts that the report wrote
+    texts = {path: path.read_text().splitlines() for path in (out / "outputs").rglob("*.txt")}
+    assert len(texts) == 4 and (out / "reference.txt").read_text().splitlines() == reference
+    given = {str(path): [{"COMET": len(line) / 100} for line in lines] for path, lines in texts.items()}
+    (tmp_path / "comet.json").write_text(json.dumps(given))
+    cli.main([*command, "--beam", "2", "--pictures", "0", "--examples", "0", f"--scores=COMET={tmp_path}/comet.json"])
+    found = table((out / "report.md").read_text(encoding="utf-8"), "Systems")
+    means = [statistics.mean(len(line) / 100 for line in lines) for path, lines in texts.items() if "soft" in str(path)]
+    assert found[soft["system"]]["COMET"].startswith(f"{statistics.mean(means):.4f}")
     # one mechanism, chosen without its seeds; another baseline by the name of a training
     names = ["--systems", "lstm_soft" + soft["system"].partition("lstm_soft")[2]]
     cli.main([*command, "--beam", "2", "--pictures", "0", "--examples", "0", *names])

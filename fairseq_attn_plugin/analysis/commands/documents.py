@@ -1,0 +1,66 @@
+"""Converts labelled documents (JSONL or text) to lines for fairseq-preprocess, for document classification.
+
+    attn-analysis documents reviews.jsonl --to text --split valid=0.1 test=0.1     # train, valid and test
+    attn-analysis documents train.jsonl --to text --name train                     # or each from its own file
+
+Then, for ``fairseq-train data --task document_classification``:
+
+    for side in input0 label; do
+        fairseq-preprocess --only-source --trainpref text/train.$side --validpref text/valid.$side \\
+            --testpref text/test.$side --destdir data/$side
+    done
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Dict, Sequence
+
+from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.text.documents import documents_of, split_documents, write_documents
+from fairseq_attn_plugin.text.reading import add_reading_options, reading_from
+from fairseq_attn_plugin.writing import check_not_lost
+
+__all__ = ["configure", "run"]
+
+
+def shares_of(texts: Sequence[str], rest: str) -> Dict[str, float]:
+    """The shares of ``NAME=SHARE``; ``rest`` is the name of what is left."""
+    shares: Dict[str, float] = {}
+    for number, text in enumerate(texts, start=1):
+        name, equals, share = text.partition("=")
+        try:
+            shares[name] = float(share)
+        except ValueError:
+            shares[name] = 0.0
+        if "/" in name or name == rest or len(shares) < number:
+            raise OptionError(
+                f"--split {text}: must name a split that differs from {rest} and the other splits, without /"
+            )
+        if not (name and equals and 0 < shares[name] < 1):
+            raise OptionError(f"--split {text}: must be NAME=SHARE with a share between 0 and 1, as in valid=0.1")
+    return shares
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", help='JSONL: {"label": ..., "sentences": [...]} (or "text"); text: LABEL<TAB>text')
+    parser.add_argument("--to", required=True, metavar="FOLDER", help="folder for NAME.input0 and NAME.label")
+    parser.add_argument("--name", default="train", help="name of the split without --split's shares (default: train)")
+    parser.add_argument(
+        "--split", nargs="+", default=[], metavar="NAME=SHARE", help="further splits, drawn at random from every label"
+    )
+    parser.add_argument("--seed", type=int, default=1, help="random seed of --split (default: 1)")
+    add_reading_options(parser)
+
+
+def run(args: argparse.Namespace) -> None:
+    for name in (args.name, *(text.partition("=")[0] for text in args.split)):
+        for side in ("input0", "label"):
+            check_not_lost("--to", Path(args.to) / f"{name}.{side}", [args.file])
+    documents = documents_of(args.file, reading_from(args))
+    shares = shares_of(args.split, args.name)
+    splits = split_documents(documents, shares, args.name, args.seed) if shares else {args.name: documents}
+    for name, part in splits.items():
+        count, sentences, words = write_documents(part, Path(args.to) / name)
+        print(f"{Path(args.to) / name}: {count} documents, {sentences} sentences, {words} words")
