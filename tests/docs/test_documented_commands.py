@@ -52,7 +52,7 @@ def is_parsed(item: Command) -> bool:
         return "--" in words
     if words[:2] == HYDRA:
         return False
-    return words[0] in (*PARSED, "attn-analysis", "python")
+    return words[0] in (*PARSED, "fairseq-attn", "attn-analysis", "python")
 
 
 def needs_example(item: Command) -> bool:
@@ -61,12 +61,12 @@ def needs_example(item: Command) -> bool:
 
 def test_there_are_commands() -> None:
     assert len([item for item in COMMANDS if is_parsed(item)]) > 60
-    assert {item.words[0] for item in COMMANDS if item.words} - SHELL >= {*PARSED[:4], "attn-analysis", "bash"}
+    assert {item.words[0] for item in COMMANDS if item.words} - SHELL >= {*PARSED[:4], "fairseq-attn", "bash"}
 
 
 @pytest.mark.cli
 def test_commands_are_accepted_and_wrong_ones_are_not() -> None:
-    wrong = ["fairseq-train data --arch lstm_soft --no-such-option 1", "attn-analysis plot --no-such-option 1"]
+    wrong = ["fairseq-train data --arch lstm_soft --no-such-option 1", "fairseq-attn plot --no-such-option 1"]
     items = [item for item in COMMANDS if is_parsed(item) and not needs_example(item)]
     errors = errors_of([*items, *(Command("a page", {}, text.split()) for text in wrong)])
     assert [error for error in errors[: len(items)] if error] == []
@@ -110,7 +110,7 @@ def test_configurations_exist(item: Command) -> None:
 
 
 def test_every_command_is_known() -> None:
-    known = {*PARSED, *SHELL, "attn-analysis", "python", "bash", "pip"}
+    known = {*PARSED, *SHELL, "fairseq-attn", "attn-analysis", "python", "bash", "pip"}
     assert [str(item) for item in COMMANDS if item.words and item.words[0] not in known] == []
 
 
