@@ -1,7 +1,9 @@
-"""``python -m fairseq_attn_plugin.testing --user-dir FOLDER``: the contract of all that the folder registers.
+"""Checks the contract of all that a folder registers.
 
-Options have their defaults; a test of one's own calls ``check_attention`` and its neighbours with others. The exit status
-is 1 if something breaks a rule.
+    python -m fairseq_attn_plugin.testing --user-dir FOLDER
+
+Options have their defaults; a test of one's own calls ``check_attention`` and its neighbours with others. The exit
+status is 1 if something breaks a rule.
 """
 
 from __future__ import annotations
