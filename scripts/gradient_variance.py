@@ -3,13 +3,13 @@
 
     python scripts/gradient_variance.py DATA --path checkpoint_best.pt [--json FILE] [--out PICTURE]
 
-The model belongs to the ``lstm_latent`` family and has a posterior network. The gradient of each estimator is computed
+The model belongs to the lstm_latent family and has a posterior network. The gradient of each estimator is computed
 many times on one batch of real sentences, without dropout. Its relative variance is
 
     sum_i Var(g_i) / sum_i (exact g_i)^2
 
 over the parameters i of the posterior network, and over all other parameters (the model). The exact gradient is that of
-``elbo-enum``. Bias is the squared distance of the mean gradient from the exact one on the same scale. The table
+elbo-enum. Bias is the squared distance of the mean gradient from the exact one on the same scale. The table
 compares it with the value that sampling alone explains (variance / repeats). Times are those of forward and backward
 pass of the objective, relative to enumeration, as medians over interleaved rounds.
 """

@@ -1,4 +1,6 @@
-"""``python -m fairseq_attn_plugin.testing --user-dir FOLDER``: the contract of all that the folder registers.
+"""Checks the contract of all that a folder registers.
+
+    python -m fairseq_attn_plugin.testing --user-dir FOLDER
 
 Options have their defaults; a test of one's own calls ``check_attention`` and its neighbours with others. The exit
 status is 1 if something breaks a rule.

@@ -18,7 +18,7 @@ from documentation import PAGES, REPO, Command, commands, environment, fenced
 
 COMMANDS = [item for page in PAGES for item in commands(page)]
 PARSED = ("fairseq-preprocess", "fairseq-train", "fairseq-validate", "fairseq-generate", "fairseq-interactive")
-RECIPE, HYDRA = ["attn-analysis", "recipe"], ["attn-analysis", "fairseq-hydra-train"]
+PROGRAMS = ("fairseq-attn", "attn-analysis")
 SHELL = {"source", "for", "done", "do"}
 EXAMPLE = "docs/examples/distance_attention"
 
@@ -35,9 +35,10 @@ def errors_of(items: List[Command]) -> List[str]:
 def arguments(item: Command) -> List[str]:
     """The words to parse: `do` of a loop is left out, a recipe becomes the fairseq-train that it would call."""
     words = item.words[1:] if item.words[0] == "do" else item.words
-    if words[0] == "attn-analysis" and words[1] in PARSED:
+    words = [EXAMPLE if word == Path(EXAMPLE).name else word for word in words]  # the reader's own copy
+    if words[0] in PROGRAMS and words[1] in PARSED:
         return words[1:]
-    if words[:2] != RECIPE:
+    if not is_recipe(words):
         return words
     arch = ["--arch", item.environment.get("ARCH", "lstm_adm")]
     criterion = ["--criterion", "latent_alignment"] if "OBJECTIVE" in item.environment else []
@@ -46,17 +47,21 @@ def arguments(item: Command) -> List[str]:
 
 def is_parsed(item: Command) -> bool:
     words = item.words[1:] if item.words[:1] == ["do"] else item.words
-    if not words:
+    if not words or words[1:3] == ["-m", "fairseq_attn_plugin.recipes"]:  # it runs; test_whole_example.py runs it
         return False
-    if words[:2] == RECIPE:
+    if is_recipe(words):
         return "--" in words
-    if words[:2] == HYDRA:
+    if words[0] in PROGRAMS and words[1] == "fairseq-hydra-train":
         return False
-    return words[0] in (*PARSED, "fairseq-attn", "attn-analysis", "python")
+    return words[0] in (*PARSED, *PROGRAMS, "python")
+
+
+def is_recipe(words: List[str]) -> bool:
+    return words[0] in PROGRAMS and words[1] == "recipe"
 
 
 def needs_example(item: Command) -> bool:
-    return EXAMPLE in item.words
+    return bool({EXAMPLE, Path(EXAMPLE).name} & set(item.words))
 
 
 def test_there_are_commands() -> None:

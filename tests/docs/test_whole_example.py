@@ -25,7 +25,7 @@ def test_the_commands_of_the_page(tmp_path):
     for text, shorter in (
         ("lstm_soft distance", "distance"),
         ("recipes leaderboard", f"recipes leaderboard -- {small} --decoder-out-embed-dim 16 --max-update 3"),
-        ("export ", "export GENERATE_OPTIONS='--max-len-b 5 --beam 1' DEVICE=cpu "),
+        ("DATASET=", "GENERATE_OPTIONS='--max-len-b 5 --beam 1' DEVICE=cpu DATASET="),
     ):
         assert text in commands
         commands = commands.replace(text, shorter)

@@ -32,6 +32,7 @@ from fairseq_attn_plugin.analysis.inference.classification import (
 )
 from fairseq_attn_plugin.analysis.inference.classification_scores import ClassificationScores
 from fairseq_attn_plugin.analysis.inference.user_dir import add_user_dir_option
+from fairseq_attn_plugin.analysis.records.selection import sentence_numbers
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.documents import documents_of
 from fairseq_attn_plugin.text.reading import add_reading_options, reading_from
@@ -59,7 +60,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help=".html, .png, .svg or .pdf to draw; may be repeated",
     )
-    add("--plot-documents", metavar="N,N", help="documents to draw, numbered from 1 (default: the first 5)")
+    chosen = parser.add_mutually_exclusive_group()
+    chosen.add_argument(
+        "--documents",
+        nargs="+",
+        metavar="N",
+        help="documents to draw, counted from 0, such as 3 17 20-25 or 3,17 (default: the first 5)",
+    )
+    chosen.add_argument("--plot-documents", metavar="N,N", help=argparse.SUPPRESS)  # counted from 1
     add(
         "--plot-sentences",
         type=int,
@@ -84,7 +92,7 @@ def run(args: argparse.Namespace) -> None:
             raise OptionError(f"--{name.replace('_', '-')} {getattr(args, name)}: must be at least {least}")
     for path in args.plot:
         check_picture(path)
-    numbers = _numbers(args.plot_documents)
+    numbers = _numbers(args)
     reading = reading_from(args)
     logging.getLogger("fairseq").setLevel(logging.WARNING)
     outputs = {"--out": args.out, "--scores": args.scores}
@@ -107,7 +115,7 @@ def run(args: argparse.Namespace) -> None:
     scores, drawn = ClassificationScores(classifier.labels), {}
     with _output(os.devnull if args.plot and not args.out and sys.stdout.isatty() else args.out) as stream:
         items = classify(classifier, samples, args.batch_size)
-        for number, item in enumerate(tqdm(items, unit=" documents", disable=None, leave=False), start=1):
+        for number, item in enumerate(tqdm(items, unit=" documents", disable=None, leave=False)):
             scores.add(item)
             stream.write(json.dumps(_line(item, args.no_weights), ensure_ascii=False) + "\n")
             if args.plot and number in numbers:
@@ -117,8 +125,11 @@ def run(args: argparse.Namespace) -> None:
             json.dump({"checkpoint": args.path, **scores.summary()}, stream, indent=1)
             stream.write("\n")
     chosen = [drawn[number] for number in numbers if number in drawn]
-    if args.plot and args.plot_documents and len(chosen) < len(numbers):
-        message = f"--plot-documents {args.plot_documents}: there are {scores.documents} documents"
+    if args.plot and (args.documents or args.plot_documents) and len(chosen) < len(numbers):
+        given = (
+            f"--documents {' '.join(args.documents)}" if args.documents else f"--plot-documents {args.plot_documents}"
+        )
+        message = f"{given}: there are {scores.documents} documents"
         if not chosen:
             raise OptionError(message)
         print(f"{message}; only these are drawn", file=sys.stderr)
@@ -127,16 +138,19 @@ def run(args: argparse.Namespace) -> None:
     print(scores, file=sys.stderr if args.out is None else sys.stdout)
 
 
-def _numbers(text: Optional[str]) -> List[int]:
+def _numbers(args: argparse.Namespace) -> List[int]:
+    """The documents to draw, counted from 0; ``--plot-documents``, the earlier option, counts from 1."""
+    text = args.plot_documents
     if text is None:
-        return [1, 2, 3, 4, 5]
+        numbers = sentence_numbers(args.documents, "--documents")
+        return list(range(5)) if numbers is None else numbers
     try:
         numbers = [int(part) for part in text.split(",")]
     except ValueError:
         numbers = [0]
     if min(numbers) < 1:
         raise OptionError(f"--plot-documents {text}: must be numbers from 1, separated by commas, as in 1,7")
-    return numbers
+    return [number - 1 for number in numbers]
 
 
 @contextlib.contextmanager

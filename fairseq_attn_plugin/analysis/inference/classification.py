@@ -128,7 +128,7 @@ def text_samples(
         OptionError: a label is unknown to the model, or a document is refused
     """
     dictionary, limit = classifier.task.source_dictionary, classifier.task.cfg.max_positions
-    for number, document in enumerate(documents, start=1):
+    for number, document in enumerate(documents):
         name = document.id or str(number)
         if document.label is not None and document.label not in classifier.labels:
             raise OptionError(
@@ -167,8 +167,8 @@ def split_samples(classifier: Classifier, split: str, refuse_long: bool = False)
     if refuse_long and (sizes > limit).any():
         number = int((sizes > limit).argmax())
         raise OptionError(
-            f"document {number + 1} of {split}: has {sizes[number]} words and ends of sentences, more than the {limit} "
-            "of the model's --max-positions; leave out --refuse-long to cut it"
+            f"document {number} (counted from 0) of {split}: has {sizes[number]} words and ends of sentences, more than "
+            f"the {limit} of the model's --max-positions; leave out --refuse-long to cut it"
         )
     for number in range(len(dataset)):
         item = dataset[number]
@@ -181,7 +181,7 @@ def split_samples(classifier: Classifier, split: str, refuse_long: bool = False)
                 sentences[-1].append(dictionary[symbol])
         gold = int(item["target"]) if "target" in item else None
         sentences = [sentence for sentence in sentences if sentence]
-        yield DocumentSample(str(number + 1), tokens, sentences, gold, bool(sizes[number] > limit))
+        yield DocumentSample(str(number), tokens, sentences, gold, bool(sizes[number] > limit))
 
 
 @torch.no_grad()

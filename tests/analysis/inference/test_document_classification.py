@@ -6,6 +6,7 @@ import random
 import re
 import shutil
 import subprocess
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -322,6 +323,8 @@ def test_text_without_sentences_is_pointed_out(data, tmp_path, caplog):
         (["--gen-subset", "dev"], ["no split 'dev'"]),
         (["--gen-subset", "test", "--plot", "x.gif"], ["cannot draw .gif", ".html"]),
         (["--gen-subset", "test", "--plot-documents", "0"], ["--plot-documents 0", "from 1"]),
+        (["--gen-subset", "test", "--documents", "x"], ["--documents x", "from 0"]),
+        (["--gen-subset", "test", "--plot", "PLOT.html", "--documents", "31"], ["--documents 31", "there are 31"]),
         (["--gen-subset", "test", "--plot", "PLOT.html", "--plot-documents", "99"], ["99", "there are 31"]),
         (["--gen-subset", "test", "--batch-size", "0"], ["--batch-size 0"]),
         (["--gen-subset", "test", "--out", "/no/folder/x"], ["--out /no/folder/x", "there is no folder"]),
@@ -410,6 +413,21 @@ def test_the_command_as_users_run_it(trained, data, tmp_path):
     assert [line["label"] for line in lines] == ["good", "bad"]
     assert set(lines[0]) == {"id", "label", "probability", "probabilities", "cut", "unknown"}
     assert "2 documents, accuracy 100.00" in done.stderr and "(of 1)" in done.stderr
+    assert [line["id"] for line in lines] == ["0", "1"]
+
+
+@pytest.mark.parametrize(("option", "number"), [("--documents", "1"), ("--plot-documents", "2")])
+def test_documents_are_counted_from_0_and_a_picture_pours_no_lines_on_a_terminal(
+    option, number, trained, data, tmp_path, capsys, monkeypatch
+):
+    (tmp_path / "x.txt").write_text("good\tw1 is-good w2\nbad\tsecond is-bad\n")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    words = [data, "--path", trained.path, "--cpu", "--input", tmp_path / "x.txt", "--plot", tmp_path / "p.html"]
+    cli.main(["classify", *map(str, words), option, number])
+    page = (tmp_path / "p.html").read_text()
+    assert "second" in page and "is-good" not in page
+    shown = capsys.readouterr()
+    assert shown.out == "" and "2 documents, accuracy" in shown.err
     assert (tmp_path / "p.html").exists()
 
 
