@@ -126,7 +126,7 @@ def _score(
     shell, split = experiment.shell, experiment.settings.split
     file = system.file(split, f"{name}.json")
     command = ["sacrebleu", str(reference), "--input", str(hypotheses), "--metrics", *METRICS, "--format", "json"]
-    shell.run_into(file, *command, *options)
+    shell.run_into(file, *command, "--width", "2", *options)
     if not shell.dry_run:
         shell.say(f"{split} scores, {name}:")
         print(file.read_text(encoding="utf-8"), end="", flush=True)
