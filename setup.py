@@ -66,6 +66,8 @@ setup(
         # attn-analysis export; its folders need numpy and onnxruntime alone, neither this package nor torch
         "export": ["onnx>=1.15", "onnxruntime>=1.17"],
         "runtime": ["onnxruntime>=1.17", "numpy"],
+        # attn-analysis push and pull
+        "hub": ["huggingface_hub>=0.23", "safetensors>=0.4"],
         # attn-analysis serve
         "serve": ["fastapi>=0.100", "uvicorn"],
         # scripts/docs.sh; latex2mathml: formulas that need no script and no network

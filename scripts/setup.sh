@@ -93,7 +93,7 @@ fi
 # against the torch and numpy that are there
 pip install --no-deps --no-build-isolation --require-hashes -r fairseq.txt
 say "4/4 fairseq_attn_plugin, for editing, with its extras"
-install --no-build-isolation --editable ".[dev,analysis,serve,export,docs]"
+install --no-build-isolation --editable ".[dev,analysis,serve,export,hub,docs]"
 
 # a stamped environment must be able to import the package
 "$VENV/bin/python" -c 'import fairseq, fairseq_attn_plugin' >&2

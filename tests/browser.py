@@ -1,9 +1,11 @@
 """Pages in a headless Chromium, driven through selenium; a test that needs one says so loudly where there is none."""
 
 import json
+import os
+import re
 import shutil
 from pathlib import Path
-from typing import Any, Iterator, List
+from typing import Any, Dict, Iterator, List, Sequence
 
 import pytest
 
@@ -30,6 +32,49 @@ def start(folder: Path) -> Any:
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     return webdriver.Chrome(options=options, service=Service(driver))
+
+
+# colour and backgrounds of elements, from the element outwards until a background hides what is behind it
+COLOURS = """
+return [...document.querySelectorAll(arguments[0])].filter((one) => one.getClientRects().length).map((one) => {
+  const behind = [];
+  for (let node = one; node; node = node.parentElement) behind.push(getComputedStyle(node).backgroundColor);
+  return [getComputedStyle(one).color, behind];
+});
+"""
+
+
+def axe_source() -> str:
+    """axe-core: the file that FAIRSEQ_ATTN_AXE names, or that of ``node_modules`` beside the tests' folder."""
+    path = os.environ.get("FAIRSEQ_ATTN_AXE") or Path(__file__).parents[1] / "node_modules" / "axe-core" / "axe.min.js"
+    if not Path(path).is_file():
+        pytest.skip(f"NO AXE TEST: {path} is missing; npm install axe-core, or set FAIRSEQ_ATTN_AXE to axe.min.js")
+    return Path(path).read_text(encoding="utf-8")
+
+
+def rgba(text: str) -> List[float]:
+    """The parts of a computed colour, ``rgb(1, 2, 3)`` or ``rgba(1, 2, 3, 0.5)``, opacity included."""
+    parts = [float(part) for part in re.findall(r"[\d.]+", text)]
+    assert text.startswith("rgb") and len(parts) in (3, 4), text
+    return [*parts, 1.0][:4]
+
+
+def luminance(colour: Sequence[float]) -> float:
+    """The relative luminance of WCAG 2.2."""
+    red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in (x / 255 for x in colour))
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(colour: str, behind: Sequence[str]) -> float:
+    """The contrast ratio of WCAG 2.2 of a text on its backgrounds, which are given from the nearest on."""
+    paper = [255.0, 255.0, 255.0]
+    for layer in reversed(behind):
+        *parts, opacity = rgba(layer)
+        paper = [opacity * part + (1 - opacity) * under for part, under in zip(parts, paper)]
+    *parts, opacity = rgba(colour)
+    ink = [opacity * part + (1 - opacity) * under for part, under in zip(parts, paper)]
+    dark, light = sorted([luminance(ink), luminance(paper)])
+    return (light + 0.05) / (dark + 0.05)
 
 
 class Page:
@@ -86,6 +131,26 @@ class Page:
         """The size of the page itself, narrower than any window if need be."""
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+
+    def prefer(self, scheme: str) -> None:
+        """The colour scheme, "light" or "dark", that the reader's system prefers."""
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+
+    def scrolls_sideways(self) -> bool:
+        return self.script("return document.documentElement.scrollWidth > document.documentElement.clientWidth")
+
+    def contrasts(self, selector: str) -> List[float]:
+        """The contrast ratio of the text of each element that is shown."""
+        return [contrast(*colours) for colours in self.script(COLOURS, selector)]
+
+    def violations(self) -> Dict[str, List[str]]:
+        """What axe-core finds wrong in the page as it is: {rule: the elements}."""
+        self.script(axe_source())
+        found = self.driver.execute_async_script(
+            "axe.run(document, {resultTypes: ['violations']}).then((found) => arguments[0](found.violations))"
+        )
+        return {one["id"]: [node["html"] for node in one["nodes"]] for one in found}
 
     def problems(self) -> List[str]:
         """What was written to the console as a warning or an error since the last call."""

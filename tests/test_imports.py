@@ -33,7 +33,7 @@ ANALYSIS = (
     ("drawing",),
     ("inference",),
     ("folders",),
-    ("translator", "web", "voting", "report"),
+    ("translator", "web", "voting", "report", "hub"),
     ("commands",),
     ("cli",),
 )

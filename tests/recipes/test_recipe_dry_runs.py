@@ -226,3 +226,10 @@ def test_documents_show_every_command_of_every_fold(shown, tmp_path):
     training = only(shown("yelp2013_han", OUT=tmp_path, EMBEDDINGS="w.vec"), "fairseq-train")
     assert value(training, "--word-embeddings").endswith("/w.vec") and "gru" in training
     assert Path(value(training, "--save-dir")).name == "han.pretrained.seed1"
+
+
+def test_tatoeba_takes_any_pair_with_english(shown, tmp_path):
+    commands = shown("tatoeba", "prepare", PAIR="deu-eng", SRC="de", TGT="en", FILE="mine.tsv", OUT=tmp_path)
+    words = [word for command in commands for word in command]
+    assert any("deu-eng.zip" in word for word in words) and any("mine.tsv" in word for word in words)
+    assert value(only(commands, "fairseq-preprocess"), "--source-lang") == "de"

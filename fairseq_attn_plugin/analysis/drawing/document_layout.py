@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
 from fairseq_attn_plugin.analysis.drawing.document_rows import Row, left_out_after, shaded
 
-__all__ = ["LEAST_LINES", "LEFT", "MOST_LINES", "TITLE_LINES", "WIDTH", "Layout", "Letters", "Word", "layouts"]
+__all__ = [
+    "KEY_LINES",
+    "LEAST_LINES",
+    "LEFT",
+    "MOST_LINES",
+    "TITLE_LINES",
+    "WIDTH",
+    "Layout",
+    "Letters",
+    "Word",
+    "layouts",
+]
 
 
 WIDTH = 8.0  # inches
@@ -14,6 +26,7 @@ LEFT = 0.22  # inches: left edge of the words
 SIZE = 10.0  # points
 _SPACE = 0.1  # inches between words
 MOST_LINES = 400  # of a picture: 14,100 pixels; many programs read at most 2^15
+KEY_LINES = 2.6  # the key above all documents
 TITLE_LINES = 2  # of a document: its title, and the space around it
 LEAST_LINES = 3  # of a document's sentences: one line, and a note before and after it
 
@@ -126,7 +139,7 @@ def _cut(layout: Layout, room: int) -> Layout:
 
 def layouts(documents: Sequence[Any], most: int, letters: Letters) -> List[Layout]:
     """The layouts of all documents. Lines that short documents do not need go to long ones."""
-    left = MOST_LINES - TITLE_LINES * (len(documents) + 1)
+    left = MOST_LINES - math.ceil(KEY_LINES) - TITLE_LINES * len(documents)
     layouts = [_layout(document, most, letters, left) for document in documents]
     order = sorted(range(len(layouts)), key=lambda k: layouts[k].height)
     for place, k in enumerate(order):

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any, List, Sequence, Tuple
 
 from fairseq_attn_plugin.analysis.drawing.canvas import canvas, check_drawing, save
+from fairseq_attn_plugin.analysis.drawing.colours import LIGHT
 from fairseq_attn_plugin.analysis.drawing.document_layout import (
+    KEY_LINES,
     LEAST_LINES,
     LEFT,
     MOST_LINES,
@@ -17,11 +19,14 @@ from fairseq_attn_plugin.analysis.drawing.document_layout import (
     layouts,
 )
 from fairseq_attn_plugin.analysis.drawing.document_rows import (
+    SCALE,
     SENTENCE_COLOUR,
+    STEPS,
     WORD_COLOUR,
     is_wrong,
     keys,
     left_out,
+    shade,
     title_of,
 )
 from fairseq_attn_plugin.analysis.drawing.fonts import literal
@@ -32,8 +37,7 @@ __all__ = ["draw_picture"]
 
 
 _LINE = 0.235  # inches
-_GREY = "#868e96"
-_RED, _BLUE = (tuple(part / 255 for part in colour) for colour in (SENTENCE_COLOUR, WORD_COLOUR))
+_GREY, _WRONG = LIGHT.muted, "#b3261e"
 
 
 class _Sheet:
@@ -65,13 +69,17 @@ class _Sheet:
         self._colours.append(to_rgba(colour, max(0.0, min(shade, 1.0))))
 
     def key(self, texts: Tuple[str, str]) -> None:
-        """The meaning of red and blue, in the current line."""
+        """The meaning of red and blue, and of their shades, in two lines."""
         x = 0.02
-        for text, colour in zip(texts, (_RED, _BLUE)):
+        for text, colour in zip(texts, (SENTENCE_COLOUR, WORD_COLOUR)):
             if text:
-                self.box(x, 0.12, 1, colour, 0.7)
-                self.write(x + 0.2, text, _GREY)
-                x += 0.2 + self._letters.width(text) + 0.25
+                for step in STEPS[1:]:
+                    self.box(x, 0.1, 1, colour, shade(step))
+                    x += 0.1
+                self.write(x + 0.08, text, _GREY)
+                x += 0.08 + self._letters.width(text) + 0.2
+        self.line += 1
+        self.write(0.02, SCALE, _GREY)
 
     def document(self, document: Any, layout: Layout) -> None:
         self._title(document)
@@ -81,7 +89,7 @@ class _Sheet:
                 self.note(left_out(row.skipped))
             if row.shade is not None:
                 self.box(0.02, 0.12, len(lines), "#f1f3f5", 1.0)
-                self.box(0.02, 0.12, len(lines), _RED, row.shade)
+                self.box(0.02, 0.12, len(lines), SENTENCE_COLOUR, row.shade)
             for words in lines:
                 self._words(words)
         if layout.after:
@@ -96,13 +104,13 @@ class _Sheet:
 
         gold = None if document.gold is None else fit(document.gold, 1.4)
         text = title_of(fit(document.id, 2.8), gold, fit(document.label, 1.4), document.probability)
-        self.write(0.02, text, _RED if is_wrong(document) else "black", bold=True)
+        self.write(0.02, text, _WRONG if is_wrong(document) else "black", bold=True)
 
     def _words(self, words: Sequence[Word]) -> None:
         """A line of words."""
         for word in words:
             if word.shade >= 0.005:
-                self.box(word.x - 0.03, self._letters.width(word.text) + 0.06, 1, _BLUE, word.shade)
+                self.box(word.x - 0.03, self._letters.width(word.text) + 0.06, 1, WORD_COLOUR, word.shade)
             self.write(word.x, word.text)
         self.line += 1
 
@@ -124,11 +132,11 @@ def draw_picture(documents: Sequence[Any], path: PathLike, most: int = 0) -> Non
     written.
     """
     path = check_drawing(path)
-    shown = documents[: (MOST_LINES - TITLE_LINES) // (TITLE_LINES + LEAST_LINES)]
+    shown = documents[: int(MOST_LINES - KEY_LINES) // (TITLE_LINES + LEAST_LINES)]
     with canvas("documents", (1, 1)) as figure:
         letters = Letters()
         made = layouts(shown, most, letters)
-        height = (TITLE_LINES * (len(shown) + 1) + sum(max(layout.height, 1) for layout in made)) * _LINE
+        height = (KEY_LINES + TITLE_LINES * len(shown) + 0.4 + sum(max(layout.height, 1) for layout in made)) * _LINE
         figure.set_size_inches(WIDTH + 0.1, height)
         axes = figure.add_axes((0, 0, 1, 1))
         axes.set_xlim(0, WIDTH + 0.1)
@@ -136,7 +144,7 @@ def draw_picture(documents: Sequence[Any], path: PathLike, most: int = 0) -> Non
         axes.axis("off")
         sheet = _Sheet(axes, letters)
         sheet.key(keys(shown))
-        sheet.line = 1.6
+        sheet.line = KEY_LINES
         for document, layout in zip(shown, made):
             sheet.document(document, layout)
         if len(shown) < len(documents):

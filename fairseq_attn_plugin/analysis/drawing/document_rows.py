@@ -1,9 +1,12 @@
 """Classified documents as rows: sentences with the shades of their words, after Yang et al. 2016, figures 5 and 6.
 
-A row is a sentence. The red at its left is the weight of the sentence. The blue behind a word is sqrt(p_s) p_w, the
-weight p_w of the word with the weight p_s of its sentence, so an important word is dark only in an important sentence.
-The greatest value of the document has the full colour. In a flat model words are weighted within the document: blue is
-p_w, and there is no red.
+A row is a sentence. The red at its left is the weight p_s of the sentence. The blue behind a word is sqrt(p_s) p_w, the
+weight p_w of the word with the weight of its sentence, so an important word is dark only in an important sentence. In a
+flat model words are weighted within the document: blue is p_w, and there is no red.
+
+Shades compare with uniform weights, 1/S of S sentences and 1/T of the T words of a sentence (in a flat model of the
+document). A weight r times as great, r = S p_s for a sentence and T p_w sqrt(S p_s) for a word, has the shade
+log(r) / log(8), at least 0 and at most 1: uniform weights have no colour, and shades mean the same in all documents.
 """
 
 from __future__ import annotations
@@ -11,52 +14,71 @@ from __future__ import annotations
 import math
 from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
 
+from fairseq_attn_plugin.analysis.drawing.colours import SERIES_COLOURS
+
 __all__ = [
+    "SCALE",
     "SENTENCE_COLOUR",
+    "STEPS",
     "WORD_COLOUR",
     "Row",
     "is_wrong",
     "keys",
     "left_out",
     "left_out_after",
+    "shade",
     "shaded",
     "title_of",
 ]
 
 
-SENTENCE_COLOUR, WORD_COLOUR = (201, 42, 42), (28, 126, 214)
+SENTENCE_COLOUR, WORD_COLOUR = SERIES_COLOURS[1], SERIES_COLOURS[5]  # black text is readable on the second
+STEPS = (1, 2, 4, 8)  # times the uniform weight, for legends; the last has the full colour
+SCALE = "No colour: uniform weights, or less. Full colour: 8 times the uniform weight, or more."
 
 
 class Row(NamedTuple):
-    """A sentence to draw. Shades are from 0 to 1. In a flat model sentences have neither shade nor weight."""
+    """A sentence to draw. In a flat model sentences have neither a weight nor ``times``."""
 
-    shade: Optional[float]
+    number: int  # in the document, from 1
     words: List[str]
-    shades: List[float]
     weight: Optional[float]
-    weights: List[float]
+    weights: List[float]  # of the words
+    times: Optional[float]  # the uniform weight
+    word_times: List[float]  # the same of the words; in a sentence of weight, times its root
     skipped: int = 0  # number of sentences left out directly before this one
+
+    @property
+    def shade(self) -> Optional[float]:
+        return None if self.times is None else shade(self.times)
+
+    @property
+    def shades(self) -> List[float]:
+        return list(map(shade, self.word_times))
+
+
+def shade(times: float) -> float:
+    """The shade of a weight that is ``times`` the uniform weight, from 0 to 1."""
+    return min(math.log(max(times, 1.0)) / math.log(STEPS[-1]), 1.0)
 
 
 def shaded(document: Any, most: int = 0) -> List[Row]:
     """The sentences of a ``Classified`` document with their shades: the ``most`` ones of greatest weight (0: all)."""
     shares = document.sentence_weights
-    values = [
-        [weight * (1.0 if shares is None else math.sqrt(max(shares[k], 0.0))) for weight in weights]
-        for k, weights in enumerate(document.word_weights)
-    ]
-    top = max((value for row in values for value in row), default=0.0) or 1.0
     # in a flat model the weight of a sentence is that of its words
     order = shares if shares is not None else [sum(weights) for weights in document.word_weights]
-    kept = sorted(sorted(range(len(values)), key=lambda k: -order[k])[: most or len(values)])
-    greatest = max(shares, default=0.0) or 1.0 if shares is not None else 1.0
-    rows = []
-    for place, k in enumerate(kept):
-        shade = None if shares is None else shares[k] / greatest
-        before = kept[place - 1] if place else -1
+    kept = sorted(sorted(range(len(order)), key=lambda k: -order[k])[: most or len(order)])
+    count = sum(map(len, document.word_weights))
+    rows: List[Row] = []
+    before = -1
+    for k in kept:
+        weights = document.word_weights[k]
         weight = None if shares is None else shares[k]
-        shades = [value / top for value in values[k]]
-        rows.append(Row(shade, document.sentences[k], shades, weight, document.word_weights[k], k - before - 1))
+        times = None if weight is None else len(order) * max(weight, 0.0)
+        factor = count if times is None else len(weights) * math.sqrt(times)
+        word_times = [factor * one for one in weights]
+        rows.append(Row(k + 1, document.sentences[k], weight, weights, times, word_times, k - before - 1))
+        before = k
     return rows
 
 

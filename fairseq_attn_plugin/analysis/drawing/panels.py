@@ -20,6 +20,7 @@ from fairseq_attn_plugin.analysis.drawing.heatmaps import Panel
 from fairseq_attn_plugin.analysis.records.files import Records
 from fairseq_attn_plugin.analysis.records.pairing import check_same
 from fairseq_attn_plugin.analysis.records.record import Record
+from fairseq_attn_plugin.analysis.records.shown import shown_units
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.subwords import words_of
 
@@ -144,7 +145,7 @@ def panel_of(
         normalize: divide every row by its sum
     """
     level = "subwords" if subwords else "words"
-    source, target = record.units(level)
+    source, target = shown_units(record, level)
     weights = record.unit_attention(level, name, end)
     if normalize:
         total = weights.sum(axis=1, keepdims=True)

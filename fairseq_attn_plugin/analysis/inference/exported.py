@@ -7,8 +7,9 @@ from typing import List, Optional, Tuple
 
 import numpy as np
 
-from fairseq_attn_plugin.analysis.inference.translator import MOST_CHARACTERS, Translation, as_typed, without_unknown
+from fairseq_attn_plugin.analysis.inference.translator import MOST_CHARACTERS, Translation, without_unknown
 from fairseq_attn_plugin.analysis.records.record import Record
+from fairseq_attn_plugin.analysis.records.shown import shown_units
 from fairseq_attn_plugin.decoding import runtime
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.model_folder import read_settings
@@ -72,6 +73,6 @@ class ExportedTranslator:
         unknown = [place for place, number in enumerate(numbers) if number == runtime.UNK]
         weights = {"attention": found.attention.astype(np.float64)}
         record = Record(0, found.source, found.target, weights, found.scores, self.subwords)
-        words = as_typed(record.source_words, self._escapes), as_typed(record.target_words, self._escapes)
+        words = shown_units(record, escaped=self._escapes)
         copied = self._translator.detokenize(without_unknown(record))
         return Translation(found.text, found.score, record, unknown, *words, copied)

@@ -13,7 +13,6 @@ A text takes the steps of fairseq-interactive: tokeniser, subwords, dictionary, 
 from __future__ import annotations
 
 import logging
-import re
 import threading
 from argparse import Namespace
 from dataclasses import asdict
@@ -28,18 +27,17 @@ from fairseq_attn_plugin.analysis.inference.loading import load_models
 from fairseq_attn_plugin.analysis.inference.segmenter import Segmenter, text_options, vocabulary_subwords
 from fairseq_attn_plugin.analysis.inference.sentences import indices_of
 from fairseq_attn_plugin.analysis.records.record import Record
+from fairseq_attn_plugin.analysis.records.shown import shown_units
 from fairseq_attn_plugin.decoding.options import DecodingOptions
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.model_folder import open_model_folder
 from fairseq_attn_plugin.text.subwords import spell
 from fairseq_attn_plugin.text.unknown_words import positions_of, replace_unknown
 
-__all__ = ["MOST_CHARACTERS", "Translation", "Translator", "as_typed", "without_unknown"]
+__all__ = ["MOST_CHARACTERS", "Translation", "Translator", "without_unknown"]
 
 
 MOST_CHARACTERS = 5000  # of a text: tokenisers are slow on texts that are too long for any model
-_ESCAPES = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'", "#124": "|", "#91": "[", "#93": "]"}  # of Moses
-_ESCAPED = re.compile(f"&({'|'.join(_ESCAPES)});")
 
 
 class Translation(NamedTuple):
@@ -50,7 +48,7 @@ class Translation(NamedTuple):
     record: Record  # tokens, attention, log probabilities
     unknown: List[int]  # positions of the source tokens that the vocabulary lacks
     source_words: List[str]  # of the record, without the escapes of Moses: < instead of &lt;
-    target_words: List[str]
+    target_words: List[str]  # a source word stands beside an unknown one
     copied: str = ""  # the text with a source word for each unknown word, by attention
 
 
@@ -200,7 +198,7 @@ class Translator:
         scores = hypothesis["positional_scores"].tolist()
         record = Record(0, source, target, {"attention": weights}, scores, self.subwords)
         text = self._segmenter.decode(" ".join(spell(target, self.subwords)))
-        words = as_typed(record.source_words, self._escapes), as_typed(record.target_words, self._escapes)
+        words = shown_units(record, escaped=self._escapes)
         copied = self._segmenter.decode(without_unknown(record))
         return Translation(text, float(hypothesis["score"]), record, unknown, *words, copied)
 
@@ -210,8 +208,3 @@ def without_unknown(record: Record) -> str:
     positions = positions_of(record.attention.tolist())
     tokens = replace_unknown(record.target, record.source, positions, {}).tokens
     return " ".join(spell(tokens, record.subwords))
-
-
-def as_typed(words: List[str], escaped: bool) -> List[str]:
-    """Words without the escapes of Moses, such as ``&lt;`` for ``<``, if they are ``escaped``."""
-    return [_ESCAPED.sub(lambda found: _ESCAPES[found[1]], word) for word in words] if escaped else words

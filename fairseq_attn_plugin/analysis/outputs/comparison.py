@@ -13,6 +13,7 @@ from tqdm import tqdm
 from fairseq_attn_plugin.analysis.outputs.reading import check_lengths
 from fairseq_attn_plugin.analysis.outputs.significance import LOWER_IS_BETTER, metrics
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.text.escapes import as_typed
 
 __all__ = ["Comparison", "Output", "Sentence", "Span", "compare", "differences", "matches"]
 
@@ -148,6 +149,9 @@ def compare(
     for number in sentences or ():
         if number >= len(reference):
             raise OptionError(f"--sentences {number}: there are {len(reference)} sentences, counted from 0")
+    reference = list(map(as_typed, reference))
+    source = None if source is None else list(map(as_typed, source))
+    systems = {label: list(map(as_typed, lines)) for label, lines in systems.items()}
     of_sentence = _metrics(tokenize, lowercase, of_sentences=True)
     given = dict(imported or {})
     known: Dict[int, List[Dict[str, float]]] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from pathlib import Path
-from typing import Any, Iterable, Optional, Sequence, Union
+from typing import Any, Iterable, Optional, Sequence, Tuple, Union
 
 from markupsafe import Markup
 
@@ -51,12 +51,32 @@ def html_table(
     return _part("table", headers, [[cell(value) for value in row] for row in cells], align, caption)
 
 
-def figure(picture: Union[PathLike, bytes], caption: str = "", alt: str = "") -> Markup:
-    """A PNG or SVG, from a file or as bytes, embedded in the page.
+def figure(
+    picture: Union[PathLike, bytes],
+    caption: str = "",
+    alt: str = "",
+    dark: Optional[Union[PathLike, bytes]] = None,
+    link: Optional[Tuple[str, str]] = None,
+) -> Markup:
+    """A PNG or SVG, from a file or as bytes, embedded in the page. If it is wider than the window, it scrolls.
 
-    ``alt`` is the text for screen readers (default: the caption).
-    Raises ``OptionError`` for an unreadable file, ``ValueError`` for another kind of picture.
+    Args:
+        picture: on light paper
+        caption: below the picture
+        alt: text for screen readers (default: the caption)
+        dark: the same on dark paper, for readers who prefer a dark page
+        link: address and text of a link in the caption; the picture leads there too
+
+    Raises:
+        OptionError: an unreadable file
+        ValueError: another kind of picture
     """
+    sources = _embedded(picture), None if dark is None else _embedded(dark)
+    return _part("figure", *sources, caption, alt or caption, link)
+
+
+def _embedded(picture: Union[PathLike, bytes]) -> str:
+    """The picture as an address."""
     where = "the picture"
     if not isinstance(picture, bytes):
         where = str(picture)
@@ -70,8 +90,7 @@ def figure(picture: Union[PathLike, bytes], caption: str = "", alt: str = "") ->
         kind = "image/svg+xml"
     else:
         raise ValueError(f"{where}: is neither PNG nor SVG")
-    source = f"data:{kind};base64,{base64.b64encode(picture).decode()}"
-    return _part("figure", source, caption, alt or caption)
+    return f"data:{kind};base64,{base64.b64encode(picture).decode()}"
 
 
 def _part(name: str, *values: Any) -> Markup:

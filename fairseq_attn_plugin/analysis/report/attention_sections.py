@@ -2,28 +2,40 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence, Set
+from typing import Any, Collection, Dict, List, Optional, Sequence, Set
 
 from fairseq_attn_plugin.analysis.alignment import evaluation, lexicon
 from fairseq_attn_plugin.analysis.alignment.linking import Linking
 from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment
 from fairseq_attn_plugin.analysis.drawing import curves
-from fairseq_attn_plugin.analysis.drawing.heatmaps import heatmaps
+from fairseq_attn_plugin.analysis.drawing.colours import Theme
+from fairseq_attn_plugin.analysis.drawing.heatmaps import Panel, heatmaps
 from fairseq_attn_plugin.analysis.drawing.panels import Length, choose_sentences, panels_of
-from fairseq_attn_plugin.analysis.report.document import Document
+from fairseq_attn_plugin.analysis.report.document import Document, Link
 from fairseq_attn_plugin.analysis.report.seeds import Group, spread
 from fairseq_attn_plugin.analysis.report.systems import Reported
 from fairseq_attn_plugin.analysis.training_logs import read_run
 from fairseq_attn_plugin.analysis.web import explore
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.text.escapes import as_typed
 from fairseq_attn_plugin.writing import whole_text
 
-__all__ = ["add_alignments", "add_curves", "add_explorer", "add_heatmaps", "add_lexicon"]
+__all__ = [
+    "add_alignments",
+    "add_curves",
+    "add_explorer",
+    "add_heatmaps",
+    "add_lexicon",
+    "sentence_link",
+    "write_explorer",
+]
 
 
 PICTURE_WORDS = Length(6, 13)  # source words of a sentence that makes a readable picture
 LEXICON_WORDS = 15
+EXPLORER = "explore.html"
 
 
 def add_curves(document: Document, reported: Sequence[Reported], out: Path) -> None:
@@ -43,8 +55,11 @@ def add_curves(document: Document, reported: Sequence[Reported], out: Path) -> N
     if not metrics:
         return
     document.heading("Learning curves")
-    curves.plot_curves(logs, metrics, out / "curves.png")
-    document.picture(out / "curves.png", "Training and validation, by epoch.")
+    document.picture(
+        out / "curves.png",
+        "Training and validation, by epoch.",
+        lambda path, theme: curves.plot_curves(logs, metrics, path, theme=theme),
+    )
 
 
 def add_alignments(
@@ -80,8 +95,9 @@ def add_heatmaps(
     out: Path,
     count: int,
     gold: Optional[Sequence[GoldAlignment]],
+    explored: Collection[int],
 ) -> None:
-    """The first sentences of suitable length, all systems side by side."""
+    """The first sentences of suitable length, all systems side by side; each leads to the sentence in the explorer."""
     if count < 1:
         return
     systems = [one.forced for one in reported]
@@ -90,16 +106,23 @@ def add_heatmaps(
     document.subheading("Heatmaps")
     drawn = False
     for chosen in choose_sentences(systems, first=count, length=PICTURE_WORDS):
-        path = folder / f"{chosen.number:05d}.png"
         links = gold[chosen.number] if gold is not None else None
         panels = panels_of(systems, chosen, [["attention"]] * len(systems), gold=links, normalize=True)
-        heatmaps(panels, path)
-        document.picture(path, f"Sentence {chosen.number} with its reference forced; each row is divided by its sum.")
+        document.picture(
+            folder / f"{chosen.number:05d}.png",
+            f"Sentence {chosen.number} with its reference forced; each row is divided by its sum.",
+            partial(_draw_heatmaps, panels),
+            sentence_link(out, chosen.number) if chosen.number in explored else None,
+        )
         drawn = True
     if not drawn:
         document.paragraph(
             f"The systems have no common sentence of {PICTURE_WORDS.least} to {PICTURE_WORDS.most} source words."
         )
+
+
+def _draw_heatmaps(panels: Sequence[Panel], path: Path, theme: Theme) -> None:
+    heatmaps(panels, path, theme=theme)
 
 
 def add_lexicon(document: Document, one: Reported, out: Path) -> None:
@@ -114,7 +137,7 @@ def add_lexicon(document: Document, one: Reported, out: Path) -> None:
         key=lambda word: -sum(entry.times for entry in found[word]),
     )
     rows = [
-        [word, ", ".join(f"{entry.target} {entry.probability:.2f}" for entry in found[word][:4])]
+        [as_typed(word), ", ".join(f"{as_typed(entry.target)} {entry.probability:.2f}" for entry in found[word][:4])]
         for word in frequent[:LEXICON_WORDS]
     ]
     document.paragraph(
@@ -124,10 +147,19 @@ def add_lexicon(document: Document, one: Reported, out: Path) -> None:
     document.link(path, f"{len(found):,} source words")
 
 
-def add_explorer(document: Document, reported: Sequence[Reported], out: Path, count: int) -> None:
-    """A page that shows the attention of each system, sentence by sentence."""
-    path = out / "explore.html"
+def write_explorer(reported: Sequence[Reported], out: Path, count: int) -> Set[int]:
+    """Writes a page that shows the attention of each system, sentence by sentence; returns their numbers."""
     shown = explore.collect([one.forced for one in reported], first=count)
-    explore.write_page(shown, path)
+    explore.write_page(shown, out / EXPLORER)
+    return {sentence["id"] for sentence in shown.data["sentences"]}
+
+
+def sentence_link(out: Path, number: int) -> Link:
+    """A link to a sentence in the explorer."""
+    return Link(out / EXPLORER, f"Explore sentence {number}", f"sentence={number}")
+
+
+def add_explorer(document: Document, out: Path, explored: Collection[int]) -> None:
+    """The link to the explorer."""
     document.heading("Sentence by sentence")
-    document.link(path, f"Explore the attention in {len(shown.data['sentences'])} sentences")
+    document.link(out / EXPLORER, f"Explore the attention in {len(explored)} sentences")

@@ -144,19 +144,20 @@ def _document(read: _Read, corpus: Corpus, out: Path, settings: Settings) -> Doc
         samples=settings.samples,
         tokenize=settings.tokenize,
     )
+    explored = attention_sections.write_explorer(shown, out, settings.explored)
     imported_scores.write_texts(read.reported, corpus, out)
     scores.update(imported_scores.scores_by_group(groups, settings, len(corpus.reference), tested))
     output_sections.add_systems(document, groups, scores, signatures, tested)
     attention_sections.add_curves(document, shown, out)
     attention_sections.add_alignments(document, groups, read.alignments, settings.gold)
-    attention_sections.add_heatmaps(document, shown, out, settings.pictures, read.alignments)
+    attention_sections.add_heatmaps(document, shown, out, settings.pictures, read.alignments, explored)
     outputs = outputs_of(shown, corpus)
     if corpus.training is not None:
         words = frequency.analyse(corpus.training, corpus.reference, outputs, scored=False)
         output_sections.add_frequencies(document, words, out)
-    output_sections.add_examples(document, corpus, outputs, out, settings.examples)
+    output_sections.add_examples(document, corpus, outputs, out, settings.examples, explored)
     attention_sections.add_lexicon(document, shown[base], out)
-    attention_sections.add_explorer(document, shown, out, settings.explored)
+    attention_sections.add_explorer(document, out, explored)
     output_sections.add_origin(document, read.reported, read.failed, settings.command)
     return document
 

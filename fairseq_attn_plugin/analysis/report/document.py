@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import Any, Callable, Dict, List, NamedTuple, Sequence, Union
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Union
 
+from fairseq_attn_plugin.analysis.drawing.colours import DARK, LIGHT, Theme
 from fairseq_attn_plugin.analysis.outputs.tables import markdown_table
 from fairseq_attn_plugin.analysis.pages import frame
 from fairseq_attn_plugin.analysis.pages.parts import cell, figure, html_table
 
-__all__ = ["Document"]
+__all__ = ["Document", "Link"]
 
 
 # a number, with a sign, thousands or a remark in brackets
@@ -30,17 +31,22 @@ class _Table(NamedTuple):
     caption: str
 
 
-class _Picture(NamedTuple):
-    path: Path
-    caption: str
+class Link(NamedTuple):
+    """A link to a file, or with ``fragment`` to a place in a page."""
 
-
-class _Link(NamedTuple):
     path: Path
     text: str
+    fragment: str = ""
 
 
-_Block = Union[_Text, _Table, _Picture, _Link]
+class _Picture(NamedTuple):
+    path: Path
+    dark: Path
+    caption: str
+    link: Optional[Link]
+
+
+_Block = Union[_Text, _Table, _Picture, Link]
 
 
 class Document:
@@ -66,11 +72,20 @@ class Document:
         """A float is shown with two digits, None as a dash. Columns of numbers are right-aligned."""
         self._blocks.append(_Table(headers, rows, caption))
 
-    def picture(self, path: Union[str, Path], caption: str) -> None:
-        self._blocks.append(_Picture(Path(path), caption))
+    def picture(
+        self, path: Path, caption: str, draw: Callable[[Path, Theme], Any], link: Optional[Link] = None
+    ) -> None:
+        """A picture that ``draw`` draws twice, to ``path`` on light paper, and beside it on dark paper.
 
-    def link(self, path: Union[str, Path], text: str) -> None:
-        self._blocks.append(_Link(Path(path), text))
+        The page shows the one that the reader's system prefers; the picture leads to ``link``.
+        """
+        dark = path.with_name(f"{path.stem}.dark{path.suffix}")
+        draw(path, LIGHT)
+        draw(dark, DARK)
+        self._blocks.append(_Picture(path, dark, caption, link))
+
+    def link(self, path: Union[str, Path], text: str, fragment: str = "") -> None:
+        self._blocks.append(Link(Path(path), text, fragment))
 
     def markdown(self, folder: Union[str, Path]) -> str:
         """Markdown for a file in ``folder``: paths of pictures and links are relative to it."""
@@ -83,7 +98,8 @@ class Document:
 
     def html(self, folder: Union[str, Path]) -> str:
         """One page that contains the pictures; links are relative to ``folder``."""
-        return frame.page("report.html", self.title, blocks=[_for_page(block, folder) for block in self._blocks])
+        blocks = [_for_page(block, folder) for block in self._blocks]
+        return frame.page("report.html", self.title, script=frame.read_asset("scroll.js"), blocks=blocks)
 
 
 def _markdown(block: _Block, folder: Union[str, Path]) -> str:
@@ -92,10 +108,10 @@ def _markdown(block: _Block, folder: Union[str, Path]) -> str:
     if isinstance(block, _Table):
         rows = [[_plain(cell(value)) for value in row] for row in block.rows]
         return markdown_table([_plain(header) for header in block.headers], rows, _alignment(block))
-    where = _relative(block.path, folder)
     if isinstance(block, _Picture):
-        return f"![{_plain(block.caption)}]({where})"
-    return f"[{_plain(block.text)}]({where})"
+        picture = f"![{_plain(block.caption)}]({_relative(block.path, folder)})"
+        return picture if block.link is None else f"{picture}\n\n{_markdown(block.link, folder)}"
+    return f"[{_plain(block.text)}]({_target(block, folder)})"
 
 
 def _for_page(block: _Block, folder: Union[str, Path]) -> Dict[str, Any]:
@@ -105,8 +121,9 @@ def _for_page(block: _Block, folder: Union[str, Path]) -> Dict[str, Any]:
     if isinstance(block, _Table):
         return {"kind": "table", "markup": html_table(block.headers, block.rows, block.caption, _alignment(block))}
     if isinstance(block, _Picture):
-        return {"kind": "picture", "markup": figure(block.path, block.caption)}
-    return {"kind": "link", "target": _relative(block.path, folder), "text": block.text}
+        link = None if block.link is None else (_target(block.link, folder), block.link.text)
+        return {"kind": "picture", "markup": figure(block.path, block.caption, dark=block.dark, link=link)}
+    return {"kind": "link", "target": _target(block, folder), "text": block.text}
 
 
 def _plain(text: object) -> str:
@@ -124,6 +141,10 @@ _MARKDOWN: Dict[str, Callable[[str], str]] = {
     "paragraph": _plain,
     "code": lambda text: "{0}\n{1}\n{0}".format(_fence(text), text),
 }
+
+
+def _target(link: Link, folder: Union[str, Path]) -> str:
+    return _relative(link.path, folder) + (f"#{link.fragment}" if link.fragment else "")
 
 
 def _relative(path: Path, folder: Union[str, Path]) -> str:

@@ -142,8 +142,11 @@ def _add_test(document: Document, table: Table, scores: Mapping[str, Score], pic
     )
     rows = [Row(system, score.value, score.interval or 0.0, score.seeds) for system, score in scores.items()]
     rows.sort(key=lambda row: -row.mean)
-    draw_intervals(rows, picture, "BLEU", scores[table.baseline].value)
-    document.picture(picture, "Mean BLEU with its 95 % interval; a small dot is a seed, the line is the baseline.")
+    document.picture(
+        picture,
+        "Mean BLEU with its 95 % interval; a diamond is a seed, the line is the baseline.",
+        lambda path, theme: draw_intervals(rows, path, "BLEU", scores[table.baseline].value, theme),
+    )
 
 
 def _mean(column: _Column, runs: Sequence[Run]) -> Optional[str]:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import platform
 from pathlib import Path
-from typing import List, Mapping, Optional, Sequence
+from typing import Collection, List, Mapping, Optional, Sequence
 
-from fairseq_attn_plugin.analysis.drawing.frequency import draw_frequency
+from fairseq_attn_plugin.analysis.drawing.frequency import frequency_drawings
 from fairseq_attn_plugin.analysis.outputs import frequency_tables
 from fairseq_attn_plugin.analysis.outputs.comparison import Span, compare
 from fairseq_attn_plugin.analysis.outputs.comparison_pages import as_html
 from fairseq_attn_plugin.analysis.outputs.frequency import Analysis
 from fairseq_attn_plugin.analysis.outputs.significance import Score
+from fairseq_attn_plugin.analysis.report.attention_sections import sentence_link
 from fairseq_attn_plugin.analysis.report.corpus import Corpus
 from fairseq_attn_plugin.analysis.report.document import Document
 from fairseq_attn_plugin.analysis.report.seeds import Group, spread
@@ -74,22 +75,27 @@ def add_frequencies(document: Document, analysis: Analysis, out: Path) -> None:
     document.table(*frequency_tables.frequency_table(analysis))
     folder = out / "frequency"
     folder.mkdir(exist_ok=True)
-    pictures = {path.stem: path for path in draw_frequency(analysis, folder)}
-    accuracy = pictures.pop("accuracy")
-    for name, path in pictures.items():
-        document.picture(path, "Rare words." if name == "rare" else "All words.")
+    drawings = frequency_drawings(analysis)
+    accuracy = drawings.pop("accuracy")
+    for name, draw in drawings.items():
+        document.picture(folder / f"{name}.png", "Rare words." if name == "rare" else "All words.", draw)
     document.subheading("Accuracy of target words")
     document.paragraph(
         "F (precision / recall) in per cent, by the number of times that a word occurs in the training text."
     )
     document.table(*frequency_tables.accuracy_table(analysis))
-    document.picture(accuracy, "F by training count.")
+    document.picture(folder / "accuracy.png", "F by training count.", accuracy)
 
 
 def add_examples(
-    document: Document, corpus: Corpus, outputs: Mapping[str, Sequence[str]], out: Path, count: int
+    document: Document,
+    corpus: Corpus,
+    outputs: Mapping[str, Sequence[str]],
+    out: Path,
+    count: int,
+    explored: Collection[int],
 ) -> None:
-    """The sentences whose translations differ most."""
+    """The sentences whose translations differ most; each leads to the sentence in the explorer."""
     if count < 1:
         return
     document.heading("Translations side by side")
@@ -106,7 +112,9 @@ def add_examples(
         ]
         for one in sentence.outputs:
             rows.append([one.label, " ".join(map(_marked, one.spans)), *one.scores.values()])
-        document.table([f"sentence {sentence.number}", "", *found.names.values()], rows)
+        document.table([f"sentence {sentence.number}", "text", *found.names.values()], rows)
+        if sentence.number in explored:
+            document.link(*sentence_link(out, sentence.number))
     document.link(out / "compare.html", f"{len(found.sentences)} sentences side by side")
 
 

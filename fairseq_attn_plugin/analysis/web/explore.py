@@ -17,7 +17,9 @@ from fairseq_attn_plugin.analysis.pages import frame
 from fairseq_attn_plugin.analysis.records.files import Records, open_systems
 from fairseq_attn_plugin.analysis.records.pairing import UNKNOWN, check_same
 from fairseq_attn_plugin.analysis.records.record import Header, Record
+from fairseq_attn_plugin.analysis.records.shown import shown_units
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.text.escapes import as_typed
 from fairseq_attn_plugin.text.subwords import spell, words_of
 from fairseq_attn_plugin.writing import PathLike, whole_text
 
@@ -167,11 +169,12 @@ def _join(found: Dict[int, Dict[str, Any]], record: Record, number: int, systems
     for other, view in zip(systems, row["views"]):
         if view is not None:
             names = str(other.path), str(systems[number].path)
-            words = _words(row["sources"][view["source"]]), record.source_words
+            words = _words(row["sources"][view["source"]]), shown_units(record)[0]
             check_same(record.id, "source", (names[0], words[0]), (names[1], words[1]))
     if record.reference is not None:
-        row.setdefault("reference", record.reference)
-    target = side(record.target, record.subwords)
+        row.setdefault("reference", as_typed(record.reference))
+    words_of_source, words_of_target = shown_units(record)
+    target = side(record.target, record.subwords, words_of_target)
     place = _place(row["targets"], target)
     forced = [system.header.target == "reference" for system in systems]
     same = next(
@@ -184,7 +187,7 @@ def _join(found: Dict[int, Dict[str, Any]], record: Record, number: int, systems
         place,
     )
     row["views"][number] = {
-        "source": _place(row["sources"], side(record.source, record.subwords)),
+        "source": _place(row["sources"], side(record.source, record.subwords, words_of_source)),
         "target": place,
         "text": same,  # the first target with the same words; subwords may differ
         "score": finite(record.score, 4),

@@ -1,7 +1,9 @@
-"""Tatoeba sentence pairs of manythings.org/anki (CC BY 2.0): English with Spanish (119K pairs) or Vietnamese (8K)."""
+"""Tatoeba sentence pairs of manythings.org/anki (CC BY 2.0): English with another language, as Spanish (119K pairs)."""
 
+import re
 from typing import NamedTuple
 
+from ..errors import OptionError
 from ..settings import Variables
 from ..text.pair_splits import split_pairs
 from ..training import OptionGroups
@@ -24,12 +26,32 @@ class Pair(NamedTuple):
 PAIRS = {"spa-eng": Pair("es", "spa.txt", 100000, 2000000), "vie-eng": Pair("vi", "vie.txt", 7000, 200000)}
 
 
-def read_pairs(reader: CorpusReader, pair: str, url: str, treatment: Treatment, equal_words: bool = False) -> None:
-    """Downloads one of ``PAIRS``, splits it and reads the splits."""
-    _, file, pairs, least = PAIRS[pair]
+def pair_of(variables: Variables) -> Pair:
+    """The file of PAIR: one of ``PAIRS``, or another, whose language SRC or TGT names; FILE renames it.
+
+    Raises:
+        OptionError: PAIR is no pair with English, or its language is not given
+    """
+    name, file = variables.text("PAIR"), variables.text("FILE")
+    if name in PAIRS:
+        return PAIRS[name]._replace(file=file or PAIRS[name].file)
+    if not re.fullmatch("[a-z]{3}-eng", name):
+        raise OptionError(f"PAIR={name} is unknown: expected a name of {URL}, as in spa-eng or deu-eng")
+    given = [variables.text(side) for side in ("SRC", "TGT")]
+    others = [language for language in given if language not in ("", "en")]
+    if len(others) != 1:
+        raise OptionError(f"PAIR={name}: expected SRC and TGT, English (en) and the language, as in SRC=de TGT=en")
+    return Pair(others[0], file or f"{name[:3]}.txt", 1, 1000)
+
+
+def read_pairs(
+    reader: CorpusReader, name: str, pair: Pair, url: str, treatment: Treatment, equal_words: bool = False
+) -> None:
+    """Downloads ``NAME.zip``, splits it and reads the splits."""
+    _, file, pairs, least = pair
     if reader.downloads:
-        reader.fetch(f"{url}/{pair}.zip", f"{pair}.zip", least)
-        reader.unpack(f"{pair}.zip", [file])
+        reader.fetch(f"{url}/{name}.zip", f"{name}.zip", least)
+        reader.unpack(f"{name}.zip", [file])
     choice = ", pairs of equally many words" if equal_words else ""
     reader.shell.step(
         f"split {reader.corpus / file} into {reader.partial}/{{train,valid,test}}{choice}",
@@ -44,8 +66,7 @@ def read_pairs(reader: CorpusReader, pair: str, url: str, treatment: Treatment, 
 
 
 def corpus(variables: Variables) -> Corpus:
-    name = variables.choice("PAIR", tuple(PAIRS))
-    pair = PAIRS[name]
+    name, pair = variables.text("PAIR"), pair_of(variables)
     variables.direction("en", pair.language)
     treatment = Treatment(tokenize=True, raw=True)
     return Corpus(
@@ -53,7 +74,7 @@ def corpus(variables: Variables) -> Corpus:
         languages=("en", pair.language),
         at_home=f"{pair.file} (or {pair.file}.gz)",
         folder=f"tatoeba-{name}",
-        read=lambda reader: read_pairs(reader, name, variables.text("CORPUS_URL"), treatment),
+        read=lambda reader: read_pairs(reader, name, pair, variables.text("CORPUS_URL"), treatment),
         stamp=f"pair {name}",
         training=OptionGroups(
             optimizer="--optimizer adam --lr 1e-3".split(),
@@ -67,4 +88,4 @@ def corpus(variables: Variables) -> Corpus:
     )
 
 
-RECIPE = TranslationRecipe("tatoeba", {"PAIR": "spa-eng", "CORPUS_URL": URL}, corpus)
+RECIPE = TranslationRecipe("tatoeba", {"PAIR": "spa-eng", "FILE": "", "CORPUS_URL": URL}, corpus)

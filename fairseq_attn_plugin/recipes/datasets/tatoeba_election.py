@@ -5,7 +5,7 @@ from ..settings import Variables
 from ..training import OptionGroups
 from ..translation.reading import Treatment
 from ..translation.recipe import Corpus
-from .tatoeba import URL, read_pairs
+from .tatoeba import PAIRS, URL, read_pairs
 
 TREATMENTS = {
     # one token per word between white space: both sides of a pair have the same number of tokens
@@ -23,7 +23,9 @@ def corpus(variables: Variables) -> Corpus:
         name="tatoeba_election",
         languages=("en", "es"),
         at_home="spa.txt (or spa.txt.gz)",
-        read=lambda reader: read_pairs(reader, "spa-eng", url, TREATMENTS[pairs], equal_words=pairs == "equal"),
+        read=lambda reader: read_pairs(
+            reader, "spa-eng", PAIRS["spa-eng"], url, TREATMENTS[pairs], equal_words=pairs == "equal"
+        ),
         tag=pairs,
         stamp=f"pairs {pairs}",
         lowercase=True,

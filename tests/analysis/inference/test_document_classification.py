@@ -422,14 +422,15 @@ def item(**changes):
     return Classified(**{**values, **changes})
 
 
-def test_shades_are_the_square_root_of_the_sentence_weight_times_the_word_weight():
-    # sqrt(0.64) = 0.8: 0.2, 0.6; sqrt(0.36) = 0.6: 0.6; the greatest is 0.6
+def test_values_are_the_weight_times_the_square_root_of_the_sentence_weight():
+    # 2 words, 2 sentences: 2 sqrt(2) (0.2, 0.6) of sqrt(0.64) = 0.8; 1 word: sqrt(2) 0.6 of sqrt(0.36)
     rows = shaded(item())
-    assert [row.shades for row in rows] == [pytest.approx([1 / 3, 1.0]), pytest.approx([1.0])]
-    assert [row.shade for row in rows] == pytest.approx([1.0, 0.5625])
-    # a flat model: within the document, and no shade of sentences
+    values = [pytest.approx([0.4 * 2**0.5, 1.2 * 2**0.5]), pytest.approx([0.6 * 2**0.5])]
+    assert [row.word_times for row in rows] == values
+    assert [row.times for row in rows] == pytest.approx([1.28, 0.72])
+    # a flat model: within the document of 3 words, and no weight of sentences
     rows = shaded(item(sentence_weights=None, word_weights=[[0.2, 0.3], [0.5]]))
-    assert [row.shades for row in rows] == [pytest.approx([0.4, 0.6]), [1.0]] and rows[0].shade is None
+    assert [row.word_times for row in rows] == [pytest.approx([0.6, 0.9]), [1.5]] and rows[0].shade is None
     assert shaded(item(sentences=[], word_weights=[], sentence_weights=[])) == []
 
 
@@ -446,9 +447,11 @@ def test_html_is_escaped_and_self_contained(tmp_path):
     words = ["<script>alert(1)</script>", '"quoted"', "עברית", "中文"]
     draw_documents([item(), item(sentences=[words], word_weights=[[0.25] * 4], sentence_weights=[1.0])], path)
     page = path.read_text(encoding="utf-8")
-    assert "<script" not in page and "&lt;script&gt;alert(1)" in page and "&lt;b&gt;" in page and "&lt;7&gt;" in page
-    assert not re.search(r'(src|href)=(?!"data:)|url\(|@import', page)
-    assert "rgba(28,126,214,0.33)" in page and "rgba(201,42,42,0.56)" in page
+    assert (
+        "<script>alert" not in page and "&lt;script&gt;alert(1)" in page and "&lt;b&gt;" in page and "&lt;7&gt;" in page
+    )
+    assert not re.search(r'(src|href)=(?!"data:|"#document-)|url\(|@import', page)
+    assert page.count("<script") == 1 and "script-src 'sha256-" in page
     assert "עברית" in page and "label: neg, prediction: pos (75.0 %)" in page
 
 

@@ -128,8 +128,9 @@ def test_report(tiny_data, trained, tmp_path, capsys):
         assert f"| {name} | " in markdown
     assert "| AER | precision |" in markdown
     files = ["compare.html", "explore.html", "lexicon.tsv", "curves.png", "frequency/rare.png"]
-    assert all((out / name).stat().st_size > 0 for name in files) and len(list(out.glob("heatmaps/*.png"))) == 2
-    assert html.count("data:image/png") == 6
+    assert all((out / name).stat().st_size > 0 for name in files) and len(list(out.glob("heatmaps/*.png"))) == 4
+    assert html.count("data:image/png") == 12 and html.count('(prefers-color-scheme: dark)" srcset') == 6
+    assert html.count('href="explore.html#sentence=') >= 2 * 2 + 3  # twice for a heatmap, once for an example
     assert open_records(out / "attention" / "lstm_latent.reference.jsonl").header.weights[1:] == ("posterior", "bayes")
     # again: nothing is extracted anew but what has changed
     stamps = {path: path.stat().st_mtime_ns for path in (out / "attention").iterdir()}

@@ -1,0 +1,132 @@
+"""The page of classified documents, in a browser: both colour schemes, both widths, the keyboard, search, weights."""
+
+import browser
+import pytest
+
+from fairseq_attn_plugin.analysis.drawing.documents import draw_documents
+from fairseq_attn_plugin.analysis.inference.classification import Classified
+
+WORDS = "the plot is thin but its pictures are a wonder".split()
+PEAK = [0.01] * 9 + [0.91]
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    yield from browser.pages(tmp_path_factory)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Twelve documents of three sentences; the third is wrong, and names a word that no other has."""
+    path = tmp_path_factory.mktemp("documents") / "page.html"
+    documents = []
+    for number in range(1, 13):
+        sentences = [WORDS, WORDS[:3] + ["dreadful"] if number == 3 else WORDS[:4], WORDS[:2] + ["x" * 90]]
+        weights = [PEAK, [0.25] * 4, [0.5, 0.3, 0.2]]
+        gold = "neg" if number == 3 else "pos"
+        shares = [0.8, 0.1, 0.1]
+        documents.append(
+            Classified(str(number), "pos", 0.9, {"pos": 0.9, "neg": 0.1}, gold, sentences, weights, shares)
+        )
+    draw_documents(documents, path)
+    return path.as_uri()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_readable_in_both_schemes_and_widths(pages, made, width, scheme):
+    pages.resize(width, 900)
+    pages.prefer(scheme)
+    pages.open(made)
+    assert not pages.scrolls_sideways() and not pages.problems() and pages.requests() == [made]
+    paper, ink = (browser.luminance(browser.rgba(text)[:3]) for text in pages.script(STYLES))
+    assert (paper > 0.8 and ink < 0.1) if scheme == "light" else (paper < 0.1 and ink > 0.7)
+    # the deepest colour is on the page: more than 8 times uniform
+    assert pages.script("return document.querySelectorAll('article .word[style=\"--shade:1.000\"]').length") == 12
+    pages.press("v")
+    for selector in (
+        "article .word",
+        "article .word small",
+        ".ramp.words b",
+        ".share small",
+        "article h2",
+        "nav a",
+        ".muted",
+    ):
+        ratios = pages.contrasts(selector)
+        assert ratios and min(ratios) >= 4.5, selector
+    assert not pages.scrolls_sideways()
+
+
+STYLES = "const one = getComputedStyle(document.body); return [one.backgroundColor, one.color];"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_axe_finds_nothing(pages, made, width, scheme):
+    pages.resize(width, 900)
+    pages.prefer(scheme)
+    pages.open(made)
+    assert pages.violations() == {}
+    pages.script("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    pages.press("v", "j", "\ue014")
+    assert pages.violations() == {}
+
+
+def test_keyboard(pages, made):
+    pages.resize(1280, 900)
+    pages.open(made)
+    marked = "return document.querySelector('nav a[aria-current]').hash"
+    assert pages.script(marked) == "#document-1"
+    pages.press("j", "j")
+    assert pages.script(marked) == "#document-3" and pages.script("return location.hash") == "#document-3"
+    top = pages.script("return document.querySelector('#document-3').getBoundingClientRect().top")
+    assert 0 <= top < 200
+    pages.press("k", "\ue014", "\ue014")  # the second word of document 2
+    active = pages.one(".word.active")
+    assert active.text.startswith("plot") and pages.script("return document.activeElement") == active
+    assert pages.texts("#readout") == [
+        "plot: weight 0.01, in sentence 1 of weight 0.80 (2.40 times uniform); together 0.15 times uniform"
+    ]
+    pages.press("\ue012", "\ue012")
+    assert pages.one(".word.active").text.startswith("the")
+    pages.press("\ue00c")
+    assert not pages.shown("#readout") and not pages.all(".word.active")
+
+
+def test_weights_are_read_without_pointing(pages, made):
+    pages.resize(1280, 900)
+    pages.open(made)
+    assert not pages.shown(".word small")
+    shares = [one.text.split() for one in pages.shown("#document-1 .share")]
+    assert shares == [["weight", "of", "the", "sentence", share] for share in ("0.80", "0.10", "0.10")]
+    pages.one("#values").click()
+    shown = pages.shown("#document-1 .word small")
+    assert len(shown) == 17 and [one.text for one in shown[8:10]] == ["0.01", "0.91"]
+    pages.one("#values").click()
+    assert not pages.shown(".word small")
+    pages.one("#document-1 summary").click()
+    cells = [one.text for one in pages.shown("#document-1 td")]
+    assert cells[:3] == ["1", "0.8", "2.40"] and cells[3].startswith("wonder 0.91, ")
+    pages.all("#document-2 .word")[9].click()
+    assert pages.texts("#readout")[0].startswith("wonder: weight 0.91, ")
+
+
+def test_search_and_wrong_predictions(pages, made):
+    pages.resize(1280, 900)
+    pages.open(made)
+    assert pages.texts("#count") == ["12 documents"]
+    pages.press("/")
+    pages.press(*"dreadf")
+    assert pages.texts("#count") == ["1 of 12 documents, 1 word found"]
+    assert [one.text for one in pages.shown("nav a")] == ["3 pos wrong"] and len(pages.shown("article")) == 1
+    assert pages.texts(".word.hit small") == ["0.25"]
+    pages.press("\ue007")  # Enter leads to the word
+    assert pages.script("return document.activeElement.classList.contains('hit')")
+    pages.press("\ue00c")
+    assert len(pages.shown("article")) == 12 and not pages.all(".hit")
+    pages.one("#wrong").click()
+    assert [one.text for one in pages.shown("nav a")] == ["3 pos wrong"]
+    pages.one("#wrong").click()
+    pages.one("#next").click()
+    assert pages.script("return location.hash") == "#document-2"

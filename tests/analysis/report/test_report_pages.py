@@ -1,0 +1,117 @@
+"""The pages of reports and comparisons, in a browser: both colour schemes, both widths, and the way to the explorer."""
+
+from functools import partial
+
+import browser
+import numpy as np
+import pytest
+from records_for_tests import write_records
+
+from fairseq_attn_plugin.analysis.drawing.bars import grouped_bars
+from fairseq_attn_plugin.analysis.drawing.heatmaps import Panel, heatmaps
+from fairseq_attn_plugin.analysis.outputs.comparison import compare
+from fairseq_attn_plugin.analysis.outputs.comparison_pages import as_html
+from fairseq_attn_plugin.analysis.report.attention_sections import sentence_link
+from fairseq_attn_plugin.analysis.report.document import Document
+from fairseq_attn_plugin.analysis.web.explore import explore
+
+pytest.importorskip("matplotlib")
+
+# the colour of a picture's corner, where there is only paper
+PAPER = """
+const image = document.querySelectorAll("img")[arguments[0]], canvas = document.createElement("canvas");
+[canvas.width, canvas.height] = [4, image.naturalHeight];
+const context = canvas.getContext("2d");
+context.drawImage(image, 0, 0);
+return [...context.getImageData(1, 1, 1, 1).data].slice(0, 3);
+"""
+ENTER, TAB = "\ue007", "\ue004"
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    yield from browser.pages(tmp_path_factory)
+
+
+def draw(panels, path, theme):
+    heatmaps(panels, path, theme=theme)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A report with everything that can be too wide, its explorer, and a comparison."""
+    out = tmp_path_factory.mktemp("report")
+    explore([str(write_records(out / "soft.jsonl"))], out / "explore.html")
+    document = Document("A report on systems")
+    document.heading("Systems")
+    document.paragraph("BLEU: nrefs:1|bs:1000|seed:12345|case:mixed|eff:no|" + "tok:none|" * 30)
+    document.table([f"column {number}" for number in range(20)], [["a", *[12345.678] * 19]])
+    document.table(["sentence 1", "text"], [["source", "w" * 200], ["reference", "many words " * 40]])
+    document.code("attn-analysis report " + "systems " * 40)
+    rng = np.random.default_rng(1)
+    panels = [Panel(rng.dirichlet(np.ones(9), 8), list("abcdefghi"), list("stuvwxyz"), name) for name in "ABC"]
+    document.picture(out / "heat.png", "Sentence 2.", partial(draw, panels), sentence_link(out, 2))
+    values = {"soft": [1.0, 2.0], "adm": [2.0, 1.5]}
+    document.picture(out / "bars.png", "Bars.", lambda path, theme: grouped_bars(["x", "y"], values, path, theme=theme))
+    document.link(out / "explore.html", "Explore")
+    (out / "report.html").write_text(document.html(out), encoding="utf-8")
+    outputs = {"soft": ["a house " * 30, "the door"], "adm": ["a home", "this door"]}
+    found = compare(outputs, ["a house", "the door"], ["ein haus", "die tür"])
+    (out / "compare.html").write_text(as_html(found), encoding="utf-8")
+    return out
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("name", ["report", "compare"])
+def test_both_schemes_and_widths(pages, folder, name, width, scheme):
+    pages.resize(width, 900)
+    pages.prefer(scheme)
+    pages.open((folder / f"{name}.html").as_uri())
+    assert not pages.scrolls_sideways() and not pages.problems()
+    assert pages.requests() == [(folder / f"{name}.html").as_uri()]
+    for selector in ("p", "td", "th", "a", "h1", "figcaption", ".muted"):
+        assert min(pages.contrasts(selector), default=21) >= 4.5, selector
+    paper = [browser.luminance(pages.script(PAPER, number)) for number in range(2 if name == "report" else 0)]
+    assert all(one > 0.9 if scheme == "light" else one < 0.05 for one in paper)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("name", ["report", "compare"])
+def test_axe_finds_nothing(pages, folder, name, width, scheme):
+    pages.resize(width, 900)
+    pages.prefer(scheme)
+    pages.open((folder / f"{name}.html").as_uri())
+    assert pages.violations() == {}
+
+
+def test_wide_boxes_scroll_by_keyboard(pages, folder):
+    pages.resize(390, 900)
+    pages.open((folder / "report.html").as_uri())
+    pages.wait("return document.querySelector('.table').tabIndex === 0")
+    pages.press(TAB)
+    assert pages.script("return document.activeElement.getAttribute('aria-label')") == "column 0 (scrolls sideways)"
+    pages.press("\ue014", "\ue014")
+    pages.wait("return document.activeElement.scrollLeft > 0")
+    # a box that shows everything is no stop
+    pages.resize(1280, 900)
+    pages.wait("return document.querySelectorAll('figure .scroll[tabindex]').length === 0")
+
+
+def test_heatmap_leads_to_its_sentence(pages, folder):
+    pages.resize(1280, 900)
+    pages.open((folder / "report.html").as_uri())
+    assert "[Explore sentence 2](explore.html#sentence=2)" in markdown(folder)
+    for link in range(2):  # the picture and the words below it
+        pages.open((folder / "report.html").as_uri())
+        pages.script("document.querySelectorAll('figure a')[arguments[0]].focus()", link)
+        pages.press(ENTER)
+        pages.wait("return location.pathname.endsWith('explore.html') && document.readyState === 'complete'")
+        assert pages.texts("#position b") == ["Sentence 2"]
+
+
+def markdown(folder):
+    document = Document("x")
+    document.picture(folder / "one.png", "A picture", lambda path, theme: path.touch(), sentence_link(folder, 2))
+    return document.markdown(folder)
