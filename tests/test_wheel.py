@@ -1,0 +1,86 @@
+"""The wheel holds all that works without the checkout, and its description all that a package index can show."""
+
+import email
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+
+import pytest
+
+from cli import REPO, usual_environment
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """The wheel, built from a copy of what it is made of."""
+    folder = tmp_path_factory.mktemp("wheel")
+    ignore = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(REPO / "fairseq_attn_plugin", folder / "copy" / "fairseq_attn_plugin", ignore=ignore)
+    for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(REPO / name, folder / "copy" / name)
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-index", "--no-build-isolation"]
+    subprocess.run([*command, "--wheel-dir", str(folder), str(folder / "copy")], check=True, capture_output=True)
+    (path,) = folder.glob("*.whl")
+    return path
+
+
+@pytest.fixture(scope="module")
+def site(wheel):
+    """A folder with the content of the wheel, as site-packages has it."""
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(wheel.parent / "site")
+    return wheel.parent / "site"
+
+
+def test_the_wheel_holds_every_file_of_the_package(site):
+    def files(folder):
+        found = (path for path in (folder / "fairseq_attn_plugin").rglob("*") if path.is_file())
+        return {path.relative_to(folder).as_posix() for path in found if "__pycache__" not in path.parts}
+
+    assert files(site) == files(REPO)
+
+
+def test_the_description_shows_nothing_that_an_index_lacks(site):
+    (metadata,) = site.glob("*.dist-info/METADATA")
+    message = email.message_from_string(metadata.read_text(encoding="utf-8"))
+    description = message.get_payload()
+    links = re.findall(r"\]\(([^)]*)\)", description)
+    assert len(description) > 3000 and links and all(link.startswith("https:") for link in links)
+    assert (message["License"], message["Requires-Python"]) == ("MIT", ">=3.11")
+    assert "\n" not in message["Author"] and len(message.get_all("Classifier")) > 8
+
+
+def python(site, folder, *words):
+    """Runs Python with the content of the wheel, and without the checkout."""
+    environment = {**usual_environment(), "PYTHONPATH": str(site)}
+    done = subprocess.run([sys.executable, *words], cwd=folder, env=environment, text=True, capture_output=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_recipes_and_their_manuals_work_in_any_folder(site, tmp_path):
+    command = ["-m", "fairseq_attn_plugin.analysis.cli", "recipe", "toy_corpus"]
+    assert "attn-analysis recipe toy_corpus [prepare" in python(site, tmp_path, *command, "--help")
+    shown = python(site, tmp_path, *command, "--dry-run")
+    assert f"--user-dir {site}/fairseq_attn_plugin " in shown and f"--save-dir {tmp_path}/out/toy_corpus/" in shown
+
+
+def test_fairseq_finds_the_package_beside_itself_by_name(site, tmp_path):
+    """fairseq looks for --user-dir beside its own folder, too."""
+    code = f"""
+import argparse, fairseq.utils
+fairseq.utils.__file__ = "{site}/fairseq/utils.py"
+(__import__("pathlib").Path("{site}") / "fairseq").mkdir()
+fairseq.utils.import_user_module(argparse.Namespace(user_dir="fairseq_attn_plugin"))
+import fairseq_attn_plugin
+from fairseq.models import ARCH_MODEL_REGISTRY
+print("lstm_adm" in ARCH_MODEL_REGISTRY, fairseq_attn_plugin.__file__)
+"""
+    environment = {name: value for name, value in usual_environment().items() if name != "PYTHONPATH"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=environment, text=True, capture_output=True, check=True
+    )
+    known, file = done.stdout.split()
+    assert known == "True" and file.startswith(str(site))
