@@ -13,6 +13,8 @@ HERE = Path(__file__).resolve().parent
 VERSION = re.search(r'__version__ = "([^"]+)"', (HERE / "fairseq_attn_plugin" / "__init__.py").read_text()).group(1)
 README = HERE / "README.md"
 
+COMMAND_NAMES = ("fairseq-attn", "attn-analysis")  # the second is the old name
+
 setup(
     name="fairseq_attn_plugin",
     version=VERSION,
@@ -23,7 +25,7 @@ setup(
     long_description=README.read_text(encoding="utf-8") if README.exists() else "",
     long_description_content_type="text/markdown",
     packages=find_packages(include=["fairseq_attn_plugin", "fairseq_attn_plugin.*"]),
-    entry_points={"console_scripts": ["attn-analysis = fairseq_attn_plugin.analysis.cli:main"]},
+    entry_points={"console_scripts": [f"{name} = fairseq_attn_plugin.analysis.cli:main" for name in COMMAND_NAMES]},
     package_data={
         "fairseq_attn_plugin": [
             "py.typed",

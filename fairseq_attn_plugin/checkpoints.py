@@ -1,13 +1,13 @@
 """Information about the model of a checkpoint."""
 
-from typing import Any, Iterable, Optional, Tuple
+from typing import Any, Dict, Iterable, Optional, Tuple
 
 import torch
 from torch import Tensor
 
 from .errors import OptionError
 
-__all__ = ["architecture", "check_finite"]
+__all__ = ["architecture", "check_finite", "plain_config"]
 
 
 def architecture(model: Any) -> Optional[str]:
@@ -17,6 +17,16 @@ def architecture(model: Any) -> Optional[str]:
         if value:
             return value
     return None
+
+
+def plain_config(config: Any) -> Dict[str, Any]:
+    """The configuration of a checkpoint as a plain dictionary, which torch loads safely."""
+    from omegaconf import OmegaConf
+
+    plain: Any = config
+    if OmegaConf.is_config(config):
+        plain = OmegaConf.to_container(config, resolve=False, enum_to_str=True)  # nothing in a file is resolved
+    return dict(plain) if isinstance(plain, dict) else {}
 
 
 def check_finite(path: str, parameters: Iterable[Tuple[str, Tensor]]) -> None:

@@ -15,7 +15,7 @@ from typing import Any, Dict, Optional, Sequence, Tuple
 
 import torch
 
-from fairseq_attn_plugin.checkpoints import architecture, check_finite
+from fairseq_attn_plugin.checkpoints import architecture, check_finite, plain_config
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.writing import whole_file
 
@@ -76,7 +76,7 @@ def one_direction(state: Dict[str, Any], name: str, direction: str) -> Dict[str,
 
     from fairseq_attn_plugin.models.agreement_lstm import AgreementLSTMModel, directions_of
 
-    config = _plain(state.get("cfg"))
+    config = plain_config(state.get("cfg"))
     if not all(isinstance(config.get(group), dict) for group in ("model", "task", "criterion")):
         raise OptionError(f"{name}: lacks options of model, task or criterion; must be a checkpoint of lstm_agreement")
     trained = architecture(config["model"])
@@ -98,15 +98,6 @@ def one_direction(state: Dict[str, Any], name: str, direction: str) -> Dict[str,
     check_finite(name, parameters.items())
     extra = {key: value for key, value in state["extra_state"].items() if not key.startswith("ema")}
     return {**state, "cfg": config, "model": parameters, "extra_state": extra, "last_optimizer_state": None}
-
-
-def _plain(config: Any) -> Dict[str, Any]:
-    from omegaconf import OmegaConf
-
-    plain: Any = config
-    if OmegaConf.is_config(config):
-        plain = OmegaConf.to_container(config, resolve=False, enum_to_str=True)  # nothing in a file is resolved
-    return dict(plain) if isinstance(plain, dict) else {}
 
 
 def _model_config(saved: Dict[str, Any]) -> Dict[str, Any]:

@@ -55,7 +55,10 @@ class _Waiting(MetaPathFinder):
             return None
         if name in NEED_FAIRSEQ:
             import_module("fairseq")  # imports this part as well
-            return ModuleSpec(name, _Imported(), is_package=True) if name in sys.modules else None
+            module = sys.modules.get(name)
+            if module is not None:  # importlib takes the module's own specification, and would execute it again
+                module.__spec__ = ModuleSpec(name, _Imported(module), is_package=hasattr(module, "__path__"))
+            return getattr(module, "__spec__", None)
         if name != "fairseq":
             return None
         self.looking = True  # the other finders find it
@@ -78,10 +81,11 @@ class _Waiting(MetaPathFinder):
 class _Imported(Loader):
     """Loads a module that was imported while it was being looked for: there is nothing left to do."""
 
+    def __init__(self, module: ModuleType):
+        self.module, self.own = module, module.__spec__
+
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        module = sys.modules[spec.name]
-        self.own = module.__spec__
-        return module
+        return self.module
 
     def exec_module(self, module: ModuleType) -> None:
         module.__spec__ = self.own

@@ -133,7 +133,7 @@ stage_train() {
     --max-epoch "$MAX_EPOCH" --max-update "$MAX_UPDATE" --seed "$SEED" --cpu --num-workers 0 \
     --save-dir "$OUT/checkpoints" --no-epoch-checkpoints --log-format json --log-interval 20 \
     $TRAIN_OPTIONS 2>&1 |
-    python "$ROOT/scripts/demo_progress.py" "$OUT/log/train" "$MAX_EPOCH" ||
+    python -m fairseq_attn_plugin.recipes.progress "$OUT/log/train" "$MAX_EPOCH" ||
     die "training stopped: $(tail -n 1 "$OUT/log/train") (all of it: $OUT/log/train); the same command continues from there"
 }
 

@@ -187,30 +187,31 @@ def lexicon_bias(lexicon, weights, tokens, epsilon, vocabulary):
 
 
 def bias(kind, biases, j, step, history, size):
-    """What one bias adds to the score of position j (the module text of attention/biases.py)."""
+    """What one bias adds to the score of position j (the module text of attention/biases)."""
+    own = getattr(biases, kind)
 
     def neighbours(weights):
-        around = range(j - biases.window, j + biases.window + 1)
+        around = range(j - own.config.window, j + own.config.window + 1)
         return [weights[i] if 0 <= i < size else torch.zeros((), dtype=weights.dtype) for i in around]
 
+    like = own.projection.weight
     if kind == "position":
-        features = torch.tensor([1 + step, 1 + j, 1 + size], dtype=biases.position.weight.dtype).log()
-        return biases.position_vector @ torch.tanh(biases.position.weight @ features + biases.position.bias)
-    like = (biases.markov or biases.fertility).weight
+        features = torch.tensor([1 + step, 1 + j, 1 + size], dtype=like.dtype).log()
+        return own.vector @ torch.tanh(like @ features + own.projection.bias)
     nothing = torch.zeros(size, dtype=like.dtype)
     if kind == "markov":
-        return torch.stack(neighbours(history[-1] if history else nothing)) @ biases.markov.weight[0]
+        return torch.stack(neighbours(history[-1] if history else nothing)) @ like[0]
     if kind == "fertility":
         window = torch.stack(neighbours(sum(history, nothing)))
-        return biases.fertility_vector @ torch.tanh(biases.fertility.weight @ window + biases.fertility.bias)
+        return own.vector @ torch.tanh(like @ window + own.projection.bias)
     raise NotImplementedError(f"a bias needs an oracle here: {kind}")
 
 
 def fertility_penalty(biases, encodings, weights):
     """- sum_j log N(sum_t a_tj; m_j, v_j) of one sentence, by torch's normal distribution."""
-    total = 0
+    predicted, total = biases.fertility.predicted, 0
     for j, encoding in enumerate(encodings):
-        mean, variance = torch.log1p(torch.exp(biases.predicted.weight @ encoding + biases.predicted.bias))
+        mean, variance = torch.log1p(torch.exp(predicted.weight @ encoding + predicted.bias))
         normal = torch.distributions.Normal(mean, (variance + 0.05).sqrt())
         total = total - normal.log_prob(weights[:, j].sum())
     return total

@@ -40,7 +40,7 @@ MAXIMUM = "--attention-max-normalize"
 POSITIONAL = ("gaussian", "election")  # which the reversed order of the tiny corpus is beyond
 LEARNERS = [
     *((name, ()) for name in names() if name not in POSITIONAL),
-    *(("soft", ("--attention-bias", bias)) for bias in BIASES),
+    *(("soft", ("--attention-bias", bias)) for bias in BIASES.names()),
     ("soft", ("--attention-score", "additive", MAXIMUM)),
 ]
 

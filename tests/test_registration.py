@@ -21,6 +21,10 @@ module = sys.modules["{0}"]
 assert "lstm_adm" in MODEL_REGISTRY and "mqt" in attention.names()
 assert all(patch.is_installed() for patch in patches.PATCHES if patch.needed())
 assert module.__spec__.name == "{0}" and type(module.__spec__.loader).__module__ != registration.__name__
+for name, below in list(sys.modules.items()):  # executed once: a second time, the modules below would not be set
+    parent, _, child = name.rpartition(".")
+    if parent == "{0}":
+        assert vars(module)[child] is below, name
 print(logging.root.level)
 """
 
@@ -37,7 +41,9 @@ def test_what_reads_records_imports_neither_torch_nor_fairseq(command):
     assert json.loads(output(LIGHT.format(f"fairseq_attn_plugin.analysis.commands.{command}"))) == []
 
 
-@pytest.mark.parametrize("first", ["fairseq_attn_plugin", "fairseq_attn_plugin.models", "fairseq_attn_plugin.patches"])
+@pytest.mark.parametrize(
+    "first", ["fairseq_attn_plugin", *(f"fairseq_attn_plugin.{part}" for part in ("attention", "models", "patches"))]
+)
 def test_everything_is_registered_with_fairseq(first):
     """The root logger does not show the debugging messages of every library, either."""
     assert output(WHOLE.format(first)) == "20\n"

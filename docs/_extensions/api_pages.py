@@ -31,9 +31,9 @@ def modules_of(group: str) -> List[str]:
     for name in (f"{PACKAGE}.{item}" for item in GROUPS[group]):
         module = importlib.import_module(name)
         result.append(name)
-        for below in pkgutil.iter_modules(getattr(module, "__path__", [])):
-            if not below.name.startswith("_"):
-                result.append(f"{name}.{below.name}")
+        for below in pkgutil.walk_packages(getattr(module, "__path__", []), f"{name}."):
+            if not below.name.rpartition(".")[2].startswith("_"):
+                result.append(below.name)
     return result
 
 

@@ -118,18 +118,26 @@ class OptionTablesDirective(SphinxDirective):
 
     def mechanisms(self) -> List[nodes.Node]:
         """Options that all mechanisms share come first, then those of each mechanism."""
-        shared = {option.name for option in attention.options_of(attention.AttentionConfig)}
+        shared = attention.options_of(attention.AttentionConfig)
         common = section("attention-", "options")
         common[0] = nodes.title("", "Options of every mechanism")
-        everything = attention.options_of(attention.AttentionConfig)
-        common += option_table(row(option.name, option.field) for option in everything)
+        common += option_table(row(option.name, option.field) for option in shared.values())
         result: List[nodes.Node] = [common]
+        for _, parts in attention.PARTS:
+            for name in parts.names():
+                cls = parts.find(name)
+                own_options = attention.options_of(cls.Config).values()
+                if cls.__module__.split(".")[0] == PACKAGE and own_options:
+                    made = section(name, parts.kind)
+                    made[0] = nodes.title("", f"{parts.option} {name}")
+                    made += option_table(row(option.name, option.field) for option in own_options)
+                    result.append(made)
         for name in attention.names():
             cls = attention.attention_class(name)
             if cls.__module__.split(".")[0] != PACKAGE:
                 continue
             made = section(name, "attention")
-            extra = [option for option in attention.options_of(cls.Config) if option.name not in shared]
+            extra = [own for name, own in attention.options_of(cls.Config).items() if name not in shared]
             if extra:
                 made += option_table(row(option.name, option.field) for option in extra)
             else:

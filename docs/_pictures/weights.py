@@ -11,7 +11,7 @@ from torch import Tensor
 from fairseq_attn_plugin.analysis.drawing.canvas import canvas, save
 from fairseq_attn_plugin.analysis.drawing.heatmaps import Panel, heatmaps
 from fairseq_attn_plugin.attention import build_attention
-from fairseq_attn_plugin.attention.normalizers import build_normalizer, normalizer_names
+from fairseq_attn_plugin.attention.normalizers import NORMALIZERS, build_normalizer
 from fairseq_attn_plugin.ops.chain_crf import chain_log_odds
 
 from .common import BLUE, CORNERS, GREEN, GREY, LIGHT, ORANGE, bars, style
@@ -81,15 +81,15 @@ def biased_weights(name: str, scores: Tensor) -> np.ndarray:
     attention = build_attention("soft", query_dim=size, memory_dim=size, score="dot", bias=name, bias_dim=2)
     biases = attention.requires_grad_(False).biases
     if name == "position":  # a bump where log(1 + j) = log(1 + t)
-        biases.position.weight.copy_(torch.tensor([[-4.0, 4.0, 0.0], [-4.0, 4.0, 0.0]]))
-        biases.position.bias.copy_(torch.tensor([1.0, -1.0]))
-        biases.position_vector.copy_(torch.tensor([2.0, -2.0]))
+        biases.position.projection.weight.copy_(torch.tensor([[-4.0, 4.0, 0.0], [-4.0, 4.0, 0.0]]))
+        biases.position.projection.bias.copy_(torch.tensor([1.0, -1.0]))
+        biases.position.vector.copy_(torch.tensor([2.0, -2.0]))
     elif name == "markov":  # one position to the right of the last weights
-        biases.markov.weight.copy_(torch.tensor([[3.0, 0.0, 0.0]]))
+        biases.markov.projection.weight.copy_(torch.tensor([[3.0, 0.0, 0.0]]))
     elif name == "fertility":  # away from words that have had weight
-        biases.fertility.weight.copy_(torch.tensor([[0.0, 1.0, 0.0], [0.0, 0.0, 0.0]]))
-        biases.fertility.bias.zero_()
-        biases.fertility_vector.copy_(torch.tensor([-4.0, 0.0]))
+        biases.fertility.projection.weight.copy_(torch.tensor([[0.0, 1.0, 0.0], [0.0, 0.0, 0.0]]))
+        biases.fertility.projection.bias.zero_()
+        biases.fertility.vector.copy_(torch.tensor([-4.0, 0.0]))
     memory = attention.precompute(torch.eye(size)[None])
     state, rows = attention.initial_state(memory), []
     for step, row in enumerate(scores):
@@ -122,7 +122,7 @@ def normalizers(path: Path) -> None:
     with canvas("normalizers", (4.6, 2.4)) as figure:
         axes = figure.add_axes((0, 0, 1, 1))
         style(axes, grid="both")
-        for name, colour, line in zip(normalizer_names(), (ORANGE, BLUE, GREEN), ("-", "--", "-.")):
+        for name, colour, line in zip(NORMALIZERS.names(), (ORANGE, BLUE, GREEN), ("-", "--", "-.")):
             axes.plot(differences, build_normalizer(name)(scores, None)[0, :, 0], line, color=colour, label=name)
         axes.set_xlabel(r"$\alpha_1 - \alpha_2$", fontsize=9)
         axes.set_ylabel(r"$a_1$", fontsize=9)

@@ -1,4 +1,4 @@
-"""``attn-analysis``: the command that analyses trained models and their attention.
+"""``fairseq-attn``: the command of this package. ``attn-analysis`` is its old name.
 
 A subcommand is a module of :mod:`.commands`: ``configure(parser)`` adds its options, ``run(args)`` does the work. The
 module is imported only when the subcommand or its help is called.
@@ -12,16 +12,20 @@ import importlib
 import os
 import re
 import sys
+from pathlib import Path
 from typing import Dict, List, NoReturn, Optional, Sequence
 
 from fairseq_attn_plugin import __version__
 from fairseq_attn_plugin.errors import install_hook
+from fairseq_attn_plugin.model_folder import expand
 
-__all__ = ["COMMANDS", "main"]
+__all__ = ["COMMANDS", "main", "program"]
 
 
 # subcommand -> help; the module is commands/SUBCOMMAND.py, with _ in place of -
 COMMANDS: Dict[str, str] = {
+    "train": "train a translator on a file of sentence pairs, and write it as a model folder",
+    "translate": "translate text with a model folder, or with a checkpoint",
     "extract": "write the attention of a model for every sentence of a split or a text, as JSONL or NPZ",
     "plot": "draw heatmaps of sentences, with one or several models side by side",
     "curves": "draw learning curves from the logs or TensorBoard files of fairseq-train",
@@ -34,12 +38,15 @@ COMMANDS: Dict[str, str] = {
     "compare": "show the outputs of several systems side by side, with differing words marked",
     "explore": "write one HTML page that shows the attention of each model for every sentence",
     "serve": "translate typed sentences and show the attention, in a browser on this machine",
+    "average": "average checkpoints of a training into one",
     "export": "write a model as a folder that translates text without torch and fairseq, by onnxruntime",
     "classify": "classify documents and show the words and sentences with the greatest weights",
     "election": "measure how far from their own position target words attend, and recommend an election's window",
     "q-agent": "write the table of --attention election, learned by Q-learning",
     "report": "write a report on a folder of trained systems, as Markdown and HTML",
 }
+
+ELSEWHERE = {"train": "fairseq_attn_plugin.recipes.own.command"}  # modules in other places
 
 
 class _Parser(argparse.ArgumentParser):
@@ -67,13 +74,17 @@ class _LazyParser(_Parser):
 
     def complete(self) -> None:
         """Adds the options."""
-        module = importlib.import_module(f"fairseq_attn_plugin.analysis.commands.{self.module}")
+        module = importlib.import_module(self.module)
         module.configure(self)
+        self.takes_extra = getattr(module, "TAKES_EXTRA", False)
         self.set_defaults(run=module.run)
 
     def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def, override]
         self.complete()
-        found, unknown = super().parse_known_args(args, namespace)
+        end = args.index("--") if self.takes_extra and "--" in args else len(args)
+        found, unknown = super().parse_known_args(args[:end], namespace)
+        if self.takes_extra:
+            found.extra = args[end + 1 :]
         for word in unknown:
             close = difflib.get_close_matches(word.partition("=")[0], list(self._option_string_actions), 1)
             if word.startswith("--") and close:
@@ -94,13 +105,18 @@ class _Completion(argparse.Action):
         parser.exit()
 
 
+def program() -> str:
+    """The name by which the command was called: ``attn-analysis`` or ``fairseq-attn``."""
+    return "attn-analysis" if Path(sys.argv[0]).name == "attn-analysis" else "fairseq-attn"
+
+
 def main(argv: Optional[Sequence[str]] = None) -> None:
     """Runs a subcommand. Ends with status 130 after Ctrl-C and 141 if the reader of the output closes it."""
     install_hook()
     # oneDNN caches the code for the last 1,024 matrix shapes, about 100 kB each, and nearly every batch has new shapes:
     # with the default the process would grow for the first hundred thousand sentences
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "32")
-    parser = _Parser(prog="attn-analysis", description="Analyses trained models and their attention.")
+    parser = _Parser(prog=program(), description="Trains translators, and shows their attention.")
     parser.add_argument("--version", action="version", version=f"fairseq_attn_plugin {__version__}")
     parser.add_argument(
         "--print-completion",
@@ -110,19 +126,19 @@ def main(argv: Optional[Sequence[str]] = None) -> None:
     )
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=_LazyParser)
     for name, text in COMMANDS.items():
-        subparsers.add_parser(
-            name, help=text, description=text[0].upper() + text[1:] + ".", module=name.replace("-", "_")
-        )
+        module = ELSEWHERE.get(name, f"fairseq_attn_plugin.analysis.commands.{name.replace('-', '_')}")
+        subparsers.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".", module=module)
     try:
         args = parser.parse_args(argv)
-        if getattr(args, "user_dir", None) is not None:
+        for folder in getattr(args, "user_dir", None) or ():
             from fairseq_attn_plugin.analysis.inference.user_dir import import_user_dir
 
-            import_user_dir(args.user_dir)
+            import_user_dir(folder)
+        expand(args)
         args.run(args)
         sys.stdout.flush()
     except KeyboardInterrupt:
-        sys.stderr.write("attn-analysis: interrupted\n")
+        sys.stderr.write(f"{program()}: interrupted\n")
         sys.exit(130)
     except BrokenPipeError:
         # a reader such as head has closed the pipe; the interpreter's own last flush must not fail as well

@@ -1,51 +1,69 @@
 """Attention mechanisms and their registry.
 
-Every file of this package is imported, and a mechanism registers itself with :func:`register_attention`. A mechanism
-outside the package does the same, from a ``--user-dir`` or from an installed package
-(:mod:`fairseq_attn_plugin.attention.entry_points`).
+Every file of this package is imported, and a mechanism registers itself with :func:`register_attention`, a score, a
+normaliser or a bias with the function of its kind. What is outside the package does the same, from a ``--user-dir`` or
+from an installed package (:mod:`fairseq_attn_plugin.attention.entry_points`).
 """
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-
 from .base import Attention, AttentionConfig, AttentionOutput, Penalty
-from .biases import BIASES, BiasMemory, parse_biases, word_positions
+from .biases import BIASES, Bias, BiasConfig, BiasMemory, parse_biases, register_bias
+from .normalizers import NORMALIZERS, Normalizer, over_words, register_normalizer
+from .parts import Option, PartConfig, import_all, options_of
+from .positions import word_positions
 from .registry import (
-    Option,
+    PARTS,
     attention_class,
     build_attention,
+    chosen_parts,
     follow,
     names,
     options,
-    options_of,
+    options_taken,
+    parts_of,
     register_attention,
 )
 from .scored import ScoredAttention
+from .scores import SCORES, Score, ScoreConfig, register_score
 from .tensors import index_rows, map_tensors
 
 __all__ = [
     "BIASES",
+    "NORMALIZERS",
+    "PARTS",
+    "SCORES",
     "Attention",
     "AttentionConfig",
     "AttentionOutput",
+    "Bias",
+    "BiasConfig",
     "BiasMemory",
+    "Normalizer",
     "Option",
+    "PartConfig",
     "Penalty",
+    "Score",
+    "ScoreConfig",
     "ScoredAttention",
     "attention_class",
     "build_attention",
+    "chosen_parts",
     "follow",
     "index_rows",
     "map_tensors",
     "names",
     "options",
     "options_of",
+    "options_taken",
+    "over_words",
     "parse_biases",
+    "parts_of",
     "register_attention",
+    "register_bias",
+    "register_normalizer",
+    "register_score",
     "word_positions",
 ]
 
-for _module in pkgutil.iter_modules(__path__):
-    importlib.import_module(f"{__name__}.{_module.name}")
+import_all(__name__, __path__)

@@ -22,12 +22,13 @@ opaque to callers: they hand it back to ``initial_state``, ``step`` and ``penalt
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar, Dict, FrozenSet, Mapping, NamedTuple, Optional, Type
 
 from torch import Tensor, nn
 
 from ..errors import OptionError
-from ..options import flag, option
+from ..options import option
 from .normalizers import log_of_weights, log_softmax
 
 __all__ = ["TAKES", "Attention", "AttentionConfig", "AttentionOutput", "Penalty"]
@@ -64,30 +65,17 @@ class AttentionConfig:
 
     prefix: ClassVar[str] = "attention"
 
-    score: Optional[str] = option(
-        None, "score function: dot, scaled_dot, general or additive (default: the mechanism's own)"
-    )
-    score_gain: bool = option(
-        False, "multiply the general score by a trained number that starts at 1 (scaled Luong attention)"
-    )
-    score_no_bias: bool = option(False, "additive score without its bias b")
-    normalizer: str = option("softmax", "scores to weights: softmax, sparsemax or entmax15 (default: softmax)")
-    hidden_dim: Optional[int] = option(None, "width of the additive score (default: the decoder's hidden size)")
+    # values of options of scores, normalisers and biases, by full name; build_attention sets them on an instance
+    of_parts: ClassVar[Mapping[str, Any]] = MappingProxyType({})
+
+    score: Optional[str] = option(None, "score function (default: the mechanism's own)")
+    normalizer: str = option("softmax", "scores to weights (default: softmax)")
     max_normalize: bool = option(
         False,
         "divide the weights by the greatest of them, in training and in translation, instead of leaving "
         "their sum at one",
     )
-    bias: str = option(
-        "", "added to the scores: any of position, markov, fertility, separated by commas (default: none)"
-    )
-    bias_window: int = option(
-        1, "source positions on either side that the markov and fertility biases see (default: 1)"
-    )
-    bias_dim: int = option(32, "hidden width of the position and fertility biases (default: 32)")
-    fertility_weight: float = option(
-        0.1, "factor of the fertility bias's penalty in the loss; 0 has none (default: 0.1)"
-    )
+    bias: str = option("", "added to the scores; several are separated by commas (default: none)")
 
 
 class Attention(nn.Module):
@@ -131,12 +119,6 @@ class Attention(nn.Module):
                 f"--attention-bias {config.bias}: {self.name} attention has no scores to add a bias to; "
                 "leave it out, or choose another --attention"
             )
-        for name in ("score_gain", "score_no_bias"):
-            if getattr(config, name) and "bias" not in self.takes:
-                raise OptionError(
-                    f"{flag('attention_' + name)}: {self.name} attention has no scores; leave it out, or choose "
-                    "another --attention"
-                )
         if config.normalizer != "softmax" and "normalizer" not in self.takes:
             raise OptionError(
                 f"--attention-normalizer {config.normalizer}: {self.name} attention defines how scores become "
@@ -242,6 +224,4 @@ class Attention(nn.Module):
             where the weights are their softmax, which stays exact when a weight underflows.
         """
         mask = None if pad_mask is None else pad_mask.unsqueeze(1)
-        if self.scores_are_logits and self.config.normalizer == "softmax":
-            return log_softmax(scores, mask)
-        return log_of_weights(weights, mask)
+        return log_softmax(scores, mask) if self.scores_are_logits else log_of_weights(weights, mask)

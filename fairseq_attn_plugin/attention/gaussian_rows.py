@@ -18,8 +18,8 @@ from typing import Any, NamedTuple, Optional
 import torch
 from torch import Tensor
 
-from .biases import word_positions
 from .normalizers import LOG_ZERO, build_normalizer, divide_by_maximum
+from .positions import word_positions
 from .windows import HALF, Rule
 
 __all__ = ["Curve", "Rows", "rows_of"]

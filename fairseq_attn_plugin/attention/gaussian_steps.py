@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from .base import TAKES, Attention, AttentionOutput
-from .biases import word_positions
 from .gaussian_rows import Curve
 from .normalizers import LOG_ZERO, build_normalizer, divide_by_maximum
+from .positions import word_positions
 from .windows import HALF, RULES, Rule
 
 __all__ = ["GaussianSteps", "StepsMemory"]

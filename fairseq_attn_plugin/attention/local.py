@@ -20,8 +20,9 @@ from ..errors import OptionError
 from ..ops.deferred import share
 from ..options import option
 from .base import AttentionConfig
-from .biases import BiasMemory, word_positions
+from .biases import BiasMemory
 from .normalizers import in_full
+from .positions import word_positions
 from .registry import register_attention
 from .scored import ScoredAttention
 from .scores import projection

@@ -1,45 +1,40 @@
 """The registry of attention mechanisms and of their options.
 
 A mechanism registers itself with :func:`register_attention`, from this package, from a ``--user-dir`` or from an
-installed package. Whoever offers the options of all mechanisms (:mod:`fairseq_attn_plugin.models.configuration`)
-follows the registry with :func:`follow`, so that it also sees mechanisms that register later.
+installed package. Its options are its own, and those of the scores, normalisers and biases that it can have
+(:mod:`fairseq_attn_plugin.attention.parts`). Whoever offers the options of all mechanisms
+(:mod:`fairseq_attn_plugin.models.configuration`) follows the registry with :func:`follow`, so that it also sees what
+registers later.
 """
 
 from __future__ import annotations
 
-from dataclasses import MISSING, Field, dataclass, fields
-from typing import Any, Callable, Dict, List, Type, get_type_hints
+from typing import Any, Callable, Dict, List, Tuple, Type
 
 from ..errors import OptionError
-from .base import TAKES, Attention, AttentionConfig
+from ..options import flag
+from .base import TAKES, Attention
+from .biases import BIASES, parse_biases
+from .normalizers import NORMALIZERS
+from .parts import FOLLOWERS, Option, Parts, announce, check_options, choices, options_of
+from .scores import SCORES
 
 __all__ = [
-    "Option",
+    "PARTS",
     "attention_class",
     "build_attention",
-    "explain_unknown",
+    "chosen_parts",
     "follow",
     "names",
     "options",
-    "options_of",
+    "options_taken",
+    "parts_of",
     "register_attention",
 ]
 
-Follower = Callable[[Type[Attention]], None]
-
 _MECHANISMS: Dict[str, Type[Attention]] = {}
-_FOLLOWERS: List[Follower] = []
-# Reasons why a mechanism may be missing, for the message about an unknown name.
-_REASONS: List[str] = []
-
-
-@dataclass(frozen=True)
-class Option:
-    """One option of a mechanism: its full name (``adm_nodes``), its type, and the dataclass field behind it."""
-
-    name: str
-    type: Any
-    field: Field
+# The kinds of parts, by the entry of Attention.takes of mechanisms that can have them.
+PARTS: Tuple[Tuple[str, Parts[Any]], ...] = (("bias", SCORES), ("normalizer", NORMALIZERS), ("bias", BIASES))
 
 
 def register_attention(name: str) -> Callable[[Type[Attention]], Type[Attention]]:
@@ -53,75 +48,50 @@ def register_attention(name: str) -> Callable[[Type[Attention]], Type[Attention]
     def register(cls: Type[Attention]) -> Type[Attention]:
         if name in _MECHANISMS:
             raise ValueError(f"the attention {name!r} is registered already, by {_MECHANISMS[name].__name__}")
-        _check(name, cls)
+        unknown = sorted(cls.takes - TAKES)
+        if unknown:
+            raise ValueError(f"the attention {name!r} takes {unknown[0]!r}; choose from {', '.join(sorted(TAKES))}")
+        check_options(f"the attention {name!r}", cls.Config)
         cls.name = name
         _MECHANISMS[name] = cls
-        try:
-            for follower in _FOLLOWERS:
-                follower(cls)
-        except Exception:
-            del _MECHANISMS[name]
-            raise
+        announce(cls.Config, lambda: _MECHANISMS.pop(name))
         return cls
 
     return register
 
 
-def _check(name: str, cls: Type[Attention]) -> None:
-    unknown = sorted(cls.takes - TAKES)
-    if unknown:
-        raise ValueError(f"the attention {name!r} takes {unknown[0]!r}; choose from {', '.join(sorted(TAKES))}")
-    taken = options()
-    for option in options_of(cls.Config):
-        if cls.Config.__dataclass_fields__[option.field.name] is not option.field:
-            raise ValueError(
-                f"the attention {name!r} changes the inherited option {option.name!r}: options are shared by all "
-                "mechanisms; let the default be None and the mechanism choose, as default_score does"
-            )
-        if option.name in taken and taken[option.name].field is not option.field:
-            raise ValueError(f"the attention {name!r} redefines the option {option.name!r} of another mechanism")
-        if option.field.default is MISSING:
-            raise ValueError(f"the option {option.name!r} of the attention {name!r} needs a default")
-        if option.field.default is True:
-            raise ValueError(
-                f"the option {option.name!r} of the attention {name!r} is on by default, so that fairseq's flag "
-                "switches it off; name the opposite and let it be off"
-            )
+def follow(follower: Callable[[], None]) -> None:
+    """Calls ``follower`` whenever a mechanism, score, normaliser or bias has registered from now on.
 
-
-def follow(follower: Follower) -> None:
-    """Calls ``follower`` with the class of every mechanism that registers from now on.
-
-    If it raises, the mechanism is not registered.
+    If it raises, that is not registered.
     """
-    _FOLLOWERS.append(follower)
+    FOLLOWERS.append(follower)
 
 
-def options_of(config: Type[AttentionConfig]) -> List[Option]:
-    """The options of a mechanism whose configuration is ``config``."""
-    types = get_type_hints(config)
-    result = []
-    for item in fields(config):
-        # The prefix is that of the class that declares the field, so that derived configurations share inherited
-        # options.
-        owner: Any = next(c for c in reversed(config.__mro__) if item.name in getattr(c, "__dataclass_fields__", {}))
-        result.append(Option(f"{owner.prefix}_{item.name}", types[item.name], owner.__dataclass_fields__[item.name]))
-    return result
+def parts_of(mechanism: Type[Attention]) -> List[Parts[Any]]:
+    """The kinds of parts that a mechanism can have."""
+    return [parts for kind, parts in PARTS if kind in mechanism.takes]
+
+
+def options_taken(mechanism: Type[Attention]) -> Dict[str, Option]:
+    """The options of a mechanism and of the parts that it can have, by full name."""
+    taken = options_of(mechanism.Config)
+    for parts in parts_of(mechanism):
+        taken.update(parts.options())
+    return taken
 
 
 def options() -> Dict[str, Option]:
-    """The options of all mechanisms by full name."""
-    return {option.name: option for cls in _MECHANISMS.values() for option in options_of(cls.Config)}
+    """The options of all mechanisms and parts by full name."""
+    found = {name: own for cls in _MECHANISMS.values() for name, own in options_of(cls.Config).items()}
+    for _, parts in PARTS:
+        found.update(parts.options())
+    return found
 
 
 def names() -> List[str]:
     """The registered mechanisms, sorted."""
     return sorted(_MECHANISMS)
-
-
-def explain_unknown(reason: str) -> None:
-    """Adds a reason why a mechanism may be missing to the message about an unknown name."""
-    _REASONS.append(reason)
 
 
 def attention_class(name: str) -> Type[Attention]:
@@ -131,12 +101,26 @@ def attention_class(name: str) -> Type[Attention]:
         OptionError: an unknown name
     """
     if name not in _MECHANISMS:
-        remedy = "or give the --user-dir of the folder that registers it"
-        raise OptionError(
-            f"--attention {name}: unknown attention; "
-            + "; ".join([f"choose from {', '.join(names())}, {remedy}", *_REASONS])
-        )
+        raise OptionError(f"--attention {name}: unknown attention; {choices(', '.join(names()))}")
     return _MECHANISMS[name]
+
+
+def chosen_parts(mechanism: Type[Attention], values: Any) -> Dict[str, List[str]]:
+    """The parts that options choose, by the option: ``{"--attention-score": ["general"]}``.
+
+    Args:
+        mechanism: the mechanism
+        values: returns the value of an option of ``AttentionConfig`` by field name
+
+    Raises:
+        OptionError: an unknown bias
+    """
+    score = values("score") or getattr(mechanism, "default_score", None)
+    return {
+        SCORES.option: [score] if score else [],
+        NORMALIZERS.option: [values("normalizer")],
+        BIASES.option: parse_biases(values("bias")),
+    }
 
 
 def build_attention(name: str, query_dim: int, memory_dim: int, **options: Any) -> Attention:
@@ -146,17 +130,44 @@ def build_attention(name: str, query_dim: int, memory_dim: int, **options: Any) 
         name: one of :func:`names`
         query_dim: units of the decoder state, Ds
         memory_dim: units of a source encoding, Dh
-        options: the mechanism's options, by field name (``nodes=8``) or by full name (``adm_nodes=8``)
+        options: the mechanism's options and those of its parts, by full name (``adm_nodes=8``,
+            ``attention_bias_window=2``), by field name (``nodes=8``), or without ``attention_`` (``bias_window=2``)
 
     Raises:
         OptionError: unknown mechanism, option or value
     """
     cls = attention_class(name)
-    known = {option.name: option.field.name for option in options_of(cls.Config)}
+    taken, own = options_taken(cls), options_of(cls.Config)
+    by_field = {option.field.name: full for full, option in own.items()}
     values = {}
     for key, value in options.items():
-        field_name = known.get(key, key)
-        if field_name not in known.values():
-            raise OptionError(f"attention {name} has no option {key!r}; it has {', '.join(sorted(known))}")
-        values[field_name] = value
-    return cls(query_dim, memory_dim, cls.Config(**values))
+        full = by_field.get(key, key if key in taken else f"attention_{key}")
+        if full not in taken:
+            _explain_missing(name, cls, key, full, taken)
+        values[full] = value
+    config = cls.Config(**{own[full].field.name: value for full, value in values.items() if full in own})
+    vars(config)["of_parts"] = {full: value for full, value in values.items() if full not in own}
+    _check_flags(cls, config)
+    return cls(query_dim, memory_dim, config)
+
+
+def _explain_missing(name: str, cls: Type[Attention], key: str, full: str, taken: Dict[str, Option]) -> None:
+    if "bias" not in cls.takes and (full in SCORES.options() or full in BIASES.options()):
+        raise OptionError(f"{flag(full)}: {name} attention has no scores; leave it out, or choose another --attention")
+    raise OptionError(f"attention {name} has no option {key!r}; it has {', '.join(sorted(taken))}")
+
+
+def _check_flags(cls: Type[Attention], config: Any) -> None:
+    """Raises OptionError for a flag that is on and belongs to a part that is not chosen."""
+    chosen = chosen_parts(cls, lambda field: getattr(config, field))
+    for parts in parts_of(cls):
+        having = chosen[parts.option]
+        idle = {name for name, own in parts.options().items() if own.type is bool}
+        for name in having:
+            idle -= options_of(parts.find(name).Config).keys()
+        for name in sorted(idle):
+            if config.of_parts.get(name):
+                raise OptionError(
+                    f"{flag(name)}: is for the {parts.kind} {' or '.join(parts.having(name))}, and this attention has "
+                    f"{parts.option} {','.join(having) or 'none'}; leave one of the two out"
+                )

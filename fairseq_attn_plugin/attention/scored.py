@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ..ops.deferred import matmul
 from .base import Attention, AttentionConfig, AttentionOutput, Penalty
-from .biases import BiasState, build_biases
+from .biases import Biases, BiasState, parse_biases
 from .normalizers import build_normalizer, divide_by_maximum
 from .scores import build_score
 
@@ -35,16 +35,10 @@ class ScoredAttention(Attention):
 
     def __init__(self, query_dim: int, memory_dim: int, config: AttentionConfig):
         super().__init__(query_dim, memory_dim, config)
-        self.score = build_score(
-            config.score or self.default_score,
-            query_dim,
-            memory_dim,
-            config.hidden_dim,
-            gain=config.score_gain,
-            no_bias=config.score_no_bias,
-        )
-        self.normalize = build_normalizer(config.normalizer)
-        self.biases = build_biases(config, memory_dim)
+        self.score = build_score(config.score or self.default_score, query_dim, memory_dim, **config.of_parts)
+        self.normalize = build_normalizer(config.normalizer, **config.of_parts)
+        chosen = parse_biases(config.bias)
+        self.biases = Biases(chosen, query_dim, memory_dim, config.of_parts) if chosen else None
         if self.biases is not None:
             self.recurrent = self.biases.recurrent
 
@@ -76,7 +70,7 @@ class ScoredAttention(Attention):
     ) -> AttentionOutput:
         scores = self._score(query, memory)
         if self.biases is not None:
-            scores = scores + self.biases(memory.bias, state, positions)
+            scores = scores + self.biases(query, memory.bias, state, positions)
         weights = self._weigh(scores, query, memory, positions)
         if self.config.max_normalize:
             weights = divide_by_maximum(weights)
@@ -86,6 +80,11 @@ class ScoredAttention(Attention):
 
     def penalties(self, memory: Any, weights: Tensor, step_mask: Optional[Tensor] = None) -> Dict[str, Penalty]:
         return {} if self.biases is None else self.biases.penalties(memory.bias, weights, step_mask)
+
+    def log_weights(self, weights: Tensor, scores: Tensor, pad_mask: Optional[Tensor] = None) -> Tensor:
+        if not self.scores_are_logits:
+            return super().log_weights(weights, scores, pad_mask)
+        return self.normalize.log_weights(weights, scores, position_mask(pad_mask))
 
 
 def position_mask(pad_mask: Optional[Tensor]) -> Optional[Tensor]:

@@ -1,4 +1,4 @@
-"""Functions of memories and states: NamedTuples of tensors, of further such tuples, or of None."""
+"""Functions of memories and states: NamedTuples or tuples of tensors, of further such tuples, or of None."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def map_tensors(function: Callable[[Tensor], Tensor], tensors: Tensors) -> Tenso
     if isinstance(tensors, Tensor):
         return function(tensors)  # type: ignore[return-value]
     parts = (map_tensors(function, part) for part in tensors)  # type: ignore[attr-defined]
-    return type(tensors)(*parts)
+    return type(tensors)(*parts) if hasattr(tensors, "_fields") else tuple(parts)  # type: ignore[return-value]
 
 
 def index_rows(tensors: Tensors, index: Tensor) -> Tensors:

@@ -33,7 +33,6 @@ from ..ops.precision import precision_of, products_in
 from .latent_alignment_config import LatentAlignmentConfig, check_config
 from .logged_sums import log_sums
 from .objectives import (
-    NEEDS_POSTERIOR,
     OBJECTIVES,
     Batch,
     MovingAverage,
@@ -42,6 +41,7 @@ from .objectives import (
     entropy,
     evaluate,
 )
+from .objectives.enumerated import soft
 from .vocabulary_losses import ask_for_loss, sums_losses, unwrapped
 
 __all__ = ["LatentAlignmentConfig", "LatentAlignmentCriterion"]
@@ -92,26 +92,27 @@ class LatentAlignmentCriterion(FairseqCriterion):
 
     def _latent(self, model: Any, sample: Dict[str, Any]) -> LatentAlignments:
         objective, inner = self.cfg.objective, unwrapped(model)
-        if objective in NEEDS_POSTERIOR and inner.posterior is None:
+        chosen = OBJECTIVES[objective]
+        if chosen.posterior and inner.posterior is None:
             raise OptionError(
                 f"--objective {objective}: needs a posterior network, and the model has none (--latent-posterior "
                 "False); train with --latent-posterior True, or choose soft, marginal, hard-enum or hard-reinforce"
             )
         if self.training:
-            inner.decoder.trained_soft.fill_(objective in ("soft", "dirichlet"))
+            inner.decoder.trained_soft.fill_(chosen.mean_context)
         net_input = {name: value for name, value in sample["net_input"].items() if value is not None}
         return model(
             **net_input,
             target=sample["target"],
-            posterior=objective in NEEDS_POSTERIOR,
+            posterior=chosen.posterior,
             # With enumeration the LSTMs of the posterior take most of the memory and little of the time.
-            recompute=objective == "elbo-enum",
+            recompute=chosen.recompute,
             apart=self.training and inner.num_updates < self.cfg.soft_updates,
         )
 
     def _settings(self, updates: int) -> Settings:
         cfg = self.cfg
-        samples = cfg.num_samples or (5 if cfg.objective == "wake-sleep" else 1)
+        samples = cfg.num_samples or OBJECTIVES[cfg.objective].samples
         warmup = min(1.0, (updates + 1) / cfg.kl_warmup_updates) if cfg.kl_warmup_updates else 1.0
         tau = cfg.gumbel_tau
         if cfg.gumbel_tau_start is not None:
@@ -126,6 +127,7 @@ class LatentAlignmentCriterion(FairseqCriterion):
             cfg.gumbel_straight_through,
             cfg.label_smoothing,
             cfg.control_variates,
+            OBJECTIVES[cfg.objective].configure(cfg),
         )
 
     def _train(self, model: Any, batch: Batch) -> Tuple[Tensor, Dict[str, Any]]:
@@ -135,7 +137,7 @@ class LatentAlignmentCriterion(FairseqCriterion):
         terms = self._warm_start(batch, settings) if warming else OBJECTIVES[objective](batch, settings, self.average)
         bound = terms.reconstruction if terms.kl is None or warming else terms.reconstruction + terms.kl
         prediction = terms.marginal
-        if objective == "soft" or (objective == "dirichlet" and warming):
+        if objective == "soft" or (OBJECTIVES[objective].mean_context and warming):
             prediction = terms.reconstruction
         return terms.loss, {
             "bound": bound.detach(),
@@ -149,7 +151,7 @@ class LatentAlignmentCriterion(FairseqCriterion):
 
     def _warm_start(self, batch: Batch, settings: Settings) -> Terms:
         """The objective ``soft`` trains the model. Separately, the posterior learns the prior as its starting point."""
-        terms = OBJECTIVES["soft"](batch, settings, self.average)
+        terms = soft(batch, settings, self.average)
         if batch.latent.log_posterior is None:
             return terms
         frozen = batch.latent.log_prior.detach()
@@ -171,15 +173,14 @@ class LatentAlignmentCriterion(FairseqCriterion):
             "kl": values.kl,
             "posterior_correct": values.posterior_correct,
         }
-        if objective == "dirichlet":
-            terms = OBJECTIVES[objective](batch, self._settings(0), self.average)
+        exact = {"soft": values.soft, "marginal": values.marginal, "hard": values.hard, "elbo": values.reconstruction}
+        if OBJECTIVES[objective].validation == "own":
+            with torch.no_grad():
+                terms = OBJECTIVES[objective](batch, self._settings(0), self.average)
             result["reconstruction"], result["kl"] = terms.reconstruction, terms.kl
             result["posterior_correct"] = terms.posterior_correct
-        elif objective in NEEDS_POSTERIOR:
-            result["reconstruction"] = values.reconstruction
         else:
-            exact = {"soft": values.soft, "marginal": values.marginal}
-            result["reconstruction"] = exact.get(objective, values.hard)
+            result["reconstruction"] = exact[OBJECTIVES[objective].validation]
         result["bound"] = result["reconstruction"] if result["kl"] is None else result["reconstruction"] + result["kl"]
         return loss, result
 

@@ -1,14 +1,18 @@
 """Options of ``--criterion latent_alignment``, and the checks of their values."""
 
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any, Dict, Optional
 
+from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
 from fairseq.dataclass import FairseqDataclass
 from omegaconf import II
 
+from ..added_options import add_options
+from ..attention import Option, follow
+from ..attention.parts import choices
 from ..errors import OptionError
 from ..options import need, option
-from .objectives import BASELINES, OBJECTIVES
+from .objectives import BASELINES, OBJECTIVES, objective_options
 
 __all__ = ["LatentAlignmentConfig", "check_config"]
 
@@ -17,7 +21,7 @@ MOST_SAMPLES = 1000  # more is a slip, and takes hours for a batch
 
 @dataclass
 class LatentAlignmentConfig(FairseqDataclass):
-    objective: str = option("elbo-enum", f"one of {', '.join(OBJECTIVES)}")
+    objective: str = option("elbo-enum", "objective")
     num_samples: Optional[int] = option(
         None, "samples per word of hard-reinforce, elbo-reinforce, elbo-gumbel, dirichlet (1) and wake-sleep (5)"
     )
@@ -55,6 +59,19 @@ class LatentAlignmentConfig(FairseqDataclass):
     sentence_avg: bool = II("optimization.sentence_avg")
 
 
+_OFFERED: Dict[str, Option] = {}
+
+
+def _offer() -> None:
+    """Adds the options of objectives from outside the package to the criterion's."""
+    new = {name: own for name, own in objective_options().items() if name not in _OFFERED}
+    add_options(LatentAlignmentConfig, new, "criterion", CRITERION_DATACLASS_REGISTRY)
+    _OFFERED.update(new)
+
+
+follow(_offer)
+
+
 def check_config(cfg: Any) -> None:
     """Checks the values of a ``LatentAlignmentConfig``.
 
@@ -62,7 +79,7 @@ def check_config(cfg: Any) -> None:
         OptionError: an option has a wrong value
     """
     if cfg.objective not in OBJECTIVES:
-        raise OptionError(f"--objective {cfg.objective}: unknown; choose from {', '.join(OBJECTIVES)}")
+        raise OptionError(f"--objective {cfg.objective}: unknown; {choices(', '.join(OBJECTIVES))}")
     if cfg.baseline not in BASELINES:
         raise OptionError(f"--baseline {cfg.baseline}: unknown; choose from {', '.join(BASELINES)}")
     samples = cfg.num_samples is None or 1 <= cfg.num_samples <= MOST_SAMPLES

@@ -7,18 +7,18 @@ model, ``settings.json``, ``README.md`` and ``translate.py``, a copy of :mod:`.r
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import platform
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Any, Dict, NamedTuple, Optional
+from typing import Any, Dict
 
 import torch
 from torch import nn
 
 from ..errors import OptionError
+from ..model_folder import Text, write_settings
 from ..models.attn_lstm import AttnLSTMModel
 from . import runtime
 from .onnx_check import Differences, compare
@@ -37,16 +37,6 @@ Written by `attn-analysis export` ({precision}). It needs numpy and onnxruntime,
     python translate.py < input > output
     python translate.py --help
 """
-
-
-class Text(NamedTuple):
-    """How a line becomes tokens, and tokens a line."""
-
-    lowercase: bool
-    subwords: str  # how the vocabulary marks subwords: bpe, sentencepiece or none
-    bpe_codes: Optional[str] = None
-    sentencepiece_model: Optional[str] = None
-    tokenizer: Optional[Dict[str, Any]] = None  # of Moses: languages, dash_splits, escape
 
 
 def check_exportable(model: nn.Module, name: str) -> None:
@@ -135,15 +125,10 @@ def _write_rest(model: nn.Module, folder: Path, text: Text, settings: Dict[str, 
     for name, dictionary in sides.items():
         symbols = "".join(symbol + "\n" for symbol in dictionary.symbols)
         (folder / name).write_bytes(symbols.encode("utf-8", "surrogateescape"))
-    bpe = packages = None
-    if text.bpe_codes:
-        bpe = "subword_nmt"
-        shutil.copyfile(text.bpe_codes, folder / "bpe.codes")
-    elif text.sentencepiece_model:
-        bpe, packages = "sentencepiece", "sentencepiece"
-        shutil.copyfile(text.sentencepiece_model, folder / "sentencepiece.model")
+    about_text = text.save(folder)
+    packages = "sentencepiece" if about_text["bpe"] == "sentencepiece" else None
     shutil.copyfile(runtime.__file__, folder / "translate.py")
-    needed = ["numpy", "onnxruntime", packages, "sacremoses" if text.tokenizer else None]
+    needed = ["numpy", "onnxruntime", packages, "sacremoses" if text.tokenizer or text.normalizer == "moses" else None]
     source, target = settings["languages"]
     described = {"source": source, "target": target, "packages": " ".join(filter(None, needed))}
     (folder / "README.md").write_text(README.format(precision=settings["precision"], **described), encoding="utf-8")
@@ -157,14 +142,11 @@ def _write_rest(model: nn.Module, folder: Path, text: Text, settings: Dict[str, 
         "max_len": _finite(model.decoder.max_positions()) - 1,
         "min_len": 1,
         "max_source_positions": _finite(model.encoder.max_positions()),
-        "lowercase": text.lowercase,
-        "subwords": text.subwords,
-        "bpe": bpe,
-        "tokenizer": text.tokenizer,
+        **about_text,
         "versions": {"python": platform.python_version(), **settings["versions"]},
         "files": {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.iterdir())},
     }
-    (folder / "settings.json").write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    write_settings(folder, content)
 
 
 def _finite(limit: float) -> int:

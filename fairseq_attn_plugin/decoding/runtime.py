@@ -11,6 +11,7 @@ import itertools
 import json
 import os
 import sys
+import unicodedata
 
 import numpy as np
 
@@ -27,10 +28,9 @@ class Hypothesis:
     Attributes:
         text: words, detokenised if there is a tokeniser
         score: log probability by length ** lenpen
-        source, target: tokens that the model read and wrote, without the end
+        source, target: tokens that the model read and wrote, without the end; source_words, target_words: their words
         scores: log probability of every target token and the end
         attention: ``[target + 1, source + 1]``, the ends included; None for a model without attention
-        source_words, target_words: what the tokens spell
     """
 
     def __init__(self, score, source, target, scores, attention, marks, detokenize=str):
@@ -143,7 +143,7 @@ class Translator:
         self.encoder, self.step = (load(os.path.join(folder, name)) for name in ("encoder.onnx", "step.onnx"))
         self.inputs = [one.name for one in self.step.get_inputs()]
         self.outputs = [one.name for one in self.step.get_outputs() if one.name != "log_probs"]
-        self._tokenize, self._detokenize = self._tokenizer(settings["tokenizer"])
+        self._tokenize, self.detokenize = self._tokenizer(settings["tokenizer"])
         self._split = self._splitter(settings["bpe"])
 
     def translate(self, lines, **options):
@@ -247,16 +247,21 @@ class Translator:
             kept = [place for place, look in enumerate(looks) if look < 0 or [look] != looks[place - 1 : place]]
             rows = [*kept, len(words)]
             target, scores, attention = [target[i] for i in kept], [scores[i] for i in rows], attention[rows]
-        return Hypothesis(score, source, target, scores, attention, marks, self._detokenize)
+        return Hypothesis(score, source, target, scores, attention, marks, self.detokenize)
 
     def _tokenizer(self, settings):
-        if settings is None:
+        languages, normalized = self.settings["languages"], self.settings.get("normalizer")
+        if not normalized and settings is None:
             return str, str
-        from sacremoses import MosesDetokenizer, MosesTokenizer
+        import sacremoses
 
-        source, target = (one(lang) for one, lang in zip((MosesTokenizer, MosesDetokenizer), settings["languages"]))
-        how = {"aggressive_dash_splits": settings["dash_splits"], "escape": settings["escape"]}
-        return lambda line: source.tokenize(line, return_str=True, **how), lambda text: target.detokenize(text.split())
+        rules = sacremoses.MosesPunctNormalizer(languages[0]).normalize if normalized else str
+        clean = (lambda line: rules(unicodedata.normalize("NFC", line))) if normalized else str
+        if settings is None:
+            return clean, str
+        source, target = sacremoses.MosesTokenizer(languages[0]), sacremoses.MosesDetokenizer(languages[1])
+        how = {"aggressive_dash_splits": settings["dash_splits"], "escape": settings["escape"], "return_str": True}
+        return lambda line: source.tokenize(clean(line), **how), lambda text: target.detokenize(text.split())
 
     def _splitter(self, kind):
         if kind is None:
@@ -266,8 +271,7 @@ class Translator:
             return BPE(path, set(self.symbols[0]))
         from sentencepiece import SentencePieceProcessor
 
-        model = SentencePieceProcessor(model_file=path)
-        return lambda line: model.encode(line, out_type=str)
+        return functools.partial(SentencePieceProcessor(model_file=path).encode, out_type=str)
 
 
 def main(arguments=None):
@@ -292,8 +296,8 @@ def main(arguments=None):
                 print(shown + " ".join("%d-%d" % pair for pair in links), flush=sys.stdin.isatty())
             before += len(lines)
     except Exception as error:  # those of onnxruntime have no common class
-        known = isinstance(error, (OSError, ValueError, ImportError))
-        sys.exit("translate.py: error: %s" % (error if known else f"{args.folder} is damaged: {error!r}"))
+        known = str(error) if isinstance(error, (OSError, ValueError, ImportError)) else ""
+        sys.exit(f"translate.py: error: {known or f'{args.folder} is damaged: {error!r}'}")
 
 
 if __name__ == "__main__":

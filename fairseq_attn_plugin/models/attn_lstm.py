@@ -137,7 +137,7 @@ class AttnLSTMModel(FairseqEncoderDecoderModel):
         """
         mechanism = attentions.attention_class(cfg.attention)  # a wrong name is an error even where attention is off
         off = not parse_boolean("--decoder-attention", cfg.decoder_attention)
-        taken = {} if off else {own.name: cfg[own.name] for own in attentions.options_of(mechanism.Config)}
+        taken = {} if off else {name: cfg[name] for name in attentions.options_taken(mechanism)}
         for name, own in attentions.options().items():
             if own.field.metadata.get("file") and cfg[name] is not None and name not in taken:
                 what = "a model with --decoder-attention False" if off else f"--attention {cfg.attention}"

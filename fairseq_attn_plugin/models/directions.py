@@ -64,7 +64,7 @@ def reversed_configuration(cfg: Any) -> Any:
         for name in ("embed_path", "freeze_embed"):
             result[f"encoder_{name}"], result[f"decoder_{name}"] = cfg[f"decoder_{name}"], cfg[f"encoder_{name}"]
     mechanism = attention_class(cfg.attention)
-    names = {own.field.name: own.name for own in options_of(mechanism.Config)}
+    names = {own.field.name: name for name, own in options_of(mechanism.Config).items()}
     for field, value in mechanism.reversed_options({field: cfg[name] for field, name in names.items()}).items():
         result[names[field]] = value
     return result

@@ -127,8 +127,7 @@ class HANModel(BaseFairseqModel):
         if cfg.pooling == "mean":
             return MeanPooling()
         mechanism = attentions.attention_class(cfg.attention)
-        known = (own.name for own in attentions.options_of(mechanism.Config))
-        options = {name: cfg[name] for name in known if name in cfg}
+        options = {name: cfg[name] for name in attentions.options_taken(mechanism) if name in cfg}
         if options["attention_score"] is None and cfg.attention == "soft":
             options["attention_score"] = "additive"  # the paper's
         return AttentionPooling(cfg.attention, dim, **options)

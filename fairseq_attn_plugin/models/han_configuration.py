@@ -13,7 +13,7 @@ from .attention_options import offers_attention_options
 __all__ = ["HANConfig", "check_options"]
 
 # Options of a decoder's attention that a single query does not use. The model has its own attention_hidden_dim.
-_UNUSED = ("attention_bias", "attention_fertility_weight", "attention_max_normalize", "attention_hidden_dim")
+_UNUSED = ("attention_bias", "attention_max_normalize", "attention_hidden_dim")
 ENCODERS = ("hierarchical", "flat")
 POOLINGS = ("attention", "mean")
 
@@ -24,7 +24,9 @@ def document_attentions() -> List[str]:
 
 
 @offers_attention_options(
-    lambda mechanism, own: "documents" in mechanism.takes and not own.name.startswith(_UNUSED),
+    lambda mechanism, own: (
+        "documents" in mechanism.takes and own.name not in _UNUSED and own.name not in attentions.BIASES.options()
+    ),
 )
 @dataclass
 class HANConfig(FairseqDataclass):

@@ -26,7 +26,7 @@ def check_attention_options(config: Mapping[str, Any], defaults: Any, off: Optio
         OptionError: an option is given and has no effect
     """
     mechanism = attentions.attention_class(config["attention"])
-    taken = {own.name for own in attentions.options_of(mechanism.Config)}
+    taken = attentions.options_taken(mechanism)
     plain = {name: option.field.default for name, option in attentions.options().items()}
     given = [
         name
@@ -41,45 +41,41 @@ def check_attention_options(config: Mapping[str, Any], defaults: Any, off: Optio
         )
     bias = config.get("attention_bias", "")
     if bias and not attentions.parse_biases(bias):
-        raise OptionError(f"--attention-bias {bias}: names no bias; choose from {', '.join(attentions.BIASES)}")
-    idle = _idle(mechanism, config["attention"], bias)
+        raise OptionError(f"--attention-bias {bias}: names no bias; choose from {', '.join(attentions.BIASES.names())}")
+    idle = _idle(mechanism, config)
     for name in given[1:] if given[:1] == ["attention"] else given:
+        if name in idle:
+            raise OptionError(f"{flag(name)} {config[name]}: has no effect {idle[name]}; leave it out")
         if name not in taken:
             raise OptionError(
                 f"{flag(name)} {config[name]}: --attention {config['attention']} has no such option; leave it out, or "
                 f"choose --attention {' or '.join(readers(name))}"
             )
-        if name in idle:
-            raise OptionError(f"{flag(name)} {config[name]}: has no effect {idle[name]}; leave it out")
 
 
-def _idle(mechanism: Any, name: str, bias: str) -> Dict[str, str]:
-    """The options of every mechanism that have no effect beside the others, and why."""
+def _idle(mechanism: Any, config: Mapping[str, Any]) -> Dict[str, str]:
+    """The options of scores, normalisers and biases that have no effect beside the others, and why."""
     if "bias" not in mechanism.takes:
-        return dict.fromkeys(
-            ("attention_score", "attention_hidden_dim", *_OF_BIASES), f"with --attention {name}, which has no scores"
-        )
-    chosen = attentions.parse_biases(bias)
-    return {
-        option: f"without --attention-bias {' or '.join(having)}"
-        for option, having in _OF_BIASES.items()
-        if not set(having) & set(chosen)
-    }
-
-
-_OF_BIASES = {
-    "attention_bias_window": ("markov", "fertility"),
-    "attention_bias_dim": ("position", "fertility"),
-    "attention_fertility_weight": ("fertility",),
-}
+        without = (*attentions.SCORES.options(), *attentions.BIASES.options())
+        why = f"with --attention {config['attention']}, which has no scores"
+        return dict.fromkeys(("attention_score", *without), why)
+    idle = {}
+    # a model may have a score of its own where none is given, and have biases not at all
+    chosen = attentions.chosen_parts(mechanism, lambda name: config.get("attention_" + name, ""))
+    for parts in attentions.parts_of(mechanism):
+        for name in parts.options():
+            having = parts.having(name)
+            if not set(having) & set(chosen[parts.option]) and (
+                parts is not attentions.SCORES or config["attention_score"]
+            ):
+                idle[name] = f"without {parts.option} {' or '.join(having)}"
+    return idle
 
 
 def readers(option: str) -> List[str]:
     """The mechanisms that have an option, those that declare it first."""
     having = [
-        name
-        for name in attentions.names()
-        if option in {own.name for own in attentions.options_of(attentions.attention_class(name).Config)}
+        name for name in attentions.names() if option in attentions.options_taken(attentions.attention_class(name))
     ]
     return sorted(having, key=lambda name: len(attentions.attention_class(name).__mro__))
 

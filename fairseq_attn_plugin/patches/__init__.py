@@ -34,6 +34,7 @@ from . import (
     save_dir,
     scorer,
     unknown_words,
+    user_dirs,
     vocabulary_losses,
     whole_checkpoints,
 )
@@ -61,6 +62,7 @@ PATCHES: List[Patch] = [
     overrides.PATCH,
     checkpoint_files.PATCH,
     checked_checkpoints.PATCH,  # outside of what explains checkpoints
+    user_dirs.PATCH,  # outside of these, whose messages it completes
     corpora.PATCH,
     scorer.PATCH,
     generation_loop.PATCH,

@@ -19,7 +19,7 @@ from ..writing import whole_file
 from .errors import OptionError
 from .settings import ROOT
 
-__all__ = ["USER_DIR", "Shell"]
+__all__ = ["LOG_LINES", "USER_DIR", "Shell"]
 
 USER_DIR = ROOT / "fairseq_attn_plugin"
 LOG_LINES = 5  # last lines of the log of a failed command, shown to the user
@@ -129,18 +129,18 @@ class Shell:
         sys.stdout.flush()
         try:
             return subprocess.run(
-                command, env=_environment(), stdout=stdout, stderr=stderr, pass_fds=self.inherited
+                command, env=self.environment(), stdout=stdout, stderr=stderr, pass_fds=self.inherited
             ).returncode
         except FileNotFoundError:
             raise OptionError(f"{words[0]} is not installed: run 'bash scripts/setup.sh' in {ROOT}") from None
 
+    def environment(self) -> Dict[str, str]:
+        """The environment of commands, with the tools and the modules of this Python first."""
+        paths = {"PATH": sysconfig.get_path("scripts"), "PYTHONPATH": str(ROOT)}
+        environment = dict(os.environ)
+        for name, first in paths.items():
+            environment[name] = os.pathsep.join(filter(None, [first, environment.get(name)]))
+        return environment
+
     def _show(self, words: Sequence[str]) -> None:
         print(" ".join(word if word == ">" else shlex.quote(word) for word in words), flush=True)
-
-
-def _environment() -> Dict[str, str]:
-    paths = {"PATH": sysconfig.get_path("scripts"), "PYTHONPATH": str(ROOT)}
-    environment = dict(os.environ)
-    for name, first in paths.items():
-        environment[name] = os.pathsep.join(filter(None, [first, environment.get(name)]))
-    return environment

@@ -11,7 +11,7 @@ from ..writing import whole_text
 from .errors import CorpusError
 from .text.files import read_text
 
-__all__ = ["markdown", "number", "read_json", "write_json"]
+__all__ = ["markdown", "number", "read_json", "read_scores", "write_json"]
 
 
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> List[str]:
@@ -26,13 +26,35 @@ def read_json(path: Path) -> Dict[str, Any]:
     Raises:
         CorpusError: the file is missing or damaged, or holds something else
     """
-    try:
-        content = json.loads(read_text(path))
-    except ValueError as error:
-        raise CorpusError(f"{path} is not JSON ({error}): run its stage again") from None
+    content = _read(path)
     if not isinstance(content, dict):
         raise CorpusError(f"{path} holds no table: run its stage again")
     return content
+
+
+def read_scores(path: Path) -> Dict[str, Dict[str, Any]]:
+    """Score and signature of each metric, ``BLEU``, ``chrF2`` and ``TER``, from a file of sacreBLEU; at least BLEU.
+
+    Raises:
+        CorpusError: the file is missing or damaged, or holds something else
+    """
+    content = _read(path)
+    # with one metric, as in files of earlier versions, sacreBLEU writes an object
+    entries = content if isinstance(content, list) else [content]
+    found = {str(entry.get("name", "BLEU")): entry for entry in entries if isinstance(entry, dict)}
+    if "BLEU" not in found:
+        raise CorpusError(f"{path} has no BLEU: run its stage again")
+    return {
+        name: {"score": number(entry, path, "score"), "signature": str(entry.get("signature"))}
+        for name, entry in found.items()
+    }
+
+
+def _read(path: Path) -> Any:
+    try:
+        return json.loads(read_text(path))
+    except ValueError as error:
+        raise CorpusError(f"{path} is not JSON ({error}): run its stage again") from None
 
 
 def write_json(path: Path, content: Any) -> None:

@@ -67,6 +67,7 @@ class Training:
         dictionaries: below ``WORK/data/bin``; these must not change when the training continues
         lasting_files: other files that must not change when the training continues
         languages: options for the languages
+        user_dir: code that fairseq-train imports
     """
 
     folder: Path
@@ -74,6 +75,7 @@ class Training:
     dictionaries: Sequence[str]
     lasting_files: Sequence[Path] = ()
     languages: Sequence[str] = ()
+    user_dir: Path = USER_DIR
 
     @property
     def best(self) -> Path:
@@ -86,7 +88,7 @@ class Training:
 
 def train_command(training: Training, data_bin: Path, cpu: Sequence[str] = ()) -> List[str]:
     """The words of the command."""
-    command = ["fairseq-train", str(data_bin), "--user-dir", str(USER_DIR), *training.languages]
+    command = ["fairseq-train", str(data_bin), "--user-dir", str(training.user_dir), *training.languages]
     command += ["--save-dir", str(training.folder), "--log-file", str(training.folder / "train.log")]
     return [*command, *training.options, *cpu]
 

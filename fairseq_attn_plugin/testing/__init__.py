@@ -1,7 +1,18 @@
-"""Checks for authors of attention mechanisms: :func:`check_attention` runs the whole contract on one mechanism."""
+"""Checks for authors: one function runs the whole contract on a mechanism, a score, a normaliser, a bias or an
+objective. ``python -m fairseq_attn_plugin.testing --user-dir FOLDER`` runs them on all that a folder registers."""
 
 from .contract import check_attention
+from .objectives import check_objective
+from .parts import check_bias, check_normalizer, check_score
 from .rules import CHECKS
 from .subject import Subject
 
-__all__ = ["CHECKS", "Subject", "check_attention"]
+__all__ = [
+    "CHECKS",
+    "Subject",
+    "check_attention",
+    "check_bias",
+    "check_normalizer",
+    "check_objective",
+    "check_score",
+]

@@ -19,7 +19,8 @@ from torch import Tensor
 from benchmark.sections import Tick, compare, decode, train_step
 from benchmark.systems import MemoryTask, Sizes, Spec, System, make_batch
 from fairseq_attn_plugin.criterions.latent_alignment import LatentAlignmentCriterion
-from fairseq_attn_plugin.criterions.objectives import NEEDS_POSTERIOR, enumerated
+from fairseq_attn_plugin.criterions.objectives import OBJECTIVES as KNOWN
+from fairseq_attn_plugin.criterions.objectives import enumerated
 from fairseq_attn_plugin.ops.alignment_blocks import Alignments
 from fairseq_attn_plugin.ops.mixture_nll import NLL
 
@@ -69,7 +70,7 @@ class LatentSystem(System):
     def __init__(self, sizes: Sizes, task: MemoryTask, device: torch.device, seed: int, optimizer: str, objective: str):
         name, _, direct = objective.partition(ALL_LOGITS[:2])
         options = {"attention_hidden_dim": str(sizes.hidden)}
-        if name not in NEEDS_POSTERIOR:
+        if not KNOWN[name].posterior:
             options["latent_posterior"] = "False"
         super().__init__(Spec("lstm_latent", tuple(options.items())), sizes, task, device, seed, optimizer)
         config = OmegaConf.structured(CRITERION_DATACLASS_REGISTRY["latent_alignment"]())

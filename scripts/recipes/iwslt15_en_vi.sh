@@ -9,6 +9,7 @@
 #   ATTENTION  --attention instead of the architecture's own: structured, sigmoid, local-m, local-p, ... (its own)
 #   BIAS       --attention-bias: position, markov, fertility, or several with commas between them (none)
 #   TEACHER    checkpoint of a trained model whose alignments guide the attention (none)
+#   USER_DIR   folder of code that registers the attention (none)
 #   OUT        folder for all files (out/iwslt15_en_vi of the checkout)
 #   DATA       folder with the corpus, instead of a download from nlp.stanford.edu/projects/nmt (WIT3 terms)
 #   SEED       (1)

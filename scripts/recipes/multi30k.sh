@@ -13,6 +13,7 @@
 #   ATTENTION  --attention instead of the architecture's own: structured, sigmoid, local-m, local-p, ... (its own)
 #   BIAS       --attention-bias: position, markov, fertility, or several with commas between them (none)
 #   TEACHER    checkpoint of a trained model whose alignments guide the attention (none)
+#   USER_DIR   folder of code that registers the attention (none)
 #   OUT        folder for all files (out/multi30k of the checkout)
 #   DATA       folder with the corpus, instead of a download from github.com/multi30k/dataset
 #   SEED       (1)

@@ -24,7 +24,7 @@ def help_of(name, capsys):
 @pytest.mark.parametrize("name", cli.COMMANDS)
 def test_help(name, capsys):
     shown = help_of(name, capsys)
-    assert shown.startswith(f"usage: attn-analysis {name}") and "show this help message" in shown
+    assert shown.startswith(f"usage: fairseq-attn {name}") and "show this help message" in shown
     assert ("--user-dir FOLDER" in shown) == (name in LOADING_A_MODEL)
 
 
@@ -35,15 +35,15 @@ def test_a_mistake_is_one_line():
 
 
 def test_ctrl_c_is_one_line(monkeypatch, capsys):
-    def interrupted(path, *options):
+    def interrupted(paths):
         raise KeyboardInterrupt
 
     from fairseq_attn_plugin.analysis.commands import align
 
-    monkeypatch.setattr(align, "open_records", interrupted)
+    monkeypatch.setattr(align, "open_systems", interrupted)
     with pytest.raises(SystemExit) as ended:
         cli.main(["align", "a.jsonl", "--out", "links"])
-    assert ended.value.code == 130 and capsys.readouterr().err == "attn-analysis: interrupted\n"
+    assert ended.value.code == 130 and capsys.readouterr().err == "fairseq-attn: interrupted\n"
 
 
 @pytest.fixture
@@ -74,13 +74,15 @@ def lstm_of_a_user(args):
 
 
 def test_a_user_dir_is_imported_before_the_command_runs(tmp_path, user_dir):
-    folder = user_dir("attn_user_dir", "")
+    folder, other = user_dir("attn_user_dir", ""), user_dir("attn_user_dir_two", "raise ValueError('imported')")
     (folder / "models" / "mine.py").write_text(ARCHITECTURE)
     command = ["classify", "data", "--path", "x.pt", "--input", str(tmp_path / "none")]
     with pytest.raises(OptionError, match="--input .*none: there is no such file"):
         cli.main([*command, "--user-dir", str(folder)])
     assert "lstm_of_a_user" in ARCH_MODEL_REGISTRY
     import_user_dir(str(folder))  # a second import changes nothing
+    with pytest.raises(OptionError, match=f"^--user-dir {other}: cannot be imported: .*ValueError: imported"):
+        cli.main([*command, "--user-dir", str(folder), "--user-dir", str(other)])
 
 
 def test_the_package_itself_is_a_user_dir():

@@ -1,4 +1,4 @@
-"""The command ``attn-analysis`` itself: version, completion, and words that are not known."""
+"""The command ``fairseq-attn`` itself: version, completion, and words that are not known."""
 
 import subprocess
 
@@ -18,11 +18,17 @@ def test_version(capsys):
     assert ended(capsys, "--version") == (0, (f"fairseq_attn_plugin {__version__}\n", ""))
 
 
+@pytest.mark.parametrize("path, name", [("/bin/attn-analysis", "attn-analysis"), ("pytest", "fairseq-attn")])
+def test_help_shows_the_name_by_which_the_command_was_called(capsys, monkeypatch, path, name):
+    monkeypatch.setattr("sys.argv", [path])
+    assert ended(capsys, "--help")[1].out.startswith(f"usage: {name} ")
+
+
 @pytest.mark.parametrize(
     "words, said",
     [
         (["explor"], "explor: there is no such subcommand; did you mean explore or export?"),
-        (["xyzzy"], "xyzzy: there is no such subcommand; attn-analysis --help lists the subcommands"),
+        (["xyzzy"], "xyzzy: there is no such subcommand; fairseq-attn --help lists the subcommands"),
         (["aer", "--gold", "a", "b", "--treshold=1"], "unrecognized argument: --treshold=1; did you mean --threshold?"),
     ],
 )

@@ -61,7 +61,9 @@ def test_one_file_is_enough(trained, tiny_data):
     state = saved(trained)
     assert state["cfg"]["model"]["distance_scale"] == 3.0 and state["cfg"]["model"]["attention"] == "distance"
     parameters = state["model"]
-    assert parameters["decoder.attention.slope"] != 0 and "decoder.attention.biases.markov.weight" in parameters
+    assert (
+        parameters["decoder.attention.slope"] != 0 and "decoder.attention.biases.markov.projection.weight" in parameters
+    )
     lines = run_cli(generation(tiny_data, trained, FOLDER)).stdout.splitlines()
     assert sum(bool(re.match(r"H-\d", line)) for line in lines) == 40
 
@@ -69,6 +71,7 @@ def test_one_file_is_enough(trained, tiny_data):
 def test_a_checkpoint_without_its_mechanism_is_one_line(trained, tiny_data):
     line = run_tool(*generation(tiny_data, trained, USER_DIR), fails=True).error
     assert line.startswith("--attention distance: unknown attention; choose from aqt, ") and "--user-dir" in line
+    assert f"{trained} was trained with --user-dir {FOLDER}: code of a checkpoint is not imported unasked" in line
 
 
 def test_yaml(trained, tiny_data, tmp_path):
@@ -176,13 +179,13 @@ class MineAttention(SoftAttention):
 """
 
 
-def install(folder, name, code, entry):
+def install(folder, name, code, entry, group="fairseq_attn_plugin"):
     """What pip leaves of a package: a module, and a dist-info that names its entry point."""
     (folder / f"{name}.py").write_text(code)
     info = folder / f"{name}-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(f"[fairseq_attn_plugin.attention]\n{entry}\n")
+    (info / "entry_points.txt").write_text(f"[{group}]\n{entry}\n")
 
 
 PARSE = """
@@ -203,8 +206,9 @@ assert loaded.mine_words is None and loaded.mine_size == 7
 """
 
 
-def test_an_entry_point_of_an_installed_package_that_is_imported_first(tmp_path):
-    install(tmp_path, "mine_package", MECHANISM, "mine = mine_package")
+@pytest.mark.parametrize("group", ["fairseq_attn_plugin", "fairseq_attn_plugin.attention"])
+def test_an_entry_point_of_an_installed_package_that_is_imported_first(tmp_path, group):
+    install(tmp_path, "mine_package", MECHANISM, "mine = mine_package", group)
     assert "cannot be loaded" not in python(f"import mine_package\n{PARSE}", tmp_path).stderr
 
 
@@ -220,7 +224,7 @@ except ValueError as error:
     print(error)
 """
     done = python(PARSE + code, tmp_path)
-    warning = "the entry point wrong = broken_package (fairseq_attn_plugin.attention) cannot be loaded: RuntimeError: "
+    warning = "the entry point wrong = broken_package (fairseq_attn_plugin) cannot be loaded: RuntimeError: "
     (line,) = [line for line in done.stderr.splitlines() if "entry point" in line]
     assert line.endswith(warning + "no luck")  # logging may prefix it
     assert "--attention wrong: unknown attention; choose from " in done.stdout

@@ -67,8 +67,8 @@ def test_formulas_are_mathml(site: Path) -> None:
 def test_tables_hold_every_option_of_every_mechanism(site: Path) -> None:
     page = text_of(site / "reference" / "options.html")
     for name in attention.names():
-        for option in attention.options_of(attention.attention_class(name).Config):
-            assert "--" + option.name.replace("_", "-") in page, option.name
+        for option in attention.options_taken(attention.attention_class(name)):
+            assert "--" + option.replace("_", "-") in page, option
     for option in ("--objective", "--alignment-weight", "--agreement-loss", "--encoder-hidden-size", "--num-classes"):
         assert option in page
     assert "lstm_adm_aqt" in page
@@ -77,7 +77,7 @@ def test_tables_hold_every_option_of_every_mechanism(site: Path) -> None:
 def test_help_pages_hold_every_command(site: Path) -> None:
     page = text_of(site / "reference" / "commands.html")
     for name in COMMANDS:
-        assert f"usage: attn-analysis {name}" in page
+        assert f"usage: fairseq-attn {name}" in page
 
 
 def test_api_pages_hold_docstrings(site: Path) -> None:

@@ -8,7 +8,6 @@ from latent_models import PAD, SOURCES, TARGETS, criterion, make, sample
 from models_for_tests import build, dictionary, fake_task
 
 from fairseq_attn_plugin.criterions.objectives import (
-    NEEDS_POSTERIOR,
     OBJECTIVES,
     Batch,
     MovingAverage,
@@ -139,14 +138,14 @@ def test_incremental_prediction_equals_the_whole_targets(topk, feed):
 
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_every_objective_has_gradients_and_logs(name):
-    model, crit = make(latent_posterior=str(name in NEEDS_POSTERIOR)).train(), criterion(objective=name)
+    model, crit = make(latent_posterior=str(OBJECTIVES[name].posterior)).train(), criterion(objective=name)
     crit.train()
     loss, size, sums = crit(model, sample())
     loss.backward()
     assert size == sum(TARGETS)
     assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
     assert {"bound", "reconstruction", "prior_entropy"} <= set(sums)
-    assert ("posterior_entropy" in sums) == (name in NEEDS_POSTERIOR)
+    assert ("posterior_entropy" in sums) == (OBJECTIVES[name].posterior)
     for module in (model, crit):
         module.eval()
     with torch.no_grad():

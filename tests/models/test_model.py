@@ -5,8 +5,7 @@ import torch
 from model_systems import BIASED, LENGTHS, make, systems, targets
 from models_for_tests import build, dictionary, fake_task, pad_batch
 
-from fairseq_attn_plugin.attention import Attention, AttentionConfig, names
-from fairseq_attn_plugin.attention.biases import BIASES
+from fairseq_attn_plugin.attention import BIASES, Attention, AttentionConfig, names
 from fairseq_attn_plugin.errors import OptionError
 
 
@@ -272,10 +271,13 @@ def test_without_attention():
             ["--attention-normalizer sparsemax", "gaussian attention"],
         ),
         ({"attention": "election", "election_share": -0.25}, ["--election-share -0.25", "0 or more"]),
-        ({"attention_bias": "position,length"}, ["--attention-bias position,length", "'length'", *BIASES]),
+        ({"attention_bias": "position,length"}, ["--attention-bias position,length", "'length'", *BIASES.names()]),
         ({"attention_bias": "markov", "attention_bias_window": -1}, ["--attention-bias-window -1", "0 or more"]),
         ({"attention_bias": "position", "attention_bias_dim": 0}, ["--attention-bias-dim 0", "at least 1"]),
-        ({"attention_fertility_weight": -0.5}, ["--attention-fertility-weight -0.5", "0 or more"]),
+        (
+            {"attention_bias": "fertility", "attention_fertility_weight": -0.5},
+            ["--attention-fertility-weight -0.5", "0 or more"],
+        ),
         ({"encoder_layers": 0}, ["--encoder-layers 0", "at least 1"]),
         ({"share_all_embeddings": True}, ["--share-all-embeddings", "joint dictionary"]),
         ({"share_decoder_input_output_embed": True}, ["--decoder-embed-dim (12)", "--decoder-out-embed-dim (14)"]),

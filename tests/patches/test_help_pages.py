@@ -21,7 +21,11 @@ def group(text: str, title: str) -> str:
 def test_options_are_in_groups_with_the_values_of_the_architecture(capsys):
     text = page(capsys, "--arch", "lstm_adm")
     own = " ".join(group(text, "options of --arch lstm_adm").split())
-    assert "attention mechanism (default: mqt)" in own and "encoder embedding dimension (default: 256)" in own
+    assert (
+        "attention mechanism; one of aqt, " in own
+        and "structured (default: mqt)" in own
+        and "encoder embedding dimension (default: 256)" in own
+    )
     assert "--adm-pairs" in group(text, "options of --attention aqt, mqt") and "--adm-pairs" not in own
     assert "Model-specific configuration" not in text
 
@@ -30,7 +34,7 @@ def test_every_option_of_every_mechanism_stands_once_below_its_mechanisms(capsys
     text = page(capsys, "data", "--arch", "attn_lstm").split("\noptions of --arch attn_lstm:\n")[1]
     for name in attentions.names():
         for option in attentions.options_of(attentions.attention_class(name).Config):
-            flag = "\n  --" + option.name.replace("_", "-")
+            flag = "\n  --" + option.replace("_", "-")
             assert len([part for part in text.split("\n\n") if flag + " " in part or flag + "\n" in part]) == 1, flag
             title = next(line for line in text.split(flag)[0].splitlines()[::-1] if line.startswith("options of"))
             assert name in title.rstrip(":").split("--attention ")[1].split(", ")
@@ -51,3 +55,10 @@ def test_without_help_nothing_changes():
     parser = options.get_training_parser()
     options.parse_args_and_arch(parser, ["data", "--arch", "lstm_adm"])
     assert "print_help" not in vars(parser) and "parse_known_args" not in vars(parser)
+
+
+def test_options_of_scores_and_biases_are_below_their_own(capsys):
+    text = page(capsys, "--arch", "lstm_soft")
+    assert "--attention-hidden-dim" in group(text, "options of --attention-score additive")
+    assert "--attention-bias-window" in group(text, "options of --attention-bias fertility, markov")
+    assert "scores to weights (default: softmax); one of entmax15, softmax, sparsemax" in " ".join(text.split())

@@ -142,7 +142,10 @@ def test_every_criterion_has_them_in_training_and_logs_them_always(attention, op
         torch.testing.assert_close(logged["fertility_penalty"], output["penalties"]["fertility_penalty"].value)
         extra = 0.1 * logged["fertility_penalty"] + 0.005 * logged["transition_penalty"]
         values[True].backward()
-        assert transitions.grad.abs().sum() > 0 and model.decoder.attention.biases.predicted.weight.grad is not None
+        assert (
+            transitions.grad.abs().sum() > 0
+            and model.decoder.attention.biases.fertility.predicted.weight.grad is not None
+        )
     torch.testing.assert_close(values[True], plain + extra)
     assert not model._forward_hooks
 

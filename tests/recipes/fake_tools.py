@@ -1,5 +1,6 @@
 """Stand-ins of fairseq's commands, for tests of what a recipe does around them."""
 
+import json
 from pathlib import Path
 from typing import Any, List
 
@@ -46,7 +47,10 @@ class FakeTools:
         (folder / f"generate-{split}.txt").write_text("".join(lines))
 
     def sacrebleu(self, words: List[str], stdout: Any) -> None:
-        stdout.write(b'{"score": 12.5, "signature": "tok:none"}\n')
+        names = words[words.index("--metrics") + 1 : words.index("--format")]
+        shown = {"bleu": "BLEU", "chrf": "chrF2", "ter": "TER"}
+        scores = [{"name": shown[name], "score": 12.5, "signature": "tok:none"} for name in names]
+        stdout.write(json.dumps(scores).encode() + b"\n")
 
     def teacher_alignments(self, words: List[str], stdout: Any) -> None:
         data = Path(next(word for word in words if word.startswith("/")))

@@ -13,6 +13,7 @@ import pytest
 from recipe_corpora import TINY, multi30k
 
 from fairseq_attn_plugin.recipes.cli import open_recipe
+from fairseq_attn_plugin.recipes.tables import read_scores
 
 from cli import REPO
 
@@ -86,8 +87,9 @@ def check(job):
     assert [found[key] for key in ("system", "dataset", "pair", "seed")] == ["lstm_soft", "multi30k", "de-en", 1]
     assert found["command"] == job.command and found["device"] == "cpu" and found["split"] == "test"
     assert {"fairseq_attn_plugin", "fairseq", "torch", "sacrebleu", "python"} == set(found["versions"])
-    tokenized = json.loads((job.folder / "test.tokenized.json").read_text(encoding="utf-8"))
-    assert found["bleu"]["tokenized"]["score"] == tokenized["score"]
+    tokenized, detokenized = (read_scores(job.folder / f"test.{name}.json") for name in ("tokenized", "detokenized"))
+    assert found["bleu"] == {"tokenized": tokenized["BLEU"], "detokenized": detokenized["BLEU"]}
+    assert found["chrf"] == detokenized["chrF2"] and found["ter"] == detokenized["TER"]
     assert (
         "case:lc" in found["bleu"]["tokenized"]["signature"] and "tok:none" in found["bleu"]["tokenized"]["signature"]
     )

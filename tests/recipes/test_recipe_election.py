@@ -1,5 +1,6 @@
 """The election recipe: its systems, what is derived once, a given teacher, and its table."""
 
+import json
 import re
 
 import pytest
@@ -122,10 +123,16 @@ def test_table_of_scores(tmp_path, capsys):
     assert lines == capsys.readouterr().out.splitlines()
     assert lines[0] == "## title" and lines[-1] == "BLEU: `nrefs:1`"
     assert [cells(line) for line in lines[2:3] + lines[4:6]] == [
-        ["system", "BLEU", "paper"],
+        ["system", "BLEU", "paper, BLEU"],
         ["teacher: additive attention", "24.50", "24.22"],
         ["`lstm_gaussian`, trained further", "24.50", ""],
     ]
+    metrics = [{"name": name, "score": 20.0, "signature": "nrefs:1"} for name in ("BLEU", "chrF2", "TER")]
+    score.write_text(json.dumps(metrics))
+    write_table("title", {"teacher": score}, None, to)
+    lines = to.read_text(encoding="utf-8").splitlines()
+    assert cells(lines[2]) == ["system", "BLEU", "chrF2", "TER", "paper, BLEU"] and lines[-1] == "TER: `nrefs:1`"
+    assert cells(lines[4]) == ["teacher: additive attention", "20.00", "20.00", "20.00", "24.22"]
 
 
 def test_table_reports_what_is_missing(tmp_path):
@@ -135,7 +142,7 @@ def test_table_reports_what_is_missing(tmp_path):
     for content, message in (
         (None, "has no satisfaction.k-borda: run its stage again"),
         ("{", "is not JSON"),
-        ("[]", "holds no table"),
+        ("[]", "has no BLEU"),
         ('{"score": "high"}', "has no score"),
     ):
         if content is not None:

@@ -1,6 +1,5 @@
 """Recipes of translation: a stage runs once, a training continues with its own options alone, real runs."""
 
-import json
 import re
 import shutil
 from pathlib import Path
@@ -10,6 +9,7 @@ from recipe_corpora import MINIATURES, PAIRS, TINY, complaint, files_of, multi30
 
 from fairseq_attn_plugin.recipes.commands import Shell
 from fairseq_attn_plugin.recipes.data_folder import DataFolder
+from fairseq_attn_plugin.recipes.tables import read_scores
 
 
 @pytest.fixture
@@ -177,13 +177,16 @@ def test_recipe_runs(name, arch, bpe, size, recipe, corpus_folder, tmp_path):
     hypotheses = (run / "test.hyp").read_text(encoding="utf-8").splitlines()
     assert len(hypotheses) == references >= 10
     assert not any("@@" in line or "\u2581" in line for line in hypotheses), "BPE is undone"
-    scores = {path.name: json.loads(path.read_text()) for path in run.glob("*.json")}
-    assert "tok:none" in scores["test.tokenized.json"]["signature"]
-    assert ("case:lc" in scores["test.tokenized.json"]["signature"]) == (name in ("multi30k", "iwslt14_de_en"))
+    scores = {path.name: read_scores(path) for path in run.glob("*.json")}
+    tokenized = scores["test.tokenized.json"]
+    assert list(tokenized) == ["BLEU", "chrF2", "TER"]
+    assert "tok:none" in tokenized["BLEU"]["signature"]
+    for metric in ("BLEU", "chrF2"):
+        assert ("case:lc" in tokenized[metric]["signature"]) == (name in ("multi30k", "iwslt14_de_en"))
     if name == "iwslt15_en_vi":
         assert list(scores) == ["test.tokenized.json"]
     else:
-        assert "tok:13a" in scores["test.detokenized.json"]["signature"]
+        assert "tok:13a" in scores["test.detokenized.json"]["BLEU"]["signature"]
 
 
 def test_a_training_continues_and_is_guided(recipe, settings, tmp_path):

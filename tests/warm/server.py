@@ -73,17 +73,12 @@ def threads() -> int:
     return len(os.listdir("/proc/self/task"))
 
 
-def differs_at_start(request: Request, prefixes: Tuple[str, ...], imported: Dict[str, str]) -> bool:
-    """Whether a cold process would start with other variables than this one did.
-
-    The variables that importing fairseq sets make no difference: a tester that has imported it hands them on.
-    """
+def differs_at_start(request: Request, prefixes: Tuple[str, ...]) -> bool:
+    """Whether a cold process would start with other variables than this one did."""
 
     def read(environment: Dict[str, str]) -> Dict[str, str]:
         return {
-            name: value
-            for name, value in environment.items()
-            if name.startswith(prefixes) and name != "PYTHONPATH" and imported.get(name) != value
+            name: value for name, value in environment.items() if name.startswith(prefixes) and name != "PYTHONPATH"
         }
 
     if read(request.environment) != read(STARTED_WITH):
@@ -117,8 +112,8 @@ def receive(connection: socket.socket) -> Request:
 class Server:
     """Forks commands, and tells each client how its command ended."""
 
-    def __init__(self, listener: socket.socket, lifeline: int, prefixes: Tuple[str, ...], imported: Optional[Imported]):
-        self.listener, self.lifeline, self.prefixes, self.imported = listener, lifeline, prefixes, imported
+    def __init__(self, listener: socket.socket, lifeline: int, prefixes: Tuple[str, ...], ready: bool):
+        self.listener, self.lifeline, self.prefixes, self.ready = listener, lifeline, prefixes, ready
         self.commands: Dict[int, Command] = {}
         self.selector = selectors.DefaultSelector()
         self.selector.register(listener, selectors.EVENT_READ)
@@ -156,10 +151,11 @@ class Server:
             connection.close()
             return None
         pid = -1
-        known = self.imported.environment if self.imported is not None else None
-        if known is not None and threads() == 1 and not differs_at_start(request, self.prefixes, known):
-            with contextlib.suppress(OSError):
+        if self.ready and threads() == 1 and not differs_at_start(request, self.prefixes):
+            try:
                 pid = os.fork()
+            except OSError:
+                pid = -1
         if pid == 0:
             self.leave(connection)
             return request
@@ -348,15 +344,13 @@ def server() -> Tuple[Request, Imported]:
     os.set_inheritable(int(listener), False)
     os.set_inheritable(int(lifeline), False)
     try:
-        imported: Optional[Imported] = preload()
+        imported, ready = preload(), True
     except Exception:
-        imported = None  # every command runs cold, and says what is wrong
+        imported, ready = Imported([], {}), False  # every command runs cold, and says what is wrong
     gc.collect()
     gc.freeze()
     accepting = socket.socket(fileno=int(listener))
-    request = Server(accepting, int(lifeline), tuple(prefixes), imported).serve()
-    assert imported is not None  # else it does not fork
-    return request, imported
+    return Server(accepting, int(lifeline), tuple(prefixes), ready).serve(), imported
 
 
 if __name__ == "__main__":

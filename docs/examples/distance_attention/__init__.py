@@ -1,4 +1,5 @@
-"""Attention with a learned penalty of distance: a_tj = softmax_j( score(s_t, h_j) - softplus(w) |j - t| / scale ).
+"""Attention with a learned penalty of distance: a_tj = softmax_j( score(s_t, h_j) - softplus(w) |j - t| / scale ), and
+a normaliser, softmax(x / temperature).
 
 fairseq-train DATA --user-dir docs/examples/distance_attention --arch lstm_soft --attention distance --distance-scale 5
 """
@@ -9,7 +10,17 @@ from typing import Any, ClassVar, NamedTuple, Optional
 import torch
 from torch import Tensor, nn
 
-from fairseq_attn_plugin.attention import AttentionConfig, ScoredAttention, register_attention, word_positions
+from fairseq_attn_plugin.attention import (
+    AttentionConfig,
+    Normalizer,
+    PartConfig,
+    ScoredAttention,
+    over_words,
+    register_attention,
+    register_normalizer,
+    word_positions,
+)
+from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.options import option
 
 
@@ -46,3 +57,22 @@ class DistanceAttention(ScoredAttention):
         distance = (memory.words.unsqueeze(1) - positions.unsqueeze(2)).abs() / self.config.scale
         penalised = scores - nn.functional.softplus(self.slope) * distance.to(scores)
         return super()._weigh(penalised, query, memory, positions)
+
+
+@dataclass
+class TemperedConfig(PartConfig):
+    prefix: ClassVar[str] = "tempered"
+    temperature: float = option(1.0, "of the softmax: below 1 sharper, above 1 flatter (default: 1)")
+
+
+@register_normalizer("tempered")
+class Tempered(Normalizer):
+    Config = TemperedConfig
+
+    def __init__(self, config: TemperedConfig):
+        super().__init__(config)
+        if not config.temperature > 0:
+            raise OptionError(f"--tempered-temperature {config.temperature}: must be above 0")
+
+    def forward(self, scores: Tensor, pad_mask: Optional[Tensor]) -> Tensor:
+        return over_words(scores / self.config.temperature, pad_mask, torch.softmax)

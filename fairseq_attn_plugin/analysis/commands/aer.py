@@ -24,6 +24,7 @@ from fairseq_attn_plugin.analysis.alignment.evaluation import (
 )
 from fairseq_attn_plugin.analysis.alignment.linking import Linking, add_linking_options, describe_linking, linking_of
 from fairseq_attn_plugin.analysis.alignment.links import GOLD_FORMATS, GoldAlignment, read_gold
+from fairseq_attn_plugin.analysis.folders import with_attention
 from fairseq_attn_plugin.analysis.records.files import label_and_path
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.writing import check_not_lost, whole_text
@@ -50,6 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     linking = linking_of(args)
+    args.systems = with_attention(args.systems)
     files = [label_and_path(text)[1] for text in args.systems]
     check_not_lost("--json", args.json, [args.gold, args.source_text, args.target_text, *files])
     if bool(args.source_text) != bool(args.target_text):

@@ -15,13 +15,14 @@ import argparse
 from fairseq_attn_plugin.analysis.alignment.linking import add_linking_options, align, align_both, linking_of
 from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, format_alignment
 from fairseq_attn_plugin.analysis.alignment.symmetrize import DEFAULT_SYMMETRIZATION, SYMMETRIZATIONS
-from fairseq_attn_plugin.analysis.records.files import open_records
+from fairseq_attn_plugin.analysis.folders import with_attention
+from fairseq_attn_plugin.analysis.records.files import open_systems
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.writing import check_not_lost, whole_text
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="records of attn-analysis extract")
+    parser.add_argument("file", metavar="FILE", help="model folder or file of attn-analysis extract")
     parser.add_argument(
         "--out", required=True, metavar="FILE", help="file to write, a line i-j i-j ... for each sentence"
     )
@@ -41,9 +42,10 @@ def run(args: argparse.Namespace) -> None:
     if args.symmetrize and not args.reverse:
         raise OptionError(f"--symmetrize {args.symmetrize}: needs --reverse, records of the opposite direction")
     check_not_lost("--out", args.out, [args.file, args.reverse])
-    records = open_records(args.file)
+    records = open_systems(with_attention([args.file]))[0]
     if args.reverse:
-        found = align_both(records, open_records(args.reverse), linking, args.symmetrize or DEFAULT_SYMMETRIZATION)
+        reverse = open_systems(with_attention([args.reverse]))[0]
+        found = align_both(records, reverse, linking, args.symmetrize or DEFAULT_SYMMETRIZATION)
     else:
         found = align(records, linking)
     with whole_text(args.out, f"--out {args.out}: cannot be written") as stream:

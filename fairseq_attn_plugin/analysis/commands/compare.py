@@ -12,6 +12,7 @@ import os
 import sys
 from pathlib import Path
 
+from fairseq_attn_plugin.analysis.folders import first_folder, with_translations
 from fairseq_attn_plugin.analysis.outputs.comparison import METRICS, SORTS, TOKENIZERS, compare
 from fairseq_attn_plugin.analysis.outputs.comparison_pages import WRITERS, as_text
 from fairseq_attn_plugin.analysis.outputs.reading import (
@@ -22,6 +23,7 @@ from fairseq_attn_plugin.analysis.outputs.reading import (
     read_systems,
     split_label,
 )
+from fairseq_attn_plugin.analysis.outputs.segment_scores import read_segment_scores, scores_of
 from fairseq_attn_plugin.analysis.records.selection import add_sentence_options, sentence_numbers
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.writing import check_not_lost, whole_text
@@ -31,19 +33,33 @@ FIRST_PRINTED, FIRST_WRITTEN = 10, 200
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "outputs", nargs="+", metavar="[LABEL=]FILE", help="text, output of fairseq-generate, or extracted attention"
+        "outputs",
+        nargs="+",
+        metavar="[LABEL=]FILE",
+        help="text, output of fairseq-generate, extracted attention, or model folder",
     )
-    parser.add_argument("--reference", required=True, metavar="FILE", help="reference translations")
+    parser.add_argument("--reference", metavar="FILE", help="reference translations (default: those of a model folder)")
     parser.add_argument("--source", metavar="FILE", help="source sentences")
     parser.add_argument("--sort", choices=SORTS, default="order", help="which sentences come first (default: order)")
-    parser.add_argument("--metric", choices=METRICS, default="bleu", help="the score to sort by (default: bleu)")
+    parser.add_argument(
+        "--metric",
+        default="bleu",
+        help=f"the score to sort by: {', '.join(METRICS)}, or the METRIC of --scores (default: bleu)",
+    )
+    parser.add_argument(
+        "--scores",
+        action="append",
+        default=[],
+        metavar="METRIC=FILE",
+        help="scores of the sentences by another program, as in COMET=comet.json; may be repeated",
+    )
     add_sentence_options(parser, f"{FIRST_PRINTED}, in a file {FIRST_WRITTEN}")
     parser.add_argument("--remove-bpe", action="store_true", help="join subwords to words in all files")
     parser.add_argument(
         "--tokenize",
         choices=TOKENIZERS,
-        default="none",
-        help="sacrebleu's tokenizer, for BLEU and for the marks; none: split at blanks (default: none)",
+        help="sacrebleu's tokenizer, for BLEU and for the marks; none: split at blanks (default: none, or 13a for the "
+        "text of model folders)",
     )
     parser.add_argument("--lowercase", action="store_true", help="ignore case")
     parser.add_argument(
@@ -58,6 +74,16 @@ def run(args: argparse.Namespace) -> None:
     suffix = Path(args.out).suffix.lower() if args.out else None
     if suffix is not None and suffix not in WRITERS:
         raise OptionError(f"--out {args.out}: must end in {', '.join(WRITERS)}")
+    given = [read_segment_scores(text) for text in args.scores]
+    metrics = [*METRICS, *(one.metric for one in given)]
+    if args.metric not in metrics:
+        raise OptionError(f"--metric {args.metric}: must be one of {', '.join(metrics)}")
+    model = first_folder(args.outputs)
+    if args.reference is None and model is None:
+        raise OptionError("--reference: is missing; give the reference translations")
+    if model is not None and args.reference is None:
+        args.reference, args.source = str(model.test_file("reference")), args.source or str(model.test_file("source"))
+    args.outputs, args.tokenize = with_translations(args.outputs), args.tokenize or ("13a" if model else "none")
     check_not_lost("--out", args.out, [args.reference, args.source, *(split_label(text)[1] for text in args.outputs)])
     first = args.first
     if first is None:
@@ -70,8 +96,10 @@ def run(args: argparse.Namespace) -> None:
         check_lengths({f"--source {args.source}": source, **named})
     check_lengths(named)
     check_tokenisation(named)
+    files = dict(zip(systems, (str(split_label(text)[1]) for text in args.outputs)))
+    imported = {one.metric: scores_of(one, files, len(reference)) for one in given}
     comparison = compare(
-        systems, reference, source, args.sort, args.metric, numbers, first, args.tokenize, args.lowercase
+        systems, reference, source, args.sort, args.metric, numbers, first, args.tokenize, args.lowercase, imported
     )
     if suffix is None:
         sys.stdout.write(as_text(comparison, color=sys.stdout.isatty() and not os.environ.get("NO_COLOR")))

@@ -30,6 +30,7 @@ from fairseq_attn_plugin.analysis.drawing.curves import (
     read_runs,
     write_json,
 )
+from fairseq_attn_plugin.analysis.folders import with_logs
 from fairseq_attn_plugin.analysis.records.files import label_and_path
 from fairseq_attn_plugin.analysis.training_logs import AXES
 from fairseq_attn_plugin.errors import OptionError
@@ -56,9 +57,7 @@ def label_runs(arguments: Sequence[str]) -> Dict[str, str]:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "runs", nargs="+", metavar="[LABEL=]PATH", help="log or TensorBoard folder of a run, with a name for it"
-    )
+    parser.add_argument("runs", nargs="+", metavar="[LABEL=]PATH", help="log, TensorBoard folder or model folder")
     parser.add_argument(
         "--metrics",
         nargs="+",
@@ -71,7 +70,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    runs = label_runs(args.runs)
+    runs = label_runs(with_logs(args.runs))
     for option, path in (("--out", args.out), ("--json", args.json)):
         check_not_lost(option, path, runs.values())
     if args.json and Path(args.json) == Path(args.out):

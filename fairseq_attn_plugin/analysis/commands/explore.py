@@ -9,6 +9,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from fairseq_attn_plugin.analysis.folders import BEAM, with_attention
 from fairseq_attn_plugin.analysis.records.selection import add_sentence_options, sentence_numbers
 from fairseq_attn_plugin.analysis.web.explore import FIRST, explore
 from fairseq_attn_plugin.errors import OptionError
@@ -18,7 +19,7 @@ __all__ = ["configure", "run"]
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "records", nargs="+", metavar="[LABEL=]FILE", help="file of attn-analysis extract, one for each model"
+        "records", nargs="+", metavar="[LABEL=]FILE", help="model folder or file of attn-analysis extract"
     )
     parser.add_argument("--out", required=True, metavar="FILE.html", help="page to write")
     add_sentence_options(parser, f"{FIRST}")
@@ -31,7 +32,8 @@ def run(args: argparse.Namespace) -> None:
     if args.first is not None and args.first < 0:
         raise OptionError(f"--first {args.first}: must be at least 1, or 0 for all sentences")
     numbers = sentence_numbers(args.sentences)
-    explored = explore(args.records, args.out, numbers, FIRST if args.first is None else args.first, args.title)
+    records = with_attention(args.records, BEAM)
+    explored = explore(records, args.out, numbers, FIRST if args.first is None else args.first, args.title)
     count = len(explored.data["sentences"])
     size = Path(args.out).stat().st_size / 1e6
     print(f"{args.out}: {count} sentence{'s' if count != 1 else ''}, {size:.1f} MB; open it in a browser")

@@ -25,7 +25,7 @@ __all__ = ["configure", "run"]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("checkpoint", help="file that fairseq-train wrote")
+    parser.add_argument("checkpoint", help="file that fairseq-train wrote, or a model folder")
     parser.add_argument("--to", required=True, metavar="FOLDER", help="folder to write; must not exist, or be empty")
     parser.add_argument(
         "--precision",
@@ -69,7 +69,8 @@ def _check(args: argparse.Namespace) -> None:
 def run(args: argparse.Namespace) -> None:
     _check(args)
     from fairseq_attn_plugin.analysis.inference.loading import data_of, load_models
-    from fairseq_attn_plugin.decoding.onnx_folder import Text, check_exportable, export_folder
+    from fairseq_attn_plugin.decoding.onnx_folder import check_exportable, export_folder
+    from fairseq_attn_plugin.model_folder import Text
 
     logging.getLogger("fairseq").setLevel(logging.WARNING)
     overrides = parse_overrides(args.model_overrides)
@@ -90,6 +91,7 @@ def run(args: argparse.Namespace) -> None:
         bpe_codes=args.bpe_codes,
         sentencepiece_model=args.sentencepiece_model,
         tokenizer=moses if args.tokenizer == "moses" else None,
+        normalizer=args.normalizer,
     )
     settings = {"languages": [source, target], "beam": args.beam, "lenpen": args.lenpen}
     found = export_folder(model, Path(args.to), text, settings, args.precision)

@@ -16,6 +16,7 @@ from typing import Collection, Dict, Sequence, Tuple
 
 from fairseq_attn_plugin.analysis.drawing.canvas import SUFFIXES, check_drawing
 from fairseq_attn_plugin.analysis.drawing.frequency import draw_frequency
+from fairseq_attn_plugin.analysis.folders import BEAM, with_attention
 from fairseq_attn_plugin.analysis.outputs import reading as outputs
 from fairseq_attn_plugin.analysis.outputs.frequency import (
     COUNTS,
@@ -88,6 +89,7 @@ def run(args: argparse.Namespace) -> None:
     edges = DECILES if args.bins is None else _edges(args.bins)
     lows = COUNTS if args.count_bins is None else _lows(args.count_bins)
     _check_numbers(args)
+    args.systems = with_attention(args.systems, BEAM)
     read = [args.train, args.reference, *(outputs.split_label(text)[1] for text in args.systems)]
     check_not_lost("--json", args.json, read)
     suffix = f".{args.format}"

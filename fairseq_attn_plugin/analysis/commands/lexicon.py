@@ -27,6 +27,7 @@ from fairseq_attn_plugin.analysis.alignment.lexicon import (
     write_lexicon,
 )
 from fairseq_attn_plugin.analysis.alignment.subword_links import read_links
+from fairseq_attn_plugin.analysis.folders import with_attention
 from fairseq_attn_plugin.analysis.records.files import Records, open_systems
 from fairseq_attn_plugin.analysis.records.record import LEVELS
 from fairseq_attn_plugin.errors import OptionError
@@ -34,7 +35,7 @@ from fairseq_attn_plugin.writing import check_not_lost, whole_text
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("files", nargs="*", metavar="FILE", help="records of attn-analysis extract")
+    parser.add_argument("files", nargs="*", metavar="FILE", help="model folder or file of attn-analysis extract")
     parser.add_argument(
         "--links", metavar="FILE", help="instead of records: alignments of --source and --target in Pharaoh format"
     )
@@ -83,7 +84,9 @@ def run(args: argparse.Namespace) -> None:
             count_links([sentence], counts)
             sentences += 1
     else:
-        systems = [open_systems([path])[0] for path in args.files]  # one by one: two files may have one label
+        systems = [
+            open_systems([path])[0] for path in with_attention(args.files)
+        ]  # one by one: two files may have one label
         for system in systems:
             system.weights_name(args.weights)
         _check_same_kind(systems, args.level)

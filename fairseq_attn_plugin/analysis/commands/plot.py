@@ -22,6 +22,7 @@ from fairseq_attn_plugin.analysis.alignment.links import GOLD_FORMATS, GoldAlign
 from fairseq_attn_plugin.analysis.drawing.canvas import SUFFIXES, check_drawing
 from fairseq_attn_plugin.analysis.drawing.heatmaps import heatmaps
 from fairseq_attn_plugin.analysis.drawing.panels import END, FIRST, Length, choose_sentences, panels_of, weights_of
+from fairseq_attn_plugin.analysis.folders import BEAM, with_attention
 from fairseq_attn_plugin.analysis.records.files import Records, open_systems
 from fairseq_attn_plugin.analysis.records.selection import add_sentence_options, sentence_numbers
 from fairseq_attn_plugin.errors import OptionError
@@ -30,7 +31,9 @@ _OTHER_PICTURES = (".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".tif", ".tiff", ".
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("files", nargs="+", metavar="[LABEL=]FILE", help="file of attn-analysis extract")
+    parser.add_argument(
+        "files", nargs="+", metavar="[LABEL=]FILE", help="model folder or file of attn-analysis extract"
+    )
     parser.add_argument(
         "--out",
         required=True,
@@ -125,7 +128,7 @@ def run(args: argparse.Namespace) -> None:
     if first < 0:
         raise OptionError(f"--first {first}: must be at least 1, or 0 for all sentences")
     length = _length(args.words)
-    systems = open_systems(args.files)
+    systems = open_systems(with_attention(args.files, BEAM))
     weights = weights_of(systems, args.weights.split(",") if args.weights else None)
     header = systems[0].header
     first = first or max(header.sentences, 1)

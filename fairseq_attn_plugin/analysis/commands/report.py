@@ -1,13 +1,18 @@
 """``attn-analysis report``: one report on a folder of trained systems, as Markdown and as a page.
 
     attn-analysis report FOLDER --data DATA --out REPORT [--gold LINKS] [--systems soft mqt]
+    attn-analysis report MODEL --out REPORT
     attn-analysis report RESULTS --out REPORT
 
-A system is a folder in FOLDER that contains ``checkpoint_best.pt`` (or ``checkpoint_last.pt``), directly or in its
-``checkpoints``. Its training log is ``train.log``, ``log`` or another ``.log`` in it, or its folder ``tensorboard``.
+MODEL is a model folder of ``fairseq-attn train``, or a folder of several, which know their data. Otherwise a training
+is FOLDER, or a folder anywhere below it, that contains ``checkpoint_best.pt`` (or ``checkpoint_last.pt``), directly or
+in its ``checkpoints``; its name is its path below FOLDER. Trainings that differ in the seed only are one system. The
+log of a training is ``train.log``, ``log`` or another ``.log`` in it, or its folder ``tensorboard``.
+
 The command extracts attention into ``REPORT/attention``, once with the reference forced and once for the translations
 of the beam. It keeps files that are already there, so an interrupted or changed report continues quickly. A system that
-cannot be read is named in the report, and the others are reported.
+cannot be read is named in the report, and the others are reported. The translations are the text files in
+``REPORT/outputs``, a line for each sentence, with ``REPORT/source.txt`` and ``REPORT/reference.txt``.
 
 Without ``--data``, the report is the page of a leaderboard: RESULTS has the JSON files that
 ``scripts/recipes/leaderboard.sh`` writes.
@@ -28,13 +33,18 @@ from fairseq_attn_plugin.analysis.report.leaderboard import write_leaderboard
 from fairseq_attn_plugin.analysis.report.settings import Settings
 from fairseq_attn_plugin.analysis.web import explore
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.model_folder import open_model_folder
 
 __all__ = ["configure", "run"]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("folder", type=Path, help="folder of trained systems, or of results of scripts/recipes/leaderboard.sh")
+    add(
+        "folder",
+        type=Path,
+        help="model folder, folder of trained systems, or results of a leaderboard",
+    )
     add("--data", help="folder that fairseq-preprocess wrote; without it, the report is a leaderboard's page")
     add(
         "--out",
@@ -43,7 +53,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="FOLDER",
         help="folder to write report.md and report.html to",
     )
-    add("--systems", nargs="+", metavar="NAME", help="names of the systems, in this order (default: all)")
+    add(
+        "--systems",
+        nargs="+",
+        metavar="NAME",
+        help="names of the systems, with a seed or without it for all seeds, in this order (default: all)",
+    )
     add("--gen-subset", default="test", metavar="SPLIT", help="split of the data (default: test)")
     add("--beam", type=int, default=5, help="beam width of the translations (default: 5)")
     add("--gold", metavar="LINKS", help="gold alignments of the split's words")
@@ -63,6 +78,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add("--samples", type=int, default=1000, help="samples of the paired bootstrap; 0: no test (default: 1000)")
     add("--tokenize", default="none", help="sacrebleu's tokenizer for BLEU, such as 13a (default: none)")
+    add(
+        "--scores",
+        action="append",
+        default=[],
+        metavar="METRIC=FILE",
+        help="scores by another program of the sentences in REPORT/outputs, as in COMET=comet.json; may be repeated",
+    )
     add("--pictures", type=int, default=4, metavar="N", help="sentences with a heatmap (default: 4)")
     add("--examples", type=int, default=6, metavar="N", help="translations side by side (default: 6)")
     add(
@@ -87,7 +109,7 @@ def run(args: argparse.Namespace) -> None:
         raise OptionError("--samples 1: must be at least 2, or 0 for none")
     logging.getLogger("fairseq").setLevel(logging.WARNING)
     command = shlex.join(["attn-analysis", *sys.argv[1:]])
-    if args.data is None:
+    if args.data is None and not _has_model_folders(args.folder):
         _check_options_of_data(args)
         write_leaderboard(args.folder, args.out, args.systems, args.baseline, args.samples, args.title, command)
         print(f"{args.out / 'report.md'}, {args.out / 'report.html'}")
@@ -104,6 +126,7 @@ def run(args: argparse.Namespace) -> None:
         baseline=args.baseline,
         samples=args.samples,
         tokenize=args.tokenize,
+        scores=args.scores,
         pictures=args.pictures,
         examples=args.examples,
         explored=args.explored,
@@ -112,8 +135,14 @@ def run(args: argparse.Namespace) -> None:
         title=args.title,
         command=command,
     )
-    write_report(args.folder, args.data, args.out, settings)
+    write_report(args.folder, args.data or "", args.out, settings)
     print(f"{args.out / 'report.md'}, {args.out / 'report.html'}")
+
+
+def _has_model_folders(folder: Path) -> bool:
+    """Whether it is a model folder or has some; these know their data."""
+    children = sorted(folder.iterdir()) if folder.is_dir() else []
+    return any(open_model_folder(one) is not None for one in (folder, *filter(Path.is_dir, children)))
 
 
 def _check_options_of_data(args: argparse.Namespace) -> None:

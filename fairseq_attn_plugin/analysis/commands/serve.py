@@ -1,5 +1,6 @@
 """``attn-analysis serve``: type a sentence, see its translation and the attention, in a browser on this machine.
 
+    attn-analysis serve model                                 # a folder of fairseq-attn train
     attn-analysis serve data --path checkpoint_best.pt --bpe-codes codes --tokenizer moses
     attn-analysis serve folder                                # that attn-analysis export wrote
 
@@ -29,9 +30,10 @@ __all__ = ["configure", "run"]
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "data", help="folder that fairseq-preprocess wrote, or without --path one that attn-analysis export wrote"
+        "data",
+        help="model folder, folder that attn-analysis export wrote, or with --path one of fairseq-preprocess",
     )
-    add_model_options(parser, required=False)
+    add_model_options(parser)
     parser.add_argument("--port", type=int, default=8000, help="port to listen on; 0: any free port (default: 8000)")
     parser.add_argument(
         "--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1, for this machine only)"
@@ -79,7 +81,7 @@ def _check(args: argparse.Namespace) -> None:
         raise OptionError(f"--bpe {args.bpe}: needs --{needs[args.bpe].replace('_', '-')} FILE")
     if args.path is None and not is_exported(args.data):
         raise OptionError(
-            f"{args.data}: is no exported model; give its checkpoint by --path, or name an exported folder"
+            f"{args.data}: is neither a model folder nor an exported model; give its checkpoint by --path"
         )
     check_search(argparse.Namespace(**{name: value for name, value in vars(args).items() if value is not None}))
     if args.queue < 0:

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import threading
-from pathlib import Path
 from typing import List, Optional, Tuple
 
 import numpy as np
 
-from fairseq_attn_plugin.analysis.inference.translator import MOST_CHARACTERS, Translation, as_typed
+from fairseq_attn_plugin.analysis.inference.translator import MOST_CHARACTERS, Translation, as_typed, without_unknown
 from fairseq_attn_plugin.analysis.records.record import Record
 from fairseq_attn_plugin.decoding import runtime
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.model_folder import read_settings
 
 __all__ = ["ExportedTranslator", "is_exported"]
 
 
 def is_exported(folder: str) -> bool:
     """Whether a folder is one that ``attn-analysis export`` wrote."""
-    try:
-        content = json.loads((Path(folder) / "settings.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return False
-    return isinstance(content, dict) and content.get("format") == runtime.FORMAT
+    return read_settings(folder).get("format") == runtime.FORMAT
 
 
 class ExportedTranslator:
@@ -78,4 +73,5 @@ class ExportedTranslator:
         weights = {"attention": found.attention.astype(np.float64)}
         record = Record(0, found.source, found.target, weights, found.scores, self.subwords)
         words = as_typed(record.source_words, self._escapes), as_typed(record.target_words, self._escapes)
-        return Translation(found.text, found.score, record, unknown, *words)
+        copied = self._translator.detokenize(without_unknown(record))
+        return Translation(found.text, found.score, record, unknown, *words, copied)

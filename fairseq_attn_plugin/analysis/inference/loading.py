@@ -100,13 +100,13 @@ def data_of(path: str) -> str:
     return str(data)
 
 
-def add_model_options(parser: argparse.ArgumentParser, required: bool = True) -> None:
+def add_model_options(parser: argparse.ArgumentParser) -> None:
     """Adds ``--path``, ``--model-overrides``, ``--cpu`` and ``--user-dir``, which :func:`load_from_options` reads."""
+    parser.set_defaults(takes_model=True)  # see model_folder.expand
     parser.add_argument(
         "--path",
-        required=required,
         metavar="FILE",
-        help="checkpoint, or several separated by colons, which are averaged",
+        help="checkpoint, or several separated by colons, which are averaged (default: that of a model folder)",
     )
     parser.add_argument(
         "--model-overrides", default="{}", metavar="DICT", help="model options to change, as in fairseq-generate"
@@ -118,8 +118,11 @@ def add_model_options(parser: argparse.ArgumentParser, required: bool = True) ->
 def load_from_options(args: argparse.Namespace) -> LoadedModels:
     """Loads the models that the options of :func:`add_model_options` name, for the folder ``args.data``.
 
-    Raises ``OptionError`` as :func:`load_models` does, and if ``--model-overrides`` is not a dictionary.
+    Raises ``OptionError`` as :func:`load_models` does, if ``--model-overrides`` is not a dictionary, and without a
+    checkpoint.
     """
+    if args.path is None:
+        raise OptionError(f"{args.data}: is no model folder of fairseq-attn train; give its checkpoint by --path")
     return load_models(args.data, args.path, parse_overrides(args.model_overrides), args.cpu)
 
 

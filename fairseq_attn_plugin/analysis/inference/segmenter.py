@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional
 
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.text.normalization import NORMALIZERS, build_normalizer
 from fairseq_attn_plugin.text.subwords import BPE_MARK, PIECE_MARK
 
 __all__ = ["CASES", "Segmenter", "TOKENIZERS", "add_text_options", "text_options", "vocabulary_subwords"]
@@ -20,6 +21,7 @@ CASES = ("auto", "lower", "keep")
 def add_text_options(parser: argparse.ArgumentParser) -> Any:
     """Adds the options that prepare text for a model; returns their group."""
     text = parser.add_argument_group("preparation of text; leave out what was already applied to it")
+    text.add_argument("--normalizer", choices=NORMALIZERS, help="of Unicode and punctuation (default: none)")
     text.add_argument("--tokenizer", choices=TOKENIZERS, help="tokeniser (default: split at blanks)")
     text.add_argument("--moses-no-dash-splits", action="store_true", help="moses: do not split words at dashes")
     text.add_argument("--moses-no-escape", action="store_true", help="moses: do not escape quotes and &")
@@ -42,6 +44,7 @@ def text_options(args: Namespace) -> Dict[str, Any]:
         "tokenizer": args.tokenizer,
         "moses_options": {"no_dash_splits": args.moses_no_dash_splits, "no_escape": args.moses_no_escape},
         "case": args.case,
+        "normalizer": args.normalizer,
     }
 
 
@@ -66,6 +69,7 @@ class Segmenter:
         moses_options: ``no_dash_splits`` and ``no_escape``, as in fairseq-interactive
         case: ``lower``; ``keep``; ``auto`` lower-cases if no word of the dictionary has a capital letter
         prefix: of option names in messages, such as ``target-``
+        normalizer: of punctuation and Unicode, before the tokeniser; one of ``NORMALIZERS``
 
     Raises:
         OptionError: a file is missing or has the wrong format
@@ -82,6 +86,7 @@ class Segmenter:
         moses_options: Optional[Dict[str, bool]] = None,
         case: str = "auto",
         prefix: str = "",
+        normalizer: Optional[str] = None,
     ):
         options = f"--{prefix}bpe-codes", f"--{prefix}sentencepiece-model"
         if bpe_codes and sentencepiece_model:
@@ -96,6 +101,7 @@ class Segmenter:
         values = {f"moses_{option}": value for option, value in (moses_options or {}).items()}
         languages = {"source_lang": language, "target_lang": detokenize or language}
         self._tokenizer = encoders.build_tokenizer(Namespace(tokenizer=tokenizer, **languages, **values))
+        self._normalize = build_normalizer(normalizer, language)
         self._bpe: Any = None
         if bpe_codes:
             self._bpe = _build("subword_nmt", f"{options[0]} {bpe_codes}: must be a file of subword-nmt", bpe_codes)
@@ -115,6 +121,7 @@ class Segmenter:
         """The tokens of a line, separated by blanks."""
         if self.lowercase:
             line = line.lower()
+        line = self._normalize(line)
         if self._tokenizer is not None:
             line = self._tokenizer.encode(line)
         return line.strip() if self._bpe is None else self._bpe.encode(line)

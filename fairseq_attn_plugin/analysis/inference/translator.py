@@ -2,6 +2,7 @@
 
     from fairseq_attn_plugin.analysis.translator import Translator
 
+    translate = Translator.of_folder("model")     # of fairseq-attn train
     translate = Translator("data", "checkpoint_best.pt", bpe_codes="codes", tokenizer="moses")
     best = translate("Ein Hund schläft.")[0]
     best.text, best.record.target_words, best.record.word_attention()
@@ -24,14 +25,16 @@ from fairseq import utils
 from torch import Tensor
 
 from fairseq_attn_plugin.analysis.inference.loading import load_models
-from fairseq_attn_plugin.analysis.inference.segmenter import Segmenter, vocabulary_subwords
+from fairseq_attn_plugin.analysis.inference.segmenter import Segmenter, text_options, vocabulary_subwords
 from fairseq_attn_plugin.analysis.inference.sentences import indices_of
 from fairseq_attn_plugin.analysis.records.record import Record
 from fairseq_attn_plugin.decoding.options import DecodingOptions
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.model_folder import open_model_folder
 from fairseq_attn_plugin.text.subwords import spell
+from fairseq_attn_plugin.text.unknown_words import positions_of, replace_unknown
 
-__all__ = ["MOST_CHARACTERS", "Translation", "Translator", "as_typed"]
+__all__ = ["MOST_CHARACTERS", "Translation", "Translator", "as_typed", "without_unknown"]
 
 
 MOST_CHARACTERS = 5000  # of a text: tokenisers are slow on texts that are too long for any model
@@ -48,6 +51,7 @@ class Translation(NamedTuple):
     unknown: List[int]  # positions of the source tokens that the vocabulary lacks
     source_words: List[str]  # of the record, without the escapes of Moses: < instead of &lt;
     target_words: List[str]
+    copied: str = ""  # the text with a source word for each unknown word, by attention
 
 
 class Translator:
@@ -66,6 +70,7 @@ class Translator:
         overrides: options of the models to change, as in fairseq-generate
         cpu: do not use a GPU
         decoding: how it translates
+        normalizer: of punctuation and Unicode; one of ``NORMALIZERS``
 
     Raises:
         OptionError: a file is missing or damaged, or the model returns no attention
@@ -86,6 +91,7 @@ class Translator:
         overrides: Optional[Dict[str, Any]] = None,
         cpu: bool = False,
         decoding: Optional[DecodingOptions] = None,
+        normalizer: Optional[str] = None,
     ):
         logging.getLogger("fairseq").setLevel(logging.WARNING)
         loaded = load_models(data, path, overrides, cpu)
@@ -106,6 +112,7 @@ class Translator:
             tokenizer=tokenizer,
             moses_options=moses_options,
             case=case,
+            normalizer=normalizer,
         )
         self._escapes = tokenizer == "moses" and not (moses_options or {}).get("no_escape")
         self.lowercase, self.segments = self._segmenter.lowercase, self._segmenter.segments
@@ -113,6 +120,22 @@ class Translator:
         self._lock = threading.Lock()
         # a model without attention is refused now, not at the first sentence
         self._search([torch.tensor([self.task.source_dictionary.nspecial, self.task.source_dictionary.eos()])])
+
+    @classmethod
+    def of_folder(cls, folder: str, **options: Any) -> Translator:
+        """The translator of a model folder, which knows how its text is prepared.
+
+        Args:
+            folder: that ``fairseq-attn train`` wrote
+            options: the other arguments of this class
+
+        Raises:
+            OptionError: it is no model folder, or damaged
+        """
+        found = open_model_folder(folder)
+        if found is None:
+            raise OptionError(f"{folder}: is no model folder of fairseq-attn train")
+        return cls(found.data, found.checkpoint, **text_options(Namespace(**found.text_options())), **options)
 
     def __call__(self, text: str, nbest: int = 1) -> List[Translation]:
         return self.translate(text, nbest)
@@ -178,7 +201,15 @@ class Translator:
         record = Record(0, source, target, {"attention": weights}, scores, self.subwords)
         text = self._segmenter.decode(" ".join(spell(target, self.subwords)))
         words = as_typed(record.source_words, self._escapes), as_typed(record.target_words, self._escapes)
-        return Translation(text, float(hypothesis["score"]), record, unknown, *words)
+        copied = self._segmenter.decode(without_unknown(record))
+        return Translation(text, float(hypothesis["score"]), record, unknown, *words, copied)
+
+
+def without_unknown(record: Record) -> str:
+    """The words of the target, with a copy of the source word for each unknown word; blanks separate them."""
+    positions = positions_of(record.attention.tolist())
+    tokens = replace_unknown(record.target, record.source, positions, {}).tokens
+    return " ".join(spell(tokens, record.subwords))
 
 
 def as_typed(words: List[str], escaped: bool) -> List[str]:

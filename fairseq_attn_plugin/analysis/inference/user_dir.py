@@ -15,7 +15,11 @@ __all__ = ["add_user_dir_option", "import_user_dir"]
 def add_user_dir_option(parser: Any) -> None:
     """Adds ``--user-dir`` to a parser or a group; ``attn-analysis`` imports the folder before the subcommand runs."""
     parser.add_argument(
-        "--user-dir", metavar="FOLDER", help="Python package to import first, as with --user-dir of fairseq-train"
+        "--user-dir",
+        action="append",
+        metavar="FOLDER",
+        help="Python package to import first, as with --user-dir of fairseq-train; may be repeated; the folder that a "
+        "checkpoint names is not imported unasked",
     )
 
 

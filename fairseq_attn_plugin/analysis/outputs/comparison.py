@@ -10,16 +10,17 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Seq
 
 from tqdm import tqdm
 
-from fairseq_attn_plugin.analysis.outputs.reading import (
-    check_lengths,
-)
+from fairseq_attn_plugin.analysis.outputs.reading import check_lengths
+from fairseq_attn_plugin.analysis.outputs.significance import LOWER_IS_BETTER, metrics
 from fairseq_attn_plugin.errors import OptionError
 
 __all__ = ["Comparison", "Output", "Sentence", "Span", "compare", "differences", "matches"]
 
 
 SORTS = ("order", "worst", "best", "difference")
-METRICS = ("bleu", "chrf")
+METRICS = {"bleu": "BLEU", "chrf": "chrF2", "ter": "TER"}  # names of scores and of sacrebleu's metrics
+SHOWN = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
+LOWER = tuple(name for name, metric in METRICS.items() if metric in LOWER_IS_BETTER)
 TOKENIZERS = ("none", "13a", "intl", "zh", "char")
 
 
@@ -31,7 +32,7 @@ class Span(NamedTuple):
 
 
 class Output(NamedTuple):
-    """The translation of a sentence by one system; scores are between 0 and 100."""
+    """The translation of a sentence by one system; scores of sacrebleu are in per cent."""
 
     label: str
     spans: List[Span]
@@ -50,6 +51,7 @@ class Comparison(NamedTuple):
     total: int  # sentences of the corpus
     corpus: Dict[str, Dict[str, float]]  # scores of the whole corpus, {label: {metric: score}}
     signatures: Dict[str, str]  # {metric: sacrebleu's signature}
+    names: Dict[str, str]  # {metric: name to show}
 
 
 def matches(left: Sequence[str], right: Sequence[str]) -> List[Tuple[int, int]]:
@@ -106,14 +108,8 @@ def differences(
 
 
 def _metrics(tokenize: str, lowercase: bool, of_sentences: bool) -> Dict[str, Any]:
-    """sacrebleu's metrics; BLEU of a sentence ignores n-gram orders for which the sentence is too short."""
-    from sacrebleu.metrics import BLEU, CHRF
-
-    # force: no warning that the text looks tokenised, since that is expected here
-    return {
-        "bleu": BLEU(tokenize=tokenize, lowercase=lowercase, effective_order=of_sentences, force=True),
-        "chrf": CHRF(lowercase=lowercase),
-    }
+    known = metrics(tokenize, lowercase, of_sentences)
+    return {name: known[metric] for name, metric in METRICS.items()}
 
 
 def compare(
@@ -126,6 +122,7 @@ def compare(
     first: int = 0,
     tokenize: str = "none",
     lowercase: bool = False,
+    imported: Optional[Mapping[str, Mapping[str, Sequence[float]]]] = None,
 ) -> Comparison:
     """The chosen sentences, with the output of each system.
 
@@ -135,11 +132,12 @@ def compare(
         source: a line for each sentence
         sort: ``order`` of the corpus (or of ``sentences``); ``worst`` or ``best`` mean score of the systems first;
             the greatest ``difference`` of scores first
-        metric: the score to sort by, ``bleu`` or ``chrf``
+        metric: the score to sort by, ``bleu``, ``chrf``, ``ter`` or one of ``imported``
         sentences: numbers of the sentences to show, from 0 (default: all)
         first: greatest number of sentences after sorting; 0 for all
         tokenize: sacrebleu's tokenizer, for BLEU and for the marks
         lowercase: ignore case
+        imported: scores of another program, {metric: {label: a score for each sentence}}; the more the better
 
     Raises:
         OptionError: the texts differ in length or are empty, or one of ``sentences`` does not exist
@@ -150,15 +148,22 @@ def compare(
     for number in sentences or ():
         if number >= len(reference):
             raise OptionError(f"--sentences {number}: there are {len(reference)} sentences, counted from 0")
-    metrics = _metrics(tokenize, lowercase, of_sentences=True)
+    of_sentence = _metrics(tokenize, lowercase, of_sentences=True)
+    given = dict(imported or {})
     known: Dict[int, List[Dict[str, float]]] = {}
 
     def scores(number: int) -> List[Dict[str, float]]:
         """The scores of all systems, computed once for each sentence."""
         if number not in known:
             known[number] = [
-                {name: one.sentence_score(lines[number], [reference[number]]).score for name, one in metrics.items()}
-                for lines in systems.values()
+                {
+                    **{
+                        name: one.sentence_score(lines[number], [reference[number]]).score
+                        for name, one in of_sentence.items()
+                    },
+                    **{name: of[label][number] for name, of in given.items()},
+                }
+                for label, lines in systems.items()
             ]
         return known[number]
 
@@ -166,16 +171,19 @@ def compare(
         values = [one[metric] for one in scores(number)]
         if sort == "difference":
             return min(values) - max(values)
-        return sum(values) / len(values) * (-1 if sort == "best" else 1)
+        return sum(values) / len(values) * (-1 if (sort == "best") != (metric in LOWER) else 1)
 
     order = list(range(len(reference)) if sentences is None else sentences)
     if sort != "order":
         order = sorted(tqdm(order, desc="scores", unit=" sentences", disable=None, leave=False), key=key)
     shown = order[:first] if first else order
-    split = _splitter(metrics["bleu"], tokenize)
+    split = _splitter(of_sentence["bleu"], tokenize)
     whole = _metrics(tokenize, lowercase, of_sentences=False)
     corpus = {
-        label: {name: one.corpus_score(list(lines), [list(reference)]).score for name, one in whole.items()}
+        label: {
+            **{name: one.corpus_score(list(lines), [list(reference)]).score for name, one in whole.items()},
+            **{name: sum(of[label]) / len(of[label]) for name, of in given.items()},
+        }
         for label, lines in systems.items()
     }
     return Comparison(
@@ -186,6 +194,7 @@ def compare(
         len(reference),
         corpus,
         {name: str(one.get_signature()) for name, one in whole.items()},
+        {**SHOWN, **{name: name for name in given}},
     )
 
 

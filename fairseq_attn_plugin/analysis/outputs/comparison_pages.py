@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from typing import Callable, Dict, List, Mapping
 
-from fairseq_attn_plugin.analysis.outputs.comparison import METRICS, Comparison, Output, Sentence, Span
+from fairseq_attn_plugin.analysis.outputs.comparison import LOWER, SHOWN, Comparison, Output, Sentence, Span
 from fairseq_attn_plugin.analysis.outputs.tables import markdown_table
 from fairseq_attn_plugin.analysis.pages import frame
 from fairseq_attn_plugin.analysis.pages.parts import html_table
 
-NAMES = {"bleu": "BLEU", "chrf": "chrF"}
 TITLES = {"other": "not in the reference", "missing": "only in the reference"}
 
 
@@ -53,11 +52,16 @@ def as_text(comparison: Comparison, color: bool = False) -> str:
 
 
 def _scores(scores: Mapping[str, float]) -> str:
-    return ", ".join(f"{NAMES[name]} {score:.1f}" for name, score in scores.items())
+    return ", ".join(f"{SHOWN.get(name, name)} {shown(name, score)}" for name, score in scores.items())
+
+
+def shown(metric: str, score: float, digits: int = 1) -> str:
+    """A score as text. Scores of other programs, such as COMET's, are often between 0 and 1."""
+    return f"{score:.{digits if metric in SHOWN else 4}f}"
 
 
 def _signatures(comparison: Comparison) -> List[str]:
-    return [f"{NAMES[name]}: {signature}" for name, signature in comparison.signatures.items()]
+    return [f"{SHOWN[name]}: {signature}" for name, signature in comparison.signatures.items()]
 
 
 # --- as Markdown ------------------------------------------------------------------------------------------------------
@@ -75,21 +79,24 @@ def as_markdown(comparison: Comparison) -> str:
         text = " ".join(map(_escaped, span.words))
         return {"same": text, "other": f"**{text}**", "missing": f"*\\[missing: {text}\\]*"}[span.kind]
 
+    names = comparison.names
+    heads, empty = [_escaped(name) for name in names.values()], [""] * len(names)
     rows = [
-        [_escaped(label), *(f"{scores[name]:.2f}" for name in METRICS)] for label, scores in comparison.corpus.items()
+        [_escaped(label), *(shown(name, scores[name], 2) for name in names)]
+        for label, scores in comparison.corpus.items()
     ]
     parts = [
-        markdown_table(["system", *(NAMES[name] for name in METRICS)], rows, "l" + "r" * len(METRICS)),
+        markdown_table(["system", *heads], rows, "l" + "r" * len(names)),
         "  \n".join(f"`{text}`" for text in _signatures(comparison)),
     ]
     for sentence in comparison.sentences:
-        rows = [] if sentence.source is None else [["source", _escaped(sentence.source), "", ""]]
-        rows.append(["reference", _escaped(" ".join(word for word, _ in sentence.reference)), "", ""])
+        rows = [] if sentence.source is None else [["source", _escaped(sentence.source), *empty]]
+        rows.append(["reference", _escaped(" ".join(word for word, _ in sentence.reference)), *empty])
         for output in sentence.outputs:
-            scores = [f"{output.scores[name]:.1f}" for name in METRICS]
+            scores = [shown(name, output.scores[name]) for name in names]
             rows.append([_escaped(output.label), " ".join(map(show, output.spans)), *scores])
         parts.append(f"### Sentence {sentence.number}")
-        parts.append(markdown_table(["", "", *(NAMES[name] for name in METRICS)], rows, "ll" + "r" * len(METRICS)))
+        parts.append(markdown_table(["", "", *heads], rows, "ll" + "r" * len(names)))
     return "\n\n".join(parts) + "\n"
 
 
@@ -100,16 +107,19 @@ def as_html(comparison: Comparison, title: str = "Outputs compared") -> str:
     """A page with sentences that the reader can search and sort."""
     count, several = len(comparison.sentences), len(comparison.corpus) > 1
     orders = {"order": "As given", "worst": "Worst first", "best": "Best first", "difference": "Most different first"}
-    rows = [[label, *(scores[name] for name in METRICS)] for label, scores in comparison.corpus.items()]
+    names = comparison.names
+    rows = [[label, *(shown(name, scores[name], 2) for name in names)] for label, scores in comparison.corpus.items()]
     return frame.page(
         "compare.html",
         title,
         style=frame.read_asset("compare.css"),
         script=frame.read_asset("compare.js"),
-        score_table=html_table(["System", *(NAMES[name] for name in METRICS)], rows),
+        score_table=html_table(["System", *names.values()], rows),
         signatures=_signatures(comparison),
         orders=[(name, text) for name, text in orders.items() if several or name != "difference"],
-        metrics={name: NAMES[name] for name in METRICS},
+        metrics=names,
+        lower_places=[place for place, name in enumerate(names) if name in LOWER],
+        shown_score=shown,
         titles=TITLES,
         shown=f"{count} of {comparison.total}" if count < comparison.total else f"{count}",
         sentences=comparison.sentences,
@@ -125,7 +135,7 @@ def _values(sentence: Sentence, metric: str) -> str:
 
 def _is_best(sentence: Sentence, output: Output, metric: str) -> bool:
     scores = [one.scores[metric] for one in sentence.outputs]
-    return len(scores) > 1 and output.scores[metric] == max(scores)
+    return len(scores) > 1 and output.scores[metric] == (min if metric in LOWER else max)(scores)
 
 
 WRITERS: Dict[str, Callable[[Comparison], str]] = {".html": as_html, ".md": as_markdown, ".txt": as_text}

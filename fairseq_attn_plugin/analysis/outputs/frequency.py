@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Dict, List, Mapping, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from tqdm import tqdm
 
-from fairseq_attn_plugin.analysis.outputs import reading as outputs
+from fairseq_attn_plugin.analysis.outputs import reading
 from fairseq_attn_plugin.analysis.outputs.significance import Score, score_systems
 from fairseq_attn_plugin.analysis.outputs.word_frequency import (
     Accuracy,
@@ -45,6 +45,7 @@ class Analysis:
     accuracies: Dict[str, List[Accuracy]]  # {system: of each bin of ``counts``}
     scores: Dict[str, Dict[str, Score]]  # {metric: {system: score}}
     signatures: Dict[str, str]  # {metric: sacrebleu's signature}
+    baseline: Optional[str] = None  # that the other systems are tested against
 
     def rare_share(self, name: str) -> float:
         """Mean of f over the rare bins, in percent; ``name`` is one of ``shares``."""
@@ -59,9 +60,9 @@ def count_training(path: PathLike, remove_bpe: bool = False) -> Dict[str, int]:
 
     Raises ``OptionError`` if it cannot be read or has no words.
     """
-    kind = outputs.subwords_of(outputs.iter_lines(path))[0] if remove_bpe else "none"
-    lines = tqdm(outputs.iter_lines(path), desc=str(path), unit=" lines", disable=None, leave=False)
-    counts = count_words(lines if kind == "none" else outputs.join_subwords(lines, kind))
+    kind = reading.subwords_of(reading.iter_lines(path))[0] if remove_bpe else "none"
+    lines = tqdm(reading.iter_lines(path), desc=str(path), unit=" lines", disable=None, leave=False)
+    counts = count_words(lines if kind == "none" else reading.join_subwords(lines, kind))
     if not counts:
         raise OptionError(f"--train {path}: has no words; it must be the target side of the training text")
     return counts
@@ -75,6 +76,7 @@ def analyse(
     measure: str = "tokens",
     rare: float = 30,
     lows: Sequence[int] = COUNTS,
+    scored: bool = True,
     **scoring: Any,
 ) -> Analysis:
     """Frequencies, accuracies and scores of the systems.
@@ -87,13 +89,15 @@ def analyse(
         measure: unit of the percentiles, ``tokens`` or ``types``
         rare: bins up to this percentile are rare words
         lows: lowest counts of the bins of the accuracy
+        scored: compute the scores
         scoring: ``baseline``, ``samples``, ``seed``, ``tokenize`` of ``significance.score_systems``
 
     Raises:
         ValueError: invalid bins
     """
     percents, counts = percent_bins(training, edges, measure), count_bins(training, lows)
-    scores, signatures = score_systems(systems, reference, **scoring)
+    outputs = {label: [lines] for label, lines in systems.items()}
+    scores, signatures = score_systems(outputs, reference, **scoring) if scored else ({}, {})
     texts = {REFERENCE: reference, **systems}
     types, total, in_training = [0] * len(percents.names), sum(training.values()), [0] * len(percents.names)
     for word, times in training.items():
@@ -118,6 +122,7 @@ def analyse(
         {label: accuracy(lines, reference, counts) for label, lines in systems.items()},
         scores,
         signatures,
+        scoring.get("baseline"),
     )
 
 
@@ -138,7 +143,10 @@ def to_json(analysis: Analysis) -> Dict[str, Any]:
                 bin_name: {**vars(one), "precision": one.precision, "recall": one.recall, "f1": one.f1}
                 for bin_name, one in zip(analysis.counts.names, analysis.accuracies[name])
             }
-            entry["scores"] = {metric: scores[name]._asdict() for metric, scores in analysis.scores.items()}
+            entry["scores"] = {
+                metric: {key: value for key, value in scores[name]._asdict().items() if key != "seeds"}
+                for metric, scores in analysis.scores.items()
+            }
         of_texts[name] = entry
     return {
         "bins": list(analysis.percents.names),

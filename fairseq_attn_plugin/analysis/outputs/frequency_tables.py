@@ -33,7 +33,7 @@ def tables(analysis: Analysis) -> str:
 def score_table(analysis: Analysis) -> Table:
     """Scores of the systems, with intervals and p-values if the analysis has a baseline."""
     systems = list(analysis.accuracies)
-    tested = any(score.p_value is not None for scores in analysis.scores.values() for score in scores.values())
+    tested = analysis.baseline is not None
     header = ["system"]
     for metric in analysis.scores:
         header += [metric, "95 % interval", "p"] if tested else [metric]
@@ -45,7 +45,8 @@ def score_table(analysis: Analysis) -> Table:
             row.append(f"{score.value:.2f}")
             if tested and score.mean is not None and score.interval is not None:
                 row.append(f"{score.mean:.2f} +- {score.interval:.2f}")
-                row.append("baseline" if score.p_value is None else f"{score.p_value:.4f}")
+                untested = "baseline" if label == analysis.baseline else "-"
+                row.append(untested if score.p_value is None else f"{score.p_value:.4f}")
         rows.append([*row, *(f"{number:,}" for number in analysis.words[label])])
     rows.append([REFERENCE, *[""] * (len(header) - 1), *(f"{number:,}" for number in analysis.words[REFERENCE])])
     return [*header, "words", "different words"], rows

@@ -1,13 +1,15 @@
-"""Tests of BLEU for systems with several seeds: paired bootstrap of the sentences, and Holm's correction.
+"""Tests of scores of systems with one or several seeds: paired bootstrap of the sentences, and Holm's correction.
 
-The score of a system is the mean of the BLEU of its seeds. A sample draws sentences with replacement, the same for all
-seeds of all systems (Koehn 2004). With the observed difference D to the baseline and the differences D_b of B samples,
+The score of a system is the mean of the scores of its seeds. A sample draws sentences with replacement, the same for
+all seeds of all systems (Koehn 2004). With the observed difference D to the baseline and the differences D_b of B
+samples,
 
     p = (1 + #{b: |D_b - D| >= |D|}) / (1 + B)
 
 is the probability of so large a difference if the two were equally good: the samples, moved to the mean zero, are the
 distribution under that hypothesis. The test is about the models that were trained. What another seed would change is
-seen from the deviation of the seeds.
+seen from the deviation of the seeds. There is no p where nothing is tested: outputs that are the same, or a system
+without a match with the reference (BLEU 0.00).
 
 The scores are sacrebleu's. Its own tests take one output per system: its approximate randomisation gives nearly the
 same p, its bootstrap about half of it, since that looks at one side of the distribution.
@@ -15,21 +17,23 @@ same p, its bootstrap about half of it, since that looks at one side of the dist
 
 from __future__ import annotations
 
-from typing import Dict, List, Mapping, NamedTuple, Sequence
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 import numpy as np
 
-__all__ = ["SeedScore", "bleu", "holm", "score_seeds"]
+__all__ = ["Score", "bleu", "bleu_statistics", "holm", "score_seeds"]
 
 ORDERS = 4  # n-grams of BLEU
 
 
-class SeedScore(NamedTuple):
-    """BLEU of one system over its seeds."""
+class Score(NamedTuple):
+    """A system's score by one metric. Without resampling only ``value`` and ``seeds`` are set."""
 
-    mean: float
-    interval: float  # half of the 95 per cent interval of the samples
-    p_value: float  # of the difference to the baseline; 1 for the baseline itself
+    value: float  # of the whole test set, in percent: the mean of the seeds
+    seeds: Sequence[float] = ()  # the score of each
+    mean: Optional[float] = None  # over the samples
+    interval: Optional[float] = None  # half of the 95 per cent interval of the samples
+    p_value: Optional[float] = None  # of the difference to the baseline; None: of the baseline, or not to be tested
 
 
 def bleu(statistics: np.ndarray) -> float:
@@ -45,46 +49,67 @@ def bleu(statistics: np.ndarray) -> float:
     return float(score.score)
 
 
-def _with_totals(lines: Sequence[Sequence[int]]) -> np.ndarray:
-    """[sentences, 2 + 2 * 4]: a translation of w words has max(0, w - n + 1) n-grams."""
+def bleu_statistics(lines: Sequence[Sequence[int]]) -> np.ndarray:
+    """[sentences, 2 + 2 * 4], which :func:`bleu` takes the sum of.
+
+    Args:
+        lines: for each sentence, words of translation and reference and four matches; a translation of w words has
+            max(0, w - n + 1) n-grams
+    """
     given = np.asarray(lines, dtype=np.int64).reshape(len(lines), 2 + ORDERS)
     totals = np.maximum(given[:, :1] - np.arange(ORDERS), 0)
     return np.concatenate([given, totals], axis=1)
 
 
 def score_seeds(
-    systems: Mapping[str, Sequence[Sequence[Sequence[int]]]], baseline: str, samples: int = 1000, seed: int = 12345
-) -> Dict[str, SeedScore]:
-    """BLEU of every system with its interval, and the p-value of its difference to the baseline.
+    systems: Mapping[str, Sequence[np.ndarray]],
+    baseline: str,
+    samples: int = 1000,
+    seed: int = 12345,
+    score: Callable[[Any], float] = bleu,
+    least: float = 0.005,
+) -> Dict[str, Score]:
+    """The score of every system with its interval, and the p-value of its difference to the baseline.
 
     Args:
-        systems: {system: for each seed, for each sentence, words of translation and reference and four matches}
+        systems: {system: for each seed, statistics [sentences, S]}
         baseline: one of the systems
         samples: number of samples, at least 2
         seed: of the random numbers
+        score: of the sum of the statistics
+        least: a score below it is shown as 0.00 and not tested
 
     Raises:
         ValueError: the outputs have different numbers of sentences
     """
-    counted = {name: [_with_totals(lines) for lines in seeds] for name, seeds in systems.items()}
-    sizes = {len(lines) for seeds in counted.values() for lines in seeds}
+    sizes = {len(lines) for seeds in systems.values() for lines in seeds}
     if len(sizes) != 1:
         raise ValueError(f"outputs of {sorted(sizes)} sentences cannot be compared")
     (size,) = sizes
     random = np.random.default_rng(seed)
     # how often each sample has each sentence
     drawn = np.stack([np.bincount(random.integers(size, size=size), minlength=size) for _ in range(samples)])
-    observed = {name: np.mean([bleu(lines.sum(0)) for lines in seeds]) for name, seeds in counted.items()}
+    observed = {name: [float(score(lines.sum(0))) for lines in seeds] for name, seeds in systems.items()}
     sampled = {
-        name: np.mean([[bleu(row) for row in drawn @ lines] for lines in seeds], axis=0)
-        for name, seeds in counted.items()
+        name: np.mean([[score(row) for row in drawn @ lines] for lines in seeds], axis=0)
+        for name, seeds in systems.items()
     }
     scores = {}
-    for name in counted:
+    for name in systems:
         low, high = np.percentile(sampled[name], [2.5, 97.5])
-        difference = observed[name] - observed[baseline]
-        apart = np.abs(sampled[name] - sampled[baseline] - difference) >= abs(difference)
-        scores[name] = SeedScore(float(observed[name]), float(high - low) / 2, float(1 + apart.sum()) / (1 + samples))
+        mean, base = np.mean(observed[name]), np.mean(observed[baseline])
+        apart = np.abs(sampled[name] - sampled[baseline] - (mean - base)) >= abs(mean - base)
+        p_value = float(1 + apart.sum()) / (1 + samples)
+        # sums of the same numbers in another order of the seeds differ in the last digit
+        same = name == baseline or np.allclose(sampled[name], sampled[baseline], rtol=1e-12, atol=0)
+        untested = same or min(mean, base) < least
+        scores[name] = Score(
+            float(mean),
+            observed[name],
+            float(sampled[name].mean()),
+            float(high - low) / 2,
+            None if untested else p_value,
+        )
     return scores
 
 

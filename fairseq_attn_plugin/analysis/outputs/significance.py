@@ -1,43 +1,53 @@
-"""BLEU and chrF of several systems by sacrebleu, and its paired bootstrap test.
+"""BLEU, chrF and TER of several systems by sacrebleu, and tests of their differences.
 
-Paired bootstrap resampling (Koehn 2004, "Statistical Significance Tests for Machine Translation Evaluation"): a
-baseline and a system are scored on the same samples of the test set, drawn with replacement; p is the probability of a
-difference as large as the observed one if the two were equally good.
+The tests are those of :mod:`.seed_significance`, paired bootstrap resampling (Koehn 2004, "Statistical Significance
+Tests for Machine Translation Evaluation").
 """
 
 from __future__ import annotations
 
-import contextlib
-import logging
-import os
-from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
 
+import numpy as np
+
+from fairseq_attn_plugin.analysis.outputs.seed_significance import Score, score_seeds
 from fairseq_attn_plugin.errors import OptionError
 
-__all__ = ["Score", "check_tokenizer", "score_systems"]
+__all__ = ["LOWER_IS_BETTER", "Score", "check_tokenizer", "metrics", "score_seeds", "score_systems"]
+
+LOWER_IS_BETTER = ("TER",)
 
 
-class Score(NamedTuple):
-    """A system's score by one metric. Without resampling only ``value`` is set."""
+def metrics(tokenize: str = "none", lowercase: bool = False, of_sentences: bool = False) -> Dict[str, Any]:
+    """sacrebleu's metrics by name. TER ignores case in any event, as sacrebleu does by default.
 
-    value: float  # of the whole test set, in percent
-    mean: Optional[float] = None  # over the samples
-    interval: Optional[float] = None  # half of the 95 per cent interval around the mean
-    p_value: Optional[float] = None  # of a difference to the baseline; None of the baseline itself
+    Args:
+        tokenize: sacrebleu's tokenizer for BLEU; ``none`` for text whose words are separated by blanks
+        lowercase: ignore case
+        of_sentences: BLEU ignores n-gram orders for which a sentence is too short
+    """
+    from sacrebleu.metrics import BLEU, CHRF, TER
+
+    return {
+        # force: no warning that the text looks tokenized
+        "BLEU": BLEU(tokenize=tokenize, lowercase=lowercase, effective_order=of_sentences, force=True),
+        "chrF2": CHRF(lowercase=lowercase),
+        "TER": TER(),
+    }
 
 
 def score_systems(
-    systems: Mapping[str, Sequence[str]],
+    systems: Mapping[str, Sequence[Sequence[str]]],
     reference: Sequence[str],
     baseline: Optional[str] = None,
     samples: int = 1000,
     seed: int = 12345,
     tokenize: str = "none",
 ) -> Tuple[Dict[str, Dict[str, Score]], Dict[str, str]]:
-    """Corpus BLEU and chrF2 of every system.
+    """Corpus BLEU, chrF2 and TER of every system.
 
     Args:
-        systems: {label: lines}
+        systems: {label: for each seed, lines}
         reference: as many lines
         baseline: label of the system that all others are compared with by paired bootstrap; None: scores only
         samples: number of samples drawn
@@ -47,63 +57,28 @@ def score_systems(
     Returns:
         {metric: {label: score}}, and {metric: sacrebleu's signature}
     """
-    from sacrebleu.metrics import BLEU, CHRF
-
-    def metrics() -> Dict[str, Any]:
-        # force: no warning that the text looks tokenized
-        return {"BLEU": BLEU(tokenize=tokenize, force=True), "chrF2": CHRF()}
-
-    order = list(systems)
     scores: Dict[str, Dict[str, Score]] = {}
-    if baseline is None:
-        signatures = {}
-        for name, metric in metrics().items():
-            scores[name] = {label: Score(metric.corpus_score(systems[label], [reference]).score) for label in order}
-            signatures[name] = str(metric.get_signature())
-        return scores, signatures
+    signatures = {}
+    for name, metric in metrics(tokenize).items():
 
-    from sacrebleu.significance import PairedTest
+        def score(statistics: Any, metric: Any = metric) -> float:
+            return float(metric._compute_score_from_stats([int(count) for count in statistics]).score)
 
-    named: List[Tuple[str, Sequence[str]]] = [(baseline, systems[baseline])]
-    named += [(label, systems[label]) for label in order if label != baseline]
-    with _seeded(seed):
-        test = PairedTest(named, metrics(), [reference], test_type="bs", n_samples=samples)
-        signed, results = test()
-    labels: List[Any] = list(results.pop("System"))
-    for name, given in results.items():
-        values: List[Any] = list(given)
-        of = {
-            label: Score(
-                float(value.score),
-                float(value.mean),
-                float(value.ci),
-                None if value.p_value is None else float(value.p_value),
-            )
-            for label, value in zip(labels, values)
+        counted = {
+            label: [
+                np.asarray(metric._extract_corpus_statistics(lines, [reference]), dtype=np.int64) for lines in seeds
+            ]
+            for label, seeds in systems.items()
         }
-        for label in labels[1:]:
-            if list(systems[label]) == list(systems[baseline]):
-                # for equal outputs sacrebleu gives the least possible p
-                of[label] = of[label]._replace(p_value=1.0)
-        scores[name] = {label: of[label] for label in order}
-    return scores, {name: str(signature) for name, signature in signed.items()}
-
-
-@contextlib.contextmanager
-def _seeded(seed: int) -> Iterator[None]:
-    """Sets sacrebleu's seed, an environment variable, and silences its log."""
-    before, logger = os.environ.get("SACREBLEU_SEED"), logging.getLogger("sacrebleu")
-    level = logger.level
-    os.environ["SACREBLEU_SEED"] = str(seed)
-    logger.setLevel(logging.WARNING)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
-        if before is None:
-            del os.environ["SACREBLEU_SEED"]
+        if baseline is None:
+            values = {label: [score(lines.sum(0)) for lines in seeds] for label, seeds in counted.items()}
+            scores[name] = {label: Score(float(np.mean(seeds)), seeds) for label, seeds in values.items()}
         else:
-            os.environ["SACREBLEU_SEED"] = before
+            # TER 0.00 is a perfect translation
+            least = 0.0 if name in LOWER_IS_BETTER else 0.005
+            scores[name] = score_seeds(counted, baseline, samples, seed, score, least)
+        signatures[name] = str(metric.get_signature())
+    return scores, signatures
 
 
 def check_tokenizer(name: str) -> None:

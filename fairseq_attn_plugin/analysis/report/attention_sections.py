@@ -14,6 +14,7 @@ from fairseq_attn_plugin.analysis.drawing.colours import Theme
 from fairseq_attn_plugin.analysis.drawing.heatmaps import Panel, heatmaps
 from fairseq_attn_plugin.analysis.drawing.panels import Length, choose_sentences, panels_of
 from fairseq_attn_plugin.analysis.report.document import Document, Link
+from fairseq_attn_plugin.analysis.report.seeds import Group, spread
 from fairseq_attn_plugin.analysis.report.systems import Reported
 from fairseq_attn_plugin.analysis.training_logs import read_run
 from fairseq_attn_plugin.analysis.web import explore
@@ -61,24 +62,27 @@ def add_curves(document: Document, reported: Sequence[Reported], out: Path) -> N
 
 
 def add_alignments(
-    document: Document, reported: Sequence[Reported], gold: Optional[Sequence[GoldAlignment]], path: Optional[str]
+    document: Document, groups: Sequence[Group], gold: Optional[Sequence[GoldAlignment]], path: Optional[str]
 ) -> None:
     """Entropy and peaks of the attention, and its quality as an alignment."""
     document.heading("Attention as an alignment")
     headers = ["system", "entropy, nats", "greatest weight", "weight on the end"]
-    rows: List[List[object]] = [
-        [one.system.name, one.measured.entropy, one.measured.greatest, one.measured.end] for one in reported
-    ]
+    rows: List[List[object]] = []
+    for group in groups:
+        found = [one.measured for one in group.runs]
+        columns = [[one.entropy for one in found], [one.greatest for one in found], [one.end for one in found]]
+        rows.append([group.name, *(spread(column, 2) for column in columns)])
     notes = "Means over the subwords of the references; weights are divided by their sum."
     if gold is not None:
-        systems, _ = evaluation.load_alignments(
-            [f"{one.system.name}={one.forced.path}" for one in reported], Linking(end="exclude")
-        )
         headers += ["AER", "precision", "recall", "F1", "links"]
-        for row, result in zip(rows, evaluation.evaluate(systems, gold)):
-            score = result.score
-            row += [f"{value:.3f}" for value in (score.aer, score.precision, score.recall, score.f1)]
-            row.append(f"{result.links:,}")
+        for row, group in zip(rows, groups):
+            systems, _ = evaluation.load_alignments(
+                [str(one.forced.path) for one in group.runs], Linking(end="exclude")
+            )
+            results = evaluation.evaluate(systems, gold)
+            scores = [result.score for result in results]
+            row += [spread([getattr(one, name) for one in scores], 3) for name in ("aer", "precision", "recall", "f1")]
+            row.append(spread([result.links for result in results], 0))
         notes += f" Each target word is linked to the source word of greatest weight; gold: {Path(path or '').name}."
     document.table(headers, rows)
     document.paragraph(notes)

@@ -6,22 +6,25 @@ import gc
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Dict, List, Mapping, Optional, Sequence
+from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, read_gold
 from fairseq_attn_plugin.analysis.inference.attention_file import describe_extraction, extract_file
 from fairseq_attn_plugin.analysis.inference.extraction import Extraction
 from fairseq_attn_plugin.analysis.inference.loading import LoadedModels, load_models
+from fairseq_attn_plugin.analysis.inference.model_records import test_sentences
 from fairseq_attn_plugin.analysis.inference.sentences import SplitSentences
 from fairseq_attn_plugin.analysis.outputs import frequency
 from fairseq_attn_plugin.analysis.outputs.reading import read_lines
-from fairseq_attn_plugin.analysis.outputs.significance import check_tokenizer
+from fairseq_attn_plugin.analysis.outputs.segment_scores import read_segment_scores
+from fairseq_attn_plugin.analysis.outputs.significance import check_tokenizer, score_systems
 from fairseq_attn_plugin.analysis.records.files import open_records
-from fairseq_attn_plugin.analysis.report import attention_sections, output_sections
+from fairseq_attn_plugin.analysis.report import attention_sections, imported_scores, output_sections
 from fairseq_attn_plugin.analysis.report.corpus import Corpus, corpus_of, outputs_of, training_words
 from fairseq_attn_plugin.analysis.report.document import Document
+from fairseq_attn_plugin.analysis.report.seeds import Group, groups_of
 from fairseq_attn_plugin.analysis.report.settings import Settings
-from fairseq_attn_plugin.analysis.report.systems import Reported, System, find_systems, measures
+from fairseq_attn_plugin.analysis.report.systems import Reported, System, find_systems, measures, without_seed
 from fairseq_attn_plugin.errors import OptionError, one_line
 from fairseq_attn_plugin.writing import whole_text
 
@@ -59,6 +62,8 @@ def write_report(folder: Path, data: str, out: Path, settings: Settings) -> Docu
     counted = frequency.count_training(settings.train_text) if settings.train_text is not None else None
     if settings.gold is not None:
         read_gold(settings.gold, settings.gold_format, settings.one_based)
+    for text in settings.scores:
+        read_segment_scores(text)
     for path in (out, out / "attention"):
         try:
             path.mkdir(parents=True, exist_ok=True)
@@ -77,7 +82,7 @@ def write_report(folder: Path, data: str, out: Path, settings: Settings) -> Docu
 
 def _check(systems: Sequence[System], folder: Path, settings: Settings) -> None:
     names = [system.name for system in systems]
-    if settings.baseline is not None and settings.baseline not in names:
+    if settings.baseline is not None and settings.baseline not in {*names, *map(without_seed, names)}:
         raise OptionError(f"--baseline {settings.baseline}: must be one of {', '.join(names)}")
     for name in {frequency.TRAINING, frequency.REFERENCE} & set(names):
         raise OptionError(f"{folder / name}: has the name of a column in the tables; rename the folder")
@@ -97,7 +102,7 @@ def _read(
     for number, system in enumerate(systems, 1):
         print(f"{system.name} ({number} of {len(systems)})", flush=True)
         try:
-            loaded = load_models(data, str(system.checkpoint), cpu=settings.cpu)
+            loaded = load_models(system.model.data if system.model else data, str(system.checkpoint), cpu=settings.cpu)
             read.reported.append(_extract(loaded, system, folder, settings))
         except Exception as error:  # a foreign checkpoint can raise anything; the other systems are still reported
             read.failed[system.name] = _reason(error)
@@ -115,37 +120,57 @@ def _read(
 
 
 def _document(read: _Read, corpus: Corpus, out: Path, settings: Settings) -> Document:
-    reported = read.reported
-    labels = [one.system.name for one in reported]
-    base = settings.baseline if settings.baseline in labels else labels[0]
-    about = reported[0].forced.header
-    title = settings.title or f"Attention of {len(labels)} systems, {about.source_lang}-{about.target_lang}"
+    groups = groups_of(read.reported)
+    # one training of a system is shown where there is no mean
+    shown = [group.runs[0] for group in groups]
+    base = _baseline(groups, settings.baseline)
+    about = shown[0].forced.header
+    title = settings.title or f"Attention of {len(groups)} systems, {about.source_lang}-{about.target_lang}"
     document = Document(title)
     document.paragraph(
         f"{about.sentences:,} sentences ({about.split}). Attention is measured with the reference forced; "
         f"translations are from beam search of width {settings.beam}."
     )
-    outputs = outputs_of(reported, corpus)
-    analysis = frequency.analyse(
-        corpus.training or frequency.count_words(corpus.reference),
+    if len(shown) < len(read.reported):
+        document.paragraph(
+            "Trainings that differ in the seed only are one system: means over the seeds, in brackets their standard "
+            "deviation. Curves, heatmaps, words and sentences are those of the first seed."
+        )
+    tested = groups[base].name if settings.samples and len(groups) > 1 else None
+    scores, signatures = score_systems(
+        {group.name: list(outputs_of(group.runs, corpus).values()) for group in groups},
         corpus.reference,
-        outputs,
-        baseline=base if settings.samples and len(outputs) > 1 else None,
-        samples=settings.samples or 1,
+        baseline=tested,
+        samples=settings.samples,
         tokenize=settings.tokenize,
     )
-    explored = attention_sections.write_explorer(reported, out, settings.explored)
-    output_sections.add_systems(document, reported, analysis)
-    attention_sections.add_curves(document, reported, out)
-    attention_sections.add_alignments(document, reported, read.alignments, settings.gold)
-    attention_sections.add_heatmaps(document, reported, out, settings.pictures, read.alignments, explored)
+    explored = attention_sections.write_explorer(shown, out, settings.explored)
+    imported_scores.write_texts(read.reported, corpus, out)
+    scores.update(imported_scores.scores_by_group(groups, settings, len(corpus.reference), tested))
+    output_sections.add_systems(document, groups, scores, signatures, tested)
+    attention_sections.add_curves(document, shown, out)
+    attention_sections.add_alignments(document, groups, read.alignments, settings.gold)
+    attention_sections.add_heatmaps(document, shown, out, settings.pictures, read.alignments, explored)
+    outputs = outputs_of(shown, corpus)
     if corpus.training is not None:
-        output_sections.add_frequencies(document, analysis, out)
+        words = frequency.analyse(corpus.training, corpus.reference, outputs, scored=False)
+        output_sections.add_frequencies(document, words, out)
     output_sections.add_examples(document, corpus, outputs, out, settings.examples, explored)
-    attention_sections.add_lexicon(document, reported[labels.index(base)], out)
+    attention_sections.add_lexicon(document, shown[base], out)
     attention_sections.add_explorer(document, out, explored)
-    output_sections.add_origin(document, reported, read.failed, settings.command)
+    output_sections.add_origin(document, read.reported, read.failed, settings.command)
     return document
+
+
+def _baseline(groups: Sequence[Group], name: Optional[str]) -> int:
+    """The place of the system with this name, or with a training of this name; the first by default."""
+    named = [place for place, group in enumerate(groups) if group.name == name]
+    named += [
+        place
+        for place, group in enumerate(groups)
+        if any(name in (run.system.name, without_seed(run.system.name)) for run in group.runs)
+    ]
+    return named[0] if named else 0
 
 
 def _reason(error: Exception) -> str:
@@ -157,14 +182,17 @@ def _reason(error: Exception) -> str:
 
 
 def _extract(loaded: LoadedModels, system: System, folder: Path, settings: Settings) -> Reported:
-    sentences = SplitSentences(loaded, settings.split)
+    sentences: Any = SplitSentences(loaded, settings.split)
+    if system.model is not None and settings.split == "test":
+        sentences = test_sentences(system.model, loaded)
     paths = []
     for width in (None, settings.beam):
         path = folder / f"{system.name}.{'reference' if width is None else 'beam'}.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
         extraction = Extraction(beam=width, max_tokens=settings.max_tokens)
         header = describe_extraction(loaded, sentences, extraction, system.name)
         extract_file(loaded, sentences, path, header, extraction, existing="renew")
         paths.append(path)
     forced, translated = map(open_records, paths)
     parameters = sum(parameter.numel() for model in loaded.models for parameter in model.parameters())
-    return Reported(system, parameters, forced, translated, measures(forced))
+    return Reported(system, parameters, forced, translated, measures(forced), loaded.config)

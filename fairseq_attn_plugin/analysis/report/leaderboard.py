@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import statistics
 from pathlib import Path
 from typing import Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 from fairseq_attn_plugin.analysis.drawing.intervals import Row, draw_intervals
-from fairseq_attn_plugin.analysis.outputs.seed_significance import SeedScore, holm, score_seeds
+from fairseq_attn_plugin.analysis.outputs.seed_significance import Score, bleu_statistics, holm, score_seeds
 from fairseq_attn_plugin.analysis.report.document import Document
 from fairseq_attn_plugin.analysis.report.runs import Run, Table, read_tables
+from fairseq_attn_plugin.analysis.report.seeds import spread
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.writing import whole_text
 
@@ -33,6 +33,7 @@ _BEFORE = (
 _AFTER = (
     _Column("BLEU, detokenised", lambda run: run.number("bleu", "detokenized", "score"), 2),
     _Column("chrF", lambda run: run.number("chrf", "score"), 2),
+    _Column("TER", lambda run: run.number("ter", "score"), 2),
     _Column("entropy, nats", lambda run: run.number("entropy"), 2),
     _Column("s for 1,000 updates", lambda run: run.number("cpu_seconds_per_1000_updates"), 0),
 )
@@ -99,11 +100,11 @@ def _add_table(
     document: Document, table: Table, errors: Mapping[str, List[float]], picture: Path, samples: int
 ) -> None:
     document.heading(table.name)
-    scores: Dict[str, SeedScore] = {}
+    scores: Dict[str, Score] = {}
     if samples:
-        counts = {system: [run.statistics for run in runs] for system, runs in table.systems.items()}
+        counts = {system: [bleu_statistics(run.statistics) for run in runs] for system, runs in table.systems.items()}
         scores = score_seeds(counts, table.baseline, samples)
-    others = {system: score.p_value for system, score in scores.items() if system != table.baseline}
+    others = {system: score.p_value for system, score in scores.items() if score.p_value is not None}
     corrected = holm(others)
     headers = ["system", "seeds", *(column.header for column in _BEFORE)]
     headers += ["\u00b1", "p", "p, Holm"] if samples else []
@@ -118,48 +119,35 @@ def _add_table(
             row += [f"{p[system]:.3f}" if system in p else None for p in (others, corrected)]
         row += [_mean(column, runs) for column in _AFTER]
         if shows_errors:
-            row.append(_spread(errors.get(system, []), 3))
+            row.append(spread(errors.get(system, []), 3))
         rows.append(row)
     document.table(headers, rows)
     document.paragraph(NOTE)
     if samples:
         _add_test(document, table, scores, picture, samples)
     first = next(iter(table.systems.values()))[0].content
-    for metric, one in (*first["bleu"].items(), ("chrF", first.get("chrf"))):
+    for metric, one in (*first["bleu"].items(), ("chrF", first.get("chrf")), ("TER", first.get("ter"))):
         if one:
             document.paragraph(f"{metric}: {one.get('signature')}")
     document.code("\n".join(runs[0].content["command"] for runs in table.systems.values()))
 
 
-def _add_test(document: Document, table: Table, scores: Mapping[str, SeedScore], picture: Path, samples: int) -> None:
+def _add_test(document: Document, table: Table, scores: Mapping[str, Score], picture: Path, samples: int) -> None:
     """What the test is, and its picture."""
     document.paragraph(
         f"\u00b1 is half of the 95 % interval of the mean BLEU, p the probability of so large a difference to "
         f"{table.baseline} by chance: paired bootstrap of the sentences, {samples:,} samples, all seeds together. "
-        f"Holm: p corrected for the number of comparisons, {len(scores) - 1}."
+        f"Holm: p corrected for the number of comparisons, {len(scores) - 1}. Without a p: the same translations as "
+        "the baseline's, or a BLEU of 0.00."
     )
-    values = {
-        system: [value for run in runs for value in [run.number("bleu", "tokenized", "score")] if value is not None]
-        for system, runs in table.systems.items()
-    }
-    rows = [Row(system, score.mean, score.interval, values[system]) for system, score in scores.items()]
+    rows = [Row(system, score.value, score.interval or 0.0, score.seeds) for system, score in scores.items()]
     rows.sort(key=lambda row: -row.mean)
     document.picture(
         picture,
         "Mean BLEU with its 95 % interval; a diamond is a seed, the line is the baseline.",
-        lambda path, theme: draw_intervals(rows, path, "BLEU", scores[table.baseline].mean, theme),
+        lambda path, theme: draw_intervals(rows, path, "BLEU", scores[table.baseline].value, theme),
     )
 
 
 def _mean(column: _Column, runs: Sequence[Run]) -> Optional[str]:
-    values = [value for run in runs for value in [column.value(run)] if value is not None]
-    return _spread(values, column.digits)
-
-
-def _spread(values: Sequence[float], digits: int) -> Optional[str]:
-    """Mean, and in brackets the standard deviation of several values that differ."""
-    if not values:
-        return None
-    mean = f"{statistics.mean(values):,.{digits}f}"
-    deviation = statistics.stdev(values) if len(values) > 1 else 0.0
-    return f"{mean} ({deviation:,.{digits}f})" if deviation else mean
+    return spread((column.value(run) for run in runs), column.digits)

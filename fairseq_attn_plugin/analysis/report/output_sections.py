@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import platform
 from pathlib import Path
-from typing import Collection, List, Mapping, Sequence
+from typing import Collection, List, Mapping, Optional, Sequence
 
 from fairseq_attn_plugin.analysis.drawing.frequency import frequency_drawings
 from fairseq_attn_plugin.analysis.outputs import frequency_tables
 from fairseq_attn_plugin.analysis.outputs.comparison import Span, compare
 from fairseq_attn_plugin.analysis.outputs.comparison_pages import as_html
 from fairseq_attn_plugin.analysis.outputs.frequency import Analysis
+from fairseq_attn_plugin.analysis.outputs.significance import Score
 from fairseq_attn_plugin.analysis.report.attention_sections import sentence_link
 from fairseq_attn_plugin.analysis.report.corpus import Corpus
 from fairseq_attn_plugin.analysis.report.document import Document
+from fairseq_attn_plugin.analysis.report.seeds import Group, spread
 from fairseq_attn_plugin.analysis.report.systems import Reported
 from fairseq_attn_plugin.analysis.report.versions import versions_of
 from fairseq_attn_plugin.writing import whole_text
@@ -21,32 +23,45 @@ from fairseq_attn_plugin.writing import whole_text
 __all__ = ["add_examples", "add_frequencies", "add_origin", "add_systems"]
 
 
-def add_systems(document: Document, reported: Sequence[Reported], analysis: Analysis) -> None:
+def add_systems(
+    document: Document,
+    groups: Sequence[Group],
+    scores: Mapping[str, Mapping[str, Score]],
+    signatures: Mapping[str, str],
+    baseline: Optional[str],
+) -> None:
     """Sizes, perplexities, scores, and tests of their difference to the baseline."""
     document.heading("Systems")
-    tested = any(score.p_value is not None for scores in analysis.scores.values() for score in scores.values())
-    headers = ["system", "architecture", "attention", "parameters", "perplexity"]
-    for metric in analysis.scores:
+    tested = baseline is not None
+    several = any(len(group.runs) > 1 for group in groups)
+    headers = ["system", *(["seeds"] if several else []), "architecture", "attention", "parameters", "perplexity"]
+    for metric in scores:
         headers += [metric, "\u00b1", "p"] if tested else [metric]
     rows = []
-    for one in reported:
-        header = one.forced.header
-        row: List[object] = [one.system.name, header.architecture, header.options.get("attention")]
-        row += [f"{one.parameters:,}", one.measured.perplexity]
-        for scores in analysis.scores.values():
-            score = scores[one.system.name]
-            row.append(score.value)
+    for group in groups:
+        header = group.runs[0].forced.header
+        row: List[object] = [group.name, *([len(group.runs)] if several else [])]
+        row += [header.architecture, header.options.get("attention")]
+        row += [f"{group.runs[0].parameters:,}", spread((one.measured.perplexity for one in group.runs), 2)]
+        for metric, of in scores.items():
+            score = of[group.name]
+            digits = 2 if metric in signatures else 4  # scores of other programs are often between 0 and 1
+            row.append(spread(score.seeds, digits))
             if tested:
-                row += [score.interval, None if score.p_value is None else f"{score.p_value:.3f}"]
+                row += [f"{score.interval:.{digits}f}", None if score.p_value is None else f"{score.p_value:.3f}"]
         rows.append(row)
     document.table(headers, rows)
-    notes = ["Perplexity: per subword of the reference, its end included."]
+    notes = [
+        "Perplexity: per subword of the reference, its end included. The higher BLEU and chrF and the lower TER, the "
+        "better."
+    ]
     if tested:
         notes.append(
-            "Paired bootstrap: \u00b1 is half of the 95 % interval; p tests the difference to the system without a p."
+            f"Paired bootstrap: \u00b1 is half of the 95 % interval; p tests the difference to {baseline}. Without a "
+            "p: the same translations, or a score of 0.00."
         )
     document.paragraph(" ".join(notes))
-    for metric, signature in analysis.signatures.items():
+    for metric, signature in signatures.items():
         document.paragraph(f"{metric}: {signature}")
 
 
@@ -92,12 +107,12 @@ def add_examples(
     )
     for sentence in found.sentences[:count]:
         rows: List[Sequence[object]] = [
-            ["source", sentence.source, None, None],
-            ["reference", " ".join(word for word, _ in sentence.reference), None, None],
+            ["source", sentence.source, None, None, None],
+            ["reference", " ".join(word for word, _ in sentence.reference), None, None, None],
         ]
         for one in sentence.outputs:
-            rows.append([one.label, " ".join(map(_marked, one.spans)), one.scores["bleu"], one.scores["chrf"]])
-        document.table([f"sentence {sentence.number}", "text", "BLEU", "chrF"], rows)
+            rows.append([one.label, " ".join(map(_marked, one.spans)), *one.scores.values()])
+        document.table([f"sentence {sentence.number}", "text", *found.names.values()], rows)
         if sentence.number in explored:
             document.link(*sentence_link(out, sentence.number))
     document.link(out / "compare.html", f"{len(found.sentences)} sentences side by side")

@@ -26,6 +26,7 @@ class Settings:
     baseline: Optional[str] = None  # system that all others are compared with (default: the first)
     samples: int = 1000  # of the paired bootstrap; 0: none
     tokenize: str = "none"  # sacrebleu's tokenizer for BLEU
+    scores: Sequence[str] = ()  # METRIC=FILE: scores of the sentences by another program
     pictures: int = 4  # sentences with heatmaps
     examples: int = 6  # sentences in the comparison
     explored: int = FIRST  # sentences on the page to explore; 0: all

@@ -1,17 +1,20 @@
-"""The systems of a report: the folders of trained models, and the measures of their attention."""
+"""The trainings of a report: the folders of trained models, and the measures of their attention."""
 
 from __future__ import annotations
 
 import math
+import os
+import re
 from pathlib import Path
-from typing import List, NamedTuple, Optional, Sequence
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 import numpy as np
 
 from fairseq_attn_plugin.analysis.records.files import Records
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.model_folder import ModelFolder, open_model_folder
 
-__all__ = ["Measures", "Reported", "System", "find_systems", "measures"]
+__all__ = ["Measures", "Reported", "System", "find_systems", "measures", "without_seed"]
 
 
 CHECKPOINTS = ("checkpoint_best.pt", "checkpoint_last.pt")
@@ -24,6 +27,7 @@ class System(NamedTuple):
     name: str
     checkpoint: Path
     log: Optional[Path]
+    model: Optional[ModelFolder] = None
 
 
 class Measures(NamedTuple):
@@ -43,28 +47,65 @@ class Reported(NamedTuple):
     forced: Records
     beam: Records
     measured: Measures
+    config: Any = None  # fairseq's configuration, a dictionary
 
 
 def find_systems(folder: Path, names: Optional[Sequence[str]] = None) -> List[System]:
-    """The systems of a folder, sorted by name, or those of ``names`` in their order.
+    """The trainings in a folder and in the folders below it, sorted by name, or those of ``names`` in their order.
+
+    A name is the path below the folder. One of ``names`` may leave out the seed (:func:`without_seed`) and then stands
+    for all seeds. Model folders are trainings, too.
 
     Raises ``OptionError`` if there are none, or if one of ``names`` does not exist.
     """
     if not folder.is_dir():
         raise OptionError(f"{folder}: is not a folder")
-    found = {}
-    for child in sorted(folder.iterdir()) if names is None else [folder / name for name in names]:
-        places = [place / name for name in CHECKPOINTS for place in (child, child / "checkpoints")]
+    found = _search(folder)
+    if not found:
+        raise OptionError(f"{folder}: none of its folders has a {' or '.join(CHECKPOINTS)}")
+    if names is None:
+        return list(found.values())
+    chosen: Dict[str, System] = {}
+    for given in names:
+        name = given.rstrip("/")
+        same = [found[name]] if name in found else [one for one in found.values() if without_seed(one.name) == name]
+        if not same:
+            known = ", ".join(list(found)[:10]) + (", ..." if len(found) > 10 else "")
+            raise OptionError(f"--systems {given}: there is no {CHECKPOINTS[0]} in {folder / given}; found: {known}")
+        chosen.update({one.name: one for one in same})
+    return list(chosen.values())
+
+
+def _search(folder: Path) -> Dict[str, System]:
+    found, seen = {}, set()
+    for place, below, _ in os.walk(folder, followlinks=True):
+        real = os.path.realpath(place)
+        below[:] = sorted(name for name in below if not name.startswith(".")) if real not in seen else []
+        seen.add(real)
+        child = Path(place)
+        if child.name == "checkpoints" and child != folder:
+            continue  # of the folder above
+        name = child.relative_to(folder).as_posix() if child != folder else folder.resolve().name
+        model = open_model_folder(child)
+        if model is not None:
+            below.clear()
+            found[name] = System(name, Path(model.checkpoint), model.log if model.log.is_file() else None, model)
+            continue
+        places = [where / name for name in CHECKPOINTS for where in (child, child / "checkpoints")]
         checkpoint = next((path for path in places if path.is_file()), None)
         if checkpoint is not None:
             logs = [path for path in [*(child / name for name in LOGS), *sorted(child.glob("*.log"))] if path.is_file()]
             logs += [path for path in [child / "tensorboard"] if path.is_dir()]
-            found[child.name] = System(child.name, checkpoint, logs[0] if logs else None)
-        elif names is not None:
-            raise OptionError(f"--systems {child.name}: there is no {CHECKPOINTS[0]} in {child}")
-    if not found:
-        raise OptionError(f"{folder}: none of its folders has a {' or '.join(CHECKPOINTS)}")
-    return list(found.values())
+            found[name] = System(name, checkpoint, logs[0] if logs else None)
+    return dict(sorted(found.items()))
+
+
+_SEED = re.compile(r"[._-]?(common\.)?seed[=._-]?\d+,?")
+
+
+def without_seed(name: str) -> str:
+    """The name of a training without its seed: ``lstm_soft`` of ``lstm_soft.seed1``."""
+    return _SEED.sub("", name).strip("/,.") or name
 
 
 def measures(records: Records) -> Measures:

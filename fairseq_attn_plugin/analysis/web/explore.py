@@ -24,7 +24,7 @@ from fairseq_attn_plugin.writing import PathLike, whole_text
 __all__ = ["Explored", "FIRST", "collect", "explore", "finite", "side", "write_page"]
 
 
-FIRST = 200  # sentences on a page by default: such a page opens at once
+FIRST = 1000  # sentences on a page by default: such a page opens at once
 _UNSAID = ("checkpoint version",)  # options that do not interest a reader
 _LEVELS = 4095  # two digits of base 64
 _MORE_THAN_ONE = 1.05  # a row's sum above this is not a rounding error

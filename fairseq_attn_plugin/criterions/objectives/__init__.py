@@ -19,27 +19,24 @@ alignment j, and c the mean context of the prior. Every objective is a loss, sum
     dirichlet            -log p(y | sum_j z_j h_j) + KL(Dir(a_q) || Dir(a_p)), z ~ Dir(a_q) reparameterised
 
 An objective is a function from :class:`Batch`, :class:`Settings` and :class:`MovingAverage` to :class:`Terms`, which
-are sums over words in nats. To add an objective, write the function in the module of its family and add it to
-``OBJECTIVES``.
+are sums over words in nats. It registers itself with :func:`register_objective`, from the module of its family in this
+folder, or from outside the package.
 """
 
-from typing import Dict
-
-from .batch import BASELINES, Batch, MovingAverage, Objective, Settings, Terms
+from ...attention import import_all
+from .batch import BASELINES, Batch, MovingAverage, Settings, Terms
 from .divergences import dirichlet_kl, entropy, kl_divergence, sample
-from .enumerated import elbo_enum, hard_enum, marginal, soft
 from .evaluation import Evaluation, evaluate
-from .relaxed import concentrations, dirichlet, elbo_gumbel
-from .sampled import elbo_reinforce, elbo_sum_and_sample, hard_reinforce, wake_sleep
+from .objective import OBJECTIVES, Objective, RegisteredObjective, objective_options, register_objective
 
 __all__ = [
     "BASELINES",
-    "NEEDS_POSTERIOR",
     "OBJECTIVES",
     "Batch",
     "Evaluation",
     "MovingAverage",
     "Objective",
+    "RegisteredObjective",
     "Settings",
     "Terms",
     "concentrations",
@@ -47,19 +44,11 @@ __all__ = [
     "entropy",
     "evaluate",
     "kl_divergence",
+    "objective_options",
+    "register_objective",
     "sample",
 ]
 
-OBJECTIVES: Dict[str, Objective] = {
-    "soft": soft,
-    "marginal": marginal,
-    "hard-enum": hard_enum,
-    "hard-reinforce": hard_reinforce,
-    "elbo-enum": elbo_enum,
-    "elbo-reinforce": elbo_reinforce,
-    "elbo-gumbel": elbo_gumbel,
-    "elbo-sum-and-sample": elbo_sum_and_sample,
-    "wake-sleep": wake_sleep,
-    "dirichlet": dirichlet,
-}
-NEEDS_POSTERIOR = tuple(name for name in OBJECTIVES if not name.startswith(("soft", "marginal", "hard")))
+import_all(__name__, __path__)
+
+from .relaxed import concentrations  # noqa: E402

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Callable, NamedTuple, Optional, Tuple
+from typing import Any, NamedTuple, Optional, Tuple
 
 import torch
 from torch import Tensor
@@ -17,7 +17,6 @@ __all__ = [
     "BASELINES",
     "Batch",
     "MovingAverage",
-    "Objective",
     "Settings",
     "Terms",
     "correct_words",
@@ -39,6 +38,7 @@ class Settings:
     gumbel_straight_through: bool = False
     smoothing: float = 0.0
     control_variates: bool = False
+    own: Any = None  # the options that the objective has of its own
 
 
 class Terms(NamedTuple):
@@ -124,9 +124,6 @@ class MovingAverage:
         before = mean if self.value != self.value else self.value
         self.value = before + (1 - self.decay) * (mean - before)
         return before
-
-
-Objective = Callable[[Batch, Settings, MovingAverage], Terms]
 
 
 def correct_words(out: NLL, mixture: int = 0) -> Tensor:

@@ -8,16 +8,19 @@ from torch import Tensor
 
 from ...ops.mixture_nll import expected_nll, mixture_nll
 from .batch import Batch, MovingAverage, Settings, Terms, correct_words, posterior_correct_words
+from .objective import register_objective
 
 __all__ = ["elbo_enum", "hard_enum", "marginal", "soft"]
 
 
+@register_objective("soft", mean_context=True, validation="soft")
 def soft(batch: Batch, settings: Settings, average: MovingAverage) -> Terms:
     """-log p(y | c), ordinary attention."""
     out = batch.soft(settings.smoothing)
     return Terms(out.total, batch.mean_nll(out), prior_correct=correct_words(out))
 
 
+@register_objective("marginal", validation="marginal")
 def marginal(batch: Batch, settings: Settings, average: MovingAverage) -> Terms:
     """-log sum_j p(j) p(y|j)."""
     log_prior = batch.latent.log_prior
@@ -26,11 +29,13 @@ def marginal(batch: Batch, settings: Settings, average: MovingAverage) -> Terms:
     return Terms(out.total, exact, None, exact, correct_words(out), posterior_correct_words(batch, out))
 
 
+@register_objective("hard-enum", validation="hard")
 def hard_enum(batch: Batch, settings: Settings, average: MovingAverage) -> Terms:
     """-sum_j p(j) log p(y|j)."""
     return _expected(batch, settings, batch.latent.log_prior, None)
 
 
+@register_objective("elbo-enum", posterior=True, validation="elbo", recompute=True)
 def elbo_enum(batch: Batch, settings: Settings, average: MovingAverage) -> Terms:
     """-sum_j q(j) log p(y|j) + KL(q || p)."""
     return _expected(batch, settings, batch.log_posterior, batch.kl())

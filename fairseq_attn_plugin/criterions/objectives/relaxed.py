@@ -12,10 +12,12 @@ from torch import Tensor
 from ...attention.normalizers import LOG_ZERO
 from .batch import Batch, MovingAverage, Settings, Terms, correct_words
 from .divergences import dirichlet_kl
+from .objective import register_objective
 
 __all__ = ["concentrations", "dirichlet", "elbo_gumbel"]
 
 
+@register_objective("elbo-gumbel", posterior=True, validation="elbo")
 def elbo_gumbel(batch: Batch, settings: Settings, average: MovingAverage) -> Terms:
     """Relaxed samples z = softmax((log q + Gumbel noise) / tau), and KL(q || p) (Jang et al. 2017)."""
     log_q = batch.log_posterior
@@ -31,6 +33,7 @@ def elbo_gumbel(batch: Batch, settings: Settings, average: MovingAverage) -> Ter
     return _averaged(batch, settings, draw, batch.kl())
 
 
+@register_objective("dirichlet", posterior=True, mean_context=True)
 def dirichlet(batch: Batch, settings: Settings, average: MovingAverage) -> Terms:
     """Samples z ~ Dir(a_q), reparameterised, and KL(Dir(a_q) || Dir(a_p)); see :func:`concentrations`."""
     prior, posterior = concentrations(batch)

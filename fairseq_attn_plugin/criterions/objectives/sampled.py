@@ -16,15 +16,18 @@ from ...attention.normalizers import LOG_ZERO
 from ...ops.mixture_nll import expected_nll, mixture_nll
 from .batch import Batch, MovingAverage, Settings, Terms, correct_words
 from .divergences import sample
+from .objective import register_objective
 
 __all__ = ["elbo_reinforce", "elbo_sum_and_sample", "hard_reinforce", "wake_sleep"]
 
 
+@register_objective("hard-reinforce", validation="hard")
 def hard_reinforce(batch: Batch, settings: Settings, average: MovingAverage) -> Terms:
     """-sum_j p(j) log p(y|j), estimated by samples of p."""
     return _score_function(batch, settings, average, batch.latent.log_prior, None)
 
 
+@register_objective("elbo-reinforce", posterior=True, validation="elbo")
 def elbo_reinforce(batch: Batch, settings: Settings, average: MovingAverage) -> Terms:
     """-sum_j q(j) log p(y|j) + KL(q || p), the first term estimated by samples of q."""
     return _score_function(batch, settings, average, batch.log_posterior, batch.kl())
@@ -53,6 +56,7 @@ def _score_function(
     return Terms(loss + settings.kl_weight * kl, reconstruction, kl.detach(), None, prior_correct, correct_words(out))
 
 
+@register_objective("elbo-sum-and-sample", posterior=True, validation="elbo")
 def elbo_sum_and_sample(batch: Batch, settings: Settings, average: MovingAverage) -> Terms:
     """E_q f = sum_{top} q_j f_j + (1 - Q_top) f(z), z ~ q restricted to the rest (Liu et al. 2019).
 
@@ -80,6 +84,7 @@ def elbo_sum_and_sample(batch: Batch, settings: Settings, average: MovingAverage
     return Terms(loss, reconstruction, kl.detach(), posterior_correct=correct_words(out))
 
 
+@register_objective("wake-sleep", posterior=True, samples=5, validation="elbo")
 def wake_sleep(batch: Batch, settings: Settings, average: MovingAverage) -> Terms:
     """Reweighted wake-sleep, -sum_k w_k [log p(y|z_k) + log p(z_k) + log q(z_k)] (Bornschein and Bengio 2015).
 

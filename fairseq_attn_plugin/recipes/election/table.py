@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import List, Mapping, Optional
 
-from ..tables import markdown, number, read_json
+from ..tables import markdown, number, read_json, read_scores
 from ..text.files import write_lines
 from .systems import SYSTEMS
 
@@ -16,16 +16,20 @@ PAPER_SATISFACTION = {"log4": 55.01, "log3": 90.17, "log2": 93.22, "half": 96.24
 
 
 def scores(files: Mapping[str, Path]) -> List[str]:
-    """A table of BLEU by system, from files of sacreBLEU, and all distinct signatures."""
-    rows, signatures = [], []
-    for system, path in files.items():
-        content = read_json(path)
+    """A table of scores by system, from files of sacreBLEU, and all distinct signatures."""
+    found = {system: read_scores(path) for system, path in files.items()}
+    metrics = list(dict.fromkeys(metric for scores in found.values() for metric in scores))
+    rows = []
+    for system, by_metric in found.items():
         kind = SYSTEMS.get(system)
         paper = f"{kind.bleu:.2f}" if kind and kind.bleu else ""
-        rows.append([kind.title if kind else system, f"{number(content, path, 'score'):.2f}", paper])
-        signatures.append(str(content.get("signature")))
-    distinct = [f"`{signature}`" for signature in dict.fromkeys(signatures)]
-    return [*markdown(["system", "BLEU", "paper"], rows), "", "BLEU: " + ", ".join(distinct)]
+        shown = [f"{by_metric[metric]['score']:.2f}" if metric in by_metric else "" for metric in metrics]
+        rows.append([kind.title if kind else system, *shown, paper])
+    lines = [*markdown(["system", *metrics, "paper, BLEU"], rows), ""]
+    for metric in metrics:
+        distinct = dict.fromkeys(scores[metric]["signature"] for scores in found.values() if metric in scores)
+        lines.append(f"{metric}: " + ", ".join(f"`{signature}`" for signature in distinct) + "  ")
+    return [*lines[:-1], lines[-1].strip()]
 
 
 def satisfaction(path: Path) -> List[str]:

@@ -105,6 +105,7 @@ class Job:
         shell.run(
             *("attn-analysis", "extract", run.experiment.data_bin, "--path", run.system.checkpoint, "--overwrite"),
             *("--gen-subset", run.experiment.settings.split, "--name", self.system, "--out", forced),
+            *(() if run.model.user_dir is None else ("--user-dir", run.model.user_dir)),
             *shell.cpu_options(run.experiment.settings.device),
             failure=f"the attention of {run.system.checkpoint} could not be extracted",
         )

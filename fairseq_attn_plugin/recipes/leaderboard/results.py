@@ -15,7 +15,7 @@ from ...analysis.report.systems import measures
 from ...analysis.report.versions import versions_of
 from ...analysis.training_logs import read_log
 from ..errors import CorpusError
-from ..tables import number, read_json
+from ..tables import number, read_json, read_scores
 from ..text.files import read_lines, read_text
 from ..translation.run import TranslationRun
 
@@ -52,10 +52,7 @@ def collect(run: TranslationRun, forced: Path) -> Dict[str, Any]:
         "device": "cpu" if experiment.shell.cpu_options(settings.device) else "cuda",
         "parameters": _parameters(log),
         **_training(log, run.training.best),
-        "bleu": {
-            name: _score(run.system.file(settings.split, f"{name}.json")) for name in ("tokenized", "detokenized")
-        },
-        "chrf": _chrf(run),
+        **_scores(run),
         "entropy": round(measured.entropy, 4),
         "cpu_seconds_per_1000_updates": None,
         "statistics": sentence_statistics(
@@ -100,26 +97,19 @@ def _training(log: Path, best: Path) -> Dict[str, Any]:
     }
 
 
-def _score(path: Path) -> Optional[Dict[str, Any]]:
-    """Score and signature that sacreBLEU wrote; None without original references."""
-    if not path.is_file():
-        return None
-    content = read_json(path)
-    return {"score": number(content, path, "score"), "signature": str(content.get("signature"))}
+def _scores(run: TranslationRun) -> Dict[str, Any]:
+    """Scores and signatures that sacreBLEU wrote, chrF and TER of the detokenised text.
 
-
-def _chrf(run: TranslationRun) -> Dict[str, Any]:
-    """chrF2 of the detokenised text, or of the tokenised text without original references."""
-    from sacrebleu.metrics import CHRF
-
-    settings = run.experiment.settings
-    text, split, target = run.experiment.data.path / "text", settings.split, settings.target
-    files = run.system.file(split, "detok.hyp"), text / f"{split}.raw.{target}"
-    if not files[0].is_file():
-        files = run.system.file(split, "hyp"), text / f"{split}.{target}"
-    metric = CHRF(lowercase=run.experiment.corpus.lowercase)
-    score = metric.corpus_score(read_lines(files[0]), [read_lines(files[1])]).score
-    return {"score": round(score, 2), "signature": str(metric.get_signature())}
+    Without original references there is no detokenised BLEU, and chrF and TER are those of the tokenised text.
+    """
+    files = [run.system.file(run.experiment.settings.split, f"{name}.json") for name in ("tokenized", "detokenized")]
+    tokenized, detokenized = (read_scores(file) if file.is_file() else None for file in files)
+    best = detokenized or tokenized or {}
+    return {
+        "bleu": {"tokenized": tokenized and tokenized["BLEU"], "detokenized": detokenized and detokenized["BLEU"]},
+        "chrf": best.get("chrF2"),
+        "ter": best.get("TER"),
+    }
 
 
 def sentence_statistics(hypotheses: Sequence[str], references: Sequence[str], lowercase: bool) -> Dict[str, Any]:

@@ -74,7 +74,8 @@ def _system(file: Path, name: str, text: Any) -> SystemSettings:
         if match is None:
             options.append(word)
         elif match[1] in VARIABLES:
-            variables[match[1]] = match[2]
+            # from the file, wherever the recipe is called
+            variables[match[1]] = str(file.parent.resolve() / match[2]) if match[1] == "USER_DIR" else match[2]
         else:
             raise OptionError(f"{file}: {name}: a system cannot set {match[1]}: expected {', '.join(VARIABLES)}")
     if "ARCH" not in variables:

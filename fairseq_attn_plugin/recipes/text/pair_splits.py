@@ -28,7 +28,7 @@ from .parallel import note
 __all__ = ["assign", "split_pairs"]
 
 Pair = Tuple[str, str]
-VALID, TEST = 5, 10  # percent: below 5 valid, below 10 test, the rest train
+VALID = 5  # percent: below 5 valid, below 10 test, the rest train
 
 
 def normalize(sentence: str) -> str:
@@ -74,13 +74,14 @@ class Groups:
         self.parent[second] = first
 
 
-def split_of(root: str) -> str:
-    percent = int(hashlib.sha1(root.encode("utf-8")).hexdigest(), 16) % 100
-    return "valid" if percent < VALID else "test" if percent < TEST else "train"
+def split_of(root: str, share: float = VALID) -> str:
+    number = int(hashlib.sha1(root.encode("utf-8")).hexdigest(), 16)
+    percent = number % 100 + number // 100 % 100 / 100
+    return "valid" if percent < share else "test" if VALID <= percent < VALID + share else "train"
 
 
-def assign(pairs: Sequence[Pair]) -> Dict[str, List[Pair]]:
-    """Pairs of every split, in the order of the file."""
+def assign(pairs: Sequence[Pair], share: float = VALID) -> Dict[str, List[Pair]]:
+    """Pairs of every split, in the order of the file; valid and test get about ``share`` percent each, at most 5."""
     groups = Groups()
     # the prefixes keep the sides apart: a word with one spelling in both languages is not the same sentence
     keys = [("en " + normalize(a), "xx " + normalize(b)) for a, b in pairs]
@@ -91,7 +92,7 @@ def assign(pairs: Sequence[Pair]) -> Dict[str, List[Pair]]:
     splits: Dict[str, List[Pair]] = defaultdict(list)
     for pair, root in zip(pairs, roots):
         big = sizes[root] > max(1, len(pairs) // 100)
-        splits["train" if big else split_of(root)].append(pair)
+        splits["train" if big else split_of(root, share)].append(pair)
     return splits
 
 

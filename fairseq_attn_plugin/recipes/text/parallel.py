@@ -21,6 +21,7 @@ class Treatment:
     Attributes:
         tokenize: by Moses' rules
         keep_punctuation: tokenise without normalising punctuation
+        keep_characters: tokenise without escaping special characters
         bare_words: keep words between white space, without the punctuation at their ends
         lowercase: after tokenisation
         drop_empty: drop pairs with an empty side
@@ -29,6 +30,7 @@ class Treatment:
 
     tokenize: bool = False
     keep_punctuation: bool = False
+    keep_characters: bool = False
     bare_words: bool = False
     lowercase: bool = False
     drop_empty: bool = False
@@ -96,7 +98,7 @@ def import_split(
         sides = _without_empty(sides, files[0])
     for language, lines in zip(languages, sides):
         if treatment.tokenize and not is_tokenized:
-            lines = tokenize(lines, language, jobs, not treatment.keep_punctuation)
+            lines = tokenize(lines, language, jobs, not treatment.keep_punctuation, not treatment.keep_characters)
         if treatment.bare_words:
             lines = list(map(bare_words, lines))
         if treatment.lowercase:

@@ -14,29 +14,30 @@ CHUNK = 2000  # sentences per task of a worker; large enough to hide the cost of
 
 
 class Tokenizer:
-    """Moses tokenisation of one language, with Moses' escapes (``&apos;``).
+    """Moses tokenisation of one language, with Moses' escapes (``&apos;``) or without.
 
     Args:
         language: two-letter code
         normalize: whether punctuation is normalised first
+        escape: whether special characters are escaped
     """
 
-    def __init__(self, language: str, normalize: bool = True):
+    def __init__(self, language: str, normalize: bool = True, escape: bool = True):
         from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
         self.normalizer = MosesPunctNormalizer(lang=language) if normalize else None
-        self.tokenizer = MosesTokenizer(lang=language)
+        self.tokenizer, self.escape = MosesTokenizer(lang=language), escape
 
     def __call__(self, lines: Iterable[str]) -> List[str]:
         if self.normalizer is not None:
             lines = map(self.normalizer.normalize, lines)
-        return [self.tokenizer.tokenize(line, return_str=True) for line in lines]
+        return [self.tokenizer.tokenize(line, return_str=True, escape=self.escape) for line in lines]
 
 
-def tokenize(lines: List[str], language: str, jobs: int, normalize: bool = True) -> List[str]:
+def tokenize(lines: List[str], language: str, jobs: int, normalize: bool = True, escape: bool = True) -> List[str]:
     """Tokenised ``lines`` in their order, by ``jobs`` processes."""
     chunks = [lines[start : start + CHUNK] for start in range(0, len(lines), CHUNK)]
-    work: Callable[[Iterable[str]], List[str]] = Tokenizer(language, normalize)
+    work: Callable[[Iterable[str]], List[str]] = Tokenizer(language, normalize, escape)
     done: List[str] = []
     with tqdm(total=len(lines), desc="tokenise " + language, unit=" sentences", disable=None) as bar:
         if jobs > 1 and len(chunks) > 1:

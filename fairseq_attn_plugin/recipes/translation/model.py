@@ -15,7 +15,10 @@ from .recipe import Corpus
 __all__ = ["DEFAULTS", "OBJECTIVES", "ModelSettings", "choose_groups", "read_model_settings"]
 
 # defaults of the variables that choose a model
-DEFAULTS: Dict[str, str] = {"ARCH": "lstm_adm", "OBJECTIVE": "", "TOPK": "", "ATTENTION": "", "BIAS": "", "TEACHER": ""}
+DEFAULTS: Dict[str, str] = {
+    "ARCH": "lstm_adm",
+    **dict.fromkeys(("OBJECTIVE", "TOPK", "ATTENTION", "BIAS", "TEACHER", "USER_DIR"), ""),
+}
 
 # objectives that need the prior alone: the model has no posterior
 PRIOR_ONLY = ("soft", "marginal", "hard-enum", "hard-reinforce")
@@ -35,6 +38,7 @@ class ModelSettings:
         attention: replaces the attention mechanism of the architecture
         bias: ``--attention-bias``
         teacher: checkpoint whose alignments guide the attention
+        user_dir: folder of code that registers the attention; None: this package
     """
 
     arch: str
@@ -43,6 +47,7 @@ class ModelSettings:
     attention: str
     bias: str
     teacher: Optional[Path]
+    user_dir: Optional[Path] = None
 
     @property
     def is_latent(self) -> bool:
@@ -72,7 +77,7 @@ def read_model_settings(variables: Variables, extra: Sequence[str]) -> ModelSett
         (("-a", "--arch"), f"the architecture is chosen by ARCH={arch}"),
         (("--seed",), f"the seed is chosen by SEED={variables.text('SEED')}"),
         (("--save-dir",), "the folder is chosen by OUT=FOLDER"),
-        (("--user-dir", "-s", "--source-lang", "-t", "--target-lang"), "is set by the recipe (SRC, TGT)"),
+        (("--user-dir", "-s", "--source-lang", "-t", "--target-lang"), "is set by the recipe (USER_DIR, SRC, TGT)"),
     ]
     if objective:
         chosen.append(
@@ -86,7 +91,10 @@ def read_model_settings(variables: Variables, extra: Sequence[str]) -> ModelSett
         attention=variables.text("ATTENTION"),
         bias=variables.text("BIAS"),
         teacher=variables.path("TEACHER"),
+        user_dir=variables.path("USER_DIR"),
     )
+    if model.user_dir is not None and not model.user_dir.is_dir():
+        raise OptionError(f"USER_DIR={variables.text('USER_DIR')}: there is no such folder; must be a Python package")
     _check_objective(model, extra)
     _check_attention(model)
     if model.teacher is not None:

@@ -27,7 +27,8 @@ def prepare(experiment: Experiment) -> None:
         stamp += f" longest {settings.longest}"
 
     def build(preparation: Preparation) -> None:
-        shell.say(f"prepare: {direction}, BPE={settings.bpe}, from {preparation.corpus}")
+        origin = f", from {preparation.corpus}" if corpus.at_home else ""
+        shell.say(f"prepare: {direction}, BPE={settings.bpe}{origin}")
         _build(experiment, CorpusReader(**vars(preparation), languages=corpus.languages))
 
     if experiment.data.prepare(stamp, ("text", "segmented"), build) and not shell.dry_run:

@@ -79,10 +79,11 @@ class CorpusSettings(CommonSettings):
     Attributes:
         source, target: languages
         bpe: subword-nmt, sentencepiece or none
-        bpe_size: merges, or pieces
+        bpe_size: merges, or pieces; 0: as many as fit the corpus
         cut: largest number of tokens of a training sentence, longer ones are cut; 0: no limit
         longest: training pairs with more tokens on a side are dropped; 0: no limit
         generate_options: more options of fairseq-generate
+        known_subwords: split subwords that train does not have into smaller ones (subword-nmt)
     """
 
     source: str
@@ -92,6 +93,7 @@ class CorpusSettings(CommonSettings):
     cut: int
     longest: int
     generate_options: Sequence[str] = field(default=())
+    known_subwords: bool = False
 
     @property
     def bpe_tag(self) -> str:

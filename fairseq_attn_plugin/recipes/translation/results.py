@@ -1,4 +1,4 @@
-"""The generate and score stages: translations of a split and their BLEU."""
+"""The generate and score stages: translations of a split and their BLEU, chrF and TER."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from .segmentation import removal
 
 __all__ = ["System", "score", "translate"]
 
+METRICS = ("bleu", "chrf", "ter")
+
 
 @dataclass(frozen=True)
 class System:
@@ -25,12 +27,14 @@ class System:
         results: folder for translations and scores
         stage: that trains the model, for messages
         options: more options of fairseq-generate
+        user_dir: code that fairseq-generate imports
     """
 
     checkpoint: Path
     results: Path
     stage: str = "train"
     options: Sequence[str] = ()
+    user_dir: Path = USER_DIR
 
     def file(self, split: str, ending: str) -> Path:
         return self.results / f"{split}.{ending}"
@@ -65,7 +69,7 @@ def translate(experiment: Experiment, system: System) -> None:
     cpu = shell.cpu_options(settings.device)
     shell.say(f"generate: {split} with {system.checkpoint}")
     shell.run(
-        *("fairseq-generate", experiment.data_bin, "--user-dir", USER_DIR, *experiment.language_options),
+        *("fairseq-generate", experiment.data_bin, "--user-dir", system.user_dir, *experiment.language_options),
         *("--path", system.checkpoint, "--gen-subset", split, "--results-path", system.results, *options, *cpu),
         failure=f"fairseq-generate failed with {system.checkpoint}",
     )
@@ -82,7 +86,7 @@ def translate(experiment: Experiment, system: System) -> None:
 
 
 def score(experiment: Experiment, system: System) -> None:
-    """Computes BLEU of the translations, unless they were scored before; prints it in both cases.
+    """Computes BLEU, chrF and TER of the translations, unless they were scored before; prints them in both cases.
 
     The tokenised text is scored without further tokenisation, as in the papers. If the original references exist, the
     detokenised text is also scored with sacreBLEU's own tokeniser.
@@ -98,31 +102,31 @@ def score(experiment: Experiment, system: System) -> None:
     if not shell.dry_run:
         if not system.file(split, "generate.done").is_file():
             raise OptionError(f"{hypotheses} is missing: run the generate stage first")
-        stamp = checksum(hypotheses, reference)
+        stamp = f"{' '.join(METRICS)} {checksum(hypotheses, reference)}"
         if read_stamp(done) == stamp:
             shell.say("score: done before")
             for file in sorted(system.results.glob(f"{split}.*tokenized.json")):
                 print(file)
                 print(file.read_text(encoding="utf-8"), end="", flush=True)
             return
-    folding = ["--lowercase"] if experiment.corpus.lowercase else []
+    folding = ["--lowercase", "--chrf-lowercase"] if experiment.corpus.lowercase else []
     # --force: the text is tokenised on purpose
-    _bleu(experiment, system, "tokenized", reference, hypotheses, ["--tokenize", "none", "--force", *folding])
+    _score(experiment, system, "tokenized", reference, hypotheses, ["--tokenize", "none", "--force", *folding])
     detokenized = system.file(split, "detok.hyp")
     if shell.dry_run or detokenized.is_file():
-        _bleu(experiment, system, "detokenized", text / f"{split}.raw.{target}", detokenized, folding)
+        _score(experiment, system, "detokenized", text / f"{split}.raw.{target}", detokenized, folding)
     if not shell.dry_run:
         write_stamp(done, stamp)
 
 
-def _bleu(
+def _score(
     experiment: Experiment, system: System, name: str, reference: Path, hypotheses: Path, options: Sequence[str]
 ) -> None:
-    """One score with its signature, into ``RESULTS/SPLIT.NAME.json`` and onto the screen."""
+    """Scores with their signatures, into ``RESULTS/SPLIT.NAME.json`` and onto the screen."""
     shell, split = experiment.shell, experiment.settings.split
     file = system.file(split, f"{name}.json")
-    command = ["sacrebleu", str(reference), "--input", str(hypotheses), "--metrics", "bleu", "--format", "json"]
+    command = ["sacrebleu", str(reference), "--input", str(hypotheses), "--metrics", *METRICS, "--format", "json"]
     shell.run_into(file, *command, *options)
     if not shell.dry_run:
-        shell.say(f"{split} BLEU, {name}:")
+        shell.say(f"{split} scores, {name}:")
         print(file.read_text(encoding="utf-8"), end="", flush=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable, Dict, List, Sequence
 
-from ..commands import Shell
+from ..commands import USER_DIR, Shell
 from ..recipe import Recipe
 from ..settings import Variables, last_value
 from ..training import Training, train, train_command
@@ -49,6 +49,7 @@ class TranslationRun:
             dictionaries=self.experiment.dictionaries,
             lasting_files=[self.model.teacher] if self.model.teacher else [],
             languages=self.experiment.language_options,
+            user_dir=self.model.user_dir or USER_DIR,
         )
 
     @property
@@ -60,6 +61,7 @@ class TranslationRun:
             checkpoint=self.training.best,
             results=self.folder / f"top{topk}" if topk else self.folder,
             options=["--latent-topk", str(topk), *further] if topk else [],
+            user_dir=self.model.user_dir or USER_DIR,
         )
 
     def stages(self) -> Dict[str, Callable[[], None]]:

@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Iterator, List, Sequence, Tuple
 
+from ..text.files import read_lines
 from ..text.sentencepiece_bpe import apply_model, learn_model
 from .reading import CorpusReader
 from .recipe import CorpusSettings
 
-__all__ = ["removal", "segment"]
+__all__ = ["fitting_size", "removal", "segment"]
+
+PER_ROOT, FEWEST, MOST = 8, 200, 32000
 
 
 def removal(bpe: str) -> List[str]:
     """Options of fairseq-generate that undo the segmentation."""
     return {"subword-nmt": ["--remove-bpe"], "sentencepiece": ["--remove-bpe", "sentencepiece"]}.get(bpe, [])
+
+
+def count_words(path: Path) -> int:
+    """Running words of a text."""
+    return sum(len(line.split()) for line in read_lines(path))
+
+
+def fitting_size(words: int) -> int:
+    """The number of subwords for a training text of so many words, both languages together.
+
+    8 sqrt(words): 1,300 for 2,000 short pairs, 7,000 for Multi30k. A larger vocabulary has subwords that occur too
+    seldom to be learned.
+    """
+    return max(FEWEST, min(MOST, int(round(PER_ROOT * words**0.5, -2))))
 
 
 def segment(reader: CorpusReader, settings: CorpusSettings, log: Path) -> None:
@@ -26,6 +44,13 @@ def segment(reader: CorpusReader, settings: CorpusSettings, log: Path) -> None:
         log: for the output of subword-nmt
     """
     languages = (settings.source, settings.target)
+    if settings.bpe != "none" and not settings.bpe_size:
+        words = sum(count_words(reader.text / f"train.{language}") for language in languages)
+        settings = replace(settings, bpe_size=fitting_size(words))
+        reader.shell.say(
+            f"{settings.bpe_size:,} subwords: {PER_ROOT} times the square root of the {words:,} words of train, "
+            f"at least {FEWEST} and at most {MOST:,}"
+        )
     {"subword-nmt": _subword_nmt, "sentencepiece": _sentencepiece, "none": _words}[settings.bpe](
         reader, settings, languages, log
     )
@@ -50,6 +75,8 @@ def _subword_nmt(reader: CorpusReader, settings: CorpusSettings, languages: Sequ
     )
     for source, target in _files(reader, languages):
         command = ["subword-nmt", "apply-bpe", "--codes", str(partial / "codes"), "--num-workers", str(settings.jobs)]
+        if settings.known_subwords:
+            command += ["--vocabulary", str(partial / f"vocab{target.suffix}"), "--vocabulary-threshold", "1"]
         shell.run(*command, "--input", source, "--output", target)
 
 

@@ -107,7 +107,7 @@ def test_as_text():
         "  soft       the cat *is* on the mat .",
     ]
     assert lines[start + 5] == "  mqt        [missing: the] cat sat on *a* *small* mat ."
-    assert re.fullmatch(r"             BLEU \d+\.\d, chrF \d+\.\d", lines[start + 4])
+    assert re.fullmatch(r"             BLEU \d+\.\d, chrF \d+\.\d, TER \d+\.\d", lines[start + 4])
     colored = as_text(compare({"a": ["x\x1b[2J y"]}, ["x z"]), color=True)
     assert "\x1b[1;31mx\ufffd[2J y\x1b[0m" in colored and "\x1b[2J" not in colored
 

@@ -118,16 +118,17 @@ def corpus(seed, errors, lines=60):
 def test_scores_are_sacrebleus():
     reference, good = corpus(1, 0.1)
     bad = corpus(1, 0.4)[1]
-    systems = {"bad": bad, "good": good}
+    systems = {"bad": [bad], "good": [good]}
     alone, signatures = score_systems(systems, reference)
-    for label, lines in systems.items():
+    for label, (lines,) in systems.items():
         assert alone["BLEU"][label].value == sacrebleu.corpus_bleu(lines, [reference], tokenize="none").score
         assert alone["chrF2"][label].value == sacrebleu.corpus_chrf(lines, [reference]).score
-        assert alone["BLEU"][label].p_value is None
-    assert "tok:none" in signatures["BLEU"]
-    tested, signatures = score_systems(systems, reference, baseline="good", samples=100, seed=7)
-    assert list(tested["BLEU"]) == ["bad", "good"] and "seed:7" in signatures["BLEU"] and "bs:100" in signatures["BLEU"]
-    for metric in ("BLEU", "chrF2"):
+        assert alone["TER"][label].value == sacrebleu.corpus_ter(lines, [reference]).score
+        assert alone["BLEU"][label].p_value is None and alone["BLEU"][label].interval is None
+    assert "tok:none" in signatures["BLEU"] and "case:lc" in signatures["TER"]
+    tested, _ = score_systems(systems, reference, baseline="good", samples=100, seed=7)
+    assert list(tested["BLEU"]) == ["bad", "good"]
+    for metric in ("BLEU", "chrF2", "TER"):
         good, bad = tested[metric]["good"], tested[metric]["bad"]
         assert good.value == pytest.approx(alone[metric]["good"].value)
         assert good.p_value is None and bad.p_value == pytest.approx(1 / 101), "no sample of 100 differs as much"
@@ -138,11 +139,31 @@ def test_scores_are_sacrebleus():
 
 def test_systems_that_do_not_differ():
     reference, one = corpus(1, 0.2)
-    systems = {"one": one, "same": list(one), "as good": corpus(2, 0.2)[1]}
+    systems = {"one": [one], "same": [list(one)], "as good": [corpus(2, 0.2)[1]]}
     scores, _ = score_systems(systems, reference, baseline="one", samples=50)
     for of in scores.values():
-        assert of["same"].value == of["one"].value and of["same"].p_value == 1.0
+        assert of["same"].value == of["one"].value and of["same"].p_value is None
         assert 0.05 < of["as good"].p_value < 1
+
+
+def test_scores_of_zero_are_not_tested():
+    reference, one = corpus(1, 0.2)
+    systems = {"one": [one], "nothing": [["x"] * len(one)], "perfect": [reference]}
+    scores, _ = score_systems(systems, reference, baseline="one", samples=50)
+    assert scores["BLEU"]["nothing"].value == 0 and scores["BLEU"]["nothing"].p_value is None
+    assert scores["chrF2"]["nothing"].p_value is None and scores["TER"]["nothing"].p_value < 0.05
+    assert scores["TER"]["perfect"].value == 0 and scores["TER"]["perfect"].p_value < 0.05
+    scores, _ = score_systems(systems, reference, baseline="nothing", samples=50)
+    assert {score.p_value for score in scores["BLEU"].values()} == {None}
+
+
+def test_seeds_are_one_system():
+    reference, one = corpus(1, 0.2)
+    other = corpus(2, 0.3)[1]
+    scores, _ = score_systems({"a": [one, other], "b": [one]}, reference)
+    for metric, of in scores.items():
+        alone = [score_systems({"x": [lines]}, reference)[0][metric]["x"].value for lines in (one, other)]
+        assert of["a"].seeds == alone and of["a"].value == pytest.approx(sum(alone) / 2)
 
 
 # ---- the command

@@ -9,7 +9,7 @@ from records_for_tests import record, write_records
 
 from fairseq_attn_plugin.analysis import cli
 from fairseq_attn_plugin.analysis.records.files import open_records
-from fairseq_attn_plugin.analysis.report.systems import find_systems, measures
+from fairseq_attn_plugin.analysis.report.systems import find_systems, measures, without_seed
 from fairseq_attn_plugin.errors import OptionError
 
 from cli import TINY, USER_DIR, run_cli
@@ -47,7 +47,8 @@ def test_which_folders_are_systems(tmp_path):
         ("a", "checkpoint_best.pt", None),
         ("b", "checkpoint_best.pt", "other.log"),
     ]
-    assert [system.name for system in find_systems(tmp_path, ["b", "a"])] == ["b", "a"]
+    assert [system.name for system in find_systems(tmp_path, ["b", "a/"])] == ["b", "a"]
+    assert [system.name for system in find_systems(tmp_path / "b")] == ["b"], "the folder itself"
     for folder, names, message in [
         (tmp_path / "none", None, "is not a folder"),
         (tmp_path / "c", None, "none of its folders has a checkpoint_best.pt"),
@@ -55,6 +56,37 @@ def test_which_folders_are_systems(tmp_path):
     ]:
         with pytest.raises(OptionError, match=message):
             find_systems(folder, names)
+
+
+def test_folders_below_folders_are_systems(tmp_path):
+    """What a sweep leaves when the name of a folder holds a path, and a training in the folder of another."""
+    names = ["soft.seed1/task.data=/work/bin,common.fp16=true", "soft.seed1", "soft.seed2", "adm.seed10/lr=[0.1]"]
+    for name in names:
+        (tmp_path / name / "checkpoints").mkdir(parents=True)
+        (tmp_path / name / "checkpoints" / "checkpoint_best.pt").touch()
+    (tmp_path / "adm.seed10" / ".hydra").mkdir()
+    (tmp_path / "adm.seed10" / ".hydra" / "checkpoint_best.pt").touch()
+    (tmp_path / "adm.seed10" / "round").symlink_to(tmp_path)
+    found = [system.name for system in find_systems(tmp_path)]
+    assert found == sorted(names) and [system.name for system in find_systems(tmp_path, ["soft"])] == names[1:3]
+    with pytest.raises(OptionError, match=r"--systems aqt: there is no checkpoint_best.pt in .*; found: adm.seed10/lr"):
+        find_systems(tmp_path, ["aqt"])
+
+
+@pytest.mark.parametrize(
+    ("name", "stripped"),
+    [
+        ("lstm_soft.seed1", "lstm_soft"),
+        ("lstm_soft.seed12/optimization.lr=[0.01]", "lstm_soft/optimization.lr=[0.01]"),
+        ("soft/common.seed=1,model.dropout=0.1", "soft/model.dropout=0.1"),
+        ("soft-seed_3", "soft"),
+        ("seed1", "seed1"),
+        ("seedling", "seedling"),
+        ("soft", "soft"),
+    ],
+)
+def test_names_without_seed(name, stripped):
+    assert without_seed(name) == stripped
 
 
 @pytest.fixture(scope="module")

@@ -542,7 +542,7 @@ def test_each_model_has_its_own_subwords(pages, mixed):
 
 def test_scores_that_are_not_known_are_dashes(pages, mixed):
     pages.open(mixed + "#sentence=0&model=fine")
-    assert pages.texts(".card .score") == ["mean log p \u2013"]
+    assert pages.texts(".card .score summary") == ["mean log p \u2013"]
     pages.hover(word(pages, 0, "target", 1))
     assert pages.texts(".readout")[0].startswith("small (probability \u2013) attends to")
     pages.hover(word(pages, 0, "target", 2))

@@ -3,20 +3,21 @@
   const byId = (id) => document.getElementById(id);
   const articles = [...document.querySelectorAll("article")].map((node, place) => ({
     node, place, text: `${node.id.slice(1)} ${node.textContent}`.toLowerCase(),
-    bleu: node.dataset.bleu.split(" ").map(Number), chrf: node.dataset.chrf.split(" ").map(Number),
+    scores: node.dataset.scores.split(";").map((values) => values.split(" ").map(Number)),
   }));
   const mean = (values) => values.reduce((sum, one) => sum + one, 0) / values.length;
   const KEYS = {
     order: (one) => one.place,
-    worst: (one, metric) => mean(one[metric]),
-    best: (one, metric) => -mean(one[metric]),
-    difference: (one, metric) => Math.min(...one[metric]) - Math.max(...one[metric]),
+    worst: (one, metric, sign) => sign * mean(one.scores[metric]),
+    best: (one, metric, sign) => -sign * mean(one.scores[metric]),
+    difference: (one, metric) => Math.min(...one.scores[metric]) - Math.max(...one.scores[metric]),
   };
 
   function arrange() {
     const wanted = byId("search").value.toLowerCase().split(/\s+/).filter(Boolean);
     const key = KEYS[byId("sort").value], metric = byId("metric").value;
-    const sorted = [...articles].sort((a, b) => key(a, metric) - key(b, metric) || a.place - b.place);
+    const sign = byId("metric").selectedOptions[0].dataset.lower ? -1 : 1;  // of TER, less is better
+    const sorted = [...articles].sort((a, b) => key(a, metric, sign) - key(b, metric, sign) || a.place - b.place);
     let count = 0;
     for (const one of sorted) {
       one.node.hidden = !wanted.every((word) => one.text.includes(word));

@@ -2,8 +2,10 @@
   const data = JSON.parse(document.getElementById("data").textContent);
   const byId = (id) => document.getElementById(id);
   const ALL = "*";
+  const MANY = 4; // models from which on they are shown compactly at first
   const board = new Board(byId("board"));
   const state = { sentence: 0, model: data.models.length > 1 ? ALL : "0", words: true, divided: false,
+    compact: data.models.length >= MANY,
     weights: data.models[0].weights[0], none: false };
   const kinds = [...new Set(data.models.flatMap((model) => model.weights))];
 
@@ -23,13 +25,17 @@
 
   const wordsOf = (side) => side.words || side.tokens;
   const sentences = data.sentences.map((one, place) => {
-    const targets = one.targets.map((side) => wordsOf(side).join(" "));
     const sources = one.sources.map((side) => wordsOf(side).join(" "));
     // another model may know a word that one model does not know
     const text = sources.find((source) => !source.includes("<unk>")) || sources[0];
-    return { ...one, place, text, length: wordsOf(one.sources[0]).length,
-      found: [one.id, ...sources, ...targets, one.reference || ""].join("\n").toLowerCase() };
+    return { ...one, place, text, length: wordsOf(one.sources[0]).length };
   });
+  /** What the search reads; made when it is first used. */
+  function found(one) {
+    const sides = [...one.sources, ...one.targets].map((side) => wordsOf(side).join(" "));
+    one.found ??= [one.id, ...sides, one.reference || ""].join("\n").toLowerCase();
+    return one.found;
+  }
   const places = new Map(sentences.map((one) => [one.id, one.place]));
 
   const scoresOf = (views) => views.filter((view) => view && view.score !== null).map((view) => view.score);
@@ -93,42 +99,58 @@
   };
   for (const [value, [text]] of Object.entries(ORDERS)) byId("sort").append(element("option", { value }, text));
 
-  const items = sentences.map((one) => {
-    const item = element("li", { role: "option", id: `sentence-${one.id}`, "aria-selected": "false" },
+  const PAGE = 100; // sentences in the list at a time
+  let order = [], page = 0;
+
+  function item(one, at) {
+    let text = viewsOf(one).some(Boolean) ? signed(score(one)) : "";
+    const kind = byId("sort").value;
+    if (kind === "spread" && spread(one) >= 0) text += `  \u00b7  scores differ ${spread(one).toFixed(2)}`;
+    if (kind === "disagreement" && disagreement(one) >= 0) text += `  \u00b7  differs ${disagreement(one).toFixed(2)}`;
+    const words = `${one.length} word${one.length === 1 ? "" : "s"}${text && "  \u00b7  "}${text}`;
+    const made = element("li", { role: "option", id: `sentence-${one.id}`, "aria-selected": "false",
+      "aria-setsize": order.length, "aria-posinset": at + 1 },
       element("span", { class: "number" }, String(one.id)),
       element("div", {}, element("div", { class: "words-of", dir: "auto",
         lang: one.text ? languageTag(data.languages[0]) : null }, one.text || "(empty)"),
-        element("div", { class: "scores" })));
-    item.addEventListener("click", () => {
+        element("div", { class: "scores" }, words)));
+    made.addEventListener("click", () => {
       choose(one.place);
       toggleList(false);
     });
-    return item;
-  });
-  let order = [];
+    return made;
+  }
+
+  /** Fills the list with a page of the sentences in their order. */
+  function turn(to) {
+    const pages = Math.max(1, Math.ceil(order.length / PAGE));
+    page = Math.min(Math.max(to, 0), pages - 1);
+    const start = page * PAGE, end = Math.min(start + PAGE, order.length);
+    byId("list").replaceChildren(...order.slice(start, end).map((one, number) => item(one, start + number)));
+    byId("list").scrollTop = 0;
+    byId("pager").hidden = pages === 1;
+    byId("pages").textContent = `${start + 1}\u2013${end} of ${order.length}`;
+    byId("page-before").disabled = page === 0;
+    byId("page-after").disabled = page === pages - 1;
+  }
 
   const limit = (id, none) => (byId(id).value === "" ? none : Number(byId(id).value));
 
-  function fill() {
+  /** Fills the list anew, from its first page or, with `chosen`, from that of the sentence that is shown. */
+  function fill(chosen = false) {
     const wanted = byId("search").value.toLowerCase().split(/\s+/).filter(Boolean);
     const [fewest, most] = [limit("least-words", 0), limit("most-words", Infinity)];
     const [lowest, highest] = [limit("least-score", -Infinity), limit("most-score", Infinity)];
     const scored = lowest > -Infinity || highest < Infinity;
     const key = ORDERS[byId("sort").value][1];
     order = sentences.filter((one) => {
-      const fits = one.length >= fewest && one.length <= most && wanted.every((word) => one.found.includes(word));
+      const fits = one.length >= fewest && one.length <= most && wanted.every((word) => found(one).includes(word));
       return fits && (!scored || (score(one) >= lowest && score(one) <= highest));
     });
     const keys = new Map(order.map((one) => [one, key(one)]));
     order.sort((a, b) => keys.get(a) - keys.get(b) || a.place - b.place);
-    const kind = byId("sort").value;
-    for (const one of order) {
-      let text = viewsOf(one).some(Boolean) ? signed(score(one)) : "";
-      if (kind === "spread" && spread(one) >= 0) text += `  \u00b7  scores differ ${spread(one).toFixed(2)}`;
-      if (kind === "disagreement" && disagreement(one) >= 0) text += `  \u00b7  differs ${disagreement(one).toFixed(2)}`;
-      items[one.place].querySelector(".scores").textContent = `${one.length} word${one.length === 1 ? "" : "s"}${text && "  \u00b7  "}${text}`;
-    }
-    byId("list").replaceChildren(...order.map((one) => items[one.place]));
+    const at = order.findIndex((one) => one.place === state.sentence);
+    turn(chosen && at >= 0 ? Math.floor(at / PAGE) : 0);
     const all = `${sentences.length} sentence${sentences.length === 1 ? "" : "s"}`;
     if (!order.length) byId("count").textContent = `None of ${all} matches`;
     else byId("count").textContent = order.length === sentences.length ? all : `${order.length} of ${all}`;
@@ -149,7 +171,7 @@
     const clear = element("button", { type: "button" }, "Show all sentences");
     clear.addEventListener("click", () => {
       for (const id of ["search", ...RANGES]) byId(id).value = "";
-      fill();
+      fill(true);
     });
     const limits = [byId("search").value.trim() && "the search", RANGES.some((id) => byId(id).value) && "the filter"];
     byId("board").append(element("div", { class: "card none" },
@@ -157,15 +179,16 @@
   }
 
   function mark() {
-    for (const item of byId("list").querySelectorAll("[aria-selected=true]")) item.setAttribute("aria-selected", "false");
     const at = order.findIndex((one) => one.place === state.sentence);
-    const item = items[state.sentence];
-    if (item && at >= 0) {
-      item.setAttribute("aria-selected", "true");
-      byId("list").setAttribute("aria-activedescendant", item.id);
-      const [list, box] = [byId("list").getBoundingClientRect(), item.getBoundingClientRect()];
-      if (list.height && (box.top < list.top || box.bottom > list.bottom)) item.scrollIntoView({ block: "nearest" });
-    } else byId("list").removeAttribute("aria-activedescendant");
+    const list = byId("list");
+    for (const one of list.querySelectorAll("[aria-selected=true]")) one.setAttribute("aria-selected", "false");
+    const marked = at >= 0 && Math.floor(at / PAGE) === page ? list.children[at % PAGE] : null;
+    if (marked) {
+      marked.setAttribute("aria-selected", "true");
+      list.setAttribute("aria-activedescendant", marked.id);
+      const [around, box] = [list.getBoundingClientRect(), marked.getBoundingClientRect()];
+      if (around.height && (box.top < around.top || box.bottom > around.bottom)) marked.scrollIntoView({ block: "nearest" });
+    } else list.removeAttribute("aria-activedescendant");
     byId("previous").disabled = order.length === 0 || at === 0;
     byId("next").disabled = order.length === 0 || at === order.length - 1;
     const number = order.length ? `Sentence ${sentences[state.sentence].id}` : "No sentence";
@@ -177,6 +200,7 @@
     if (!order.length) return;
     const at = order.findIndex((one) => one.place === state.sentence);
     const next = at < 0 ? 0 : Math.min(Math.max(at + by, 0), order.length - 1);
+    if (Math.floor(next / PAGE) !== page) turn(Math.floor(next / PAGE));
     choose(order[next].place);
   }
 
@@ -211,7 +235,7 @@
     }
     const sentence = sentences[state.sentence];
     const shown = data.models.map((_, number) => number).filter((number) => state.model === ALL || state.model === String(number));
-    board.show(shown.map((number) => view(sentence, number)), keep);
+    board.show(shown.map((number) => view(sentence, number)), keep, state.compact && shown.length > 1);
   }
 
   function choose(place) {
@@ -227,13 +251,19 @@
 
   function switches() {
     const made = [];
-    if (several) made.push(choice("Model", "model", models, state.model, (value) => set({ model: value })));
+    if (several) {
+      made.push((data.models.length > MANY ? menu : choice)("Model", "model", models, state.model, (value) => set({ model: value })));
+    }
     if (data.subwords) {
       made.push(choice("Show", "units", [["words", "words"], ["subwords", "subwords"]],
         state.words ? "words" : "subwords", (value) => set({ words: value === "words" })));
     }
     if (kinds.length > 1) {
       made.push(choice("Weights", "weights", kinds.map((kind) => [kind, kind]), state.weights, (value) => set({ weights: value })));
+    }
+    if (several && state.model === ALL) {
+      made.push(choice("Cards", "cards", [["full", "full"], ["compact", "compact"]], state.compact ? "compact" : "full",
+        (value) => set({ compact: value === "compact" })));
     }
     if (data.heavy) {
       made.push(choice("Rows", "rows", [["given", "as they are"], ["divided", "sum to one"]],
@@ -242,7 +272,7 @@
     const focused = document.activeElement && document.activeElement.name;
     byId("switches").replaceChildren(...made);
     if (focused) {
-      const again = byId("switches").querySelector(`input[name="${CSS.escape(focused)}"]:checked`);
+      const again = byId("switches").querySelector(`input[name="${CSS.escape(focused)}"]:checked, select[name="${CSS.escape(focused)}"]`);
       if (again) again.focus();
     }
   }
@@ -252,19 +282,20 @@
     if ("weights" in changes) sentences.forEach((one) => { delete one.disagreement; });
     Object.assign(state, changes);
     switches();
-    if (scored || ("weights" in changes && byId("sort").value === "disagreement")) fill();
+    if (scored || ("weights" in changes && byId("sort").value === "disagreement")) fill(true);
     render(!("words" in changes));
     link();
   }
 
   const after = (values, value) => values[(values.indexOf(value) + 1) % values.length];
 
-  // --- address: #sentence=17&model=adm&show=subwords&weights=posterior&rows=one ---------------------------------------
+  // --- address: #sentence=17&model=adm&cards=compact&show=subwords&weights=posterior&rows=one -------------------------
   function link() {
     if (!sentences.length) return;
     byId("message").hidden = true;
     const parts = new URLSearchParams({ sentence: sentences[state.sentence].id });
     if (several) parts.set("model", state.model === ALL ? "all" : data.models[Number(state.model)].label);
+    if (several && state.compact !== data.models.length >= MANY) parts.set("cards", state.compact ? "compact" : "full");
     if (!state.words) parts.set("show", "subwords");
     if (kinds.length > 1) parts.set("weights", state.weights);
     if (state.divided) parts.set("rows", "one");
@@ -289,11 +320,12 @@
       else if (parts.get("model") === "all") state.model = ALL;
       else problems.push(`The model ${parts.get("model")} is not on this page.`);
     }
+    if (parts.has("cards")) state.compact = parts.get("cards") === "compact";
     if (parts.has("show")) state.words = !(data.subwords && parts.get("show") === "subwords");
     if (kinds.includes(parts.get("weights"))) state.weights = parts.get("weights");
     if (parts.has("rows")) state.divided = data.heavy && parts.get("rows") === "one";
     switches();
-    fill();
+    fill(true);
     render(false);
     byId("message").textContent = problems.join(" ");
     byId("message").hidden = !problems.length;
@@ -310,8 +342,14 @@
     byId("filters").hidden = !byId("filters").hidden;
     byId("open-filters").setAttribute("aria-expanded", String(!byId("filters").hidden));
   });
-  for (const id of ["search", ...RANGES]) byId(id).addEventListener("input", fill);
-  byId("sort").addEventListener("change", fill);
+  for (const id of ["search", ...RANGES]) byId(id).addEventListener("input", () => fill());
+  byId("sort").addEventListener("change", () => fill());
+  for (const [id, by] of [["page-before", -1], ["page-after", 1]]) {
+    byId(id).addEventListener("click", () => {
+      turn(page + by);
+      mark();
+    });
+  }
   byId("previous").addEventListener("click", () => step(-1));
   byId("next").addEventListener("click", () => step(1));
   byId("open-help").addEventListener("click", () => byId("help").showModal());
@@ -330,6 +368,7 @@
     m: () => { if (several) set({ model: after(models.map(([value]) => value), state.model) }); },
     w: () => { if (data.subwords) set({ words: !state.words }); },
     p: () => { if (kinds.length > 1) set({ weights: after(kinds, state.weights) }); },
+    c: () => { if (several && state.model === ALL) set({ compact: !state.compact }); },
     n: () => { if (data.heavy) set({ divided: !state.divided }); },
     "/": () => { toggleList(true); byId("search").focus(); },
     "?": () => byId("help").showModal(),
@@ -342,7 +381,8 @@
       if (event.key === "Escape") typing.blur();
       return;
     }
-    if (!(event.key in KEYS) || (event.target.type === "radio" && event.key.startsWith("Arrow"))) return;
+    const own = event.target.matches("input[type=radio], .map, .table"); // they have their own arrows
+    if (!(event.key in KEYS) || (own && event.key.startsWith("Arrow"))) return;
     event.preventDefault();
     KEYS[event.key]();
   });

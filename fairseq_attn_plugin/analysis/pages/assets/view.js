@@ -91,6 +91,15 @@ const shadeOf = (weight, greatest) => Math.pow(Math.min(Math.max(weight / greate
 
 const LEAST = 0.005; // weights that round to 0.01 or more
 
+/** The mean log p of a translation, which opens what it means. */
+function scoreOf({ score, targetKind }) {
+  const tokens = `the tokens of this ${(targetKind || "translation").split(",")[0]}, the end included`;
+  const number = Number.isFinite(score) ? ` ${signed(score)} is a probability of ${Math.exp(score).toFixed(2)} for each token (geometric mean).` : "";
+  return element("details", { class: "score" }, element("summary", {}, `mean log p ${signed(score)}`),
+    element("p", {}, `The mean of the natural logarithms of the probabilities that the model gives to ${tokens}. 0 is certain.${number} `
+      + "Compare models only if they have the same subwords."));
+}
+
 /** One translation: two rows of words, a line of text about the active word, and a heatmap. */
 class Card {
   /**
@@ -104,7 +113,7 @@ class Card {
     this.number = number;
     const [source, target] = shown.languages.map(languageTag);
     this.tags = { source, target };
-    this.root = element("article", { class: "card", "data-model": shown.label });
+    this.root = element("article", { class: `card${board.compact ? " compact" : ""}`, "data-model": shown.label });
     const header = element("header", {}, element("h2", { dir: "auto" }, shown.label));
     if (shown.detail) header.append(element("span", { class: "detail" }, shown.detail));
     this.root.append(header);
@@ -112,10 +121,7 @@ class Card {
       this.root.append(element("p", { class: "nothing" }, shown.note));
       return;
     }
-    if (shown.score !== undefined) {
-      const title = "mean natural log probability of the tokens of the translation; 0 is certain";
-      header.append(element("span", { class: "score", title }, `mean log p ${signed(shown.score)}`));
-    }
+    if (shown.score !== undefined) header.append(scoreOf(shown));
     this.links = drawn("svg", { class: "links", "aria-hidden": "true" });
     this.words = { source: this.row("source"), target: this.row("target") };
     this.pair = element("div", { class: "pair" }, this.links, this.words.source.row, this.words.target.row);
@@ -125,7 +131,7 @@ class Card {
       text.append(element("p", { class: "reference" }, element("span", { class: "row-label" }, "Reference"),
         element("bdi", { lang: this.tags.target }, shown.reference)));
     }
-    this.map = element("div", { class: "map" });
+    this.map = element("div", { class: "map", role: "group", "aria-label": `Heatmap of ${shown.label}` });
     this.body = element("div", { class: "card-body" }, text, this.map);
     this.root.append(this.body);
   }
@@ -148,15 +154,17 @@ class Card {
     const words = element("div", { class: "words", role: "group", dir: rightToLeft(texts) ? "rtl" : "ltr",
       "aria-label": `${side} words` }, ...buttons);
     const name = element("span", { class: "row-label" }, label);
-    return { buttons, row: element("div", { class: `row ${side}` }, name, words) };
+    // the lines between the rows cross neither label
+    const parts = side === "source" ? [name, words] : [words, name];
+    return { buttons, row: element("div", { class: `row ${side}` }, ...parts) };
   }
 
   /** Computes sizes, which depend on the window; called when the card enters the page and when its width changes. */
   layout() {
     if (this.shown.note) return;
     const { source, target } = this.shown;
-    const width = this.root.clientWidth - 42;
-    const beside = width >= 700 && source.texts.length <= 26;
+    const width = this.root.clientWidth - (this.board.compact ? 26 : 42);
+    const beside = width >= 700 && source.texts.length <= 26 && !this.board.compact;
     this.body.classList.toggle("stacked", !beside);
     this.drawMap(beside ? width * 0.46 : width);
     this.paint(this.side, this.index, this.other, this.idle);
@@ -164,12 +172,14 @@ class Card {
 
   drawMap(available) {
     const { source, target, weights, label } = this.shown;
+    const { compact } = this.board;
     const [rows, columns] = [target.texts.length, source.texts.length];
-    const fit = labels(target.texts, 120), top = labels(source.texts, 110);
-    const cell = Math.max(12, Math.min(24, Math.floor((available - fit.size - 14) / columns)));
+    const fit = labels(target.texts, compact ? 84 : 120), top = labels(source.texts, compact ? 84 : 110);
+    const [least, most] = compact ? [8, 14] : [12, 24];
+    const cell = Math.max(least, Math.min(most, Math.floor((available - fit.size - 14) / columns)));
     const [left, above] = [fit.size + 8, top.size + 8];
     const [width, height] = [left + Math.max(columns * cell + 2, 128), above + rows * cell + 30];
-    const svg = drawn("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", class: cell < 15 ? "dense" : "",
+    const svg = drawn("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", class: cell < 12 ? "densest" : cell < 15 ? "dense" : "",
       "aria-label": `Heatmap of ${label}: a row for each target word, a column for each source word` });
     svg.append(drawn("rect", { class: "back", x: left, y: above, width: columns * cell, height: rows * cell }));
     weights.forEach((row, t) => row.forEach((weight, j) => {
@@ -209,6 +219,9 @@ class Card {
     svg.addEventListener("pointerdown", at);
     svg.addEventListener("pointerleave", () => this.board.hideTip());
     this.map.replaceChildren(svg);
+    // a keyboard scrolls what has the focus
+    if (this.map.scrollWidth > this.map.clientWidth) this.map.tabIndex = 0;
+    else this.map.removeAttribute("tabindex");
   }
 
   /** The scale of the shades, labelled at both ends. */
@@ -287,7 +300,7 @@ class Card {
 
   drawLinks(side, index) {
     this.links.replaceChildren();
-    if (!side) return;
+    if (!side || this.board.compact) return;
     const frame = this.pair.getBoundingClientRect();
     const { weights } = this.shown;
     const count = this.words[side === "target" ? "source" : "target"].buttons.length;
@@ -359,9 +372,11 @@ class Board {
     this.cards.forEach((card) => card.layout());
   }
 
-  /** Shows cards; with `keep` the active word stays active if it still exists. */
-  show(list, keep = false) {
+  /** Shows cards; with `keep` the active word stays active if it still exists. Compact cards lack the row of the source. */
+  show(list, keep = false, compact = false) {
     this.hideTip();
+    this.compact = compact;
+    this.root.classList.toggle("compact", compact);
     const rows = list.flatMap((shown) => shown.weights || []);
     this.greatest = rows.reduce((most, row) => Math.max(most, ...row), 1);
     this.cards = list.map((shown, number) => new Card(shown, this, number));
@@ -466,4 +481,12 @@ function choice(legend, name, values, current, change) {
   });
   return element("fieldset", { class: "switch" }, element("legend", {}, legend),
     element("div", { class: "choices" }, ...choices));
+}
+
+/** The same as a menu, for many values. */
+function menu(legend, name, values, current, change) {
+  const made = element("select", { name }, ...values.map(([value, text]) =>
+    element("option", { value, selected: value === current }, text)));
+  made.addEventListener("change", () => change(made.value));
+  return element("label", { class: "switch menu" }, element("span", {}, legend), made);
 }

@@ -1,0 +1,123 @@
+"""Translates text with a model folder, or with a checkpoint and the options that prepare its text.
+
+    fairseq-attn translate MODEL 'Ein Hund schläft.'
+    fairseq-attn translate MODEL --input text.de --out text.en
+    fairseq-attn translate MODEL < text.de > text.en
+    fairseq-attn translate MODEL --alignments --nbest 3 < text.de
+
+Each line of the input gives a line of text; an empty line gives an empty one. An unknown word is replaced by the source
+word that it attends to. With ``--nbest`` or ``--alignments`` a line has columns with tabs between them: the number of
+the sentence (with ``--nbest``), the score (with ``--nbest``), the translation, and links ``i-j`` of the source word i
+and the target word j, counted from 0 in the tokenised text (with ``--alignments``).
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import sys
+from typing import Any, Iterable, Iterator, List, Optional, TextIO
+
+from fairseq_attn_plugin.analysis.inference.loading import add_model_options
+from fairseq_attn_plugin.analysis.inference.segmenter import add_text_options, text_options
+from fairseq_attn_plugin.decoding.options import DecodingOptions, add_decoding_options
+from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.options import parse_overrides
+from fairseq_attn_plugin.patches.search_options import check_search
+from fairseq_attn_plugin.writing import check_not_lost, whole_text
+
+__all__ = ["configure", "run"]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add(
+        "data", metavar="MODEL", help="model folder, folder that export wrote, or with --path one of fairseq-preprocess"
+    )
+    add("text", nargs="*", help="sentences to translate (default: the lines of --input, or of standard input)")
+    add("--input", metavar="FILE", help="text to translate, a sentence in each line")
+    add("--out", metavar="FILE", help="file to write (default: standard output)")
+    add("--alignments", action="store_true", help="add a tab and links i-j of source and target words, from 0")
+    add("--nbest", type=int, default=1, metavar="N", help="translations of each sentence, with scores (default: 1)")
+    add("--keep-unknown", action="store_true", help="show unknown words as <unk> (default: copy the source word)")
+    add_model_options(parser)
+    search = parser.add_argument_group("search, as in fairseq-interactive")
+    search.add_argument("--beam", type=int, default=5, metavar="N", help="width of the search (default: 5)")
+    search.add_argument("--lenpen", type=float, default=1.0, metavar="X", help="length penalty (default: 1)")
+    add_decoding_options(parser)
+    add_text_options(parser)
+
+
+def run(args: argparse.Namespace) -> None:
+    check_search(args)
+    if args.text and args.input:
+        raise OptionError(f"--input {args.input}: is given beside sentences; leave one of them out")
+    check_not_lost("--out", args.out, [args.input])
+    translator = _translator(args)
+    for stream in (sys.stdin, sys.stdout):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="strict")
+    with contextlib.ExitStack() as files:
+        lines: Iterable[str] = args.text or sys.stdin
+        if args.input:
+            lines = files.enter_context(_opened(args.input))
+        out: Optional[TextIO] = None
+        if args.out:
+            out = files.enter_context(whole_text(args.out, f"--out {args.out}: cannot be written"))
+        for number, line in enumerate(_lines(lines, args.input or "standard input")):
+            for row in _rows(translator, number, line, args):
+                print(row, file=out or sys.stdout, flush=out is None)
+
+
+def _translator(args: argparse.Namespace) -> Any:
+    from fairseq_attn_plugin.analysis.inference.exported import ExportedTranslator, is_exported
+    from fairseq_attn_plugin.analysis.inference.translator import Translator
+
+    if args.path is None and is_exported(args.data):
+        return ExportedTranslator(args.data, args.beam, args.lenpen)
+    if args.path is None:
+        raise OptionError(
+            f"{args.data}: is neither a model folder nor an exported model; give its checkpoint by --path"
+        )
+    return Translator(
+        args.data,
+        args.path,
+        args.beam,
+        args.lenpen,
+        overrides=parse_overrides(args.model_overrides),
+        cpu=args.cpu,
+        decoding=DecodingOptions.of(args),
+        **text_options(args),
+    )
+
+
+def _opened(path: str) -> TextIO:
+    try:
+        return open(path, encoding="utf-8-sig")
+    except OSError as error:
+        raise OptionError(f"--input {path}: cannot be read: {error.strerror}") from None
+
+
+def _lines(lines: Iterable[str], name: str) -> Iterator[str]:
+    try:
+        yield from lines
+    except UnicodeDecodeError:
+        raise OptionError(f"{name}: is not UTF-8; convert it, as in iconv -f LATIN1 -t UTF-8") from None
+
+
+def _rows(translator: Any, number: int, line: str, args: argparse.Namespace) -> Iterator[str]:
+    if not line.strip():
+        yield ""
+        return
+    try:
+        found: List[Any] = translator.translate(line, args.nbest)
+    except OptionError as error:
+        raise OptionError(f"line {number + 1}: {error}") from None
+    for one in found:
+        text = one.text if args.keep_unknown else one.copied
+        columns = [f"{number}", f"{one.score:.4f}", text] if args.nbest > 1 else [text]
+        if args.alignments:
+            weights = one.record.word_attention()
+            columns.append(" ".join(f"{row.argmax()}-{place}" for place, row in enumerate(weights) if len(row)))
+        yield "\t".join(columns)

@@ -1,0 +1,49 @@
+"""Model folders among the files that a subcommand reads: each is replaced by a file in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Callable, List, Optional, Sequence
+
+from fairseq_attn_plugin.analysis.records.files import label_and_path
+from fairseq_attn_plugin.model_folder import ModelFolder, open_model_folder
+
+__all__ = ["BEAM", "first_folder", "with_attention", "with_logs", "with_translations"]
+
+BEAM = 5  # width of the search for what is shown of a model folder
+
+
+def with_attention(texts: Sequence[str], beam: Optional[int] = None) -> List[str]:
+    """``[LABEL=]FOLDER`` becomes ``LABEL=`` the attention to its test set; see :func:`.model_records.records_of`."""
+
+    def file_of(model: ModelFolder) -> str:
+        from fairseq_attn_plugin.analysis.inference.model_records import records_of
+
+        return records_of(model, beam)
+
+    return _replaced(texts, file_of)
+
+
+def with_translations(texts: Sequence[str]) -> List[str]:
+    """``[LABEL=]FOLDER`` becomes ``LABEL=`` its translation of the test set."""
+    return _replaced(texts, lambda model: str(model.test_file("translation")))
+
+
+def with_logs(texts: Sequence[str]) -> List[str]:
+    """``[LABEL=]FOLDER`` becomes ``LABEL=`` the log of its training."""
+    return _replaced(texts, lambda model: str(model.log))
+
+
+def first_folder(texts: Sequence[str]) -> Optional[ModelFolder]:
+    """The first model folder among ``[LABEL=]FILE``, if there is one."""
+    paths = [label_and_path(text)[1] for text in texts]
+    return next(filter(None, (open_model_folder(path) for path in paths if Path(path).is_dir())), None)
+
+
+def _replaced(texts: Sequence[str], file_of: Callable[[ModelFolder], str]) -> List[str]:
+    result = []
+    for text in texts:
+        label, path = label_and_path(text)
+        model = open_model_folder(path) if Path(path).is_dir() else None
+        result.append(text if model is None else f"{label or Path(path).resolve().name}={file_of(model)}")
+    return result

@@ -1,0 +1,39 @@
+"""Normalisers: scores ``[..., N]`` to non-negative weights that sum to one over the real positions. One file each.
+
+    softmax     argmax_p  p . x + H(p)            (H: Shannon's entropy)
+    sparsemax   argmax_p  p . x - |p|^2 / 2       (Martins and Astudillo 2016)
+    entmax15    argmax_p  p . x + H_1.5(p)        (Peters, Niculae and Martins 2019; H_1.5: Tsallis' entropy)
+
+p ranges over the probability simplex. sparsemax and entmax15 give exact zeros; the library entmax computes them.
+"""
+
+from __future__ import annotations
+
+from ..parts import import_all
+from .normalizer import (
+    LOG_ZERO,
+    NORMALIZERS,
+    Normalizer,
+    build_normalizer,
+    divide_by_maximum,
+    in_full,
+    log_of_weights,
+    log_softmax,
+    over_words,
+    register_normalizer,
+)
+
+__all__ = [
+    "LOG_ZERO",
+    "NORMALIZERS",
+    "Normalizer",
+    "build_normalizer",
+    "divide_by_maximum",
+    "in_full",
+    "log_of_weights",
+    "log_softmax",
+    "over_words",
+    "register_normalizer",
+]
+
+import_all(__name__, __path__)

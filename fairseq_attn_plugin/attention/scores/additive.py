@@ -1,0 +1,56 @@
+"""additive: u . tanh(W s + V h_j + b) (Bahdanau et al. 2015; "MLP"), or without b (Deng et al. 2018)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Optional
+
+import torch
+from torch import Tensor, nn
+
+from ...errors import OptionError
+from ...ops.tanh import by_sigmoid
+from ...options import option
+from ..parts import PartConfig
+from .score import Score, ScoreConfig, projection, register_score
+
+__all__ = ["AdditiveScore"]
+
+
+@dataclass
+class WidthConfig(PartConfig):
+    prefix: ClassVar[str] = "attention"
+
+    hidden_dim: Optional[int] = option(None, "width of the additive score (default: the decoder's hidden size)")
+
+
+@dataclass
+class AdditiveConfig(ScoreConfig, WidthConfig):
+    prefix: ClassVar[str] = "attention_score"
+
+    no_bias: bool = option(False, "additive score without its bias b")
+
+
+@register_score("additive")
+class AdditiveScore(Score):
+    Config = AdditiveConfig
+
+    def __init__(self, query_dim: int, memory_dim: int, config: AdditiveConfig):
+        super().__init__(query_dim, memory_dim, config)
+        if config.hidden_dim is not None and config.hidden_dim < 1:
+            raise OptionError(f"--attention-hidden-dim {config.hidden_dim}: must be at least 1")
+        hidden_dim = config.hidden_dim or query_dim
+        self.query_projection = projection(query_dim, hidden_dim, bias=False)
+        self.memory_projection = projection(memory_dim, hidden_dim, bias=not config.no_bias)
+        self.vector = nn.Parameter(torch.empty(hidden_dim).uniform_(-0.1, 0.1))
+
+    def precompute(self, encodings: Tensor) -> Tensor:
+        return self.memory_projection(encodings)
+
+    def forward(self, query: Tensor, keys: Tensor) -> Tensor:
+        # u . tanh(x) = sum_d u_d (2 sigmoid(2 x_d) - 1), see ops/tanh.py: three passes over [B, T, N, A] instead of six
+        doubled = 2 * self.query_projection(query)
+        if by_sigmoid(doubled):
+            gates = torch.add(doubled.unsqueeze(2), keys.unsqueeze(1), alpha=2).sigmoid_()
+            return torch.matmul(gates, 2 * self.vector) - self.vector.sum()
+        return torch.matmul(torch.tanh(0.5 * doubled.unsqueeze(2) + keys.unsqueeze(1)), self.vector)

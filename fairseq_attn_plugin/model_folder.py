@@ -1,0 +1,227 @@
+"""The model folder: a trained translator with all that it needs. Commands take its name in the place of a checkpoint.
+
+``fairseq-attn train`` writes it::
+
+    settings.json                      languages, preparation of text, subwords, scores, versions
+    model.pt                           the best checkpoint, without the state of the optimizer
+    dict.SRC.txt dict.TGT.txt          dictionaries of fairseq
+    bpe.codes or sentencepiece.model   the subword model, if there is one
+    test.SRC test.TGT                  the test set as text
+    test.hyp.TGT                       its translation
+    training/                          corpus, checkpoints and logs of the training; translating needs none of it
+
+A folder of ``fairseq-attn export`` describes its text by the same settings (:class:`Text`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+from pathlib import Path
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+
+from .errors import OptionError
+from .writing import whole_file, whole_text
+
+__all__ = [
+    "FORMAT",
+    "MODEL",
+    "SETTINGS",
+    "ModelFolder",
+    "Text",
+    "expand",
+    "open_model_folder",
+    "read_settings",
+    "write_model_folder",
+    "write_settings",
+]
+
+FORMAT = "fairseq_attn_plugin model 1"
+SETTINGS, MODEL = "settings.json", "model.pt"
+SUBWORD_FILES = {"subword_nmt": "bpe.codes", "sentencepiece": "sentencepiece.model"}
+
+
+class Text(NamedTuple):
+    """How a line becomes tokens, and tokens a line."""
+
+    lowercase: bool
+    subwords: str  # how the vocabulary marks subwords: bpe, sentencepiece or none
+    bpe_codes: Optional[str] = None
+    sentencepiece_model: Optional[str] = None
+    tokenizer: Optional[Dict[str, Any]] = None  # of Moses: languages, dash_splits, escape
+    normalizer: Optional[str] = None  # one of NORMALIZERS
+
+    def save(self, folder: Path) -> Dict[str, Any]:
+        """Copies the subword model into the folder, and returns the settings that describe the text."""
+        files = {"subword_nmt": self.bpe_codes, "sentencepiece": self.sentencepiece_model}
+        bpe = next((name for name, file in files.items() if file), None)
+        if bpe is not None:
+            target = folder / SUBWORD_FILES[bpe]
+            with whole_file(target, f"{target}: cannot be written") as partial:
+                shutil.copyfile(str(files[bpe]), partial)
+        return {
+            "lowercase": self.lowercase,
+            "subwords": self.subwords,
+            "bpe": bpe,
+            "tokenizer": self.tokenizer,
+            "normalizer": self.normalizer,
+        }
+
+
+class ModelFolder(NamedTuple):
+    """A folder that ``fairseq-attn train`` wrote."""
+
+    path: Path
+    settings: Dict[str, Any]
+
+    @property
+    def checkpoint(self) -> str:
+        return str(self.path / MODEL)
+
+    @property
+    def data(self) -> str:
+        """The binarised corpus if it is there, otherwise the folder itself, which has the dictionaries."""
+        corpus = self.path / str(self.settings.get("data") or "")
+        return str(corpus if any(corpus.glob("dict.*.txt")) else self.path)
+
+    @property
+    def languages(self) -> Tuple[str, str]:
+        source, target = self.settings["languages"]
+        return source, target
+
+    @property
+    def log(self) -> Path:
+        """The log of the training."""
+        return self.path / str(self.settings.get("log") or "train.log")
+
+    def test_file(self, name: str) -> Path:
+        """A file of the test set: ``source``, ``reference`` or ``translation``.
+
+        Raises:
+            OptionError: the folder has none
+        """
+        source, target = self.languages
+        names = {"source": f"test.{source}", "reference": f"test.{target}", "translation": f"test.hyp.{target}"}
+        file = self.path / names[name]
+        if not file.is_file():
+            raise OptionError(f"{self.path}: has no test set ({names[name]}); name the files instead of the folder")
+        return file
+
+    def text_options(self) -> Dict[str, Any]:
+        """Values of the options that prepare text; those of :func:`.analysis.inference.segmenter.add_text_options`."""
+        tokenizer, bpe = self.settings["tokenizer"], self.settings["bpe"]
+        file = None if bpe is None else str(self.path / SUBWORD_FILES[bpe])
+        return {
+            "bpe_codes": file if bpe == "subword_nmt" else None,
+            "sentencepiece_model": file if bpe == "sentencepiece" else None,
+            "tokenizer": None if tokenizer is None else "moses",
+            "moses_no_dash_splits": tokenizer is not None and not tokenizer["dash_splits"],
+            "moses_no_escape": tokenizer is not None and not tokenizer["escape"],
+            "normalizer": self.settings["normalizer"],
+            "case": "lower" if self.settings["lowercase"] else "keep",
+        }
+
+
+def read_settings(folder: Any) -> Dict[str, Any]:
+    """The object in ``settings.json`` of a folder; empty if there is none or it is damaged."""
+    try:
+        content = json.loads((Path(folder) / SETTINGS).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def write_settings(folder: Path, content: Dict[str, Any]) -> None:
+    """Writes ``settings.json``, whole or not at all."""
+    with whole_text(folder / SETTINGS, f"{folder / SETTINGS}: cannot be written") as stream:
+        stream.write(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+
+
+def write_model_folder(folder: Path, checkpoint: Path, dictionaries: Path, text: Text, content: Dict[str, Any]) -> None:
+    """Writes a model folder; ``settings.json`` comes last.
+
+    Args:
+        folder: exists already
+        checkpoint: its state of the optimizer is left out
+        dictionaries: folder of ``dict.SRC.txt`` and ``dict.TGT.txt``
+        text: how lines become tokens
+        content: further settings; ``languages`` is needed, ``data`` (the binarised corpus) and ``log`` are relative to
+            the folder
+
+    Raises:
+        OptionError: a file cannot be written
+    """
+    import torch
+    from fairseq import checkpoint_utils
+
+    from .checkpoints import plain_config
+
+    state = checkpoint_utils.load_checkpoint_to_cpu(str(checkpoint))
+    config = plain_config(state["cfg"])
+    config["task"].update(zip(("source_lang", "target_lang"), content["languages"]))
+    state.update(cfg=config, last_optimizer_state=None)
+    with whole_file(folder / MODEL, f"{folder / MODEL}: cannot be written") as partial:
+        torch.save(state, partial)
+    for name in [f"dict.{language}.txt" for language in content["languages"]]:
+        with whole_file(folder / name, f"{folder / name}: cannot be written") as partial:
+            shutil.copyfile(dictionaries / name, partial)
+    write_settings(folder, {"format": FORMAT, **content, **text.save(folder)})
+
+
+def open_model_folder(path: Any) -> Optional[ModelFolder]:
+    """The model folder of that name; None for anything else, such as a checkpoint or a folder of data.
+
+    Raises:
+        OptionError: the folder is damaged, or its training has not ended
+    """
+    folder = Path(path)
+    settings = read_settings(folder)
+    if settings.get("format") != FORMAT:
+        if (folder / "training").is_dir() and not settings:
+            raise OptionError(f"{path}: its training has not ended; run the same fairseq-attn train again")
+        return None
+    if not _is_whole(settings):
+        raise OptionError(f"{folder / SETTINGS}: is damaged; copy it again, or train again")
+    files = [MODEL, *(f"dict.{language}.txt" for language in settings["languages"])]
+    for name in [*files, *([SUBWORD_FILES[settings["bpe"]]] if settings["bpe"] else [])]:
+        if not (folder / name).is_file():
+            raise OptionError(f"{path}: has no {name}; copy the whole folder, or run fairseq-attn train again")
+    return ModelFolder(folder, settings)
+
+
+def _is_whole(settings: Dict[str, Any]) -> bool:
+    languages, tokenizer = settings.get("languages"), settings.get("tokenizer", "")
+    return (
+        isinstance(languages, list)
+        and [type(one) for one in languages] == [str, str]
+        and (tokenizer is None or (isinstance(tokenizer, dict) and {"dash_splits", "escape"} <= set(tokenizer)))
+        and settings.get("bpe", "") in (None, *SUBWORD_FILES)
+        and {"subwords", "lowercase", "normalizer"} <= set(settings)
+    )
+
+
+def expand(args: argparse.Namespace) -> None:
+    """Replaces a model folder among the arguments of a subcommand by the files in it, and sets the options of text.
+
+    ``data`` may name a folder, and then ``--path`` is not needed; so may ``--path`` and ``checkpoint``. An option that
+    the user has set stays.
+
+    Raises:
+        OptionError: the folder is damaged
+    """
+    folders: List[ModelFolder] = []
+    for name in ("data", "path", "checkpoint"):
+        value = getattr(args, name, None)
+        found = open_model_folder(value) if isinstance(value, str) and Path(value).is_dir() else None
+        if found is None:
+            continue
+        folders.append(found)
+        setattr(args, name, found.data if name == "data" else found.checkpoint)
+        if name == "data" and getattr(args, "takes_model", False) and args.path is None:
+            args.path = found.checkpoint
+        if name == "checkpoint" and getattr(args, "data", "") is None:
+            args.data = found.data
+    for name, value in folders[-1].text_options().items() if folders else ():
+        if getattr(args, name, value) in (None, False, "auto"):
+            setattr(args, name, value)

@@ -1,0 +1,181 @@
+"""``fairseq-attn train``: from a file of sentence pairs to a translator.
+
+    fairseq-attn train pairs.tsv --from de --to en
+    fairseq-attn train text.de text.en --from de --to en --arch lstm_soft --out model -- --dropout 0.4
+
+PAIRS is a table with a sentence, a tab and its translation in each line, or two files, of which line n of one is the
+translation of line n of the other; plain UTF-8 text, .gz or .zip. What follows ``--`` goes to fairseq-train. Every
+command that runs is printed. The same call continues after an interruption.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+from pathlib import Path
+from typing import Dict, List, Optional
+
+from ..errors import OptionError
+from ..locks import locked
+from ..settings import Variables
+from ..stamps import checksum
+from ..translation import model as models
+from ..translation.recipe import CorpusSettings
+from .reading import Pair, read_pairs
+from .settings import check_architecture, tokenizer_of
+from .shell import LoggingShell
+from .splitting import split
+from .stages import Plan, run_stages
+
+__all__ = ["TAKES_EXTRA", "configure", "run"]
+
+TAKES_EXTRA = True  # words after --
+VARIABLES = {
+    "ARCH": "--arch ",
+    "OBJECTIVE": "--objective ",
+    "SEED": "--seed ",
+    "OUT": "--out",
+    "SRC": "--from",
+    "TGT": "--to",
+}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("pairs", nargs="+", type=Path, metavar="PAIRS", help="table of sentence pairs, or source file and target file")
+    add("--from", required=True, dest="source", metavar="LANG", help="source language, as in de")
+    add("--to", required=True, dest="target", metavar="LANG", help="target language, as in en")
+    add("--out", type=Path, metavar="FOLDER", help="model folder to write (default: LANG-LANG.ARCH)")
+    add("--arch", default="lstm_adm", metavar="NAME", help="architecture (default: lstm_adm)")
+    add("--objective", default="", metavar="NAME", help="of latent alignment models (default: elbo-enum)")
+    add("--columns", metavar="S,T", help="columns of source and target in a table, from 1 (default: chosen, and said)")
+    add("--valid", nargs="+", type=Path, metavar="FILE", help="validation pairs (default: taken out of PAIRS)")
+    add("--test", nargs="+", type=Path, metavar="FILE", help="test pairs (default: taken out of PAIRS)")
+    text = parser.add_argument_group("text")
+    text.add_argument(
+        "--tokenizer",
+        choices=("auto", "moses", "none"),
+        default="auto",
+        help="auto (default): moses, or none if a language writes no blanks between words",
+    )
+    text.add_argument(
+        "--subwords",
+        choices=("auto", "subword-nmt", "sentencepiece", "none"),
+        default="auto",
+        help="auto (default): subword-nmt after moses, otherwise sentencepiece",
+    )
+    text.add_argument(
+        "--subword-size", type=int, default=0, metavar="N", help="merges or pieces (default: as many as fit the corpus)"
+    )
+    training = parser.add_argument_group("training; further options of fairseq-train follow --")
+    training.add_argument("--max-epoch", type=int, default=60, metavar="N", help="end after N epochs (default: 60)")
+    training.add_argument(
+        "--patience",
+        type=int,
+        default=5,
+        metavar="N",
+        help="end when validation is no better for N epochs (default: 5)",
+    )
+    training.add_argument("--seed", type=int, default=1, metavar="N", help="random seed (default: 1)")
+    training.add_argument("--cpu", action="store_true", help="do not use a GPU")
+
+
+def run(args: argparse.Namespace) -> None:
+    try:
+        _run(args)
+    except OptionError as error:  # the recipes name their variables
+        names = "|".join(VARIABLES)
+        raise OptionError(re.sub(rf"\b({names})\b=?", lambda found: VARIABLES[found[1]], str(error))) from None
+
+
+def _run(args: argparse.Namespace) -> None:
+    source, target = _languages(args)
+    columns = _columns(args.columns)
+    for name, least in (("subword_size", 0), ("max_epoch", 1), ("patience", 1), ("seed", 0)):
+        if getattr(args, name) < least:
+            raise OptionError(f"--{name.replace('_', '-')} {getattr(args, name)}: must be at least {least}")
+    files: Dict[str, Optional[List[Path]]] = {"train": args.pairs, "valid": args.valid, "test": args.test}
+    # mistakes in the corpus are reported before anything is written or imported
+    notes: List[str] = []
+    given: Dict[str, Optional[List[Pair]]] = {}
+    for name, paths in files.items():
+        given[name], about = read_pairs(paths, (source, target), columns) if paths else (None, "")
+        notes += [f"{name}: {about}"] if paths else []
+    splits, left_out = split(given)
+    usual = check_architecture(args.arch)
+    model = _model(args, args.objective or usual)
+    folder = args.out or Path(f"{source}-{target}.{args.arch}")
+    if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not (folder / "training").is_dir())):
+        raise OptionError(f"--out {folder}: exists, and is no model folder; name another")
+    tokenizer = tokenizer_of(splits["train"]) if args.tokenizer == "auto" else args.tokenizer
+    training = Path(os.path.abspath(folder)) / "training"
+    try:
+        training.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OptionError(f"--out {folder}: cannot be made: {error.strerror or error}") from None
+    with locked(training / "lock", wait=False) as lock:
+        if lock is None:
+            raise OptionError(f"--out {folder}: another process trains there; wait, or name another folder")
+        shell = LoggingShell("train", training, lock)
+        for note in (*notes, *left_out):
+            shell.say(note)
+        stamp = f"{tokenizer} {' '.join(checksum(path) for paths in files.values() for path in paths or ())}"
+        plan = Plan(
+            folder=folder,
+            settings=CorpusSettings(
+                out=training,
+                data=None,
+                at_home="",
+                seed=args.seed,
+                split="test",
+                device="cpu" if args.cpu else "auto",
+                jobs=os.cpu_count() or 1,
+                source=source,
+                target=target,
+                bpe=_subwords(args.subwords, tokenizer),
+                bpe_size=args.subword_size,
+                cut=0,
+                longest=0,
+                known_subwords=True,
+            ),
+            model=model,
+            tokenizer=tokenizer,
+            max_epoch=args.max_epoch,
+            patience=args.patience,
+            extra=args.extra,
+            stamp=f"{stamp} columns {args.columns or 'auto'}",
+        )
+        scores = run_stages(plan, shell, splits)
+    bleu, chrf = (scores[name] for name in ("bleu", "chrf"))
+    print(f"{folder}: BLEU {bleu['score']}, chrF {chrf['score']} on {len(splits['test']):,} test sentences")
+    print(f"fairseq-attn translate {folder} 'A sentence.'   # also: serve, explore, report, plot, compare, export")
+
+
+def _languages(args: argparse.Namespace) -> List[str]:
+    for option, language in (("--from", args.source), ("--to", args.target)):
+        if not re.fullmatch("[A-Za-z]{2,8}([_-][A-Za-z0-9]{1,8})*", language):
+            raise OptionError(f"{option} {language}: must be a language code, as in de or zh_Hant")
+    if args.source == args.target:
+        raise OptionError(f"--from {args.source} --to {args.target}: must be two languages")
+    return [args.source.replace("-", "_"), args.target.replace("-", "_")]  # fairseq splits a pair at the hyphen
+
+
+def _columns(text: Optional[str]) -> Optional[List[int]]:
+    if text is None:
+        return None
+    parts = text.split(",")
+    if len(parts) != 2 or not all(part.isascii() and part.isdigit() and int(part) for part in parts):
+        raise OptionError(f"--columns {text}: must be two numbers from 1, as in 2,1")
+    return [int(part) for part in parts]
+
+
+def _model(args: argparse.Namespace, objective: str) -> models.ModelSettings:
+    values = {"ARCH": args.arch, "OBJECTIVE": objective, "SEED": str(args.seed)}
+    return models.read_model_settings(Variables(values, {**models.DEFAULTS, "SEED": "1", "DRY_RUN": "0"}), args.extra)
+
+
+def _subwords(chosen: str, tokenizer: str) -> str:
+    if chosen == "auto":
+        return "subword-nmt" if tokenizer == "moses" else "sentencepiece"
+    return chosen

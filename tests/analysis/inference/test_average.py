@@ -1,0 +1,134 @@
+"""attn-analysis average: the means of checkpoints, the files that are chosen, and those that have no average."""
+
+import shutil
+
+import pytest
+import torch
+from fairseq.checkpoint_utils import load_checkpoint_to_cpu
+
+from fairseq_attn_plugin.analysis import cli
+from fairseq_attn_plugin.analysis.inference.averaging import best_of, last_of, parts_of
+from fairseq_attn_plugin.errors import OptionError
+
+from cli import TINY, USER_DIR, run_cli
+
+
+def train(data, folder, arch, *options):
+    run_cli(
+        *("fairseq-train", data, "--user-dir", USER_DIR, "--save-dir", folder, *TINY[arch], "--cpu", "--lr", "0.01"),
+        *(
+            "--optimizer",
+            "adam",
+            "--batch-size",
+            "100",
+            "--max-epoch",
+            "4",
+            "--seed",
+            "1",
+            "--no-progress-bar",
+            *options,
+        ),
+    )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def trained(tiny_data, tmp_path_factory):
+    """Four epochs, and other trainings that have no average with them."""
+    folder = tmp_path_factory.mktemp("average")
+    train(tiny_data, folder / "soft", "lstm_soft", "--keep-best-checkpoints", "2")
+    train(tiny_data, folder / "seed2", "lstm_soft", "--seed", "2", "--max-epoch", "1")
+    train(tiny_data, folder / "wide", "lstm_soft", "--encoder-embed-dim", "24", "--max-epoch", "1")
+    train(tiny_data, folder / "adm", "lstm_adm", "--max-epoch", "1")
+    train(
+        *(tiny_data, folder / "tuned", "lstm_soft", "--seed", "3", "--max-epoch", "2"),
+        *("--finetune-from-model", folder / "soft" / "checkpoint4.pt"),
+    )
+    return folder
+
+
+def test_the_average_is_the_mean(trained, tmp_path, capsys):
+    out = tmp_path / "average.pt"
+    cli.main(["average", str(trained / "soft"), "--last", "3", "--out", str(out)])
+    printed = capsys.readouterr().out
+    assert printed.startswith(f"{out}: mean of\n  ") and printed.count("checkpoint") == 3
+    parts = [load_checkpoint_to_cpu(str(trained / "soft" / f"checkpoint{epoch}.pt")) for epoch in (2, 3, 4)]
+    found = load_checkpoint_to_cpu(str(out))
+    assert list(found["model"]) == list(parts[0]["model"])
+    for name, value in found["model"].items():
+        mean = torch.stack([part["model"][name].double() for part in parts]).mean(0)
+        assert value.dtype == parts[0]["model"][name].dtype
+        assert torch.equal(value, mean.to(value.dtype)), name
+    assert out.stat().st_size < (trained / "soft" / "checkpoint4.pt").stat().st_size / 2, "no state of the optimiser"
+    cli.main(["average", "--show", str(out)])
+    assert capsys.readouterr().out == printed
+    assert [(part.epoch, part.updates) for part in parts_of(str(out))] == [(2, 10), (3, 15), (4, 20)]
+
+
+def test_the_average_translates_and_is_tuned(tiny_data, trained, tmp_path):
+    out = tmp_path / "average.pt"
+    parts = [str(trained / "soft" / f"checkpoint{epoch}.pt") for epoch in (3, 4)]
+    cli.main(["average", *parts, "--out", str(out)])
+    options = ["--user-dir", USER_DIR, "--path", out, "--cpu"]
+    assert "Generate test with beam=5" in run_cli("fairseq-generate", tiny_data, *options).stdout
+    train(tiny_data, tmp_path / "tuned", "lstm_soft", "--finetune-from-model", out, "--max-epoch", "1")
+    assert (tmp_path / "tuned" / "checkpoint1.pt").is_file()
+
+
+def test_a_tuned_model_and_its_origin(trained, tmp_path, capsys):
+    """Trainings that began with the same parameters have an average, whatever their seeds."""
+    paths = [str(trained / "tuned" / f"checkpoint{epoch}.pt") for epoch in (1, 2)]
+    cli.main(["average", *paths, "--out", str(tmp_path / "x.pt")])
+    assert (tmp_path / "x.pt").is_file()
+
+
+def test_which_are_chosen(trained, tmp_path):
+    folder = tmp_path / "chosen"
+    shutil.copytree(trained / "soft", folder)
+    for epoch in (1, 2, 3, 4):
+        path = folder / f"checkpoint{epoch}.pt"
+        state = torch.load(path, weights_only=False)
+        state["extra_state"]["val_loss"] = {1: 3.0, 2: 1.0, 3: 4.0, 4: 2.0}[epoch]
+        torch.save(state, path)
+    assert last_of(str(folder), 2) == [str(folder / f"checkpoint{epoch}.pt") for epoch in (3, 4)]
+    assert best_of(str(folder), 3) == [str(folder / f"checkpoint{epoch}.pt") for epoch in (2, 4, 1)]
+    with pytest.raises(OptionError, match=f"--best 5: {folder} has 4 checkpoints to choose from; .*--keep-last-epochs"):
+        best_of(str(folder), 5)
+    for path in folder.glob("checkpoint?.pt"):
+        path.unlink()
+    assert len(best_of(str(folder), 2)) == 2, "of --keep-best-checkpoints"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ["soft/checkpoint1.pt", "seed2/checkpoint1.pt"],
+            "--seed 2, .* with 1; .*no average. --path",
+        ),
+        (["soft/checkpoint1.pt", "wide/checkpoint1.pt"], r"encoder.embed_tokens.weight of \[\d+, 24\], .*of one model"),
+        (["soft/checkpoint1.pt", "adm/checkpoint1.pt"], "is of architecture lstm_adm, .* of lstm_soft"),
+        (["soft/checkpoint1.pt", "soft/checkpoint1.pt"], "one is given twice"),
+        (["soft/checkpoint1.pt"], "must be at least two, or a folder with --last N or --best N"),
+        (["soft/checkpoint1.pt", "soft/none.pt"], "none.pt"),
+        (["soft", "--last", "1"], "--last 1: must be at least 2"),
+        (["soft", "adm", "--best", "2"], "--best 2: chooses from one folder of checkpoints, 2 given"),
+        (["none", "--best", "2"], "none: is not a folder"),
+        (["--show", "soft/checkpoint1.pt"], "is a checkpoint of a training and no average"),
+        (["--show", "soft/checkpoint1.pt", "soft"], "leave out the other arguments"),
+    ],
+)
+def test_mistakes(trained, tmp_path, monkeypatch, words, message):
+    monkeypatch.chdir(trained)
+    out = [] if "--show" in words else ["--out", str(tmp_path / "x.pt")]
+    with pytest.raises((OptionError, OSError), match=message):
+        cli.main(["average", *words, *out])
+    assert not list(tmp_path.iterdir())
+
+
+def test_nothing_is_lost(trained, monkeypatch):
+    monkeypatch.chdir(trained / "soft")
+    with pytest.raises(OptionError, match="--out FILE: must name the checkpoint to write"):
+        cli.main(["average", "checkpoint1.pt", "checkpoint2.pt"])
+    with pytest.raises(OptionError, match="would be lost"):
+        cli.main(["average", "checkpoint1.pt", "checkpoint2.pt", "--out", "checkpoint2.pt"])

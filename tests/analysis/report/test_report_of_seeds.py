@@ -1,0 +1,130 @@
+"""attn-analysis report on a grid of mechanisms and seeds: what fairseq-hydra-train -m left, on data of one's own."""
+
+import json
+import re
+import statistics
+from types import SimpleNamespace
+
+import pytest
+from omegaconf import OmegaConf
+from sacrebleu.metrics import BLEU
+
+from fairseq_attn_plugin.analysis import cli
+from fairseq_attn_plugin.analysis.records.files import open_records
+from fairseq_attn_plugin.analysis.report.seeds import groups_of, spread
+from fairseq_attn_plugin.analysis.report.systems import Reported, System
+
+from cli import REPO, USER_DIR, run_cli
+
+pytest.importorskip("matplotlib")
+
+
+def trained(name, seed, options=(), **sections):
+    """A training with a configuration; ``options`` are those that a command line leaves in the section of the model."""
+    given = {
+        "common": {"seed": seed, "log_file": f"{name}.log", "fp16": False},
+        "checkpoint": {"save_dir": name, "patience": 3},
+        "model": SimpleNamespace(arch="lstm_soft", dropout=0.3, seed=seed, save_dir=name, **dict(options)),
+        "task": {"_name": "translation", "data": "bin"},
+        "optimization": {"lr": [0.1]},
+        **sections,
+    }
+    return Reported(System(name, None, None), 1, None, None, None, given)
+
+
+def grouped(*reported):
+    return {group.name: [one.system.name for one in group.runs] for group in groups_of(reported)}
+
+
+def test_what_differs_in_the_seed_only_is_one_system():
+    runs = [trained("soft.seed2", 2), trained("adm.seed1", 1, {"attention": "adm"}), trained("soft.seed1", 1)]
+    assert grouped(*runs) == {"soft": ["soft.seed1", "soft.seed2"], "adm.seed1": ["adm.seed1"]}
+    assert grouped(trained("a", 1), trained("b", 2)) == {"a": ["a", "b"]}, "names do not matter"
+    omegaconf = [OmegaConf.create({"common": {"seed": seed}, "model": {"_name": "x"}}) for seed in (1, 2)]
+    assert grouped(*(trained("a", 1)._replace(config=config) for config in omegaconf)) == {"a": ["a", "a"]}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        trained("soft.seed2", 2, {"attention_score": "dot"}),
+        trained("soft.seed2", 2, optimization={"lr": [0.2]}),
+        trained("soft.seed2", 2, task={"_name": "translation", "data": "other"}),
+        trained("soft.seed2", 2, common={"seed": 2, "fp16": True}),
+        trained("soft.seed2", 2, checkpoint={"patience": 5}),
+        trained("soft.seed2", 1),
+        trained("soft.seed2", 2)._replace(config=None),
+    ],
+)
+def test_what_differs_otherwise_is_another_system(other):
+    assert grouped(trained("soft.seed1", 1), other) == {"soft.seed1": ["soft.seed1"], "soft.seed2": ["soft.seed2"]}
+
+
+def test_two_systems_of_one_name():
+    """One name without the seed, and two systems: each keeps the name of its first training."""
+    runs = [trained(f"soft.seed{seed}", seed, {"dropout2": seed > 2}) for seed in (1, 2, 3, 4)]
+    assert list(grouped(*runs)) == ["soft.seed1", "soft.seed3"]
+
+
+def test_spread():
+    assert spread([1.0, 3.0], 2) == "2.00 (1.41)" and spread([2.0, 2.0], 1) == "2.0" and spread([1234.5], 0) == "1,234"
+    assert spread([None, 2.0], 2) == "2.00" and spread([], 2) is None
+
+
+def table(markdown, heading):
+    lines = markdown.partition(f"## {heading}\n")[2].splitlines()
+    rows = [[cell.strip().replace("\\", "") for cell in line.strip("|").split("|")] for line in lines if "|" in line]
+    end = next((place for place, row in enumerate(rows) if len(row) != len(rows[0])), len(rows))
+    return {row[0]: dict(zip(rows[0], row)) for row in rows[2:end]}
+
+
+def test_report_of_a_sweep(tiny_data, tmp_path):
+    """Two mechanisms, two seeds, one of them with a learning rate in the name of its folder."""
+    small = ["model.%s=16" % key for key in ("encoder_embed_dim", "encoder_hidden_size", "decoder_hidden_size")]
+    run_cli(
+        *("fairseq-hydra-train", "-m", "--config-dir", REPO / "configs", "--config-name", "grid"),
+        *(f"common.user_dir={USER_DIR}", f"task.data={tiny_data}", "task.source_lang=xx", "task.target_lang=yy"),
+        *("common.seed=1,2", "model=lstm_soft,lstm_adm", "common.cpu=true", "dataset.num_workers=0"),
+        *("optimization.lr=[0.005]", "optimization.max_update=40", "optimization.max_epoch=20", *small),
+        cwd=tmp_path,
+    )
+    grid = tmp_path / "out" / "hydra" / "grid"
+    assert not list(grid.rglob("*task.*")), "the folders are not named after the data"
+    out = tmp_path / "report"
+    command = ["report", str(grid), "--data", str(tiny_data), "--out", str(out), "--cpu", "--samples", "20"]
+    cli.main([*command, "--beam", "2", "--pictures", "1", "--examples", "1"])
+    markdown = (out / "report.md").read_text(encoding="utf-8")
+    rows = table(markdown, "Systems")
+    tail = "/model.decoder_hidden_size=16,model.encoder_embed_dim=16,model.encoder_hidden_size=16"
+    names = [name for name in rows if tail in name]
+    assert len(rows) == len(names) == 2 and all("seed" not in name for name in names), rows.keys()
+    assert [row["seeds"] for row in rows.values()] == ["2", "2"]
+    adm, soft = rows.values()
+    files = sorted(out.rglob("attention/lstm_soft.seed*/**/*.beam.jsonl"))
+    assert len(files) == 2
+    reference = (tiny_data.parent / "text" / "test.yy").read_text().splitlines()
+    scores = []
+    for file in files:
+        lines = [""] * len(reference)
+        for record in open_records(file):
+            lines[record.id] = " ".join(record.target_words)
+        scores.append(BLEU(tokenize="none", force=True).corpus_score(lines, [reference]).score)
+    spreads = f" ({statistics.stdev(scores):.2f})" if scores[0] != scores[1] else ""
+    assert soft["BLEU"] == f"{statistics.mean(scores):.2f}{spreads}"
+    assert set(adm) >= {"chrF2", "TER", "p", "\u00b1", "perplexity"} and "(" in adm["perplexity"]
+    assert all(row["parameters"].replace(",", "").isdigit() for row in rows.values())
+    assert len(table(markdown, "Attention as an alignment")) == 2
+    assert re.search("differ in the seed only are one system", markdown)
+    # scores of another program, made from the texts that the report wrote
+    texts = {path: path.read_text().splitlines() for path in (out / "outputs").rglob("*.txt")}
+    assert len(texts) == 4 and (out / "reference.txt").read_text().splitlines() == reference
+    given = {str(path): [{"COMET": len(line) / 100} for line in lines] for path, lines in texts.items()}
+    (tmp_path / "comet.json").write_text(json.dumps(given))
+    cli.main([*command, "--beam", "2", "--pictures", "0", "--examples", "0", f"--scores=COMET={tmp_path}/comet.json"])
+    found = table((out / "report.md").read_text(encoding="utf-8"), "Systems")
+    means = [statistics.mean(len(line) / 100 for line in lines) for path, lines in texts.items() if "soft" in str(path)]
+    assert found[soft["system"]]["COMET"].startswith(f"{statistics.mean(means):.4f}")
+    # one mechanism, chosen without its seeds; another baseline by the name of a training
+    names = ["--systems", "lstm_soft" + soft["system"].partition("lstm_soft")[2]]
+    cli.main([*command, "--beam", "2", "--pictures", "0", "--examples", "0", *names])
+    assert list(table((out / "report.md").read_text(encoding="utf-8"), "Systems")) == [soft["system"]]

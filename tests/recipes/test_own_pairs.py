@@ -1,0 +1,167 @@
+"""fairseq-attn train: reading and splitting a user's sentence pairs; every mistake is one line."""
+
+import gzip
+import zipfile
+
+import pytest
+
+from fairseq_attn_plugin.analysis import cli
+from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.recipes.errors import CorpusError
+from fairseq_attn_plugin.recipes.own.reading import read_pairs
+from fairseq_attn_plugin.recipes.own.settings import tokenizer_of
+from fairseq_attn_plugin.recipes.own.splitting import split
+from fairseq_attn_plugin.recipes.text.pair_splits import assign, normalize
+from fairseq_attn_plugin.recipes.translation.segmentation import fitting_size
+
+ROWS = [("I do not know the way.", "Ich kenne den Weg nicht."), ("The dog is here.", "Der Hund  ist hier.")]
+READ = [(a, " ".join(b.split())) for a, b in ROWS]
+
+
+def table(rows):
+    return "".join("\t".join(row) + "\n" for row in rows)
+
+
+@pytest.mark.parametrize("suffix", ["tsv", "tsv.gz", "zip"])
+def test_a_table_of_any_form(tmp_path, suffix):
+    path, data = tmp_path / f"pairs.{suffix}", table(ROWS).encode()
+    if suffix == "zip":
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("_about.txt", "Tatoeba")
+            archive.writestr("deu.txt", data)
+    else:
+        path.write_bytes(gzip.compress(data) if suffix.endswith("gz") else b"\xef\xbb\xbf" + data)
+    pairs, about = read_pairs([path], ["en", "de"])
+    assert pairs == READ and "columns 1 (en) and 2 (de)" in about
+
+
+def test_two_files_and_two_members(tmp_path):
+    for language, side in (("en", 0), ("de", 1)):
+        (tmp_path / f"text.{language}").write_text("".join(row[side] + "\n" for row in ROWS))
+    files = [tmp_path / "text.en", tmp_path / "text.de"]
+    assert read_pairs(files, ["en", "de"])[0] == READ
+    with zipfile.ZipFile(tmp_path / "both.zip", "w") as archive:
+        for file in files:
+            archive.write(file, f"corpus/{file.name}")
+    assert read_pairs([tmp_path / "both.zip"], ["de", "en"])[0] == [(b, a) for a, b in READ]
+
+
+@pytest.mark.parametrize(
+    "rows, languages, said",
+    [
+        (ROWS, ["de", "en"], "columns 2 (de) and 1 (en), since column 1 looks like English"),
+        ([(*row, "CC-BY 2.0 (France)") for row in ROWS], ["en", "de"], "columns 1 (en) and 2 (de); of 3 columns"),
+        ([("17", a, "4711", b) for a, b in ROWS], ["en", "de"], "columns 2 (en) and 4 (de); of 4 columns"),
+        ([("DE", "id", "en"), *((b, "1", a) for a, b in ROWS)], ["en", "de"], "columns 3 (en) and 1 (de), as its"),
+    ],
+)
+def test_columns_are_chosen(tmp_path, rows, languages, said):
+    (tmp_path / "pairs").write_text(table(rows))
+    pairs, about = read_pairs([tmp_path / "pairs"], languages)
+    assert said in about and pairs == (READ if languages == ["en", "de"] else [(b, a) for a, b in READ])
+    swapped, _ = read_pairs([tmp_path / "pairs"], languages, [1, 2])
+    assert swapped[0] == tuple(rows["as its" in said][:2])
+
+
+@pytest.mark.parametrize(
+    "content, said",
+    [
+        (None, "there is no such file"),
+        (b"", "is empty: expected sentence pairs"),
+        (b" \n\n", "is empty"),
+        (b"a\tb\nc\n", "row 2 has one column"),
+        (b"a\tb\nSe\xf1or\tb\n", "line 2: is not UTF-8; convert the file"),
+        (b"a\tb\n\0\tb\n", "line 2: has a NUL character"),
+        (b"1\t2\n3\t4\n", "has no two columns of sentences; choose them by --columns"),
+    ],
+)
+def test_mistakes_in_a_table(tmp_path, content, said):
+    path = tmp_path / "pairs.tsv"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(CorpusError, match=said):
+        read_pairs([path], ["en", "de"])
+
+
+def test_mistakes_in_files(tmp_path):
+    (tmp_path / "a.en").write_text("a\nb\n")
+    (tmp_path / "a.de").write_text("a\n")
+    with pytest.raises(CorpusError, match="a.en has 2 lines and .*a.de has 1"):
+        read_pairs([tmp_path / "a.en", tmp_path / "a.de"], ["en", "de"])
+    with pytest.raises(CorpusError, match="one table or two aligned files"):
+        read_pairs([tmp_path / "a.en"] * 3, ["en", "de"])
+    with pytest.raises(CorpusError, match="is a folder"):
+        read_pairs([tmp_path], ["en", "de"])
+    for name in ("broken.gz", "broken.zip"):
+        (tmp_path / name).write_bytes(b"something else")
+        with pytest.raises(CorpusError, match=f"{name}: is damaged"):
+            read_pairs([tmp_path / name], ["en", "de"])
+    with zipfile.ZipFile(tmp_path / "three.zip", "w") as archive:
+        for name in "abc":
+            archive.writestr(name, "x")
+    with pytest.raises(CorpusError, match="three.zip: holds a, b, c; expected one table, or one file .en and one .de"):
+        read_pairs([tmp_path / "three.zip"], ["en", "de"])
+
+
+def sentences(count):
+    return [(f"source {n}", f"target {n}") for n in range(count)]
+
+
+def test_no_sentence_of_test_is_in_train():
+    pairs = sentences(400) + [("Source 1!", "another"), ("more", "target 2")] * 2
+    splits, notes = split({"train": pairs, "valid": None, "test": None})
+    sides = {name: [{normalize(pair[side]) for pair in part} for side in (0, 1)] for name, part in splits.items()}
+    for one, other in (("train", "valid"), ("train", "test"), ("valid", "test")):
+        assert all(sides[one][side].isdisjoint(sides[other][side]) for side in (0, 1))
+    assert sum(map(len, splits.values())) == 402 and notes == ["train: 2 pairs are left out, which occur before"]
+    assert min(map(len, splits.values())) > 5
+
+
+def test_given_splits_stay_whole():
+    given = [("SOURCE 3", "x"), ("y", "target 4"), ("y", "target 4")]
+    splits, notes = split({"train": sentences(300), "valid": None, "test": given})
+    assert splits["test"] == given and len(splits["train"]) + len(splits["valid"]) == 298 and splits["valid"]
+    assert notes == ["train: 2 pairs are left out, which have a sentence of valid or test"]
+
+
+def test_large_corpora_have_small_test_sets():
+    splits = assign(sentences(20000), 0.5)
+    assert 60 < len(splits["valid"]) < 140 and 60 < len(splits["test"]) < 140
+    assert set(splits["valid"]) < set(assign(sentences(20000))["valid"])
+
+
+def test_empty_and_long_pairs_are_left_out():
+    splits, notes = split({"train": [*sentences(300), ("", "x"), ("x" * 1001, "y")], "valid": None, "test": None})
+    assert sum(map(len, splits.values())) == 300 and len(notes) == 2
+    with pytest.raises(CorpusError, match="40 different sentence pairs are too few: expected at least 100"):
+        split({"train": sentences(40) * 9, "valid": None, "test": None})
+
+
+def test_size_of_subwords_and_tokeniser_follow_the_corpus():
+    assert [fitting_size(words) for words in (100, 26000, 750000, 10**9)] == [200, 1300, 6900, 32000]
+    assert (
+        tokenizer_of(READ) == "moses"
+        and tokenizer_of([("The dog is here.", "那只狗在这里睡觉而且很高兴。" * 2)]) == "none"
+    )
+
+
+@pytest.mark.parametrize(
+    "options, said",
+    [
+        (["--from", "de", "--to", "de"], "--from de --to de: must be two languages"),
+        (["--from", "d/e", "--to", "en"], "--from d/e: must be a language code"),
+        (["--from", "de", "--to", "en", "--columns", "1"], "--columns 1: must be two numbers from 1"),
+        (["--from", "de", "--to", "en", "--max-epoch", "0"], "--max-epoch 0: must be at least 1"),
+        (["--from", "de", "--to", "en", "--arch", "lstm_adn"], "--arch lstm_adn: .* did you mean lstm_adm"),
+        (["--from", "de", "--to", "en", "--arch", "han"], "--arch han: there is no such architecture of a transl"),
+        (["--from", "de", "--to", "en", "--objective", "soft2"], "--objective soft2 is unknown"),
+        (["--from", "de", "--to", "en", "--out", __file__], "--out .*: exists, and is no model folder"),
+        (["--from", "de", "--to", "en", "--", "--seed", "3"], "--seed: the seed is chosen by --seed 1"),
+    ],
+)
+def test_mistakes_in_options(tmp_path, monkeypatch, options, said):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pairs").write_text(table(sentences(400)))
+    with pytest.raises(OptionError, match=said):
+        cli.main(["train", "pairs", *options])
+    assert [path.name for path in tmp_path.iterdir()] == ["pairs"]

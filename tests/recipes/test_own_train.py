@@ -1,0 +1,111 @@
+"""fairseq-attn train and translate, with the real tools on a tiny corpus."""
+
+import io
+import os
+import sys
+
+import pytest
+
+from fairseq_attn_plugin.analysis import cli
+from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.model_folder import open_model_folder
+from fairseq_attn_plugin.recipes.commands import Shell
+
+from cli import usual_environment
+
+SIZES = (
+    "--encoder-embed-dim 16 --encoder-hidden-size 16 --encoder-layers 1 --decoder-embed-dim 16 "
+    "--decoder-hidden-size 16 --decoder-layers 1 --decoder-out-embed-dim 16"
+).split()
+
+
+@pytest.fixture
+def tools(monkeypatch, warm_path):
+    """The commands start from a warm process."""
+    environment = {**usual_environment(), "PATH": warm_path}
+    monkeypatch.setattr(Shell, "environment", lambda self: environment)
+
+
+@pytest.fixture
+def pairs(tmp_path, tiny_data):
+    sides = [
+        (tiny_data.parent / "text" / f"train.{language}").read_text().split("\n")[:-1] for language in ("xx", "yy")
+    ]
+    (tmp_path / "pairs.tsv").write_text("".join(f"{a.capitalize()}.\t{b}, it's!\n" for a, b in zip(*sides)))
+    return tmp_path / "pairs.tsv"
+
+
+def train(pairs, *options):
+    out = pairs.parent / "model"
+    cli.main(["train", str(pairs), "--from", "xx", "--to", "yy", "--out", str(out), "--cpu", *options, *SIZES])
+    return out
+
+
+def test_from_pairs_to_a_translation(tools, pairs, capfd, monkeypatch):
+    with pytest.raises(OptionError, match="fairseq-train failed; the same command continues"):
+        train(pairs, "--max-epoch", "1", "--", "--no-such-option")
+    with pytest.raises(OptionError, match="its training has not ended; run the same fairseq-attn train again"):
+        cli.main(["translate", str(pairs.parent / "model"), "Ama."])
+    capfd.readouterr()
+    out = train(pairs, "--max-epoch", "1", "--")
+    first = capfd.readouterr().out
+    assert "prepare: done before" in first and "$ fairseq-train " in first and "epoch 1/1" in first
+    assert "$ fairseq-preprocess" not in first and "BLEU" in first.splitlines()[-2]
+
+    model = open_model_folder(out)
+    assert model.languages == ("xx", "yy") and set(model.settings["scores"]) == {"bleu", "chrf"}
+    assert model.settings["bpe"] == "subword_nmt" and model.settings["tokenizer"]["escape"] is False
+    test = model.test_file("reference").read_text().splitlines()
+    assert all(line.endswith(", it's!") for line in test) and model.settings["pairs"]["test"] == len(test)
+    assert "it &apos;s" not in (out / "training" / "data" / "text" / "train.yy").read_text()
+
+    stamp = (out / "settings.json").stat().st_mtime_ns
+    train(pairs, "--max-epoch", "1", "--")
+    again = capfd.readouterr().out
+    assert "$ " not in again and (out / "settings.json").stat().st_mtime_ns == stamp
+    train(pairs, "--max-epoch", "2", "--")
+    assert "epoch 2/2" in capfd.readouterr().out and (out / "settings.json").stat().st_mtime_ns != stamp
+    with pytest.raises(OptionError, match="holds a training with other options .*: choose another --out"):
+        train(pairs, "--max-epoch", "2", "--", "--dropout", "0.5")
+
+    # the folder alone is enough
+    (out / "training").rename(pairs.parent / "elsewhere")
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"Ama bel.\n\nBel\n")))
+    capfd.readouterr()
+    cli.main(["translate", str(out)])
+    lines = capfd.readouterr().out.split("\n")
+    assert len(lines) == 4 and lines[1] == "" and "@@" not in "".join(lines)
+    cli.main(["translate", str(out), "Ama bel.", "--nbest", "2", "--alignments", "--out", str(out / "it")])
+    rows = [line.split("\t") for line in (out / "it").read_text().splitlines()]
+    assert [row[0] for row in rows] == ["0", "0"] and float(rows[0][1]) >= float(rows[1][1])
+    assert all(int(link.split("-")[0]) < 3 for row in rows for link in row[3].split())
+
+
+def test_a_corpus_that_changed_is_another_corpus(tools, pairs, capfd):
+    with pytest.raises(OptionError, match="fairseq-train failed"):
+        train(pairs, "--", "--no-such-option")
+    pairs.write_text("".join(line.replace("it's", "it is") for line in pairs.read_text().splitlines(keepends=True)))
+    with pytest.raises(OptionError, match="was prepared with other settings .*: choose another --out"):
+        train(pairs, "--")
+
+
+def test_text_without_blanks_is_split_by_sentencepiece(tools, pairs, capfd):
+    lines = [line.replace(" ", "") for line in pairs.read_text().splitlines()]
+    pairs.write_text("\n".join(lines) + "\n")
+    out = train(pairs, "--max-epoch", "1", "--tokenizer", "none", "--subword-size", "60", "--")
+    model = open_model_folder(out)
+    assert model.settings["bpe"] == "sentencepiece" and model.settings["tokenizer"] is None
+    capfd.readouterr()
+    cli.main(["translate", str(out), "Amabel."])
+    assert "\u2581" not in capfd.readouterr().out
+    assert os.path.getsize(out / "test.hyp.yy")
+
+
+def test_mistakes_of_translate(tmp_path, tiny_data):
+    for options, said in [
+        ([str(tiny_data), "x"], "is neither a model folder nor an exported model"),
+        ([str(tiny_data), "x", "--input", "y"], "--input y: is given beside sentences"),
+        ([str(tiny_data), "x", "--nbest", "9"], "--nbest 9"),
+    ]:
+        with pytest.raises(OptionError, match=said):
+            cli.main(["translate", *options])

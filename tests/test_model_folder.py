@@ -1,0 +1,127 @@
+"""The model folder: every subcommand takes its name in the place of a checkpoint, and needs no further option."""
+
+import json
+import shutil
+
+import pytest
+
+from fairseq_attn_plugin.analysis import cli
+from fairseq_attn_plugin.analysis.inference.translator import Translator
+from fairseq_attn_plugin.analysis.records import open_records
+from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.model_folder import Text, open_model_folder, write_model_folder
+
+MOSES = {"languages": ["xx", "yy"], "dash_splits": False, "escape": False}
+
+
+@pytest.fixture(scope="module")
+def folder(zoo, tiny_data, once):
+    def make(folder):
+        codes = folder.parent / "codes"
+        codes.write_text("#version: 0.2\na m\nam a</w>\nb e\nbe l</w>\n")
+        text = Text(False, "none", bpe_codes=str(codes), tokenizer=MOSES, normalizer="moses")
+        content = {"languages": ["xx", "yy"], "data": None, "log": None}
+        write_model_folder(folder, zoo("reversal").last, tiny_data, text, content)
+        for name, to in (("test.xx", "test.xx"), ("test.yy", "test.yy"), ("test.yy", "test.hyp.yy")):
+            lines = (tiny_data.parent / "text" / name).read_text().splitlines(keepends=True)
+            (folder / to).write_text("".join(lines[:5]))
+
+    return once("model-folder", make)
+
+
+def test_the_folder_needs_nothing_else(folder, tmp_path):
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    found = open_model_folder(copy)
+    assert found.languages == ("xx", "yy") and found.data == str(copy)
+    assert sorted(path.name for path in copy.glob("[!at]*")) == [
+        *("bpe.codes", "dict.xx.txt", "dict.yy.txt", "model.pt", "settings.json")
+    ]
+    translator = Translator.of_folder(str(copy))
+    assert translator.encode("ama “bel”")[0] == ["ama", '"', "bel", '"']  # normalised, tokenised, not escaped
+    assert translator("ama bel")[0].text == "leb ama"
+
+
+def test_text_of_a_folder_can_be_changed_by_an_option(folder, tmp_path):
+    out = tmp_path / "a.jsonl"
+    (tmp_path / "text").write_text("ama, BEL\n")
+    command = ["extract", str(folder), "--source-text", str(tmp_path / "text"), "--beam", "1", "--out", str(out)]
+    cli.main(command)
+    assert next(iter(open_records(out))).source[:2] == ["ama", ","]
+    assert open_records(out).header.name == "model-folder"
+    cli.main([*command, "--case", "lower", "--overwrite"])
+    assert next(iter(open_records(out))).source == ["ama", ",", "bel"]
+
+
+def test_commands_that_read_attention_extract_it_once(folder, tmp_path, capsys):
+    page = tmp_path / "page.html"
+    cli.main(["explore", str(folder), "--out", str(page)])
+    assert "5 sentences" in capsys.readouterr().out and "model-folder" in page.read_text()
+    made = folder / "attention" / "test.beam5.jsonl"
+    before = made.stat().st_mtime_ns
+    cli.main(["plot", f"mine={folder}", "--sentences", "2", "--out", str(tmp_path / "one.svg")])
+    assert "mine" in (tmp_path / "one.svg").read_text() and made.stat().st_mtime_ns == before
+    cli.main(["align", str(folder), "--out", str(tmp_path / "links")])
+    assert len((tmp_path / "links").read_text().splitlines()) == 5
+    assert open_records(folder / "attention" / "test.reference.jsonl").header.target == "reference"
+    cli.main(["lexicon", str(folder), "--out", str(tmp_path / "lexicon")])
+    cli.main(["compare", str(folder)])
+    assert "BLEU 100" in capsys.readouterr().out
+
+
+def test_a_report_of_a_model_folder_or_of_several(folder, tiny_data, tmp_path):
+    both = tmp_path / "both"
+    for name in ("one", "two"):
+        shutil.copytree(folder, both / name)
+        settings = json.loads((both / name / "settings.json").read_text())
+        (both / name / "settings.json").write_text(json.dumps({**settings, "data": str(tiny_data)}))
+    command = ["--out", str(tmp_path / "report"), "--samples", "0", "--pictures", "1", "--examples", "1"]
+    cli.main(["report", str(both), *command])
+    assert "| two" in (tmp_path / "report" / "report.md").read_text()
+    cli.main(["report", str(both / "one"), *command])
+    assert "| two" not in (tmp_path / "report" / "report.md").read_text()
+
+
+def test_export_knows_the_text(folder, tmp_path):
+    from fairseq_attn_plugin.decoding import runtime
+
+    cli.main(["export", str(folder), "--to", str(tmp_path / "it")])
+    exported = runtime.Translator(str(tmp_path / "it"))
+    assert exported.tokens("ama “bel”") == ["ama", '"', "bel", '"']
+    assert exported.translate(["ama bel"]) == ["leb ama"]
+
+
+@pytest.mark.parametrize(
+    "lost, said",
+    [
+        ("model.pt", "has no model.pt; copy the whole folder"),
+        ("bpe.codes", "has no bpe.codes"),
+        ("dict.yy.txt", "has no dict.yy.txt"),
+    ],
+)
+def test_a_folder_that_lacks_a_file(folder, tmp_path, lost, said):
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    (copy / lost).unlink()
+    with pytest.raises(OptionError, match=f"copy: {said}"):
+        cli.main(["extract", str(copy), "--out", str(tmp_path / "x.jsonl")])
+
+
+def test_damaged_and_unfinished_folders(folder, tmp_path):
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    settings = json.loads((copy / "settings.json").read_text())
+    for damage in ({"bpe": "other"}, {"languages": ["xx"]}, {"languages": 3}, {"tokenizer": "moses"}):
+        (copy / "settings.json").write_text(json.dumps({**settings, **damage}))
+        with pytest.raises(OptionError, match="settings.json: is damaged"):
+            open_model_folder(copy)
+    (copy / "settings.json").unlink()
+    assert open_model_folder(copy) is None and open_model_folder(tmp_path / "none") is None
+    (copy / "training").mkdir()
+    with pytest.raises(OptionError, match="its training has not ended"):
+        open_model_folder(copy)
+
+
+def test_data_without_a_checkpoint(tiny_data, tmp_path):
+    with pytest.raises(OptionError, match="is no model folder of fairseq-attn train; give its checkpoint by --path"):
+        cli.main(["extract", str(tiny_data), "--out", str(tmp_path / "x.jsonl")])
+    (tmp_path / "test.hyp").write_text("a\n")
+    with pytest.raises(OptionError, match="--reference: is missing"):
+        cli.main(["compare", str(tmp_path / "test.hyp")])
