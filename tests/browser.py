@@ -1,11 +1,10 @@
 """Pages in a headless Chromium, driven through selenium; a test that needs one says so loudly where there is none."""
 
 import json
-import os
 import re
 import shutil
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Sequence
+from typing import Any, Iterator, List, Sequence
 
 import pytest
 
@@ -42,14 +41,6 @@ return [...document.querySelectorAll(arguments[0])].filter((one) => one.getClien
   return [getComputedStyle(one).color, behind];
 });
 """
-
-
-def axe_source() -> str:
-    """axe-core: the file that FAIRSEQ_ATTN_AXE names, or that of ``node_modules`` beside the tests' folder."""
-    path = os.environ.get("FAIRSEQ_ATTN_AXE") or Path(__file__).parents[1] / "node_modules" / "axe-core" / "axe.min.js"
-    if not Path(path).is_file():
-        pytest.skip(f"NO AXE TEST: {path} is missing; npm install axe-core, or set FAIRSEQ_ATTN_AXE to axe.min.js")
-    return Path(path).read_text(encoding="utf-8")
 
 
 def rgba(text: str) -> List[float]:
@@ -132,25 +123,12 @@ class Page:
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
 
-    def prefer(self, scheme: str) -> None:
-        """The colour scheme, "light" or "dark", that the reader's system prefers."""
-        features = [{"name": "prefers-color-scheme", "value": scheme}]
-        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
-
     def scrolls_sideways(self) -> bool:
         return self.script("return document.documentElement.scrollWidth > document.documentElement.clientWidth")
 
     def contrasts(self, selector: str) -> List[float]:
         """The contrast ratio of the text of each element that is shown."""
         return [contrast(*colours) for colours in self.script(COLOURS, selector)]
-
-    def violations(self) -> Dict[str, List[str]]:
-        """What axe-core finds wrong in the page as it is: {rule: the elements}."""
-        self.script(axe_source())
-        found = self.driver.execute_async_script(
-            "axe.run(document, {resultTypes: ['violations']}).then((found) => arguments[0](found.violations))"
-        )
-        return {one["id"]: [node["html"] for node in one["nodes"]] for one in found}
 
     def problems(self) -> List[str]:
         """What was written to the console as a warning or an error since the last call."""

@@ -1,5 +1,6 @@
 """The page of classified documents, in a browser: both colour schemes, both widths, the keyboard, search, weights."""
 
+import axe
 import browser
 import pytest
 
@@ -35,8 +36,7 @@ def made(tmp_path_factory):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
 def test_readable_in_both_schemes_and_widths(pages, made, width, scheme):
-    pages.resize(width, 900)
-    pages.prefer(scheme)
+    axe.look(pages, width, scheme)
     pages.open(made)
     assert not pages.scrolls_sideways() and not pages.problems() and pages.requests() == [made]
     paper, ink = (browser.luminance(browser.rgba(text)[:3]) for text in pages.script(STYLES))
@@ -64,13 +64,12 @@ STYLES = "const one = getComputedStyle(document.body); return [one.backgroundCol
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
 def test_axe_finds_nothing(pages, made, width, scheme):
-    pages.resize(width, 900)
-    pages.prefer(scheme)
+    axe.look(pages, width, scheme)
     pages.open(made)
-    assert pages.violations() == {}
+    assert axe.violations(pages) == []
     pages.script("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
     pages.press("v", "j", "\ue014")
-    assert pages.violations() == {}
+    assert axe.violations(pages) == []
 
 
 def test_keyboard(pages, made):

@@ -2,6 +2,7 @@
 
 from functools import partial
 
+import axe
 import browser
 import numpy as np
 import pytest
@@ -65,8 +66,7 @@ def folder(tmp_path_factory):
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("name", ["report", "compare"])
 def test_both_schemes_and_widths(pages, folder, name, width, scheme):
-    pages.resize(width, 900)
-    pages.prefer(scheme)
+    axe.look(pages, width, scheme)
     pages.open((folder / f"{name}.html").as_uri())
     assert not pages.scrolls_sideways() and not pages.problems()
     assert pages.requests() == [(folder / f"{name}.html").as_uri()]
@@ -80,10 +80,9 @@ def test_both_schemes_and_widths(pages, folder, name, width, scheme):
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("name", ["report", "compare"])
 def test_axe_finds_nothing(pages, folder, name, width, scheme):
-    pages.resize(width, 900)
-    pages.prefer(scheme)
+    axe.look(pages, width, scheme)
     pages.open((folder / f"{name}.html").as_uri())
-    assert pages.violations() == {}
+    assert axe.violations(pages) == []
 
 
 def test_wide_boxes_scroll_by_keyboard(pages, folder):
