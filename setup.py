@@ -54,7 +54,7 @@ setup(
         "sacrebleu>=2.0",
         "sacremoses",
         "sentencepiece",
-        "shtab>=1.6",  # completion of attn-analysis in a shell
+        "shtab>=1.6",  # completion of fairseq-attn in a shell
         "subword-nmt>=0.3.7",
         "tabulate>=0.9",
         "tqdm",
@@ -63,12 +63,12 @@ setup(
         # tensorboard: fairseq's --tensorboard-logdir, and the curves of its files
         # scikit-learn: word vectors made from sentence pairs
         "analysis": ["matplotlib>=3.5", "tensorboard", "scikit-learn"],
-        # attn-analysis export; its folders need numpy and onnxruntime alone, neither this package nor torch
+        # fairseq-attn export; its folders need numpy and onnxruntime alone, neither this package nor torch
         "export": ["onnx>=1.15", "onnxruntime>=1.17"],
         "runtime": ["onnxruntime>=1.17", "numpy"],
-        # attn-analysis push and pull
+        # fairseq-attn push and pull
         "hub": ["huggingface_hub>=0.23", "safetensors>=0.4"],
-        # attn-analysis serve
+        # fairseq-attn serve
         "serve": ["fastapi>=0.100", "uvicorn"],
         # scripts/docs.sh; latex2mathml: formulas that need no script and no network
         "docs": ["sphinx>=7", "furo", "myst-nb>=1.0", "latex2mathml>=3.76", "nbclient", "nbformat", "ipykernel"],
@@ -79,8 +79,8 @@ setup(
             "hypothesis>=6.100",
             "ruff",
             "mypy",
-            "httpx",  # client for the tests of attn-analysis serve
-            "selenium>=4.11",  # opens the pages of attn-analysis in Chromium, if it is installed
+            "httpx",  # client for the tests of fairseq-attn serve
+            "selenium>=4.11",  # opens the pages of fairseq-attn in Chromium, if it is installed
             "torch-struct==0.5",  # a second oracle for structured attention
             "hydra-submitit-launcher>=1.2",  # the SLURM launcher of configs/
         ],

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Loads ``attn-analysis serve`` on the loopback: many clients that ask again as soon as they have an answer.
+"""Loads ``fairseq-attn serve`` on the loopback: many clients that ask again as soon as they have an answer.
 
     python scripts/serve_load.py --text test.de --clients 50 --seconds 60 --json load.json -- \\
         data --path checkpoint_best.pt --bpe-codes codes
 
-What follows ``--`` are the arguments of ``attn-analysis serve``, which this script starts at a free port and ends. The
+What follows ``--`` are the arguments of ``fairseq-attn serve``, which this script starts at a free port and ends. The
 clients take turns with the lines of ``--text``; each has one connection. The report has the answers by state, the
 latencies by percentile, and the memory of the server, read every half second (on Linux).
 """
@@ -110,14 +110,14 @@ def percentile(values: list[float], percent: float) -> float:
 
 @contextlib.contextmanager
 def server(arguments: list[str]) -> Iterator[tuple[str, int, int]]:
-    """Host, port and process of ``attn-analysis serve`` with these arguments; raises RuntimeError if it fails."""
+    """Host, port and process of ``fairseq-attn serve`` with these arguments; raises RuntimeError if it fails."""
     command = [sys.executable, "-m", "fairseq_attn_plugin.analysis.cli", "serve", *arguments, "--port", "0"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:
         address = process.stdout.readline().split()
         if not address:
-            raise RuntimeError("attn-analysis serve has not started")
+            raise RuntimeError("fairseq-attn serve has not started")
         host, _, port = address[0].split("//")[1].rpartition(":")
         yield host, int(port), process.pid
     finally:
@@ -134,13 +134,13 @@ def shown(words: list[str]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Loads attn-analysis serve on the loopback.")
+    parser = argparse.ArgumentParser(description="Loads fairseq-attn serve on the loopback.")
     parser.add_argument("--text", required=True, metavar="FILE", help="sentences, one in a line")
     parser.add_argument("--clients", type=int, default=50, metavar="N", help="at a time (default: 50)")
     parser.add_argument("--seconds", type=float, default=60.0, metavar="X", help="of load (default: 60)")
     parser.add_argument("--stream", action="store_true", help="ask /stream, which tells of every step of the search")
     parser.add_argument("--json", metavar="FILE", help="also write the report there")
-    parser.add_argument("serve", nargs="+", metavar="ARGUMENT", help="of attn-analysis serve, after --")
+    parser.add_argument("serve", nargs="+", metavar="ARGUMENT", help="of fairseq-attn serve, after --")
     args = parser.parse_args()
     texts = Path(args.text).read_text(encoding="utf-8").splitlines()
     with server(args.serve) as (host, port, process):

@@ -1,4 +1,4 @@
-"""Files as ``attn-analysis extract`` writes them, made by hand: no model is needed to test what is done with them."""
+"""Files as ``fairseq-attn extract`` writes them, made by hand: no model is needed to test what is done with them."""
 
 from pathlib import Path
 from typing import Optional, Sequence, Tuple

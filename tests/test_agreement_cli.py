@@ -41,7 +41,7 @@ def exported(trained, tmp_path_factory):
 
 def export(checkpoint, direction, out, *options, check=True):
     return run_cli(
-        "attn-analysis", "export-direction", checkpoint, "--direction", direction, "--out", out, *options, check=check
+        "fairseq-attn", "export-direction", checkpoint, "--direction", direction, "--out", out, *options, check=check
     )
 
 

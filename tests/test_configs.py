@@ -39,7 +39,7 @@ def composed(name, *overrides):
 
 def train(config_name, tiny_data, cwd, *overrides, multirun=False):
     """fairseq-hydra-train on the tiny corpus; every checkpoint that it wrote, by its path below ``cwd``."""
-    command = ["attn-analysis", "fairseq-hydra-train", "--config-name", config_name]
+    command = ["fairseq-attn", "fairseq-hydra-train", "--config-name", config_name]
     data = ["task.data=%s" % tiny_data, "task.source_lang=xx", "task.target_lang=yy"]
     command += [*data, *TINY, *overrides]
     cwd.mkdir(exist_ok=True)

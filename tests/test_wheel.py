@@ -62,7 +62,7 @@ def python(site, folder, *words):
 
 def test_recipes_and_their_manuals_work_in_any_folder(site, tmp_path):
     command = ["-m", "fairseq_attn_plugin.analysis.cli", "recipe", "toy_corpus"]
-    assert "attn-analysis recipe toy_corpus [prepare" in python(site, tmp_path, *command, "--help")
+    assert "fairseq-attn recipe toy_corpus [prepare" in python(site, tmp_path, *command, "--help")
     shown = python(site, tmp_path, *command, "--dry-run")
     assert f"--user-dir {site}/fairseq_attn_plugin " in shown and f"--save-dir {tmp_path}/out/toy_corpus/" in shown
 

@@ -1,4 +1,4 @@
-"""``{command-help}``: a section with the ``--help`` of each subcommand of attn-analysis, or of those it names."""
+"""``{command-help}``: a section with the ``--help`` of each subcommand of fairseq-attn, or of those it names."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["help_of", "setup"]
 
 
 def help_of(command: str) -> str:
-    """What ``attn-analysis COMMAND --help`` prints in a terminal of 100 columns."""
+    """What ``fairseq-attn COMMAND --help`` prints in a terminal of 100 columns."""
     text = io.StringIO()
     # argparse colours its output in a terminal, and takes the width from COLUMNS
     terminal = mock.patch.dict(os.environ, {"COLUMNS": "100", "NO_COLOR": "1"})
@@ -33,7 +33,7 @@ class CommandHelpDirective(SphinxDirective):
     def run(self) -> List[nodes.Node]:
         result: List[nodes.Node] = []
         for name in self.arguments or cli.COMMANDS:
-            section = nodes.section(ids=["attn-analysis-" + nodes.make_id(name)], names=["attn-analysis " + name])
+            section = nodes.section(ids=["fairseq-attn-" + nodes.make_id(name)], names=["fairseq-attn " + name])
             section += nodes.title("", "", nodes.literal(name, name))
             text = help_of(name)
             section += nodes.literal_block(text, text, language="text")

@@ -1,1 +1,1 @@
-"""Analysis of trained models: attention, alignments, outputs, pictures, reports. The command is ``attn-analysis``."""
+"""Analysis of trained models: attention, alignments, outputs, pictures, reports. The command is ``fairseq-attn``."""

@@ -1,6 +1,6 @@
 """Subcommands that are commands of their own: they take all words after their name.
 
-``attn-analysis fairseq-train ...`` is ``fairseq-train ...`` with this package loaded, in any folder. fairseq's own
+``fairseq-attn fairseq-train ...`` is ``fairseq-train ...`` with this package loaded, in any folder. fairseq's own
 ``--user-dir NAME`` is a folder below the current one or beside fairseq's, not a module that Python would import, and
 nothing of a plugin runs before fairseq has found it. Here the package is imported first, and becomes the
 ``--user-dir`` of a command without one, or its folder of configurations the ``--config-dir``.

@@ -11,7 +11,7 @@ from .windows import Rule
 __all__ = ["ELECTION_FORMAT", "MOST_WORDS", "Recommendation", "read_recommendation"]
 
 ELECTION_FORMAT = "fairseq_attn_plugin election 1"
-ELECTION_COMMAND = "attn-analysis election"
+ELECTION_COMMAND = "fairseq-attn election"
 OPTION = "--gaussian-election"
 # The largest ratio. A row of weights is computed for each of ratio * n target words.
 MOST_WORDS = 1000

@@ -8,7 +8,7 @@ paper takes equally many words on both sides, rho = 1.
 All rows a_t of a sentence of moderate length are computed once, and where no gradient is needed all contexts, too. A
 step then looks up a row. In longer sentences each step computes its row. ``--attention-score`` has no effect.
 
-An election (``attn-analysis election``) recommends rule, sigma and mean and measures rho;
+An election (``fairseq-attn election``) recommends rule, sigma and mean and measures rho;
 ``--gaussian-election FILE`` takes them from there. With ``--gaussian-trained`` sigma, mean and rho are trained; the
 edge of the window has no gradient. Rule and values are part of the checkpoint, which then needs no FILE; they override
 the options of whoever loads it.

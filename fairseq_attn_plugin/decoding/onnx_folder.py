@@ -31,7 +31,7 @@ TOLERANCE = 1e-3  # of log p in float32; the rounding of long sums differs betwe
 
 README = """# A translation model, {source} to {target}
 
-Written by `attn-analysis export` ({precision}). It needs numpy and onnxruntime, neither torch nor fairseq:
+Written by `fairseq-attn export` ({precision}). It needs numpy and onnxruntime, neither torch nor fairseq:
 
     pip install {packages}
     python translate.py < input > output
@@ -91,7 +91,7 @@ def export_folder(
         import onnxruntime
     except ImportError:
         raise OptionError(
-            "attn-analysis export needs onnx and onnxruntime: pip install 'fairseq_attn_plugin[export]'"
+            "fairseq-attn export needs onnx and onnxruntime: pip install 'fairseq_attn_plugin[export]'"
         ) from None
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)

@@ -3,7 +3,7 @@
 Each field of :class:`DecodingOptions` becomes a field of fairseq's ``GenerationConfig``
 (:mod:`fairseq_attn_plugin.patches.decoding`). It is then a flag of fairseq-generate and fairseq-interactive, an entry
 of ``generation`` in YAML and of ``--eval-bleu-args``, a keyword of fairseq's hub interface, and a flag of the commands
-of attn-analysis that translate. To add an option, add a field here; ``DecodingOptions.of(args)`` reads and checks what
+of fairseq-attn that translate. To add an option, add a field here; ``DecodingOptions.of(args)`` reads and checks what
 a generator was asked for, and :func:`fairseq_attn_plugin.decoding.packing.steppers` makes steppers by it.
 """
 
@@ -50,7 +50,7 @@ class DecodingOptions:
     )
     shortlist: Optional[str] = option(
         None,
-        "lexicon of attn-analysis lexicon: translations consist of the likeliest words of the source words, and of "
+        "lexicon of fairseq-attn lexicon: translations consist of the likeliest words of the source words, and of "
         "frequent words (default: all words)",
     )
     shortlist_size: int = option(100, "with --shortlist: words for each source word (default: 100)")
@@ -86,7 +86,7 @@ class DecodingOptions:
 
 
 def add_decoding_options(parser: argparse.ArgumentParser) -> None:
-    """Adds the options to a command of attn-analysis; ``DecodingOptions.of(args)`` reads them."""
+    """Adds the options to a command of fairseq-attn; ``DecodingOptions.of(args)`` reads them."""
     group = parser.add_argument_group("decoding, as in fairseq-generate")
     for own in fields(DecodingOptions):
         kind = own.type if isinstance(own.type, type) else str  # Optional[str] is a string

@@ -1,4 +1,4 @@
-"""Translates text with a model that ``attn-analysis export`` wrote. Needs numpy and onnxruntime, and neither torch nor
+"""Translates text with a model that ``fairseq-attn export`` wrote. Needs numpy and onnxruntime, and neither torch nor
 fairseq; SentencePiece or sacremoses only for a model that was exported with them.
 
     python FOLDER/translate.py < input > output
@@ -114,7 +114,7 @@ class Translator:
     """An exported model as a function from lines of text to translations.
 
     Args:
-        folder: that ``attn-analysis export`` wrote
+        folder: that ``fairseq-attn export`` wrote
         beam, lenpen: of the search (default: those of the folder)
         threads: for each operation; 0: as many as there are cores
     """

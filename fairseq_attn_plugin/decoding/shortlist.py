@@ -31,7 +31,7 @@ class Shortlist:
     """A lexicon, and the words that are in every shortlist.
 
     Args:
-        path: lines of source, target and probability, as ``attn-analysis lexicon`` writes them
+        path: lines of source, target and probability, as ``fairseq-attn lexicon`` writes them
         size: translations of each source word, at most
         frequent: words in the order of the target dictionary, whose first ones are the most frequent
         source_dictionary: fairseq's dictionary of the source
@@ -63,7 +63,7 @@ class Shortlist:
         if 2 * known < len(lexicon):
             raise OptionError(
                 f"{OPTION} {path}: only {known} of its {len(lexicon)} source words have a translation within the "
-                "vocabularies of the data; make it from the same words or subwords (attn-analysis lexicon --level)"
+                "vocabularies of the data; make it from the same words or subwords (fairseq-attn lexicon --level)"
             )
         for row, symbol in zip(rows, source_dictionary.symbols):
             if not row and symbol in targets:

@@ -72,7 +72,7 @@ class AttnLSTMConfig(FairseqDataclass):
     lexicon: Optional[str] = option(
         None,
         "translation lexicon P(e | f): log(its probability by the attention + epsilon) is added to the logits; lines "
-        "of source, target and probability separated by tabs, as attn-analysis lexicon writes them",
+        "of source, target and probability separated by tabs, as fairseq-attn lexicon writes them",
         file=True,
     )
     lexicon_epsilon: float = option(

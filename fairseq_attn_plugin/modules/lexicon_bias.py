@@ -60,7 +60,7 @@ class LexiconBias(nn.Module):
         """Reads a file and keeps the entries whose words are in both vocabularies.
 
         Args:
-            path: lines of source, target and probability, as ``attn-analysis lexicon`` writes them
+            path: lines of source, target and probability, as ``fairseq-attn lexicon`` writes them
             source_dictionary: fairseq's dictionary of the source
             target_dictionary: fairseq's dictionary of the target
 
@@ -77,7 +77,7 @@ class LexiconBias(nn.Module):
         if not rows:
             raise OptionError(
                 f"{OPTION} {path}: none of its {len(lexicon)} source words has a translation within the vocabularies "
-                "of the data; make it from the same words or subwords (attn-analysis lexicon --level)"
+                "of the data; make it from the same words or subwords (fairseq-attn lexicon --level)"
             )
         width = max(map(len, rows.values()))
         entries = torch.zeros(len(source_dictionary), width, dtype=torch.long)

@@ -2,7 +2,7 @@
 
 The task builds the engine's generator wherever it would build fairseq's ``SequenceGenerator``, if all models of the
 ensemble are of this package: in fairseq-generate, fairseq-interactive, ``--eval-bleu``, the hub interface and
-attn-analysis. ``--decoding-engine stock`` leaves fairseq's. The options of decoding become fields of fairseq's
+fairseq-attn. ``--decoding-engine stock`` leaves fairseq's. The options of decoding become fields of fairseq's
 ``GenerationConfig``.
 """
 

@@ -1,6 +1,6 @@
 """Recipes: from a published corpus to trained models and their scores, in stages.
 
-    attn-analysis recipe NAME [STAGE...|all] [--dry-run] [-- options of fairseq-train]
+    fairseq-attn recipe NAME [STAGE...|all] [--dry-run] [-- options of fairseq-train]
 
 ``python -m fairseq_attn_plugin.recipes`` and ``scripts/recipes/NAME.sh`` of the checkout run the same. The manual of a
 recipe is ``manuals/NAME.txt``.

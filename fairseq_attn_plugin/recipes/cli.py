@@ -16,7 +16,7 @@ from .settings import PACKAGE, Variables
 
 __all__ = ["main", "manual", "manual_of", "open_recipe"]
 
-USAGE = "attn-analysis recipe NAME [STAGE...|all] [--dry-run] [-- options of fairseq-train]"
+USAGE = "fairseq-attn recipe NAME [STAGE...|all] [--dry-run] [-- options of fairseq-train]"
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,7 @@ class DocumentClassificationTask(SentencePredictionTask):
             if not os.path.isfile(os.path.join(cfg.data, side, "dict.txt")):
                 raise OptionError(
                     f"data folder {cfg.data}: it has no {side}/dict.txt; give the folder whose subfolders input0 and "
-                    "label were written by fairseq-preprocess --only-source --destdir (see attn-analysis documents)"
+                    "label were written by fairseq-preprocess --only-source --destdir (see fairseq-attn documents)"
                 )
         if cfg.regression_target:
             raise OptionError("--regression-target: this task predicts classes; use --task sentence_prediction")
@@ -137,7 +137,7 @@ class DocumentClassificationTask(SentencePredictionTask):
         if not any((np.asarray(documents[number]) == end).sum() > 1 for number in range(len(documents))):
             logger.warning(
                 f"no document of the split '{split}' has more than one sentence: sentences end with the symbol {END} "
-                "in the text that fairseq-preprocess reads; attn-analysis documents writes such text"
+                "in the text that fairseq-preprocess reads; fairseq-attn documents writes such text"
             )
         sizes = documents.sizes + (self.cfg.init_token is not None)
         if (sizes > limit).any():

@@ -61,7 +61,7 @@ def read_lexicon(path: Any, option: str, probabilities: bool = False, sums: bool
     except UnicodeDecodeError as error:
         raise OptionError(f"{option} {path}: is not UTF-8 after line {number}: {error.reason}") from None
     if not found:
-        raise OptionError(f"{option} {path}: has no entries; create it with attn-analysis lexicon")
+        raise OptionError(f"{option} {path}: has no entries; create it with fairseq-attn lexicon")
     for source, entries in found.items():
         total = sum(entry.probability for entry in entries.values())
         if probabilities and sums and total > LARGEST_SUM:

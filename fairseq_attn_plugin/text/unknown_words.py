@@ -1,6 +1,6 @@
 """Unknown words of a translation, replaced by the translation or a copy of the source word they are aligned to.
 
-Luong et al. 2015, "Addressing the Rare Word Problem in Neural Machine Translation". ``attn-analysis replace-unk`` and
+Luong et al. 2015, "Addressing the Rare Word Problem in Neural Machine Translation". ``fairseq-attn replace-unk`` and
 ``fairseq-generate --replace-unk`` (:mod:`fairseq_attn_plugin.patches.unknown_words`) use it.
 """
 

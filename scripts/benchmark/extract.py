@@ -1,6 +1,6 @@
 """Extraction of attention: the section ``extract`` of the benchmark, in processes of its own.
 
-The memory of ``attn-analysis extract`` should not depend on the number of sentences. The section compares it with
+The memory of ``fairseq-attn extract`` should not depend on the number of sentences. The section compares it with
 ``fairseq-generate --score-reference --print-alignment soft``, which gives the same weights.
 """
 
@@ -22,7 +22,7 @@ from fairseq_attn_plugin.errors import OptionError
 
 Tick = Callable[[str], Any]
 USER_DIR = Path(__file__).resolve().parents[2] / "fairseq_attn_plugin"
-SYSTEMS = ("attn-analysis extract", "fairseq-generate")
+SYSTEMS = ("fairseq-attn extract", "fairseq-generate")
 WORDS = 10, 25  # of a sentence
 
 
@@ -46,7 +46,7 @@ def extract_section(settings: Mapping[str, Any], device: Any, tick: Tick) -> dic
                 result["systems"][system].append(_measured(command, folder / "out"))
             lines = (folder / f"{count}.jsonl").read_bytes().count(b"\n")
             if lines != count + 1:
-                raise AssertionError(f"attn-analysis extract wrote {lines - 1} sentences instead of {count}")
+                raise AssertionError(f"fairseq-attn extract wrote {lines - 1} sentences instead of {count}")
     return result
 
 

@@ -83,7 +83,7 @@ TARGETS = (
     Target("chain", "chain_log_odds", "torch-struct", "throughput", "at least", 1.0),
     Target("documents", "han", "padded", "throughput", "at least", 2.0),
     Target("documents", "han", "packed", "throughput", "at least", 2.0),
-    Target("extract", "attn-analysis extract", "fewest sentences", "memory", "at most", 1.05),
+    Target("extract", "fairseq-attn extract", "fewest sentences", "memory", "at most", 1.05),
     *(
         Target("growth", name, "N", f"{what} growth", "at most", bound)
         for name in ("soft", "mqt", "aqt")

@@ -1,3 +1,3 @@
 #!/usr/bin/env bash
-# attn-analysis recipe leaderboard, in the active environment or in that of the checkout; --help shows the manual.
+# fairseq-attn recipe leaderboard, in the active environment or in that of the checkout; --help shows the manual.
 exec bash "$(dirname "${BASH_SOURCE[0]}")/_run.sh" leaderboard "$@"

@@ -1,3 +1,3 @@
 #!/usr/bin/env bash
-# attn-analysis recipe tatoeba_election, in the active environment or in that of the checkout; --help shows the manual.
+# fairseq-attn recipe tatoeba_election, in the active environment or in that of the checkout; --help shows the manual.
 exec bash "$(dirname "${BASH_SOURCE[0]}")/_run.sh" tatoeba_election "$@"

@@ -1,3 +1,3 @@
 #!/usr/bin/env bash
-# attn-analysis recipe yelp2013_han, in the active environment or in that of the checkout; --help shows the manual.
+# fairseq-attn recipe yelp2013_han, in the active environment or in that of the checkout; --help shows the manual.
 exec bash "$(dirname "${BASH_SOURCE[0]}")/_run.sh" yelp2013_han "$@"

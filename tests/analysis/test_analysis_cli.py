@@ -1,4 +1,4 @@
-"""attn-analysis: every subcommand has a help, a mistake is one line, --user-dir imports a user's folder."""
+"""fairseq-attn: every subcommand has a help, a mistake is one line, --user-dir imports a user's folder."""
 
 import sys
 
@@ -39,9 +39,9 @@ def test_help(name, capsys):
 
 
 def test_a_mistake_is_one_line():
-    done = run_cli("attn-analysis", "plot", "no.jsonl", "--out", "x.png", check=False)
+    done = run_cli("fairseq-attn", "plot", "no.jsonl", "--out", "x.png", check=False)
     assert done.returncode == 1 and done.stdout == ""
-    assert done.stderr == "attn-analysis: error: no.jsonl: cannot be read: No such file or directory\n"
+    assert done.stderr == "fairseq-attn: error: no.jsonl: cannot be read: No such file or directory\n"
 
 
 def test_ctrl_c_is_one_line(monkeypatch, capsys):

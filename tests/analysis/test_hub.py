@@ -1,4 +1,4 @@
-"""attn-analysis push and pull: a model folder goes to a stand-in of the hub's client and comes back as it was."""
+"""fairseq-attn push and pull: a model folder goes to a stand-in of the hub's client and comes back as it was."""
 
 import hashlib
 import inspect
@@ -130,7 +130,7 @@ def test_the_card(folder):
     (result,) = about["model-index"][0]["results"]
     assert [(one["type"], one["value"]) for one in result["metrics"]] == [("bleu", 93.25), ("chrf", 95.5)]
     assert "| BLEU | 93.25 | nrefs:1\\|tok:13a |" in body and "train: 12,345 pairs" in body
-    assert f"attn-analysis pull {NAME} lstm-xx-yy" in body and "fairseq-train" in body
+    assert f"fairseq-attn pull {NAME} lstm-xx-yy" in body and "fairseq-train" in body
 
 
 def test_a_card_without_records_and_with_strange_ones(folder, tmp_path):
@@ -187,13 +187,13 @@ def test_mistakes(folder, hub, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("file", "change", "message"),
     [
-        ("config.json", lambda text: "{", "has no config.json of attn-analysis push"),
-        ("config.json", lambda text: text.replace('"updates"', '"upgrades"'), "is not what attn-analysis push writes"),
-        ("settings.json", lambda text: text.replace('"xx"', '"../../xx"'), "is not what attn-analysis push writes"),
-        ("settings.json", lambda text: "[]", "is not what attn-analysis push writes"),
+        ("config.json", lambda text: "{", "has no config.json of fairseq-attn push"),
+        ("config.json", lambda text: text.replace('"updates"', '"upgrades"'), "is not what fairseq-attn push writes"),
+        ("settings.json", lambda text: text.replace('"xx"', '"../../xx"'), "is not what fairseq-attn push writes"),
+        ("settings.json", lambda text: "[]", "is not what fairseq-attn push writes"),
         ("settings.json", lambda text: text.replace("plugin model 1", "plugin 9"), "is not of a model folder"),
-        ("model.safetensors", lambda text: "no tensors", "is not what attn-analysis push writes"),
-        ("dict.xx.txt", None, "has no dict.xx.txt; it must be what attn-analysis push writes"),
+        ("model.safetensors", lambda text: "no tensors", "is not what fairseq-attn push writes"),
+        ("dict.xx.txt", None, "has no dict.xx.txt; it must be what fairseq-attn push writes"),
     ],
 )
 def test_repositories_of_others(file, change, message, folder, hub, tmp_path, monkeypatch):

@@ -247,7 +247,7 @@ def recommended(**changes):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (None, "no such file; attn-analysis election writes one"),
+        (None, "no such file; fairseq-attn election writes one"),
         ("rho: 1", "is not JSON"),
         ("[1, 2]", "is of the format None, must be 'fairseq_attn_plugin election 1'"),
         (words(), "is of the format 'fairseq_attn_plugin words 1'"),
@@ -278,7 +278,7 @@ def test_wrong_elections(content, message, tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (None, "no such file; attn-analysis q-agent writes one"),
+        (None, "no such file; fairseq-attn q-agent writes one"),
         ("{", "is not JSON"),
         (election(), "is of the format 'fairseq_attn_plugin election 1', must be 'fairseq_attn_plugin words 1'"),
         (words(**other_vocabulary("source")), "another source vocabulary"),

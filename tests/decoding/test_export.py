@@ -1,4 +1,4 @@
-"""attn-analysis export: raw text in, the translations of fairseq-generate out, without torch and fairseq."""
+"""fairseq-attn export: raw text in, the translations of fairseq-generate out, without torch and fairseq."""
 
 import io
 import json

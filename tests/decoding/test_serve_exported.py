@@ -1,4 +1,4 @@
-"""attn-analysis serve with an exported model answers as with its checkpoint."""
+"""fairseq-attn serve with an exported model answers as with its checkpoint."""
 
 import numpy as np
 import pytest

@@ -94,4 +94,4 @@ def test_notebook_is_shown_with_its_pictures(site: Path) -> None:
 def test_recipes_are_shown_with_their_manuals(site: Path) -> None:
     page = text_of(site / "recipes.html")
     for name in datasets.names():
-        assert f"attn-analysis recipe {name} [" in page
+        assert f"fairseq-attn recipe {name} [" in page

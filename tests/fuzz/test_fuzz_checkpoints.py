@@ -1,4 +1,4 @@
-"""Damaged checkpoints, read by attn-analysis extract and fairseq-generate, each in a process of its own."""
+"""Damaged checkpoints, read by fairseq-attn extract and fairseq-generate, each in a process of its own."""
 
 import argparse
 import copy

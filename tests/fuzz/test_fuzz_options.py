@@ -1,4 +1,4 @@
-"""Hostile values of the options of attn-analysis and of the models."""
+"""Hostile values of the options of fairseq-attn and of the models."""
 
 import argparse
 import dataclasses

@@ -1,4 +1,4 @@
-"""Damaged records of attn-analysis extract, read by the commands that take them."""
+"""Damaged records of fairseq-attn extract, read by the commands that take them."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""Hostile requests to attn-analysis serve: an answer of JSON, with a state that says whose mistake it is."""
+"""Hostile requests to fairseq-attn serve: an answer of JSON, with a state that says whose mistake it is."""
 
 import json
 

@@ -170,7 +170,7 @@ def test_entries_outside_the_vocabularies_are_left_out(tmp_path, caplog):
     ("content", "message"),
     [
         (None, "--lexicon {path}: cannot be read: No such file or directory"),
-        ("", "--lexicon {path}: has no entries; create it with attn-analysis lexicon"),
+        ("", "--lexicon {path}: has no entries; create it with fairseq-attn lexicon"),
         ("w0 w3\n", "--lexicon {path}, line 1: must be an entry of a lexicon: source, target, probability"),
         ("w0\tw3\t0.5\nw0\tw4\t1.5\n", "--lexicon {path}, line 2: must be an entry"),
         ("w0\tw3\tnan\n", "line 1: must be an entry"),

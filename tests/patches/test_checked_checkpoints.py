@@ -245,7 +245,7 @@ def tools(data: Path, path: Path, out: Path) -> Iterator[str]:
     options = [data, "--user-dir", USER_DIR, "--path", path]
     yield run_tool("fairseq-generate", *options, fails=True).error
     yield run_tool("fairseq-interactive", *options, stdin="ama\n", fails=True).error
-    yield line_of(load_models, str(data), str(path), cpu=True)  # attn-analysis extract, serve and the others
+    yield line_of(load_models, str(data), str(path), cpu=True)  # fairseq-attn extract, serve and the others
 
 
 def trainings(data: Path, path: Path, out: Path) -> Iterator[str]:

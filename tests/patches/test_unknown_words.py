@@ -1,4 +1,4 @@
-"""``fairseq-generate --replace-unk``: does as ``attn-analysis replace-unk``."""
+"""``fairseq-generate --replace-unk``: does as ``fairseq-attn replace-unk``."""
 
 import re
 

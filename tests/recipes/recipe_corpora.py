@@ -44,10 +44,10 @@ def value(command: Sequence[str], option: str) -> Any:
 
 
 def tool_of(command: Sequence[str]) -> str:
-    """Name of the tool: ``fairseq-train``, or ``q-agent`` of ``attn-analysis q-agent`` and of its module."""
+    """Name of the tool: ``fairseq-train``, or ``q-agent`` of ``fairseq-attn q-agent`` and of its module."""
     if command[:2] == ["python", "-m"]:
         return command[2].rpartition(".")[2].replace("_", "-")
-    return command[1] if command[0] == "attn-analysis" else command[0]
+    return command[1] if command[0] == "fairseq-attn" else command[0]
 
 
 def lines_of(folder: Path, split: str, language: str) -> List[str]:

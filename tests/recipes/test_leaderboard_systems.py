@@ -53,7 +53,7 @@ def test_the_command_of_a_run_makes_the_same_training(tmp_path):
     settings = {"SEEDS": "2", "PAIRS": "en-de", "SYSTEMS": "lstm_soft_additive small-marginal", "MAX_TOKENS": "500"}
     for job in jobs(tmp_path, ["--matmul-precision", "bfloat16"], **settings, GENERATE_OPTIONS="--beam 5 --lenpen 1"):
         words = shlex.split(job.command)
-        command = words.index("attn-analysis")
+        command = words.index("fairseq-attn")
         environment = dict(word.split("=", 1) for word in words[:command])
         assert words[command + 1 : command + 4] == ["recipe", "multi30k", "--"]
         run = open_recipe("multi30k", {**environment, "OUT": str(tmp_path)}, words[command + 4 :])

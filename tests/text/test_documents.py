@@ -174,12 +174,12 @@ def test_classes_are_the_labels_without_what_fairseq_adds():
 def test_script_writes_splits(tmp_path):
     lines = [json.dumps({"label": "ab"[n % 2], "sentences": ["s %d ." % n]}) for n in range(20)]
     path = written(tmp_path, "all.jsonl", "\n".join(lines) + "\n")
-    done = run_cli("attn-analysis", "documents", path, "--to", tmp_path / "text", "--split", "valid=0.2", "test=0.2")
+    done = run_cli("fairseq-attn", "documents", path, "--to", tmp_path / "text", "--split", "valid=0.2", "test=0.2")
     assert "12 documents" in done.stdout and done.stdout.count("4 documents") == 2
     assert sorted(p.name for p in (tmp_path / "text").iterdir()) == [
         f"{split}.{side}" for split in ("test", "train", "valid") for side in ("input0", "label")
     ]
-    wrong = run_cli("attn-analysis", "documents", path, "--to", tmp_path, "--split", "valid", check=False)
+    wrong = run_cli("fairseq-attn", "documents", path, "--to", tmp_path, "--split", "valid", check=False)
     assert wrong.returncode == 1 and wrong.stderr.strip().endswith("as in valid=0.1") and "Trace" not in wrong.stderr
 
 
@@ -194,7 +194,7 @@ def test_equal_documents_are_in_one_split():
 def test_split_names_that_are_none(tmp_path, split):
     (tmp_path / "x.txt").write_text("a\tb\n" * 20)
     done = run_cli(
-        "attn-analysis", "documents", tmp_path / "x.txt", "--to", tmp_path / "out", "--split", split, check=False
+        "fairseq-attn", "documents", tmp_path / "x.txt", "--to", tmp_path / "out", "--split", split, check=False
     )
     assert done.returncode == 1 and f"--split {split}: must name a split that differs from train" in done.stderr
 

@@ -83,7 +83,7 @@ def folder_of_commands(folder: Path, environment: Mapping[str, str]) -> Path:
     """``folder`` with ``python`` and the console scripts, for the PATH of shell scripts that are tested."""
     scripts = Path(sys.executable).parent
     folder.mkdir(parents=True, exist_ok=True)
-    for name in ["python", "python3", "attn-analysis", "subword-nmt", *(p.name for p in scripts.glob("fairseq-*"))]:
+    for name in ["python", "python3", "fairseq-attn", "subword-nmt", *(p.name for p in scripts.glob("fairseq-*"))]:
         if (scripts / name).exists():
             words = command([] if name.startswith("python") else [str(scripts / name)], environment)
             text = '#!/bin/sh\nexec %s "$@"\n' % " ".join("'%s'" % word.replace("'", "'\\''") for word in words)

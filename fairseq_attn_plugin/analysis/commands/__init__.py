@@ -1,1 +1,1 @@
-"""The subcommands of ``attn-analysis``: each module has ``configure(parser)`` and ``run(args)``."""
+"""The subcommands of ``fairseq-attn``: each module has ``configure(parser)`` and ``run(args)``."""

@@ -1,10 +1,10 @@
 """Measures alignment error rate, precision, recall and F1 of systems against gold word alignments.
 
-    attn-analysis aer --gold test.align soft.jsonl lstm_adm.jsonl fast_align=forward.align
-    attn-analysis aer --gold test.wa.nonullalign --source-text test.en --target-text test.fr soft.align
+    fairseq-attn aer --gold test.align soft.jsonl lstm_adm.jsonl fast_align=forward.align
+    fairseq-attn aer --gold test.wa.nonullalign --source-text test.en --target-text test.fr soft.align
 
-A system is a Pharaoh file, with a line ``0-0 1-2`` for each sentence, or a file of ``attn-analysis extract``, whose
-attention is aligned as ``attn-analysis align`` does it. Precision is measured on possible links, recall on sure links;
+A system is a Pharaoh file, with a line ``0-0 1-2`` for each sentence, or a file of ``fairseq-attn extract``, whose
+attention is aligned as ``fairseq-attn align`` does it. Precision is measured on possible links, recall on sure links;
 F1 is their harmonic mean.
 """
 
@@ -31,7 +31,7 @@ from fairseq_attn_plugin.writing import check_not_lost, whole_text
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("systems", nargs="+", metavar="[LABEL=]FILE", help="records of attn-analysis extract, or links")
+    parser.add_argument("systems", nargs="+", metavar="[LABEL=]FILE", help="records of fairseq-attn extract, or links")
     parser.add_argument("--gold", required=True, metavar="FILE", help="gold alignments")
     parser.add_argument(
         "--gold-format",

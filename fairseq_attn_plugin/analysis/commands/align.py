@@ -1,7 +1,7 @@
 """Writes hard word alignments derived from extracted attention.
 
-    attn-analysis align soft.jsonl --out soft.align
-    attn-analysis align de-en.jsonl --reverse en-de.jsonl --symmetrize intersection --out both.align
+    fairseq-attn align soft.jsonl --out soft.align
+    fairseq-attn align de-en.jsonl --reverse en-de.jsonl --symmetrize intersection --out both.align
 
 The output is in Pharaoh format: a line ``i-j i-j ...`` for each sentence of the corpus, where i is a source word and j
 a target word, counted from 0. A sentence that the records lack has an empty line. With ``--reverse``, the links of a
@@ -22,7 +22,7 @@ from fairseq_attn_plugin.writing import check_not_lost, whole_text
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="model folder or file of attn-analysis extract")
+    parser.add_argument("file", metavar="FILE", help="model folder or file of fairseq-attn extract")
     parser.add_argument(
         "--out", required=True, metavar="FILE", help="file to write, a line i-j i-j ... for each sentence"
     )

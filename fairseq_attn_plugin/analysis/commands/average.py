@@ -1,9 +1,9 @@
-"""``attn-analysis average``: one checkpoint whose parameters are the means of several checkpoints of a training.
+"""``fairseq-attn average``: one checkpoint whose parameters are the means of several checkpoints of a training.
 
-    attn-analysis average checkpoints --last 5 --out average.pt
-    attn-analysis average checkpoints --best 3 --out average.pt
-    attn-analysis average checkpoints/checkpoint8.pt checkpoints/checkpoint9.pt --out average.pt
-    attn-analysis average --show average.pt
+    fairseq-attn average checkpoints --last 5 --out average.pt
+    fairseq-attn average checkpoints --best 3 --out average.pt
+    fairseq-attn average checkpoints/checkpoint8.pt checkpoints/checkpoint9.pt --out average.pt
+    fairseq-attn average --show average.pt
 
 Every command that takes a checkpoint takes the file. It has the list of its parts, and no state of the optimiser.
 """

@@ -1,7 +1,7 @@
 """Classifies documents with a trained model and shows the words and sentences that decided.
 
-    attn-analysis classify DATA --path CHECKPOINT --input reviews.jsonl --out classes.jsonl
-    attn-analysis classify DATA --path CHECKPOINT --gen-subset test --plot page.html
+    fairseq-attn classify DATA --path CHECKPOINT --input reviews.jsonl --out classes.jsonl
+    fairseq-attn classify DATA --path CHECKPOINT --gen-subset test --plot page.html
 
 Each line of the output describes one document: its label and probability, the probabilities of all labels, the words
 with their weights, and the weights of the sentences. The word weights of a sentence sum to one. A flat model has no

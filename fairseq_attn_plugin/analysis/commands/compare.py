@@ -1,6 +1,6 @@
-"""``attn-analysis compare``: outputs of systems side by side, with the words that differ from the reference.
+"""``fairseq-attn compare``: outputs of systems side by side, with the words that differ from the reference.
 
-    attn-analysis compare soft=soft/test.out mqt=mqt/test.out --source test.de --reference test.en --sort difference
+    fairseq-attn compare soft=soft/test.out mqt=mqt/test.out --source test.de --reference test.en --sort difference
 
 The command prints text, or writes a page, Markdown or text to ``--out``.
 """

@@ -1,6 +1,6 @@
-"""``attn-analysis curves``: learning curves from the logs or TensorBoard files of fairseq-train.
+"""``fairseq-attn curves``: learning curves from the logs or TensorBoard files of fairseq-train.
 
-    attn-analysis curves soft=soft.log marginal=marginal.log elbo=runs/elbo --out curves.png
+    fairseq-attn curves soft=soft.log marginal=marginal.log elbo=runs/elbo --out curves.png
         [--metrics accuracy bound ppl] [--x updates] [--json curves.json]
 
 A log is the output of fairseq-train with ``--log-format json`` or ``simple``, or its ``--log-file``. A folder is its

@@ -1,7 +1,7 @@
 """Converts labelled documents (JSONL or text) to lines for fairseq-preprocess, for document classification.
 
-    attn-analysis documents reviews.jsonl --to text --split valid=0.1 test=0.1     # train, valid and test
-    attn-analysis documents train.jsonl --to text --name train                     # or each from its own file
+    fairseq-attn documents reviews.jsonl --to text --split valid=0.1 test=0.1     # train, valid and test
+    fairseq-attn documents train.jsonl --to text --name train                     # or each from its own file
 
 Then, for ``fairseq-train data --task document_classification``:
 

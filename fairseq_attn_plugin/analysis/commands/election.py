@@ -1,6 +1,6 @@
-"""``attn-analysis election``: how far from its own position a target word attends, and which window fits.
+"""``fairseq-attn election``: how far from its own position a target word attends, and which window fits.
 
-    attn-analysis election DATA --path CHECKPOINT --out election.json --plot offsets.png
+    fairseq-attn election DATA --path CHECKPOINT --out election.json --plot offsets.png
 
 The reference translations of a split are forced, and every target word votes for the words of its source sentence by
 the teacher's attention. For each rule of window size, such as k = floor(log_2 p), the command prints the satisfaction

@@ -1,6 +1,6 @@
-"""``attn-analysis explore``: one page that shows the attention of sentences, in any browser and without a network.
+"""``fairseq-attn explore``: one page that shows the attention of sentences, in any browser and without a network.
 
-attn-analysis explore soft.jsonl structured=structured.jsonl --out attention.html
+fairseq-attn explore soft.jsonl structured=structured.jsonl --out attention.html
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["configure", "run"]
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "records", nargs="+", metavar="[LABEL=]FILE", help="model folder or file of attn-analysis extract"
+        "records", nargs="+", metavar="[LABEL=]FILE", help="model folder or file of fairseq-attn extract"
     )
     parser.add_argument("--out", required=True, metavar="FILE.html", help="page to write")
     add_sentence_options(parser, f"{FIRST}")

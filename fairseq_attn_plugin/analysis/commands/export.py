@@ -1,6 +1,6 @@
-"""``attn-analysis export``: a trained model as a folder that translates text without torch and fairseq.
+"""``fairseq-attn export``: a trained model as a folder that translates text without torch and fairseq.
 
-attn-analysis export checkpoint_best.pt --to folder --bpe subword_nmt --bpe-codes codes
+fairseq-attn export checkpoint_best.pt --to folder --bpe subword_nmt --bpe-codes codes
 python folder/translate.py < input > output
 """
 

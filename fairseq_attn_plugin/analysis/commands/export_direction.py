@@ -1,6 +1,6 @@
 """Writes one direction of an agreement model as an ordinary checkpoint (:mod:`fairseq_attn_plugin.export`).
 
-attn-analysis export-direction CHECKPOINT --direction en-de --out FILE
+fairseq-attn export-direction CHECKPOINT --direction en-de --out FILE
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Writes the attention of a model for every sentence of a corpus to a file.
 
-    attn-analysis extract DATA --path CHECKPOINT --gen-subset test --out soft.jsonl
-    attn-analysis extract DATA --path CHECKPOINT --beam 5 --out soft.npz
-    attn-analysis extract DATA --path CHECKPOINT --source-text new.de --bpe-codes codes --beam 5 --out new.jsonl
+    fairseq-attn extract DATA --path CHECKPOINT --gen-subset test --out soft.jsonl
+    fairseq-attn extract DATA --path CHECKPOINT --beam 5 --out soft.npz
+    fairseq-attn extract DATA --path CHECKPOINT --source-text new.de --bpe-codes codes --beam 5 --out new.jsonl
 
 Without ``--beam`` the reference is forced, with ``--beam`` the model's own translation. The corpus is a split of DATA,
 or a text given by ``--source-text``, which ``--tokenizer``, ``--bpe-codes`` and so on prepare.

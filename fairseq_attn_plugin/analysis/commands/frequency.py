@@ -1,6 +1,6 @@
-"""``attn-analysis frequency``: shares and accuracy of rare and frequent words in outputs, and BLEU.
+"""``fairseq-attn frequency``: shares and accuracy of rare and frequent words in outputs, and BLEU.
 
-    attn-analysis frequency --train train.en --reference test.en soft=soft.out mqt=mqt.out --out folder --bootstrap soft
+    fairseq-attn frequency --train train.en --reference test.en soft=soft.out mqt=mqt.out --out folder --bootstrap soft
 
 :mod:`fairseq_attn_plugin.analysis.outputs.word_frequency` defines the counts. Scores are those of sacrebleu.
 """
@@ -43,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "systems",
         nargs="+",
         metavar="[LABEL=]HYP",
-        help="text, output of fairseq-generate, or beam hypotheses of attn-analysis extract",
+        help="text, output of fairseq-generate, or beam hypotheses of fairseq-attn extract",
     )
     parser.add_argument("--train", required=True, metavar="TEXT", help="target side of the training text")
     parser.add_argument("--reference", required=True, metavar="REF", help="references, in any of the formats of HYP")

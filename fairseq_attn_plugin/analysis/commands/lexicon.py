@@ -1,8 +1,8 @@
 """Writes a translation lexicon P(e | f), estimated from extracted attention or from word alignments.
 
-    attn-analysis lexicon train.jsonl --out lexicon.tsv                      # for fairseq-train --lexicon
-    attn-analysis lexicon train.jsonl --out lexicon.txt --format replace-unk # for fairseq-generate --replace-unk
-    attn-analysis lexicon --links train.align --source train.de --target train.en --out lexicon.tsv
+    fairseq-attn lexicon train.jsonl --out lexicon.tsv                      # for fairseq-train --lexicon
+    fairseq-attn lexicon train.jsonl --out lexicon.txt --format replace-unk # for fairseq-generate --replace-unk
+    fairseq-attn lexicon --links train.align --source train.de --target train.en --out lexicon.tsv
 
 By default each target word counts once, with the source word of its greatest weight (``--hard``); ``--soft`` counts all
 weights. The counts of several files are added. ``--smoothing add`` adds X to every count, ``discount`` subtracts X from
@@ -35,7 +35,7 @@ from fairseq_attn_plugin.writing import check_not_lost, whole_text
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("files", nargs="*", metavar="FILE", help="model folder or file of attn-analysis extract")
+    parser.add_argument("files", nargs="*", metavar="FILE", help="model folder or file of fairseq-attn extract")
     parser.add_argument(
         "--links", metavar="FILE", help="instead of records: alignments of --source and --target in Pharaoh format"
     )
@@ -124,7 +124,7 @@ def _check_same_kind(systems: Sequence[Records], level: str) -> None:
 
 def _check(args: argparse.Namespace) -> None:
     if args.links is None and not args.files:
-        raise OptionError("lexicon: give files of attn-analysis extract, or --links with --source and --target")
+        raise OptionError("lexicon: give files of fairseq-attn extract, or --links with --source and --target")
     if args.links is not None:
         if args.files:
             raise OptionError(f"--links {args.links}: excludes {args.files[0]}; give one of the two")

@@ -1,7 +1,7 @@
-"""``attn-analysis plot``: attention heatmaps of sentences, with one or several models side by side.
+"""``fairseq-attn plot``: attention heatmaps of sentences, with one or several models side by side.
 
-    attn-analysis plot soft.jsonl lstm_adm.jsonl --sentences 3 17 --out pictures
-    attn-analysis plot lstm_soft=soft.npz lstm_adm=adm.npz --sentences 5 --gold test.align --out figure.pdf
+    fairseq-attn plot soft.jsonl lstm_adm.jsonl --sentences 3 17 --out pictures
+    fairseq-attn plot lstm_soft=soft.npz lstm_adm=adm.npz --sentences 5 --gold test.align --out figure.pdf
 
 Rows are target words, columns are source words. A latent alignment model has a panel for its prior and one for its
 posterior. ``--gold`` draws sure links as solid boxes and possible links as dashed boxes.
@@ -31,9 +31,7 @@ _OTHER_PICTURES = (".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".tif", ".tiff", ".
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "files", nargs="+", metavar="[LABEL=]FILE", help="model folder or file of attn-analysis extract"
-    )
+    parser.add_argument("files", nargs="+", metavar="[LABEL=]FILE", help="model folder or file of fairseq-attn extract")
     parser.add_argument(
         "--out",
         required=True,
@@ -56,7 +54,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="matrices to draw: attention; of latent models also posterior, bayes (default: attention and a posterior)",
     )
     parser.add_argument("--gold", metavar="FILE", help="gold alignments of the words, drawn as boxes")
-    parser.add_argument("--gold-format", choices=GOLD_FORMATS, default="auto", help="as in attn-analysis aer")
+    parser.add_argument("--gold-format", choices=GOLD_FORMATS, default="auto", help="as in fairseq-attn aer")
     parser.add_argument("--one-based", action="store_true", help="a Pharaoh gold file counts words from 1")
     parser.add_argument(
         "--title",

@@ -1,7 +1,7 @@
-"""``attn-analysis pull``: a model folder from a repository of a Hugging Face Hub.
+"""``fairseq-attn pull``: a model folder from a repository of a Hugging Face Hub.
 
-    attn-analysis pull USER/MODEL
-    attn-analysis pull USER/MODEL FOLDER --revision v1
+    fairseq-attn pull USER/MODEL
+    fairseq-attn pull USER/MODEL FOLDER --revision v1
 
 Only tensors, JSON and text are taken, and no code is run. Every subcommand takes the folder's name in the place of a
 checkpoint.
@@ -16,7 +16,7 @@ __all__ = ["configure", "run"]
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("name", metavar="USER/MODEL", help="repository that attn-analysis push wrote")
+    add("name", metavar="USER/MODEL", help="repository that fairseq-attn push wrote")
     add("folder", nargs="?", metavar="FOLDER", help="folder to write (default: MODEL)")
     add("--revision", metavar="NAME", help="branch, tag or commit (default: the newest commit)")
 

@@ -1,7 +1,7 @@
-"""``attn-analysis push``: a model folder becomes a repository of a Hugging Face Hub.
+"""``fairseq-attn push``: a model folder becomes a repository of a Hugging Face Hub.
 
-    attn-analysis push FOLDER USER/MODEL
-    attn-analysis push FOLDER USER/MODEL --private --message "three more epochs"
+    fairseq-attn push FOLDER USER/MODEL
+    fairseq-attn push FOLDER USER/MODEL --private --message "three more epochs"
 
 The repository gets the weights as safetensors, the settings, dictionaries and subword model, and a card with languages,
 architecture, data, scores with their signatures and how to use the model. Paths of this machine, and texts of the

@@ -1,6 +1,6 @@
-"""``attn-analysis q-agent``: the table of ``--attention election``, by an agent that learns by Q-learning.
+"""``fairseq-attn q-agent``: the table of ``--attention election``, by an agent that learns by Q-learning.
 
-    attn-analysis q-agent DATA --out words.json [--embeddings FILE] [--plot rewards.png]
+    fairseq-attn q-agent DATA --out words.json [--embeddings FILE] [--plot rewards.png]
 
 The table lists source words for each word of the target vocabulary. :mod:`fairseq_attn_plugin.analysis.voting.agent`
 defines the agent. Embeddings come from ``--embeddings``, from ``--embeddings-source`` and ``--embeddings-target`` (such

@@ -1,6 +1,6 @@
 """Replaces unknown words in the output of fairseq-generate or -interactive by translations of their source words.
 
-    fairseq-generate DATA --path model.pt --print-alignment | attn-analysis replace-unk --lexicon lexicon.tsv > out
+    fairseq-generate DATA --path model.pt --print-alignment | fairseq-attn replace-unk --lexicon lexicon.tsv > out
 
 The command is a filter: it copies every line except hypotheses (H, D) with ``<unk>``. Alignments may be hard or soft.
 fairseq also prints ``<unk>`` for unknown source words; ``--source`` names the text with the words themselves, one
@@ -29,7 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--lexicon",
         metavar="FILE",
-        help="file of attn-analysis lexicon (default: copy the source words)",
+        help="file of fairseq-attn lexicon (default: copy the source words)",
     )
     parser.add_argument(
         "--source",

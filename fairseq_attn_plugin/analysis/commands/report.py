@@ -1,8 +1,8 @@
-"""``attn-analysis report``: one report on a folder of trained systems, as Markdown and as a page.
+"""``fairseq-attn report``: one report on a folder of trained systems, as Markdown and as a page.
 
-    attn-analysis report FOLDER --data DATA --out REPORT [--gold LINKS] [--systems soft mqt]
-    attn-analysis report MODEL --out REPORT
-    attn-analysis report RESULTS --out REPORT
+    fairseq-attn report FOLDER --data DATA --out REPORT [--gold LINKS] [--systems soft mqt]
+    fairseq-attn report MODEL --out REPORT
+    fairseq-attn report RESULTS --out REPORT
 
 MODEL is a model folder of ``fairseq-attn train``, or a folder of several, which know their data. Otherwise a training
 is FOLDER, or a folder anywhere below it, that contains ``checkpoint_best.pt`` (or ``checkpoint_last.pt``), directly or
@@ -15,7 +15,7 @@ cannot be read is named in the report, and the others are reported. The translat
 ``REPORT/outputs``, a line for each sentence, with ``REPORT/source.txt`` and ``REPORT/reference.txt``.
 
 Without ``--data``, the report is the page of a leaderboard: RESULTS has the JSON files that
-``attn-analysis recipe leaderboard`` writes.
+``fairseq-attn recipe leaderboard`` writes.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add(
         "folder",
         type=Path,
-        help="model folder, folder of trained systems, or of results of attn-analysis recipe leaderboard",
+        help="model folder, folder of trained systems, or of results of fairseq-attn recipe leaderboard",
     )
     add("--data", help="folder that fairseq-preprocess wrote; without it, the report is a leaderboard's page")
     add(
@@ -108,7 +108,7 @@ def run(args: argparse.Namespace) -> None:
     if args.samples == 1:
         raise OptionError("--samples 1: must be at least 2, or 0 for none")
     logging.getLogger("fairseq").setLevel(logging.WARNING)
-    command = shlex.join(["attn-analysis", *sys.argv[1:]])
+    command = shlex.join(["fairseq-attn", *sys.argv[1:]])
     if args.data is None and not _has_model_folders(args.folder):
         _check_options_of_data(args)
         write_leaderboard(args.folder, args.out, args.systems, args.baseline, args.samples, args.title, command)

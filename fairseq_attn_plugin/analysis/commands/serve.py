@@ -1,9 +1,9 @@
-"""``attn-analysis serve``: type a sentence, see its translation and the attention, in a browser on this machine.
+"""``fairseq-attn serve``: type a sentence, see its translation and the attention, in a browser on this machine.
 
-    attn-analysis serve model                                 # a folder of fairseq-attn train
-    attn-analysis serve data --path checkpoint_best.pt --bpe-codes codes --tokenizer moses
-    attn-analysis serve folder                                # that attn-analysis export wrote
-    attn-analysis serve soft=folder1 density=folder2          # side by side
+    fairseq-attn serve model                                 # a folder of fairseq-attn train
+    fairseq-attn serve data --path checkpoint_best.pt --bpe-codes codes --tokenizer moses
+    fairseq-attn serve folder                                # that fairseq-attn export wrote
+    fairseq-attn serve soft=folder1 density=folder2          # side by side
 
 Other programs can send requests as well:
 
@@ -37,7 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "data",
         nargs="+",
         metavar="DATA|[LABEL=]FOLDER",
-        help="model folder or folder that attn-analysis export wrote, one or several; with --path one of "
+        help="model folder or folder that fairseq-attn export wrote, one or several; with --path one of "
         "fairseq-preprocess",
     )
     add_model_options(parser, several=True)
@@ -144,7 +144,7 @@ def _check(args: argparse.Namespace) -> None:
         import fastapi  # noqa: F401
         import uvicorn  # noqa: F401
     except ImportError:
-        raise OptionError("attn-analysis serve needs fastapi: pip install 'fairseq_attn_plugin[serve]'") from None
+        raise OptionError("fairseq-attn serve needs fastapi: pip install 'fairseq_attn_plugin[serve]'") from None
 
 
 def _loaded(args: argparse.Namespace) -> Any:

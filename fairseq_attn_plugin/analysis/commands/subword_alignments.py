@@ -1,7 +1,7 @@
 """Converts word alignments to indices of subwords, for fairseq-preprocess --align-suffix and supervised attention.
 
     fast_align -i corpus -d -o -v > train.words    # or eflomal, or any tool that writes i-j, counted from 0
-    attn-analysis subword-alignments train.words --source train.bpe.de --target train.bpe.en --out train.bpe.align
+    fairseq-attn subword-alignments train.words --source train.bpe.de --target train.bpe.en --out train.bpe.align
 
 ``--to-words`` converts in the other direction (for alignment error rates). ``--check`` only checks that alignments of
 subwords fit the corpus. Files are read line by line. An error message names the file and the line.

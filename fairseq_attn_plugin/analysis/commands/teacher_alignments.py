@@ -1,7 +1,7 @@
 """Writes word alignments of a corpus, taken from the attention of a trained model, for supervised attention.
 
-    attn-analysis teacher-alignments DATA --path CHECKPOINT --gen-subset train --out FILE
-    attn-analysis teacher-alignments DATA --path CHECKPOINT --gen-subset train --into-data
+    fairseq-attn teacher-alignments DATA --path CHECKPOINT --gen-subset train --out FILE
+    fairseq-attn teacher-alignments DATA --path CHECKPOINT --gen-subset train --into-data
 
 The model, the teacher, forces the reference translation. Each target subword is linked to the source subword of
 greatest weight, or has no link if that is the end of the source. FILE has a line ``i-j i-j ...`` for each sentence, in

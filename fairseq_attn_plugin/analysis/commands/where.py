@@ -1,7 +1,7 @@
 """Prints where the package is, for stock commands of fairseq.
 
-    fairseq-train data --user-dir "$(attn-analysis where)" --arch lstm_adm
-    fairseq-hydra-train --config-dir "$(attn-analysis where --config-dir)" --config-name multi30k_adm
+    fairseq-train data --user-dir "$(fairseq-attn where)" --arch lstm_adm
+    fairseq-hydra-train --config-dir "$(fairseq-attn where --config-dir)" --config-name multi30k_adm
 
 ``--user-dir fairseq_attn_plugin``, the name alone, is found by fairseq in a folder that holds the package, and in every
 folder if the package is installed beside fairseq (not for editing, ``pip install --editable``).

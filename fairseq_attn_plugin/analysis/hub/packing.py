@@ -93,10 +93,10 @@ def unpack(packed: Path, out: Path) -> ModelFolder:
         names = _texts_of(settings)
     except Exception as error:  # safetensors raises an exception of its own, and the files may hold anything
         reason = " ".join(str(error).split())[:200] or type(error).__name__
-        raise OptionError(f"{packed}: is not what attn-analysis push writes ({reason})") from None
+        raise OptionError(f"{packed}: is not what fairseq-attn push writes ({reason})") from None
     for name in [SETTINGS, *names]:
         if not (packed / name).is_file():
-            raise OptionError(f"{packed}: has no {name}; it must be what attn-analysis push writes")
+            raise OptionError(f"{packed}: has no {name}; it must be what fairseq-attn push writes")
         shutil.copyfile(packed / name, out / name)
     if (packed / "README.md").is_file():
         shutil.copyfile(packed / "README.md", out / "README.md")
@@ -158,7 +158,7 @@ def _read(path: Path) -> Dict[str, Any]:
     except (OSError, ValueError, RecursionError):
         content = None
     if not isinstance(content, dict):
-        raise OptionError(f"{path.parent}: has no {path.name} of attn-analysis push; the repository must be of a push")
+        raise OptionError(f"{path.parent}: has no {path.name} of fairseq-attn push; the repository must be of a push")
     return content
 
 

@@ -1,4 +1,4 @@
-"""An exported model (``attn-analysis export``) with the interface of :class:`.translator.Translator`."""
+"""An exported model (``fairseq-attn export``) with the interface of :class:`.translator.Translator`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["ExportedTranslator", "is_exported"]
 
 
 def is_exported(folder: str) -> bool:
-    """Whether a folder is one that ``attn-analysis export`` wrote."""
+    """Whether a folder is one that ``fairseq-attn export`` wrote."""
     return read_settings(folder).get("format") == runtime.FORMAT
 
 
@@ -31,7 +31,7 @@ class ExportedTranslator:
     """A callable from a sentence to its translations, run by onnxruntime.
 
     Args:
-        folder: that ``attn-analysis export`` wrote
+        folder: that ``fairseq-attn export`` wrote
         beam, lenpen: of the search (default: those of the folder)
 
     Raises:

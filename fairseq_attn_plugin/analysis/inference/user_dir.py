@@ -13,7 +13,7 @@ __all__ = ["add_user_dir_option", "import_user_dir"]
 
 
 def add_user_dir_option(parser: Any) -> None:
-    """Adds ``--user-dir`` to a parser or a group; ``attn-analysis`` imports the folder before the subcommand runs."""
+    """Adds ``--user-dir`` to a parser or a group; ``fairseq-attn`` imports the folder before the subcommand runs."""
     parser.add_argument(
         "--user-dir",
         action="append",

@@ -1,6 +1,6 @@
 """Replaces unknown words in the output of fairseq-generate or -interactive by the source words aligned to them.
 
-    fairseq-generate DATA --path model.pt --print-alignment | attn-analysis replace-unk --lexicon lexicon.tsv > out
+    fairseq-generate DATA --path model.pt --print-alignment | fairseq-attn replace-unk --lexicon lexicon.tsv > out
 
 The command is a filter: it changes only the hypotheses (lines H and D) that contain ``<unk>``. Alignments may be hard
 or soft. fairseq also prints ``<unk>`` for unknown source words; ``--source`` gives the original words, a line for each

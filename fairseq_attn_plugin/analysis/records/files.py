@@ -1,4 +1,4 @@
-"""Reads the files that ``attn-analysis extract`` writes, one sentence at a time.
+"""Reads the files that ``fairseq-attn extract`` writes, one sentence at a time.
 
     from fairseq_attn_plugin.analysis.records import open_records
 
@@ -92,7 +92,7 @@ class Records:
 
 
 def open_records(path: PathLike, label: Optional[str] = None) -> Records:
-    """Opens a file of ``attn-analysis extract``.
+    """Opens a file of ``fairseq-attn extract``.
 
     Args:
         path: ends in ``.jsonl`` or ``.npz``
@@ -103,9 +103,9 @@ def open_records(path: PathLike, label: Optional[str] = None) -> Records:
     """
     path = Path(path)
     if path.suffix not in SUFFIXES:
-        raise OptionError(f"{path}: must be a file of attn-analysis extract, which ends in {' or '.join(SUFFIXES)}")
+        raise OptionError(f"{path}: must be a file of fairseq-attn extract, which ends in {' or '.join(SUFFIXES)}")
     if not path.exists() and partial_path(path).exists():
-        raise OptionError(f"{path}: its extraction was interrupted; run the same attn-analysis extract again")
+        raise OptionError(f"{path}: its extraction was interrupted; run the same fairseq-attn extract again")
     try:
         if path.suffix == ".npz":
             with zipfile.ZipFile(path) as archive:

@@ -40,7 +40,7 @@ def parse_header(line: str, path: Path) -> Header:
         return header
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise OptionError(
-            f"{path}: must be a file of attn-analysis extract, with a header of format {FORMAT!r}"
+            f"{path}: must be a file of fairseq-attn extract, with a header of format {FORMAT!r}"
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""The answers of ``attn-analysis serve``, in JSON: a translation with its attention, and an error."""
+"""The answers of ``fairseq-attn serve``, in JSON: a translation with its attention, and an error."""
 
 from __future__ import annotations
 

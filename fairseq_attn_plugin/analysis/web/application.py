@@ -1,4 +1,4 @@
-"""The web application of ``attn-analysis serve``: the page at ``/``, and addresses that answer in JSON.
+"""The web application of ``fairseq-attn serve``: the page at ``/``, and addresses that answer in JSON.
 
 ``/translate`` translates a sentence, ``/stream`` does and tells of each step of the search, ``/health`` says that the
 server runs and how many requests wait.

@@ -1,4 +1,4 @@
-"""Builds the page of ``attn-analysis explore``: the attention of sentences, without a network.
+"""Builds the page of ``fairseq-attn explore``: the attention of sentences, without a network.
 
 The one file contains sentences, weights, style and script. Weights are stored in 4095ths of the greatest weight of
 their sentence, two characters each. The page joins subwords to words as :meth:`.Record.word_attention` does.
@@ -234,7 +234,7 @@ def explore(
     first: int = FIRST,
     title: Optional[str] = None,
 ) -> Explored:
-    """Writes the page ``out`` for files of ``attn-analysis extract``, each ``FILE`` or ``LABEL=FILE``.
+    """Writes the page ``out`` for files of ``fairseq-attn extract``, each ``FILE`` or ``LABEL=FILE``.
 
     The other arguments and the errors are those of :func:`collect`. Also raises ``OptionError`` if there is no sentence
     to show.

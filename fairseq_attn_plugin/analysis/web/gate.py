@@ -1,4 +1,4 @@
-"""Which requests ``attn-analysis serve`` answers: those for this machine, not those of pages from elsewhere."""
+"""Which requests ``fairseq-attn serve`` answers: those for this machine, not those of pages from elsewhere."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Gate"]
 # the message does not contain the machine's name, since a page from elsewhere could read it
 _REFUSAL = (
     "this server does not answer to this host name; use localhost, an address such as 127.0.0.1 or the machine's own "
-    "name, or start attn-analysis serve with --host NAME"
+    "name, or start fairseq-attn serve with --host NAME"
 )
 
 

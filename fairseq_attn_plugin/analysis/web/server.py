@@ -1,4 +1,4 @@
-"""Opens the socket of ``attn-analysis serve``, and recognises local addresses."""
+"""Opens the socket of ``fairseq-attn serve``, and recognises local addresses."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from .table import write_table
 
 __all__ = ["DocumentRecipe", "DocumentRun"]
 
-CLASSIFY = ("attn-analysis", "classify")
+CLASSIFY = ("fairseq-attn", "classify")
 DICTIONARIES = ("input0/dict.txt", "label/dict.txt")
 
 

@@ -24,8 +24,8 @@ from .table import write_table
 
 __all__ = ["ElectionRecipe", "ElectionRun"]
 
-ELECTION = ("attn-analysis", "election")
-AGENT = ("attn-analysis", "q-agent")
+ELECTION = ("fairseq-attn", "election")
+AGENT = ("fairseq-attn", "q-agent")
 STAGES = (
     *("prepare", "teacher", "election", "agent", "mask", "mask-words", "gaussian", "election-model"),
     *("generate", "score", "table"),

@@ -103,7 +103,7 @@ class Job:
         score(run.experiment, run.system)
         forced = run.system.file(run.experiment.settings.split, "forced.npz")
         shell.run(
-            *("attn-analysis", "extract", run.experiment.data_bin, "--path", run.system.checkpoint, "--overwrite"),
+            *("fairseq-attn", "extract", run.experiment.data_bin, "--path", run.system.checkpoint, "--overwrite"),
             *("--gen-subset", run.experiment.settings.split, "--name", self.system, "--out", forced),
             *(() if run.model.user_dir is None else ("--user-dir", run.model.user_dir)),
             *shell.cpu_options(run.experiment.settings.device),
@@ -172,7 +172,7 @@ def make_job(
     shown = {name: value for name, value in values.items() if value != recipe.all_defaults[name]}
     shown.update(system.variables, SRC=settings.source, TGT=settings.target, SEED=str(seed))
     chosen = [f"{name}={shlex.quote(value)}" for name, value in sorted(shown.items()) if name not in PLACES]
-    command = " ".join([*chosen, f"attn-analysis recipe {dataset}", *(["--", shlex.join(words)] if words else [])])
+    command = " ".join([*chosen, f"fairseq-attn recipe {dataset}", *(["--", shlex.join(words)] if words else [])])
     return Job(
         system=system.name,
         dataset=dataset,

@@ -97,7 +97,7 @@ class LeaderboardRun:
 
     def report(self) -> None:
         """The report stage: a page on all results in the folder."""
-        self.shell.run("attn-analysis", "report", self.results, "--out", self.page)
+        self.shell.run("fairseq-attn", "report", self.results, "--out", self.page)
 
     def _run_here(self, job: Job) -> None:
         if self.shell.dry_run:

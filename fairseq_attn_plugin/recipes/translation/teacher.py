@@ -11,7 +11,7 @@ from ..stamps import checksum, read_stamp, remove_stamp, write_stamp
 
 __all__ = ["guide"]
 
-COMMAND = ("attn-analysis", "teacher-alignments")
+COMMAND = ("fairseq-attn", "teacher-alignments")
 
 
 def guide(shell: Shell, data: DataFolder, folder: Path, teacher: Path, cpu: Sequence[str]) -> Path:

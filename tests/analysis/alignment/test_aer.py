@@ -1,4 +1,4 @@
-"""attn-analysis aer: against loops over all cells, formats of the gold, records and links, mistakes."""
+"""fairseq-attn aer: against loops over all cells, formats of the gold, records and links, mistakes."""
 
 import json
 

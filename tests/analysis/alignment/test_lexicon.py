@@ -150,7 +150,7 @@ def test_links_of_two_texts(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ([], "lexicon: give files of attn-analysis extract, or --links"),
+        ([], "lexicon: give files of fairseq-attn extract, or --links"),
         (["{file}", "--links", "x"], "--links x: excludes {file}"),
         (["--links", "x"], "--links x: needs --source and --target, the texts that it links"),
         (["--links", "x", "--source", "y", "--target", "z", "--soft"], "--soft: the links of x have no weights"),
@@ -170,7 +170,7 @@ def test_links_of_two_texts(tmp_path):
         (["{file}", "--top", "0"], "--top 0: must be at least 1"),
         (["{file}", "--min-count", "-1"], "--min-count -1: must be 0 or more"),
         (["{file}", "--min-count", "100"], "--min-count 100: no pair of the 3 sentences occurs so often"),
-        (["{text}"], "{text}: must be a file of attn-analysis extract"),
+        (["{text}"], "{text}: must be a file of fairseq-attn extract"),
     ],
 )
 def test_mistakes(options, message, tmp_path):

@@ -153,10 +153,10 @@ def test_command(corpus, capsys):
         "1 possible links left out (--possible keep)\n"
     )
     assert corpus[3].read_text() == PIECES
-    done = run_cli("attn-analysis", "subword-alignments", *paths, "--check", check=False)
+    done = run_cli("fairseq-attn", "subword-alignments", *paths, "--check", check=False)
     assert done.returncode == 1 and "Traceback" not in done.stderr
     assert done.stderr.splitlines()[-1] == (
-        f"attn-analysis: error: {corpus[0]}, line 2: fairseq cannot read possible links (ipj); write i-j"
+        f"fairseq-attn: error: {corpus[0]}, line 2: fairseq cannot read possible links (ipj); write i-j"
     )
 
 

@@ -1,4 +1,4 @@
-"""attn-analysis plot: which sentences, which matrices, which rows and columns, gold links, files, mistakes."""
+"""fairseq-attn plot: which sentences, which matrices, which rows and columns, gold links, files, mistakes."""
 
 import json
 import xml.etree.ElementTree as ElementTree
@@ -216,7 +216,7 @@ def test_as_a_user_runs_it(tmp_path):
     write_records(tmp_path / "adm.npz", "adm", pairs=pairs)
     (tmp_path / "gold").write_text("0-0 1p1\n\n\n")
     options = ["--gold", "gold", "--format", "svg,png", "--title", "--out", "pictures"]
-    done = run_cli("attn-analysis", "plot", "soft.jsonl", "$MQT$=adm.npz", *options, cwd=tmp_path)
+    done = run_cli("fairseq-attn", "plot", "soft.jsonl", "$MQT$=adm.npz", *options, cwd=tmp_path)
     assert done.stdout == "pictures: 6 pictures, sentence-0000.svg to sentence-0002.png\n"
     assert sorted(path.name for path in (tmp_path / "pictures").iterdir()) == [
         f"sentence-000{number}.{suffix}" for number in range(3) for suffix in ("png", "svg")

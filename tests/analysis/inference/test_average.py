@@ -1,4 +1,4 @@
-"""attn-analysis average: the means of checkpoints, the files that are chosen, and those that have no average."""
+"""fairseq-attn average: the means of checkpoints, the files that are chosen, and those that have no average."""
 
 import shutil
 

@@ -404,7 +404,7 @@ def test_text_of_other_words_is_noticed(trained, data, tmp_path, capsys):
 
 def test_the_command_as_users_run_it(trained, data, tmp_path):
     (tmp_path / "x.txt").write_text("w1 is-good w2 . w3 w4\nbad\tis-bad\n")
-    module = ["attn-analysis", "classify"]
+    module = ["fairseq-attn", "classify"]
     options = [data, "--path", trained.path, "--input", tmp_path / "x.txt", "--plot", tmp_path / "p.html"]
     done = subprocess.run(
         [*module, *map(str, options), "--cpu", "--no-weights"], capture_output=True, text=True, check=True, cwd=REPO

@@ -1,4 +1,4 @@
-"""attn-analysis extract: the attention of every sentence is that of the model, whatever the batch and the model."""
+"""fairseq-attn extract: the attention of every sentence is that of the model, whatever the batch and the model."""
 
 import json
 from argparse import Namespace
@@ -198,7 +198,7 @@ def checkpoint(tiny_data, tmp_path_factory):
 
 def test_hypotheses_are_those_of_fairseq_generate(tiny_data, checkpoint, tmp_path):
     out = tmp_path / "beam.jsonl"
-    run_cli("attn-analysis", "extract", tiny_data, "--path", checkpoint, "--beam", 3, "--out", out, "--cpu")
+    run_cli("fairseq-attn", "extract", tiny_data, "--path", checkpoint, "--beam", 3, "--out", out, "--cpu")
     records = open_records(out)
     assert records.header.name == "soft" and records.header.architecture == "lstm_soft"
     assert records.header.target == "beam 3" and records.header.sentences == 40

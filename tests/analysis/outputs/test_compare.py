@@ -1,4 +1,4 @@
-"""attn-analysis compare: which words differ, scores, and the three forms in which sentences are shown."""
+"""fairseq-attn compare: which words differ, scores, and the three forms in which sentences are shown."""
 
 import itertools
 import random
@@ -161,7 +161,7 @@ def test_page_without_a_browser():
 def test_the_command(files):
     generated = "S-1\tx\nH-1\t-0.1\ta dog r@@ uns\nH-0\t-0.2\tthe c@@ at\nH-2\t-0.2\tx\n"
     (files / "out.txt").write_text(generated)
-    done = run_cli("attn-analysis", "compare", files / "soft.txt", f"bpe={files / 'out.txt'}", "--first", 2,
+    done = run_cli("fairseq-attn", "compare", files / "soft.txt", f"bpe={files / 'out.txt'}", "--first", 2,
                    "--reference", files / "test.en", "--remove-bpe", "--source", files / "test.de")  # fmt: skip
     assert "  bpe        the cat [missing: sat on the mat .]\n" in done.stdout and "\x1b" not in done.stdout
     assert done.stdout.startswith("soft: BLEU ") and "1 of 3 sentences are not shown; --first 0" in done.stderr

@@ -306,7 +306,7 @@ def test_bars_of_any_values(tmp_path):
 
 
 def test_mistakes_are_one_line(files):
-    done = run_cli("attn-analysis", *command(files, "--rare", "500"), check=False)
+    done = run_cli("fairseq-attn", *command(files, "--rare", "500"), check=False)
     assert done.returncode == 1 and done.stderr.splitlines()[-1].endswith(
         "error: --rare 500: must be more than 0 and at most 100"
     )

@@ -1,4 +1,4 @@
-"""Unknown words in the output of fairseq-generate, replaced by ``attn-analysis replace-unk``."""
+"""Unknown words in the output of fairseq-generate, replaced by ``fairseq-attn replace-unk``."""
 
 import io
 import re
@@ -130,7 +130,7 @@ def test_the_command_reads_and_writes_files(tmp_path, capsys, monkeypatch):
 
 def test_a_sentence_is_written_when_its_alignment_is_there(tmp_path):
     """For somebody who types into fairseq-interactive."""
-    command, environment = prepare("attn-analysis", "replace-unk")
+    command, environment = prepare("fairseq-attn", "replace-unk")
     pipe = subprocess.PIPE
     with subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, stderr=pipe, encoding="utf-8") as process:
         process.stdin.write("S-0\té\nH-0\t-1\t<unk>\nA-0\t0-0\n")

@@ -1,4 +1,4 @@
-"""The files of attn-analysis extract: what is written is read again, in either form, and damage is named."""
+"""The files of fairseq-attn extract: what is written is read again, in either form, and damage is named."""
 
 import io
 import json
@@ -85,9 +85,9 @@ def test_another_run_is_not_continued(tmp_path):
     ("name", "content", "message"),
     [
         ("x.txt", "", "which ends in .jsonl or .npz"),
-        ("x.jsonl", "", "must be a file of attn-analysis extract"),
-        ("x.jsonl", '{"format": "other"}\n', "must be a file of attn-analysis extract"),
-        ("x.npz", "no archive", "must be a file of attn-analysis extract"),
+        ("x.jsonl", "", "must be a file of fairseq-attn extract"),
+        ("x.jsonl", '{"format": "other"}\n', "must be a file of fairseq-attn extract"),
+        ("x.npz", "no archive", "must be a file of fairseq-attn extract"),
     ],
 )
 def test_other_files_are_refused(tmp_path, name, content, message):
@@ -138,7 +138,7 @@ def changed_header(path, **values):
 def test_a_header_of_wrong_values_is_refused(tmp_path, values):
     path = write_records(tmp_path / "x.jsonl")
     changed_header(path, **values)
-    with pytest.raises(OptionError, match=r"x.jsonl: must be a file of attn-analysis extract, with a header"):
+    with pytest.raises(OptionError, match=r"x.jsonl: must be a file of fairseq-attn extract, with a header"):
         open_records(path)
 
 

@@ -121,7 +121,7 @@ def results(tmp_path):
 def write(folder, name, seed, lines, **changes):
     folder.mkdir(parents=True, exist_ok=True)
     content = {
-        "command": f"ARCH={name} SEED={seed} attn-analysis recipe multi30k",
+        "command": f"ARCH={name} SEED={seed} fairseq-attn recipe multi30k",
         **{"system": name, "seed": seed, "dataset": "multi30k", "pair": "de-en", "split": "test"},
         **{"parameters": 1000000, "best_updates": 500 + 100 * seed, "valid_perplexity": 7.5, "entropy": 1.25},
         "bleu": {"tokenized": {"score": corpus_bleu(lines), "signature": "tok:none"}, "detokenized": None},

@@ -1,4 +1,4 @@
-"""attn-analysis report: all systems of a folder, what they are measured by, and a folder with broken ones in it."""
+"""fairseq-attn report: all systems of a folder, what they are measured by, and a folder with broken ones in it."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""attn-analysis report on a grid of mechanisms and seeds: what fairseq-hydra-train -m left, on data of one's own."""
+"""fairseq-attn report on a grid of mechanisms and seeds: what fairseq-hydra-train -m left, on data of one's own."""
 
 import json
 import re

@@ -48,7 +48,7 @@ def folder(tmp_path_factory):
     document.paragraph("BLEU: nrefs:1|bs:1000|seed:12345|case:mixed|eff:no|" + "tok:none|" * 30)
     document.table([f"column {number}" for number in range(20)], [["a", *[12345.678] * 19]])
     document.table(["sentence 1", "text"], [["source", "w" * 200], ["reference", "many words " * 40]])
-    document.code("attn-analysis report " + "systems " * 40)
+    document.code("fairseq-attn report " + "systems " * 40)
     rng = np.random.default_rng(1)
     panels = [Panel(rng.dirichlet(np.ones(9), 8), list("abcdefghi"), list("stuvwxyz"), name) for name in "ABC"]
     document.picture(out / "heat.png", "Sentence 2.", partial(draw, panels), sentence_link(out, 2))

@@ -300,7 +300,7 @@ def test_wrong_options(options, message):
 
 def test_a_mistake_is_one_line_without_a_trace(tiny_data, tmp_path):
     done = subprocess.run(
-        ["attn-analysis", "election", tiny_data, "--path", tmp_path / "none.pt"],
+        ["fairseq-attn", "election", tiny_data, "--path", tmp_path / "none.pt"],
         cwd=REPO,
         capture_output=True,
         text=True,

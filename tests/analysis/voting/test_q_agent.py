@@ -410,7 +410,7 @@ def test_wrong_folders(tiny_data, tmp_path):
         if not file.name.startswith("train"):
             shutil.copy(file, data)
     # as a user sees it: one line
-    command = ["attn-analysis", "q-agent", str(data), "--out", out]
+    command = ["fairseq-attn", "q-agent", str(data), "--out", out]
     done = subprocess.run(command, cwd=REPO, capture_output=True, text=True)
     assert done.returncode == 1 and "Traceback" not in done.stderr
     assert "bin: has no training split; binarise it with fairseq-preprocess --trainpref" in done.stderr.splitlines()[-1]

@@ -1,4 +1,4 @@
-"""The page of attn-analysis explore: what is in it, and what a reader sees in a browser."""
+"""The page of fairseq-attn explore: what is in it, and what a reader sees in a browser."""
 
 import json
 import re
@@ -92,7 +92,7 @@ def test_scores_that_are_not_finite_are_null(tmp_path, suffix):
 
 
 def test_models_of_different_subwords_are_shown_together(tmp_path):
-    """As for attn-analysis plot, words must be the same, except those that a model does not know."""
+    """As for fairseq-attn plot, words must be the same, except those that a model does not know."""
     files = [
         write_records(tmp_path / "fine.jsonl", "fine", pairs=[PAIRS[0], (PAIRS[1][0], "the dog is slee@@ ping")]),
         write_records(
@@ -179,7 +179,7 @@ def test_mistakes_are_named(tmp_path):
 
 def test_the_command(tmp_path):
     path = write_records(tmp_path / "soft.jsonl")
-    done = run_cli("attn-analysis", "explore", path, "--out", tmp_path / "page.html", "--title", "My <page>")
+    done = run_cli("fairseq-attn", "explore", path, "--out", tmp_path / "page.html", "--title", "My <page>")
     assert re.search(r"page\.html: 3 sentences, 0\.\d MB; open it in a browser\n$", done.stdout)
     assert "<title>My &lt;page&gt;</title>" in (tmp_path / "page.html").read_text(encoding="utf-8")
 

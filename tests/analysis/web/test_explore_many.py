@@ -1,4 +1,4 @@
-"""The page of attn-analysis explore with many sentences and many models; axe-core finds no violation in it."""
+"""The page of fairseq-attn explore with many sentences and many models; axe-core finds no violation in it."""
 
 import axe
 import browser

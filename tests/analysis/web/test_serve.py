@@ -1,4 +1,4 @@
-"""attn-analysis serve: a sentence goes in, translations and attention come out; nobody from elsewhere is answered."""
+"""fairseq-attn serve: a sentence goes in, translations and attention come out; nobody from elsewhere is answered."""
 
 import contextlib
 import json
@@ -330,7 +330,7 @@ def test_mistakes_are_named(tiny_data, checkpoint, tmp_path, monkeypatch):
 
 
 def test_the_command_in_a_browser(tiny_data, checkpoint, tmp_path_factory):
-    server = start_cli("attn-analysis", "serve", tiny_data, "--path", checkpoint, "--port", "0", "--cpu")
+    server = start_cli("fairseq-attn", "serve", tiny_data, "--path", checkpoint, "--port", "0", "--cpu")
     try:
         address = server.stdout.readline().split()[0]
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+", address)

@@ -1,4 +1,4 @@
-"""attn-analysis serve bounds what a request costs: the size of its body, its time, and the line in which it waits."""
+"""fairseq-attn serve bounds what a request costs: the size of its body, its time, and the line in which it waits."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""attn-analysis serve answers many clients at once without an error, each with its own sentence's translation."""
+"""fairseq-attn serve answers many clients at once without an error, each with its own sentence's translation."""
 
 import http.client
 import itertools
@@ -18,7 +18,7 @@ WORDS = "ama bel cor dun esk fim gol hus ilo jat".split()
 def test_two_seconds_of_clients(tiny_data, zoo):
     texts = [" ".join(pair) for pair in itertools.permutations(WORDS, 2)]
     options = [tiny_data, "--path", zoo("lstm_soft").last, "--cpu", "--port", "0"]
-    server = start_cli("attn-analysis", "serve", *options)
+    server = start_cli("fairseq-attn", "serve", *options)
     try:
         host, port = server.stdout.readline().split()[0].split("//")[1].split(":")
         report = serve_load.load(host, int(port), texts, clients=10, seconds=2, process=server.pid)
@@ -41,7 +41,7 @@ def test_two_seconds_of_clients(tiny_data, zoo):
 def test_a_server_that_refuses_is_counted(tiny_data, zoo):
     """The report tells answers of each state apart: here no request may wait."""
     server = start_cli(
-        *("attn-analysis", "serve", tiny_data, "--path", zoo("lstm_soft").last, "--cpu", "--port", "0", "--queue", "0")
+        *("fairseq-attn", "serve", tiny_data, "--path", zoo("lstm_soft").last, "--cpu", "--port", "0", "--queue", "0")
     )
     try:
         host, port = server.stdout.readline().split()[0].split("//")[1].split(":")

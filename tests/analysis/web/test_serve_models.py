@@ -1,4 +1,4 @@
-"""attn-analysis serve with several models, and its page in a browser: examples, prefixes, steps, and axe-core."""
+"""fairseq-attn serve with several models, and its page in a browser: examples, prefixes, steps, and axe-core."""
 
 import contextlib
 import re
@@ -26,7 +26,7 @@ def paths(zoo):
 def served(tiny_data, paths):
     """The address of a server with two models."""
     given = [option for path in paths for option in ("--path", path)]
-    server = start_cli("attn-analysis", "serve", tiny_data, *given, "--port", "0", "--cpu")
+    server = start_cli("fairseq-attn", "serve", tiny_data, *given, "--port", "0", "--cpu")
     try:
         yield server.stdout.readline().split()[0]
     finally:

@@ -1,4 +1,4 @@
-"""/stream of attn-analysis serve: every step of the search, within the bounds of all requests."""
+"""/stream of fairseq-attn serve: every step of the search, within the bounds of all requests."""
 
 import contextlib
 import json

@@ -227,7 +227,7 @@
       }
     } catch (error) {
       if (mine.signal.aborted) return;
-      results = [{ error: "The server does not answer; check that attn-analysis serve is running." }];
+      results = [{ error: "The server does not answer; check that fairseq-attn serve is running." }];
     }
     byId("send").disabled = false;
     byId("state").textContent = "";
