@@ -167,8 +167,8 @@ def split_samples(classifier: Classifier, split: str, refuse_long: bool = False)
     if refuse_long and (sizes > limit).any():
         number = int((sizes > limit).argmax())
         raise OptionError(
-            f"document {number} (counted from 0) of {split}: has {sizes[number]} words and ends of sentences, more than "
-            f"the {limit} of the model's --max-positions; leave out --refuse-long to cut it"
+            f"document {number} (counted from 0) of {split}: has {sizes[number]} words and ends of sentences, more "
+            f"than the {limit} of the model's --max-positions; leave out --refuse-long to cut it"
         )
     for number in range(len(dataset)):
         item = dataset[number]
