@@ -31,6 +31,7 @@ __all__ = [
     "ModelFolder",
     "Text",
     "expand",
+    "is_training",
     "open_model_folder",
     "read_settings",
     "write_model_folder",
@@ -119,7 +120,8 @@ class ModelFolder(NamedTuple):
             "moses_no_dash_splits": tokenizer is not None and not tokenizer["dash_splits"],
             "moses_no_escape": tokenizer is not None and not tokenizer["escape"],
             "normalizer": self.settings["normalizer"],
-            "case": "lower" if self.settings["lowercase"] else "keep",
+            # auto: the other language may have capital letters
+            "case": "auto" if self.settings["lowercase"] else "keep",
         }
 
 
@@ -178,7 +180,7 @@ def open_model_folder(path: Any) -> Optional[ModelFolder]:
     folder = Path(path)
     settings = read_settings(folder)
     if settings.get("format") != FORMAT:
-        if (folder / "training").is_dir() and not settings:
+        if is_training(folder) and not settings:
             raise OptionError(f"{path}: its training has not ended; run the same fairseq-attn train again")
         return None
     if not _is_whole(settings):
@@ -188,6 +190,11 @@ def open_model_folder(path: Any) -> Optional[ModelFolder]:
         if not (folder / name).is_file():
             raise OptionError(f"{path}: has no {name}; copy the whole folder, or run fairseq-attn train again")
     return ModelFolder(folder, settings)
+
+
+def is_training(folder: Path) -> bool:
+    """Whether ``fairseq-attn train`` has begun to write this folder."""
+    return (folder / "training" / "lock").is_file()
 
 
 def _is_whole(settings: Dict[str, Any]) -> bool:

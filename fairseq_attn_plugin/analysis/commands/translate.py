@@ -5,8 +5,8 @@
     fairseq-attn translate MODEL < text.de > text.en
     fairseq-attn translate MODEL --alignments --nbest 3 < text.de
 
-Each line of the input gives a line of text; an empty line gives an empty one. An unknown word is replaced by the source
-word that it attends to. With ``--nbest`` or ``--alignments`` a line has columns with tabs between them: the number of
+Each line of the input gives a line of text; an empty line, or one that is too long for the model, gives an empty one.
+An unknown word is replaced by the source word that it attends to. With ``--nbest`` or ``--alignments`` a line has columns with tabs between them: the number of
 the sentence (with ``--nbest``), the score (with ``--nbest``), the translation, and links ``i-j`` of the source word i
 and the target word j, counted from 0 in the tokenised text (with ``--alignments``).
 """
@@ -57,7 +57,8 @@ def run(args: argparse.Namespace) -> None:
     translator = _translator(args)
     for stream in (sys.stdin, sys.stdout):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(encoding="utf-8", errors="strict")
+            # a line ends at \n alone, so that the output stays parallel
+            stream.reconfigure(encoding="utf-8", errors="strict", newline="\n")
     with contextlib.ExitStack() as files:
         lines: Iterable[str] = args.text or sys.stdin
         if args.input:
@@ -94,7 +95,7 @@ def _translator(args: argparse.Namespace) -> Any:
 
 def _opened(path: str) -> TextIO:
     try:
-        return open(path, encoding="utf-8-sig")
+        return open(path, encoding="utf-8-sig", newline="\n")
     except OSError as error:
         raise OptionError(f"--input {path}: cannot be read: {error.strerror}") from None
 
@@ -107,13 +108,14 @@ def _lines(lines: Iterable[str], name: str) -> Iterator[str]:
 
 
 def _rows(translator: Any, number: int, line: str, args: argparse.Namespace) -> Iterator[str]:
-    if not line.strip():
-        yield ""
-        return
-    try:
-        found: List[Any] = translator.translate(line, args.nbest)
-    except OptionError as error:
-        raise OptionError(f"line {number + 1}: {error}") from None
+    found: List[Any] = []
+    if line.strip():
+        try:
+            found = translator.translate(line, args.nbest)
+        except OptionError as error:  # the other lines are not lost
+            sys.stderr.write(f"line {number + 1}: {error}; its translation is empty\n")
+    if not found:
+        yield "\t".join([*([f"{number}", ""] if args.nbest > 1 else []), "", *([""] if args.alignments else [])])
     for one in found:
         text = one.text if args.keep_unknown else one.copied
         columns = [f"{number}", f"{one.score:.4f}", text] if args.nbest > 1 else [text]

@@ -11,6 +11,7 @@ from fairseq_attn_plugin.analysis.inference.translation import (
     MOST_CHARACTERS,
     Partial,
     Translation,
+    one_line,
     without_unknown,
 )
 from fairseq_attn_plugin.analysis.records.record import Record
@@ -79,7 +80,7 @@ class ExportedTranslator:
             raise OptionError(f"--nbest {nbest}: must be from 1 to {self.beam}, the width of the beam")
         if len(text) > MOST_CHARACTERS:
             raise OptionError(f"the sentence is too long: {len(text)} characters, at most {MOST_CHARACTERS} are read")
-        line = "".join(letter if letter.isprintable() else " " for letter in text)
+        line = one_line(text)
         with self._lock:
             try:
                 (found,) = self._translator.search([line], nbest)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from typing import List, NamedTuple
 
 from fairseq_attn_plugin.analysis.records.record import Record
@@ -11,6 +12,7 @@ from fairseq_attn_plugin.text.unknown_words import positions_of, replace_unknown
 __all__ = ["MOST_CHARACTERS", "Partial", "Translation", "one_line", "without_unknown"]
 
 
+CONTROL = frozenset(["Cc", "Cs", "Zl", "Zp"])  # categories of Unicode
 MOST_CHARACTERS = 5000  # of a text: tokenisers are slow on texts that are too long for any model
 
 
@@ -37,8 +39,8 @@ class Partial(NamedTuple):
 
 
 def one_line(text: str) -> str:
-    """A text with blanks for line ends and other control characters."""
-    return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
+    """A text with blanks for line ends and other control characters; joiners and soft hyphens stay (Unicode's Cf)."""
+    return " ".join("".join(" " if unicodedata.category(letter) in CONTROL else letter for letter in text).split())
 
 
 def without_unknown(record: Record) -> str:

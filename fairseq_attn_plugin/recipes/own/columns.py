@@ -6,6 +6,7 @@ sentence TAB number TAB translation`` (tatoeba.org).
 
 from __future__ import annotations
 
+import re
 from typing import List, Optional, Sequence, Tuple
 
 from ..errors import CorpusError
@@ -13,6 +14,7 @@ from ..errors import CorpusError
 __all__ = ["choose_columns"]
 
 LOOKED_AT = 1000  # rows
+NUMBER = re.compile(r"[-+]?\d+([.,]\d+)*")
 ENGLISH = frozenset(
     "the a an of to and is are was i you he she it we they that this in on for with not do have".split()
 )
@@ -23,8 +25,9 @@ def choose_columns(
 ) -> Tuple[int, int, int, str]:
     """Source column, target column (from 0), number of header rows, and the reason of the choice for the user.
 
-    A first row with both language codes names the columns. Otherwise numbers and attributions are left out, and the
-    first two columns count in their order; if one language is English, the column with more of its function words.
+    A first row with both language codes names the columns. Otherwise numbers, attributions and what never changes are
+    left out, and the first two columns count in their order; if one language is English, the column with more of its
+    function words.
 
     Args:
         name: of the file, for messages
@@ -51,21 +54,23 @@ def choose_columns(
             "for each language"
         )
     cells = {column: [row[column].strip() for row in sample] for column in range(width)}
-    text = [column for column, column_cells in cells.items() if not _is_number_or_attribution(column_cells)]
+    text = [column for column, column_cells in cells.items() if not _is_no_text(column_cells)]
     if len(text) < 2:
         raise CorpusError(f"{name}: has no two columns of sentences; choose them by --columns, as in --columns 1,2")
     first, second, *others = text
     why = f"; of {width} columns, --columns chooses others" if others or width > 2 else ""
     english = [_english(cells[column]) for column in (first, second)]
-    clear = "en" in languages and abs(english[0] - english[1]) > 0.1
-    if clear and (english[1] > english[0]) != (languages[1] == "en"):
-        return second, first, 0, f", since column {(first if languages[1] == 'en' else second) + 1} looks like English"
+    spoken = [language.lower().replace("-", "_").split("_")[0] for language in languages]
+    clear = "en" in spoken and abs(english[0] - english[1]) > 0.1
+    if clear and (english[1] > english[0]) != (spoken[1] == "en"):
+        return second, first, 0, f", since column {(first if spoken[1] == 'en' else second) + 1} looks like English"
     return first, second, 0, why
 
 
-def _is_number_or_attribution(cells: List[str]) -> bool:
-    marked = sum(cell.isdigit() or "CC-BY" in cell or "CC BY" in cell or "http" in cell for cell in cells)
-    return marked > len(cells) / 2
+def _is_no_text(cells: List[str]) -> bool:
+    """Whether a column holds numbers, attributions, or the same word in all of several rows, as a language."""
+    marked = sum(bool(NUMBER.fullmatch(cell)) or "CC-BY" in cell or "CC BY" in cell or "http" in cell for cell in cells)
+    return marked > len(cells) / 2 or (len(cells) > 2 and len(set(cells)) == 1)
 
 
 def _english(cells: List[str]) -> float:

@@ -16,6 +16,7 @@ import re
 from pathlib import Path
 from typing import Dict, List, Optional
 
+from ...model_folder import is_training
 from ..errors import OptionError
 from ..locks import locked
 from ..settings import Variables
@@ -85,8 +86,9 @@ def run(args: argparse.Namespace) -> None:
     try:
         _run(args)
     except OptionError as error:  # the recipes name their variables
-        names = "|".join(VARIABLES)
-        raise OptionError(re.sub(rf"\b({names})\b=?", lambda found: VARIABLES[found[1]], str(error))) from None
+        names = "|".join(VARIABLES)  # not as parts of paths
+        text = re.sub(rf"(?<![\w./-])({names})(?![\w./-])=?", lambda found: VARIABLES[found[1]], str(error))
+        raise OptionError(text) from None
 
 
 def _run(args: argparse.Namespace) -> None:
@@ -106,7 +108,7 @@ def _run(args: argparse.Namespace) -> None:
     usual = check_architecture(args.arch)
     model = _model(args, args.objective or usual)
     folder = args.out or Path(f"{source}-{target}.{args.arch}")
-    if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not (folder / "training").is_dir())):
+    if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not is_training(folder))):
         raise OptionError(f"--out {folder}: exists, and is no model folder; name another")
     tokenizer = tokenizer_of(splits["train"]) if args.tokenizer == "auto" else args.tokenizer
     training = Path(os.path.abspath(folder)) / "training"
@@ -120,7 +122,8 @@ def _run(args: argparse.Namespace) -> None:
         shell = LoggingShell("train", training, lock)
         for note in (*notes, *left_out):
             shell.say(note)
-        stamp = f"{tokenizer} {' '.join(checksum(path) for paths in files.values() for path in paths or ())}"
+        checksums = [f"{name} {checksum(path)}" for name, paths in files.items() for path in paths or ()]
+        stamp = f"{tokenizer} {' '.join(checksums)}"
         plan = Plan(
             folder=folder,
             settings=CorpusSettings(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import subprocess
 import sys
@@ -60,7 +59,8 @@ class LoggingShell(Shell):
             errors="replace",
         ) as process:
             assert process.stdout is not None
-            last = follow(process.stdout, os.devnull, int(last_value(words, "--max-epoch") or 0))
+            epochs = int(last_value(words, "--max-epoch") or 0)
+            last = follow(process.stdout, self.logs / "fairseq-train.log", epochs)
         if process.returncode != 0:
             sys.stderr.write("".join(last[-LOG_LINES:]))
             raise OptionError(failure or "fairseq-train failed")

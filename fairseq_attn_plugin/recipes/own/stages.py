@@ -12,6 +12,7 @@ from typing import Any, Dict, List, Sequence
 from ... import __version__
 from ...model_folder import SETTINGS, Text, open_model_folder, read_settings, write_model_folder
 from ...text.normalization import build_normalizer
+from ..errors import OptionError
 from ..stamps import checksum
 from ..text.files import read_lines, write_lines
 from ..translation.model import ModelSettings
@@ -117,7 +118,7 @@ def _finish(plan: Plan, run: _Run, pairs: Dict[str, int]) -> Dict[str, Any]:
     folder, settings = plan.folder, plan.settings
     stamp = f"{plan.stamp} {checksum(run.system.checkpoint)}"
     done = read_settings(folder)
-    if done.get("stamp") == stamp and open_model_folder(folder) is not None:
+    if done.get("stamp") == stamp and _is_complete(folder):
         return dict(done["scores"])
     data = run.experiment.data.path
     detokenized = run.system.file("test", "detok.hyp")
@@ -152,6 +153,13 @@ def _finish(plan: Plan, run: _Run, pairs: Dict[str, int]) -> Dict[str, Any]:
     (folder / SETTINGS).unlink(missing_ok=True)
     write_model_folder(folder, run.system.checkpoint, run.experiment.data_bin, text, content)
     return scores
+
+
+def _is_complete(folder: Path) -> bool:
+    try:
+        return open_model_folder(folder) is not None
+    except OptionError:
+        return False  # a file was lost: all of them are written again
 
 
 def _scores(hypotheses: Sequence[str], references: Sequence[str], language: str) -> Dict[str, Any]:
