@@ -17,11 +17,8 @@ class Trainer:
 
     @_finite
     def load_checkpoint(self, filename, reset_optimizer=False):
-        state = {"biases.fertility.weight": torch.ones(1, 4), "biases.fertility.bias": torch.ones(1)}
-        self.model.load_state_dict({**state, **(self.earlier if filename == "earlier.pt" else {})}, strict=False)
+        self.model.load_state_dict({"biases.position_vector": torch.ones(3)}, strict=False)
         return {}
-
-    earlier = {"biases.position_vector": torch.ones(3)}
 
 
 def test_several_biases_of_an_earlier_version_need_a_new_optimizer():
