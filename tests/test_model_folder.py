@@ -115,6 +115,8 @@ def test_damaged_and_unfinished_folders(folder, tmp_path):
     (copy / "settings.json").unlink()
     assert open_model_folder(copy) is None and open_model_folder(tmp_path / "none") is None
     (copy / "training").mkdir()
+    assert open_model_folder(copy) is None  # anybody's folder of this name
+    (copy / "training" / "lock").touch()
     with pytest.raises(OptionError, match="its training has not ended"):
         open_model_folder(copy)
 

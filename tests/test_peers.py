@@ -123,7 +123,7 @@ def test_what_is_missing_is_one_line(unset, recipe_data, tmp_path):
     data = recipe_data if unset == "environments" else tmp_path / "nowhere"
     command = (sys.executable, PEERS / "run.py", "--data", data, "--work", tmp_path, "--systems", "joeynmt")
     done = run_cli(*command, env={"PEERS_ENVS": str(tmp_path / "envs")}, check=False)
-    wanted = "setup.sh" if unset == "environments" else "multi30k.sh prepare"
+    wanted = "setup.sh" if unset == "environments" else "multi30k prepare"
     assert done.returncode == 1 and wanted in done.stderr and done.stderr.count("\n") == 1
 
 

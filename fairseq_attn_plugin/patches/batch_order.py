@@ -52,7 +52,7 @@ def _as_the_epoch_asks(get: Callable[..., Any]) -> Callable[..., Any]:
 PATCH = Patch(
     name="batch_order",
     reason="a resumed training has other batches than an uninterrupted one; --curriculum never ends",
-    checked=("0.12.3.1",),
+    checked=("0.12.3", "0.12.3.1"),
     wraps={
         "fairseq.trainer:Trainer.get_train_iterator": _from_the_first_epoch,
         "fairseq.data.iterators:EpochBatchIterator._get_iterator_for_epoch": _as_the_epoch_asks,

@@ -45,6 +45,6 @@ def _complete(batch_by_size: Callable[..., List[Any]]) -> Callable[..., List[Any
 PATCH = Patch(
     name="batches",
     reason="fairseq-generate and fairseq-validate skip up to seven of the longest sentences",
-    checked=("0.12.3.1",),
+    checked=("0.12.3", "0.12.3.1"),
     wraps={"fairseq.data.data_utils:batch_by_size": _complete},
 )

@@ -34,7 +34,7 @@ def _by_pickle(_original: Callable[..., Any]) -> Callable[..., Any]:
 PATCH = Patch(
     name="broadcast",
     reason="torch >= 2.6 refuses the checkpoint that rank 0 sends to the other ranks",
-    checked=("0.12.3.1",),
+    checked=("0.12.3", "0.12.3.1"),
     wraps={"fairseq.distributed.utils:_broadcast_object_slow": _by_pickle},
     needed=reads_weights_only,
 )

@@ -128,10 +128,10 @@ def _bounded(load: Callable[..., Any]) -> Callable[..., Any]:
 def _bounded_table(make: Callable[..., None]) -> Callable[..., None]:
     """The table of sines is not a parameter, and has as many rows as the options have positions."""
 
-    def __init__(self: Any, embedding_dim: int, padding_idx: int, init_size: int = 1024) -> None:
+    def __init__(self: Any, embedding_dim: int, padding_idx: int, init_size: int = 1024, **options: Any) -> None:
         if _LIMITS and embedding_dim * init_size > max(16_000_000, _LIMITS[-1].elements):
             _LIMITS[-1].take(embedding_dim * init_size)
-        make(self, embedding_dim, padding_idx, init_size)
+        make(self, embedding_dim, padding_idx, init_size, **options)
 
     return __init__
 
@@ -172,10 +172,16 @@ def unusable(error: Exception, arguments: Dict[str, Any]) -> Optional[str]:
 
 
 def _finite(load: Callable[..., Any]) -> Callable[..., Any]:
-    def load_checkpoint(self: Any, filename: str, *args: Any, **kwargs: Any) -> Any:
-        extra_state = load(self, filename, *args, **kwargs)
+    def load_checkpoint(self: Any, filename: str, reset_optimizer: bool = False, *args: Any, **kwargs: Any) -> Any:
+        extra_state = load(self, filename, reset_optimizer, *args, **kwargs)
         if extra_state is not None:
             check_finite(filename, self.get_model().named_parameters())
+        if not reset_optimizer and any(getattr(part, "reordered", False) for part in self.get_model().modules()):
+            # its moments belong to other parameters
+            raise OptionError(
+                f"checkpoint {filename}: was trained with several biases by an earlier version, whose state of the "
+                "optimizer has another order; go on with --reset-optimizer"
+            )
         return extra_state
 
     return load_checkpoint
@@ -192,7 +198,7 @@ def _explained_and_bounded(load: Callable[..., Any]) -> Callable[..., Any]:
 PATCH = Patch(
     name="checked_checkpoints",
     reason="a crafted checkpoint takes any amount of memory and time, a damaged one gives NaN without a word",
-    checked=("0.12.3.1",),
+    checked=("0.12.3", "0.12.3.1"),
     wraps={
         "fairseq.checkpoint_utils:load_checkpoint_to_cpu": explained(unusable),
         "fairseq.checkpoint_utils:load_model_ensemble_and_task": _explained_and_bounded,

@@ -57,6 +57,6 @@ def as_written(cfg: Any) -> Any:
 PATCH = Patch(
     name="checkpoint_files",
     reason="a trained model cannot be used without the files that its training has read",
-    checked=("0.12.3.1",),
+    checked=("0.12.3", "0.12.3.1"),
     wraps={"fairseq.models:build_model": _without_files},
 )

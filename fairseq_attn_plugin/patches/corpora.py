@@ -81,7 +81,7 @@ def _checking(main: Callable[..., Any]) -> Callable[..., Any]:
 PATCH = Patch(
     name="corpora",
     reason="fairseq-preprocess takes texts of different lengths, and stops with a trace at other encodings",
-    checked=("0.12.3.1",),
+    checked=("0.12.3", "0.12.3.1"),
     wraps={"fairseq_cli.preprocess:main": _checking},
     needed=lambda: "fairseq_cli.preprocess" in sys.modules,  # importing it would slow every other tool down
 )

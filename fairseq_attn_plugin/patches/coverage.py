@@ -185,7 +185,7 @@ def _no_attention(beta: float) -> OptionError:
 PATCH = Patch(
     name=PATCH_NAME,
     reason="beam search of fairseq has no coverage penalty",
-    checked=("0.12.3.1",),
+    checked=("0.12.3", "0.12.3.1"),
     wraps={"fairseq.tasks.fairseq_task:FairseqTask.build_generator": _heeding},
     extra=_prepare,
 )

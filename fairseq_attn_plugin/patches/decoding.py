@@ -55,7 +55,7 @@ def _choosing(build: Callable[..., Any]) -> Callable[..., Any]:
 PATCH = Patch(
     name="decoding",
     reason="fairseq's beam search copies and sorts more than it has to, hypothesis by hypothesis",
-    checked=("0.12.3.1",),
+    checked=("0.12.3", "0.12.3.1"),
     wraps={"fairseq.tasks.fairseq_task:FairseqTask.build_generator": _choosing},
     extra=_add_options,
 )

@@ -35,6 +35,6 @@ def _by_place(search: Callable[..., Any]) -> Callable[..., Any]:
 PATCH = Patch(
     name="diverse_beam",
     reason="--diverse-beam-groups stops in the first batch that does not begin the data set",
-    checked=("0.12.3.1",),
+    checked=("0.12.3", "0.12.3.1"),
     wraps={"fairseq.search:DiverseBeamSearch.step": _by_place},
 )

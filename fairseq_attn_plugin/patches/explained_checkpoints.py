@@ -128,7 +128,7 @@ def _show() -> None:
 PATCH = Patch(
     name="explained_checkpoints",
     reason="fairseq answers a checkpoint that is missing, damaged or of another model with a stack trace",
-    checked=("0.12.3.1",),
+    checked=("0.12.3", "0.12.3.1"),
     wraps={
         "fairseq.checkpoint_utils:load_checkpoint_to_cpu": _reading,
         **{target: explained(explanation) for target, explanation in EXPLANATIONS.items()},

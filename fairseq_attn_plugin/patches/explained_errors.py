@@ -244,7 +244,7 @@ def _show() -> None:
 PATCH = Patch(
     name="explained_errors",
     reason="fairseq answers a mistake in an option or in the data folder with a stack trace",
-    checked=("0.12.3.1",),
+    checked=("0.12.3", "0.12.3.1"),
     wraps={target: explained(explanation) for target, explanation in EXPLANATIONS.items()},
     extra=_show,
 )

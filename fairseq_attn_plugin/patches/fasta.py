@@ -38,6 +38,6 @@ def _without_shell(_build: Callable[..., Any]) -> Callable[..., Any]:
 PATCH = Patch(
     name="fasta",
     reason="fairseq gives the paths of FASTA files in a data folder to a shell, which runs what they hold",
-    checked=("0.12.3.1",),
+    checked=("0.12.3", "0.12.3.1"),
     wraps={"fairseq.data.fasta_dataset:FastaDataset._build_index": _without_shell},
 )

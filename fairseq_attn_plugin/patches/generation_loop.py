@@ -62,7 +62,7 @@ def _of_lists(string: Callable[..., str]) -> Callable[..., str]:
 PATCH = Patch(
     name="generation_loop",
     reason="fairseq-generate spends as long between the batches as a fast search in them",
-    checked=("0.12.3.1",),
+    checked=("0.12.3", "0.12.3.1"),
     wraps={
         "fairseq_cli.generate:_main": _with_plain_options,
         "fairseq.data.dictionary:Dictionary.string": _of_lists,

@@ -125,6 +125,6 @@ def _choices() -> Dict[str, List[str]]:
 PATCH = Patch(
     name="help_pages",
     reason="fairseq-train --arch lstm_adm --help does not show the options of the architecture",
-    checked=("0.12.3.1",),
+    checked=("0.12.3", "0.12.3.1"),
     wraps={"fairseq.options:parse_args_and_arch": _help_at_the_end},
 )

@@ -75,6 +75,6 @@ def _install() -> None:
 PATCH = Patch(
     name="hydra_errors",
     reason="fairseq-hydra-train reports a mistake in an option with a stack trace",
-    checked=("0.12.3.1",),
+    checked=("0.12.3", "0.12.3.1"),
     extra=_install,
 )

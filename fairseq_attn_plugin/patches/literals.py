@@ -116,7 +116,7 @@ def _naming_the_option(build: Callable[..., Any]) -> Callable[..., Any]:
 PATCH = Patch(
     name="literals",
     reason="fairseq evaluates text of a checkpoint's configuration, which could run any code",
-    checked=("0.12.3.1",),
+    checked=("0.12.3", "0.12.3.1"),
     wraps={"fairseq.models:build_model": _naming_the_option, "fairseq.tasks:setup_task": _naming_the_option},
     extra=hide_builtin,
 )

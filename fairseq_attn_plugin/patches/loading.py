@@ -77,7 +77,7 @@ _WRAPS = {f"{unpickler.__name__}:{name}": change for name, change in _PRIVATE.it
 PATCH = Patch(
     name="loading",
     reason="torch >= 2.6 refuses the types in a fairseq checkpoint",
-    checked=("0.12.3.1",),
+    checked=("0.12.3", "0.12.3.1"),
     wraps=_WRAPS,
     extra=allow_checkpoint_types,
     needed=reads_weights_only,

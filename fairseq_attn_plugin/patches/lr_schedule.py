@@ -97,7 +97,7 @@ def _going_on(begin: Callable[..., Any]) -> Callable[..., Any]:
 PATCH = Patch(
     name="lr_schedule",
     reason="a resumed training loses a step or the state of its learning rate schedule",
-    checked=("0.12.3.1",),
+    checked=("0.12.3", "0.12.3.1"),
     wraps={
         "fairseq.trainer:Trainer.save_checkpoint": _with_state,
         "fairseq.trainer:Trainer.load_checkpoint": _with_last_metric,

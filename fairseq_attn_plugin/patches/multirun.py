@@ -45,6 +45,6 @@ def stops_early() -> Any:
 PATCH = Patch(
     name="multirun",
     reason="in a sweep, a job's checkpoint_best.pt and --patience depend on the scores of the jobs before it",
-    checked=("0.12.3.1",),
+    checked=("0.12.3", "0.12.3.1"),
     wraps={"fairseq.trainer:Trainer.__init__": _start_afresh},
 )

@@ -229,7 +229,7 @@ def _explain() -> None:
 PATCH = Patch(
     name="numbers",
     reason="fairseq trains with a dropout of nan, and fails of other numbers with a stack trace",
-    checked=("0.12.3.1",),
+    checked=("0.12.3", "0.12.3.1"),
     wraps={
         "fairseq.tasks:setup_task": _checking,
         "fairseq.distributed.utils:call_main": _checking_without_section,

@@ -166,7 +166,7 @@ def take_lexicon(models: Any, overrides: Dict[str, Any], task: Any) -> None:
 PATCH = Patch(
     name="overrides",
     reason="options of a trained model can be changed by --model-overrides only, which checks nothing",
-    checked=("0.12.3.1",),
+    checked=("0.12.3", "0.12.3.1"),
     wraps={
         "fairseq.options:gen_parser_from_dataclass": _with_flags,
         "fairseq.options:parse_args_and_arch": _merging,

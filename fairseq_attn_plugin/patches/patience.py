@@ -46,7 +46,7 @@ def _counting_on(load: Callable[..., Any]) -> Callable[..., Any]:
 PATCH = Patch(
     name="patience",
     reason="a resumed training forgets how long --patience has lasted, and trains on",
-    checked=("0.12.3.1",),
+    checked=("0.12.3", "0.12.3.1"),
     wraps={
         "fairseq.trainer:Trainer.save_checkpoint": _with_count,
         "fairseq.checkpoint_utils:load_checkpoint": _counting_on,

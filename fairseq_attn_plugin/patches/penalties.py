@@ -108,7 +108,7 @@ def _log(logging_outputs: Any) -> None:
 PATCH = Patch(
     name=PATCH_NAME,
     reason="criterions of fairseq do not know the losses of attention mechanisms",
-    checked=("0.12.3.1",),
+    checked=("0.12.3", "0.12.3.1"),
     wraps={
         "fairseq.tasks.fairseq_task:FairseqTask.build_criterion": _building,
         "fairseq.tasks.fairseq_task:FairseqTask.reduce_metrics": _reducing,

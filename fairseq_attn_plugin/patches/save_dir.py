@@ -151,7 +151,7 @@ def _limit(trainer: Any, iterator: Any, without_improvement: int) -> Optional[st
 PATCH = Patch(
     name="save_dir",
     reason="trainings overwrite each other and finished ones; a mistyped --restore-file trains from scratch",
-    checked=("0.12.3.1",),
+    checked=("0.12.3", "0.12.3.1"),
     wraps={
         "fairseq.trainer:Trainer.__init__": _alone,
         "fairseq.checkpoint_utils:verify_checkpoint_directory": _in_one_line,

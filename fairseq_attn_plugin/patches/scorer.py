@@ -31,6 +31,6 @@ def _with_soft_alignments(original: Callable[..., Any]) -> Callable[..., Any]:
 PATCH = Patch(
     name="scorer",
     reason="fairseq-generate --score-reference --print-alignment soft stops with an error",
-    checked=("0.12.3.1",),
+    checked=("0.12.3", "0.12.3.1"),
     wraps={"fairseq.sequence_scorer:SequenceScorer.generate": _with_soft_alignments},
 )

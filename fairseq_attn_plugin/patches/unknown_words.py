@@ -57,7 +57,7 @@ def _replacing(process: Callable[..., Any]) -> Callable[..., Any]:
 PATCH = Patch(
     name="unknown_words",
     reason="fairseq-generate --replace-unk stops with an error",
-    checked=("0.12.3.1",),
+    checked=("0.12.3", "0.12.3.1"),
     wraps={
         "fairseq.utils:load_align_dict": _reading_lexicons,
         "fairseq.utils:post_process_prediction": _replacing,

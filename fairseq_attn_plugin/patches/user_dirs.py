@@ -56,6 +56,6 @@ def _names_the_user_dir(load: Callable[..., Any]) -> Callable[..., Any]:
 PATCH = Patch(
     name="user_dirs",
     reason="a checkpoint with a mechanism from a --user-dir does not say which folder it needs",
-    checked=("0.12.3.1",),
+    checked=("0.12.3", "0.12.3.1"),
     wraps={"fairseq.checkpoint_utils:load_model_ensemble_and_task": _names_the_user_dir},
 )

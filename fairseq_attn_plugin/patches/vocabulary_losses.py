@@ -51,7 +51,7 @@ def _takes_sums(criterion: Any) -> bool:
 PATCH = Patch(
     name=PATCH_NAME,
     reason="cross-entropy holds the logits of a whole batch several times, and takes most of the memory",
-    checked=("0.12.3.1",),
+    checked=("0.12.3", "0.12.3.1"),
     wraps={
         "fairseq.criterions.cross_entropy:CrossEntropyCriterion.forward": _asking,
         "fairseq.criterions.cross_entropy:CrossEntropyCriterion.compute_loss": _taking,

@@ -160,7 +160,7 @@ def checkpoints(folder: str, suffix: str, partial: str = "") -> List[str]:
 PATCH = Patch(
     name="whole_checkpoints",
     reason="a kill or a full disk leaves half a checkpoint_last.pt or checkpoint_best.pt",
-    checked=("0.12.3.1",),
+    checked=("0.12.3", "0.12.3.1"),
     wraps={
         "fairseq.checkpoint_utils:torch_persistent_save": _saving_whole,
         "fairseq.checkpoint_utils:load_checkpoint": _resuming,

@@ -103,6 +103,8 @@ class DataFolder:
         with locked(self.work / "prepare.lock"):
             if self._is_done(stamp):
                 return False
+            if self.path.is_dir() and any(self.path.iterdir()):
+                raise OptionError(f"{self.path}: exists, and no recipe has prepared it; choose another OUT")
             shutil.rmtree(preparation.partial, ignore_errors=True)
             for folder in folders:
                 (preparation.partial / folder).mkdir(parents=True)

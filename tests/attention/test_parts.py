@@ -33,6 +33,7 @@ def test_parameters_of_earlier_checkpoints_are_found():
     torch.testing.assert_close(biases.fertility.projection.bias, values["biases.fertility.bias"])
     torch.testing.assert_close(biases.markov.projection.weight, values["biases.markov.weight"])
     torch.testing.assert_close(biases.fertility.predicted.weight, values["biases.predicted.weight"])
+    assert biases.reordered and not biased().biases.reordered
     assert sum(p.numel() for p in biases.parameters()) == sum(value.numel() for value in values.values())
 
 

@@ -52,6 +52,9 @@ def test_two_files_and_two_members(tmp_path):
         (ROWS, ["de", "en"], "columns 2 (de) and 1 (en), since column 1 looks like English"),
         ([(*row, "CC-BY 2.0 (France)") for row in ROWS], ["en", "de"], "columns 1 (en) and 2 (de); of 3 columns"),
         ([("17", a, "4711", b) for a, b in ROWS], ["en", "de"], "columns 2 (en) and 4 (de); of 4 columns"),
+        ([("0.93", a, b) for a, b in ROWS], ["en", "de"], "columns 2 (en) and 3 (de); of 3 columns"),
+        ([("1", "deu", b, "2", "eng", a) for a, b in ROWS], ["de", "en"], "columns 3 (de) and 6 (en); of 6"),
+        (ROWS, ["de", "EN_us"], "columns 2 (de) and 1 (EN_us), since column 1 looks like English"),
         ([("DE", "id", "en"), *((b, "1", a) for a, b in ROWS)], ["en", "de"], "columns 3 (en) and 1 (de), as its"),
     ],
 )
@@ -143,6 +146,20 @@ def test_size_of_subwords_and_tokeniser_follow_the_corpus():
         tokenizer_of(READ) == "moses"
         and tokenizer_of([("The dog is here.", "那只狗在这里睡觉而且很高兴。" * 2)]) == "none"
     )
+
+
+def test_a_folder_of_the_user_stays_whole(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pairs").write_text(table(sentences(400)))
+    corpus = tmp_path / "project" / "training" / "data" / "corpus.txt"
+    corpus.parent.mkdir(parents=True)
+    corpus.write_text("mine")
+    with pytest.raises(OptionError, match="--out project: exists, and is no model folder"):
+        cli.main(["train", "pairs", "--from", "de", "--to", "en", "--out", "project"])
+    (tmp_path / "project" / "training" / "lock").touch()
+    with pytest.raises(OptionError, match="data: exists, and no recipe has prepared it; choose another --out"):
+        cli.main(["train", "pairs", "--from", "de", "--to", "en", "--out", "project"])
+    assert corpus.read_text() == "mine"
 
 
 @pytest.mark.parametrize(

@@ -68,13 +68,20 @@ def test_from_pairs_to_a_translation(tools, pairs, capfd, monkeypatch):
     with pytest.raises(OptionError, match="holds a training with other options .*: choose another --out"):
         train(pairs, "--max-epoch", "2", "--", "--dropout", "0.5")
 
+    # a file that was lost is written again
+    (out / "dict.xx.txt").unlink()
+    train(pairs, "--max-epoch", "2", "--")
+    assert open_model_folder(out) is not None and "Traceback" not in (out / "training/fairseq-train.log").read_text()
+
     # the folder alone is enough
     (out / "training").rename(pairs.parent / "elsewhere")
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"Ama bel.\n\nBel\n")))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"Ama bel.\n\nBel\rama\n" + b"Bel " * 2000 + b"\n")))
     capfd.readouterr()
     cli.main(["translate", str(out)])
-    lines = capfd.readouterr().out.split("\n")
-    assert len(lines) == 4 and lines[1] == "" and "@@" not in "".join(lines)
+    read = capfd.readouterr()
+    lines = read.out.split("\n")
+    assert len(lines) == 5 and lines[1] == lines[3] == "" and "@@" not in "".join(lines)
+    assert "line 4: the sentence is too long" in read.err
     cli.main(["translate", str(out), "Ama bel.", "--nbest", "2", "--alignments", "--out", str(out / "it")])
     rows = [line.split("\t") for line in (out / "it").read_text().splitlines()]
     assert [row[0] for row in rows] == ["0", "0"] and float(rows[0][1]) >= float(rows[1][1])
@@ -84,6 +91,11 @@ def test_from_pairs_to_a_translation(tools, pairs, capfd, monkeypatch):
 def test_a_corpus_that_changed_is_another_corpus(tools, pairs, capfd):
     with pytest.raises(OptionError, match="fairseq-train failed"):
         train(pairs, "--", "--no-such-option")
+    held = pairs.with_name("held.tsv")
+    held.write_text("Neu hier.\thier neu!\n")
+    for option in ("--valid", "--test"):  # the same files in other places
+        with pytest.raises(OptionError, match="was prepared with other settings .*: choose another --out"):
+            train(pairs, option, str(held), "--")
     pairs.write_text("".join(line.replace("it's", "it is") for line in pairs.read_text().splitlines(keepends=True)))
     with pytest.raises(OptionError, match="was prepared with other settings .*: choose another --out"):
         train(pairs, "--")

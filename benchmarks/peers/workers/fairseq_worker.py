@@ -1,8 +1,8 @@
 """fairseq with or without the plugin: its task, model, trainer (fairseq-train) and generator (fairseq-generate)."""
 
-import importlib.metadata
 from argparse import Namespace
 
+import fairseq
 from fairseq import checkpoint_utils, options, tasks, utils
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.trainer import Trainer
@@ -55,4 +55,4 @@ class System:
         return sum(p.numel() for p in self.model.parameters())
 
     def versions(self):
-        return {"fairseq": importlib.metadata.version("fairseq-fixed")}
+        return {"fairseq": fairseq.__version__}

@@ -6,9 +6,10 @@
     fairseq-attn translate MODEL --alignments --nbest 3 < text.de
 
 Each line of the input gives a line of text; an empty line, or one that is too long for the model, gives an empty one.
-An unknown word is replaced by the source word that it attends to. With ``--nbest`` or ``--alignments`` a line has columns with tabs between them: the number of
-the sentence (with ``--nbest``), the score (with ``--nbest``), the translation, and links ``i-j`` of the source word i
-and the target word j, counted from 0 in the tokenised text (with ``--alignments``).
+An unknown word is replaced by the source word that it attends to. With ``--nbest`` or ``--alignments`` a line has
+columns with tabs between them: the number of the sentence (with ``--nbest``), the score (with ``--nbest``), the
+translation, and links ``i-j`` of the source word i and the target word j, counted from 0 in the tokenised text (with
+``--alignments``).
 """
 
 from __future__ import annotations

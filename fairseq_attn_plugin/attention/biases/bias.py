@@ -124,6 +124,7 @@ class Biases(nn.Module):
     def __init__(self, chosen: List[str], query_dim: int, memory_dim: int, options: Mapping[str, Any]):
         super().__init__()
         self.chosen = tuple(chosen)
+        self.reordered = False  # whether a checkpoint with the parameters in another order was loaded
         for name in chosen:
             bias = BIASES.find(name)(query_dim, memory_dim, BIASES.configure(name, options))
             self.add_module(name, bias)
@@ -169,4 +170,5 @@ class Biases(nn.Module):
             for before, now in bias.renamed.items():
                 if prefix + before in state_dict:
                     state_dict[f"{prefix}{bias.name}.{now}"] = state_dict.pop(prefix + before)
+                    self.reordered = len(self.chosen) > 1
         super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)

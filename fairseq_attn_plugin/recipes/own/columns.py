@@ -70,7 +70,7 @@ def choose_columns(
 def _is_no_text(cells: List[str]) -> bool:
     """Whether a column holds numbers, attributions, or the same word in all of several rows, as a language."""
     marked = sum(bool(NUMBER.fullmatch(cell)) or "CC-BY" in cell or "CC BY" in cell or "http" in cell for cell in cells)
-    return marked > len(cells) / 2 or (len(cells) > 2 and len(set(cells)) == 1)
+    return marked > len(cells) / 2 or (len(cells) > 1 and len(set(cells)) == 1)
 
 
 def _english(cells: List[str]) -> float:

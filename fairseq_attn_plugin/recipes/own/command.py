@@ -39,6 +39,7 @@ VARIABLES = {
     "OUT": "--out",
     "SRC": "--from",
     "TGT": "--to",
+    "USER_DIR": "--user-dir ",
 }
 
 
@@ -79,6 +80,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="end when validation is no better for N epochs (default: 5)",
     )
     training.add_argument("--seed", type=int, default=1, metavar="N", help="random seed (default: 1)")
+    training.add_argument(
+        "--user-dir", action="append", metavar="FOLDER", help="code that registers attention, models or objectives"
+    )
     training.add_argument("--cpu", action="store_true", help="do not use a GPU")
 
 
@@ -174,7 +178,8 @@ def _columns(text: Optional[str]) -> Optional[List[int]]:
 
 
 def _model(args: argparse.Namespace, objective: str) -> models.ModelSettings:
-    values = {"ARCH": args.arch, "OBJECTIVE": objective, "SEED": str(args.seed)}
+    user_dir = os.path.abspath(args.user_dir[-1]) if args.user_dir else ""
+    values = {"ARCH": args.arch, "OBJECTIVE": objective, "SEED": str(args.seed), "USER_DIR": user_dir}
     return models.read_model_settings(Variables(values, {**models.DEFAULTS, "SEED": "1", "DRY_RUN": "0"}), args.extra)
 
 

@@ -112,7 +112,7 @@ def _check_objective(model: ModelSettings, extra: Sequence[str]) -> None:
         if model.is_latent and not given(extra, "--criterion"):
             raise OptionError(f"ARCH={arch} needs an OBJECTIVE: expected one of {', '.join(OBJECTIVES)}")
         return
-    if objective not in OBJECTIVES:
+    if objective not in OBJECTIVES and model.user_dir is None:
         raise OptionError(f"OBJECTIVE={objective} is unknown: expected one of {', '.join(OBJECTIVES)}")
     if not model.is_latent and objective != "soft":
         raise OptionError(
