@@ -1,5 +1,6 @@
 """Information about the model of a checkpoint."""
 
+import os
 from typing import Any, Dict, Iterable, Optional, Tuple
 
 import torch
@@ -7,7 +8,7 @@ from torch import Tensor
 
 from .errors import OptionError
 
-__all__ = ["architecture", "check_finite", "plain_config"]
+__all__ = ["architecture", "check_finite", "origin", "plain_config"]
 
 
 def architecture(model: Any) -> Optional[str]:
@@ -27,6 +28,19 @@ def plain_config(config: Any) -> Dict[str, Any]:
     if OmegaConf.is_config(config):
         plain = OmegaConf.to_container(config, resolve=False, enum_to_str=True)  # nothing in a file is resolved
     return dict(plain) if isinstance(plain, dict) else {}
+
+
+def origin(section: Dict[str, Any]) -> Optional[str]:
+    """The checkpoint of another training that a training began with; None if it began with random parameters.
+
+    Args:
+        section: ``checkpoint`` of its configuration
+    """
+    restored = section.get("restore_file")
+    own = os.path.realpath(section.get("save_dir") or "checkpoints")
+    if not restored or restored == "checkpoint_last.pt" or os.path.realpath(os.path.dirname(restored)) == own:
+        restored = section.get("finetune_from_model")  # a checkpoint of its own continues the training
+    return os.path.realpath(restored) if restored else None
 
 
 def check_finite(path: str, parameters: Iterable[Tuple[str, Tensor]]) -> None:

@@ -16,7 +16,7 @@ import torch
 from fairseq import checkpoint_utils
 
 import fairseq_attn_plugin  # noqa: F401  (checks checkpoints when they are read)
-from fairseq_attn_plugin.checkpoints import architecture, check_finite, plain_config
+from fairseq_attn_plugin.checkpoints import architecture, check_finite, origin, plain_config
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.patches.whole_checkpoints import checkpoints
 from fairseq_attn_plugin.writing import whole_file
@@ -183,10 +183,11 @@ def _check_same(first: Dict[str, Any], state: Dict[str, Any], name: str, path: s
         here, there = _form(value), first["model"][key]
         if here is not None and here.shape != there.shape:
             raise refuse(f"has {key} of {list(here.shape)}, {name} of {list(there.shape)}")
-    began = [_section(one, "checkpoint").get("finetune_from_model") for one in (state, first)]
+    began = [origin(_section(one, "checkpoint")) for one in (state, first)]
     seeds = [_section(one, "common").get("seed") for one in (state, first)]
-    if seeds[0] != seeds[1] and not all(began):
+    if seeds[0] != seeds[1] and (began[0] is None or began[0] != began[1]):
+        what = " and another origin" if all(began) else ""
         raise OptionError(
-            f"{path}: is of a training with --seed {seeds[0]}, {name} with {seeds[1]}; their parameters have no common "
-            f"meaning and no average. --path {name}:{path} translates with the mean of their predictions"
+            f"{path}: is of a training with --seed {seeds[0]}{what}, {name} with {seeds[1]}; their parameters have no "
+            f"common meaning and no average. --path {name}:{path} translates with the mean of their predictions"
         )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import statistics
 from collections import Counter
 from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence
 
 from fairseq_attn_plugin.analysis.report.systems import Reported, without_seed
+from fairseq_attn_plugin.checkpoints import origin
 
 __all__ = ["Group", "groups_of", "spread"]
 
@@ -16,7 +18,7 @@ _SECTIONS = ("model", "task", "criterion", "optimizer", "lr_scheduler", "optimiz
 _OPTIONS = {
     "common": ("fp16", "bf16", "amp"),
     "dataset": ("max_tokens", "batch_size", "train_subset", "curriculum", "required_batch_size_multiple"),
-    "checkpoint": ("finetune_from_model", "patience", "best_checkpoint_metric", "maximize_best_checkpoint_metric"),
+    "checkpoint": ("patience", "best_checkpoint_metric", "maximize_best_checkpoint_metric"),
     "distributed_training": ("distributed_world_size",),
 }
 
@@ -44,12 +46,13 @@ def groups_of(reported: Sequence[Reported]) -> List[Group]:
 
 
 def _apart(groups: Iterable[List[Reported]]) -> Iterable[List[Reported]]:
-    """A seed that occurs twice is no other seed: copies of a training stay apart."""
+    """A seed that occurs twice is no other seed: its trainings stay apart, those of the other seeds stay together."""
     for runs in groups:
-        if len({_seed(one.config) for one in runs}) == len(runs):
-            yield sorted(runs, key=lambda one: _seed(one.config))
-        else:
-            yield from ([one] for one in runs)
+        often = Counter(_seed(one.config) for one in runs)
+        parts: Dict[Optional[int], List[Reported]] = {}
+        for number, one in enumerate(runs):
+            parts.setdefault(None if often[_seed(one.config)] == 1 else number, []).append(one)
+        yield from (sorted(part, key=lambda one: _seed(one.config)) for part in parts.values())
 
 
 def _name(names: Sequence[str]) -> str:
@@ -72,12 +75,18 @@ def _essence(config: Any) -> str:
         return ""
     # a model or task that was given on the command line may have all options, those of other sections among them
     elsewhere = {key for name in config if name not in _SECTIONS for key in _section(config, name)}
+    elsewhere.discard("_name")  # of each section: what was chosen
     essence: Dict[str, Dict[str, Any]] = {
         name: {key: value for key, value in _section(config, name).items() if key not in elsewhere}
         for name in _SECTIONS
     }
     for name, keys in _OPTIONS.items():
         essence[name] = {key: _section(config, name).get(key) for key in keys}
+    user_dir = _section(config, "common").get("user_dir")
+    essence["began"] = {
+        "origin": origin(_section(config, "checkpoint")),
+        "user_dir": user_dir and os.path.realpath(user_dir),
+    }
     return json.dumps(essence, sort_keys=True, default=str)
 
 

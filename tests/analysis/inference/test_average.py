@@ -44,6 +44,10 @@ def trained(tiny_data, tmp_path_factory):
         *(tiny_data, folder / "tuned", "lstm_soft", "--seed", "3", "--max-epoch", "2"),
         *("--finetune-from-model", folder / "soft" / "checkpoint4.pt"),
     )
+    train(
+        *(tiny_data, folder / "restored", "lstm_soft", "--seed", "4", "--max-epoch", "1", "--reset-dataloader"),
+        *("--restore-file", folder / "soft" / "checkpoint4.pt"),
+    )
     return folder
 
 
@@ -80,6 +84,16 @@ def test_a_tuned_model_and_its_origin(trained, tmp_path, capsys):
     paths = [str(trained / "tuned" / f"checkpoint{epoch}.pt") for epoch in (1, 2)]
     cli.main(["average", *paths, "--out", str(tmp_path / "x.pt")])
     assert (tmp_path / "x.pt").is_file()
+    cli.main(["average", paths[0], str(trained / "restored" / "checkpoint1.pt"), "--out", str(tmp_path / "y.pt")])
+    assert len(parts_of(str(tmp_path / "y.pt"))) == 2
+    state = torch.load(paths[0], weights_only=False)
+    state["cfg"]["checkpoint"]["finetune_from_model"] = str(trained / "wide" / "checkpoint1.pt")
+    torch.save(state, tmp_path / "other.pt")
+    with pytest.raises(OptionError, match="--seed 4 and another origin, .* with 3; .*no average"):
+        cli.main(
+            ["average", str(tmp_path / "other.pt"), str(trained / "restored" / "checkpoint1.pt")]
+            + ["--out", str(tmp_path / "z.pt")]
+        )
 
 
 def test_which_are_chosen(trained, tmp_path):

@@ -158,7 +158,7 @@ def test_the_page(results, tmp_path, capsys):
     assert "AER, synthetic" not in soft
     assert (out / "bleu1.png").read_bytes()[:4] == b"\x89PNG"
     page = (out / "report.html").read_text(encoding="utf-8")
-    assert "data:image/png" in page and "ARCH=better SEED=1 bash" in page
+    assert "data:image/png" in page and "ARCH=better SEED=1 fairseq-attn recipe multi30k" in page
 
 
 @pytest.mark.parametrize(

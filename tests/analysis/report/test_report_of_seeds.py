@@ -3,6 +3,7 @@
 import json
 import re
 import statistics
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -14,7 +15,7 @@ from fairseq_attn_plugin.analysis.records.files import open_records
 from fairseq_attn_plugin.analysis.report.seeds import groups_of, spread
 from fairseq_attn_plugin.analysis.report.systems import Reported, System
 
-from cli import REPO, USER_DIR, run_cli
+from cli import USER_DIR, run_cli
 
 pytest.importorskip("matplotlib")
 
@@ -52,12 +53,43 @@ def test_what_differs_in_the_seed_only_is_one_system():
         trained("soft.seed2", 2, task={"_name": "translation", "data": "other"}),
         trained("soft.seed2", 2, common={"seed": 2, "fp16": True}),
         trained("soft.seed2", 2, checkpoint={"patience": 5}),
+        trained("soft.seed2", 2, checkpoint={"patience": 3, "restore_file": "other.pt"}),
+        trained("soft.seed2", 2, common={"seed": 2, "fp16": False, "user_dir": "code"}),
         trained("soft.seed2", 1),
         trained("soft.seed2", 2)._replace(config=None),
     ],
 )
 def test_what_differs_otherwise_is_another_system(other):
     assert grouped(trained("soft.seed1", 1), other) == {"soft.seed1": ["soft.seed1"], "soft.seed2": ["soft.seed2"]}
+
+
+@pytest.mark.parametrize("section", ["model", "task", "criterion", "lr_scheduler", "optimizer"])
+def test_names_of_what_was_chosen(section):
+    """Every section of fairseq's configuration has a ``_name``, those that make no system too."""
+    chosen = {"bpe": {"_name": None}, "scoring": {"_name": "bleu"}}
+    runs = [
+        trained(f"{name}.seed{seed}", seed, **chosen, **{section: {"_name": name}}) for name in "ab" for seed in (1, 2)
+    ]
+    assert grouped(*runs) == {"a": ["a.seed1", "a.seed2"], "b": ["b.seed1", "b.seed2"]}
+
+
+def test_where_a_training_began_and_its_code(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path)
+    both = [{"common": {"seed": seed, "user_dir": str(path)}} for seed, path in ((1, tmp_path), (2, tmp_path / "link"))]
+    assert list(grouped(*(trained(f"x.seed{seed}", seed, **common) for seed, common in enumerate(both, 1)))) == ["x"]
+    files = {1: "checkpoint_last.pt", 2: "x.seed2/checkpoint3.pt"}  # both continue themselves
+    runs = [
+        trained(f"x.seed{seed}", seed, checkpoint={"patience": 3, "save_dir": f"x.seed{seed}", "restore_file": file})
+        for seed, file in files.items()
+    ]
+    assert list(grouped(*runs)) == ["x"]
+
+
+def test_a_seed_that_occurs_twice():
+    runs = [
+        trained(name, seed) for name, seed in (("soft.seed1", 1), ("soft.seed2", 2), ("copy", 1), ("soft.seed3", 3))
+    ]
+    assert grouped(*runs) == {"soft.seed1": ["soft.seed1"], "soft": ["soft.seed2", "soft.seed3"], "copy": ["copy"]}
 
 
 def test_two_systems_of_one_name():
@@ -82,7 +114,7 @@ def test_report_of_a_sweep(tiny_data, tmp_path):
     """Two mechanisms, two seeds, one of them with a learning rate in the name of its folder."""
     small = ["model.%s=16" % key for key in ("encoder_embed_dim", "encoder_hidden_size", "decoder_hidden_size")]
     run_cli(
-        *("fairseq-hydra-train", "-m", "--config-dir", REPO / "configs", "--config-name", "grid"),
+        *("fairseq-hydra-train", "-m", "--config-dir", Path(USER_DIR) / "configs", "--config-name", "grid"),
         *(f"common.user_dir={USER_DIR}", f"task.data={tiny_data}", "task.source_lang=xx", "task.target_lang=yy"),
         *("common.seed=1,2", "model=lstm_soft,lstm_adm", "common.cpu=true", "dataset.num_workers=0"),
         *("optimization.lr=[0.005]", "optimization.max_update=40", "optimization.max_epoch=20", *small),
