@@ -21,7 +21,7 @@ TORCH="$(sed -n 's/^torch==//p' constraints.txt)"
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 usable() { command -v "$1" >/dev/null && "$1" -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
-has_cpu_torch() { "$1" -m pip index versions torch 2>/dev/null | grep -qF "$TORCH+cpu"; }
+has_cpu_torch() { [[ "$("$1" -m pip index versions torch 2>/dev/null)" == *"$TORCH+cpu"* ]]; }
 
 # sets PYTHON and REASON
 choose_python() {
@@ -44,13 +44,23 @@ choose_python() {
     REASON+="; torch comes with CUDA, several GB (PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu: without)"
 }
 
+PRESENT=""
+if [[ -x "$VENV/bin/python" ]]; then
+    if ! PRESENT="$("$VENV/bin/python" -c 'import importlib.util, sys
+print("%d.%d" % sys.version_info[:2])
+sys.exit(sys.version_info < (3, 11) or importlib.util.find_spec("pip") is None)' 2>/dev/null)"; then
+        say "$VENV has no Python 3.11 or newer with pip: remove ${VENV#"$PWD/"}"
+        exit 1
+    fi
+fi
+
 if [[ -n ${PYTHON:-} ]]; then
     if ! usable "$PYTHON"; then
         say "PYTHON=$PYTHON is no Python 3.11 or newer that runs and has ensurepip"
         exit 1
     fi
     REASON="chosen by PYTHON"
-elif [[ -x "$VENV/bin/python" ]]; then
+elif [[ -n $PRESENT ]]; then
     PYTHON="$VENV/bin/python" REASON="as before"
 else
     choose_python
@@ -63,8 +73,7 @@ if [[ -f "$STAMP" && "$(cat "$STAMP")" == "$WANTED" ]]; then
     exit 0
 fi
 
-if [[ -x "$VENV/bin/python" ]]; then
-    PRESENT="$("$VENV/bin/python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')"
+if [[ -n $PRESENT ]]; then
     if [[ "$PRESENT" != "$VERSION" ]]; then
         say "$VENV has Python $PRESENT, asked for is $VERSION: remove $VENV, or set PYTHON to the one it has"
         exit 1

@@ -5,6 +5,8 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
+import venv
 
 import pytest
 from packaging.requirements import Requirement
@@ -106,7 +108,8 @@ def stand_in(folder, name, version="", cpu_torch=False):
 case "$*" in
   *venv*) echo "made by {name}"; exit 7 ;;
   *ensurepip*) exit {0 if version else 1} ;;
-  *"pip index"*) echo "Available versions: 2.99.0, {"$TORCH_CPU" if cpu_torch else "2.99.0+cpu"}" ;;
+  *"pip index"*) echo "Available versions: 2.99.0, {"$TORCH_CPU" if cpu_torch else "2.99.0+cpu"}"
+    printf '%0300000d\\n' 0 ;;  # more than a pipe holds: a reader that stops at the version would end this program
   *version_info*) echo {version} ;;
   *hashlib*) cat >/dev/null; echo hash ;;
 esac
@@ -118,7 +121,7 @@ esac
 def setup_with(tmp_path, gpu=False, system="Linux", pythons=(), **environment):
     """Runs set-up in a copy of the checkout with these Pythons alone, as far as the environment: (status, stderr)."""
     checkout, tools = tmp_path / "checkout", tmp_path / "bin"
-    (checkout / "scripts").mkdir(parents=True)
+    (checkout / "scripts").mkdir(parents=True, exist_ok=True)
     tools.mkdir()
     for name in ("setup.py", "constraints.txt", "fairseq.txt", "scripts/setup.sh"):
         (checkout / name).write_bytes((REPO / name).read_bytes())
@@ -171,3 +174,19 @@ def test_the_python_of_set_up(tmp_path, pythons, options, chosen, reason):
 def test_without_a_python_set_up_says_so(tmp_path, options, message):
     status, text = setup_with(tmp_path, pythons=[("python3.10", "")], **options)
     assert status == 1 and text.startswith("setup: " + message) and len(text.splitlines()) == 1
+
+
+@pytest.mark.parametrize("chosen", [{}, {"PYTHON": "python3.11"}])
+@pytest.mark.parametrize("lacks", ["pip", "3.11"])
+def test_an_environment_that_cannot_be_used_is_to_be_removed(tmp_path, lacks, chosen):
+    folder = tmp_path / "checkout" / ".venv"
+    venv.create(folder, with_pip=False)
+    python = folder / "bin" / "python"
+    if lacks == "3.11":  # this Python and its pip, under an older number
+        python.unlink()
+        older = "import sys; sys.version_info = (3, 10, 14); exec(sys.argv[1])"
+        python.write_text(f'#!/bin/bash\nexec {shlex.join([sys.executable, "-c", older])} "$2"\n')
+        python.chmod(0o755)
+    status, text = setup_with(tmp_path, pythons=ALL, **chosen)
+    assert status == 1 and text.count("\n") == 1
+    assert text.startswith(f"setup: {folder} has no Python 3.11 or newer with pip") and ": remove .venv\n" in text

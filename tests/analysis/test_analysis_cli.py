@@ -99,6 +99,14 @@ def test_the_package_itself_is_a_user_dir():
     import_user_dir(USER_DIR)
 
 
+def test_an_installed_package_is_a_user_dir_by_its_name(tmp_path, user_dir, monkeypatch):
+    user_dir("attn_user_dir_three", "imported = True\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.chdir("/")
+    import_user_dir("attn_user_dir_three")
+    assert sys.modules.pop("attn_user_dir_three").imported
+
+
 def test_a_user_dir_that_cannot_be_imported_is_one_line(tmp_path, user_dir):
     with pytest.raises(OptionError, match="^--user-dir nowhere: there is no such folder"):
         import_user_dir("nowhere")

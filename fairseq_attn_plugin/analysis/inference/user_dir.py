@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import traceback
 from argparse import Namespace
+from importlib.util import find_spec
 from typing import Any
 
 from fairseq_attn_plugin.errors import OptionError
 
-__all__ = ["add_user_dir_option", "import_user_dir"]
+__all__ = ["add_user_dir_option", "folder_of", "import_user_dir"]
 
 
 def add_user_dir_option(parser: Any) -> None:
@@ -23,8 +24,22 @@ def add_user_dir_option(parser: Any) -> None:
     )
 
 
+def folder_of(name: str) -> str:
+    """What ``--user-dir NAME`` stands for: a folder, else the folder of the installed package of that name.
+
+    fairseq looks for folders only, and an installation for editing puts none beside fairseq. Any other name stays.
+    """
+    if name.isidentifier() and not os.path.isdir(name) and name != "__main__":
+        spec = find_spec(name)
+        if spec is not None and spec.submodule_search_locations and spec.origin:
+            return os.path.dirname(spec.origin)
+    return name
+
+
 def import_user_dir(folder: str) -> None:
-    """Imports a folder as fairseq does: its ``__init__.py``, then the modules of its ``tasks/`` and ``models/``.
+    """Imports a folder, or an installed package by its name, as fairseq imports a folder.
+
+    First comes its ``__init__.py``, then come the modules of its ``tasks/`` and ``models/``.
 
     A folder that is already imported is not imported again.
 
@@ -34,6 +49,7 @@ def import_user_dir(folder: str) -> None:
     """
     from fairseq import utils
 
+    folder = folder_of(folder)
     if not os.path.isdir(folder):
         raise OptionError(f"--user-dir {folder}: there is no such folder; must be a Python package to import")
     try:
