@@ -21,6 +21,7 @@ LOADING_A_MODEL = [
     "q-agent",
     "report",
     "translate",
+    "train",
 ]
 
 
