@@ -1,12 +1,13 @@
 """Follows the leading hypothesis of a sentence while a search goes on.
 
 ``generator.watch = Watch(tell)`` makes :class:`~fairseq_attn_plugin.decoding.generator.Generator` call ``tell`` after
-every step that does not end the search. An exception that ``tell`` raises ends the search.
+steps that do not end the search. An exception that ``tell`` raises ends the search.
 """
 
 from __future__ import annotations
 
 import math
+import time
 from typing import Any, Callable, List, NamedTuple, Optional
 
 from torch import Tensor
@@ -31,12 +32,19 @@ class Watch:
     there are before it.
 
     Args:
-        tell: receives the leader after each step
+        tell: receives the leader after the first step, and after a step that is ``seconds`` or more later than the last
+            one that was told of
+        seconds: 0 for all steps
+        clock: time in seconds
     """
 
-    def __init__(self, tell: Callable[[Leader], None]):
-        self.tell = tell
+    def __init__(
+        self, tell: Callable[[Leader], None], seconds: float = 0.0, clock: Callable[[], float] = time.monotonic
+    ):
+        self.tell, self.seconds, self.clock = tell, seconds, clock
         self.paths: List[Any] = [None]
+        self._told = -math.inf
+        self._withheld: Any = None  # path of the newest step, if it has not been told of
 
     def __call__(self, trace: Trace) -> None:
         """Reads the rows that the trace was last extended by; they are ordered, the best first."""
@@ -47,10 +55,20 @@ class Watch:
             for parent, word, total in zip(parents, words, sums)
         ]
         if math.isfinite(sums[0]):
-            self.tell(self._leader())
+            self._withheld = self.paths[0]
+            if self.clock() - self._told >= self.seconds:
+                self.end()
 
-    def _leader(self) -> Leader:
-        chain, path = [], self.paths[0]
+    def end(self) -> None:
+        """Tells of the newest step, unless it has been told of."""
+        path, self._withheld = self._withheld, None
+        if path is not None:
+            self._told = self.clock()
+            self.tell(self._leader(path))
+
+    @staticmethod
+    def _leader(path: Any) -> Leader:
+        chain = []
         while path is not None:
             chain.append(path)
             path = path[0]

@@ -16,6 +16,7 @@ import contextlib
 import functools
 import logging
 import threading
+import time
 from argparse import Namespace
 from dataclasses import asdict
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
@@ -47,6 +48,8 @@ from fairseq_attn_plugin.text.subwords import spell
 
 __all__ = ["Translation", "Translator"]
 
+STEP = 0.1  # seconds between two steps that are told of
+
 
 class Translator:
     """A callable; see :meth:`translate`. Several threads may call it; it translates one sentence at a time.
@@ -65,6 +68,7 @@ class Translator:
         cpu: do not use a GPU
         decoding: how it translates
         normalizer: of punctuation and Unicode; one of ``NORMALIZERS``
+        clock: time in seconds, by which a search tells of its steps
 
     Raises:
         OptionError: a file is missing or damaged, or the model returns no attention
@@ -86,10 +90,11 @@ class Translator:
         cpu: bool = False,
         decoding: Optional[DecodingOptions] = None,
         normalizer: Optional[str] = None,
+        clock: Callable[[], float] = time.monotonic,
     ):
         logging.getLogger("fairseq").setLevel(logging.WARNING)
         loaded = load_models(data, path, overrides, cpu)
-        self._loaded, self.path, self.beam = loaded, path, beam
+        self._loaded, self.path, self.beam, self._clock = loaded, path, beam, clock
         self.models, self.task = loaded.models, loaded.task
         self.languages: Tuple[str, str] = loaded.languages
         settings = Namespace(beam=beam, lenpen=lenpen, coverage_penalty=coverage_penalty, print_alignment=None)
@@ -147,8 +152,9 @@ class Translator:
             text: a sentence
             nbest: how many translations
             prefix: words with which every translation begins, in the target language
-            watch: receives the leading hypothesis after every step of the search, and may end it by an exception. It is
-                not called by ``--decoding-engine stock`` and models of other packages.
+            watch: receives the leading hypothesis after the first step of the search, then every 0.1 seconds at most,
+                and after the last step before the end; it may end the search by an exception. It is not
+                called by ``--decoding-engine stock`` and models of other packages.
 
         Raises:
             OptionError: ``text`` has no word, has more than ``MOST_CHARACTERS`` characters or is too long for the
@@ -203,17 +209,27 @@ class Translator:
     ) -> Iterator[None]:
         """Within it, ``watch`` receives the leading hypotheses."""
 
+        if watch is None:
+            yield
+            return
+        rows: Dict[int, Tuple[Tensor, np.ndarray]] = {}  # each is converted once; the tensor keeps its id its own
+
+        def row(weights: Tensor) -> np.ndarray:
+            if id(weights) not in rows:
+                rows[id(weights)] = weights, weights.cpu().numpy().astype(np.float64)
+            return rows[id(weights)][1]
+
         def tell(leader: Leader) -> None:
-            assert watch is not None
             target = [self.task.target_dictionary[index] for index in leader.words]
-            weights = torch.stack([one for one in leader.weights if one is not None]).cpu().numpy().astype(np.float64)
+            weights = np.stack([row(one) for one in leader.weights if one is not None])
             record = Record(0, source, target, {"attention": weights}, leader.scores, self.subwords)
             words = [[as_typed(word) if self._escapes else word for word in side] for side in record.units("words")]
             watch(Partial(record, unknown, *words))
 
-        self._generator.watch = None if watch is None else Watch(tell)
+        self._generator.watch = told = Watch(tell, STEP, self._clock)
         try:
             yield
+            told.end()
         finally:
             self._generator.watch = None
 

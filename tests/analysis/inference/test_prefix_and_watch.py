@@ -1,5 +1,7 @@
 """Translations that begin with given words, and the hypotheses that lead while a search goes on."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -13,7 +15,8 @@ TEXTS = ("ama bel cor dun", "hus", "ilo zzz ama")
 @pytest.fixture(scope="module")
 def translators(tiny_data, zoo):
     def make(**options):
-        return Translator(str(tiny_data), str(zoo("reversal").last), cpu=True, **options)
+        every = itertools.count().__next__  # a step takes a second or more, so all are told of
+        return Translator(str(tiny_data), str(zoo("reversal").last), cpu=True, **{"clock": every, **options})
 
     return {
         "beam": make(beam=4),
@@ -56,6 +59,19 @@ def test_the_leader_of_every_step(translators, name):
             assert [one.record.target for one in seen] == [
                 best.record.target[:length] for length in range(1, len(seen) + 1)
             ]
+
+
+def test_steps_are_told_of_ten_times_a_second(tiny_data, zoo, translators):
+    """The first, those that are 0.1 s later than the one before, and the last."""
+    every, seen = [], []
+    translators["greedy"](TEXTS[0], watch=every.append)
+    now = [0.0]
+    slow = Translator(str(tiny_data), str(zoo("reversal").last), beam=1, cpu=True, clock=lambda: now[0])
+    slow(TEXTS[0], watch=seen.append)
+    assert [len(one.record.target) for one in seen] == [1, len(every)] and len(every) >= 4
+    np.testing.assert_allclose(seen[-1].record.attention, every[-1].record.attention, atol=1e-6)
+    slow(TEXTS[0], watch=lambda one: (seen.append(one), now.__setitem__(0, now[0] + 1)))
+    assert len(seen) == 2 + len(every), "the clock goes on by a second at each step"
 
 
 def test_a_watcher_can_end_the_search(translators):

@@ -1,6 +1,7 @@
 """/stream of fairseq-attn serve: every step of the search, within the bounds of all requests."""
 
 import contextlib
+import itertools
 import json
 import threading
 
@@ -59,7 +60,7 @@ def lines(connection, count=None):
 
 @pytest.fixture(scope="module")
 def translator(tiny_data, zoo):
-    return Translator(str(tiny_data), str(zoo("reversal").last), beam=3, cpu=True)
+    return Translator(str(tiny_data), str(zoo("reversal").last), beam=3, cpu=True, clock=itertools.count().__next__)
 
 
 @pytest.fixture
