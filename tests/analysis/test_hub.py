@@ -2,6 +2,7 @@
 
 import hashlib
 import inspect
+import json
 import re
 import shutil
 import sys
@@ -209,6 +210,65 @@ def test_repositories_of_others(file, change, message, folder, hub, tmp_path, mo
         cli.main(["pull", NAME, "mine"])
     assert "/tmp" not in str(error.value).replace(str(tmp_path), "")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["hub"], "nothing is left"
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("--out=/home/x/secret", "--out=secret"),
+        ("bin1:/home/x/bin2:~/bin3", "bin1:bin2:bin3"),
+        ("--path=/home/x/a.pt:/home/x/lr=0.1/b.pt", "--path=a.pt:b.pt"),
+        ("/home/x/lr=0.1/out", "out"),
+        ("bin/../../../x", "x"),
+        ("a=..", "a="),
+        ("//home/x", "x"),
+        ("file:///home/x", "file:x"),
+        ("https://example.org/a", "https://example.org/a"),
+        ("data/bin", "data/bin"),
+        ("nrefs:1|tok:13a", "nrefs:1|tok:13a"),
+    ],
+)
+def test_paths_of_the_machine_are_left_out(value, expected):
+    from fairseq_attn_plugin.analysis.hub.packing import portable
+
+    assert portable({"a": [value]}) == {"a": [expected]}
+
+
+def test_paths_in_a_repository_do_not_lead_out_of_the_folder(folder, hub, tmp_path, monkeypatch):
+    from fairseq.checkpoint_utils import load_checkpoint_to_cpu
+
+    safetensors()
+    monkeypatch.chdir(tmp_path)
+    cli.main(["push", str(folder), NAME])
+    repository = hub.root / NAME / "main"
+    settings = json.loads((repository / "settings.json").read_text())
+    settings.update(data=str(tmp_path), log="../../secret.log", command=["fairseq-train", "--x=/etc/passwd"])
+    (repository / "settings.json").write_text(json.dumps(settings))
+    content = json.loads((repository / "config.json").read_text())
+    content["cfg"]["task"]["data"] = f"bin:{tmp_path}/secret"
+    (repository / "config.json").write_text(json.dumps(content))
+    cli.main(["pull", NAME, "mine"])
+    mine = open_model_folder("mine")
+    assert (mine.data, mine.log) == ("mine", Path("mine/train.log"))
+    assert mine.settings["command"] == ["fairseq-train", "--x=passwd"]
+    assert load_checkpoint_to_cpu("mine/model.pt")["cfg"]["task"]["data"] == "bin:secret"
+
+
+def test_folders_of_the_user_stay(folder, hub, tmp_path, monkeypatch, capsys):
+    safetensors()
+    cli.main(["push", str(folder), NAME])
+    here = tmp_path / "here"
+    for place in (here, tmp_path / "here.partial", tmp_path / "mine.partial"):
+        place.mkdir()
+    (tmp_path / "mine.partial" / "thesis").touch()
+    monkeypatch.chdir(here)
+    cli.main(["pull", NAME, "."])
+    assert capsys.readouterr().out.endswith(".: xx-yy\n")
+    assert Path("model.pt").is_file(), "the shell is still in the folder"
+    cli.main(["pull", NAME, "../mine"])
+    assert (tmp_path / "mine.partial" / "thesis").is_file()
+    assert (tmp_path / "mine").stat().st_mode == (tmp_path / "here").stat().st_mode
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["here", "here.partial", "hub", "mine", "mine.partial"]
 
 
 def test_the_stand_in_is_called_as_the_client_is():

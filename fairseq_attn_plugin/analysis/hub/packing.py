@@ -9,6 +9,7 @@ may have other terms than the model.
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from argparse import Namespace
 from pathlib import Path
@@ -24,6 +25,8 @@ __all__ = ["CONFIG", "FILES", "WEIGHTS", "pack", "portable", "unpack"]
 WEIGHTS, CONFIG, SETTINGS = "model.safetensors", "config.json", "settings.json"
 # all that a packed folder may have
 FILES = (WEIGHTS, CONFIG, SETTINGS, "README.md", "dict.*.txt", *SUBWORD_FILES.values())
+# a path of a machine, alone, after "=" or in a list with ":", to its end; an address with :// is none
+_PATH = re.compile(r"(?:^|(?<=[=:]))(?:~|\.\.|[^:=]*/\.\.(?![^/:])|/(?!/[^/])|(?<!:)/)[^:]*")
 _LEFT_OUT = ("stamp", "data", "log")  # of the settings: of the training
 
 
@@ -72,7 +75,7 @@ def unpack(packed: Path, out: Path) -> ModelFolder:
         tensors.update({name: tensors[other] for name, other in content["same"].items()})
         state = {
             "args": None,
-            "cfg": content["cfg"],
+            "cfg": portable(dict(content["cfg"])),
             "model": tensors,
             # fairseq takes a checkpoint without these for one of an early version
             "optimizer_history": [
@@ -91,10 +94,11 @@ def unpack(packed: Path, out: Path) -> ModelFolder:
             "last_optimizer_state": None,
         }
         names = _texts_of(settings)
+        settings = {**portable(settings), "data": None, "log": None}  # a path could lead out of the folder
     except Exception as error:  # safetensors raises an exception of its own, and the files may hold anything
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         raise OptionError(f"{packed}: is not what fairseq-attn push writes ({reason})") from None
-    for name in [SETTINGS, *names]:
+    for name in names:
         if not (packed / name).is_file():
             raise OptionError(f"{packed}: has no {name}; it must be what fairseq-attn push writes")
         shutil.copyfile(packed / name, out / name)
@@ -102,6 +106,7 @@ def unpack(packed: Path, out: Path) -> ModelFolder:
         shutil.copyfile(packed / "README.md", out / "README.md")
     with whole_file(out / MODEL, f"{out / MODEL}: cannot be written") as partial:
         torch.save(state, partial)
+    _write(out / SETTINGS, settings)
     folder = open_model_folder(out)
     if folder is None:
         raise OptionError(f"{packed / SETTINGS}: is not of a model folder")
@@ -142,9 +147,9 @@ def portable(value: Any, key: str = "") -> Any:
         return [portable(part) for part in value]
     if key.endswith(("embed_path", "user_dir")):
         return None
-    if isinstance(value, str) and value.startswith(("/", "~", "..")):
-        return Path(value).name
-    return value if value is None or isinstance(value, (str, int, float, bool)) else str(value)
+    if isinstance(value, str):
+        return _PATH.sub(lambda path: "" if Path(path[0]).name == ".." else Path(path[0]).name, value)
+    return value if value is None or isinstance(value, (int, float, bool)) else str(value)
 
 
 def _write(path: Path, content: Dict[str, Any]) -> None:

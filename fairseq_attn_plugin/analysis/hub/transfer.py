@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shutil
 import tempfile
 from pathlib import Path
 from typing import Any, Iterator, Optional
@@ -17,7 +16,7 @@ from typing import Any, Iterator, Optional
 from fairseq_attn_plugin.analysis.hub.card import model_card
 from fairseq_attn_plugin.analysis.hub.packing import FILES, pack, unpack
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.model_folder import ModelFolder, open_model_folder
+from fairseq_attn_plugin.model_folder import SETTINGS, ModelFolder, open_model_folder
 
 __all__ = ["check_name", "pull", "push"]
 
@@ -72,29 +71,36 @@ def pull(name: str, path: Optional[str] = None, revision: Optional[str] = None) 
             files
     """
     check_name(name)
-    out = Path(path or name.rpartition("/")[2])
+    shown = Path(path or name.rpartition("/")[2])
+    out = Path(os.path.realpath(shown))
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise OptionError(f"{out}: exists; name another folder: pull {name} FOLDER")
+        raise OptionError(f"{shown}: exists; name another folder: pull {name} FOLDER")
     client = _client()
-    partial = Path(f"{out}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    try:
-        with tempfile.TemporaryDirectory() as place:
-            with _in_one_line(f"pull {name}"):
-                client.snapshot_download(name, revision=revision, local_dir=place, allow_patterns=list(FILES))
-            try:
-                partial.mkdir(parents=True)
-                unpack(Path(place), partial)
-                if out.exists():
-                    out.rmdir()
-                os.replace(partial, out)
-            except OSError as error:
-                raise OptionError(f"{out}: cannot be written: {error.strerror or error}") from None
-            except OptionError as error:
-                raise OptionError(str(error).replace(place, name)) from None
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-    return ModelFolder(out, open_model_folder(out).settings)  # type: ignore[union-attr]
+    with tempfile.TemporaryDirectory() as place:
+        with _in_one_line(f"pull {name}"):
+            client.snapshot_download(name, revision=revision, local_dir=place, allow_patterns=list(FILES))
+        try:
+            out.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=out.parent) as beside:
+                partial = Path(beside) / "model"  # a folder with the usual permissions
+                partial.mkdir()
+                try:
+                    unpack(Path(place), partial)
+                except OptionError as error:
+                    raise OptionError(str(error).replace(place, name).replace(str(partial), str(shown))) from None
+                _move(partial, out)
+        except OSError as error:
+            raise OptionError(f"{shown}: cannot be written: {error.strerror or error}") from None
+    return ModelFolder(shown, open_model_folder(shown).settings)  # type: ignore[union-attr]
+
+
+def _move(made: Path, out: Path) -> None:
+    """To ``out``, which does not exist, or is empty and stays the same folder: a shell may be in it."""
+    if not out.exists():
+        os.replace(made, out)
+        return
+    for file in sorted(made.iterdir(), key=lambda file: file.name == SETTINGS):  # the settings come last
+        os.replace(file, out / file.name)
 
 
 def _client() -> Any:
