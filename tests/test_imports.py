@@ -26,12 +26,13 @@ LAYERS = (
     ("recipes",),
 )
 ANALYSIS = (
-    ("training_logs", "pages", "elsewhere"),
+    ("training_logs", "pages"),
     ("records",),
     ("alignment",),
     ("outputs",),
     ("drawing",),
     ("inference",),
+    ("elsewhere",),
     ("folders",),
     ("translator", "web", "voting", "report", "hub"),
     ("commands",),
