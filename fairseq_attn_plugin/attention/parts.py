@@ -40,6 +40,9 @@ class PartConfig:
 class Part(nn.Module):
     """A score, a normaliser or a bias.
 
+    Args:
+        config: the options of the class
+
     Attributes:
         Config: dataclass of its options
         name: the name under which it is registered
@@ -47,6 +50,10 @@ class Part(nn.Module):
 
     Config: ClassVar[Type[PartConfig]] = PartConfig
     name: ClassVar[str] = ""
+
+    def __init__(self, config: PartConfig):
+        super().__init__()
+        self.config: Any = config
 
 
 AnyPart = TypeVar("AnyPart", bound=Part)

@@ -109,11 +109,8 @@ def _each(args: argparse.Namespace) -> Dict[str, argparse.Namespace]:
     return each
 
 
-def _translators(args: argparse.Namespace) -> Dict[str, Any]:
+def _translators(each: Dict[str, argparse.Namespace]) -> Dict[str, Any]:
     """The models by label; all translate in the same direction."""
-    each = _each(args)
-    for one in each.values():
-        _check(one)
     models = {label: _exported(one) if one.path is None else _loaded(one) for label, one in each.items()}
     (first, leader), *others = models.items()
     for label, one in others:
@@ -184,7 +181,8 @@ def _exported(args: argparse.Namespace) -> Any:
 
 
 def run(args: argparse.Namespace) -> None:
-    for one in _each(args).values():
+    each = _each(args)
+    for one in each.values():
         _check(one)
     listener = bind(args.host, args.port)
     with listener:
@@ -194,7 +192,7 @@ def run(args: argparse.Namespace) -> None:
         logging.getLogger("asyncio").setLevel(logging.WARNING)
         from fairseq_attn_plugin.analysis.web.application import application
 
-        models = _translators(args)
+        models = _translators(each)
         notes = _notes(models)
         for note in notes:
             sys.stderr.write(note + "\n")

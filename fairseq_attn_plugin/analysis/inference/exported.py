@@ -8,9 +8,9 @@ from typing import Callable, List, Optional, Tuple
 import numpy as np
 
 from fairseq_attn_plugin.analysis.inference.translation import (
-    MOST_CHARACTERS,
     Partial,
     Translation,
+    check_request,
     one_line,
     without_unknown,
 )
@@ -76,10 +76,7 @@ class ExportedTranslator:
         """As :meth:`.translator.Translator.translate`, with the same errors, but without prefix; nothing is watched."""
         if prefix.strip():
             raise OptionError("an exported model cannot continue a prefix; serve its checkpoint")
-        if not 1 <= nbest <= self.beam:
-            raise OptionError(f"--nbest {nbest}: must be from 1 to {self.beam}, the width of the beam")
-        if len(text) > MOST_CHARACTERS:
-            raise OptionError(f"the sentence is too long: {len(text)} characters, at most {MOST_CHARACTERS} are read")
+        check_request(text, nbest, self.beam)
         line = one_line(text)
         with self._lock:
             try:

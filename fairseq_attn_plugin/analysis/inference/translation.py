@@ -6,10 +6,19 @@ import unicodedata
 from typing import List, NamedTuple
 
 from fairseq_attn_plugin.analysis.records.record import Record
+from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.subwords import spell
 from fairseq_attn_plugin.text.unknown_words import positions_of, replace_unknown
 
-__all__ = ["MOST_CHARACTERS", "Partial", "Translation", "one_line", "without_unknown"]
+__all__ = [
+    "MOST_CHARACTERS",
+    "Partial",
+    "Translation",
+    "check_length",
+    "check_request",
+    "one_line",
+    "without_unknown",
+]
 
 
 CONTROL = frozenset(["Cc", "Cs", "Zl", "Zp"])  # categories of Unicode
@@ -36,6 +45,19 @@ class Partial(NamedTuple):
     unknown: List[int]  # as in Translation
     source_words: List[str]
     target_words: List[str]
+
+
+def check_request(text: str, nbest: int, beam: int) -> None:
+    """Raises ``OptionError`` if ``nbest`` is less than 1 or greater than the beam, or if the text is too long."""
+    if not 1 <= nbest <= beam:
+        raise OptionError(f"--nbest {nbest}: must be from 1 to {beam}, the width of the beam")
+    check_length("the sentence", text)
+
+
+def check_length(what: str, text: str) -> None:
+    """Raises ``OptionError`` if the text has more than ``MOST_CHARACTERS`` characters."""
+    if len(text) > MOST_CHARACTERS:
+        raise OptionError(f"{what} is too long: {len(text)} characters, at most {MOST_CHARACTERS} are read")
 
 
 def one_line(text: str) -> str:

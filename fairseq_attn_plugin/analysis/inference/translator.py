@@ -31,9 +31,10 @@ from fairseq_attn_plugin.analysis.inference.loading import load_models
 from fairseq_attn_plugin.analysis.inference.segmenter import Segmenter, text_options, vocabulary_subwords
 from fairseq_attn_plugin.analysis.inference.sentences import indices_of
 from fairseq_attn_plugin.analysis.inference.translation import (
-    MOST_CHARACTERS,
     Partial,
     Translation,
+    check_length,
+    check_request,
     one_line,
     without_unknown,
 )
@@ -161,10 +162,7 @@ class Translator:
                 model; ``prefix`` is longer than a translation may be; ``nbest`` is less than 1 or greater than the
                 width of the beam
         """
-        if not 1 <= nbest <= self.beam:
-            raise OptionError(f"--nbest {nbest}: must be from 1 to {self.beam}, the width of the beam")
-        if len(text) > MOST_CHARACTERS:
-            raise OptionError(f"the sentence is too long: {len(text)} characters, at most {MOST_CHARACTERS} are read")
+        check_request(text, nbest, self.beam)
         tokens, ids = self.encode(text)
         if not tokens:
             raise OptionError("there is no word to translate")
@@ -188,8 +186,7 @@ class Translator:
 
     def _begun(self, prefix: str, length: int) -> Optional[Tensor]:
         """The indices ``[1, P]`` of the tokens of a prefix, for a source of ``length`` tokens; None if it has none."""
-        if len(prefix) > MOST_CHARACTERS:
-            raise OptionError(f"the prefix is too long: {len(prefix)} characters, at most {MOST_CHARACTERS} are read")
+        check_length("the prefix", prefix)
         tokens = self._target_segmenter(one_line(prefix))
         if not tokens:
             return None
@@ -208,7 +205,6 @@ class Translator:
         self, watch: Optional[Callable[[Partial], None]], source: List[str], unknown: List[int]
     ) -> Iterator[None]:
         """Within it, ``watch`` receives the leading hypotheses."""
-
         if watch is None:
             yield
             return

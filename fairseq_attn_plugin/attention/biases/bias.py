@@ -41,8 +41,7 @@ class Bias(Part):
     renamed: ClassVar[Mapping[str, str]] = {}
 
     def __init__(self, query_dim: int, memory_dim: int, config: PartConfig):
-        super().__init__()
-        self.config: Any = config
+        super().__init__(config)
 
     def precompute(self, encodings: Tensor, pad_mask: Optional[Tensor]) -> Any:
         """All work that does not depend on the query, once per sentence.

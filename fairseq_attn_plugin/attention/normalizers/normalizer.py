@@ -11,7 +11,7 @@ from typing import Any, Callable, Optional
 import torch
 from torch import Tensor
 
-from ..parts import Part, PartConfig, Parts
+from ..parts import Part, Parts
 
 __all__ = [
     "LOG_ZERO",
@@ -41,10 +41,6 @@ class Normalizer(Part):
     Raises:
         OptionError: options with wrong values
     """
-
-    def __init__(self, config: PartConfig):
-        super().__init__()
-        self.config: Any = config
 
     def forward(self, scores: Tensor, pad_mask: Optional[Tensor]) -> Tensor:
         """Weights of scores ``[..., N]``.

@@ -33,8 +33,7 @@ class Score(Part):
     """
 
     def __init__(self, query_dim: int, memory_dim: int, config: PartConfig):
-        super().__init__()
-        self.config: Any = config
+        super().__init__(config)
         self.gain: Optional[nn.Parameter] = None
 
     def precompute(self, encodings: Tensor) -> Tensor:
