@@ -59,7 +59,7 @@ def entmax15(x, steps=100):
 
 
 def fusedmax(x, strength):
-    """Niculae and Blondel 2017, proposition 1."""
+    """Niculae and Blondel 2017."""
     return sparsemax(total_variation_prox(x, strength))
 
 
