@@ -29,8 +29,9 @@ SHARED = {
 
 def allowed(row):
     """Whether a mechanism takes these options; ``row`` may be a part of them."""
-    fixed = "mechanism" in row and "normalizer" not in attention_class(row["mechanism"]).takes
-    return not fixed or row.get("normalizer", "softmax") == "softmax"
+    takes = attention_class(row["mechanism"]).takes if "mechanism" in row else {"normalizer", "max_normalize"}
+    fixed = "normalizer" not in takes and row.get("normalizer", "softmax") != "softmax"
+    return not fixed and ("max_normalize" in takes or not row.get("max_normalize"))
 
 
 def pairs_of(row):
@@ -84,6 +85,9 @@ def cases():
     yield "election", {"max_normalize": True}
     yield "election", {"table": TABLE}
     yield "election", {"table": TABLE, "ratio": 0.7, "share": 0.5, "trained": True, "max_normalize": True}
+    for more in ({}, {"predicted": True}, {"table": [0.4] * 6 + [1.3] * 6}, {"bias": "markov,fertility"}):
+        yield "constrained-sparsemax", {"fertility": 0.7, **more}
+    yield "constrained-sparsemax", {"fertility": 0.2, "exhaustion": 0.0}
     for name in ("local-m", "local-p"):
         yield name, {"window": 1}
         yield name, {"window": 2, "normalizer": "entmax15", "bias": "markov"}
@@ -106,7 +110,7 @@ mechanisms = pytest.mark.parametrize(("name", "options"), CASES, ids=[described(
 
 
 def subject_of(name, options):
-    """A subject of the contract; the option ``table`` is the content of an election's file."""
+    """A subject of the contract; the option ``table`` is the content of the file of a mechanism that reads words."""
     given = {key: value for key, value in options.items() if key != "table"}
 
     def prepare(module):

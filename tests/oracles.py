@@ -5,7 +5,7 @@ import itertools
 import math
 
 import torch
-from oracles_projections import total_variation_prox
+from oracles_projections import constrained_sparsemax, total_variation_prox
 
 
 def score(name, module, query, encoding):
@@ -153,9 +153,27 @@ def own_weights(name, module, query, encodings, step, history):
     if name == "structured":
         marginals = chain_marginals(scores, module.transitions)
         return module.config.scale * marginals / marginals.sum()
+    if name == "constrained-sparsemax":
+        return constrained(module, scores, encodings, history)
     if name in ("local-m", "local-p"):
         return local(name, module, scores, normalize, query, step)
     raise NotImplementedError(f"a mechanism needs an oracle here: {name}")
+
+
+def constrained(module, scores, encodings, history):
+    """The module text of attention/constrained.py, word by word; words are made of vectors."""
+    bounds, drawn = [], []
+    for j, h in enumerate(encodings):
+        fertility = scores.new_tensor(module.config.fertility)
+        if module.predicted is not None:
+            fertility = fertility * torch.sigmoid(module.predicted.weight[0] @ h + module.predicted.bias[0])
+        if module.table.numel():
+            fertility = module.table[words(h)]
+        left = (fertility - sum(weights[j] for weights in history)).clamp(min=0)
+        last = j == len(encodings) - 1
+        bounds.append(scores.new_ones(()) if last else left)
+        drawn.append(scores[j] if last else scores[j] + module.config.exhaustion * left)
+    return constrained_sparsemax(torch.stack(drawn), torch.stack(bounds))
 
 
 def words(vectors):

@@ -10,11 +10,22 @@ from torch import Tensor
 
 from fairseq_attn_plugin.analysis.drawing.canvas import canvas, save
 from fairseq_attn_plugin.analysis.drawing.heatmaps import Panel, heatmaps
-from fairseq_attn_plugin.attention import build_attention
+from fairseq_attn_plugin.attention import Attention, build_attention
 from fairseq_attn_plugin.attention.normalizers import build_normalizer
 from fairseq_attn_plugin.ops.chain_crf import chain_log_odds
 
 from .common import BLUE, CORNERS, GREEN, GREY, LIGHT, ORANGE, bars, style
+
+SOURCE, TARGET = "der hund sieht der katze nach".split(), "the dog watches the cat".split()
+SCORES = torch.tensor(
+    [
+        [3.2, 0.0, 0.0, 2.6, 0.0, 0.0],
+        [0.0, 3.5, 0.0, 0.0, 1.0, 0.0],
+        [0.0, 0.0, 3.0, 0.0, 0.0, 1.5],
+        [3.2, 0.0, 0.0, 2.6, 0.0, 0.0],
+        [0.0, 1.0, 0.0, 0.0, 3.5, 0.0],
+    ]
+)
 
 
 def density_matrix(path: Path) -> None:
@@ -90,7 +101,13 @@ def biased_weights(name: str, scores: Tensor) -> np.ndarray:
         biases.fertility.projection.weight.copy_(torch.tensor([[0.0, 1.0, 0.0], [0.0, 0.0, 0.0]]))
         biases.fertility.projection.bias.zero_()
         biases.fertility.vector.copy_(torch.tensor([-4.0, 0.0]))
-    memory = attention.precompute(torch.eye(size)[None])
+    return rows_of(attention, scores)
+
+
+def rows_of(attention: Attention, scores: Tensor) -> np.ndarray:
+    """Weights ``[T, N]`` of a mechanism with dot scores, for given scores."""
+    words = {"source_tokens": torch.zeros(1, scores.size(1), dtype=torch.long)} if attention.needs_words else {}
+    memory = attention.precompute(torch.eye(scores.size(1))[None], **words)
     state, rows = attention.initial_state(memory), []
     for step, row in enumerate(scores):
         output = attention.step(row[None, None], memory, state, torch.tensor([[step]]))
@@ -101,18 +118,21 @@ def biased_weights(name: str, scores: Tensor) -> np.ndarray:
 
 def biases(path: Path) -> None:
     """Weights of one sentence with no bias and with each bias. Two source words are the same."""
-    source, target = "der hund sieht der katze nach".split(), "the dog watches the cat".split()
-    scores = torch.tensor(
-        [
-            [3.2, 0.0, 0.0, 2.6, 0.0, 0.0],
-            [0.0, 3.5, 0.0, 0.0, 1.0, 0.0],
-            [0.0, 0.0, 3.0, 0.0, 0.0, 1.5],
-            [3.2, 0.0, 0.0, 2.6, 0.0, 0.0],
-            [0.0, 1.0, 0.0, 0.0, 3.5, 0.0],
-        ]
-    )
     names = ("", "position", "markov", "fertility")
-    heatmaps([Panel(biased_weights(name, scores), source, target, name or "no bias") for name in names], path)
+    heatmaps([Panel(biased_weights(name, SCORES), SOURCE, TARGET, name or "no bias") for name in names], path)
+
+
+def constrained(path: Path) -> None:
+    """Weights of one sentence by sparsemax, and with at most a weight of one for each word over the translation."""
+    size = SCORES.size(1) + 1  # the end of the sentence
+    scores = torch.nn.functional.pad(SCORES, (0, 1), value=-1.0)
+    common = {"query_dim": size, "memory_dim": size, "score": "dot"}
+    attentions = {
+        "sparsemax": build_attention("soft", normalizer="sparsemax", **common),
+        "fertility 1": build_attention("constrained-sparsemax", fertility=1.0, exhaustion=0.0, **common),
+    }
+    source = [*SOURCE, "</s>"]
+    heatmaps([Panel(rows_of(a, scores), source, TARGET, label) for label, a in attentions.items()], path)
 
 
 def sparse(path: Path) -> None:
