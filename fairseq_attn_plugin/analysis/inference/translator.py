@@ -49,7 +49,8 @@ from fairseq_attn_plugin.text.subwords import spell
 
 __all__ = ["Translation", "Translator"]
 
-STEP = 0.1  # seconds between two steps that are told of
+FIRST = 32  # steps that are all told of
+STEP = 0.1  # seconds between two later steps that are told of
 
 
 class Translator:
@@ -153,8 +154,8 @@ class Translator:
             text: a sentence
             nbest: how many translations
             prefix: words with which every translation begins, in the target language
-            watch: receives the leading hypothesis after the first step of the search, then every 0.1 seconds at most,
-                and after the last step before the end; it may end the search by an exception. It is not
+            watch: receives the leading hypothesis after each of the first 32 steps, then every 0.1 seconds at most, and
+                after the last step before the end; it may end the search by an exception. It is not
                 called by ``--decoding-engine stock`` and models of other packages.
 
         Raises:
@@ -266,7 +267,7 @@ class Translator:
             words = [[as_typed(word) if self._escapes else word for word in side] for side in record.units("words")]
             watch(Partial(record, unknown, *words))
 
-        self._generator.watch = told = Watch(tell, STEP, self._clock)
+        self._generator.watch = told = Watch(tell, STEP, self._clock, FIRST)
         try:
             yield
             told.end()
