@@ -21,7 +21,7 @@ TABLE = [[1, 1, 1]] * 4 + [[4, 6, 1], [5, 1, 1], [7, 9, 10], [1, 1, 1], [11, 8, 
 SHARED = {
     "mechanism": [name for name in names() if "bias" in attention_class(name).takes],
     "score": ["dot", "scaled_dot", "general", "additive"],
-    "normalizer": ["softmax", "sparsemax", "entmax15"],
+    "normalizer": ["softmax", "sparsemax", "entmax15", "fusedmax"],
     "bias": ["", "position", "markov,fertility"],
     "max_normalize": [False, True],
 }
@@ -75,6 +75,7 @@ def cases():
     yield "aqt", {"score_gain": True, "score": "general"}
     yield "soft", {"score": "additive", "score_no_bias": True}
     yield "aqt", {"score_no_bias": True}
+    yield "soft", {"normalizer": "fusedmax", "fusedmax_strength": 0.7}
     yield "structured", {"scale": 1.0}
     yield "gaussian", {"ratio": 1.5, "sigma": 0.7}
     yield "gaussian", {"ratio": 0.4, "rule": "1", "mean": 0.3, "max_normalize": True}

@@ -5,6 +5,7 @@ import itertools
 import math
 
 import torch
+from oracles_projections import total_variation_prox
 
 
 def score(name, module, query, encoding):
@@ -55,6 +56,18 @@ def entmax15(x, steps=100):
     mean = support.mean()
     tau = mean - torch.sqrt((1 - (support - mean).pow(2).sum()) / len(support))
     return (half - tau).clamp(min=0).pow(2)
+
+
+def fusedmax(x, strength):
+    """Niculae and Blondel 2017."""
+    return sparsemax(total_variation_prox(x, strength))
+
+
+def normalizer(config):
+    """The normaliser that a mechanism's options choose."""
+    if config.normalizer == "fusedmax":
+        return lambda x: fusedmax(x, config.of_parts.get("fusedmax_strength", 0.1))
+    return {"softmax": softmax, "sparsemax": sparsemax, "entmax15": entmax15}[config.normalizer]
 
 
 def density_matrix(kind, module, score_name, query, encodings):
@@ -121,7 +134,7 @@ def own_weights(name, module, query, encodings, step, history):
     """Weights before anything that is common to all mechanisms is done to them."""
     if name in ("gaussian", "election"):
         return gaussian(module, len(encodings), step)
-    normalize = {"softmax": softmax, "sparsemax": sparsemax, "entmax15": entmax15}[module.config.normalizer]
+    normalize = normalizer(module.config)
     score_name = module.config.score or module.default_score
     if name in ("mqt", "aqt"):
         scores = density_matrix(name, module, score_name, query, encodings).mean(dim=0)

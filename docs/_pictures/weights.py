@@ -11,7 +11,7 @@ from torch import Tensor
 from fairseq_attn_plugin.analysis.drawing.canvas import canvas, save
 from fairseq_attn_plugin.analysis.drawing.heatmaps import Panel, heatmaps
 from fairseq_attn_plugin.attention import build_attention
-from fairseq_attn_plugin.attention.normalizers import NORMALIZERS, build_normalizer
+from fairseq_attn_plugin.attention.normalizers import build_normalizer
 from fairseq_attn_plugin.ops.chain_crf import chain_log_odds
 
 from .common import BLUE, CORNERS, GREEN, GREY, LIGHT, ORANGE, bars, style
@@ -115,6 +115,27 @@ def biases(path: Path) -> None:
     heatmaps([Panel(biased_weights(name, scores), source, target, name or "no bias") for name in names], path)
 
 
+def sparse(path: Path) -> None:
+    """Weights of softmax, sparsemax and fusedmax for the same scores."""
+    scores = torch.tensor([-0.6, -0.2, 0.9, 1.0, 0.85, 0.1, -0.5, 1.15, 0.0, -0.4])
+    weights = {name: build_normalizer(name)(scores[None, None], None)[0, 0] for name in ("softmax", "sparsemax")}
+    strength = 0.2
+    weights[rf"fusedmax, $\lambda$ = {strength:g}"] = build_normalizer("fusedmax", fusedmax_strength=strength)(
+        scores[None, None], None
+    )[0, 0]
+    with canvas("sparse", (6.2, 3.4)) as figure:
+        top, bottom = figure.add_axes((0, 0.68, 1, 0.24)), figure.add_axes((0, 0, 1, 0.52))
+        style(top, r"Scores $\alpha_j$", grid="y")
+        bars(top, {"": scores.tolist()}, (GREY,))
+        top.axhline(0, color=GREY, linewidth=0.8)
+        style(bottom, "Weights", grid="y")
+        bars(bottom, {label: values.tolist() for label, values in weights.items()}, (LIGHT, GREEN, BLUE))
+        bottom.set_xlabel("source position j", fontsize=9)
+        bottom.legend(frameon=False, fontsize=8.5, ncols=3, loc="upper right")
+        bottom.set_ylim(0, 1.25 * max(float(values.max()) for values in weights.values()))
+        save(figure, path)
+
+
 def normalizers(path: Path) -> None:
     """The weight of the first of two positions against the difference of their scores."""
     differences = torch.linspace(-4, 4, 321)
@@ -122,7 +143,7 @@ def normalizers(path: Path) -> None:
     with canvas("normalizers", (4.6, 2.4)) as figure:
         axes = figure.add_axes((0, 0, 1, 1))
         style(axes, grid="both")
-        for name, colour, line in zip(NORMALIZERS.names(), (ORANGE, BLUE, GREEN), ("-", "--", "-.")):
+        for name, colour, line in zip(("entmax15", "softmax", "sparsemax"), (ORANGE, BLUE, GREEN), ("-", "--", "-.")):
             axes.plot(differences, build_normalizer(name)(scores, None)[0, :, 0], line, color=colour, label=name)
         axes.set_xlabel(r"$\alpha_1 - \alpha_2$", fontsize=9)
         axes.set_ylabel(r"$a_1$", fontsize=9)
