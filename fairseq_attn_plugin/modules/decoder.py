@@ -22,9 +22,10 @@ from ..attention import Attention
 from ..ops.deferred import Linear, project
 from ..ops.vocabulary_loss import Targets, VocabularyLoss, vocabulary_loss
 from .decoder_state import Decoded
-from .encoder import EncoderOut, uniform_
 from .lexicon_bias import LexiconBias
 from .recurrent_decoder import RecurrentDecoder
+from .rnn import uniform_
+from .source_encoder import EncoderOut
 
 __all__ = ["LSTMDecoder"]
 
