@@ -18,7 +18,7 @@ from _pictures.common import shrink  # noqa: E402
 from _pictures.links import alignments, supervision  # noqa: E402
 from _pictures.measured import growth, mechanisms, multi30k, pairs, speed, translation  # noqa: E402
 from _pictures.stages import exported, recipe_stages  # noqa: E402
-from _pictures.weights import biases, constrained, density_matrix, normalizers, sparse, structured  # noqa: E402
+from _pictures.weights import biases, constrained, density_matrix, monotonic, normalizers, sparse, structured  # noqa: E402
 
 PICTURES = {
     "alignments.png": alignments,
@@ -28,6 +28,7 @@ PICTURES = {
     "export.png": exported,
     "growth.png": growth,
     "mechanisms.png": mechanisms,
+    "monotonic.png": monotonic,
     "multi30k.png": multi30k,
     "normalizers.png": normalizers,
     "pairs.png": pairs,

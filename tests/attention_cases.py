@@ -88,6 +88,11 @@ def cases():
     for more in ({}, {"predicted": True}, {"table": [0.4] * 6 + [1.3] * 6}, {"bias": "markov,fertility"}):
         yield "constrained-sparsemax", {"fertility": 0.7, **more}
     yield "constrained-sparsemax", {"fertility": 0.2, "exhaustion": 0.0}
+    for name in ("monotonic", "mocha"):
+        for more in ({"offset": 0.3}, {"lossy": True, "bias": "markov"}, {"eval": True}, {"eval": True, "lossy": True}):
+            yield name, more
+    yield "mocha", {"chunk": 1}
+    yield "mocha", {"chunk": 9, "eval": True, "score": "general"}
     for name in ("local-m", "local-p"):
         yield name, {"window": 1}
         yield name, {"window": 2, "normalizer": "entmax15", "bias": "markov"}
@@ -110,12 +115,14 @@ mechanisms = pytest.mark.parametrize(("name", "options"), CASES, ids=[described(
 
 
 def subject_of(name, options):
-    """A subject of the contract; the option ``table`` is the content of the file of a mechanism that reads words."""
-    given = {key: value for key, value in options.items() if key != "table"}
+    """A subject of the contract; the option ``table`` is the content of the file of a mechanism that reads words,
+    ``eval`` its form in evaluation."""
+    given = {key: value for key, value in options.items() if key not in ("table", "eval")}
 
     def prepare(module):
         if "table" in options:
             module.table = torch.tensor(options["table"])
+        module.train(not options.get("eval"))
 
     return Subject(name, given, prepare)
 

@@ -4,6 +4,7 @@ masks, no batching."""
 import itertools
 import math
 
+import oracles_monotonic
 import torch
 from oracles_projections import constrained_sparsemax, total_variation_prox
 
@@ -153,6 +154,11 @@ def own_weights(name, module, query, encodings, step, history):
     if name == "structured":
         marginals = chain_marginals(scores, module.transitions)
         return module.config.scale * marginals / marginals.sum()
+    if name in ("monotonic", "mocha"):
+        words = None
+        if name == "mocha":
+            words = torch.stack([score(score_name, module.chunk_score, query, h) for h in encodings])
+        return oracles_monotonic.weights(module, scores, words, history)
     if name == "constrained-sparsemax":
         return constrained(module, scores, encodings, history)
     if name in ("local-m", "local-p"):

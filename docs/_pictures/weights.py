@@ -112,7 +112,7 @@ def rows_of(attention: Attention, scores: Tensor) -> np.ndarray:
     for step, row in enumerate(scores):
         output = attention.step(row[None, None], memory, state, torch.tensor([[step]]))
         state = output.state
-        rows.append(output.weights[0, 0].numpy())
+        rows.append(output.weights[0, 0].detach().numpy())
     return np.stack(rows)
 
 
@@ -154,6 +154,19 @@ def sparse(path: Path) -> None:
         bottom.legend(frameon=False, fontsize=8.5, ncols=3, loc="upper right")
         bottom.set_ylim(0, 1.25 * max(float(values.max()) for values in weights.values()))
         save(figure, path)
+
+
+def monotonic(path: Path) -> None:
+    """Weights of one sentence: expected in training, and hard in evaluation, of one word and of a chunk."""
+    size = SCORES.size(1) + 1  # the end of the sentence
+    scores = torch.nn.functional.pad(3 * SCORES - 3, (0, 1), value=-3.0)
+    common = {"query_dim": size, "memory_dim": size, "score": "dot", "noise": 0.0, "offset": 0.0}
+    one, chunk = (build_attention(name, **common) for name in ("monotonic", "mocha"))
+    source = [*SOURCE, "</s>"]
+    panels = [Panel(rows_of(one, scores), source, TARGET, "monotonic, in training")]
+    panels.append(Panel(rows_of(one.eval(), scores), source, TARGET, "in translation"))
+    panels.append(Panel(rows_of(chunk.eval(), scores / 3), source, TARGET, "mocha, chunks of 3"))
+    heatmaps(panels, path)
 
 
 def normalizers(path: Path) -> None:

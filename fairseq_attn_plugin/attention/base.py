@@ -96,8 +96,9 @@ class Attention(nn.Module):
         recurrent: whether a step needs the state that the previous step returned; then T is 1 in time
         normalized: whether the weights of a sentence with at least one word sum to one
         scores_are_logits: whether the weights are the chosen normaliser of the scores that ``step`` returns
+        noise: size of the random numbers of a training step, which :mod:`fairseq_attn_plugin.testing` sets to zero
 
-    The last three may depend on options.
+    The last four may depend on options.
 
     Raises:
         OptionError: options that the mechanism cannot take
@@ -110,6 +111,7 @@ class Attention(nn.Module):
     recurrent: bool = False
     normalized: bool = True
     scores_are_logits: bool = False
+    noise: float = 0.0
 
     def __init__(self, query_dim: int, memory_dim: int, config: AttentionConfig):
         super().__init__()
