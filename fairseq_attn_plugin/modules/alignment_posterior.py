@@ -17,7 +17,7 @@ __all__ = ["AlignmentPosterior", "build_posterior_normalizer"]
 
 
 class AlignmentPosterior(nn.Module):
-    """q(z_t = j | x, y) = normalize_j(g_t . W f_j), f and g the states of bidirectional networks over source and target.
+    """q(z_t = j | x, y) = normalize_j(g_t . W f_j), f, g the states of bidirectional networks over source and target.
 
     g_t has read the whole target, y_t included. The embeddings are the model's own (Deng et al. 2018, section 4).
     """
