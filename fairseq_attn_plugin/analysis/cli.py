@@ -28,6 +28,7 @@ COMMANDS: Dict[str, str] = {
     "train": "train a translator on a file of sentence pairs, and write it as a model folder",
     "translate": "translate text with a model folder, or with a checkpoint",
     "extract": "write the attention of a model for every sentence of a split or a text, as JSONL or NPZ",
+    "import": "turn attention or alignments of Marian, OpenNMT-py, Sockeye, Hugging Face models ... into such a file",
     "plot": "draw heatmaps of sentences, with one or several models side by side",
     "curves": "draw learning curves from the logs or TensorBoard files of fairseq-train",
     "align": "write hard word alignments in Pharaoh format, of one direction or symmetrised",

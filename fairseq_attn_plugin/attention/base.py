@@ -129,7 +129,7 @@ class Attention(nn.Module):
         if config.max_normalize:
             if "max_normalize" not in self.takes:
                 raise OptionError(
-                    f"--attention-max-normalize: {self.name} attention has no weights to divide by their maximum; "
+                    f"--attention-max-normalize: {self.name} attention cannot divide its weights by their maximum; "
                     "leave it out, or choose another --attention"
                 )
             self.normalized = self.scores_are_logits = False

@@ -23,6 +23,9 @@ class AttnLSTMConfig(FairseqDataclass):
         "words are predicted from: tanh (attentional output, tanh(W_o [context; state])), or linear (context and state "
         "side by side, which --input-feeding output then feeds; --decoder-out-embed-dim has no effect)",
     )
+    rnn: str = option("lstm", "recurrent layers of encoder and decoder: lstm or gru")
+    encoder_rnn: Optional[str] = option(None, "those of the encoder (default: --rnn)")
+    decoder_rnn: Optional[str] = option(None, "those of the decoder (default: --rnn)")
     dropout: float = option(0.1, "dropout probability")
     encoder_embed_dim: int = option(512, "encoder embedding dimension")
     encoder_embed_path: Optional[str] = option(None, "path to pre-trained encoder embedding", file=True)

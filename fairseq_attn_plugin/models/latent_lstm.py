@@ -21,6 +21,7 @@ from ..ops.precision import precision_of, products_in
 from ..options import or_default, parse_boolean
 from .architectures import SMALL_SIZES, register_architecture
 from .attn_lstm import AttnLSTMModel
+from .checks import rnn_of
 from .latent_configuration import LatentLSTMConfig, check_latent_options
 
 __all__ = ["AlignmentPosterior", "LatentLSTMConfig", "LatentLSTMModel"]
@@ -70,7 +71,7 @@ class LatentLSTMModel(AttnLSTMModel):
         model.decoder.prediction = cfg.latent_prediction
         model.decoder.alignment = cfg.latent_alignment
         if parse_boolean("--latent-posterior", cfg.latent_posterior):
-            hidden_size = or_default(cfg.posterior_hidden_size, model.encoder.lstm.hidden_size)
+            hidden_size = or_default(cfg.posterior_hidden_size, model.encoder.rnn.hidden_size)
             layers = or_default(cfg.posterior_layers, cfg.encoder_layers)
 
             def reader(dictionary: Any, embedding: nn.Embedding) -> LSTMEncoder:
@@ -82,6 +83,7 @@ class LatentLSTMModel(AttnLSTMModel):
                     bidirectional=True,
                     dropout_in=or_default(cfg.encoder_dropout_in, cfg.dropout),
                     dropout_out=or_default(cfg.encoder_dropout_out, cfg.dropout),
+                    rnn=rnn_of(cfg, "encoder"),
                 )
 
             model.posterior = AlignmentPosterior(

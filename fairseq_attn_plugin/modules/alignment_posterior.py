@@ -10,13 +10,14 @@ from ..attention.normalizers import NORMALIZERS, Normalizer
 from ..errors import OptionError
 from ..ops.deferred import Linear
 from ..ops.precision import product_type, products_in
-from .encoder import LSTMEncoder, uniform_
+from .encoder import LSTMEncoder
+from .rnn import uniform_
 
 __all__ = ["AlignmentPosterior", "build_posterior_normalizer"]
 
 
 class AlignmentPosterior(nn.Module):
-    """q(z_t = j | x, y) = normalize_j(g_t . W f_j), f and g the states of bidirectional LSTMs over source and target.
+    """q(z_t = j | x, y) = normalize_j(g_t . W f_j), f, g the states of bidirectional networks over source and target.
 
     g_t has read the whole target, y_t included. The embeddings are the model's own (Deng et al. 2018, section 4).
     """
@@ -29,12 +30,13 @@ class AlignmentPosterior(nn.Module):
     def forward(self, src_tokens: Tensor, target: Tensor, recompute: bool = False, apart: bool = False) -> Tensor:
         """Scores ``[B, T, N]`` of the words ``target`` ``[B, T]``, before the softmax; meaningless on padding.
 
-        With ``recompute`` the LSTMs run again in the backward pass, instead of keeping their activations, where their
-        dropout can be drawn again. (On a GPU cuDNN draws the dropout between layers from a state of its own.) With
-        ``apart`` no gradient reaches the shared embeddings: the rest of the model is trained as without a posterior.
+        With ``recompute`` the networks run again in the backward pass, instead of keeping their activations, where
+        their dropout can be drawn again. (On a GPU cuDNN draws the dropout between layers from a state of its own.)
+        With ``apart`` no gradient reaches the shared embeddings: the rest of the model is trained as without a
+        posterior.
         """
-        lstm = self.source.lstm
-        recompute &= src_tokens.device.type == "cpu" or not self.training or lstm.num_layers == 1 or lstm.dropout == 0
+        rnn = self.source.rnn
+        recompute &= src_tokens.device.type == "cpu" or not self.training or rnn.num_layers == 1 or rnn.dropout == 0
 
         precision = product_type(self.bilinear.weight)
 

@@ -24,9 +24,10 @@ from ..ops.deferred import Linear, project
 from ..ops.vocabulary_loss import Targets, VocabularyLoss, vocabulary_loss
 from .copying import Copying
 from .decoder_state import Decoded
-from .encoder import EncoderOut, uniform_
 from .lexicon_bias import LexiconBias
 from .recurrent_decoder import RecurrentDecoder
+from .rnn import uniform_
+from .source_encoder import EncoderOut
 
 __all__ = ["LSTMDecoder"]
 

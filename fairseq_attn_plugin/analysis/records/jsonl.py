@@ -51,13 +51,17 @@ def from_values(values: Dict[str, Any], header: Header) -> Record:
         weights = {name: _numbers(values[name], shape) for name in header.weights}
         if any((matrix < 0).any() for matrix in weights.values()):
             raise ValueError
-        scores = _numbers(values["scores"], shape[:1]).tolist()
+        # imported attention may come without probabilities
+        scores = _numbers(values["scores"], shape[:1]).tolist() if len(values["scores"]) else []
         source, target, reference = values["source"], values["target"], values.get("reference")
+        rank = values.get("rank", 1)
         if not (isinstance(source, list) and isinstance(target, list) and _whole(values["id"])):
+            raise ValueError
+        if not (_whole(rank) and rank):
             raise ValueError
         if not all(isinstance(text, str) for text in (*source, *target, *[reference] * (reference is not None))):
             raise ValueError
-        return Record(values["id"], source, target, weights, scores, header.subwords, reference)
+        return Record(values["id"], source, target, weights, scores, header.subwords, reference, rank)
     except (KeyError, TypeError, AttributeError, OverflowError):
         raise ValueError from None
 
@@ -110,9 +114,12 @@ def header_line(header: Header) -> str:
 def to_line(record: Record) -> str:
     """The line of a record, without its line end; weights and scores have ``DIGITS`` decimals."""
     values: Dict[str, Any] = {"id": record.id, "source": record.source, "target": record.target}
+    if record.rank > 1:
+        values["rank"] = record.rank
     if record.reference is not None:
         values["reference"] = record.reference
-    values["score"] = round(record.score, DIGITS)
+    if record.scores:
+        values["score"] = round(record.score, DIGITS)
     values["scores"] = [round(score, DIGITS) for score in record.scores]
     words: Dict[str, Any] = {"source": record.source_words, "target": record.target_words}
     for name, matrix in record.weights.items():
