@@ -108,8 +108,9 @@ class LSTMDecoder(RecurrentDecoder):
         """
         decoded, _ = self.decode(prev_output_tokens, encoder_out, incremental_state)
         if targets is not None and self.sums_losses:
-            return vocabulary_loss(self._output_features(decoded), *self.vocabulary, targets), self._extra(decoded)
-        logits = self.output_layer(self._output_features(decoded))
+            features = self._output_features(decoded.features)
+            return vocabulary_loss(features, *self.vocabulary, targets), self._extra(decoded)
+        logits = self.output_layer(self._output_features(decoded.features))
         if self.lexicon.active:
             assert self.attention is not None and decoded.weights is not None
             logits = self.lexicon(logits, decoded.weights, encoder_out["tokens"], self.attention.normalized)
@@ -124,12 +125,27 @@ class LSTMDecoder(RecurrentDecoder):
     ) -> Tuple[Tensor, Dict[str, Any]]:
         """As :meth:`forward`, without the vocabulary projection and the lexicon: ``[R, T, F]``."""
         decoded, _ = self.decode(prev_output_tokens, encoder_out, incremental_state)
-        return self._output_features(decoded), self._extra(decoded)
+        return self._output_features(decoded.features), self._extra(decoded)
 
-    def _output_features(self, decoded: Decoded) -> Tensor:
+    def log_probs(self, context: Tensor, hidden: Tensor, weights: Tensor, tokens: Tensor) -> Tensor:
+        """log p(y) ``[B, R, V]`` of R steps with any contexts and states, apart from the recurrence.
+
+        Args:
+            context: ``[B, R, Dh]``
+            hidden: ``[B, R, Ds]``, states s
+            weights: ``[B, R, N]``, attention that a lexicon reads; a row sums to one
+            tokens: ``[B, N]``, the source
+        """
+        logits = self.output_layer(self._output_features(self.combine(context, hidden)))
+        if self.lexicon.active:
+            logits = self.lexicon(logits, weights, tokens)
+        result: Tensor = self.get_normalized_probs((logits, None), log_probs=True)
+        return result
+
+    def _output_features(self, features: Tensor) -> Tensor:
         if self.additional_fc is None:
-            return decoded.features
-        return self.dropout_out_module(self.additional_fc(decoded.features))
+            return features
+        return self.dropout_out_module(self.additional_fc(features))
 
     def _extra(self, decoded: Decoded) -> Dict[str, Any]:
         extra: Dict[str, Any] = {"attn": [decoded.weights if self.training or self.need_attn else None]}

@@ -19,6 +19,7 @@ import os
 from pathlib import Path
 from typing import Any, List
 
+from fairseq_attn_plugin.analysis.alignment.linking import METHODS
 from fairseq_attn_plugin.analysis.inference.attention_file import describe_extraction, extract_file
 from fairseq_attn_plugin.analysis.inference.extraction import Extraction
 from fairseq_attn_plugin.analysis.inference.loading import (
@@ -52,6 +53,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--max-len-b", type=int, default=200, metavar="B", help="subwords for N source subwords (default: 0, 200)"
     )
     parser.add_argument("--layer", type=int, metavar="L", help="decoder layer of a transformer, from 1 (default: last)")
+    parser.add_argument(
+        "--matrices",
+        nargs="+",
+        choices=[matrix for matrix in METHODS.values() if matrix is not None],
+        default=[],
+        help="matrices of fairseq-attn align to write beside the attention: bayes (posterior), saliency, loo",
+    )
     parser.add_argument("--subwords", choices=SUBWORDS, help="how words were split (default: judged by the vocabulary)")
     parser.add_argument("--max-tokens", type=int, default=4000, metavar="N", help="subwords in a batch (default: 4000)")
     parser.add_argument("--overwrite", action="store_true", help="replace FILE and any interrupted extraction into it")
@@ -76,7 +84,9 @@ def run(args: argparse.Namespace) -> None:
         sentences = SplitSentences(loaded, args.gen_subset or "test", references=args.beam is None)
     search = {"lenpen": args.lenpen, "max_len_a": args.max_len_a, "max_len_b": args.max_len_b}
     search.update(DecodingOptions.of(args).changed())
-    extraction = Extraction(args.beam, args.layer, args.subwords, {} if args.beam is None else search, args.max_tokens)
+    generation = {} if args.beam is None else search
+    matrices = tuple(dict.fromkeys(args.matrices))
+    extraction = Extraction(args.beam, args.layer, args.subwords, generation, args.max_tokens, matrices)
     header = describe_extraction(loaded, sentences, extraction, args.name, preparation, files)
     done = extract_file(loaded, sentences, args.out, header, extraction, "replace" if args.overwrite else "keep")
     if done.complete:
