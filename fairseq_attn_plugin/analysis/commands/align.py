@@ -17,6 +17,7 @@ aligners, and all against ``--gold``.
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import FrozenSet, List, Optional
@@ -72,6 +73,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     quality = parser.add_argument_group("quality")
     quality.add_argument("--gold", metavar="FILE", help="gold alignments, in Pharaoh format or in that of WPT 2003")
+    quality.add_argument("--json", metavar="FILE", help="write the figures to FILE")
     quality.add_argument(
         "--compare",
         nargs="+",
@@ -122,12 +124,22 @@ def _measure(
     ours = AlignedSystem(Path(args.out).stem if args.out else args.method, str(records.path), found)
     theirs = load_alignments(args.compare, linking, corpus)[0] if args.compare else []
     check_labels([ours.label, *(system.label for system in theirs)])
+    tables = {}
     if args.gold:
-        gold = read_gold(args.gold, lengths=corpus.lengths)
-        print(f"\nAgainst {args.gold}:\n{error_table(evaluate([ours, *theirs], gold))}")
+        tables["gold"] = evaluate([ours, *theirs], read_gold(args.gold, lengths=corpus.lengths))
+        print(f"\nAgainst {args.gold}:\n{error_table(tables['gold'])}")
     if theirs:
-        print(f"\nLinks of {ours.label} against those of others:\n{error_table(agreement(ours, theirs))}")
+        tables["compare"] = agreement(ours, theirs)
+        print(f"\nLinks of {ours.label} against those of others:\n{error_table(tables['compare'])}")
     print(f"\nPrecision: possible links; recall: sure links. {describe_linking(linking)}.")
+    if args.json:
+        content = {"method": args.method, "linking": linking._asdict(), "sentences": len(found)}
+        figures = {
+            name: {label: {**score._asdict(), "f1": score.f1, "links": links} for label, score, links, _ in results}
+            for name, results in tables.items()
+        }
+        with whole_text(args.json, f"--json {args.json}: cannot be written") as stream:
+            stream.write(json.dumps({**content, **figures}, indent=1, ensure_ascii=False) + "\n")
 
 
 def _records(args: argparse.Namespace, file: str, path: Optional[str], out: str) -> Records:
@@ -162,6 +174,8 @@ def _check(args: argparse.Namespace) -> None:
         raise OptionError(f"--reverse {args.reverse}: excludes --reverse-path; give one of the two")
     if not args.out and not args.gold and not args.compare:
         raise OptionError("--out is missing: name the file to write, or give --gold or --compare")
+    if args.json and not args.gold and not args.compare:
+        raise OptionError(f"--json {args.json}: needs --gold or --compare, which it writes figures of")
     if args.path is None:
         for name in ("reverse_path", "gen_subset", "records", "max_tokens"):
             if getattr(args, name) is not None:
@@ -173,4 +187,5 @@ def _check(args: argparse.Namespace) -> None:
         raise OptionError(f"--max-tokens {args.max_tokens}: must be at least 1")
     inputs = [args.file, args.reverse, args.gold, *(label_and_path(text)[1] for text in args.compare)]
     check_not_lost("--out", args.out, inputs)
-    check_not_lost("--records", args.records, [args.reverse, args.gold])
+    check_not_lost("--records", args.records, inputs)
+    check_not_lost("--json", args.json, [*inputs, args.out])

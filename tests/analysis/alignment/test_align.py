@@ -1,5 +1,6 @@
 """Hard alignments of records: a case worked out by hand, a slow twin, both directions, mistakes."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -192,6 +193,7 @@ def test_meeting(orders):
         (["--gen-subset", "valid"], "^--gen-subset valid: needs --path, the checkpoint of a model$"),
         (["--records", "r.npz"], "^--records r.npz: needs --path"),
         (["--path", "checkpoint_best.pt"], r"soft.jsonl: is a file; --path needs the data folder of the model$"),
+        (["--json", "figures.json"], "^--json figures.json: needs --gold or --compare"),
         (["--symmetrize", "union"], "^--symmetrize union: needs --reverse"),
         (["--out", "none/links"], "^--out none/links: cannot be written: No such file"),
     ],
@@ -233,7 +235,9 @@ def test_quality_against_gold_and_other_aligners(tmp_path, capsys):
     assert ["ours", "0.2500", "0.6667", "1.0000", "0.8000", "3"] in lines
     assert ["eflomal", "0.2500", "0.6667", "1.0000", "0.8000", "3"] in lines
     assert ["eflomal", "0.3333", "0.6667", "0.6667", "0.6667", "3"] in lines  # between the two
-    main(["align", str(path), *options])
+    main(["align", str(path), *options, "--json", str(tmp_path / "figures.json")])
+    figures = json.loads((tmp_path / "figures.json").read_text())
+    assert figures["gold"]["attention"]["aer"] == 0.25 and figures["compare"]["eflomal"]["links"] == 3
     assert "attention" in capsys.readouterr().out and not (tmp_path / "attention").exists()
 
 
