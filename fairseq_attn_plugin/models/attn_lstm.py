@@ -18,12 +18,13 @@ from .. import attention as attentions
 from ..errors import OptionError
 from ..modules.decoder import LSTMDecoder
 from ..modules.embeddings import translation_embedding
-from ..modules.encoder import LSTMEncoder, forget_bias_
+from ..modules.encoder import LSTMEncoder
+from ..modules.rnn import forget_bias_
 from ..modules.teacher import take_parameters
 from ..ops.precision import precision_of, products_in, training_precision
 from ..options import or_default, parse_boolean, parse_integers
 from .architectures import PAPER_SIZES, SMALL_SIZES, STRUCTURED_SIZES, register_architecture
-from .checks import check_options
+from .checks import check_options, check_pointer, rnn_of
 from .configuration import AttnLSTMConfig
 from .unused_options import check_adaptive_softmax, check_attention_options, readers
 
@@ -76,6 +77,7 @@ class AttnLSTMModel(FairseqEncoderDecoderModel):
             dropout_in=or_default(cfg.encoder_dropout_in, cfg.dropout),
             dropout_out=or_default(cfg.encoder_dropout_out, cfg.dropout),
             max_source_positions=getattr(limits, "max_source_positions", 1e5),
+            rnn=rnn_of(cfg, "encoder"),
         )
         hidden_size = or_default(cfg.decoder_hidden_size, cfg.decoder_embed_dim)
         attention = cls.build_attention(cfg, hidden_size, encoder.output_units)
@@ -93,6 +95,8 @@ class AttnLSTMModel(FairseqEncoderDecoderModel):
             input_feeding=cfg.input_feeding,
             output_layer=cfg.output_layer,
             zero_init=cfg.decoder_zero_init,
+            rnn=rnn_of(cfg, "decoder"),
+            states_given=encoder.states,
             dropout_in=or_default(cfg.decoder_dropout_in, cfg.dropout),
             dropout_out=or_default(cfg.decoder_dropout_out, cfg.dropout),
             share_input_output_embed=cfg.share_all_embeddings or cfg.share_decoder_input_output_embed,
@@ -100,8 +104,12 @@ class AttnLSTMModel(FairseqEncoderDecoderModel):
             max_target_positions=getattr(limits, "max_target_positions", 1e5),
         )
         if cfg.forget_bias is not None:
-            for lstm in (encoder.lstm, decoder.lstm):
-                forget_bias_(lstm, cfg.forget_bias)
+            for part in (encoder, decoder):
+                if part.kind == "lstm":
+                    forget_bias_(part.rnn, cfg.forget_bias)
+        if cfg.copy_attention:
+            check_pointer(cfg, attention)
+            decoder.copy_words(source)
         decoder.lexicon.epsilon = cfg.lexicon_epsilon
         if cfg.lexicon is not None:
             decoder.lexicon.read(cfg.lexicon, source, target)

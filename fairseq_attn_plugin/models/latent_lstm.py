@@ -11,9 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from ..attention import Attention
-from ..attention.normalizers import log_softmax
 from ..errors import OptionError
-from ..modules.alignment_posterior import AlignmentPosterior
+from ..modules.alignment_posterior import AlignmentPosterior, build_posterior_normalizer
 from ..modules.encoder import LSTMEncoder
 from ..modules.latent_alignments import LatentAlignments
 from ..modules.latent_decoder import LatentDecoder
@@ -22,6 +21,7 @@ from ..ops.precision import precision_of, products_in
 from ..options import or_default, parse_boolean
 from .architectures import SMALL_SIZES, register_architecture
 from .attn_lstm import AttnLSTMModel
+from .checks import rnn_of
 from .latent_configuration import LatentLSTMConfig, check_latent_options
 
 __all__ = ["AlignmentPosterior", "LatentLSTMConfig", "LatentLSTMModel"]
@@ -33,6 +33,7 @@ class LatentLSTMModel(AttnLSTMModel):
     decoder: LatentDecoder
     base_config: ClassVar[Type[Any]] = LatentLSTMConfig
     decoder_class = LatentDecoder
+    first_order: ClassVar[bool] = False  # whether alignments depend on each other
 
     def __init__(self, encoder: LSTMEncoder, decoder: LatentDecoder):
         super().__init__(encoder, decoder)
@@ -70,7 +71,7 @@ class LatentLSTMModel(AttnLSTMModel):
         model.decoder.prediction = cfg.latent_prediction
         model.decoder.alignment = cfg.latent_alignment
         if parse_boolean("--latent-posterior", cfg.latent_posterior):
-            hidden_size = or_default(cfg.posterior_hidden_size, model.encoder.lstm.hidden_size)
+            hidden_size = or_default(cfg.posterior_hidden_size, model.encoder.rnn.hidden_size)
             layers = or_default(cfg.posterior_layers, cfg.encoder_layers)
 
             def reader(dictionary: Any, embedding: nn.Embedding) -> LSTMEncoder:
@@ -82,11 +83,13 @@ class LatentLSTMModel(AttnLSTMModel):
                     bidirectional=True,
                     dropout_in=or_default(cfg.encoder_dropout_in, cfg.dropout),
                     dropout_out=or_default(cfg.encoder_dropout_out, cfg.dropout),
+                    rnn=rnn_of(cfg, "encoder"),
                 )
 
             model.posterior = AlignmentPosterior(
                 reader(task.source_dictionary, model.encoder.embed_tokens),
                 reader(task.target_dictionary, model.decoder.embed_tokens),
+                build_posterior_normalizer(cfg.posterior_normalizer),
             )
         elif cfg.latent_alignment == "posterior":
             raise OptionError(
@@ -146,7 +149,7 @@ class LatentLSTMModel(AttnLSTMModel):
             scores = self.posterior(src_tokens, target, recompute)
         latent = self.decoder.alignments(prev_output_tokens, self.encoder(src_tokens))
         mask = None if latent.pad_mask is None else latent.pad_mask.unsqueeze(1)
-        return latent._replace(log_posterior=log_softmax(scores, mask), posterior_scores=scores)
+        return latent._replace(log_posterior=self.posterior.log_probs(scores, mask), posterior_scores=scores)
 
     @property
     def posteriors(self) -> Tuple[str, ...]:

@@ -244,7 +244,7 @@ def test_without_attention():
     [
         ({"attention": "sofd"}, ["--attention sofd", ", ".join(names())]),
         ({"attention_score": "cosine"}, ["--attention-score cosine", "additive, dot, general, scaled_dot"]),
-        ({"attention_normalizer": "hard"}, ["--attention-normalizer hard", "entmax15, softmax, sparsemax"]),
+        ({"attention_normalizer": "hard"}, ["--attention-normalizer hard", "entmax15, fusedmax, softmax, sparsemax"]),
         ({"attention_score": "dot"}, ["--attention-score dot", "14", "16", "general or additive"]),
         ({"attention_score": "scaled_dot"}, ["--attention-score scaled_dot", "--decoder-hidden-size"]),
         ({"input_feeding": "all"}, ["--input-feeding all", "output, context, none"]),

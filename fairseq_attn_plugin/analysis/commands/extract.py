@@ -44,9 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--source-text", metavar="FILE", help="text instead of a split, one sentence in each line")
     parser.add_argument("--target-text", metavar="FILE", help="translation of --source-text")
     parser.add_argument("--beam", type=int, metavar="N", help="translate by beam search (default: force the reference)")
-    parser.add_argument(
-        "--nbest", type=int, default=1, metavar="N", help="with --beam: the N best hypotheses (default: 1)"
-    )
+    parser.add_argument("--nbest", type=int, default=1, metavar="N", help="with --beam: best hypotheses (default: 1)")
     parser.add_argument("--lenpen", type=float, default=1.0, help="with --beam: length penalty, as in fairseq-generate")
     parser.add_argument(
         "--max-len-a", type=float, default=0.0, metavar="A", help="with --beam: a hypothesis has at most A N + B"

@@ -95,9 +95,8 @@ def extract(loaded: LoadedModels, sentences: Any, extraction: Extraction = FORCE
             parts = [batch]
             if generator is not None:
                 # hypotheses may be much longer than their sources, so they are forced in batches of their own
-                parts = list(
-                    _batches(_hypotheses(loaded, generator, batch, extraction.nbest), extraction.max_tokens, 1)
-                )
+                hypotheses = _hypotheses(loaded, generator, batch, extraction.nbest)
+                parts = list(_batches(hypotheses, extraction.max_tokens, 1))
             elif any(one.target is None for one in batch):
                 raise OptionError("--target-text is missing: give the translations, or --beam for the model's own")
             for part in parts:

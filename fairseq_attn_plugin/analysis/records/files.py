@@ -129,9 +129,7 @@ def open_records(path: PathLike, label: Optional[str] = None) -> Records:
     header = parse_header(line, path)
     most = header.options.get("nbest", 1)
     if not 1 <= rank <= (most if isinstance(most, int) else 1):
-        raise OptionError(
-            f"{path}@{rank}: has hypotheses of rank 1 to {most}; fairseq-attn extract --nbest writes more"
-        )
+        raise OptionError(f"{path}@{rank}: has hypotheses of rank 1 to {most}; extract --nbest writes more")
     return Records(path, header, label, rank)
 
 
