@@ -127,6 +127,10 @@ def test_validate_and_resume(trained, tiny_data, tmp_path):
         (["--objective", "elbo-gumbel", "--gumbel-tau", "0"], ["--gumbel-tau 0"]),
         (["--arch", "lstm_soft"], ["--objective elbo-enum", "lstm_latent"]),
         (["--latent-topk", "0"], ["--latent-topk 0"]),
+        (["--objective", "topk-marginal", "--topk-positions", "0"], ["--topk-positions 0: must be at least 1"]),
+        (["--objective", "sparse-marginal"], ["--objective sparse-marginal", "--attention-normalizer sparsemax"]),
+        (["--objective", "sparse-elbo"], ["--objective sparse-elbo", "--posterior-normalizer softmax", "sparsemax"]),
+        (["--posterior-normalizer", "sparse"], ["--posterior-normalizer sparse", "sparsemax"]),
     ],
 )
 def test_mistakes_in_training_are_one_line(options, words, tiny_data, tmp_path):
@@ -161,6 +165,9 @@ def test_gradient_variance(trained, ordinary, tiny_data, tmp_path):
     assert figures["enumeration"]["posterior_variance"] < 1e-9
     variances = [figures[name]["posterior_variance"] for name in ("reinforce, no baseline", "sum and sample, K = 4")]
     assert variances[1] < variances[0]
+    assert all(figures[name]["model_variance"] < 1e-9 for name in figures if "ELBO" in name or "marginal" in name)
+    assert figures["top-K marginal, K = 1"]["model_bias"] > figures["top-K marginal, K = 8"]["model_bias"]
+    assert figures["sparse ELBO, support of q"]["posterior_bias"] < 1e-9
     assert "| enumeration | 1.00 |" in done.stdout and picture.stat().st_size > 1000
     done = run_cli(script, tiny_data, "--path", ordinary, check=False)
     assert done.returncode == 2 and "has no posterior network" in done.stderr.strip().splitlines()[-1]

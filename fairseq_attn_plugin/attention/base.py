@@ -95,6 +95,7 @@ class Attention(nn.Module):
         to_normalize: what a user does to make its weights sum to one, for messages; empty if nothing helps
         recurrent: whether a step needs the state that the previous step returned; then T is 1 in time
         normalized: whether the weights of a sentence with at least one word sum to one
+        sparse: whether weights of real positions may be exactly zero
         scores_are_logits: whether the weights are the chosen normaliser of the scores that ``step`` returns
         noise: size of the random numbers of a training step, which :mod:`fairseq_attn_plugin.testing` sets to zero
 
@@ -110,6 +111,7 @@ class Attention(nn.Module):
     to_normalize: ClassVar[str] = ""
     recurrent: bool = False
     normalized: bool = True
+    sparse: bool = False
     scores_are_logits: bool = False
     noise: float = 0.0
 

@@ -37,6 +37,7 @@ class ScoredAttention(Attention):
         super().__init__(query_dim, memory_dim, config)
         self.score = build_score(config.score or self.default_score, query_dim, memory_dim, **config.of_parts)
         self.normalize = build_normalizer(config.normalizer, **config.of_parts)
+        self.sparse = self.sparse or self.normalize.sparse
         chosen = parse_biases(config.bias)
         self.biases = Biases(chosen, query_dim, memory_dim, config.of_parts) if chosen else None
         if self.biases is not None:

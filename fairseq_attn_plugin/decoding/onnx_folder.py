@@ -66,6 +66,10 @@ def check_exportable(model: nn.Module, name: str) -> None:
             f"{name}: the model has an adaptive softmax (--adaptive-softmax-cutoff), which cannot be exported; train "
             "with an ordinary one"
         )
+    if model.decoder.copying is not None:
+        raise OptionError(f"{name}: a model that copies (--copy-attention) cannot be exported; train without it")
+    if getattr(model, "first_order", False):
+        raise OptionError(f"{name}: a model with first-order alignments cannot be exported; take an lstm_latent")
 
 
 def export_folder(

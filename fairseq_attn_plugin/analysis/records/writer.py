@@ -28,13 +28,14 @@ class RecordWriter:
         path: file to write, ``.jsonl`` or ``.npz``
         header: of the extraction
         replace: discard the unfinished file of another extraction, or a damaged one
+        resume: go on after an interrupted run; False always starts anew
 
     Raises:
         OptionError: the suffix is wrong, the file cannot be written, another process is writing it, or the unfinished
             file belongs to another extraction
     """
 
-    def __init__(self, path: PathLike, header: Header, replace: bool = False):
+    def __init__(self, path: PathLike, header: Header, replace: bool = False, resume: bool = True):
         self.path, self.header = Path(path), header
         if self.path.suffix not in SUFFIXES:
             raise OptionError(f"--out {path}: must end in {' or '.join(SUFFIXES)}")
@@ -45,7 +46,7 @@ class RecordWriter:
             self._open()
             self._stream.seek(0)
             try:
-                whole = self._recover()
+                whole = self._recover() if resume else 0
             except OptionError:
                 if not replace:
                     raise
