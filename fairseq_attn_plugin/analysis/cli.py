@@ -34,6 +34,8 @@ COMMANDS: Dict[str, str] = {
     "align": "write hard word alignments in Pharaoh format, of one direction or symmetrised",
     "aer": "measure alignment error rate, precision, recall and F1 against gold alignments",
     "teacher-alignments": "write word alignments from a trained model, for supervised attention",
+    "confidence": "measure how sure attention looks, and whether that tells the quality of translations",
+    "filter": "keep the sentence pairs of a corpus or of back-translations whose attention looks sure",
     "frequency": "compare rare and frequent words in system outputs with the reference",
     "lexicon": "write word translation probabilities estimated from extracted attention",
     "replace-unk": "replace unknown words in the output of fairseq-generate, by lexicon and attention",

@@ -1,6 +1,6 @@
-"""Attention of Joey NMT, whose commands draw it only: the arrays that its function ``predict`` returns, in an archive.
+"""Attention of Joey NMT, whose commands draw it only: the arrays that ``predict`` returns, in an archive (Joey NMT 2).
 
-    np.savez("attention.npz", *attention_scores)    # predict(..., return_attention=True)[5] in Joey NMT 2.3
+    np.savez("attention.npz", *attention_scores)    # the last result of predict(..., return_attention=True)
 
 The arrays are ``arr_0``, ``arr_1`` ..., one for each sentence, ``[steps, source positions]``. Both sides are padded;
 the texts say where a sentence ends.

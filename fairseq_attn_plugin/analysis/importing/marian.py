@@ -4,7 +4,7 @@
     ein haus ||| 0-0 1-1 2-2                                                              hard
     0 ||| ein haus ||| 0.9,0.1,0 0.2,0.7,0.1 0,0.1,0.9 ||| F0= -0.82 ||| -0.41            n-best
 
-Groups are target tokens and the end, numbers in a group are source tokens and the end (Marian 1.4 to 1.12).
+Groups are target tokens and the end, numbers in a group are source tokens and the end (as in Marian 1.11).
 """
 
 from __future__ import annotations

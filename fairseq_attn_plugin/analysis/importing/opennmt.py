@@ -7,7 +7,7 @@
          house  0.2000000 *0.8000000
           </s>  0.1000000 *0.9000000
 
-The log shortens words, so it needs the texts as well; its rows are checked against them (OpenNMT-py 1.0 to 3.5).
+The log shortens words, so it needs the texts as well; its rows are checked against them (OpenNMT-py 1 to 3).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Output of Sockeye 1 (1.16 to 1.18) and of Nematus.
+"""Output of Sockeye 1 (1.16 and 1.18) and of Nematus.
 
 ``sockeye.translate --output-type translation_with_alignment_matrix`` writes a block for each sentence, whose rows are
 source tokens; ``nematus/translate.py --output_alignment`` writes the same block with target tokens as rows:

@@ -9,6 +9,7 @@ from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 import numpy as np
 
+from fairseq_attn_plugin.analysis.records.confidence import record_confidence
 from fairseq_attn_plugin.analysis.records.record import DIGITS, FORMAT, Header, Record
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.lines import LineTooLong, bounded_lines
@@ -121,6 +122,10 @@ def to_line(record: Record) -> str:
     if record.scores:
         values["score"] = round(record.score, DIGITS)
     values["scores"] = [round(score, DIGITS) for score in record.scores]
+    found = record_confidence(record)
+    values["confidence"] = {
+        name: round(value, DIGITS) for name, value in {**found._asdict(), "total": found.total}.items()
+    }
     words: Dict[str, Any] = {"source": record.source_words, "target": record.target_words}
     for name, matrix in record.weights.items():
         values[name] = _rounded(matrix)

@@ -15,6 +15,7 @@ from typing import Any, Dict, Iterable, Iterator, List
 
 import numpy as np
 
+from fairseq_attn_plugin.analysis.records.confidence import record_confidence
 from fairseq_attn_plugin.analysis.records.jsonl import from_values, header_line
 from fairseq_attn_plugin.analysis.records.record import Header, Record
 from fairseq_attn_plugin.errors import OptionError
@@ -118,6 +119,7 @@ def write_npz(path: Path, header: Header, records: Iterable[Record]) -> None:
                 put(f"{folder}/{name}", np.array(tokens, dtype=str))
             if record.reference is not None:
                 put(f"{folder}/reference", np.array(record.reference))
+            put(f"{folder}/confidence", np.array(record_confidence(record)))
             put(f"{folder}/scores", np.array(record.scores, dtype=np.float32))
             for name, matrix in record.weights.items():
                 put(f"{folder}/{name}", matrix.astype(np.float32))
