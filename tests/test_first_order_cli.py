@@ -1,10 +1,10 @@
 """First-order alignments through the real command-line tools: train, translate, score, align, extract."""
 
-import json
-
 import pytest
 from training import SIZES_OF_BIDIRECTIONAL, error_line, generate, right_lines, soft_weights, training_command
 from training import train as train_with
+
+from fairseq_attn_plugin.analysis.records.files import open_records
 
 from cli import USER_DIR, run_cli
 
@@ -41,9 +41,8 @@ def test_posterior_alignments(trained, tiny_data, tmp_path):
     assert weights[0] != weights[1]
     assert all(sum(row) == pytest.approx(1, abs=1e-4) for rows in weights[1] for row in rows)
     out = tmp_path / "records.jsonl"
-    run_cli(["fairseq-attn", "extract", tiny_data, "--path", trained.best, "--out", out, "--weights", "bayes"])
-    record = json.loads(out.read_text().splitlines()[0])
-    assert "bayes" in record.get("weights", record)
+    run_cli(["fairseq-attn", "extract", tiny_data, "--path", trained.best, "--out", out, "--gen-subset", "test"])
+    assert open_records(out).header.weights == ("attention", "bayes")
 
 
 def test_mistakes_are_one_line(trained, tiny_data, tmp_path):

@@ -71,6 +71,7 @@ class ConstrainedState(NamedTuple):
 class ConstrainedAttention(ScoredAttention):
     Config = ConstrainedConfig
     takes = frozenset({"bias", "words"})
+    sparse = True
     config: ConstrainedConfig
     table: Tensor
 

@@ -21,7 +21,7 @@ def make(**options):
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"attention": "mqt"}, {"input_feeding": "context"}, {"output_layer": "linear"}, {"decoder_out_embed_dim": 9}],
+    [{}, {"attention": "mqt"}, {"input_feeding": "context"}, {"output_layer": "linear"}, {"rnn": "gru"}],
 )
 @pytest.mark.parametrize("fast", [False, True])
 def test_search_is_fairseqs_and_its_scores_are_forced_scores(options, fast):
