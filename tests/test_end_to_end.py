@@ -38,6 +38,7 @@ def short_data(once):
 
 MAXIMUM = "--attention-max-normalize"
 POSITIONAL = ("gaussian", "election")  # which the reversed order of the tiny corpus is beyond
+SLOW = {"sigmoid": 800, "local-p": 400, "structured": 400, "constrained-sparsemax": 400}  # updates
 LEARNERS = [
     *((name, ()) for name in names() if name not in POSITIONAL),
     *(("soft", ("--attention-bias", bias)) for bias in BIASES.names()),
@@ -52,7 +53,7 @@ LEARNERS = [
 )
 def test_learns_and_aligns(attention, options, short_data, tmp_path):
     # weights that do not come from a softmax alone take longer to become sharp
-    updates = {"sigmoid": 800, "local-p": 400, "structured": 400}.get(attention, 400 if MAXIMUM in options else 200)
+    updates = SLOW.get(attention, 400 if MAXIMUM in options else 200)
     checkpoint = train(short_data, tmp_path, "attn_lstm", "--attention", attention, *options, updates=updates)
     one = generate(short_data, checkpoint, "--beam", 5, "--batch-size", 1, "--print-alignment", "hard")
     right = len(right_lines(one))

@@ -156,10 +156,15 @@ class PackedStepper:
         if self.decoder.lexicon.active:
             assert weights is not None
             logits = logits + self._lexicon_bias(weights, state)
+        copying = self.decoder.copying
+        if copying is not None:
+            assert weights is not None
+            logits = copying(logits.unsqueeze(1), features.unsqueeze(1), weights.unsqueeze(1), state.tokens).squeeze(1)
         if self.temperature != 1.0:
             logits = logits / self.temperature
         new_state = state._replace(recurrent=recurrent, attention=attention)
-        normalized = self.latent is not None and self.latent.mixes and self.temperature == 1.0
+        mixed = copying is not None if self.latent is None else self.latent.mixes
+        normalized = mixed and self.temperature == 1.0
         return StepOutput(logits.float(), normalized, weights if self.decoder.need_attn else None), new_state
 
     def _restriction(self, state: PackedState) -> Optional[Change]:

@@ -25,7 +25,7 @@ from ..modules.teacher import take_parameters
 from ..ops.precision import precision_of, products_in, training_precision
 from ..options import or_default, parse_boolean, parse_integers
 from .architectures import PAPER_SIZES, SMALL_SIZES, STRUCTURED_SIZES, register_architecture
-from .checks import check_options, rnn_of
+from .checks import check_options, check_pointer, rnn_of
 from .configuration import AttnLSTMConfig
 from .encoder_architectures import build_stock_encoder
 from .unused_options import check_adaptive_softmax, check_attention_options, check_encoder_options, readers
@@ -96,6 +96,9 @@ class AttnLSTMModel(FairseqEncoderDecoderModel):
             for part in (encoder, decoder):
                 if part.kind == "lstm":
                     forget_bias_(part.rnn, cfg.forget_bias)
+        if cfg.copy_attention:
+            check_pointer(cfg, attention)
+            decoder.copy_words(source)
         decoder.lexicon.epsilon = cfg.lexicon_epsilon
         if cfg.lexicon is not None:
             decoder.lexicon.read(cfg.lexicon, source, target)

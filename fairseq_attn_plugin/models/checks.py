@@ -7,7 +7,7 @@ from ..errors import OptionError
 from ..modules.rnn import KINDS
 from ..options import need, or_default, parse_boolean, parse_integers
 
-__all__ = ["MOST_LAYERS", "check_options", "check_size", "rnn_of"]
+__all__ = ["MOST_LAYERS", "check_options", "check_pointer", "check_size", "rnn_of"]
 
 INPUT_FEEDING = ("output", "context", "none")
 OUTPUT_LAYERS = ("tanh", "linear")
@@ -72,6 +72,8 @@ def check_options(config: Any, task: Any) -> None:
         _check_shared_output(config)
     if config.adaptive_softmax_cutoff is not None:
         _check_cutoff(config.adaptive_softmax_cutoff, len(task.target_dictionary))
+    if config.copy_attention:
+        _check_copying(config)
     finite = config.forget_bias is None or math.isfinite(config.forget_bias)
     need(finite, config, "forget_bias", "a number, as in --forget-bias 1")
     sides = ("encoder", "decoder") if config.encoder_arch is None else ("decoder",)
@@ -91,6 +93,32 @@ def check_options(config: Any, task: Any) -> None:
                 f"--lexicon {config.lexicon}: is looked up for the words attended to, and there is no attention with "
                 "--decoder-attention False; leave one of the two out"
             )
+
+
+def _check_copying(config: Any) -> None:
+    """Raises OptionError for what copying excludes."""
+    if config.adaptive_softmax_cutoff is not None:
+        raise OptionError(
+            "--copy-attention: mixes an ordinary softmax with copies; leave it or --adaptive-softmax-cutoff "
+            f"{config.adaptive_softmax_cutoff} out"
+        )
+    if not parse_boolean("--decoder-attention", config.decoder_attention):
+        raise OptionError(
+            "--copy-attention: copies the words attended to, and there is no attention with --decoder-attention False; "
+            "leave one of the two out"
+        )
+
+
+def check_pointer(config: Any, attention: Any) -> None:
+    """Raises OptionError unless the weights of the attention are a distribution over the words to copy."""
+    if attention is not None and not attention.normalized:
+        given, remedy = f"--attention {config.attention}", attention.to_normalize
+        if config.attention_max_normalize:
+            given, remedy = "--attention-max-normalize", "leave it out"
+        raise OptionError(
+            f"--copy-attention: the weights of {given} do not sum to one, so that they cannot point to the word to "
+            f"copy; {remedy or 'choose another --attention, such as soft'}"
+        )
 
 
 def _check_cutoff(text: Any, words: int) -> None:

@@ -57,6 +57,11 @@ class AttnLSTMConfig(FairseqDataclass):
         None,
         "initial bias of the forget gates of encoder and decoder, as in 1 (default: drawn around 0, as all parameters)",
     )
+    copy_attention: bool = option(
+        False,
+        "copy source words: a gate mixes the predicted words with the source words attended to (pointer-generator, See "
+        "et al. 2017)",
+    )
     adaptive_softmax_cutoff: Optional[str] = option(
         None, "comma-separated cut-offs of an adaptive softmax; must be used with the adaptive_loss criterion"
     )

@@ -11,9 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from ..attention import Attention
-from ..attention.normalizers import log_softmax
 from ..errors import OptionError
-from ..modules.alignment_posterior import AlignmentPosterior
+from ..modules.alignment_posterior import AlignmentPosterior, build_posterior_normalizer
 from ..modules.encoder import LSTMEncoder
 from ..modules.latent_alignments import LatentAlignments
 from ..modules.latent_decoder import LatentDecoder
@@ -35,6 +34,7 @@ class LatentLSTMModel(AttnLSTMModel):
     decoder: LatentDecoder
     base_config: ClassVar[Type[Any]] = LatentLSTMConfig
     decoder_class = LatentDecoder
+    first_order: ClassVar[bool] = False  # whether alignments depend on each other
 
     def __init__(self, encoder: SourceEncoder, decoder: LatentDecoder):
         super().__init__(encoder, decoder)
@@ -91,6 +91,7 @@ class LatentLSTMModel(AttnLSTMModel):
             model.posterior = AlignmentPosterior(
                 reader(task.source_dictionary, model.encoder.embed_tokens),
                 reader(task.target_dictionary, model.decoder.embed_tokens),
+                build_posterior_normalizer(cfg.posterior_normalizer),
             )
         elif cfg.latent_alignment == "posterior":
             raise OptionError(
@@ -150,7 +151,7 @@ class LatentLSTMModel(AttnLSTMModel):
             scores = self.posterior(src_tokens, target, recompute)
         latent = self.decoder.alignments(prev_output_tokens, self.encoder(src_tokens))
         mask = None if latent.pad_mask is None else latent.pad_mask.unsqueeze(1)
-        return latent._replace(log_posterior=log_softmax(scores, mask), posterior_scores=scores)
+        return latent._replace(log_posterior=self.posterior.log_probs(scores, mask), posterior_scores=scores)
 
     @property
     def posteriors(self) -> Tuple[str, ...]:

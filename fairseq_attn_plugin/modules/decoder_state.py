@@ -31,6 +31,7 @@ class DecoderState(NamedTuple):
     cell: Optional[Tensor]  # [R, layers, Ds]; None in a GRU
     feed: Optional[Tensor]  # [R, F], fed to the first layer; None without input feeding
     attention: Any  # the attention's own state, tensors of R rows, or None
+    alignment: Any = None  # what first-order alignments carry, tensors of R rows
 
 
 class Decoded(NamedTuple):

@@ -20,11 +20,20 @@ from tqdm import tqdm
 from fairseq_attn_plugin.analysis.alignment.error_rate import ErrorRate, alignment_error_rate
 from fairseq_attn_plugin.analysis.alignment.linking import Linking, record_links
 from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, Link, read_gold
-from fairseq_attn_plugin.analysis.records.files import Records, check_labels, label_and_path, open_records
-from fairseq_attn_plugin.analysis.records.record import SUFFIXES
+from fairseq_attn_plugin.analysis.records.files import Records, check_labels, is_records, label_and_path, open_records
 from fairseq_attn_plugin.errors import OptionError
 
-__all__ = ["AlignedSystem", "CorpusLengths", "Evaluation", "error_table", "evaluate", "load_alignments", "text_lengths"]
+__all__ = [
+    "AlignedSystem",
+    "CorpusLengths",
+    "Evaluation",
+    "agreement",
+    "error_table",
+    "evaluate",
+    "load_alignments",
+    "record_lengths",
+    "text_lengths",
+]
 
 
 class AlignedSystem(NamedTuple):
@@ -60,7 +69,7 @@ def load_alignment(text: str, linking: Linking, corpus: Optional[CorpusLengths] 
     translations: gold alignments link the references.
     """
     label, path = label_and_path(text)
-    if Path(path).suffix in SUFFIXES:
+    if is_records(path):
         return _from_records(open_records(path, label), linking, corpus)
     alignments = read_gold(path, "pharaoh", lengths=corpus.lengths if corpus else None)
     return AlignedSystem(label or Path(path).stem, path, [alignment.possible for alignment in alignments])
@@ -102,7 +111,7 @@ def load_alignments(
     """
     systems: Dict[str, AlignedSystem] = {}
     # records come first: they have the sentence lengths that links are checked against
-    for text in sorted(texts, key=lambda text: Path(text).suffix not in SUFFIXES):
+    for text in sorted(texts, key=lambda text: not is_records(text)):
         system = systems[text] = load_alignment(text, linking, corpus)
         if corpus is None and system.lengths is not None:
             corpus = CorpusLengths(system.lengths, system.path)
@@ -111,7 +120,9 @@ def load_alignments(
     check_labels([systems[text].label for text in texts])
     wanted, found = linking.weights, {system.weights for system in systems.values() if system.weights is not None}
     if wanted is not None and found and wanted not in found:
-        raise OptionError(f"--weights {wanted}: none of the files has it; they have {', '.join(sorted(found))}")
+        raise OptionError(
+            f"matrix {wanted} (--weights, --method): none of the files has it; they have {', '.join(sorted(found))}"
+        )
     return [systems[text] for text in texts], corpus
 
 
@@ -127,6 +138,29 @@ def text_lengths(source: str, target: str) -> CorpusLengths:
     if len(counts[0]) != len(counts[1]):
         raise OptionError(f"--target-text {target}: has {len(counts[1])} lines, {source} has {len(counts[0])}")
     return CorpusLengths(list(zip(*counts)), f"{source} and {target}")
+
+
+def record_lengths(records: Records, level: str) -> CorpusLengths:
+    """Sentence lengths of a file of records, in units of ``level``."""
+    lengths: List[Optional[Tuple[int, int]]] = [None] * records.header.sentences
+    for record in records:
+        source, target = record.units(level)
+        lengths[record.id] = (len(source), len(target))
+    return CorpusLengths(lengths, str(records.path))
+
+
+def agreement(ours: AlignedSystem, others: Sequence[AlignedSystem]) -> List[Evaluation]:
+    """The links of one system against those of each other system, taken as sure gold links: AER is 1 - F1.
+
+    Precision is the share of our links that the other system has, recall the share of its links that we have. Raises
+    ``OptionError`` if one has another number of sentences.
+    """
+    results = []
+    for other in others:
+        gold = [GoldAlignment(links or frozenset(), links or frozenset()) for links in other.links]
+        score = evaluate([ours], gold)[0]
+        results.append(score._replace(label=other.label, links=sum(len(one.sure) for one in gold)))
+    return results
 
 
 def evaluate(systems: Sequence[AlignedSystem], gold: Sequence[GoldAlignment]) -> List[Evaluation]:
