@@ -21,6 +21,7 @@ from ..attention import map_tensors
 from ..attention.normalizers import LOG_ZERO
 from ..modules.latent_decoder import LatentDecoder
 from ..modules.recurrence import LayerStates
+from ..modules.stock_encoder import StockEncoder
 from .onnx_layers import layers_graph
 
 __all__ = ["EncoderGraph", "Memory", "State", "StepGraph", "named_tensors"]
@@ -96,11 +97,7 @@ class EncoderGraph(nn.Module):
         """Memory and first state of ``source`` ``[B, N]``. While it is recorded the longest sentence must come first;
         the graph then takes any order."""
         pad_mask = source.eq(self.encoder.padding_idx)
-        lengths = (~pad_mask).sum(1)
-        packed = pack_padded_sequence(self.encoder.embed_tokens(source), lengths, batch_first=True)
-        outputs, last = self.encoder.rnn(packed)
-        encodings, _ = pad_packed_sequence(outputs, batch_first=True, total_length=source.size(1))
-        hidden, cell = last if isinstance(last, tuple) else (last, last)
+        encodings, hidden, cell = self._encode(source, pad_mask)
         layers = self._first_state(hidden, self.decoder.hidden_projection), ()
         if self.decoder.kind == "lstm":
             layers = layers[0], self._first_state(cell, self.decoder.cell_projection)
@@ -118,15 +115,29 @@ class EncoderGraph(nn.Module):
         feed = encodings.new_zeros(source.size(0), 1, decoder.feed_size) if decoder.feed_size else None
         return memory, State(LayerStates(*layers), feed, attention_state)
 
+    def _encode(self, source: Tensor, pad_mask: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
+        """Encodings ``[B, N, Dh]``, hidden and cell states ``[L, B, Dh]``; where there is no cell, the hidden ones."""
+        if isinstance(self.encoder, StockEncoder):
+            out = self.encoder(source)
+            return out["encodings"], out["hidden"].transpose(0, 1), out["hidden"].transpose(0, 1)
+        packed = pack_padded_sequence(self.encoder.embed_tokens(source), (~pad_mask).sum(1), batch_first=True)
+        outputs, last = self.encoder.rnn(packed)
+        encodings, _ = pad_packed_sequence(outputs, batch_first=True, total_length=source.size(1))
+        directions = 2 if self.encoder.bidirectional else 1
+        states = []
+        for state in last if isinstance(last, tuple) else (last, last):
+            by_layer = state.split(directions)
+            states.append(torch.stack([torch.cat(layer.unbind(0), dim=-1) for layer in by_layer]))
+        return encodings, states[0], states[1]
+
     def _first_state(self, last: Tensor, projection: Any) -> Tuple[Tensor, ...]:
-        """The first state ``[B, 1, Ds]`` of every decoder layer, from ``[layers * directions, B, H]``."""
+        """The first state ``[B, 1, Ds]`` of every decoder layer, from the encoder's ``[L, B, Dh]``."""
         decoder = self.decoder
         if decoder.zero_init:
             return (last.new_zeros(last.size(1), 1, decoder.hidden_size),) * decoder.num_layers
-        directions = 2 if self.encoder.bidirectional else 1
         states = []
         for layer in decoder.sources_of_layers(self.encoder.num_layers):
-            state = torch.cat([last[layer * directions + direction] for direction in range(directions)], dim=-1)
+            state = last[layer]
             states.append(
                 (state if projection is None else _linear(state, projection.weight, projection.bias)).unsqueeze(1)
             )

@@ -22,6 +22,7 @@ from ..modules.beam import Change, SentenceAttention
 from ..modules.decoder import LSTMDecoder
 from ..modules.encoder import LSTMEncoder
 from ..modules.latent_decoder import LatentDecoder
+from ..modules.stock_encoder import StockEncoder
 from .latent_words import LatentMemory, LatentWords, StateHead
 from .packed_encoder import PackedEncoder
 from .packed_gru import GRULayers
@@ -50,7 +51,7 @@ class PackedState(NamedTuple):
 
 def is_packable(model: Any) -> bool:
     """Whether a :class:`PackedStepper` computes what the model computes."""
-    if not is_ours(model) or type(model.encoder) is not LSTMEncoder:
+    if not is_ours(model) or type(model.encoder) not in (LSTMEncoder, StockEncoder):
         return False
     if (
         type(model.decoder) not in (LSTMDecoder, LatentDecoder)
@@ -94,8 +95,9 @@ class PackedStepper:
         decoder = model.decoder
         self.model, self.decoder, self.attention = model, decoder, decoder.attention
         self.temperature, self.shortlist = temperature, shortlist
-        on_gpu = decoder.embed_tokens.weight.device.type != "cpu"  # where cuDNN is faster
-        self.encode: Callable[[Tensor], Any] = model.encoder if on_gpu else PackedEncoder(model.encoder, precision)
+        self.encode: Callable[[Tensor], Any] = model.encoder
+        if isinstance(model.encoder, LSTMEncoder) and decoder.embed_tokens.weight.device.type == "cpu":
+            self.encode = PackedEncoder(model.encoder, precision)  # on a GPU cuDNN is faster
         self.words = WordGates(decoder, precision)
         self.latent = LatentWords(decoder, precision) if isinstance(decoder, LatentDecoder) else None
         layers = (Layers if decoder.kind == "lstm" else GRULayers)(decoder, precision)

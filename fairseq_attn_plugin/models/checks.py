@@ -42,6 +42,11 @@ def check_options(config: Any, task: Any) -> None:
     need(config.output_layer in OUTPUT_LAYERS, config, "output_layer", f"one of {', '.join(OUTPUT_LAYERS)}")
     for name in ("rnn", "encoder_rnn", "decoder_rnn"):
         need(config[name] is None or config[name] in KINDS, config, name, " or ".join(KINDS))
+    if config.encoder_options and config.encoder_arch is None:
+        raise OptionError(
+            f"--encoder-options {config.encoder_options}: are of --encoder-arch, which is not given; add it, as in "
+            "--encoder-arch transformer, or leave them out"
+        )
     for name in ("encoder_layers", "decoder_layers"):
         check_size(config, name, MOST_LAYERS)
     for side in ("encoder", "decoder"):
@@ -71,7 +76,8 @@ def check_options(config: Any, task: Any) -> None:
         _check_copying(config)
     finite = config.forget_bias is None or math.isfinite(config.forget_bias)
     need(finite, config, "forget_bias", "a number, as in --forget-bias 1")
-    if config.forget_bias is not None and "lstm" not in (rnn_of(config, "encoder"), rnn_of(config, "decoder")):
+    sides = ("encoder", "decoder") if config.encoder_arch is None else ("decoder",)
+    if config.forget_bias is not None and "lstm" not in [rnn_of(config, side) for side in sides]:
         raise OptionError(
             f"--forget-bias {config.forget_bias}: the model has no LSTM, and a GRU has no forget gates; leave it out"
         )
@@ -131,8 +137,9 @@ def _check_shared_output(config: Any) -> None:
         units = state = or_default(config.decoder_hidden_size, config.decoder_embed_dim)
         of = f"the {state} units of the state (--output-layer linear)"
         if parse_boolean("--decoder-attention", config.decoder_attention):
-            context = or_default(config.encoder_hidden_size, config.encoder_embed_dim)
-            context *= 2 if config.encoder_bidirectional else 1
+            context = config.encoder_embed_dim
+            if config.encoder_arch is None:
+                context = or_default(config.encoder_hidden_size, context) * (2 if config.encoder_bidirectional else 1)
             units += context
             of = f"the {context} + {state} units of context and state (--output-layer linear)"
     if config.decoder_embed_dim != units:

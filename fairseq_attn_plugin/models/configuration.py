@@ -26,6 +26,16 @@ class AttnLSTMConfig(FairseqDataclass):
     rnn: str = option("lstm", "recurrent layers of encoder and decoder: lstm or gru")
     encoder_rnn: Optional[str] = option(None, "those of the encoder (default: --rnn)")
     decoder_rnn: Optional[str] = option(None, "those of the decoder (default: --rnn)")
+    encoder_arch: Optional[str] = option(
+        None,
+        "architecture of fairseq whose encoder takes the place of the recurrent one, such as transformer or fconv; its "
+        "sizes are --encoder-embed-dim, --encoder-layers and --dropout",
+    )
+    encoder_options: Optional[str] = option(
+        None,
+        "further options of --encoder-arch, as in 'encoder-attention-heads=4 encoder-normalize-before' (default: those "
+        "of the architecture)",
+    )
     dropout: float = option(0.1, "dropout probability")
     encoder_embed_dim: int = option(512, "encoder embedding dimension")
     encoder_embed_path: Optional[str] = option(None, "path to pre-trained encoder embedding", file=True)

@@ -16,6 +16,7 @@ from ..modules.alignment_posterior import AlignmentPosterior, build_posterior_no
 from ..modules.encoder import LSTMEncoder
 from ..modules.latent_alignments import LatentAlignments
 from ..modules.latent_decoder import LatentDecoder
+from ..modules.source_encoder import SourceEncoder
 from ..ops.mixture_nll import log_likelihoods
 from ..ops.precision import precision_of, products_in
 from ..options import or_default, parse_boolean
@@ -35,7 +36,7 @@ class LatentLSTMModel(AttnLSTMModel):
     decoder_class = LatentDecoder
     first_order: ClassVar[bool] = False  # whether alignments depend on each other
 
-    def __init__(self, encoder: LSTMEncoder, decoder: LatentDecoder):
+    def __init__(self, encoder: SourceEncoder, decoder: LatentDecoder):
         super().__init__(encoder, decoder)
         self.posterior: Optional[AlignmentPosterior] = None
         self.num_updates = 0
@@ -71,7 +72,8 @@ class LatentLSTMModel(AttnLSTMModel):
         model.decoder.prediction = cfg.latent_prediction
         model.decoder.alignment = cfg.latent_alignment
         if parse_boolean("--latent-posterior", cfg.latent_posterior):
-            hidden_size = or_default(cfg.posterior_hidden_size, model.encoder.rnn.hidden_size)
+            own_size = or_default(cfg.encoder_hidden_size, cfg.encoder_embed_dim)
+            hidden_size = or_default(cfg.posterior_hidden_size, own_size)
             layers = or_default(cfg.posterior_layers, cfg.encoder_layers)
 
             def reader(dictionary: Any, embedding: nn.Embedding) -> LSTMEncoder:
