@@ -85,7 +85,7 @@ def cases():
     yield "election", {"max_normalize": True}
     yield "election", {"table": TABLE}
     yield "election", {"table": TABLE, "ratio": 0.7, "share": 0.5, "trained": True, "max_normalize": True}
-    for more in ({}, {"predicted": True}, {"table": [0.4] * 6 + [1.3] * 6}, {"bias": "markov,fertility"}):
+    for more in ({}, {"predicted": True}, {"table": [0.4, 1.3] * 15}, {"bias": "markov,fertility"}):
         yield "constrained-sparsemax", {"fertility": 0.7, **more}
     yield "constrained-sparsemax", {"fertility": 0.2, "exhaustion": 0.0}
     for name in ("local-m", "local-p"):

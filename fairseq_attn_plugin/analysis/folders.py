@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Callable, List, Optional, Sequence
+from typing import Callable, List, Optional, Sequence, Tuple
 
 from fairseq_attn_plugin.analysis.records.files import label_and_path
 from fairseq_attn_plugin.model_folder import ModelFolder, open_model_folder
@@ -13,13 +13,13 @@ __all__ = ["BEAM", "first_folder", "with_attention", "with_logs", "with_translat
 BEAM = 5  # width of the search for what is shown of a model folder
 
 
-def with_attention(texts: Sequence[str], beam: Optional[int] = None) -> List[str]:
+def with_attention(texts: Sequence[str], beam: Optional[int] = None, matrices: Tuple[str, ...] = ()) -> List[str]:
     """``[LABEL=]FOLDER`` becomes ``LABEL=`` the attention to its test set; see :func:`.model_records.records_of`."""
 
     def file_of(model: ModelFolder) -> str:
         from fairseq_attn_plugin.analysis.inference.model_records import records_of
 
-        return records_of(model, beam)
+        return records_of(model, beam, matrices)
 
     return _replaced(texts, file_of)
 

@@ -191,6 +191,14 @@ class Attention(nn.Module):
         """
         raise NotImplementedError
 
+    def advance(self, state: Any, weights: Tensor) -> Any:
+        """The state after a step that began with ``state``, had it had the weights ``[B, T, N]``.
+
+        Models whose weights are known only after the step (``--arch lstm_posterior``) call it. A recurrent mechanism
+        defines it; of others the state is None.
+        """
+        return state
+
     def for_export(self) -> Attention:
         """A mechanism with the same parameters and results whose operations do not depend on sizes or values.
 

@@ -158,8 +158,11 @@ class ConstrainedAttention(ScoredAttention):
         # a bound of one is none
         weights = constrained_sparsemax(known, left.masked_fill(sink, 1.0)).to(left.dtype)
         used, weights = state.used + weights, weights.type_as(scores)
-        new = ConstrainedState(used, self._advance(state.bias, weights))
+        new = ConstrainedState(used, super().advance(state.bias, weights))
         return AttentionOutput(matmul(weights, memory.encodings), weights, scores, new)
+
+    def advance(self, state: ConstrainedState, weights: Tensor) -> ConstrainedState:  # type: ignore[override]
+        return ConstrainedState(state.used + weights, super().advance(state.bias, weights))
 
     def _load_from_state_dict(self, state_dict: Dict[str, Any], prefix: str, *args: Any, **kwargs: Any) -> None:
         stored = state_dict.get(prefix + "table")

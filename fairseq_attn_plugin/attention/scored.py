@@ -73,7 +73,7 @@ class ScoredAttention(Attention):
         weights = self._weigh(scores, query, memory, positions)
         if self.config.max_normalize:
             weights = divide_by_maximum(weights)
-        return AttentionOutput(matmul(weights, memory.encodings), weights, scores, self._advance(state, weights))
+        return AttentionOutput(matmul(weights, memory.encodings), weights, scores, self.advance(state, weights))
 
     def _biased_score(
         self, query: Tensor, memory: Any, state: Optional[BiasState], positions: Optional[Tensor]
@@ -82,8 +82,7 @@ class ScoredAttention(Attention):
         scores = self._score(query, memory)
         return scores if self.biases is None else scores + self.biases(query, memory.bias, state, positions)
 
-    def _advance(self, state: Optional[BiasState], weights: Tensor) -> Optional[BiasState]:
-        """The state of the biases after a step with these weights."""
+    def advance(self, state: Optional[BiasState], weights: Tensor) -> Optional[BiasState]:
         return state if self.biases is None else self.biases.advance(state, weights)
 
     def penalties(self, memory: Any, weights: Tensor, step_mask: Optional[Tensor] = None) -> Dict[str, Penalty]:

@@ -25,7 +25,7 @@ from ..ops.alignment_blocks import BLOCK_BYTES
 from ..ops.deferred import Linear, project
 from ..ops.precision import product_type, products_in
 from ..ops.vocabulary_loss import Targets, VocabularyLoss
-from .encoder import uniform_
+from .rnn import uniform_
 
 __all__ = ["Copying"]
 

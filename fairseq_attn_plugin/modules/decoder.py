@@ -112,7 +112,7 @@ class LSTMDecoder(RecurrentDecoder):
             penalties by name, where it has any
         """
         decoded, _ = self.decode(prev_output_tokens, encoder_out, incremental_state)
-        features = self._output_features(decoded)
+        features = self._output_features(decoded.features)
         if targets is not None and self.sums_losses:
             if self.copying is None:
                 return vocabulary_loss(features, *self.vocabulary, targets), self._extra(decoded)
@@ -137,12 +137,30 @@ class LSTMDecoder(RecurrentDecoder):
     ) -> Tuple[Tensor, Dict[str, Any]]:
         """As :meth:`forward`, without the vocabulary projection, lexicon and copies: ``[R, T, F]``."""
         decoded, _ = self.decode(prev_output_tokens, encoder_out, incremental_state)
-        return self._output_features(decoded), self._extra(decoded)
+        return self._output_features(decoded.features), self._extra(decoded)
 
-    def _output_features(self, decoded: Decoded) -> Tensor:
+    def log_probs(self, context: Tensor, hidden: Tensor, weights: Tensor, tokens: Tensor) -> Tensor:
+        """log p(y) ``[B, R, V]`` of R steps with any contexts and states, apart from the recurrence.
+
+        Args:
+            context: ``[B, R, Dh]``
+            hidden: ``[B, R, Ds]``, states s
+            weights: ``[B, R, N]``, attention that a lexicon and copies read; a row sums to one
+            tokens: ``[B, N]``, the source
+        """
+        features = self._output_features(self.combine(context, hidden))
+        logits = self.output_layer(features)
+        if self.lexicon.active:
+            logits = self.lexicon(logits, weights, tokens)
+        if self.copying is not None:
+            logits = self.copying(logits, features, weights, tokens)
+        result: Tensor = self.get_normalized_probs((logits, None), log_probs=True)
+        return result
+
+    def _output_features(self, features: Tensor) -> Tensor:
         if self.additional_fc is None:
-            return decoded.features
-        return self.dropout_out_module(self.additional_fc(decoded.features))
+            return features
+        return self.dropout_out_module(self.additional_fc(features))
 
     def copy_words(self, source_dictionary: Any) -> None:
         """Lets the decoder copy source words."""

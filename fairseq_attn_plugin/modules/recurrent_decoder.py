@@ -16,7 +16,7 @@ units, Ds decoder units.
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, ClassVar, Dict, List, Optional, Sequence, Tuple
 
 import torch
 from fairseq.models import FairseqIncrementalDecoder
@@ -55,6 +55,8 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         rnn: ``lstm`` or ``gru``
         states_given: which states of layers the encoder has; the start is projected where the kind has others, too
     """
+
+    revises: ClassVar[bool] = False  # whether :meth:`revise` is called before each step
 
     def __init__(
         self,
@@ -131,7 +133,7 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
             first, prev_output_tokens = prev_output_tokens.size(1) - 1, prev_output_tokens[:, -1:]
         embeddings = self.dropout_in_module(self.embed_tokens(prev_output_tokens))
         steps = torch.arange(first, first + embeddings.size(1), device=embeddings.device)
-        reads_words = self.attention is not None and self.attention.needs_words
+        reads_words = self.revises or (self.attention is not None and self.attention.needs_words)
         inputs = DecoderInputs(
             embeddings, steps.expand(embeddings.shape[:2]), prev_output_tokens if reads_words else None
         )
@@ -146,6 +148,12 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
             penalties = self.attention.penalties(memory.attention, decoded.weights, beyond_end)
             decoded = decoded._replace(penalties=penalties)
         return decoded, memory
+
+    def revise(
+        self, attend: Any, feed: Optional[Tensor], state: Any, hidden: Tensor, inputs: DecoderInputs, t: int
+    ) -> Tuple[Optional[Tensor], Any]:
+        """What step ``t`` is fed, and the attention's state before it, now that the word before it is known."""
+        return feed, state
 
     def combine(self, context: Tensor, hidden: Tensor) -> Tensor:
         """A step's features from its context ``[R, T, Dh]`` and state ``[R, T, Ds]`` (see the module's text)."""
@@ -235,6 +243,8 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         results: List[Tensor] = []  # of each step: what is fed, or the state
         attended: List[AttentionOutput] = []
         for t in range(inputs.embeddings.size(1)):
+            if self.revises:
+                feed, attention_state = self.revise(attend, feed, attention_state, layers.hidden[-1], inputs, t)
             layers = rnn.step(t, feed, layers)
             hidden, context = layers.hidden[-1], None
             if attend is not None:

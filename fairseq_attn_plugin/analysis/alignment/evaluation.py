@@ -23,7 +23,17 @@ from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, Link, re
 from fairseq_attn_plugin.analysis.records.files import Records, check_labels, is_records, label_and_path, open_records
 from fairseq_attn_plugin.errors import OptionError
 
-__all__ = ["AlignedSystem", "CorpusLengths", "Evaluation", "error_table", "evaluate", "load_alignments", "text_lengths"]
+__all__ = [
+    "AlignedSystem",
+    "CorpusLengths",
+    "Evaluation",
+    "agreement",
+    "error_table",
+    "evaluate",
+    "load_alignments",
+    "record_lengths",
+    "text_lengths",
+]
 
 
 class AlignedSystem(NamedTuple):
@@ -110,7 +120,9 @@ def load_alignments(
     check_labels([systems[text].label for text in texts])
     wanted, found = linking.weights, {system.weights for system in systems.values() if system.weights is not None}
     if wanted is not None and found and wanted not in found:
-        raise OptionError(f"--weights {wanted}: none of the files has it; they have {', '.join(sorted(found))}")
+        raise OptionError(
+            f"matrix {wanted} (--weights, --method): none of the files has it; they have {', '.join(sorted(found))}"
+        )
     return [systems[text] for text in texts], corpus
 
 
@@ -126,6 +138,29 @@ def text_lengths(source: str, target: str) -> CorpusLengths:
     if len(counts[0]) != len(counts[1]):
         raise OptionError(f"--target-text {target}: has {len(counts[1])} lines, {source} has {len(counts[0])}")
     return CorpusLengths(list(zip(*counts)), f"{source} and {target}")
+
+
+def record_lengths(records: Records, level: str) -> CorpusLengths:
+    """Sentence lengths of a file of records, in units of ``level``."""
+    lengths: List[Optional[Tuple[int, int]]] = [None] * records.header.sentences
+    for record in records:
+        source, target = record.units(level)
+        lengths[record.id] = (len(source), len(target))
+    return CorpusLengths(lengths, str(records.path))
+
+
+def agreement(ours: AlignedSystem, others: Sequence[AlignedSystem]) -> List[Evaluation]:
+    """The links of one system against those of each other system, taken as sure gold links: AER is 1 - F1.
+
+    Precision is the share of our links that the other system has, recall the share of its links that we have. Raises
+    ``OptionError`` if one has another number of sentences.
+    """
+    results = []
+    for other in others:
+        gold = [GoldAlignment(links or frozenset(), links or frozenset()) for links in other.links]
+        score = evaluate([ours], gold)[0]
+        results.append(score._replace(label=other.label, links=sum(len(one.sure) for one in gold)))
+    return results
 
 
 def evaluate(systems: Sequence[AlignedSystem], gold: Sequence[GoldAlignment]) -> List[Evaluation]:

@@ -1,6 +1,11 @@
 """Derives hard word alignments from extracted attention, of one translation direction or of both.
 
-A link is a pair (i, j) of source word i and target word j, counted from 0.
+A link is a pair (i, j) of source word i and target word j, counted from 0. :data:`METHODS` says which matrix is read:
+
+    attention   the weights a_t of the step that predicts y_t
+    shift       a_{t+1}, of the step that reads y_t (Chen et al. 2020, "Accurate Word Alignment Induction from Neural
+                Machine Translation", Shift-Att)
+    others      matrices that :mod:`fairseq_attn_plugin.analysis.inference.alignment_methods` computes with the model
 
     from fairseq_attn_plugin.analysis.alignment.linking import Linking, align
     from fairseq_attn_plugin.analysis.records import open_records
@@ -11,7 +16,8 @@ A link is a pair (i, j) of source word i and target word j, counted from 0.
 from __future__ import annotations
 
 import argparse
-from typing import FrozenSet, Iterator, List, NamedTuple, Optional, Set, Tuple
+from dataclasses import replace
+from typing import Dict, FrozenSet, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 import numpy as np
 from tqdm import tqdm
@@ -24,10 +30,12 @@ from fairseq_attn_plugin.analysis.records.record import DIGITS, LEVELS, Record
 from fairseq_attn_plugin.errors import OptionError
 
 __all__ = [
+    "METHODS",
     "Linking",
     "add_linking_options",
     "align",
     "align_both",
+    "check_matrix",
     "describe_linking",
     "hard_alignment",
     "linking_of",
@@ -35,7 +43,15 @@ __all__ = [
 ]
 
 
-METHODS = ("argmax", "threshold")
+# method -> the matrix that it reads, in the records or by the model; None: the attention
+METHODS: Dict[str, Optional[str]] = {
+    "attention": None,
+    "shift": None,
+    "posterior": "bayes",
+    "saliency": "saliency",
+    "loo": "loo",
+}
+_OLD = ("argmax", "threshold")  # names of rules, which --method chose before there were methods
 ENDS = ("exclude", "null")
 THRESHOLD = 0.3
 
@@ -43,7 +59,7 @@ THRESHOLD = 0.3
 class Linking(NamedTuple):
     """The rule that turns attention into links.
 
-    method: ``argmax`` links each target word to the source word of greatest weight, the first one of several that tie;
+    rule: ``argmax`` links each target word to the source word of greatest weight, the first one of several that tie;
         ``threshold`` links it to all source words with a weight of at least ``threshold``
     end: for argmax: ``exclude`` ignores the end of the source, so that every target word has a link; ``null`` leaves a
         target word without a link if its weight is greatest on the end of the source, which is how a model can express
@@ -51,13 +67,15 @@ class Linking(NamedTuple):
     weights: name of the matrices; None is ``attention``, or the first matrix of a file without it
     level: ``words`` sums weights over the subwords of a source word and averages them over those of a target word;
         ``subwords`` links subwords
+    shift: read the row of the next subword for each subword
     """
 
-    method: str = "argmax"
+    rule: str = "argmax"
     threshold: float = THRESHOLD
     end: str = "exclude"
     weights: Optional[str] = None
     level: str = "words"
+    shift: bool = False
 
 
 BY_ARGMAX = Linking()
@@ -73,9 +91,13 @@ class _Linked(NamedTuple):
 
 def record_links(record: Record, linking: Linking = BY_ARGMAX) -> FrozenSet[Link]:
     """The links of one sentence. The sentence ends have none."""
-    weights = record.unit_attention(linking.level, linking.weights or "attention", end=True)[:-1]
+    name = linking.weights or "attention"
+    if linking.shift:
+        rows = record.weights[name]
+        record = replace(record, weights={name: np.concatenate([rows[1:], rows[-1:]])})
+    weights = record.unit_attention(linking.level, name, end=True)[:-1]
     columns = weights.shape[1] - 1
-    if linking.method == "threshold":
+    if linking.rule == "threshold":
         # a file rounds to DIGITS decimals: a weight that it gives as 0.3 counts as at least 0.3
         rows, found = np.nonzero(weights[:, :columns] >= linking.threshold - 0.5 * 10**-DIGITS)
         return frozenset(zip(found.tolist(), rows.tolist()))
@@ -159,19 +181,24 @@ def add_linking_options(parser: argparse.ArgumentParser) -> None:
     """Adds the options that :func:`linking_of` reads."""
     parser.add_argument(
         "--method",
-        choices=METHODS,
-        default="argmax",
-        help="argmax (default): link a target word to the source word of greatest weight; threshold: to all source "
-        "words of sufficient weight",
+        choices=(*METHODS, *_OLD),
+        default="attention",
+        metavar="{" + ",".join(METHODS) + "}",
+        help="matrix that is read: attention (default); shift: the weights of the next step, which reads the word; "
+        "posterior: p(z | x, y), proportional to the weight times the probability of the word from one encoding alone; "
+        "saliency: gradients averaged over noise (SmoothGrad); loo: each source word left out",
     )
     parser.add_argument(
-        "--threshold", type=float, metavar="X", help=f"smallest weight for --method threshold (default: {THRESHOLD})"
+        "--threshold",
+        type=float,
+        metavar="X",
+        help="link a target word to all source words with a weight of at least X, instead of the greatest one",
     )
     parser.add_argument(
         "--end",
         choices=ENDS,
-        help="for argmax: exclude (default) ignores the end of the source, so that every target word has a link; null "
-        "leaves a word without a link if its weight is greatest on the end",
+        help="without --threshold: exclude (default) ignores the end of the source, so that every target word has a "
+        "link; null leaves a word without a link if its weight is greatest on the end",
     )
     parser.add_argument(
         "--weights", metavar="NAME", help="matrix to use; latent models also have posterior, bayes (default: attention)"
@@ -181,22 +208,41 @@ def add_linking_options(parser: argparse.ArgumentParser) -> None:
 
 def linking_of(args: argparse.Namespace) -> Linking:
     """The rule that the options describe; raises ``OptionError`` if they contradict each other."""
-    if args.method != "threshold" and args.threshold is not None:
-        raise OptionError(f"--threshold {args.threshold}: needs --method threshold")
-    if args.method == "threshold" and args.end is not None:
-        raise OptionError(f"--end {args.end}: needs --method argmax; a threshold always ignores the end")
+    method, rule = args.method, "argmax" if args.threshold is None else "threshold"
+    if method in _OLD:
+        if method == "argmax" and rule == "threshold":
+            raise OptionError(f"--threshold {args.threshold}: excludes --method argmax; leave one out")
+        method, rule = "attention", method
+    if rule == "threshold" and args.end is not None:
+        raise OptionError(f"--end {args.end}: excludes --threshold, which always ignores the end")
     threshold = THRESHOLD if args.threshold is None else args.threshold
     if not threshold > 0:  # this also refuses nan
         raise OptionError(f"--threshold {threshold}: must be above 0")
-    return Linking(args.method, threshold, args.end or "exclude", args.weights, args.level)
+    matrix = METHODS[method]
+    if matrix is not None and args.weights not in (None, matrix):
+        raise OptionError(f"--weights {args.weights}: --method {method} reads the matrix {matrix}; leave one out")
+    return Linking(rule, threshold, args.end or "exclude", matrix or args.weights, args.level, method == "shift")
+
+
+def check_matrix(records: Records, method: str) -> None:
+    """Raises ``OptionError`` if the records lack the matrix that ``--method`` reads."""
+    matrix, known = METHODS.get(method), records.header.weights
+    if matrix is not None and matrix not in known:
+        raise OptionError(
+            f"--method {method}: {records.path} has {', '.join(known)}; the model gives the matrix {matrix}: name its "
+            "data folder and --path CHECKPOINT, or its model folder"
+        )
 
 
 def describe_linking(linking: Linking) -> str:
     """The rule in words, for the text below a table."""
-    if linking.method == "threshold":
-        return f"{linking.level} with a weight of at least {linking.threshold:g} are linked"
+    matrix = f" of the matrix {linking.weights}" if linking.weights else ""
+    matrix += ", of the next step" if linking.shift else ""
+    if linking.rule == "threshold":
+        return f"{linking.level} with a weight of at least {linking.threshold:g}{matrix} are linked"
     ends = {
         "null": "a target unit whose weight is greatest on the end of the source has no link (--end null)",
         "exclude": "the end of the source is ignored (--end exclude)",
     }
-    return f"target {linking.level} are linked to the source {linking.level} of greatest weight; {ends[linking.end]}"
+    linked = f"target {linking.level} are linked to the source {linking.level} of greatest weight{matrix}"
+    return f"{linked}; {ends[linking.end]}"

@@ -73,8 +73,8 @@ def run(args: argparse.Namespace) -> None:
     if any(system.lengths is not None for system in systems):
         print(f"Records: {describe_linking(linking)}.")
     for system in systems:
-        if args.weights and system.weights not in (None, args.weights):
-            print(f"{system.label}: has no {args.weights}; its {system.weights} is used", file=sys.stderr)
+        if linking.weights and system.weights not in (None, linking.weights):
+            print(f"{system.label}: has no {linking.weights}; its {system.weights} is used", file=sys.stderr)
     for note in _notes(args, results, gold):
         print(note, file=sys.stderr)
 

@@ -1,58 +1,191 @@
-"""Writes hard word alignments derived from extracted attention.
+"""Writes hard word alignments: links from the attention of a model, or from a better matrix.
 
     fairseq-attn align soft.jsonl --out soft.align
+    fairseq-attn align soft.jsonl --method shift --gold test.align --compare eflomal.align --out soft.align
+    fairseq-attn align DATA --path CHECKPOINT --method loo --records loo.jsonl --out loo.align
     fairseq-attn align de-en.jsonl --reverse en-de.jsonl --symmetrize intersection --out both.align
+
+FILE is a file of ``fairseq-attn extract``, a model folder, or with ``--path`` the data folder of a model. ``attention``
+and ``shift`` need records only; the other methods need the model, or records that have their matrices.
 
 The output is in Pharaoh format: a line ``i-j i-j ...`` for each sentence of the corpus, where i is a source word and j
 a target word, counted from 0. A sentence that the records lack has an empty line. With ``--reverse``, the links of a
-model of the opposite direction are joined to those of FILE.
+model of the opposite direction are joined to those of FILE. ``--compare`` measures the links against those of other
+aligners, and all against ``--gold``.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import FrozenSet, List, Optional
 
-from fairseq_attn_plugin.analysis.alignment.linking import add_linking_options, align, align_both, linking_of
-from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, format_alignment
+from fairseq_attn_plugin.analysis.alignment.evaluation import (
+    AlignedSystem,
+    agreement,
+    error_table,
+    evaluate,
+    load_alignments,
+    record_lengths,
+)
+from fairseq_attn_plugin.analysis.alignment.linking import (
+    METHODS,
+    Linking,
+    add_linking_options,
+    align,
+    align_both,
+    check_matrix,
+    describe_linking,
+    linking_of,
+)
+from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, Link, format_alignment, read_gold
 from fairseq_attn_plugin.analysis.alignment.symmetrize import DEFAULT_SYMMETRIZATION, SYMMETRIZATIONS
 from fairseq_attn_plugin.analysis.folders import with_attention
-from fairseq_attn_plugin.analysis.records.files import open_systems
+from fairseq_attn_plugin.analysis.inference.model_options import add_model_options
+from fairseq_attn_plugin.analysis.records.files import Records, check_labels, label_and_path, open_systems
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.options import parse_overrides
 from fairseq_attn_plugin.writing import check_not_lost, whole_text
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="model folder or file of fairseq-attn extract")
     parser.add_argument(
-        "--out", required=True, metavar="FILE", help="file to write, a line i-j i-j ... for each sentence"
+        "file", metavar="FILE", help="file of fairseq-attn extract, model folder, or with --path a data folder"
     )
+    parser.add_argument("--out", metavar="FILE", help="file to write, a line i-j i-j ... for each sentence")
     add_linking_options(parser)
-    parser.add_argument(
+    model = parser.add_argument_group("a model")
+    add_model_options(model)
+    model.add_argument("--gen-subset", metavar="SPLIT", help="split of the data folder (default: test)")
+    model.add_argument("--records", metavar="FILE", help="keep the matrices, as .jsonl or .npz of fairseq-attn extract")
+    model.add_argument("--max-tokens", type=int, metavar="N", help="subwords in a batch (default: 4000)")
+    both = parser.add_argument_group("two directions")
+    both.add_argument(
         "--reverse", metavar="FILE", help="records of a model of the opposite direction, for the same sentence pairs"
     )
-    parser.add_argument(
+    both.add_argument("--reverse-path", metavar="FILE", help="with --path: checkpoint of the opposite direction")
+    both.add_argument(
         "--symmetrize",
         choices=SYMMETRIZATIONS,
         help=f"method that joins both directions (default: {DEFAULT_SYMMETRIZATION})",
+    )
+    quality = parser.add_argument_group("quality")
+    quality.add_argument("--gold", metavar="FILE", help="gold alignments, in Pharaoh format or in that of WPT 2003")
+    quality.add_argument("--json", metavar="FILE", help="write the figures to FILE")
+    quality.add_argument(
+        "--compare",
+        nargs="+",
+        default=[],
+        metavar="[LABEL=]FILE",
+        help="links of other aligners, such as eflomal or fast_align, or records",
     )
 
 
 def run(args: argparse.Namespace) -> None:
     linking = linking_of(args)
-    if args.symmetrize and not args.reverse:
-        raise OptionError(f"--symmetrize {args.symmetrize}: needs --reverse, records of the opposite direction")
-    check_not_lost("--out", args.out, [args.file, args.reverse])
-    records = open_systems(with_attention([args.file]))[0]
-    if args.reverse:
-        reverse = open_systems(with_attention([args.reverse]))[0]
-        found = align_both(records, reverse, linking, args.symmetrize or DEFAULT_SYMMETRIZATION)
-    else:
-        found = align(records, linking)
-    with whole_text(args.out, f"--out {args.out}: cannot be written") as stream:
+    _check(args)
+    with TemporaryDirectory() as folder:
+        records = _records(args, args.file, args.path, args.records or f"{folder}/forward.jsonl")
+        check_matrix(records, args.method)
+        backward: Optional[Records] = None
+        if args.reverse or args.reverse_path:
+            backward = _records(args, args.reverse or args.file, args.reverse_path, f"{folder}/backward.jsonl")
+            if args.reverse_path:
+                _check_opposite(args.reverse_path, records, backward)
+            check_matrix(backward, args.method)
+        if backward is None:
+            found = align(records, linking)
+        else:
+            found = align_both(records, backward, linking, args.symmetrize or DEFAULT_SYMMETRIZATION)
+        if args.out:
+            _write(args.out, found)
+        if args.gold or args.compare:
+            _measure(args, records, found, linking)
+
+
+def _write(path: str, found: List[Optional[FrozenSet[Link]]]) -> None:
+    with whole_text(path, f"--out {path}: cannot be written") as stream:
         for links in found:
             stream.write(format_alignment(GoldAlignment(links or frozenset(), links or frozenset())) + "\n")
     count, left_out = sum(len(links or ()) for links in found), sum(links is None for links in found)
     print(
-        f"{args.out}: {count} links of {len(found)} sentences"
+        f"{path}: {count} links of {len(found)} sentences"
         + (f"; the records lack {left_out} of them, which have empty lines" if left_out else "")
     )
+
+
+def _measure(
+    args: argparse.Namespace, records: Records, found: List[Optional[FrozenSet[Link]]], linking: Linking
+) -> None:
+    """Prints the quality of the links, and how they agree with those of other aligners."""
+    corpus = record_lengths(records, linking.level)
+    ours = AlignedSystem(Path(args.out).stem if args.out else args.method, str(records.path), found)
+    theirs = load_alignments(args.compare, linking, corpus)[0] if args.compare else []
+    check_labels([ours.label, *(system.label for system in theirs)])
+    tables = {}
+    if args.gold:
+        tables["gold"] = evaluate([ours, *theirs], read_gold(args.gold, lengths=corpus.lengths))
+        print(f"\nAgainst {args.gold}:\n{error_table(tables['gold'])}")
+    if theirs:
+        tables["compare"] = agreement(ours, theirs)
+        print(f"\nLinks of {ours.label} against those of others:\n{error_table(tables['compare'])}")
+    print(f"\nPrecision: possible links; recall: sure links. {describe_linking(linking)}.")
+    if args.json:
+        content = {"method": args.method, "linking": linking._asdict(), "sentences": len(found)}
+        figures = {
+            name: {label: {**score._asdict(), "f1": score.f1, "links": links} for label, score, links, _ in results}
+            for name, results in tables.items()
+        }
+        with whole_text(args.json, f"--json {args.json}: cannot be written") as stream:
+            stream.write(json.dumps({**content, **figures}, indent=1, ensure_ascii=False) + "\n")
+
+
+def _records(args: argparse.Namespace, file: str, path: Optional[str], out: str) -> Records:
+    """The records of a file or of a model folder, or those that a model gives for a split."""
+    matrix = METHODS.get(args.method)
+    matrices = () if matrix is None else (matrix,)
+    if path is None:
+        return open_systems(with_attention([file], matrices=matrices))[0]
+    from fairseq_attn_plugin.analysis.inference.model_records import extract_split
+
+    option = "--path" if path == args.path else "--reverse-path"
+    overrides = parse_overrides(args.model_overrides)
+    max_tokens = 4000 if args.max_tokens is None else args.max_tokens
+    split = args.gen_subset or "test"
+    extract_split(file, path, split, out, matrices, max_tokens, overrides=overrides, cpu=args.cpu, option=option)
+    return open_systems([out])[0]
+
+
+def _check_opposite(path: str, forward: Records, backward: Records) -> None:
+    one, other = forward.header, backward.header
+    if (one.source_lang, one.target_lang) != (other.target_lang, other.source_lang):
+        raise OptionError(
+            f"--reverse-path {path}: translates {other.source_lang}-{other.target_lang}, must translate "
+            f"{one.target_lang}-{one.source_lang}, the opposite direction of --path"
+        )
+
+
+def _check(args: argparse.Namespace) -> None:
+    if args.symmetrize and not args.reverse and not args.reverse_path:
+        raise OptionError(f"--symmetrize {args.symmetrize}: needs --reverse, records of the opposite direction")
+    if args.reverse and args.reverse_path:
+        raise OptionError(f"--reverse {args.reverse}: excludes --reverse-path; give one of the two")
+    if not args.out and not args.gold and not args.compare:
+        raise OptionError("--out is missing: name the file to write, or give --gold or --compare")
+    if args.json and not args.gold and not args.compare:
+        raise OptionError(f"--json {args.json}: needs --gold or --compare, which it writes figures of")
+    if args.path is None:
+        for name in ("reverse_path", "gen_subset", "records", "max_tokens"):
+            if getattr(args, name) is not None:
+                option = f"--{name.replace('_', '-')}"
+                raise OptionError(f"{option} {getattr(args, name)}: needs --path, the checkpoint of a model")
+    elif Path(args.file).is_file():
+        raise OptionError(f"{args.file}: is a file; --path needs the data folder of the model")
+    if args.max_tokens is not None and args.max_tokens < 1:
+        raise OptionError(f"--max-tokens {args.max_tokens}: must be at least 1")
+    inputs = [args.file, args.reverse, args.gold, *(label_and_path(text)[1] for text in args.compare)]
+    check_not_lost("--out", args.out, inputs)
+    check_not_lost("--records", args.records, inputs)
+    check_not_lost("--json", args.json, [*inputs, args.out])

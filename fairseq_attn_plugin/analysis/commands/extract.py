@@ -19,6 +19,7 @@ import os
 from pathlib import Path
 from typing import Any, List
 
+from fairseq_attn_plugin.analysis.alignment.linking import METHODS
 from fairseq_attn_plugin.analysis.inference.attention_file import describe_extraction, extract_file
 from fairseq_attn_plugin.analysis.inference.extraction import Extraction
 from fairseq_attn_plugin.analysis.inference.loading import (
@@ -54,6 +55,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--layer", type=int, metavar="L", help="decoder layer of a transformer, from 1 (default: last)")
     parser.add_argument("--head", type=int, metavar="H", help="head of this layer, from 1 (default: the mean of all)")
+    parser.add_argument(
+        "--matrices",
+        nargs="+",
+        choices=[matrix for matrix in METHODS.values() if matrix is not None],
+        default=[],
+        help="matrices of fairseq-attn align to write beside the attention: bayes (posterior), saliency, loo",
+    )
     parser.add_argument("--subwords", choices=SUBWORDS, help="how words were split (default: judged by the vocabulary)")
     parser.add_argument("--max-tokens", type=int, default=4000, metavar="N", help="subwords in a batch (default: 4000)")
     parser.add_argument("--overwrite", action="store_true", help="replace FILE and any interrupted extraction into it")
@@ -86,6 +94,7 @@ def run(args: argparse.Namespace) -> None:
         args.max_tokens,
         args.nbest,
         args.head,
+        tuple(dict.fromkeys(args.matrices)),
     )
     header = describe_extraction(loaded, sentences, extraction, args.name, preparation, files)
     done = extract_file(loaded, sentences, args.out, header, extraction, "replace" if args.overwrite else "keep")

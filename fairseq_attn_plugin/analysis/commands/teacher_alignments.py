@@ -4,7 +4,8 @@
     fairseq-attn teacher-alignments DATA --path CHECKPOINT --gen-subset train --into-data
 
 The model, the teacher, forces the reference translation. Each target subword is linked to the source subword of
-greatest weight, or has no link if that is the end of the source. FILE has a line ``i-j i-j ...`` for each sentence, in
+greatest weight, or has no link if that is the end of the source. ``--method`` chooses the weights, as in
+``fairseq-attn align``. FILE has a line ``i-j i-j ...`` for each sentence, in
 the order of the corpus and in subword indices, as ``--align-suffix`` of fairseq-preprocess reads it. ``--into-data``
 puts the alignments into DATA for ``fairseq-train --load-alignments``.
 
@@ -18,6 +19,7 @@ import logging
 import os
 
 import fairseq_attn_plugin  # noqa: F401  (registers the architectures)
+from fairseq_attn_plugin.analysis.alignment.linking import METHODS
 from fairseq_attn_plugin.analysis.alignment.symmetrize import DEFAULT_SYMMETRIZATION, SYMMETRIZATIONS
 from fairseq_attn_plugin.analysis.inference.loading import (
     add_model_options,
@@ -41,6 +43,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", metavar="FILE", help="text file to write, a line i-j i-j ... for each sentence")
     parser.add_argument("--into-data", action="store_true", help="put the links into the data folder")
     parser.add_argument("--overwrite", action="store_true", help="with --into-data: replace existing alignments")
+    parser.add_argument(
+        "--method",
+        choices=tuple(METHODS),
+        default="attention",
+        help="weights that are read, see fairseq-attn align (default: attention)",
+    )
     parser.add_argument(
         "--reverse-path",
         metavar="FILE",
@@ -69,9 +77,9 @@ def run(args: argparse.Namespace) -> None:
                 f"{'-'.join(teacher.languages[::-1])}, the opposite direction of --path"
             )
         method = args.symmetrize or DEFAULT_SYMMETRIZATION
-        links = joined_links(teacher, backward, args.gen_subset, args.max_tokens, method)
+        links = joined_links(teacher, backward, args.gen_subset, args.max_tokens, method, args.method)
     else:
-        links = teacher_links(teacher, args.gen_subset, args.max_tokens)
+        links = teacher_links(teacher, args.gen_subset, args.max_tokens, args.method)
 
     if args.into_data and not any(links):  # the file would have no bytes, which fairseq cannot read
         raise OptionError(

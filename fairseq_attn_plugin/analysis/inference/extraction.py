@@ -22,6 +22,7 @@ import torch
 from fairseq import utils
 from torch import Tensor
 
+from fairseq_attn_plugin.analysis.inference.alignment_methods import matrices
 from fairseq_attn_plugin.analysis.inference.forced import force, weight_names
 from fairseq_attn_plugin.analysis.inference.loading import LoadedModels
 from fairseq_attn_plugin.analysis.inference.segmenter import vocabulary_subwords
@@ -47,6 +48,7 @@ class Extraction(NamedTuple):
     generation: further options of fairseq's generator, used with ``beam``: ``lenpen``, ``max_len_a``, ...
     max_tokens: greatest number of subwords in a batch, padding included
     nbest: with ``beam``, the number of hypotheses that are forced, best first
+    matrices: names in :data:`~.alignment_methods.MATRICES`, which are added to what the models give
     """
 
     beam: Optional[int] = None
@@ -56,9 +58,15 @@ class Extraction(NamedTuple):
     max_tokens: int = 4000
     nbest: int = 1
     head: Optional[int] = None
+    matrices: Tuple[str, ...] = ()
 
     def names(self, models: Sequence[Any]) -> Tuple[str, ...]:
         """Names of the matrices that these models give."""
+        given = self.given(models)
+        return (*given, *(name for name in self.matrices if name not in given))
+
+    def given(self, models: Sequence[Any]) -> Tuple[str, ...]:
+        """Those that come with the attention."""
         return weight_names(models) if self.layer is None and self.head is None else ("attention",)
 
 
@@ -80,7 +88,8 @@ def extract(loaded: LoadedModels, sentences: Any, extraction: Extraction = FORCE
         OptionError: a model returns no attention, or references are to be forced and the corpus has none
     """
     where, beam = f"--path {loaded.path}", extraction.beam
-    names = extraction.names(loaded.models)
+    given = extraction.given(loaded.models)
+    others = [name for name in extraction.names(loaded.models) if name not in given]
     subwords = extraction.subwords or vocabulary_subwords(loaded.task.target_dictionary)
     generator = None if beam is None else _generator(loaded, beam, extraction.generation)
     limits = loaded.limits
@@ -101,7 +110,8 @@ def extract(loaded: LoadedModels, sentences: Any, extraction: Extraction = FORCE
                 raise OptionError("--target-text is missing: give the translations, or --beam for the model's own")
             for part in parts:
                 sample = _collate(loaded, part, [one.target for one in part])
-                forced = force(loaded.models, sample, names, where, extraction.layer, extraction.head)
+                forced = force(loaded.models, sample, given, where, extraction.layer, extraction.head)
+                forced.weights.update(matrices(loaded, part, sample, others))
                 for record in _records(loaded, part, sample, forced, beam is not None, subwords):
                     found.setdefault(record.id, []).append(record)
         for one in block:

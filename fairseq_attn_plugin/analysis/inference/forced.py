@@ -11,7 +11,7 @@ from torch import Tensor
 from fairseq_attn_plugin.analysis.inference.heads import one_head, transformer_decoder
 from fairseq_attn_plugin.errors import OptionError
 
-__all__ = ["Forced", "attention", "force", "weight_names"]
+__all__ = ["Forced", "attention", "force", "unmoved", "weight_names"]
 
 
 class Forced(NamedTuple):
@@ -42,11 +42,14 @@ def attention(model: Any, output: Any, sample: Dict[str, Any], where: str) -> Te
             f"{where}: a {type(model).__name__} returns no attention of source words for target words; take a model "
             "with attention, such as lstm_soft"
         )
-    return _unmoved(model, weights.float(), source)
+    return unmoved(model, weights.float(), source)
 
 
-def _unmoved(model: Any, weights: Tensor, source: Tensor) -> Tensor:
-    """Moves the columns of stock ``lstm``, which pads its sources on the right, back to those of ``source``."""
+def unmoved(model: Any, weights: Tensor, source: Tensor) -> Tensor:
+    """Moves the columns of stock ``lstm``, which pads its sources on the right, back to those of ``source``.
+
+    ``weights`` is ``[B, T, N]``, or anything else with a column for each source position.
+    """
     from fairseq.models.lstm import LSTMEncoder
 
     encoder = getattr(model, "encoder", None)

@@ -10,7 +10,7 @@ import torch
 from fairseq import checkpoint_utils, utils
 
 import fairseq_attn_plugin  # noqa: F401  (registers the architectures)
-from fairseq_attn_plugin.analysis.inference.user_dir import add_user_dir_option
+from fairseq_attn_plugin.analysis.inference.model_options import add_model_options
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.options import parse_overrides
 
@@ -98,26 +98,6 @@ def data_of(path: str) -> str:
     if not Path(data).is_dir():
         raise OptionError(f"{path}: was trained on {data}, which is not there; name its dictionaries' folder by --data")
     return str(data)
-
-
-def add_model_options(parser: argparse.ArgumentParser, several: bool = False) -> None:
-    """Adds ``--path``, ``--model-overrides``, ``--cpu`` and ``--user-dir``, which :func:`load_from_options` reads.
-
-    With ``several``, ``--path`` is repeatable and gives a list of ``FILE`` or ``LABEL=FILE``.
-    """
-    parser.set_defaults(takes_model=True)  # see model_folder.expand
-    parser.add_argument(
-        "--path",
-        action="append" if several else "store",
-        metavar="[LABEL=]FILE" if several else "FILE",
-        help="checkpoint, or several separated by colons, which are averaged (default: that of a model folder)"
-        + ("; repeat it to see models side by side" if several else ""),
-    )
-    parser.add_argument(
-        "--model-overrides", default="{}", metavar="DICT", help="model options to change, as in fairseq-generate"
-    )
-    parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
-    add_user_dir_option(parser)
 
 
 def load_from_options(args: argparse.Namespace) -> LoadedModels:

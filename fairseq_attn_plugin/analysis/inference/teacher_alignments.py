@@ -1,7 +1,8 @@
 """Word alignments from a trained model, which serve as the teacher of another model's attention.
 
 The model forces the reference translation of every sentence. Target subword t is linked to source subword
-argmax_j a_tj, unless that is the end of the source; the end of the target has no link. :func:`joined_links` combines
+argmax_j a_tj, unless that is the end of the source; the end of the target has no link. Other matrices than the
+attention a are those of :data:`~fairseq_attn_plugin.analysis.alignment.linking.METHODS`. :func:`joined_links` combines
 models of both translation directions, :func:`write_links` and :func:`binarize` write the files that fairseq reads.
 """
 
@@ -9,17 +10,20 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, Dict, FrozenSet, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 from fairseq import utils
 from torch import Tensor
 from tqdm import tqdm
 
+from fairseq_attn_plugin.analysis.alignment.linking import METHODS, Linking, record_links
 from fairseq_attn_plugin.analysis.alignment.links import Link
 from fairseq_attn_plugin.analysis.alignment.symmetrize import symmetrize
+from fairseq_attn_plugin.analysis.inference.extraction import Extraction, extract
 from fairseq_attn_plugin.analysis.inference.forced import attention
 from fairseq_attn_plugin.analysis.inference.loading import LoadedModels, load_split
+from fairseq_attn_plugin.analysis.inference.sentences import SplitSentences
 from fairseq_attn_plugin.writing import whole_text
 
 __all__ = [
@@ -94,13 +98,25 @@ def teacher_attention(loaded: LoadedModels, split: str, max_tokens: int = 4000) 
             bar.update(len(numbers))
 
 
-def teacher_links(loaded: LoadedModels, split: str, max_tokens: int = 4000) -> List[Optional[List[Link]]]:
+def teacher_links(
+    loaded: LoadedModels, split: str, max_tokens: int = 4000, method: str = "attention"
+) -> List[Optional[List[Link]]]:
     """Links between the subwords of every sentence of a split, in the order of the corpus.
 
-    A sentence that is longer than a model or the task allows has None. Raises as :func:`teacher_attention` does.
+    A sentence that is longer than a model or the task allows has None. Raises as :func:`teacher_attention` does, and
+    ``OptionError`` if the model has no matrix for ``method``, one of ``METHODS``.
     """
     dictionary = loaded.task.target_dictionary
     found: Dict[int, List[Link]] = {}
+    if method != "attention":
+        matrix = METHODS[method]
+        linking = Linking(end="null", weights=matrix, level="subwords", shift=method == "shift")
+        extraction = Extraction(max_tokens=max_tokens, matrices=() if matrix is None else (matrix,))
+        sentences = SplitSentences(loaded, split)
+        records = extract(loaded, sentences, extraction)
+        for record in tqdm(records, total=len(sentences), unit=" sentences", disable=None):
+            found[record.id] = _sorted(record_links(record, linking))
+        return [found.get(number) for number in range(len(sentences))]
     for batch in teacher_attention(loaded, split, max_tokens):
         links = attention_links(batch.weights, batch.source, batch.target, dictionary.pad(), dictionary.eos())
         found.update(zip(batch.sentences, links))
@@ -108,18 +124,22 @@ def teacher_links(loaded: LoadedModels, split: str, max_tokens: int = 4000) -> L
 
 
 def joined_links(
-    forward: LoadedModels, backward: LoadedModels, split: str, max_tokens: int, method: str
+    forward: LoadedModels, backward: LoadedModels, split: str, max_tokens: int, how: str, method: str = "attention"
 ) -> List[Optional[List[Link]]]:
-    """The links of models of both translation directions, joined by ``method``; see :func:`teacher_links`."""
+    """The links of models of both translation directions, joined by ``how``; see :func:`teacher_links`."""
     result: List[Optional[List[Link]]] = []
-    pairs = zip(teacher_links(forward, split, max_tokens), teacher_links(backward, split, max_tokens))
+    pairs = zip(*(teacher_links(loaded, split, max_tokens, method) for loaded in (forward, backward)))
     for one, other in pairs:
         if one is None or other is None:
             result.append(None)
             continue
-        links: FrozenSet[Link] = symmetrize(one, [(j, i) for i, j in other], method)
-        result.append(sorted(links, key=lambda link: (link[1], link[0])))
+        result.append(_sorted(symmetrize(one, [(j, i) for i, j in other], how)))
     return result
+
+
+def _sorted(links: Iterable[Link]) -> List[Link]:
+    """In the order of the target."""
+    return sorted(links, key=lambda link: (link[1], link[0]))
 
 
 def write_links(path: str, links: Sequence[Optional[List[Link]]]) -> None:

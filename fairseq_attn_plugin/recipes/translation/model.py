@@ -52,7 +52,7 @@ class ModelSettings:
 
     @property
     def is_latent(self) -> bool:
-        return self.arch.startswith("lstm_latent")
+        return self.arch.startswith(("lstm_latent", "lstm_posterior"))
 
     @property
     def name(self) -> str:

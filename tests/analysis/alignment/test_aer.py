@@ -126,7 +126,7 @@ def test_from_python(tmp_path):
         (["0-0", ""], ["--source-text", "NONE", "--target-text", "FAR"], r"^--source-text \S*none: cannot be read: No"),
         (["0-0", ""], ["--source-text", "FAR", "--target-text", "FAR"], r"words, in \S*far and \S*far it has 2 and 2$"),
         (["0-0", ""], ["--json", "NONE/a.json"], r"^--json \S*a.json: cannot be written: No such file"),
-        (["0-0", ""], ["--weights", "bayes"], r"^--weights bayes: none of the files has it; they have attention$"),
+        (["0-0", ""], ["--weights", "bayes"], r"^matrix bayes \(--weights, --method\): none of the files has it"),
     ],
 )  # fmt: skip
 def test_mistakes(tmp_path, gold, options, message):

@@ -1,5 +1,8 @@
 """Hard alignments of records: a case worked out by hand, a slow twin, both directions, mistakes."""
 
+import json
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from records_for_tests import record, write_records
@@ -56,7 +59,7 @@ def slow_links(one, linking):
         weights = []
         for columns in [*sources, [len(one.source)]]:
             weights.append(sum(float(one.attention[row, column]) for row in rows for column in columns) / len(rows))
-        if linking.method == "threshold":
+        if linking.rule == "threshold":
             links |= {(i, j) for i in range(len(sources)) if weights[i] >= linking.threshold}
         else:
             end = weights.pop()
@@ -174,10 +177,23 @@ def test_meeting(orders):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--threshold", "0.4"], "^--threshold 0.4: needs --method threshold$"),
-        (["--method", "threshold", "--end", "exclude"], "^--end exclude: needs --method argmax"),
+        (["--threshold", "0.4", "--method", "argmax"], "^--threshold 0.4: excludes --method argmax"),
+        (["--threshold", "0.4", "--end", "exclude"], "^--end exclude: excludes --threshold"),
+        (["--method", "threshold", "--end", "exclude"], "^--end exclude: excludes --threshold"),
         (["--method", "threshold", "--threshold", "0"], "^--threshold 0.0: must be above 0$"),
         (["--method", "threshold", "--threshold", "nan"], "^--threshold nan: must be above 0$"),
+        (
+            ["--method", "saliency", "--weights", "bayes"],
+            "^--weights bayes: --method saliency reads the matrix saliency",
+        ),
+        (
+            ["--method", "loo"],
+            r"^--method loo: \S*soft.jsonl has attention; the model gives the matrix loo: name its data",
+        ),
+        (["--gen-subset", "valid"], "^--gen-subset valid: needs --path, the checkpoint of a model$"),
+        (["--records", "r.npz"], "^--records r.npz: needs --path"),
+        (["--path", "checkpoint_best.pt"], r"soft.jsonl: is a file; --path needs the data folder of the model$"),
+        (["--json", "figures.json"], "^--json figures.json: needs --gold or --compare"),
         (["--symmetrize", "union"], "^--symmetrize union: needs --reverse"),
         (["--out", "none/links"], "^--out none/links: cannot be written: No such file"),
     ],
@@ -187,6 +203,57 @@ def test_options_that_do_not_serve(tmp_path, options, message):
     with pytest.raises(OptionError, match=message):
         main(["align", str(path), "--out", str(tmp_path / "links"), *options])
     assert not (tmp_path / "links").exists()
+
+
+def test_the_next_step(tmp_path, capsys):
+    """Shift-Att links y_t by the row of y_t+1, the last word by that of the end; the threshold applies to it, too."""
+    rows = np.array([[0.7, 0.2, 0.0, 0.1], [0.1, 0.7, 0.1, 0.1], [0.0, 0.1, 0.6, 0.3], [0.4, 0.5, 0.1, 0.0]])
+    path = write_records(tmp_path / "soft.jsonl", records=[record(0, "a b c", "x y z", rows)])
+    (found,) = align(open_records(path), Linking(shift=True))
+    assert found == {(1, 0), (2, 1), (1, 2)}
+    assert align(open_records(path), Linking("threshold", 0.4, shift=True)) == [{(1, 0), (2, 1), (0, 2), (1, 2)}]
+    main(["align", str(path), "--method", "shift", "--out", str(tmp_path / "links")])
+    assert (tmp_path / "links").read_text() == "1-0 1-2 2-1\n"
+
+
+def test_the_next_step_of_words_is_that_of_their_subwords():
+    one = replace(HAND, weights={"attention": np.roll(HAND.attention, 1, axis=0)})
+    for level in ("words", "subwords"):
+        assert record_links(one, Linking(level=level, shift=True)) == record_links(HAND, Linking(level=level))
+    nothing = record(0, "a b", "")
+    assert record_links(nothing, Linking(shift=True)) == set()
+
+
+def test_quality_against_gold_and_other_aligners(tmp_path, capsys):
+    path = write_records(tmp_path / "soft.jsonl", records=[record(0, "a b", "x y"), record(1, "c", "z")])
+    (tmp_path / "gold").write_text("0-0\n0p0\n")
+    (tmp_path / "eflomal.align").write_text("0-0 0-1\n0-0\n")
+    options = ["--gold", str(tmp_path / "gold"), "--compare", f"eflomal={tmp_path / 'eflomal.align'}"]
+    main(["align", str(path), *options, "--out", str(tmp_path / "ours")])
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    # ours {00, 11} {00}: of 3 links 2 are possible, 1 is sure; eflomal's {00, 01} {00} the same
+    assert ["ours", "0.2500", "0.6667", "1.0000", "0.8000", "3"] in lines
+    assert ["eflomal", "0.2500", "0.6667", "1.0000", "0.8000", "3"] in lines
+    assert ["eflomal", "0.3333", "0.6667", "0.6667", "0.6667", "3"] in lines  # between the two
+    main(["align", str(path), *options, "--json", str(tmp_path / "figures.json")])
+    figures = json.loads((tmp_path / "figures.json").read_text())
+    assert figures["gold"]["attention"]["aer"] == 0.25 and figures["compare"]["eflomal"]["links"] == 3
+    assert "attention" in capsys.readouterr().out and not (tmp_path / "attention").exists()
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ("0-0\n", r"^\S*other: has 1 lines, the corpus has 3 sentences$"),
+        ("0-9\n\n\n", r"^\S*other, line 1: link 0-9: the target has 3 words"),
+        ("0-x\n\n\n", r"^\S*other, line 1: '0-x' must be a link"),
+    ],
+)
+def test_links_of_another_corpus(tmp_path, lines, message):
+    path = write_records(tmp_path / "soft.jsonl")
+    (tmp_path / "other").write_text(lines)
+    with pytest.raises(OptionError, match=message):
+        main(["align", str(path), "--compare", str(tmp_path / "other")])
 
 
 def test_a_number_beyond_the_corpus(tmp_path):

@@ -1,0 +1,30 @@
+"""The options that name a model, of every subcommand that loads one; kept from torch, which loads slowly."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fairseq_attn_plugin.analysis.inference.user_dir import add_user_dir_option
+
+__all__ = ["add_model_options"]
+
+
+def add_model_options(parser: Any, several: bool = False) -> None:
+    """Adds to a parser or a group ``--path``, ``--model-overrides``, ``--cpu`` and ``--user-dir``, which
+    :func:`.loading.load_from_options` reads.
+
+    With ``several``, ``--path`` is repeatable and gives a list of ``FILE`` or ``LABEL=FILE``.
+    """
+    parser.set_defaults(takes_model=True)  # see model_folder.expand
+    parser.add_argument(
+        "--path",
+        action="append" if several else "store",
+        metavar="[LABEL=]FILE" if several else "FILE",
+        help="checkpoint, or several separated by colons, which are averaged (default: that of a model folder)"
+        + ("; repeat it to see models side by side" if several else ""),
+    )
+    parser.add_argument(
+        "--model-overrides", default="{}", metavar="DICT", help="model options to change, as in fairseq-generate"
+    )
+    parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
+    add_user_dir_option(parser)

@@ -1,0 +1,97 @@
+"""fairseq-attn align with a model: every method finds what a trained model has learned, whatever the batch."""
+
+import numpy as np
+import pytest
+import torch
+
+from fairseq_attn_plugin.analysis.alignment.error_rate import alignment_error_rate
+from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, read_alignments
+from fairseq_attn_plugin.analysis.cli import main
+from fairseq_attn_plugin.analysis.inference.alignment_methods import MATRICES, as_weights
+from fairseq_attn_plugin.analysis.records.files import open_records
+from fairseq_attn_plugin.errors import OptionError
+
+
+def test_values_become_weights():
+    values = torch.tensor([[3.0, -1.0, 1.0], [-2.0, -1.0, -3.0], [0.0, 0.0, 0.0]])
+    expected = torch.stack(
+        [torch.tensor([0.75, 0.0, 0.25]), values[1].exp() / values[1].exp().sum(), torch.ones(3) / 3]
+    )
+    torch.testing.assert_close(as_weights(values), expected)
+    assert as_weights(torch.zeros(0, 3)).shape == (0, 3)
+
+
+@pytest.fixture(scope="module")
+def gold(tiny_data, tmp_path_factory):
+    """The tiny corpus translates words one by one, in the opposite order."""
+    path = tmp_path_factory.mktemp("gold") / "gold"
+    lines = (tiny_data.parent / "text" / "test.xx").read_text().splitlines()
+    lengths = [len(line.split()) for line in lines]
+    path.write_text("".join(" ".join(f"{n - 1 - j}-{j}" for j in range(n)) + "\n" for n in lengths))
+    return path
+
+
+def error_rate(links, gold):
+    found = read_alignments(links)
+    return alignment_error_rate(
+        [one.sure for one in found], [GoldAlignment(one.sure, one.sure) for one in read_alignments(gold)]
+    ).aer
+
+
+@pytest.mark.parametrize(
+    ("method", "most"), [("attention", 0.25), ("posterior", 0.25), ("saliency", 0.25), ("loo", 0.45)]
+)
+def test_a_model_that_reverses(zoo, tiny_data, gold, tmp_path, method, most):
+    model = [str(tiny_data), "--path", str(zoo("reversal").last), "--cpu", "--method", method]
+    main(["align", *model, "--out", str(tmp_path / "links"), "--records", str(tmp_path / "all.jsonl")])
+    assert error_rate(tmp_path / "links", gold) < most
+    # the records have the matrix: the same links without the model
+    main(["align", str(tmp_path / "all.jsonl"), "--method", method, "--out", str(tmp_path / "again")])
+    assert (tmp_path / "again").read_text() == (tmp_path / "links").read_text()
+    teacher = ["teacher-alignments", *model, "--gen-subset", "test", "--out", str(tmp_path / "taught")]
+    main(teacher)
+    assert error_rate(tmp_path / "taught", gold) < most
+
+
+def test_the_next_step_is_wrong_for_a_model_that_attends_in_time(zoo, tiny_data, gold, tmp_path):
+    model = [str(tiny_data), "--path", str(zoo("reversal").last), "--cpu", "--method", "shift"]
+    main(["align", *model, "--out", str(tmp_path / "links")])
+    assert error_rate(tmp_path / "links", gold) > 0.6
+    main(["teacher-alignments", *model, "--gen-subset", "test", "--out", str(tmp_path / "taught")])
+    assert error_rate(tmp_path / "taught", gold) > 0.6
+
+
+@pytest.mark.parametrize("name", ["lstm_soft", "lstm"])
+def test_matrices_do_not_depend_on_the_batch(zoo, tiny_data, tmp_path, name):
+    """Exact ones, so not saliency, whose noise depends on it; rows sum to one."""
+    found = []
+    for number, tokens in enumerate((4000, 1)):
+        out = str(tmp_path / f"{number}.npz")
+        options = ["--matrices", "bayes", "loo", "--max-tokens", str(tokens), "--out", out, "--cpu"]
+        main(["extract", str(tiny_data), "--path", str(zoo(name).last), *options])
+        found.append(list(open_records(out)))
+    for one, other in zip(*found):
+        assert set(one.weights) == {"attention", "bayes", "loo"}
+        for matrix in one.weights:
+            np.testing.assert_allclose(one.weights[matrix], other.weights[matrix], atol=2e-4)
+            np.testing.assert_allclose(one.weights[matrix].sum(1), 1, atol=1e-4)
+
+
+def test_both_directions_of_models(zoo, tiny_data, gold, tmp_path):
+    """A model of the same direction is refused as the opposite one."""
+    model = [str(tiny_data), "--path", str(zoo("reversal").last), "--cpu"]
+    with pytest.raises(OptionError, match=r"^--reverse-path \S*: translates xx-yy, must translate yy-xx"):
+        main(["align", *model, "--reverse-path", model[2], "--out", str(tmp_path / "links")])
+    assert not (tmp_path / "links").exists()
+
+
+def test_names():
+    from fairseq_attn_plugin.analysis.alignment.linking import METHODS
+
+    assert set(MATRICES) == {matrix for matrix in METHODS.values() if matrix is not None}
+
+
+def test_a_transformer_has_no_posterior(zoo, tiny_data, tmp_path):
+    model = [str(tiny_data), "--path", str(zoo("transformer").last), "--cpu", "--method", "posterior"]
+    with pytest.raises(OptionError, match=r"^--path \S*: --method posterior: a TransformerModel does not predict"):
+        main(["align", *model, "--out", str(tmp_path / "links")])
