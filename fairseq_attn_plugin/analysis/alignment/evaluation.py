@@ -80,7 +80,7 @@ def _from_records(records: Records, linking: Linking, corpus: Optional[CorpusLen
     if records.header.target != "reference":
         raise OptionError(
             f"{path}: has the model's own translations ({records.header.target}); gold alignments link the "
-            "references, so extract without --beam"
+            "references, so extract without --beam, or import with --forced"
         )
     if corpus is not None and len(corpus.lengths) != count:
         raise OptionError(f"{path}: has {count} sentences, {corpus.path} has {len(corpus.lengths)}")

@@ -79,9 +79,8 @@ def run(args: argparse.Namespace) -> None:
         raise OptionError(f"--picture {args.picture}: needs references; give --reference")
     if args.json:
         with whole_text(args.json, f"--json {args.json}: cannot be written") as stream:
-            json.dump(
-                {"end": args.end, "samples": args.samples, "seed": args.seed, "systems": results}, stream, indent=1
-            )
+            options = {"end": args.end, "samples": args.samples, "seed": args.seed}
+            json.dump({**options, "systems": _finite(results)}, stream, indent=1)
             stream.write("\n")
     if args.scores:
         _write_scores(args.scores, sentences)
@@ -92,6 +91,13 @@ def run(args: argparse.Namespace) -> None:
     if found:
         print("\nBrackets: 95 % of the bootstrap. Given score: Spearman's partial correlation, the score held fixed.")
         print("Behind the slash: chrF of all sentences. chrF is the mean over sentences.")
+
+
+def _finite(value: Any) -> Any:
+    """The same without infinities, which JSON cannot express: the score of an impossible translation."""
+    if isinstance(value, dict):
+        return {name: _finite(one) for name, one in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _measure(system: Records, references: Optional[List[str]], args: argparse.Namespace) -> Any:

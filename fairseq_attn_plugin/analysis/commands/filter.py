@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import re
 
 from fairseq_attn_plugin.analysis.folders import BEAM, with_attention
 from fairseq_attn_plugin.analysis.outputs.filtering import Rule, filter_records
@@ -48,8 +49,11 @@ def run(args: argparse.Namespace) -> None:
         raise OptionError("--threshold nan: must be a number, such as -1.5")
     records = open_systems(with_attention([args.file], BEAM))[0]
     languages = records.header.source_lang, records.header.target_lang
-    if languages[0] == languages[1]:
-        raise OptionError(f"{args.file}: both of its languages are {languages[0]}, and would be one file")
+    # they become names of files, and the records may be anybody's
+    if not all(re.fullmatch(r"[\w-]+", one) for one in languages) or len({*languages, "lines"}) < 3:
+        raise OptionError(
+            f"{args.file}: its languages are {languages[0]!r} and {languages[1]!r}; must be two names such as de and en"
+        )
     for name in (*languages, "lines"):
         check_not_lost("--out", f"{args.out}.{name}", [records.path, args.source_text, args.target_text])
     rule = Rule(args.by, args.threshold, args.share, args.weights, args.end)

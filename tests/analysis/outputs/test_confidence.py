@@ -145,6 +145,13 @@ def test_filter_by_threshold_and_with_the_lines_of_a_corpus(tmp_path):
     assert read(tmp_path / "k")[2] == ["0", "1"]
 
 
+@pytest.mark.parametrize("language", ["", "../x", "de", "lines"])
+def test_languages_become_names_of_files(tmp_path, language):
+    path = write_records(tmp_path / "x.jsonl", target_lang=language)
+    with pytest.raises(OptionError, match="its languages are 'de' and .*; must be two names such as de and en"):
+        cli.main(["filter", str(path), "--share", "1", "--out", f"{tmp_path}/k"])
+
+
 @pytest.mark.parametrize(
     "options, message",
     [
