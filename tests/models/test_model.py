@@ -121,6 +121,7 @@ def test_a_row_of_padding_only_leaves_the_others_alone(attention, feeding):
 def test_model_gradients(attention, feeding):
     """Directional derivative of the whole model against a central difference, in float64."""
     model = make(attention, feeding)
+    model.decoder.attention.train().noise = 0.0  # some choose in evaluation, without a gradient
     source = pad_batch(LENGTHS)
     parameters = [p for p in model.parameters() if p.requires_grad]
     directions = [torch.randn_like(p) for p in parameters]
