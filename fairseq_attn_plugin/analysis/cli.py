@@ -30,7 +30,7 @@ COMMANDS: Dict[str, str] = {
     "extract": "write the attention of a model for every sentence of a split or a text, as JSONL or NPZ",
     "plot": "draw heatmaps of sentences, with one or several models side by side",
     "curves": "draw learning curves from the logs or TensorBoard files of fairseq-train",
-    "align": "write hard word alignments in Pharaoh format, of one direction or symmetrised",
+    "align": "write hard word alignments in Pharaoh format, by attention or better methods, also symmetrised",
     "aer": "measure alignment error rate, precision, recall and F1 against gold alignments",
     "teacher-alignments": "write word alignments from a trained model, for supervised attention",
     "frequency": "compare rare and frequent words in system outputs with the reference",
