@@ -61,8 +61,8 @@ setup(
     ],
     extras_require={
         # tensorboard: fairseq's --tensorboard-logdir, and the curves of its files
-        # scikit-learn: word vectors made from sentence pairs
-        "analysis": ["matplotlib>=3.5", "tensorboard", "scikit-learn"],
+        # scikit-learn: word vectors made from sentence pairs; scipy: rank correlations
+        "analysis": ["matplotlib>=3.5", "tensorboard", "scikit-learn", "scipy"],
         # fairseq-attn export; its folders need numpy and onnxruntime alone, neither this package nor torch
         "export": ["onnx>=1.15", "onnxruntime>=1.17"],
         "runtime": ["onnxruntime>=1.17", "numpy"],

@@ -19,20 +19,23 @@ from _pictures.links import alignments, supervision  # noqa: E402
 from _pictures.measured import growth, mechanisms, multi30k, pairs, speed, translation  # noqa: E402
 from _pictures.methods import alignment_methods  # noqa: E402
 from _pictures.stages import exported, recipe_stages  # noqa: E402
-from _pictures.weights import biases, density_matrix, normalizers, structured  # noqa: E402
+from _pictures.weights import biases, constrained, density_matrix, monotonic, normalizers, sparse, structured  # noqa: E402
 
 PICTURES = {
     "alignment-methods.png": alignment_methods,
     "alignments.png": alignments,
     "biases.png": biases,
+    "constrained.png": constrained,
     "density-matrix.png": density_matrix,
     "export.png": exported,
     "growth.png": growth,
     "mechanisms.png": mechanisms,
+    "monotonic.png": monotonic,
     "multi30k.png": multi30k,
     "normalizers.png": normalizers,
     "pairs.png": pairs,
     "recipe-stages.png": recipe_stages,
+    "sparse.png": sparse,
     "speed.png": speed,
     "structured.png": structured,
     "supervision.png": supervision,

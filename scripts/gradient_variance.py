@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures variance and cost of the gradient estimators of the variational objective, on a trained model.
+"""Measures variance and cost of the gradients of the objectives of latent alignment, on a trained model.
 
     python scripts/gradient_variance.py DATA --path checkpoint_best.pt [--json FILE] [--out PICTURE]
 
@@ -9,9 +9,10 @@ many times on one batch of real sentences, without dropout. Its relative varianc
     sum_i Var(g_i) / sum_i (exact g_i)^2
 
 over the parameters i of the posterior network, and over all other parameters (the model). The exact gradient is that of
-elbo-enum. Bias is the squared distance of the mean gradient from the exact one on the same scale. The table
-compares it with the value that sampling alone explains (variance / repeats). Times are those of forward and backward
-pass of the objective, relative to enumeration, as medians over interleaved rounds.
+the enumeration of all positions: elbo-enum, the same with the sparse posterior that sparsemax makes of its scores, or
+marginal. Bias is the squared distance of the mean gradient from the exact one on the same scale. The table compares it
+with the value that sampling alone explains (variance / repeats). Times are those of forward and backward pass of the
+objective, relative to this enumeration, as medians over interleaved rounds.
 """
 
 from __future__ import annotations
@@ -36,10 +37,11 @@ import fairseq_attn_plugin  # noqa: F401  (registers the architectures)
 from fairseq_attn_plugin.analysis.drawing.canvas import check_drawing
 from fairseq_attn_plugin.analysis.drawing.colours import series_of
 from fairseq_attn_plugin.criterions.objectives import OBJECTIVES, Batch, MovingAverage, Settings
+from fairseq_attn_plugin.criterions.objectives.top_k import TopKConfig
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.modules.alignment_posterior import build_posterior_normalizer
 
-EXACT = "elbo-enum"
-ESTIMATORS: dict[str, tuple[str, dict[str, Any]]] = {
+ESTIMATORS: dict[str, tuple[str, dict[str, Any]]] = {  # objective and settings; SPARSE: with the sparse posterior
     "reinforce, no baseline": ("elbo-reinforce", {"baseline": "none"}),
     "reinforce, moving average": ("elbo-reinforce", {"baseline": "average"}),
     "reinforce, soft baseline": ("elbo-reinforce", {}),
@@ -48,8 +50,22 @@ ESTIMATORS: dict[str, tuple[str, dict[str, Any]]] = {
     "sum and sample, K = 2": ("elbo-sum-and-sample", {"exact_positions": 2}),
     "sum and sample, K = 4": ("elbo-sum-and-sample", {"exact_positions": 4}),
     "sum and sample, K = 8": ("elbo-sum-and-sample", {"exact_positions": 8}),
-    "enumeration": (EXACT, {}),
+    "enumeration": ("elbo-enum", {}),
+    "sparse ELBO, support of q": ("sparse-elbo", {}),
+    "sparse ELBO, enumeration": ("elbo-enum", {}),
+    **{f"top-K marginal, K = {k}": ("topk-marginal", {"own": TopKConfig(k)}) for k in (1, 2, 4, 8)},
+    "top-K marginal, K = 4, renormalised": ("topk-marginal", {"own": TopKConfig(4, True)}),
+    "marginal, enumeration": ("marginal", {}),
 }
+SPARSE = "sparse ELBO"
+
+
+def exact(name: str) -> str:
+    """The enumeration that an estimator approximates."""
+    family = name.partition(",")[0]
+    return {SPARSE: "sparse ELBO, enumeration", "top-K marginal": "marginal, enumeration"}.get(
+        family, name if name.endswith("enumeration") else "enumeration"
+    )
 
 
 def load(data: str, path: str, split: str, sentences: int, seed: int) -> tuple[Any, Any, dict[str, int]]:
@@ -73,11 +89,15 @@ def load(data: str, path: str, split: str, sentences: int, seed: int) -> tuple[A
 def gradient(model: Any, sample: Any, name: str, average: MovingAverage) -> tuple[torch.Tensor, torch.Tensor, float]:
     """The gradients per word of posterior and model, and their processor time in seconds."""
     objective, options = ESTIMATORS[name]
+    if not OBJECTIVES[objective].posterior:
+        parameters = [p for n, p in model.named_parameters() if p.requires_grad and not n.startswith("posterior.")]
+    else:
+        parameters = [p for p in model.parameters() if p.requires_grad]
+    model.posterior.normalize = build_posterior_normalizer("sparsemax" if name.startswith(SPARSE) else "softmax")
     start = time.process_time()
     target = sample["target"]
-    latent = model(**sample["net_input"], target=target, posterior=True)
+    latent = model(**sample["net_input"], target=target, posterior=OBJECTIVES[objective].posterior)
     terms = OBJECTIVES[objective](Batch(latent, target, model.decoder.dictionary.pad()), Settings(**options), average)
-    parameters = [p for p in model.parameters() if p.requires_grad]
     values = torch.autograd.grad(terms.loss / sample["ntokens"], parameters, allow_unused=True)
     seconds = time.process_time() - start
     own = {id(p) for n, p in model.posterior.named_parameters() if "embed_tokens" not in n}
@@ -85,7 +105,7 @@ def gradient(model: Any, sample: Any, name: str, average: MovingAverage) -> tupl
     for parameter, value in zip(parameters, values):
         value = torch.zeros_like(parameter) if value is None else value
         parts[id(parameter) not in own].append(value.flatten())
-    return torch.cat(parts[0]), torch.cat(parts[1]), seconds
+    return torch.cat([torch.zeros(0), *parts[0]]), torch.cat(parts[1]), seconds
 
 
 class Moments:
@@ -110,7 +130,7 @@ def measure(model: Any, sample: Any, repeats: int) -> dict[str, dict[str, float]
     averages = {name: MovingAverage() for name in ESTIMATORS}
     for name in ESTIMATORS:  # warm-up, and a baseline for the moving average
         gradient(model, sample, name, averages[name])
-    exact = gradient(model, sample, "enumeration", averages["enumeration"])[:2]
+    exact_ones = {name: gradient(model, sample, name, averages[name])[:2] for name in {exact(n) for n in ESTIMATORS}}
     moments = {name: (Moments(), Moments()) for name in ESTIMATORS}
     seconds: dict[str, list[float]] = {name: [] for name in ESTIMATORS}
     for _ in tqdm(range(repeats), unit="round"):
@@ -121,8 +141,10 @@ def measure(model: Any, sample: Any, repeats: int) -> dict[str, dict[str, float]
                 moment.add(value)
     result = {}
     for name in ESTIMATORS:
-        figures = {"relative_time": statistics.median(a / b for a, b in zip(seconds[name], seconds["enumeration"]))}
-        for part, moment, reference in zip(("posterior", "model"), moments[name], exact):
+        figures = {"relative_time": statistics.median(a / b for a, b in zip(seconds[name], seconds[exact(name)]))}
+        for part, moment, reference in zip(("posterior", "model"), moments[name], exact_ones[exact(name)]):
+            if not len(reference):
+                continue  # the objective has no posterior
             scale = float(reference.double().square().sum())
             figures[f"{part}_variance"] = moment.variance / scale
             figures[f"{part}_bias"] = float((moment.mean - reference.double()).square().sum()) / scale
@@ -134,14 +156,17 @@ def measure(model: Any, sample: Any, repeats: int) -> dict[str, dict[str, float]
 def table(result: dict[str, dict[str, float]]) -> str:
     lines = [
         "| estimator | time / enumeration | relative variance, posterior | relative variance, model | "
-        "squared bias, posterior (expected from sampling) |",
-        "| --- | ---: | ---: | ---: | ---: |",
+        "squared bias, posterior (expected from sampling) | squared bias, model (expected) |",
+        "| --- | ---: | ---: | ---: | ---: | ---: |",
     ]
     for name, figures in result.items():
+        variance, bias = "", ""
+        if "posterior_variance" in figures:
+            variance = f"{figures['posterior_variance']:.2g}"
+            bias = f"{figures['posterior_bias']:.2g} ({figures['posterior_bias_expected']:.2g})"
         lines.append(
-            f"| {name} | {figures['relative_time']:.2f} | {figures['posterior_variance']:.2g} | "
-            f"{figures['model_variance']:.2g} | {figures['posterior_bias']:.2g} "
-            f"({figures['posterior_bias_expected']:.2g}) |"
+            f"| {name} | {figures['relative_time']:.2f} | {variance} | {figures['model_variance']:.2g} | {bias} | "
+            f"{figures['model_bias']:.2g} ({figures['model_bias_expected']:.2g}) |"
         )
     return "\n".join(lines)
 

@@ -21,7 +21,7 @@ TABLE = [[1, 1, 1]] * 4 + [[4, 6, 1], [5, 1, 1], [7, 9, 10], [1, 1, 1], [11, 8, 
 SHARED = {
     "mechanism": [name for name in names() if "bias" in attention_class(name).takes],
     "score": ["dot", "scaled_dot", "general", "additive"],
-    "normalizer": ["softmax", "sparsemax", "entmax15"],
+    "normalizer": ["softmax", "sparsemax", "entmax15", "fusedmax"],
     "bias": ["", "position", "markov,fertility"],
     "max_normalize": [False, True],
 }
@@ -29,8 +29,9 @@ SHARED = {
 
 def allowed(row):
     """Whether a mechanism takes these options; ``row`` may be a part of them."""
-    fixed = "mechanism" in row and "normalizer" not in attention_class(row["mechanism"]).takes
-    return not fixed or row.get("normalizer", "softmax") == "softmax"
+    takes = attention_class(row["mechanism"]).takes if "mechanism" in row else {"normalizer", "max_normalize"}
+    fixed = "normalizer" not in takes and row.get("normalizer", "softmax") != "softmax"
+    return not fixed and ("max_normalize" in takes or not row.get("max_normalize"))
 
 
 def pairs_of(row):
@@ -75,6 +76,7 @@ def cases():
     yield "aqt", {"score_gain": True, "score": "general"}
     yield "soft", {"score": "additive", "score_no_bias": True}
     yield "aqt", {"score_no_bias": True}
+    yield "soft", {"normalizer": "fusedmax", "fusedmax_strength": 0.7}
     yield "structured", {"scale": 1.0}
     yield "gaussian", {"ratio": 1.5, "sigma": 0.7}
     yield "gaussian", {"ratio": 0.4, "rule": "1", "mean": 0.3, "max_normalize": True}
@@ -83,6 +85,14 @@ def cases():
     yield "election", {"max_normalize": True}
     yield "election", {"table": TABLE}
     yield "election", {"table": TABLE, "ratio": 0.7, "share": 0.5, "trained": True, "max_normalize": True}
+    for more in ({}, {"predicted": True}, {"table": [0.4, 1.3] * 15}, {"bias": "markov,fertility"}):
+        yield "constrained-sparsemax", {"fertility": 0.7, **more}
+    yield "constrained-sparsemax", {"fertility": 0.2, "exhaustion": 0.0}
+    for name in ("monotonic", "mocha"):
+        for more in ({"offset": 0.3}, {"lossy": True, "bias": "markov"}, {"eval": True}, {"eval": True, "lossy": True}):
+            yield name, more
+    yield "mocha", {"chunk": 1}
+    yield "mocha", {"chunk": 9, "eval": True, "score": "general"}
     for name in ("local-m", "local-p"):
         yield name, {"window": 1}
         yield name, {"window": 2, "normalizer": "entmax15", "bias": "markov"}
@@ -105,12 +115,14 @@ mechanisms = pytest.mark.parametrize(("name", "options"), CASES, ids=[described(
 
 
 def subject_of(name, options):
-    """A subject of the contract; the option ``table`` is the content of an election's file."""
-    given = {key: value for key, value in options.items() if key != "table"}
+    """A subject of the contract; the option ``table`` is the content of the file of a mechanism that reads words,
+    ``eval`` its form in evaluation."""
+    given = {key: value for key, value in options.items() if key not in ("table", "eval")}
 
     def prepare(module):
         if "table" in options:
             module.table = torch.tensor(options["table"])
+        module.train(not options.get("eval"))
 
     return Subject(name, given, prepare)
 

@@ -15,9 +15,11 @@ UNNORMALIZED = ("sigmoid", "local-p", "election")  # no priors of an alignment
 ALL_BIASES = "+position,markov,fertility"
 BIASED = ["soft" + ALL_BIASES, "mqt+position", "structured+markov", "local-p+fertility"]
 LATENT = [f"latent/{name}" for name in (*names(), "soft" + ALL_BIASES) if name not in UNNORMALIZED]
-LATENT += ["latent-linear/soft"]
+LATENT += ["latent-linear/soft", "latent-gru/soft"]
 LINEAR = ["linear/soft", "linear/structured+markov"]  # --output-layer linear
-SYSTEMS = [*itertools.product([*names(), *BIASED, *LINEAR], FEEDING), *itertools.product(LATENT, ("context", "none"))]
+GRU = ["gru/soft", "gru/structured+markov"]  # --rnn gru
+OTHERS = [*BIASED, *LINEAR, *GRU]
+SYSTEMS = [*itertools.product([*names(), *OTHERS], FEEDING), *itertools.product(LATENT, ("context", "none"))]
 systems = pytest.mark.parametrize(("attention", "feeding"), SYSTEMS)
 
 
@@ -30,6 +32,8 @@ def make(attention, feeding="output", dtype=torch.float64, **options):
     options = {"attention_bias": bias, "attention_fertility_weight": 0, **options}
     if kind.endswith("linear"):
         options = {"output_layer": "linear", **options}
+    if kind.endswith("gru"):
+        options = {"rnn": "gru", **options}
     if kind.startswith("latent"):
         arch = "lstm_latent_small"
         options = {"attention_score": None, "latent_posterior": "False", "structured_scale": 1.0, **options}

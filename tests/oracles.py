@@ -4,7 +4,9 @@ masks, no batching."""
 import itertools
 import math
 
+import oracles_monotonic
 import torch
+from oracles_projections import constrained_sparsemax, total_variation_prox
 
 
 def score(name, module, query, encoding):
@@ -55,6 +57,18 @@ def entmax15(x, steps=100):
     mean = support.mean()
     tau = mean - torch.sqrt((1 - (support - mean).pow(2).sum()) / len(support))
     return (half - tau).clamp(min=0).pow(2)
+
+
+def fusedmax(x, strength):
+    """Niculae and Blondel 2017."""
+    return sparsemax(total_variation_prox(x, strength))
+
+
+def normalizer(config):
+    """The normaliser that a mechanism's options choose."""
+    if config.normalizer == "fusedmax":
+        return lambda x: fusedmax(x, config.of_parts.get("fusedmax_strength", 0.1))
+    return {"softmax": softmax, "sparsemax": sparsemax, "entmax15": entmax15}[config.normalizer]
 
 
 def density_matrix(kind, module, score_name, query, encodings):
@@ -121,7 +135,7 @@ def own_weights(name, module, query, encodings, step, history):
     """Weights before anything that is common to all mechanisms is done to them."""
     if name in ("gaussian", "election"):
         return gaussian(module, len(encodings), step)
-    normalize = {"softmax": softmax, "sparsemax": sparsemax, "entmax15": entmax15}[module.config.normalizer]
+    normalize = normalizer(module.config)
     score_name = module.config.score or module.default_score
     if name in ("mqt", "aqt"):
         scores = density_matrix(name, module, score_name, query, encodings).mean(dim=0)
@@ -140,9 +154,32 @@ def own_weights(name, module, query, encodings, step, history):
     if name == "structured":
         marginals = chain_marginals(scores, module.transitions)
         return module.config.scale * marginals / marginals.sum()
+    if name in ("monotonic", "mocha"):
+        words = None
+        if name == "mocha":
+            words = torch.stack([score(score_name, module.chunk_score, query, h) for h in encodings])
+        return oracles_monotonic.weights(module, scores, words, history)
+    if name == "constrained-sparsemax":
+        return constrained(module, scores, encodings, history)
     if name in ("local-m", "local-p"):
         return local(name, module, scores, normalize, query, step)
     raise NotImplementedError(f"a mechanism needs an oracle here: {name}")
+
+
+def constrained(module, scores, encodings, history):
+    """The module text of attention/constrained.py, word by word; words are made of vectors."""
+    bounds, drawn = [], []
+    for j, h in enumerate(encodings):
+        fertility = scores.new_tensor(module.config.fertility)
+        if module.predicted is not None:
+            fertility = fertility * torch.sigmoid(module.predicted.weight[0] @ h + module.predicted.bias[0])
+        if module.table.numel():
+            fertility = module.table[words(h)]
+        left = (fertility - sum(weights[j] for weights in history)).clamp(min=0)
+        last = j == len(encodings) - 1
+        bounds.append(scores.new_ones(()) if last else left)
+        drawn.append(scores[j] if last else scores[j] + module.config.exhaustion * left)
+    return constrained_sparsemax(torch.stack(drawn), torch.stack(bounds))
 
 
 def words(vectors):

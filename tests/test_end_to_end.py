@@ -37,9 +37,12 @@ def short_data(once):
 
 
 MAXIMUM = "--attention-max-normalize"
-POSITIONAL = ("gaussian", "election")  # which the reversed order of the tiny corpus is beyond
+MONOTONIC = ("monotonic", "mocha")
+POSITIONAL = ("gaussian", "election")
+IN_ORDER = [*MONOTONIC, *POSITIONAL]  # which the reversed order of the tiny corpus is beyond
+SLOW = {"sigmoid": 800, "local-p": 400, "structured": 400, "constrained-sparsemax": 400}  # updates
 LEARNERS = [
-    *((name, ()) for name in names() if name not in POSITIONAL),
+    *((name, ()) for name in names() if name not in IN_ORDER),
     *(("soft", ("--attention-bias", bias)) for bias in BIASES.names()),
     ("soft", ("--attention-score", "additive", MAXIMUM)),
 ]
@@ -52,7 +55,7 @@ LEARNERS = [
 )
 def test_learns_and_aligns(attention, options, short_data, tmp_path):
     # weights that do not come from a softmax alone take longer to become sharp
-    updates = {"sigmoid": 800, "local-p": 400, "structured": 400}.get(attention, 400 if MAXIMUM in options else 200)
+    updates = SLOW.get(attention, 400 if MAXIMUM in options else 200)
     checkpoint = train(short_data, tmp_path, "attn_lstm", "--attention", attention, *options, updates=updates)
     one = generate(short_data, checkpoint, "--beam", 5, "--batch-size", 1, "--print-alignment", "hard")
     right = len(right_lines(one))
@@ -86,8 +89,11 @@ def table_of(data, path):
     return path
 
 
-@pytest.mark.parametrize("attention", POSITIONAL)
-@pytest.mark.parametrize("options", [(), (MAXIMUM, "--gaussian-trained")], ids=["plain", "trained"])
+@pytest.mark.parametrize(
+    ("attention", "options"),
+    [*((name, ()) for name in IN_ORDER), *((name, (MAXIMUM, "--gaussian-trained")) for name in POSITIONAL)],
+    ids=lambda value: value if isinstance(value, str) else "trained" if value else "plain",
+)
 def test_positions_learn_and_align(attention, options, ordered_data, tmp_path):
     if attention == "election":
         options = ("--election-table", table_of(ordered_data, tmp_path / "words.json"), *options)

@@ -29,7 +29,7 @@ ANALYSIS = (
     ("training_logs", "pages"),
     ("records",),
     ("alignment",),
-    ("outputs",),
+    ("outputs", "importing"),
     ("drawing",),
     ("inference",),
     ("elsewhere",),

@@ -47,6 +47,20 @@ def test_translates_alike_in_every_batch(trained, tiny_data):
     assert results[0]["A"] == results[1]["A"]
 
 
+def test_posterior_attention_learns_and_translates_alike_in_every_batch(tiny_data, tmp_path):
+    """Also by stock fairseq's search, because the packed one leaves it to the model."""
+    options = ["--arch", "lstm_posterior_small", *LATENT[2:], "--objective", "marginal", "--posterior-topk", 3]
+    options += ["--latent-posterior", "False", "--attention-bias", "markov"]
+    checkpoint = train_with(tiny_data, tmp_path, *options, updates=300).last
+    results = [
+        generate(tiny_data, checkpoint, "--beam", 5, "--batch-size", size, "--print-alignment", "hard")
+        for size in (1, 32)
+    ]
+    assert len(right_lines(results[0])) >= 0.9 * len(results[0]["T"])
+    assert {i: h[1] for i, h in results[0]["H"].items()} == {i: h[1] for i, h in results[1]["H"].items()}
+    assert results[0]["A"] == results[1]["A"]
+
+
 def scores(lines):
     return [float(line[0]) for _, line in sorted(lines["H"].items())]
 
@@ -113,6 +127,10 @@ def test_validate_and_resume(trained, tiny_data, tmp_path):
         (["--objective", "elbo-gumbel", "--gumbel-tau", "0"], ["--gumbel-tau 0"]),
         (["--arch", "lstm_soft"], ["--objective elbo-enum", "lstm_latent"]),
         (["--latent-topk", "0"], ["--latent-topk 0"]),
+        (["--objective", "topk-marginal", "--topk-positions", "0"], ["--topk-positions 0: must be at least 1"]),
+        (["--objective", "sparse-marginal"], ["--objective sparse-marginal", "--attention-normalizer sparsemax"]),
+        (["--objective", "sparse-elbo"], ["--objective sparse-elbo", "--posterior-normalizer softmax", "sparsemax"]),
+        (["--posterior-normalizer", "sparse"], ["--posterior-normalizer sparse", "sparsemax"]),
     ],
 )
 def test_mistakes_in_training_are_one_line(options, words, tiny_data, tmp_path):
@@ -147,6 +165,9 @@ def test_gradient_variance(trained, ordinary, tiny_data, tmp_path):
     assert figures["enumeration"]["posterior_variance"] < 1e-9
     variances = [figures[name]["posterior_variance"] for name in ("reinforce, no baseline", "sum and sample, K = 4")]
     assert variances[1] < variances[0]
+    assert all(figures[name]["model_variance"] < 1e-9 for name in figures if "ELBO" in name or "marginal" in name)
+    assert figures["top-K marginal, K = 1"]["model_bias"] > figures["top-K marginal, K = 8"]["model_bias"]
+    assert figures["sparse ELBO, support of q"]["posterior_bias"] < 1e-9
     assert "| enumeration | 1.00 |" in done.stdout and picture.stat().st_size > 1000
     done = run_cli(script, tiny_data, "--path", ordinary, check=False)
     assert done.returncode == 2 and "has no posterior network" in done.stderr.strip().splitlines()[-1]

@@ -10,11 +10,22 @@ from torch import Tensor
 
 from fairseq_attn_plugin.analysis.drawing.canvas import canvas, save
 from fairseq_attn_plugin.analysis.drawing.heatmaps import Panel, heatmaps
-from fairseq_attn_plugin.attention import build_attention
-from fairseq_attn_plugin.attention.normalizers import NORMALIZERS, build_normalizer
+from fairseq_attn_plugin.attention import Attention, build_attention
+from fairseq_attn_plugin.attention.normalizers import build_normalizer
 from fairseq_attn_plugin.ops.chain_crf import chain_log_odds
 
 from .common import BLUE, CORNERS, GREEN, GREY, LIGHT, ORANGE, bars, style
+
+SOURCE, TARGET = "der hund sieht der katze nach".split(), "the dog watches the cat".split()
+SCORES = torch.tensor(
+    [
+        [3.2, 0.0, 0.0, 2.6, 0.0, 0.0],
+        [0.0, 3.5, 0.0, 0.0, 1.0, 0.0],
+        [0.0, 0.0, 3.0, 0.0, 0.0, 1.5],
+        [3.2, 0.0, 0.0, 2.6, 0.0, 0.0],
+        [0.0, 1.0, 0.0, 0.0, 3.5, 0.0],
+    ]
+)
 
 
 def density_matrix(path: Path) -> None:
@@ -90,29 +101,72 @@ def biased_weights(name: str, scores: Tensor) -> np.ndarray:
         biases.fertility.projection.weight.copy_(torch.tensor([[0.0, 1.0, 0.0], [0.0, 0.0, 0.0]]))
         biases.fertility.projection.bias.zero_()
         biases.fertility.vector.copy_(torch.tensor([-4.0, 0.0]))
-    memory = attention.precompute(torch.eye(size)[None])
+    return rows_of(attention, scores)
+
+
+def rows_of(attention: Attention, scores: Tensor) -> np.ndarray:
+    """Weights ``[T, N]`` of a mechanism with dot scores, for given scores."""
+    words = {"source_tokens": torch.zeros(1, scores.size(1), dtype=torch.long)} if attention.needs_words else {}
+    memory = attention.precompute(torch.eye(scores.size(1))[None], **words)
     state, rows = attention.initial_state(memory), []
     for step, row in enumerate(scores):
         output = attention.step(row[None, None], memory, state, torch.tensor([[step]]))
         state = output.state
-        rows.append(output.weights[0, 0].numpy())
+        rows.append(output.weights[0, 0].detach().numpy())
     return np.stack(rows)
 
 
 def biases(path: Path) -> None:
     """Weights of one sentence with no bias and with each bias. Two source words are the same."""
-    source, target = "der hund sieht der katze nach".split(), "the dog watches the cat".split()
-    scores = torch.tensor(
-        [
-            [3.2, 0.0, 0.0, 2.6, 0.0, 0.0],
-            [0.0, 3.5, 0.0, 0.0, 1.0, 0.0],
-            [0.0, 0.0, 3.0, 0.0, 0.0, 1.5],
-            [3.2, 0.0, 0.0, 2.6, 0.0, 0.0],
-            [0.0, 1.0, 0.0, 0.0, 3.5, 0.0],
-        ]
-    )
     names = ("", "position", "markov", "fertility")
-    heatmaps([Panel(biased_weights(name, scores), source, target, name or "no bias") for name in names], path)
+    heatmaps([Panel(biased_weights(name, SCORES), SOURCE, TARGET, name or "no bias") for name in names], path)
+
+
+def constrained(path: Path) -> None:
+    """Weights of one sentence by sparsemax, and with at most a weight of one for each word over the translation."""
+    size = SCORES.size(1) + 1  # the end of the sentence
+    scores = torch.nn.functional.pad(SCORES, (0, 1), value=-1.0)
+    common = {"query_dim": size, "memory_dim": size, "score": "dot"}
+    attentions = {
+        "sparsemax": build_attention("soft", normalizer="sparsemax", **common),
+        "fertility 1": build_attention("constrained-sparsemax", fertility=1.0, exhaustion=0.0, **common),
+    }
+    source = [*SOURCE, "</s>"]
+    heatmaps([Panel(rows_of(a, scores), source, TARGET, label) for label, a in attentions.items()], path)
+
+
+def sparse(path: Path) -> None:
+    """Weights of softmax, sparsemax and fusedmax for the same scores."""
+    scores = torch.tensor([-0.6, -0.2, 0.9, 1.0, 0.85, 0.1, -0.5, 1.15, 0.0, -0.4])
+    weights = {name: build_normalizer(name)(scores[None, None], None)[0, 0] for name in ("softmax", "sparsemax")}
+    strength = 0.2
+    weights[rf"fusedmax, $\lambda$ = {strength:g}"] = build_normalizer("fusedmax", fusedmax_strength=strength)(
+        scores[None, None], None
+    )[0, 0]
+    with canvas("sparse", (6.2, 3.4)) as figure:
+        top, bottom = figure.add_axes((0, 0.68, 1, 0.24)), figure.add_axes((0, 0, 1, 0.52))
+        style(top, r"Scores $\alpha_j$", grid="y")
+        bars(top, {"": scores.tolist()}, (GREY,))
+        top.axhline(0, color=GREY, linewidth=0.8)
+        style(bottom, "Weights", grid="y")
+        bars(bottom, {label: values.tolist() for label, values in weights.items()}, (LIGHT, GREEN, BLUE))
+        bottom.set_xlabel("source position j", fontsize=9)
+        bottom.legend(frameon=False, fontsize=8.5, ncols=3, loc="upper right")
+        bottom.set_ylim(0, 1.25 * max(float(values.max()) for values in weights.values()))
+        save(figure, path)
+
+
+def monotonic(path: Path) -> None:
+    """Weights of one sentence: expected in training, and hard in evaluation, of one word and of a chunk."""
+    size = SCORES.size(1) + 1  # the end of the sentence
+    scores = torch.nn.functional.pad(3 * SCORES - 3, (0, 1), value=-3.0)
+    common = {"query_dim": size, "memory_dim": size, "score": "dot", "noise": 0.0, "offset": 0.0}
+    one, chunk = (build_attention(name, **common) for name in ("monotonic", "mocha"))
+    source = [*SOURCE, "</s>"]
+    panels = [Panel(rows_of(one, scores), source, TARGET, "monotonic, in training")]
+    panels.append(Panel(rows_of(one.eval(), scores), source, TARGET, "in translation"))
+    panels.append(Panel(rows_of(chunk.eval(), scores / 3), source, TARGET, "mocha, chunks of 3"))
+    heatmaps(panels, path)
 
 
 def normalizers(path: Path) -> None:
@@ -122,7 +176,7 @@ def normalizers(path: Path) -> None:
     with canvas("normalizers", (4.6, 2.4)) as figure:
         axes = figure.add_axes((0, 0, 1, 1))
         style(axes, grid="both")
-        for name, colour, line in zip(NORMALIZERS.names(), (ORANGE, BLUE, GREEN), ("-", "--", "-.")):
+        for name, colour, line in zip(("entmax15", "softmax", "sparsemax"), (ORANGE, BLUE, GREEN), ("-", "--", "-.")):
             axes.plot(differences, build_normalizer(name)(scores, None)[0, :, 0], line, color=colour, label=name)
         axes.set_xlabel(r"$\alpha_1 - \alpha_2$", fontsize=9)
         axes.set_ylabel(r"$a_1$", fontsize=9)

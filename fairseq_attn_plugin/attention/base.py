@@ -95,9 +95,11 @@ class Attention(nn.Module):
         to_normalize: what a user does to make its weights sum to one, for messages; empty if nothing helps
         recurrent: whether a step needs the state that the previous step returned; then T is 1 in time
         normalized: whether the weights of a sentence with at least one word sum to one
+        sparse: whether weights of real positions may be exactly zero
         scores_are_logits: whether the weights are the chosen normaliser of the scores that ``step`` returns
+        noise: size of the random numbers of a training step, which :mod:`fairseq_attn_plugin.testing` sets to zero
 
-    The last three may depend on options.
+    The last four may depend on options.
 
     Raises:
         OptionError: options that the mechanism cannot take
@@ -109,7 +111,9 @@ class Attention(nn.Module):
     to_normalize: ClassVar[str] = ""
     recurrent: bool = False
     normalized: bool = True
+    sparse: bool = False
     scores_are_logits: bool = False
+    noise: float = 0.0
 
     def __init__(self, query_dim: int, memory_dim: int, config: AttentionConfig):
         super().__init__()
@@ -127,7 +131,7 @@ class Attention(nn.Module):
         if config.max_normalize:
             if "max_normalize" not in self.takes:
                 raise OptionError(
-                    f"--attention-max-normalize: {self.name} attention has no weights to divide by their maximum; "
+                    f"--attention-max-normalize: {self.name} attention cannot divide its weights by their maximum; "
                     "leave it out, or choose another --attention"
                 )
             self.normalized = self.scores_are_logits = False
@@ -188,6 +192,14 @@ class Attention(nn.Module):
             positions: ``[B, T]``, the decoder step of each query, from 0; for mechanisms that use positions
         """
         raise NotImplementedError
+
+    def advance(self, state: Any, weights: Tensor) -> Any:
+        """The state after a step that began with ``state``, had it had the weights ``[B, T, N]``.
+
+        Models whose weights are known only after the step (``--arch lstm_posterior``) call it. A recurrent mechanism
+        defines it; of others the state is None.
+        """
+        return state
 
     def for_export(self) -> Attention:
         """A mechanism with the same parameters and results whose operations do not depend on sizes or values.

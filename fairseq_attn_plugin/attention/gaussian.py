@@ -80,6 +80,7 @@ class GaussianAttention(Attention):
 
     Config = GaussianConfig
     takes = frozenset({"max_normalize"})
+    sparse = True  # outside the window
     config: GaussianConfig
 
     rule: Tensor  # Rule.code

@@ -50,6 +50,7 @@ class LocalAttention(ScoredAttention):
     """The common part of both: scores, and the window around a centre."""
 
     Config = LocalConfig
+    sparse = True  # outside the window
     config: LocalConfig
 
     def __init__(self, query_dim: int, memory_dim: int, config: LocalConfig):

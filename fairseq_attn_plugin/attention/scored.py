@@ -37,6 +37,7 @@ class ScoredAttention(Attention):
         super().__init__(query_dim, memory_dim, config)
         self.score = build_score(config.score or self.default_score, query_dim, memory_dim, **config.of_parts)
         self.normalize = build_normalizer(config.normalizer, **config.of_parts)
+        self.sparse = self.sparse or self.normalize.sparse
         chosen = parse_biases(config.bias)
         self.biases = Biases(chosen, query_dim, memory_dim, config.of_parts) if chosen else None
         if self.biases is not None:
@@ -68,15 +69,21 @@ class ScoredAttention(Attention):
         state: Optional[BiasState] = None,
         positions: Optional[Tensor] = None,
     ) -> AttentionOutput:
-        scores = self._score(query, memory)
-        if self.biases is not None:
-            scores = scores + self.biases(query, memory.bias, state, positions)
+        scores = self._biased_score(query, memory, state, positions)
         weights = self._weigh(scores, query, memory, positions)
         if self.config.max_normalize:
             weights = divide_by_maximum(weights)
-        if self.biases is not None:
-            state = self.biases.advance(state, weights)
-        return AttentionOutput(matmul(weights, memory.encodings), weights, scores, state)
+        return AttentionOutput(matmul(weights, memory.encodings), weights, scores, self.advance(state, weights))
+
+    def _biased_score(
+        self, query: Tensor, memory: Any, state: Optional[BiasState], positions: Optional[Tensor]
+    ) -> Tensor:
+        """Scores ``[B, T, N]`` to which the biases are added."""
+        scores = self._score(query, memory)
+        return scores if self.biases is None else scores + self.biases(query, memory.bias, state, positions)
+
+    def advance(self, state: Optional[BiasState], weights: Tensor) -> Optional[BiasState]:
+        return state if self.biases is None else self.biases.advance(state, weights)
 
     def penalties(self, memory: Any, weights: Tensor, step_mask: Optional[Tensor] = None) -> Dict[str, Penalty]:
         return {} if self.biases is None else self.biases.penalties(memory.bias, weights, step_mask)

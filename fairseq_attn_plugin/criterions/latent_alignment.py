@@ -32,15 +32,7 @@ from ..modules.latent_alignments import LatentAlignments
 from ..ops.precision import precision_of, products_in
 from .latent_alignment_config import LatentAlignmentConfig, check_config
 from .logged_sums import log_sums
-from .objectives import (
-    OBJECTIVES,
-    Batch,
-    MovingAverage,
-    Settings,
-    Terms,
-    entropy,
-    evaluate,
-)
+from .objectives import OBJECTIVES, Batch, MovingAverage, Settings, Terms, entropy, evaluate
 from .objectives.enumerated import soft
 from .vocabulary_losses import ask_for_loss, sums_losses, unwrapped
 
@@ -93,10 +85,31 @@ class LatentAlignmentCriterion(FairseqCriterion):
     def _latent(self, model: Any, sample: Dict[str, Any]) -> LatentAlignments:
         objective, inner = self.cfg.objective, unwrapped(model)
         chosen = OBJECTIVES[objective]
+        if chosen.chain and not inner.first_order:
+            raise OptionError(
+                f"--objective {objective}: needs alignments that depend on each other; add --arch "
+                "lstm_latent_first_order, or choose --objective marginal"
+            )
+        if inner.first_order and not chosen.chain:
+            raise OptionError(
+                f"--objective {objective}: takes alignments as independent, and those of this model are not; choose "
+                "--objective first-order, or --arch lstm_latent"
+            )
         if chosen.posterior and inner.posterior is None:
             raise OptionError(
                 f"--objective {objective}: needs a posterior network, and the model has none (--latent-posterior "
-                "False); train with --latent-posterior True, or choose soft, marginal, hard-enum or hard-reinforce"
+                "False); train with --latent-posterior True, or choose one without q, such as marginal"
+            )
+        if chosen.support == "prior" and not inner.decoder.attention.sparse:
+            raise OptionError(
+                f"--objective {objective}: sums over the positions with a weight above zero, and all weights of this "
+                "model are; add --attention-normalizer sparsemax or entmax15, or choose --objective marginal"
+            )
+        if chosen.support == "posterior" and not inner.posterior.normalize.sparse:
+            raise OptionError(
+                f"--objective {objective}: sums over the positions to which q gives a probability above zero, and "
+                f"--posterior-normalizer {inner.posterior.normalize.name} gives one to all; choose sparsemax or "
+                "entmax15, or --objective elbo-enum"
             )
         if self.training:
             inner.decoder.trained_soft.fill_(chosen.mean_context)
@@ -179,6 +192,9 @@ class LatentAlignmentCriterion(FairseqCriterion):
                 terms = OBJECTIVES[objective](batch, self._settings(0), self.average)
             result["reconstruction"], result["kl"] = terms.reconstruction, terms.kl
             result["posterior_correct"] = terms.posterior_correct
+            if OBJECTIVES[objective].chain:
+                loss = result["nll_loss"] = result["marginal"] = terms.marginal
+                result["prior_correct"] = terms.prior_correct
         else:
             result["reconstruction"] = exact[OBJECTIVES[objective].validation]
         result["bound"] = result["reconstruction"] if result["kl"] is None else result["reconstruction"] + result["kl"]

@@ -63,12 +63,13 @@ _OFFERED: Dict[str, Option] = {}
 
 
 def _offer() -> None:
-    """Adds the options of objectives from outside the package to the criterion's."""
+    """Adds the options that objectives have of their own to the criterion's."""
     new = {name: own for name, own in objective_options().items() if name not in _OFFERED}
     add_options(LatentAlignmentConfig, new, "criterion", CRITERION_DATACLASS_REGISTRY)
     _OFFERED.update(new)
 
 
+_offer()
 follow(_offer)
 
 
@@ -80,6 +81,7 @@ def check_config(cfg: Any) -> None:
     """
     if cfg.objective not in OBJECTIVES:
         raise OptionError(f"--objective {cfg.objective}: unknown; {choices(', '.join(OBJECTIVES))}")
+    OBJECTIVES[cfg.objective].configure(cfg)
     if cfg.baseline not in BASELINES:
         raise OptionError(f"--baseline {cfg.baseline}: unknown; choose from {', '.join(BASELINES)}")
     samples = cfg.num_samples is None or 1 <= cfg.num_samples <= MOST_SAMPLES

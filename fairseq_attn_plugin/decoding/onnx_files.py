@@ -115,7 +115,9 @@ def _write(
             )
         except (RuntimeError, torch.onnx.errors.OnnxExporterError) as error:
             reason = " ".join(str(error).split())[:200]
-            raise OptionError(f"{path.name}: the model cannot be recorded as ONNX: {reason}") from error
+            stock = getattr(getattr(module, "encoder", None), "stock", None)  # of --encoder-arch
+            what = "model" if stock is None else f"encoder (fairseq's {type(stock).__name__})"
+            raise OptionError(f"{path.name}: the {what} cannot be recorded as ONNX: {reason}") from error
 
 
 @contextlib.contextmanager

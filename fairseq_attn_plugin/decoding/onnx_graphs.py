@@ -10,7 +10,7 @@ on the right.
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, Iterator, NamedTuple, Optional, Tuple
 
 import torch
 import torch.nn.functional as F
@@ -21,6 +21,8 @@ from ..attention import map_tensors
 from ..attention.normalizers import LOG_ZERO
 from ..modules.latent_decoder import LatentDecoder
 from ..modules.recurrence import LayerStates
+from ..modules.stock_encoder import StockEncoder
+from .onnx_layers import layers_graph
 
 __all__ = ["EncoderGraph", "Memory", "State", "StepGraph", "named_tensors"]
 
@@ -95,11 +97,10 @@ class EncoderGraph(nn.Module):
         """Memory and first state of ``source`` ``[B, N]``. While it is recorded the longest sentence must come first;
         the graph then takes any order."""
         pad_mask = source.eq(self.encoder.padding_idx)
-        lengths = (~pad_mask).sum(1)
-        packed = pack_padded_sequence(self.encoder.embed_tokens(source), lengths, batch_first=True)
-        outputs, (hidden, cell) = self.encoder.lstm(packed)
-        encodings, _ = pad_packed_sequence(outputs, batch_first=True, total_length=source.size(1))
-        layers = self._first_state(hidden), self._first_state(cell, cell=True)
+        encodings, hidden, cell = self._encode(source, pad_mask)
+        layers = self._first_state(hidden, self.decoder.hidden_projection), ()
+        if self.decoder.kind == "lstm":
+            layers = layers[0], self._first_state(cell, self.decoder.cell_projection)
         # without attention nothing reads this, but the recorder fails at a sequence that nothing unpacks
         decoder, memory = self.decoder, Memory(None, projected=encodings[:, :1, :1])
         attention_state = None
@@ -114,16 +115,29 @@ class EncoderGraph(nn.Module):
         feed = encodings.new_zeros(source.size(0), 1, decoder.feed_size) if decoder.feed_size else None
         return memory, State(LayerStates(*layers), feed, attention_state)
 
-    def _first_state(self, last: Tensor, cell: bool = False) -> Tuple[Tensor, ...]:
-        """The first state ``[B, 1, Ds]`` of every decoder layer, from ``[layers * directions, B, H]``."""
+    def _encode(self, source: Tensor, pad_mask: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
+        """Encodings ``[B, N, Dh]``, hidden and cell states ``[L, B, Dh]``; where there is no cell, the hidden ones."""
+        if isinstance(self.encoder, StockEncoder):
+            out = self.encoder(source)
+            return out["encodings"], out["hidden"].transpose(0, 1), out["hidden"].transpose(0, 1)
+        packed = pack_padded_sequence(self.encoder.embed_tokens(source), (~pad_mask).sum(1), batch_first=True)
+        outputs, last = self.encoder.rnn(packed)
+        encodings, _ = pad_packed_sequence(outputs, batch_first=True, total_length=source.size(1))
+        directions = 2 if self.encoder.bidirectional else 1
+        states = []
+        for state in last if isinstance(last, tuple) else (last, last):
+            by_layer = state.split(directions)
+            states.append(torch.stack([torch.cat(layer.unbind(0), dim=-1) for layer in by_layer]))
+        return encodings, states[0], states[1]
+
+    def _first_state(self, last: Tensor, projection: Any) -> Tuple[Tensor, ...]:
+        """The first state ``[B, 1, Ds]`` of every decoder layer, from the encoder's ``[L, B, Dh]``."""
         decoder = self.decoder
         if decoder.zero_init:
             return (last.new_zeros(last.size(1), 1, decoder.hidden_size),) * decoder.num_layers
-        directions = 2 if self.encoder.bidirectional else 1
         states = []
         for layer in decoder.sources_of_layers(self.encoder.num_layers):
-            state = torch.cat([last[layer * directions + direction] for direction in range(directions)], dim=-1)
-            projection = decoder.cell_projection if cell else decoder.hidden_projection
+            state = last[layer]
             states.append(
                 (state if projection is None else _linear(state, projection.weight, projection.bias)).unsqueeze(1)
             )
@@ -142,13 +156,7 @@ class StepGraph(nn.Module):
         super().__init__()
         self.decoder, self.attention = encoder.decoder, encoder.attention
         self.template = (memory, state)
-        lstm, size = self.decoder.lstm, self.decoder.hidden_size
-        order = torch.arange(4 * size).view(4, size)[[0, 1, 3, 2]].flatten()  # the three sigmoids side by side
-        for layer in range(self.decoder.num_layers):
-            parts = [getattr(lstm, f"{name}_l{layer}") for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
-            weight, bias = torch.cat(parts[:2], dim=1)[order].t(), (parts[2] + parts[3])[order]
-            self.register_buffer(f"weight{layer}", weight.detach())
-            self.register_buffer(f"bias{layer}", bias.detach())
+        self.layers = layers_graph(self.decoder)
 
     def forward(self, words: Tensor, position: Tensor, *tensors: Tensor) -> Tuple[Tensor, ...]:
         """log p ``[B, K, V]``, the weights ``[B, K, N]`` where there is attention, and the tensors of the new state.
@@ -159,7 +167,8 @@ class StepGraph(nn.Module):
             tensors: of memory and state, in the order of :func:`named_tensors`
         """
         memory, state = _rebuilt(self.template, iter(tensors))
-        layers, top = self._lstm(words, state)
+        x = self.decoder.embed_tokens(words)
+        layers, top = self.layers(x if state.feed is None else torch.cat([x, state.feed], dim=-1), state.layers)
         context = weights = scores = attention_state = None
         if self.attention is not None:
             inputs = {"inputs": words} if self.attention.needs_words else {}
@@ -176,25 +185,6 @@ class StepGraph(nn.Module):
         feed = None if state.feed is None else context if feeds_context else output
         new = named_tensors(State(layers, feed, attention_state), "").values()
         return (log_probs, *([] if weights is None else [weights]), *new)
-
-    def _lstm(self, words: Tensor, state: State) -> Tuple[LayerStates, Tensor]:
-        """The layers' states, and the highest one ``[B, K, Ds]``."""
-        size = self.decoder.hidden_size
-        x = self.decoder.embed_tokens(words)
-        if state.feed is not None:
-            x = torch.cat([x, state.feed], dim=-1)
-        hidden: List[Tensor] = []
-        cells: List[Tensor] = []
-        for layer, (h, c) in enumerate(zip(*state.layers)):
-            read = torch.cat([x, h], dim=-1).flatten(0, 1)
-            gates = read @ getattr(self, f"weight{layer}") + getattr(self, f"bias{layer}")
-            closing, candidate = gates.split([3 * size, size], dim=-1)
-            i, f, o = torch.sigmoid(closing).split(size, dim=-1)
-            cell = f * c.flatten(0, 1) + i * torch.tanh(candidate)
-            x = (o * torch.tanh(cell)).view(*words.shape, size)
-            hidden.append(x)
-            cells.append(cell.view(*words.shape, size))
-        return LayerStates(tuple(hidden), tuple(cells)), x
 
     def _combined(self, context: Tensor, top: Tensor) -> Tensor:
         """o = tanh(W_o [c; s]), or [c; s]."""

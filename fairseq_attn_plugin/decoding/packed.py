@@ -22,8 +22,10 @@ from ..modules.beam import Change, SentenceAttention
 from ..modules.decoder import LSTMDecoder
 from ..modules.encoder import LSTMEncoder
 from ..modules.latent_decoder import LatentDecoder
+from ..modules.stock_encoder import StockEncoder
 from .latent_words import LatentMemory, LatentWords, StateHead
 from .packed_encoder import PackedEncoder
+from .packed_gru import GRULayers
 from .products import PACKED_ROWS, Product, pack
 from .shortlist import Shortlist
 from .start import Start
@@ -38,7 +40,7 @@ MULTIPLE = 128  # words of a packed shortlist, because oneDNN compiles a kernel 
 class PackedState(NamedTuple):
     """The state of a :class:`PackedStepper`."""
 
-    recurrent: Tensor  # [R, F + 2 L H], of step_modules.Layers
+    recurrent: Tensor  # [R, F + 2 L H], of step_modules.Layers, or [R, F + L H], of packed_gru.GRULayers
     attention: Any  # the attention's own state, tensors [R, 1, ...], or None
     memory: Any  # the attention's memory of B sentences, or None
     tokens: Tensor  # [B, N], the source
@@ -49,7 +51,7 @@ class PackedState(NamedTuple):
 
 def is_packable(model: Any) -> bool:
     """Whether a :class:`PackedStepper` computes what the model computes."""
-    if not is_ours(model) or type(model.encoder) is not LSTMEncoder:
+    if not is_ours(model) or type(model.encoder) not in (LSTMEncoder, StockEncoder):
         return False
     if (
         type(model.decoder) not in (LSTMDecoder, LatentDecoder)
@@ -93,11 +95,12 @@ class PackedStepper:
         decoder = model.decoder
         self.model, self.decoder, self.attention = model, decoder, decoder.attention
         self.temperature, self.shortlist = temperature, shortlist
-        on_gpu = decoder.embed_tokens.weight.device.type != "cpu"  # where cuDNN is faster
-        self.encode: Callable[[Tensor], Any] = model.encoder if on_gpu else PackedEncoder(model.encoder, precision)
+        self.encode: Callable[[Tensor], Any] = model.encoder
+        if isinstance(model.encoder, LSTMEncoder) and decoder.embed_tokens.weight.device.type == "cpu":
+            self.encode = PackedEncoder(model.encoder, precision)  # on a GPU cuDNN is faster
         self.words = WordGates(decoder, precision)
         self.latent = LatentWords(decoder, precision) if isinstance(decoder, LatentDecoder) else None
-        layers = Layers(decoder, precision)
+        layers = (Layers if decoder.kind == "lstm" else GRULayers)(decoder, precision)
         scale = _scale(decoder) if self.latent is None else None
         projects = scale is not None and decoder.input_feeding != "context" and not decoder.is_linear
         head = Head(decoder, precision, projects) if self.latent is None else StateHead(decoder)
@@ -112,7 +115,8 @@ class PackedStepper:
     def begin(self, net_input: Dict[str, Any], prefix: Optional[Tensor] = None) -> PackedState:
         encoder_out = self.encode(net_input["src_tokens"])
         encodings, tokens, memory, latent = encoder_out["encodings"], encoder_out["tokens"], None, None
-        recurrent, keys, values = self.start(encodings, encoder_out["hidden"], encoder_out["cell"])
+        hidden, cell = encoder_out["hidden"], encoder_out["cell"]
+        recurrent, keys, values = self.start(encodings, hidden, hidden if cell is None else cell)
         if self.soft is not None:
             memory = SoftMemory(values, keys, encoder_out["pad_mask"])
         elif self.attention is not None:
@@ -152,10 +156,15 @@ class PackedStepper:
         if self.decoder.lexicon.active:
             assert weights is not None
             logits = logits + self._lexicon_bias(weights, state)
+        copying = self.decoder.copying
+        if copying is not None:
+            assert weights is not None
+            logits = copying(logits.unsqueeze(1), features.unsqueeze(1), weights.unsqueeze(1), state.tokens).squeeze(1)
         if self.temperature != 1.0:
             logits = logits / self.temperature
         new_state = state._replace(recurrent=recurrent, attention=attention)
-        normalized = self.latent is not None and self.latent.mixes and self.temperature == 1.0
+        mixed = copying is not None if self.latent is None else self.latent.mixes
+        normalized = mixed and self.temperature == 1.0
         return StepOutput(logits.float(), normalized, weights if self.decoder.need_attn else None), new_state
 
     def _restriction(self, state: PackedState) -> Optional[Change]:

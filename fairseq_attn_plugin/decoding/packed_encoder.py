@@ -3,7 +3,7 @@
 It computes what :class:`fairseq_attn_plugin.modules.encoder.LSTMEncoder` computes. On padding the input gate is closed
 and the forget gate open: the cell state stays, c_t = c_{t-1}, exactly. In float32 a layer is one call of oneDNN. In
 other precisions, or where torch lacks that call, the share of the inputs in the gates is one product for all words of
-the batch, and a loop does the rest.
+the batch, and a loop does the rest. GRUs (:mod:`fairseq_attn_plugin.decoding.packed_gru`) always have that loop.
 
 Shapes: B sentences, N source positions, L layers, E units of an embedding, H units, Dh units of both directions.
 """
@@ -15,8 +15,10 @@ from typing import Any, Dict, List, Optional, Tuple
 import torch
 from torch import Tensor, nn
 
-from ..modules.encoder import LSTMEncoder, ends_of_words, with_padding_input
+from ..modules.encoder import LSTMEncoder, ends_of_words
+from ..modules.rnn import with_padding_input
 from ..ops.lstm_cell import CLOSED
+from .packed_gru import GRUDirection
 from .products import pack
 from .step_modules import compiled, gate_bias, gate_order, lstm_cell_
 
@@ -116,8 +118,10 @@ class FusedDirection(nn.Module):
         return outputs, (hidden if last is None else outputs.gather(0, last))[0], cell[0]
 
 
-def _direction(lstm: nn.LSTM, name: str, precision: str) -> Any:
-    """The faster one of both that torch has for this precision."""
+def _direction(lstm: Any, name: str, precision: str) -> Any:
+    """The fastest that torch has for this kind and precision."""
+    if isinstance(lstm, nn.GRU):
+        return compiled(GRUDirection(lstm, name, precision))
     if precision == "float32" and lstm.weight_ih_l0.dtype == torch.float32 and torch.backends.mkldnn.is_available():
         try:
             return FusedDirection(lstm, name)
@@ -138,10 +142,10 @@ class PackedEncoder:
         self.embedding, self.padding_idx = encoder.embed_tokens.weight.detach(), encoder.padding_idx
         names = ("", "_reverse")[: 2 if encoder.bidirectional else 1]
         self.layers = [
-            [_direction(encoder.lstm, f"{layer}{name}", precision) for name in names]
+            [_direction(encoder.rnn, f"{layer}{name}", precision) for name in names]
             for layer in range(encoder.num_layers)
         ]
-        self.size = encoder.lstm.hidden_size
+        self.size = encoder.rnn.hidden_size
 
     def __call__(self, src_tokens: Tensor) -> Dict[str, Any]:
         """What ``LSTMEncoder.forward`` returns for ``[B, N]``."""
@@ -152,7 +156,7 @@ class PackedEncoder:
             columns = pad_mask.t().unsqueeze(2)
             ends = [end.view(1, -1, 1).expand(-1, -1, self.size) for end in ends_of_words(pad_mask)]
         x = torch.nn.functional.embedding(src_tokens.t(), self.embedding)
-        states: List[List[Tensor]] = [[], []]  # hidden, cell
+        states: List[List[Tensor]] = [[], []]  # hidden, cell; a GRU has no cell
         for directions in self.layers:
             outputs, *layer = zip(*(read(x, columns, end) for read, end in zip(directions, ends)))
             x = torch.cat(outputs, dim=2)
@@ -164,7 +168,7 @@ class PackedEncoder:
         return {
             "encodings": encodings.contiguous(),
             "hidden": torch.stack(states[0], dim=1),
-            "cell": torch.stack(states[1], dim=1),
+            "cell": torch.stack(states[1], dim=1) if states[1] else None,
             "tokens": src_tokens,
             "pad_mask": pad_mask,
             "rows": torch.arange(len(src_tokens), device=src_tokens.device),

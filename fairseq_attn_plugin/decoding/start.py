@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from ..attention.scores import GeneralScore
 from ..modules.decoder import LSTMDecoder
+from ..modules.rnn import STATES
 from .products import pack
 
 __all__ = ["Start"]
@@ -40,7 +41,8 @@ class Start(nn.Module):
         output: Any = decoder.output_projection
         self.values = pack(2 * output.weight[:, : -decoder.hidden_size], None, precision) if values else None
         self.zero, self.feed = decoder.zero_init, decoder.feed_size
-        self.units = 2 * decoder.num_layers * decoder.hidden_size
+        self.has_cell = "cell" in STATES[decoder.kind]
+        self.units = len(STATES[decoder.kind]) * decoder.num_layers * decoder.hidden_size
         self.layers = decoder.sources_of_layers(encoder_layers)
         self.all_layers = self.layers == list(range(encoder_layers))
 
@@ -49,7 +51,7 @@ class Start(nn.Module):
 
         Args:
             encodings: ``[B, N, Dh]``
-            hidden, cell: ``[B, encoder layers, Dh]``
+            hidden, cell: ``[B, encoder layers, Dh]``; the hidden states in both where the encoder has no cells
 
         Returns:
             ``recurrent`` of :class:`~fairseq_attn_plugin.decoding.step_modules.Layers`, keys ``[B, N, D]`` and
@@ -68,6 +70,8 @@ class Start(nn.Module):
             hidden, cell = hidden.index_select(1, layers), cell.index_select(1, layers)
         hidden, cell = hidden.view(-1, units), cell.view(-1, units)
         hidden = hidden if self.hidden is None else self.hidden(hidden)
-        cell = cell * -2.0 if self.cell is None else self.cell(cell)
-        parts = [hidden.view(rows, -1), cell.view(rows, -1)]
+        parts = [hidden.view(rows, -1)]
+        if self.has_cell:
+            cell = cell * -2.0 if self.cell is None else self.cell(cell)
+            parts.append(cell.view(rows, -1))
         return torch.cat([encodings.new_zeros(rows, self.feed)] + parts, 1), keys, values

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..modules.decoder import LSTMDecoder
-from ..modules.recurrence import joined_weights
+from ..modules.recurrence import step_weights
 from .products import pack
 
 __all__ = [
@@ -70,20 +70,24 @@ def gate_order(x: Tensor) -> Tensor:
     return torch.cat([i, f, o, 2 * g])
 
 
-def gate_bias(lstm: nn.LSTM, layer: str) -> Tensor:
+def gate_bias(lstm: nn.Module, layer: str) -> Tensor:
     """Both biases ``[4 H]`` of a layer, such as ``0`` or ``0_reverse``, in that order."""
     return gate_order(getattr(lstm, f"bias_ih_l{layer}") + getattr(lstm, f"bias_hh_l{layer}"))
 
 
 class WordGates:
-    """The previous word's share of the first layer's gates, and the bias: ``[R]`` to ``[R, 4 H]``.
+    """The previous word's share of the first layer's gates, and the bias: ``[R]`` to ``[R, 4 H]``, or ``[R, 3 H]`` of
+    a GRU.
 
     They are a table of the vocabulary in full precision, unless it is too large.
     """
 
     def __init__(self, decoder: LSTMDecoder, precision: str):
         self.embedding = decoder.embed_tokens.weight.detach()
-        weight, bias = gate_order(decoder.lstm.weight_ih_l0[:, : self.embedding.size(1)]), gate_bias(decoder.lstm, "0")
+        weight: Tensor = decoder.rnn.weight_ih_l0[:, : self.embedding.size(1)].detach()
+        bias: Tensor = decoder.rnn.bias_ih_l0.detach()
+        if decoder.kind == "lstm":
+            weight, bias = gate_order(weight), gate_bias(decoder.rnn, "0")
         self.table: Optional[Tensor] = None
         if len(self.embedding) * len(bias) <= TABLE:
             self.table = F.linear(self.embedding, weight, bias)
@@ -102,10 +106,10 @@ class Layers(nn.Module):
 
     def __init__(self, decoder: LSTMDecoder, precision: str):
         super().__init__()
-        weights = joined_weights(decoder.lstm, decoder.embed_tokens.embedding_dim)
+        weights = step_weights(decoder.rnn, decoder.embed_tokens.embedding_dim)
         self.first = pack(gate_order(weights[0]), None, precision)
         self.others = nn.ModuleList(
-            pack(gate_order(weight), gate_bias(decoder.lstm, str(layer)), precision)
+            pack(gate_order(weight), gate_bias(decoder.rnn, str(layer)), precision)
             for layer, weight in enumerate(weights[1:], 1)
         )
         self.read = decoder.feed_size + decoder.hidden_size  # units that the first layer reads
@@ -219,12 +223,12 @@ class SoftStep(nn.Module):
     the place of h_j.
 
     Args:
-        layers: the LSTM layers
+        layers: the recurrent layers
         head: what follows the attention
         scale: of the scores
     """
 
-    def __init__(self, layers: Layers, head: Head, scale: float):
+    def __init__(self, layers: nn.Module, head: Head, scale: float):
         super().__init__()
         self.layers, self.head, self.scale = layers, head, scale
 

@@ -32,16 +32,21 @@ class Watch:
     there are before it.
 
     Args:
-        tell: receives the leader after the first step, and after a step that is ``seconds`` or more later than the last
-            one that was told of
+        tell: receives the leader after each of the first steps, and after a step that is ``seconds`` or more later than
+            the last one that was told of
         seconds: 0 for all steps
         clock: time in seconds
+        first: how many first steps
     """
 
     def __init__(
-        self, tell: Callable[[Leader], None], seconds: float = 0.0, clock: Callable[[], float] = time.monotonic
+        self,
+        tell: Callable[[Leader], None],
+        seconds: float = 0.0,
+        clock: Callable[[], float] = time.monotonic,
+        first: int = 1,
     ):
-        self.tell, self.seconds, self.clock = tell, seconds, clock
+        self.tell, self.seconds, self.clock, self.first = tell, seconds, clock, first
         self.paths: List[Any] = [None]
         self._told = -math.inf
         self._withheld: Any = None  # path of the newest step, if it has not been told of
@@ -56,7 +61,7 @@ class Watch:
         ]
         if math.isfinite(sums[0]):
             self._withheld = self.paths[0]
-            if self.clock() - self._told >= self.seconds:
+            if len(trace.words) <= self.first or self.clock() - self._told >= self.seconds:
                 self.end()
 
     def end(self) -> None:

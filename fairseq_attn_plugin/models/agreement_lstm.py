@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from ..errors import OptionError
 from ..modules.decoder import LSTMDecoder
-from ..modules.encoder import LSTMEncoder
+from ..modules.source_encoder import SourceEncoder
 from ..ops.vocabulary_loss import Targets
 from ..options import file_options, option, parse_boolean
 from .architectures import PAPER_SIZES, SMALL_SIZES, register_architecture
@@ -111,7 +111,7 @@ class AgreementLSTMModel(AttnLSTMModel):
         return cast(AttnLSTMModel, self.models[direction])
 
     @property
-    def encoder(self) -> LSTMEncoder:  # type: ignore[override]
+    def encoder(self) -> SourceEncoder:  # type: ignore[override]
         return self.of(self.direction).encoder
 
     @property

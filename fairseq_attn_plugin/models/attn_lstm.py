@@ -18,14 +18,17 @@ from .. import attention as attentions
 from ..errors import OptionError
 from ..modules.decoder import LSTMDecoder
 from ..modules.embeddings import translation_embedding
-from ..modules.encoder import LSTMEncoder, forget_bias_
+from ..modules.encoder import LSTMEncoder
+from ..modules.rnn import forget_bias_
+from ..modules.source_encoder import SourceEncoder
 from ..modules.teacher import take_parameters
 from ..ops.precision import precision_of, products_in, training_precision
 from ..options import or_default, parse_boolean, parse_integers
 from .architectures import PAPER_SIZES, SMALL_SIZES, STRUCTURED_SIZES, register_architecture
-from .checks import check_options
+from .checks import check_options, check_pointer, rnn_of
 from .configuration import AttnLSTMConfig
-from .unused_options import check_adaptive_softmax, check_attention_options, readers
+from .encoder_architectures import build_stock_encoder
+from .unused_options import check_adaptive_softmax, check_attention_options, check_encoder_options, readers
 
 __all__ = ["AttnLSTMConfig", "AttnLSTMModel", "register_architecture"]
 
@@ -34,7 +37,7 @@ __all__ = ["AttnLSTMConfig", "AttnLSTMModel", "register_architecture"]
 class AttnLSTMModel(FairseqEncoderDecoderModel):
     """LSTM encoder, LSTM decoder, and the attention that ``--attention`` names."""
 
-    encoder: LSTMEncoder
+    encoder: SourceEncoder
     decoder: LSTMDecoder
     matmul_precision = torch.float32
     base_config: ClassVar[Type[Any]] = AttnLSTMConfig
@@ -57,26 +60,14 @@ class AttnLSTMModel(FairseqEncoderDecoderModel):
         cls.check(cfg, task)
         source, target = task.source_dictionary, task.target_dictionary
         limits = getattr(task, "cfg", None)
-        source_embedding = translation_embedding(
-            source, cfg.encoder_embed_dim, cfg.encoder_embed_path, cfg.encoder_freeze_embed, "--encoder-embed-path"
-        )
+        encoder = cls.build_encoder(cfg, task)
+        target_embedding = encoder.embed_tokens
         if cfg.share_all_embeddings:
-            target_embedding = source_embedding
-            source_embedding.weight.requires_grad &= not cfg.decoder_freeze_embed
+            target_embedding.weight.requires_grad &= not cfg.decoder_freeze_embed
         else:
             target_embedding = translation_embedding(
                 target, cfg.decoder_embed_dim, cfg.decoder_embed_path, cfg.decoder_freeze_embed, "--decoder-embed-path"
             )
-        encoder = LSTMEncoder(
-            source,
-            source_embedding,
-            hidden_size=or_default(cfg.encoder_hidden_size, cfg.encoder_embed_dim),
-            num_layers=cfg.encoder_layers,
-            bidirectional=cfg.encoder_bidirectional,
-            dropout_in=or_default(cfg.encoder_dropout_in, cfg.dropout),
-            dropout_out=or_default(cfg.encoder_dropout_out, cfg.dropout),
-            max_source_positions=getattr(limits, "max_source_positions", 1e5),
-        )
         hidden_size = or_default(cfg.decoder_hidden_size, cfg.decoder_embed_dim)
         attention = cls.build_attention(cfg, hidden_size, encoder.output_units)
         if attention is not None:
@@ -93,6 +84,8 @@ class AttnLSTMModel(FairseqEncoderDecoderModel):
             input_feeding=cfg.input_feeding,
             output_layer=cfg.output_layer,
             zero_init=cfg.decoder_zero_init,
+            rnn=rnn_of(cfg, "decoder"),
+            states_given=encoder.states,
             dropout_in=or_default(cfg.decoder_dropout_in, cfg.dropout),
             dropout_out=or_default(cfg.decoder_dropout_out, cfg.dropout),
             share_input_output_embed=cfg.share_all_embeddings or cfg.share_decoder_input_output_embed,
@@ -100,8 +93,12 @@ class AttnLSTMModel(FairseqEncoderDecoderModel):
             max_target_positions=getattr(limits, "max_target_positions", 1e5),
         )
         if cfg.forget_bias is not None:
-            for lstm in (encoder.lstm, decoder.lstm):
-                forget_bias_(lstm, cfg.forget_bias)
+            for part in (encoder, decoder):
+                if part.kind == "lstm":
+                    forget_bias_(part.rnn, cfg.forget_bias)
+        if cfg.copy_attention:
+            check_pointer(cfg, attention)
+            decoder.copy_words(source)
         decoder.lexicon.epsilon = cfg.lexicon_epsilon
         if cfg.lexicon is not None:
             decoder.lexicon.read(cfg.lexicon, source, target)
@@ -110,6 +107,32 @@ class AttnLSTMModel(FairseqEncoderDecoderModel):
         if cfg.election_teacher is not None:
             take_parameters(model, cfg.election_teacher)
         return model
+
+    @classmethod
+    def build_encoder(cls, cfg: Any, task: Any) -> SourceEncoder:
+        """The recurrent encoder, or that of ``--encoder-arch``.
+
+        Raises:
+            OptionError: see :func:`~fairseq_attn_plugin.models.encoder_architectures.build_stock_encoder`
+        """
+        source = task.source_dictionary
+        longest = getattr(getattr(task, "cfg", None), "max_source_positions", 1e5)
+        if cfg.encoder_arch is not None:
+            return build_stock_encoder(cfg, task, longest)
+        embedding = translation_embedding(
+            source, cfg.encoder_embed_dim, cfg.encoder_embed_path, cfg.encoder_freeze_embed, "--encoder-embed-path"
+        )
+        return LSTMEncoder(
+            source,
+            embedding,
+            hidden_size=or_default(cfg.encoder_hidden_size, cfg.encoder_embed_dim),
+            num_layers=cfg.encoder_layers,
+            bidirectional=cfg.encoder_bidirectional,
+            dropout_in=or_default(cfg.encoder_dropout_in, cfg.dropout),
+            dropout_out=or_default(cfg.encoder_dropout_out, cfg.dropout),
+            max_source_positions=longest,
+            rnn=rnn_of(cfg, "encoder"),
+        )
 
     @classmethod
     def check(cls, cfg: Any, task: Any) -> None:
@@ -126,6 +149,7 @@ class AttnLSTMModel(FairseqEncoderDecoderModel):
         off = not parse_boolean("--decoder-attention", model["decoder_attention"])
         defaults = MODEL_DATACLASS_REGISTRY[model["_name"]]()
         check_attention_options(model, defaults, "--decoder-attention False" if off else None)
+        check_encoder_options(model, defaults)
         check_adaptive_softmax(cfg)
 
     @classmethod

@@ -4,9 +4,10 @@ import math
 from typing import Any
 
 from ..errors import OptionError
+from ..modules.rnn import KINDS
 from ..options import need, or_default, parse_boolean, parse_integers
 
-__all__ = ["MOST_LAYERS", "check_options", "check_size"]
+__all__ = ["MOST_LAYERS", "check_options", "check_pointer", "check_size", "rnn_of"]
 
 INPUT_FEEDING = ("output", "context", "none")
 OUTPUT_LAYERS = ("tanh", "linear")
@@ -18,6 +19,12 @@ def check_size(config: Any, name: str, most: int = MOST_UNITS) -> None:
     size = config[name]
     need(size is None or size >= 1, config, name, "at least 1")
     need(size is None or size <= most, config, name, f"at most {most}")
+
+
+def rnn_of(config: Any, side: str) -> str:
+    """The kind of recurrent layers of ``encoder`` or ``decoder``."""
+    kind: str = or_default(config[f"{side}_rnn"], config.rnn)
+    return kind
 
 
 def check_options(config: Any, task: Any) -> None:
@@ -33,6 +40,13 @@ def check_options(config: Any, task: Any) -> None:
     if config.input_feeding not in INPUT_FEEDING:
         raise OptionError(f"--input-feeding {config.input_feeding}: unknown; choose from {', '.join(INPUT_FEEDING)}")
     need(config.output_layer in OUTPUT_LAYERS, config, "output_layer", f"one of {', '.join(OUTPUT_LAYERS)}")
+    for name in ("rnn", "encoder_rnn", "decoder_rnn"):
+        need(config[name] is None or config[name] in KINDS, config, name, " or ".join(KINDS))
+    if config.encoder_options and config.encoder_arch is None:
+        raise OptionError(
+            f"--encoder-options {config.encoder_options}: are of --encoder-arch, which is not given; add it, as in "
+            "--encoder-arch transformer, or leave them out"
+        )
     for name in ("encoder_layers", "decoder_layers"):
         check_size(config, name, MOST_LAYERS)
     for side in ("encoder", "decoder"):
@@ -58,8 +72,15 @@ def check_options(config: Any, task: Any) -> None:
         _check_shared_output(config)
     if config.adaptive_softmax_cutoff is not None:
         _check_cutoff(config.adaptive_softmax_cutoff, len(task.target_dictionary))
+    if config.copy_attention:
+        _check_copying(config)
     finite = config.forget_bias is None or math.isfinite(config.forget_bias)
     need(finite, config, "forget_bias", "a number, as in --forget-bias 1")
+    sides = ("encoder", "decoder") if config.encoder_arch is None else ("decoder",)
+    if config.forget_bias is not None and "lstm" not in [rnn_of(config, side) for side in sides]:
+        raise OptionError(
+            f"--forget-bias {config.forget_bias}: the model has no LSTM, and a GRU has no forget gates; leave it out"
+        )
     need(config.lexicon_epsilon > 0, config, "lexicon_epsilon", "more than 0")
     if config.lexicon is not None:
         if config.adaptive_softmax_cutoff is not None:
@@ -72,6 +93,32 @@ def check_options(config: Any, task: Any) -> None:
                 f"--lexicon {config.lexicon}: is looked up for the words attended to, and there is no attention with "
                 "--decoder-attention False; leave one of the two out"
             )
+
+
+def _check_copying(config: Any) -> None:
+    """Raises OptionError for what copying excludes."""
+    if config.adaptive_softmax_cutoff is not None:
+        raise OptionError(
+            "--copy-attention: mixes an ordinary softmax with copies; leave it or --adaptive-softmax-cutoff "
+            f"{config.adaptive_softmax_cutoff} out"
+        )
+    if not parse_boolean("--decoder-attention", config.decoder_attention):
+        raise OptionError(
+            "--copy-attention: copies the words attended to, and there is no attention with --decoder-attention False; "
+            "leave one of the two out"
+        )
+
+
+def check_pointer(config: Any, attention: Any) -> None:
+    """Raises OptionError unless the weights of the attention are a distribution over the words to copy."""
+    if attention is not None and not attention.normalized:
+        given, remedy = f"--attention {config.attention}", attention.to_normalize
+        if config.attention_max_normalize:
+            given, remedy = "--attention-max-normalize", "leave it out"
+        raise OptionError(
+            f"--copy-attention: the weights of {given} do not sum to one, so that they cannot point to the word to "
+            f"copy; {remedy or 'choose another --attention, such as soft'}"
+        )
 
 
 def _check_cutoff(text: Any, words: int) -> None:
@@ -90,8 +137,9 @@ def _check_shared_output(config: Any) -> None:
         units = state = or_default(config.decoder_hidden_size, config.decoder_embed_dim)
         of = f"the {state} units of the state (--output-layer linear)"
         if parse_boolean("--decoder-attention", config.decoder_attention):
-            context = or_default(config.encoder_hidden_size, config.encoder_embed_dim)
-            context *= 2 if config.encoder_bidirectional else 1
+            context = config.encoder_embed_dim
+            if config.encoder_arch is None:
+                context = or_default(config.encoder_hidden_size, context) * (2 if config.encoder_bidirectional else 1)
             units += context
             of = f"the {context} + {state} units of context and state (--output-layer linear)"
     if config.decoder_embed_dim != units:

@@ -23,6 +23,19 @@ class AttnLSTMConfig(FairseqDataclass):
         "words are predicted from: tanh (attentional output, tanh(W_o [context; state])), or linear (context and state "
         "side by side, which --input-feeding output then feeds; --decoder-out-embed-dim has no effect)",
     )
+    rnn: str = option("lstm", "recurrent layers of encoder and decoder: lstm or gru")
+    encoder_rnn: Optional[str] = option(None, "those of the encoder (default: --rnn)")
+    decoder_rnn: Optional[str] = option(None, "those of the decoder (default: --rnn)")
+    encoder_arch: Optional[str] = option(
+        None,
+        "architecture of fairseq whose encoder takes the place of the recurrent one, such as transformer or fconv; its "
+        "sizes are --encoder-embed-dim, --encoder-layers and --dropout",
+    )
+    encoder_options: Optional[str] = option(
+        None,
+        "further options of --encoder-arch, as in 'encoder-attention-heads=4 encoder-normalize-before' (default: those "
+        "of the architecture)",
+    )
     dropout: float = option(0.1, "dropout probability")
     encoder_embed_dim: int = option(512, "encoder embedding dimension")
     encoder_embed_path: Optional[str] = option(None, "path to pre-trained encoder embedding", file=True)
@@ -43,6 +56,11 @@ class AttnLSTMConfig(FairseqDataclass):
     forget_bias: Optional[float] = option(
         None,
         "initial bias of the forget gates of encoder and decoder, as in 1 (default: drawn around 0, as all parameters)",
+    )
+    copy_attention: bool = option(
+        False,
+        "copy source words: a gate mixes the predicted words with the source words attended to (pointer-generator, See "
+        "et al. 2017)",
     )
     adaptive_softmax_cutoff: Optional[str] = option(
         None, "comma-separated cut-offs of an adaptive softmax; must be used with the adaptive_loss criterion"

@@ -25,8 +25,8 @@ from ..errors import OptionError
 from ..modules.document_pooling import AttentionPooling, MeanPooling, layout_of
 from ..modules.dropout import Dropout
 from ..modules.embeddings import classifier_embedding
-from ..modules.encoder import uniform_
 from ..modules.ragged import BlockRNN, RaggedEncoder
+from ..modules.rnn import uniform_
 from ..ops.deferred import Linear
 from ..ops.precision import precision_of, products_in, training_precision
 from .architectures import register_architecture

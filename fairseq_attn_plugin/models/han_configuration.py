@@ -6,7 +6,7 @@ from typing import Any, List, Optional
 from fairseq.dataclass import FairseqDataclass
 
 from .. import attention as attentions
-from ..modules.ragged import RNNS
+from ..modules.rnn import KINDS
 from ..options import need, option
 from .attention_options import offers_attention_options
 
@@ -55,7 +55,7 @@ class HANConfig(FairseqDataclass):
 
 def check_options(cfg: Any) -> None:
     """Raises OptionError for options with wrong values."""
-    for name, known in (("document_encoder", ENCODERS), ("pooling", POOLINGS), ("rnn", (*RNNS, "none"))):
+    for name, known in (("document_encoder", ENCODERS), ("pooling", POOLINGS), ("rnn", (*KINDS, "none"))):
         need(cfg[name] in known, cfg, name, f"one of {', '.join(known)}")
     attentions.attention_class(cfg.attention)
     pooling = document_attentions()

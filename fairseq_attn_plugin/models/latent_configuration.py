@@ -27,6 +27,9 @@ class LatentLSTMConfig(AttnLSTMConfig):
         None, "units per direction of the posterior's LSTMs (default: --encoder-hidden-size)"
     )
     posterior_layers: Optional[int] = option(None, "layers of the posterior's LSTMs (default: --encoder-layers)")
+    posterior_normalizer: str = option(
+        "softmax", "how the scores of q become probabilities: softmax, or sparsemax or entmax15, which have zeros"
+    )
     latent_topk: Optional[int] = option(
         None, "predict from the K most probable alignments, renormalised (default: all, the exact marginal)"
     )
@@ -63,6 +66,11 @@ def check_latent_options(cfg: Any, task: Any) -> None:
         )
     if not parse_boolean("--decoder-attention", cfg.decoder_attention):
         raise OptionError("--decoder-attention False: a latent alignment model's prior is its attention")
+    if cfg.copy_attention:
+        raise OptionError(
+            "--copy-attention: mixes one distribution per word with copies, and a latent alignment has one per source "
+            "position; leave it out, or choose an --arch without latent alignment, such as lstm_soft"
+        )
     if cfg.lexicon is not None:
         raise OptionError(
             f"--lexicon {cfg.lexicon}: biases one distribution per word, and a latent alignment has one per source "

@@ -11,17 +11,18 @@ import torch
 from torch import Tensor, nn
 
 from ..attention import Attention
-from ..attention.normalizers import log_softmax
 from ..errors import OptionError
-from ..modules.alignment_posterior import AlignmentPosterior
+from ..modules.alignment_posterior import AlignmentPosterior, build_posterior_normalizer
 from ..modules.encoder import LSTMEncoder
 from ..modules.latent_alignments import LatentAlignments
 from ..modules.latent_decoder import LatentDecoder
+from ..modules.source_encoder import SourceEncoder
 from ..ops.mixture_nll import log_likelihoods
 from ..ops.precision import precision_of, products_in
 from ..options import or_default, parse_boolean
 from .architectures import SMALL_SIZES, register_architecture
 from .attn_lstm import AttnLSTMModel
+from .checks import rnn_of
 from .latent_configuration import LatentLSTMConfig, check_latent_options
 
 __all__ = ["AlignmentPosterior", "LatentLSTMConfig", "LatentLSTMModel"]
@@ -33,8 +34,9 @@ class LatentLSTMModel(AttnLSTMModel):
     decoder: LatentDecoder
     base_config: ClassVar[Type[Any]] = LatentLSTMConfig
     decoder_class = LatentDecoder
+    first_order: ClassVar[bool] = False  # whether alignments depend on each other
 
-    def __init__(self, encoder: LSTMEncoder, decoder: LatentDecoder):
+    def __init__(self, encoder: SourceEncoder, decoder: LatentDecoder):
         super().__init__(encoder, decoder)
         self.posterior: Optional[AlignmentPosterior] = None
         self.num_updates = 0
@@ -70,7 +72,8 @@ class LatentLSTMModel(AttnLSTMModel):
         model.decoder.prediction = cfg.latent_prediction
         model.decoder.alignment = cfg.latent_alignment
         if parse_boolean("--latent-posterior", cfg.latent_posterior):
-            hidden_size = or_default(cfg.posterior_hidden_size, model.encoder.lstm.hidden_size)
+            own_size = or_default(cfg.encoder_hidden_size, cfg.encoder_embed_dim)
+            hidden_size = or_default(cfg.posterior_hidden_size, own_size)
             layers = or_default(cfg.posterior_layers, cfg.encoder_layers)
 
             def reader(dictionary: Any, embedding: nn.Embedding) -> LSTMEncoder:
@@ -82,11 +85,13 @@ class LatentLSTMModel(AttnLSTMModel):
                     bidirectional=True,
                     dropout_in=or_default(cfg.encoder_dropout_in, cfg.dropout),
                     dropout_out=or_default(cfg.encoder_dropout_out, cfg.dropout),
+                    rnn=rnn_of(cfg, "encoder"),
                 )
 
             model.posterior = AlignmentPosterior(
                 reader(task.source_dictionary, model.encoder.embed_tokens),
                 reader(task.target_dictionary, model.decoder.embed_tokens),
+                build_posterior_normalizer(cfg.posterior_normalizer),
             )
         elif cfg.latent_alignment == "posterior":
             raise OptionError(
@@ -146,7 +151,7 @@ class LatentLSTMModel(AttnLSTMModel):
             scores = self.posterior(src_tokens, target, recompute)
         latent = self.decoder.alignments(prev_output_tokens, self.encoder(src_tokens))
         mask = None if latent.pad_mask is None else latent.pad_mask.unsqueeze(1)
-        return latent._replace(log_posterior=log_softmax(scores, mask), posterior_scores=scores)
+        return latent._replace(log_posterior=self.posterior.log_probs(scores, mask), posterior_scores=scores)
 
     @property
     def posteriors(self) -> Tuple[str, ...]:

@@ -11,7 +11,10 @@ from .. import attention as attentions
 from ..errors import OptionError
 from ..options import file_options, flag
 
-__all__ = ["check_adaptive_softmax", "check_attention_options", "readers"]
+__all__ = ["check_adaptive_softmax", "check_attention_options", "check_encoder_options", "readers"]
+
+# What --encoder-arch replaces; a convolutional encoder has --encoder-hidden-size.
+OF_RECURRENT_ENCODERS = ("encoder_rnn", "encoder_bidirectional", "encoder_dropout_in", "encoder_dropout_out")
 
 
 def check_attention_options(config: Mapping[str, Any], defaults: Any, off: Optional[str] = None) -> None:
@@ -78,6 +81,24 @@ def readers(option: str) -> List[str]:
         name for name in attentions.names() if option in attentions.options_taken(attentions.attention_class(name))
     ]
     return sorted(having, key=lambda name: len(attentions.attention_class(name).__mro__))
+
+
+def check_encoder_options(config: Mapping[str, Any], defaults: Any) -> None:
+    """Checks that no option of the recurrent encoder is given where there is none.
+
+    Args:
+        config: the options of a model
+        defaults: the configuration of its architecture
+
+    Raises:
+        OptionError: an option is given and has no effect
+    """
+    for name in OF_RECURRENT_ENCODERS if config.get("encoder_arch") else ():
+        if config[name] != getattr(defaults, name):
+            raise OptionError(
+                f"{flag(name)} {config[name]}: is of a recurrent encoder, and has no effect with --encoder-arch "
+                f"{config['encoder_arch']}; leave one of them out"
+            )
 
 
 def check_adaptive_softmax(cfg: Mapping[str, Any]) -> None:

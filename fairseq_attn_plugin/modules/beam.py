@@ -94,7 +94,7 @@ class SentenceAttention:
         def by_row(x: Tensor) -> Tensor:
             return x.reshape(rows, steps, *x.shape[2:])
 
-        inputs = {} if words is None else {"inputs": by_sentence(words)}
+        inputs = {"inputs": by_sentence(words)} if words is not None and self.attention.needs_words else {}
         out = self.attention.step(
             by_sentence(query), self.memory, map_tensors(by_sentence, state), by_sentence(positions), **inputs
         )

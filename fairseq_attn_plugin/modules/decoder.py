@@ -6,7 +6,8 @@
 
 With ``--output-layer linear`` these are W_v [c_t; s_t] + b_v.
 
-A lexicon adds a bias to the logits (:mod:`fairseq_attn_plugin.modules.lexicon_bias`).
+A lexicon adds a bias to the logits (:mod:`fairseq_attn_plugin.modules.lexicon_bias`), and source words may be copied
+(:mod:`fairseq_attn_plugin.modules.copying`).
 
 Shapes: B sentences, R rows (R = B in training, B times the beam in a search), N source positions, T steps, V words.
 """
@@ -21,10 +22,12 @@ from torch import Tensor, nn
 from ..attention import Attention
 from ..ops.deferred import Linear, project
 from ..ops.vocabulary_loss import Targets, VocabularyLoss, vocabulary_loss
+from .copying import Copying
 from .decoder_state import Decoded
-from .encoder import EncoderOut, uniform_
 from .lexicon_bias import LexiconBias
 from .recurrent_decoder import RecurrentDecoder
+from .rnn import uniform_
+from .source_encoder import EncoderOut
 
 __all__ = ["LSTMDecoder"]
 
@@ -48,6 +51,7 @@ class LSTMDecoder(RecurrentDecoder):
 
     Attributes:
         lexicon: biases the logits once a lexicon is read; needs attention and an ordinary softmax
+        copying: mixes the words with copies of source words, or None; needs the same
         need_attn: whether weights are returned outside training
     """
 
@@ -84,6 +88,7 @@ class LSTMDecoder(RecurrentDecoder):
         elif not share_input_output_embed:
             self.fc_out = uniform_(Linear(out_embed_dim, len(dictionary)))
         self.lexicon = LexiconBias()
+        self.copying: Optional[Copying] = None
 
     def forward(
         self,
@@ -102,18 +107,25 @@ class LSTMDecoder(RecurrentDecoder):
             targets: words ``[R, T]`` whose loss is wanted instead of logits, if :attr:`sums_losses`
 
         Returns:
-            logits ``[R, T, V]``, or the loss of ``targets``, and a dictionary: ``attn`` is ``[weights]`` with weights
-            ``[R, T, N]`` or None without attention; ``penalties`` has the attention's penalties by name, where it has
-            any
+            logits ``[R, T, V]`` (log p where words are copied), or the loss of ``targets``, and a dictionary: ``attn``
+            is ``[weights]`` with weights ``[R, T, N]`` or None without attention; ``penalties`` has the attention's
+            penalties by name, where it has any
         """
         decoded, _ = self.decode(prev_output_tokens, encoder_out, incremental_state)
+        features = self._output_features(decoded.features)
         if targets is not None and self.sums_losses:
-            features = self._output_features(decoded.features)
-            return vocabulary_loss(features, *self.vocabulary, targets), self._extra(decoded)
-        logits = self.output_layer(self._output_features(decoded.features))
+            if self.copying is None:
+                return vocabulary_loss(features, *self.vocabulary, targets), self._extra(decoded)
+            assert decoded.weights is not None
+            loss = self.copying.loss(features, self.vocabulary, decoded.weights, encoder_out["tokens"], targets)
+            return loss, self._extra(decoded)
+        logits = self.output_layer(features)
         if self.lexicon.active:
             assert self.attention is not None and decoded.weights is not None
             logits = self.lexicon(logits, decoded.weights, encoder_out["tokens"], self.attention.normalized)
+        if self.copying is not None:
+            assert decoded.weights is not None
+            logits = self.copying(logits, features, decoded.weights, encoder_out["tokens"])
         return logits, self._extra(decoded)
 
     def extract_features(
@@ -123,7 +135,7 @@ class LSTMDecoder(RecurrentDecoder):
         incremental_state: Optional[Dict[str, Any]] = None,
         **unused: Any,
     ) -> Tuple[Tensor, Dict[str, Any]]:
-        """As :meth:`forward`, without the vocabulary projection and the lexicon: ``[R, T, F]``."""
+        """As :meth:`forward`, without the vocabulary projection, lexicon and copies: ``[R, T, F]``."""
         decoded, _ = self.decode(prev_output_tokens, encoder_out, incremental_state)
         return self._output_features(decoded.features), self._extra(decoded)
 
@@ -133,12 +145,15 @@ class LSTMDecoder(RecurrentDecoder):
         Args:
             context: ``[B, R, Dh]``
             hidden: ``[B, R, Ds]``, states s
-            weights: ``[B, R, N]``, attention that a lexicon reads; a row sums to one
+            weights: ``[B, R, N]``, attention that a lexicon and copies read; a row sums to one
             tokens: ``[B, N]``, the source
         """
-        logits = self.output_layer(self._output_features(self.combine(context, hidden)))
+        features = self._output_features(self.combine(context, hidden))
+        logits = self.output_layer(features)
         if self.lexicon.active:
             logits = self.lexicon(logits, weights, tokens)
+        if self.copying is not None:
+            logits = self.copying(logits, features, weights, tokens)
         result: Tensor = self.get_normalized_probs((logits, None), log_probs=True)
         return result
 
@@ -146,6 +161,10 @@ class LSTMDecoder(RecurrentDecoder):
         if self.additional_fc is None:
             return features
         return self.dropout_out_module(self.additional_fc(features))
+
+    def copy_words(self, source_dictionary: Any) -> None:
+        """Lets the decoder copy source words."""
+        self.copying = Copying(self.vocabulary[0].size(1), source_dictionary, self.dictionary)
 
     def _extra(self, decoded: Decoded) -> Dict[str, Any]:
         extra: Dict[str, Any] = {"attn": [decoded.weights if self.training or self.need_attn else None]}

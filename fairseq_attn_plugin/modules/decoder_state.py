@@ -28,9 +28,10 @@ class DecoderState(NamedTuple):
     """What one decoder step hands to the next; one row per hypothesis."""
 
     hidden: Tensor  # [R, layers, Ds]
-    cell: Tensor  # [R, layers, Ds]
+    cell: Optional[Tensor]  # [R, layers, Ds]; None in a GRU
     feed: Optional[Tensor]  # [R, F], fed to the first layer; None without input feeding
     attention: Any  # the attention's own state, tensors of R rows, or None
+    alignment: Any = None  # what first-order alignments carry, tensors of R rows
 
 
 class Decoded(NamedTuple):
@@ -48,7 +49,7 @@ class Progress(NamedTuple):
 
     state: DecoderState
     memory: SourceMemory
-    weights: List[Tensor]  # of the recurrence, see recurrence.joined_weights; empty for a decoder without a loop
+    weights: List[Tensor]  # of the recurrence, see recurrence.step_weights; empty for a decoder without a loop
 
     def reorder(self, new_order: Tensor) -> Progress:
         """The progress of the hypotheses that survive a step of beam search, ``new_order`` ``[R']`` of R rows."""

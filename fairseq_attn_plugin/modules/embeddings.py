@@ -9,7 +9,7 @@ from torch import nn
 
 from ..errors import OptionError
 from ..text.word_vectors import read_word_vectors
-from .encoder import uniform_
+from .rnn import uniform_
 
 __all__ = ["classifier_embedding", "translation_embedding"]
 

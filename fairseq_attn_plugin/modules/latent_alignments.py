@@ -10,6 +10,7 @@ from torch import Tensor
 from ..attention import Penalty
 from ..attention.normalizers import LOG_ZERO
 from ..ops.alignment_blocks import Alignments
+from ..ops.first_order import JumpChain
 
 __all__ = ["LatentAlignments", "top_context", "top_positions"]
 
@@ -34,6 +35,7 @@ class LatentAlignments(NamedTuple):
     log_posterior: Optional[Tensor] = None  # [B, T, N], log q(z_t = j | x, y)
     posterior_scores: Optional[Tensor] = None  # [B, T, N], before the softmax
     penalties: Optional[Dict[str, Penalty]] = None  # of the prior's attention
+    chain: Optional[JumpChain] = None  # the jumps of first-order alignments
     linear: bool = False  # whether o is the sum of memory and query, without tanh
 
     def words(self, target: Tensor, pad: int, index: Optional[Tensor] = None) -> Alignments:

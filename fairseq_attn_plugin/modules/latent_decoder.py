@@ -29,8 +29,9 @@ from ..ops.mixture_log_probs import mixture_log_probs
 from ..ops.vocabulary_loss import Targets
 from .beam import SentenceAttention, SourceMemory
 from .decoder import LSTMDecoder
-from .encoder import EncoderOut, uniform_
 from .latent_alignments import LatentAlignments, top_context, top_positions
+from .rnn import uniform_
+from .source_encoder import EncoderOut
 
 logger = logging.getLogger(__name__)
 

@@ -14,11 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..ops.lstm_layer import computed_by_layers, lstm_layer
+from ..ops.lstm_layer import computed_by_layers
+from .rnn import KINDS, rnn_layer
 
 __all__ = ["Block", "BlockRNN", "RaggedEncoder", "fill_of", "make_blocks"]
 
-RNNS = {"lstm": nn.LSTM, "gru": nn.GRU}
 # On a CPU the time depends on the number of elements; on a GPU on the number of steps, which fewer blocks reduce.
 CPU_FILL, GPU_FILL = 0.85, 0.5
 
@@ -79,8 +79,8 @@ class BlockRNN(nn.Module):
 
     def __init__(self, kind: str, input_dim: int, hidden_size: int):
         super().__init__()
-        self.ahead = RNNS[kind](input_dim, hidden_size, batch_first=True)
-        self.back = RNNS[kind](input_dim, hidden_size, batch_first=True)
+        self.ahead = KINDS[kind](input_dim, hidden_size, batch_first=True)
+        self.back = KINDS[kind](input_dim, hidden_size, batch_first=True)
         self.output_dim = 2 * hidden_size
         for parameter in self.parameters():
             nn.init.uniform_(parameter, -0.1, 0.1)
@@ -92,8 +92,8 @@ class BlockRNN(nn.Module):
 
 
 def _run(rnn: nn.RNNBase, values: Tensor) -> Tensor:
-    if isinstance(rnn, nn.LSTM) and computed_by_layers(values):
-        return lstm_layer(values.transpose(0, 1), rnn, 0)[0].transpose(0, 1)
+    if computed_by_layers(values):
+        return rnn_layer(values.transpose(0, 1), rnn, 0)[0].transpose(0, 1)
     states: Tensor = rnn(values)[0]
     return states
 

@@ -1,46 +1,48 @@
-"""The LSTM layers of a decoder, one step at a time.
+"""The recurrent layers of a decoder, one step at a time.
 
 A decoder with input feeding, or with an attention that looks back, runs one step after another. Layer l of step t reads
 the layer below (the first one y_{t-1} and what is fed) and its own state:
 
-    gates_tl = W_l [x_tl; h_{t-1,l}] + b_l,    h_tl, c_tl = lstm_cell(gates_tl, c_{t-1,l})
+    LSTM:  gates_tl = W_l [x_tl; h_{t-1,l}] + b_l,    h_tl, c_tl = lstm_cell(gates_tl, c_{t-1,l})
+    GRU:   h_tl = gru_cell(W_l x_tl + b_l, U_l h_{t-1,l} + b'_l, h_{t-1,l})
 
 Everything that does not depend on the recurrence stays outside the loop: the first layer's product with all embeddings,
-the joined matrices [W_input, W_hidden], and the dropout masks of all steps. The parameters are those of an
-``nn.LSTM``, so that a decoder has the same ones with and without a loop.
+an LSTM's joined matrices [W_input, W_hidden], and the dropout masks of all steps. The parameters are those of an
+``nn.LSTM`` or ``nn.GRU``, so that a decoder has the same ones with and without a loop.
 """
 
 from __future__ import annotations
 
-from typing import Callable, List, NamedTuple, Optional, Tuple
+from typing import Callable, List, NamedTuple, Optional, Tuple, Union
 
 import torch
 from torch import Tensor, nn
 
 from ..ops.deferred import linear, share, shared_in_pass
 from ..ops.dropout import dropout_mask
+from ..ops.gru_cell import gru_cell
 from ..ops.lstm_cell import lstm_cell
 from ..ops.precision import product_type
 from ..ops.tanh import tanh
 from .dropout import Dropout
 
-__all__ = ["DropoutMasks", "LayerStates", "SteppedLSTM", "joined_weights", "output_in_loop"]
+__all__ = ["DropoutMasks", "LayerStates", "SteppedGRU", "SteppedLSTM", "output_in_loop", "step_weights", "stepped"]
 
 
 class LayerStates(NamedTuple):
     """The state of L layers, each ``[R, Ds]``."""
 
     hidden: Tuple[Tensor, ...]
-    cell: Tuple[Tensor, ...]
+    cell: Tuple[Tensor, ...]  # empty in GRUs
 
     @classmethod
-    def unstack(cls, hidden: Tensor, cell: Tensor) -> LayerStates:
+    def unstack(cls, hidden: Tensor, cell: Optional[Tensor]) -> LayerStates:
         """From ``[R, L, Ds]``."""
-        return cls(hidden.unbind(1), cell.unbind(1))
+        return cls(hidden.unbind(1), () if cell is None else cell.unbind(1))
 
-    def stack(self) -> Tuple[Tensor, Tensor]:
-        """Hidden and cell states, ``[R, L, Ds]`` each."""
-        return torch.stack(self.hidden, dim=1), torch.stack(self.cell, dim=1)
+    def stack(self) -> Tuple[Tensor, Optional[Tensor]]:
+        """Hidden and cell states, ``[R, L, Ds]`` each; None for the cell states of GRUs."""
+        return torch.stack(self.hidden, dim=1), torch.stack(self.cell, dim=1) if self.cell else None
 
 
 class DropoutMasks:
@@ -65,16 +67,28 @@ class DropoutMasks:
         return x if self.masks is None else x * self.masks[layer][step]
 
 
-def joined_weights(lstm: nn.LSTM, embed_dim: int) -> List[Tensor]:
-    """[W_input, W_hidden] of every layer, without the first layer's columns for the ``embed_dim`` embedding units.
+def step_weights(rnn: nn.RNNBase, embed_dim: int) -> List[Tensor]:
+    """The matrices of every layer's steps, without the first layer's columns for the ``embed_dim`` embedding units.
 
-    Joined once: in training for all steps, in incremental decoding for all calls with the same state.
+    A layer of an LSTM has one, [W_input, W_hidden]; a layer of a GRU has two, W_input and W_hidden. Prepared once: in
+    training for all steps, in incremental decoding for all calls with the same state.
     """
     weights = []
-    for layer in range(lstm.num_layers):
-        w_input = getattr(lstm, f"weight_ih_l{layer}")[:, 0 if layer else embed_dim :]
-        weights.append(share(torch.cat([w_input, getattr(lstm, f"weight_hh_l{layer}")], dim=1)))
-    return weights
+    for layer in range(rnn.num_layers):
+        parts = [
+            getattr(rnn, f"weight_ih_l{layer}")[:, 0 if layer else embed_dim :],
+            getattr(rnn, f"weight_hh_l{layer}"),
+        ]
+        weights += [torch.cat(parts, dim=1)] if isinstance(rnn, nn.LSTM) else parts
+    return [share(weight) for weight in weights]
+
+
+def _of_embeddings(rnn: nn.RNNBase, embeddings: Tensor, bias: Tensor) -> List[Tensor]:
+    """The embeddings' share of the first layer's gates with a bias, ``[R, gates Ds]`` for each of T steps."""
+    rows, steps, embed_dim = embeddings.shape
+    words = embeddings.transpose(0, 1).reshape(steps * rows, -1)
+    gates = linear(words, share(rnn.weight_ih_l0[:, :embed_dim]), bias, product_type(embeddings))
+    return list(gates.view(steps, rows, -1).unbind(0))
 
 
 class SteppedLSTM:
@@ -82,7 +96,7 @@ class SteppedLSTM:
 
     Args:
         lstm: supplies parameters; its input is the embedding and what is fed, side by side
-        weights: :func:`joined_weights` of it
+        weights: :func:`step_weights` of it
         embeddings: ``[R, T, E]``
         dropout: masks of the layers, applied between them
     """
@@ -90,17 +104,12 @@ class SteppedLSTM:
     def __init__(self, lstm: nn.LSTM, weights: List[Tensor], embeddings: Tensor, dropout: DropoutMasks):
         self.weights, self.dropout = weights, dropout
         self.kind = product_type(embeddings)  # of the gates
-        rows, steps, embed_dim = embeddings.shape
+        steps = embeddings.size(1)
         # [layer][step]: biases [4 Ds], and in the first layer also the embeddings' share of the gates, [R, 4 Ds]
         self.known: List[List[Tensor]] = []
         for layer in range(lstm.num_layers):
             bias = getattr(lstm, f"bias_ih_l{layer}") + getattr(lstm, f"bias_hh_l{layer}")
-            if layer == 0:
-                words = embeddings.transpose(0, 1).reshape(steps * rows, -1)
-                gates = linear(words, share(lstm.weight_ih_l0[:, :embed_dim]), bias, self.kind)
-                self.known.append(list(gates.view(steps, rows, -1).unbind(0)))
-            else:
-                self.known.append([bias] * steps)
+            self.known.append([bias] * steps if layer else _of_embeddings(lstm, embeddings, bias))
 
     def step(self, t: int, fed: Optional[Tensor], states: LayerStates) -> LayerStates:
         """The states after step ``t``, counted from 0.
@@ -119,6 +128,40 @@ class SteppedLSTM:
             if layer + 1 < len(self.weights):
                 x = self.dropout(new_hidden, layer, t)
         return LayerStates(tuple(hidden), tuple(cell))
+
+
+class SteppedGRU:
+    """As :class:`SteppedLSTM`, of a GRU."""
+
+    def __init__(self, gru: nn.GRU, weights: List[Tensor], embeddings: Tensor, dropout: DropoutMasks):
+        self.weights, self.dropout = list(zip(weights[::2], weights[1::2])), dropout
+        self.kind = product_type(embeddings)
+        self.biases = [(getattr(gru, f"bias_ih_l{k}"), getattr(gru, f"bias_hh_l{k}")) for k in range(gru.num_layers)]
+        self.known = _of_embeddings(gru, embeddings, self.biases[0][0])
+
+    def step(self, t: int, fed: Optional[Tensor], states: LayerStates) -> LayerStates:
+        """See :meth:`SteppedLSTM.step`."""
+        hidden, x = [], fed
+        for layer, ((of_input, of_state), h, (b_input, b_state)) in enumerate(
+            zip(self.weights, states.hidden, self.biases)
+        ):
+            inputs = b_input if layer else self.known[t]
+            if x is not None:
+                inputs = linear(x, of_input, inputs, self.kind)
+            hidden.append(gru_cell(inputs, linear(h, of_state, b_state, self.kind), h))
+            if layer + 1 < len(self.weights):
+                x = self.dropout(hidden[-1], layer, t)
+        return LayerStates(tuple(hidden), ())
+
+
+def stepped(
+    rnn: nn.RNNBase, weights: List[Tensor], embeddings: Tensor, dropout: DropoutMasks
+) -> Union[SteppedLSTM, SteppedGRU]:
+    """The layers of either kind, step by step."""
+    if isinstance(rnn, nn.LSTM):
+        return SteppedLSTM(rnn, weights, embeddings, dropout)
+    assert isinstance(rnn, nn.GRU)
+    return SteppedGRU(rnn, weights, embeddings, dropout)
 
 
 def output_in_loop(

@@ -3,11 +3,12 @@
 One step, with top state s_t, context c_t of the attention and attentional output o_t (Luong et al. 2015, "Effective
 Approaches to Attention-based Neural Machine Translation"):
 
-    s_t = LSTM(s_{t-1}, [y_{t-1}; feed_{t-1}]),   c_t = attention(s_t),   o_t = tanh(W_o [c_t; s_t])
+    s_t = RNN(s_{t-1}, [y_{t-1}; feed_{t-1}]),   c_t = attention(s_t),   o_t = tanh(W_o [c_t; s_t])
 
-With ``--output-layer linear`` o_t = [c_t; s_t]. ``feed`` is o (``--input-feeding output``), c (``context``) or absent
-(``none``). Work that does not depend on the recurrence stays outside the loop over time: the embeddings' share of the
-first layer's gates, o unless a layer's o is fed, and with ``none`` everything (one call of LSTM and attention).
+RNN is an LSTM or a GRU. With ``--output-layer linear`` o_t = [c_t; s_t]. ``feed`` is o (``--input-feeding output``), c
+(``context``) or absent (``none``). Work that does not depend on the recurrence stays outside the loop over time: the
+embeddings' share of the first layer's gates, o unless a layer's o is fed, and with ``none`` everything (one call of RNN
+and attention).
 
 Shapes: B sentences, R rows (R = B in training, B times the beam in a search), N source positions, T steps, Dh encoder
 units, Ds decoder units.
@@ -15,7 +16,7 @@ units, Ds decoder units.
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, ClassVar, Dict, List, Optional, Sequence, Tuple
 
 import torch
 from fairseq.models import FairseqIncrementalDecoder
@@ -23,14 +24,13 @@ from torch import Tensor, nn
 
 from ..attention import Attention, AttentionOutput, index_rows
 from ..ops.deferred import Linear
-from ..ops.dropout import dropout
-from ..ops.lstm_layer import computed_by_layers, lstm_layer
 from ..ops.tanh import tanh
 from .beam import SentenceAttention, SourceMemory
 from .decoder_state import Decoded, DecoderInputs, DecoderState, Progress
 from .dropout import Dropout
-from .encoder import EncoderOut, uniform_
-from .recurrence import DropoutMasks, LayerStates, SteppedLSTM, joined_weights, output_in_loop
+from .recurrence import DropoutMasks, LayerStates, output_in_loop, step_weights, stepped
+from .rnn import KINDS, STATES, run, uniform_
+from .source_encoder import EncoderOut
 
 __all__ = ["PROGRESS", "RecurrentDecoder"]
 
@@ -38,7 +38,7 @@ PROGRESS = "progress"  # key of fairseq's incremental state
 
 
 class RecurrentDecoder(FairseqIncrementalDecoder):
-    """An LSTM decoder without its vocabulary projection.
+    """A recurrent decoder without its vocabulary projection.
 
     Args:
         dictionary: target dictionary
@@ -49,10 +49,14 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         num_layers: number of layers; need not equal the encoder's
         input_feeding: ``output``, ``context`` or ``none``
         output_layer: ``tanh``, or ``linear``: o is context and state side by side
-        zero_init: start from zeros instead of the encoder's last states (projected where the sizes differ)
+        zero_init: start from zeros instead of the encoder's states (projected where the sizes differ)
         dropout_in: dropout of the embeddings
         dropout_out: dropout between layers and of the attentional output
+        rnn: ``lstm`` or ``gru``
+        states_given: which states of layers the encoder has; the start is projected where the kind has others, too
     """
+
+    revises: ClassVar[bool] = False  # whether :meth:`revise` is called before each step
 
     def __init__(
         self,
@@ -67,6 +71,8 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         zero_init: bool = False,
         dropout_in: float = 0.1,
         dropout_out: float = 0.1,
+        rnn: str = "lstm",
+        states_given: Sequence[str] = ("hidden", "cell"),
     ):
         super().__init__(dictionary)
         self.embed_tokens, self.attention = embed_tokens, attention
@@ -80,23 +86,31 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         self.feature_size = joined  # units of o
         self.feed_size = 0 if input_feeding == "none" else memory_dim if feeds_context else self.feature_size
         # The loop over time uses this module's parameters too, so that all kinds of input feeding have the same ones.
-        self.lstm = nn.LSTM(
+        self.kind = rnn
+        network = KINDS[rnn](
             embed_tokens.embedding_dim + self.feed_size,
             hidden_size,
             num_layers,
             dropout=dropout_out if num_layers > 1 else 0.0,
             batch_first=True,
         )
-        uniform_(self.lstm)
+        self.add_module(rnn, uniform_(network))
         self.hidden_projection: Optional[nn.Module] = None
         self.cell_projection: Optional[nn.Module] = None
         self.zero_init = zero_init
-        if not zero_init and memory_dim != hidden_size:
+        if not zero_init and (memory_dim != hidden_size or not set(STATES[rnn]) <= set(states_given)):
             self.hidden_projection = uniform_(Linear(memory_dim, hidden_size))
-            self.cell_projection = uniform_(Linear(memory_dim, hidden_size))
+            if "cell" in STATES[rnn]:
+                self.cell_projection = uniform_(Linear(memory_dim, hidden_size))
         self.output_projection: Optional[nn.Module] = None
         if attention is not None and not self.is_linear:
             self.output_projection = uniform_(Linear(memory_dim + hidden_size, hidden_size, bias=False))
+
+    @property
+    def rnn(self) -> nn.RNNBase:
+        """The layers; the module is called ``lstm`` or ``gru``."""
+        network: nn.RNNBase = getattr(self, self.kind)
+        return network
 
     def decode(
         self,
@@ -119,7 +133,7 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
             first, prev_output_tokens = prev_output_tokens.size(1) - 1, prev_output_tokens[:, -1:]
         embeddings = self.dropout_in_module(self.embed_tokens(prev_output_tokens))
         steps = torch.arange(first, first + embeddings.size(1), device=embeddings.device)
-        reads_words = self.attention is not None and self.attention.needs_words
+        reads_words = self.revises or (self.attention is not None and self.attention.needs_words)
         inputs = DecoderInputs(
             embeddings, steps.expand(embeddings.shape[:2]), prev_output_tokens if reads_words else None
         )
@@ -134,6 +148,12 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
             penalties = self.attention.penalties(memory.attention, decoded.weights, beyond_end)
             decoded = decoded._replace(penalties=penalties)
         return decoded, memory
+
+    def revise(
+        self, attend: Any, feed: Optional[Tensor], state: Any, hidden: Tensor, inputs: DecoderInputs, t: int
+    ) -> Tuple[Optional[Tensor], Any]:
+        """What step ``t`` is fed, and the attention's state before it, now that the word before it is known."""
+        return feed, state
 
     def combine(self, context: Tensor, hidden: Tensor) -> Tensor:
         """A step's features from its context ``[R, T, Dh]`` and state ``[R, T, Ds]`` (see the module's text)."""
@@ -161,24 +181,32 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         """The progress before the first step."""
         memory = self.remember(encoder_out)
         state = self.initial_state(encoder_out, memory)
-        weights = [] if self._loop_free else joined_weights(self.lstm, self.embed_tokens.embedding_dim)
+        weights = [] if self._loop_free else step_weights(self.rnn, self.embed_tokens.embedding_dim)
         return Progress(state, memory, weights)
 
     def initial_state(self, encoder_out: EncoderOut, memory: SourceMemory) -> DecoderState:
         rows, encodings = memory.rows, encoder_out["encodings"]
-        if self.zero_init:
-            hidden = cell = encodings.new_zeros(len(rows), self.num_layers, self.hidden_size)
-        else:
-            layers = rows.new_tensor(self.sources_of_layers(encoder_out["hidden"].size(1)))
-            hidden = encoder_out["hidden"].index_select(1, layers).index_select(0, rows)
-            cell = encoder_out["cell"].index_select(1, layers).index_select(0, rows)
-            if self.hidden_projection is not None and self.cell_projection is not None:
-                hidden, cell = self.hidden_projection(hidden), self.cell_projection(cell)
+        hidden = self._first_states(encoder_out, "hidden", self.hidden_projection, rows)
+        cell = None
+        if "cell" in STATES[self.kind]:
+            cell = self._first_states(encoder_out, "cell", self.cell_projection, rows)
         feed = encodings.new_zeros(len(rows), self.feed_size) if self.feed_size else None
         attention_state = None
         if self.attention is not None:
             attention_state = index_rows(self.attention.initial_state(memory.attention), rows)
         return DecoderState(hidden, cell, feed, attention_state)
+
+    def _first_states(
+        self, encoder_out: EncoderOut, name: str, projection: Optional[nn.Module], rows: Tensor
+    ) -> Tensor:
+        """``[R, layers, Ds]``; an encoder without cell states gives its hidden ones."""
+        if self.zero_init:
+            zeros: Tensor = encoder_out["encodings"].new_zeros(len(rows), self.num_layers, self.hidden_size)
+            return zeros
+        states = encoder_out["hidden" if encoder_out[name] is None else name]
+        layers = rows.new_tensor(self.sources_of_layers(states.size(1)))
+        states = states.index_select(1, layers).index_select(0, rows)
+        return states if projection is None else projection(states)
 
     def sources_of_layers(self, encoder_layers: int) -> List[int]:
         """For each layer the one of ``encoder_layers`` layers whose last state it starts from.
@@ -190,27 +218,14 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
     def _decode_at_once(
         self, inputs: DecoderInputs, attend: Optional[SentenceAttention], progress: Progress
     ) -> Decoded:
-        start = [x.transpose(0, 1).contiguous() for x in (progress.state.hidden, progress.state.cell)]
-        if computed_by_layers(inputs.embeddings):
-            hidden, last_hidden, last_cell = self._run_layers(inputs.embeddings, *start)
-        else:
-            hidden, (last_hidden, last_cell) = self.lstm(inputs.embeddings, tuple(start))
-        state = DecoderState(last_hidden.transpose(0, 1), last_cell.transpose(0, 1), None, None)
+        given = (progress.state.hidden, progress.state.cell)
+        start = tuple(x.transpose(0, 1).contiguous() for x in given if x is not None)
+        hidden, last = run(inputs.embeddings, self.rnn, start, self.training)
+        state = DecoderState(last[0].transpose(0, 1), last[1].transpose(0, 1) if len(last) > 1 else None, None, None)
         if attend is None:
             return Decoded(self.dropout_out_module(hidden), None, None, state)
         attended = attend(hidden, None, inputs.positions, inputs.words)
         return Decoded(self.combine(attended.context, hidden), attended.weights, attended.scores, state)
-
-    def _run_layers(self, embeddings: Tensor, hidden: Tensor, cell: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
-        """What ``self.lstm`` computes, by layers of our own, whose products are in half precision."""
-        outputs, last_hidden, last_cell = embeddings.transpose(0, 1), [], []
-        for layer in range(self.num_layers):
-            if layer:
-                outputs = dropout(outputs, self.lstm.dropout, self.training)
-            outputs, c = lstm_layer(outputs, self.lstm, layer, (hidden[layer : layer + 1], cell[layer : layer + 1]))
-            last_hidden.append(outputs[-1])
-            last_cell.append(c)
-        return outputs.transpose(0, 1), torch.stack(last_hidden), torch.cat(last_cell)
 
     def _decode_stepwise(
         self, inputs: DecoderInputs, attend: Optional[SentenceAttention], progress: Progress
@@ -220,7 +235,7 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         feeds_output = attend is None or (self.input_feeding == "output" and self.output_projection is not None)
         dropped = self.num_layers if feeds_output else self.num_layers - 1  # layers with dropout at every step
         dropout = DropoutMasks(self.dropout_out_module, inputs.embeddings, dropped, self.hidden_size)
-        lstm = SteppedLSTM(self.lstm, progress.weights, inputs.embeddings, dropout)
+        rnn = stepped(self.rnn, progress.weights, inputs.embeddings, dropout)
         output = output_in_loop(self.output_projection, dropout, self.num_layers - 1) if feeds_output else None
         layers = LayerStates.unstack(progress.state.hidden, progress.state.cell)
         feed, attention_state = progress.state.feed, progress.state.attention
@@ -228,7 +243,9 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         results: List[Tensor] = []  # of each step: what is fed, or the state
         attended: List[AttentionOutput] = []
         for t in range(inputs.embeddings.size(1)):
-            layers = lstm.step(t, feed, layers)
+            if self.revises:
+                feed, attention_state = self.revise(attend, feed, attention_state, layers.hidden[-1], inputs, t)
+            layers = rnn.step(t, feed, layers)
             hidden, context = layers.hidden[-1], None
             if attend is not None:
                 attended.append(attend(hidden.unsqueeze(1), attention_state, *inputs.step(t)))

@@ -56,7 +56,7 @@ def take_parameters(model: nn.Module, path: str) -> None:
             )
     known = model.state_dict().keys()
     # The model needs every layer and direction of the teacher; other parts may be missing on purpose.
-    needed = ("encoder.lstm.", "decoder.lstm.", COMBINATION)
+    needed = ("encoder.lstm.", "encoder.gru.", "decoder.lstm.", "decoder.gru.", COMBINATION)
     surplus = [name for name in teacher if name.startswith(needed) and name not in known]
     if surplus:
         raise OptionError(
@@ -82,12 +82,13 @@ def _read(path: str) -> Dict[str, Any]:
 
 
 def _check_kind(teacher: Dict[str, Tensor], state: Dict[str, Any], path: str, own: Dict[str, Tensor]) -> None:
-    if not {"encoder.lstm.weight_ih_l0", "decoder.lstm.weight_ih_l0"} <= teacher.keys():
+    if not {name for name in own if name.endswith(".weight_ih_l0")} <= teacher.keys():
         cfg = state.get("cfg")
         kind = architecture(state.get("args") if cfg is None else cfg.get("model"))
         raise OptionError(
             f"{OPTION} {path}: has the architecture {kind or 'unknown'}, whose parameters differ; give a model of this "
-            "family, such as lstm_soft (for one direction of lstm_agreement see fairseq-attn export-direction)"
+            "family with the same --rnn, such as lstm_soft (for one direction of lstm_agreement see fairseq-attn "
+            "export-direction)"
         )
     # Without it in the model (--output-layer linear), a teacher without attention has another size of the vocabulary's
     # matrix.

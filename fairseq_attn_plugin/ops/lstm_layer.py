@@ -20,7 +20,7 @@ from .lstm_folded import FORWARD, GRADIENT, fold_, folded_backward, folded_forwa
 from .precision import autocast_enabled, product_type
 from .products import Prepared, outer, tall
 
-__all__ = ["computed_by_layers", "lstm_layer"]
+__all__ = ["by_step", "computed_by_layers", "lstm_layer", "reading_orders"]
 
 
 class _Direction(NamedTuple):
@@ -33,7 +33,7 @@ class _Direction(NamedTuple):
     cell: Tensor  # [R, H]
 
 
-def _orders(steps: int, directions: int) -> List[Sequence[int]]:
+def reading_orders(steps: int, directions: int) -> List[Sequence[int]]:
     """The positions in the order of their computation; the second LSTM of a layer reads backwards."""
     orders: List[Sequence[int]] = [range(steps), range(steps - 1, -1, -1)]
     return orders[:directions]
@@ -62,14 +62,14 @@ class _Layer(Function):
                 one[:, :size].index_fill_(0, padding, CLOSED)
                 one[:, size : 2 * size].index_fill_(0, padding, -CLOSED)
         hiddens = [inputs.new_zeros(len(inputs) + rows, size) for _ in directions]
-        stepped = [_by_step(one, steps, rows) for one in gates]
-        hidden = [_by_step(one, steps + 1, rows) for one in hiddens]
+        stepped = [by_step(one, steps, rows) for one in gates]
+        hidden = [by_step(one, steps + 1, rows) for one in hiddens]
         cell, squashed = x.new_empty(steps + 1, *shape), x.new_empty(steps, *shape)
         for number, one in enumerate(directions):
             hidden[number][-number], cell[0, number] = one.hidden, one.cell
         activated, h = x.new_empty(*shape[:2], 4 * size), x.new_empty(shape)
         outputs = x.new_empty(steps, rows, len(directions), size)
-        for count, positions in enumerate(zip(*_orders(steps, len(directions)))):
+        for count, positions in enumerate(zip(*reading_orders(steps, len(directions)))):
             for number, t in enumerate(positions):
                 activated[number] = stepped[number][t].addmm_(hidden[number][t + number], w_hiddens[number].t())
             folded_forward(activated, cell[count], h, cell[count + 1], squashed[count])
@@ -93,10 +93,10 @@ class _Layer(Function):
         d_flat = [torch.empty_like(one) for one in gates]
         for one in d_flat:
             one[steps * rows :].zero_()
-        gates, d_gates = ([_by_step(one, steps, rows) for one in part] for part in (gates, d_flat))
+        gates, d_gates = ([by_step(one, steps, rows) for one in part] for part in (gates, d_flat))
         d_hidden, activated = torch.zeros_like(d_cell), d_cell.new_empty(directions, rows, 4 * size)
         change = torch.empty_like(activated)
-        orders = _orders(steps, directions)
+        orders = reading_orders(steps, directions)
         for count in range(steps - 1, -1, -1):
             positions = [order[count] for order in orders]
             for number, t in enumerate(positions):
@@ -115,10 +115,10 @@ class _Layer(Function):
             gradients += [fold_(each.to(d_cell.dtype), GRADIENT) for each in parameters]
             gradients += [d_hidden[number], d_cell[number]]
         assert d_x is not None
-        return (_by_step(d_x, steps, rows).to(d_cell.dtype), *gradients)
+        return (by_step(d_x, steps, rows).to(d_cell.dtype), *gradients)
 
 
-def _by_step(matrix: Tensor, steps: int, rows: int) -> Tensor:
+def by_step(matrix: Tensor, steps: int, rows: int) -> Tensor:
     """A matrix whose rows are positions, and zeros after them, as ``[steps, rows, ...]``."""
     return matrix[: steps * rows].view(steps, rows, -1)
 

@@ -10,7 +10,7 @@ from typing import Any, List, Mapping, Optional, Sequence
 
 from ..errors import wants_traceback
 from . import datasets
-from .commands import Shell
+from .commands import Shell, ended_by_sigterm
 from .errors import OptionError
 from .settings import PACKAGE, Variables
 
@@ -100,7 +100,8 @@ def main(words: Optional[Sequence[str]] = None, environment: Optional[Mapping[st
         print(f"usage: {USAGE}\nrecipes: {', '.join(datasets.names())}")
         return 0 if name else 2
     try:
-        _run(name, words[1:], os.environ if environment is None else environment)
+        with ended_by_sigterm():
+            _run(name, words[1:], os.environ if environment is None else environment)
     except (OptionError, OSError) as error:
         if wants_traceback():
             raise

@@ -6,20 +6,23 @@ A dry run prints commands as a shell would take them, steps inside Python as she
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import sysconfig
+import threading
 from pathlib import Path
-from typing import IO, Any, Callable, Dict, List, Optional, Sequence, Union
+from typing import IO, Any, Callable, Dict, Iterator, List, NoReturn, Optional, Sequence, Union
 
 from ..writing import whole_file
 from .errors import OptionError
 from .settings import PACKAGE
 
-__all__ = ["LOG_LINES", "USER_DIR", "Shell", "import_path"]
+__all__ = ["LOG_LINES", "USER_DIR", "Shell", "ended_by_sigterm", "import_path"]
 
 USER_DIR = PACKAGE
 LOG_LINES = 5  # last lines of the log of a failed command, shown to the user
@@ -143,6 +146,23 @@ class Shell:
 
     def _show(self, words: Sequence[str]) -> None:
         print(" ".join(word if word == ">" else shlex.quote(word) for word in words), flush=True)
+
+
+@contextlib.contextmanager
+def ended_by_sigterm() -> Iterator[None]:
+    """Within it SIGTERM ends this process as an exception does: the command that it runs ends, too."""
+
+    def end(number: int, frame: object) -> NoReturn:
+        raise SystemExit(128 + number)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def import_path() -> Dict[str, str]:

@@ -45,6 +45,8 @@ def check_normalizer(name: str, attention: str = "soft", **options: Any) -> None
     weights = normalize(scores, None)
     falls = (weights[..., :-1] >= weights[..., 1:]).all() and weights[0, 1] == weights[0, 2]
     require(falls, f"normalizer {name}: a greater score must not have a smaller weight, and equal scores equal weights")
+    zeros = bool(normalize(10 * scores, None).eq(0).any())
+    require(normalize.sparse or not zeros, f"normalizer {name}: has weights of zero; set sparse = True")
 
 
 def check_bias(name: str, attention: str = "soft", **options: Any) -> None:

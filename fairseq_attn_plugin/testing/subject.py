@@ -46,12 +46,13 @@ class Subject:
         return f"attention {self.name}" + (f" ({given})" if given else "")
 
     def build(self, dtype: torch.dtype = torch.float64, query_dim: int = DIM, memory_dim: int = DIM) -> Attention:
-        """A module with the same parameters at every call, drawn from [-1, 1] so that differences show."""
+        """A module with the same parameters at every call, drawn from [-1, 1] so that differences show. No noise."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(11)
             module = build_attention(self.name, query_dim=query_dim, memory_dim=memory_dim, **self.options)
             if self.prepare is not None:
                 self.prepare(module)
+            module.noise = 0.0
             for parameter in module.parameters():
                 torch.nn.init.uniform_(parameter, -1.0, 1.0)
         return module.to(dtype)

@@ -131,7 +131,7 @@ def test_small_weights_go_on_in_a_straight_line():
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("name", ["softmax", "sparsemax", "entmax15"])
+@pytest.mark.parametrize("name", ["softmax", "sparsemax", "entmax15", "fusedmax"])
 def test_gradient_is_finite_where_weights_are_zero(loss, name):
     scores = torch.tensor([[[4.5, -3.0, 0.0, 5.0], [1.0, 1.1, 0.9, -500.0]]], requires_grad=True)
     mask = torch.tensor([[[False, False, True, False]]])

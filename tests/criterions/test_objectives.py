@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 
-from fairseq_attn_plugin.attention.normalizers import LOG_ZERO, log_softmax
+from fairseq_attn_plugin.attention.normalizers import LOG_ZERO, build_normalizer, log_softmax
 from fairseq_attn_plugin.criterions import objectives
 from fairseq_attn_plugin.criterions.objectives import OBJECTIVES, Batch, MovingAverage, Settings, evaluate, sample
 from fairseq_attn_plugin.modules.latent_alignments import LatentAlignments, top_positions
@@ -36,7 +36,7 @@ def leaves(sources=(4, 2), steps=3, seed=0, scale=1.5):
     }
 
 
-def make(parts, sources=(4, 2), targets=(3, 2), posterior=True):
+def make(parts, sources=(4, 2), targets=(3, 2), posterior=True, normalizer="softmax"):
     width, steps = parts["memory"].size(1), parts["query"].size(1)
     pad_mask = torch.stack([torch.arange(width) < width - n for n in sources])
     draw = torch.Generator().manual_seed(3)
@@ -44,14 +44,19 @@ def make(parts, sources=(4, 2), targets=(3, 2), posterior=True):
     target[:, :3] = torch.randint(2, WORDS, (len(sources), 3), generator=draw)[:, :steps]
     for row, n in enumerate(targets):
         target[row, n:] = PAD
-    log_prior = log_softmax(parts["prior_scores"], pad_mask[:, None])
+    normalize, mask = build_normalizer(normalizer), pad_mask[:, None]
+
+    def log_weights(scores):
+        return normalize.log_weights(normalize(scores, mask), scores, mask)
+
+    log_prior = log_weights(parts["prior_scores"])
     latent = LatentAlignments(
         parts["memory"], parts["query"], parts["weight"], parts["bias"], None, pad_mask, log_prior.exp(), log_prior,
         parts["prior_scores"],
     )  # fmt: skip
     if posterior:
         scores = parts["posterior_scores"]
-        latent = latent._replace(log_posterior=log_softmax(scores, pad_mask[:, None]), posterior_scores=scores)
+        latent = latent._replace(log_posterior=log_weights(scores), posterior_scores=scores)
     return Batch(latent, target, PAD)
 
 
@@ -75,6 +80,10 @@ def words(batch):
 
 
 EXACT = {
+    "first-order": lambda p, q, f, g: -torch.log((p * f.exp()).sum()),  # equal jumps
+    "sparse-marginal": lambda p, q, f, g: -torch.log((p * f.exp()).sum()),
+    "topk-marginal": lambda p, q, f, g: -torch.log((p * f.exp()).sum()),  # of 5 positions, more than there are
+    "sparse-elbo": lambda p, q, f, g: -(q * f).sum() + (q * torch.log(q / p)).sum(),
     "soft": lambda p, q, f, g: -g,
     "marginal": lambda p, q, f, g: -torch.log((p * f.exp()).sum()),
     "hard-enum": lambda p, q, f, g: -(p * f).sum(),

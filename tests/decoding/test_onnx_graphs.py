@@ -51,6 +51,10 @@ def test_every_system(attention, feeding, tmp_path):
         {"encoder_layers": 1, "decoder_layers": 3, "encoder_bidirectional": False},
         {"attention_normalizer": "sparsemax", "attention_max_normalize": True},
         {"attention_normalizer": "entmax15", "attention_score": "additive"},
+        {"attention_normalizer": "fusedmax", "attention_score": "additive"},
+        {"encoder_rnn": "gru"},
+        {"decoder_rnn": "gru", "decoder_layers": 3},
+        {"rnn": "gru", "decoder_attention": "False", "decoder_zero_init": True, "input_feeding": "none"},
     ],
     ids=str,
 )

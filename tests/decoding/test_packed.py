@@ -7,9 +7,11 @@ from models_for_tests import build, fake_task, pad_batch
 
 from fairseq_attn_plugin.decoding import step_modules
 from fairseq_attn_plugin.decoding.packed import PackedStepper, is_packable
+from fairseq_attn_plugin.decoding.packed_gru import gru_step
 from fairseq_attn_plugin.decoding.products import PRECISIONS
 from fairseq_attn_plugin.decoding.step_modules import gate_order, lstm_cell_
 from fairseq_attn_plugin.decoding.stepper import ModelStepper
+from fairseq_attn_plugin.ops.gru_cell import gru_cell
 from fairseq_attn_plugin.ops.lstm_cell import lstm_cell
 
 LENGTHS = [3, 6, 1, 4]
@@ -96,6 +98,14 @@ def test_every_mechanism(name, options):
         {"attention_score_gain": True},
         {"attention_score": "dot"},
         {"attention_score": "additive"},
+        {"rnn": "gru"},
+        {"rnn": "gru", "decoder_layers": 1, "input_feeding": "none"},
+        {"rnn": "gru", "decoder_layers": 3, "encoder_layers": 1, "attention_score": "additive"},
+        {"rnn": "gru", "decoder_attention": "False", "input_feeding": "none"},
+        {"rnn": "gru", "decoder_zero_init": True, "input_feeding": "context"},
+        {"encoder_rnn": "gru"},
+        {"encoder_rnn": "gru", "encoder_hidden_size": 4},
+        {"decoder_rnn": "gru", "output_layer": "linear"},
     ],
     ids=str,
 )
@@ -131,9 +141,10 @@ def test_temperature():
         torch.testing.assert_close(other.logits, one.logits, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("rnn", ["lstm", "gru"])
 @pytest.mark.parametrize("precision", ["bfloat16", "int8"])
-def test_other_precisions_are_close(precision):
-    model = make(decoder_hidden_size=32, encoder_hidden_size=16)
+def test_other_precisions_are_close(precision, rnn):
+    model = make(decoder_hidden_size=32, encoder_hidden_size=16, rnn=rnn)
     exact, rounded = walk(ModelStepper(model), batch()), walk(PackedStepper(model, precision), batch())
     for one, other in zip(exact, rounded):
         spread = one.logits.std()
@@ -183,6 +194,21 @@ def test_parts_are_compiled(precision):
         parts += sum(soft.encode.layers, [])
         assert len(parts) == 7
     assert all(isinstance(part, torch.jit.ScriptModule) for part in parts)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_parts_of_a_gru_are_compiled(precision):
+    stepper = PackedStepper(make(rnn="gru", attention_score="additive"), precision)
+    parts = [stepper.layers, stepper.start, *sum(stepper.encode.layers, [])]
+    assert len(parts) == 6 and all(isinstance(part, torch.jit.ScriptModule) for part in parts)
+
+
+def test_gru_step_is_the_cell():
+    torch.manual_seed(2)
+    inputs, of_state = (3 * torch.randn(5, 12, dtype=torch.float64) for _ in range(2))
+    hidden = torch.randn(5, 4, dtype=torch.float64)
+    expected = gru_cell(inputs, of_state, hidden)
+    torch.testing.assert_close(gru_step(inputs, of_state, hidden), expected)
 
 
 def test_cell_is_the_cell():

@@ -42,6 +42,19 @@ def test_same_encodings_and_states(options, lengths, side, fused, monkeypatch):
             )
 
 
+@pytest.mark.parametrize("options", [{}, {"encoder_bidirectional": False, "encoder_layers": 1}], ids=str)
+@pytest.mark.parametrize(
+    ("lengths", "side"), [([3, 6, 1, 4], "left"), ([3, 6, 0, 4], "right"), ([5, 5], "left"), ([1], "left")], ids=str
+)
+def test_gru(options, lengths, side):
+    encoder, tokens = make(rnn="gru", **options).encoder, pad_batch(lengths, side)
+    with torch.no_grad():
+        expected, found = encoder(tokens), PackedEncoder(encoder)(tokens)
+    assert found.keys() == expected.keys() and found["cell"] is expected["cell"] is None
+    for name in ("encodings", "hidden"):
+        torch.testing.assert_close(found[name], expected[name], rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("precision", ["bfloat16", "int8"])
 def test_other_precisions_are_close(precision):
     encoder, tokens = make().encoder, pad_batch([3, 6, 1, 4])

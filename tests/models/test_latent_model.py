@@ -136,9 +136,19 @@ def test_incremental_prediction_equals_the_whole_targets(topk, feed):
     torch.testing.assert_close(step[:, 0], whole[rows[keep], 3])
 
 
+def suited(name):
+    """The architecture and the options that an objective needs."""
+    chosen = OBJECTIVES[name]
+    sparse = {"prior": {"attention_normalizer": "sparsemax"}, "posterior": {"posterior_normalizer": "sparsemax"}}
+    arch = "lstm_latent_first_order_small" if chosen.chain else "lstm_latent_small"
+    options = {} if chosen.chain else {"latent_posterior": str(chosen.posterior)}
+    return arch, {**options, **sparse.get(chosen.support, {})}
+
+
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_every_objective_has_gradients_and_logs(name):
-    model, crit = make(latent_posterior=str(OBJECTIVES[name].posterior)).train(), criterion(objective=name)
+    arch, options = suited(name)
+    model, crit = build(arch, **options).double().train(), criterion(objective=name)
     crit.train()
     loss, size, sums = crit(model, sample())
     loss.backward()
@@ -175,7 +185,8 @@ def test_loss_does_not_depend_on_padding_or_batch(name):
 
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_a_source_without_words_leaves_the_others_alone(name):
-    model, batch = make(), sample("right")
+    arch, options = suited(name)
+    model, batch = build(arch, **options).double().eval(), sample("right")
     source = batch["net_input"]["src_tokens"].clone()
     source[1] = PAD
     net_input = {**batch["net_input"], "src_tokens": source}
@@ -308,7 +319,8 @@ def test_dropout_is_the_same_for_all_alignments_of_a_step():
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_autocast_trains_finitely(name):
     torch.manual_seed(7)
-    model = build("lstm_latent_small").train()
+    arch, options = suited(name)
+    model = build(arch, **options).train()
     with torch.autocast("cpu", dtype=torch.bfloat16):
         loss, _, sums = criterion(objective=name).train()(model, sample())
     loss.backward()

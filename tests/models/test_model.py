@@ -150,10 +150,11 @@ def test_both_ways_to_encode_padded_batches_agree(side, bidirectional):
     embeddings = encoder.embed_tokens(source).detach().requires_grad_()
     results, gradients = [], []
     for encode in (encoder._encode_packed, encoder._encode_frozen):
-        result = encode(embeddings, source.eq(1))
+        encodings, states = encode(embeddings, source.eq(1))
+        result = (encodings, *states)
         results.append(result)
         total = sum((r * torch.linspace(-1, 1, r.numel(), dtype=r.dtype).view_as(r)).sum() for r in result)
-        gradients.append(torch.autograd.grad(total, [embeddings, *encoder.lstm.parameters()]))
+        gradients.append(torch.autograd.grad(total, [embeddings, *encoder.rnn.parameters()]))
     for one, other in zip(results[0] + gradients[0], results[1] + gradients[1]):
         torch.testing.assert_close(one, other)
 
@@ -244,7 +245,7 @@ def test_without_attention():
     [
         ({"attention": "sofd"}, ["--attention sofd", ", ".join(names())]),
         ({"attention_score": "cosine"}, ["--attention-score cosine", "additive, dot, general, scaled_dot"]),
-        ({"attention_normalizer": "hard"}, ["--attention-normalizer hard", "entmax15, softmax, sparsemax"]),
+        ({"attention_normalizer": "hard"}, ["--attention-normalizer hard", "entmax15, fusedmax, softmax, sparsemax"]),
         ({"attention_score": "dot"}, ["--attention-score dot", "14", "16", "general or additive"]),
         ({"attention_score": "scaled_dot"}, ["--attention-score scaled_dot", "--decoder-hidden-size"]),
         ({"input_feeding": "all"}, ["--input-feeding all", "output, context, none"]),

@@ -61,4 +61,6 @@ def test_options_of_scores_and_biases_are_below_their_own(capsys):
     text = page(capsys, "--arch", "lstm_soft")
     assert "--attention-hidden-dim" in group(text, "options of --attention-score additive")
     assert "--attention-bias-window" in group(text, "options of --attention-bias fertility, markov")
-    assert "scores to weights (default: softmax); one of entmax15, softmax, sparsemax" in " ".join(text.split())
+    assert "scores to weights (default: softmax); one of entmax15, fusedmax, softmax, sparsemax" in " ".join(
+        text.split()
+    )

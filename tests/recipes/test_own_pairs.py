@@ -93,6 +93,10 @@ def test_mistakes_in_files(tmp_path):
         read_pairs([tmp_path / "a.en", tmp_path / "a.de"], ["en", "de"])
     with pytest.raises(CorpusError, match="one table or two aligned files"):
         read_pairs([tmp_path / "a.en"] * 3, ["en", "de"])
+    for name in ("one.tsv", "two.tsv"):
+        (tmp_path / name).write_text("a\tb\n\n")
+    with pytest.raises(CorpusError, match="one.tsv and .*two.tsv: have a tab in every line, as tables"):
+        read_pairs([tmp_path / "one.tsv", tmp_path / "two.tsv"], ["en", "de"])
     with pytest.raises(CorpusError, match="is a folder"):
         read_pairs([tmp_path], ["en", "de"])
     for name in ("broken.gz", "broken.zip"):

@@ -2,7 +2,10 @@
 
 import io
 import os
+import signal
+import subprocess
 import sys
+import time
 
 import pytest
 
@@ -10,6 +13,7 @@ from fairseq_attn_plugin.analysis import cli
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.model_folder import open_model_folder
 from fairseq_attn_plugin.recipes.commands import Shell
+from fairseq_attn_plugin.recipes.own import command
 
 from cli import usual_environment
 
@@ -53,14 +57,16 @@ def test_from_pairs_to_a_translation(tools, pairs, capfd, monkeypatch):
     assert "$ fairseq-preprocess" not in first and "BLEU" in first.splitlines()[-2]
 
     model = open_model_folder(out)
-    assert model.languages == ("xx", "yy") and set(model.settings["scores"]) == {"bleu", "chrf"}
+    assert model.languages == ("xx", "yy") and set(model.settings["scores"]) == {"bleu", "chrf", "ter"}
     assert model.settings["bpe"] == "subword_nmt" and model.settings["tokenizer"]["escape"] is False
     test = model.test_file("reference").read_text().splitlines()
     assert all(line.endswith(", it's!") for line in test) and model.settings["pairs"]["test"] == len(test)
     assert "it &apos;s" not in (out / "training" / "data" / "text" / "train.yy").read_text()
 
     stamp = (out / "settings.json").stat().st_mtime_ns
-    train(pairs, "--max-epoch", "1", "--")
+    with monkeypatch.context() as context:  # a finished training reads no corpus
+        context.setattr(command, "read_pairs", None)
+        train(pairs, "--max-epoch", "1", "--")
     again = capfd.readouterr().out
     assert "$ " not in again and (out / "settings.json").stat().st_mtime_ns == stamp
     train(pairs, "--max-epoch", "2", "--")
@@ -86,6 +92,15 @@ def test_from_pairs_to_a_translation(tools, pairs, capfd, monkeypatch):
     rows = [line.split("\t") for line in (out / "it").read_text().splitlines()]
     assert [row[0] for row in rows] == ["0", "0"] and float(rows[0][1]) >= float(rows[1][1])
     assert all(int(link.split("-")[0]) < 3 for row in rows for link in row[3].split())
+
+    # lines of a file are searched together, and are the same
+    text = pairs.parent / "some.xx"
+    text.write_text((out / "test.xx").read_text() + "\n" + "Bel " * 2000 + "\nAma bel.\n")
+    written = []
+    for size in ("1", "1024"):
+        cli.main(["translate", str(out), "--input", str(text), "--nbest", "3", "--alignments", "--buffer-size", size])
+        written.append(capfd.readouterr())
+    assert written[0] == written[1] and len(written[0].out.splitlines()) > 3 * len(text.read_text().splitlines()) - 6
 
 
 def test_a_corpus_that_changed_is_another_corpus(tools, pairs, capfd):
@@ -121,3 +136,26 @@ def test_mistakes_of_translate(tmp_path, tiny_data):
     ]:
         with pytest.raises(OptionError, match=said):
             cli.main(["translate", *options])
+
+
+@pytest.mark.parametrize("tool", ["fairseq-train", "sacrebleu"])
+def test_the_end_by_sigterm_ends_the_command_that_runs(tmp_path, tool):
+    fake = tmp_path / tool
+    fake.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/partial\nmv {tmp_path}/partial {tmp_path}/pid\nexec sleep 300\n")
+    fake.chmod(0o755)
+    code = (
+        "import os, pathlib, sys\n"
+        "from fairseq_attn_plugin.recipes.commands import Shell, ended_by_sigterm\n"
+        "from fairseq_attn_plugin.recipes.own.shell import LoggingShell\n"
+        "Shell.environment = lambda self: {**os.environ, 'PATH': sys.argv[1] + ':' + os.environ['PATH']}\n"
+        "with ended_by_sigterm():\n"
+        "    LoggingShell('train', pathlib.Path(sys.argv[1])).run(sys.argv[2])\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path), tool], env=usual_environment())
+    while not (tmp_path / "pid").exists():
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.terminate()
+    assert process.wait(timeout=60) == 128 + signal.SIGTERM
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)

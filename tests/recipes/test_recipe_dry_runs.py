@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from recipe_corpora import PAIRS, tool_of, value
 
-OBJECTIVES = ["soft", "marginal", "hard-enum", "hard-reinforce", "elbo-enum", "elbo-reinforce", "elbo-gumbel",
-              "elbo-sum-and-sample", "wake-sleep", "dirichlet"]  # fmt: skip
+OBJECTIVES = ["soft", "marginal", "topk-marginal", "sparse-marginal", "hard-enum", "hard-reinforce", "elbo-enum",
+              "sparse-elbo",
+              "elbo-reinforce", "elbo-gumbel", "elbo-sum-and-sample", "wake-sleep", "dirichlet"]  # fmt: skip
 ELECTION_SYSTEMS = {
     "teacher": "lstm_soft",
     "mask": "lstm_gaussian",
@@ -93,8 +94,10 @@ def test_objectives_replace_the_criterion(name, objective, shown, tmp_path):
     assert value(training, "--criterion") == "latent_alignment"
     assert value(training, "--objective") == objective
     assert "--label-smoothing" not in training
-    prior_only = objective in ("soft", "marginal", "hard-enum", "hard-reinforce")
+    prior_only = objective in ("soft", "hard-enum", "hard-reinforce") or objective.endswith("marginal")
     assert value(training, "--latent-posterior") == ("False" if prior_only else None)
+    assert value(training, "--attention-normalizer") == ("sparsemax" if objective == "sparse-marginal" else None)
+    assert value(training, "--posterior-normalizer") == ("sparsemax" if objective == "sparse-elbo" else None)
     assert value(training, "--num-samples") == ("5" if objective == "wake-sleep" else None)
     assert value(training, "--gumbel-tau") == ("0.1" if objective == "elbo-gumbel" else None)
     epoch = {"multi30k": "260", "iwslt14_de_en": "26700"}[name] if objective == "dirichlet" else None

@@ -20,8 +20,7 @@ from tqdm import tqdm
 from fairseq_attn_plugin.analysis.alignment.error_rate import ErrorRate, alignment_error_rate
 from fairseq_attn_plugin.analysis.alignment.linking import Linking, record_links
 from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, Link, read_gold
-from fairseq_attn_plugin.analysis.records.files import Records, check_labels, label_and_path, open_records
-from fairseq_attn_plugin.analysis.records.record import SUFFIXES
+from fairseq_attn_plugin.analysis.records.files import Records, check_labels, is_records, label_and_path, open_records
 from fairseq_attn_plugin.errors import OptionError
 
 __all__ = [
@@ -70,7 +69,7 @@ def load_alignment(text: str, linking: Linking, corpus: Optional[CorpusLengths] 
     translations: gold alignments link the references.
     """
     label, path = label_and_path(text)
-    if Path(path).suffix in SUFFIXES:
+    if is_records(path):
         return _from_records(open_records(path, label), linking, corpus)
     alignments = read_gold(path, "pharaoh", lengths=corpus.lengths if corpus else None)
     return AlignedSystem(label or Path(path).stem, path, [alignment.possible for alignment in alignments])
@@ -81,7 +80,7 @@ def _from_records(records: Records, linking: Linking, corpus: Optional[CorpusLen
     if records.header.target != "reference":
         raise OptionError(
             f"{path}: has the model's own translations ({records.header.target}); gold alignments link the "
-            "references, so extract without --beam"
+            "references, so extract without --beam, or import with --forced"
         )
     if corpus is not None and len(corpus.lengths) != count:
         raise OptionError(f"{path}: has {count} sentences, {corpus.path} has {len(corpus.lengths)}")
@@ -112,7 +111,7 @@ def load_alignments(
     """
     systems: Dict[str, AlignedSystem] = {}
     # records come first: they have the sentence lengths that links are checked against
-    for text in sorted(texts, key=lambda text: Path(text).suffix not in SUFFIXES):
+    for text in sorted(texts, key=lambda text: not is_records(text)):
         system = systems[text] = load_alignment(text, linking, corpus)
         if corpus is None and system.lengths is not None:
             corpus = CorpusLengths(system.lengths, system.path)

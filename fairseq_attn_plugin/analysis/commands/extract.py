@@ -45,6 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--source-text", metavar="FILE", help="text instead of a split, one sentence in each line")
     parser.add_argument("--target-text", metavar="FILE", help="translation of --source-text")
     parser.add_argument("--beam", type=int, metavar="N", help="translate by beam search (default: force the reference)")
+    parser.add_argument("--nbest", type=int, default=1, metavar="N", help="with --beam: best hypotheses (default: 1)")
     parser.add_argument("--lenpen", type=float, default=1.0, help="with --beam: length penalty, as in fairseq-generate")
     parser.add_argument(
         "--max-len-a", type=float, default=0.0, metavar="A", help="with --beam: a hypothesis has at most A N + B"
@@ -53,6 +54,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--max-len-b", type=int, default=200, metavar="B", help="subwords for N source subwords (default: 0, 200)"
     )
     parser.add_argument("--layer", type=int, metavar="L", help="decoder layer of a transformer, from 1 (default: last)")
+    parser.add_argument("--head", type=int, metavar="H", help="head of this layer, from 1 (default: the mean of all)")
     parser.add_argument(
         "--matrices",
         nargs="+",
@@ -84,9 +86,16 @@ def run(args: argparse.Namespace) -> None:
         sentences = SplitSentences(loaded, args.gen_subset or "test", references=args.beam is None)
     search = {"lenpen": args.lenpen, "max_len_a": args.max_len_a, "max_len_b": args.max_len_b}
     search.update(DecodingOptions.of(args).changed())
-    generation = {} if args.beam is None else search
-    matrices = tuple(dict.fromkeys(args.matrices))
-    extraction = Extraction(args.beam, args.layer, args.subwords, generation, args.max_tokens, matrices)
+    extraction = Extraction(
+        args.beam,
+        args.layer,
+        args.subwords,
+        {} if args.beam is None else search,
+        args.max_tokens,
+        args.nbest,
+        args.head,
+        tuple(dict.fromkeys(args.matrices)),
+    )
     header = describe_extraction(loaded, sentences, extraction, args.name, preparation, files)
     done = extract_file(loaded, sentences, args.out, header, extraction, "replace" if args.overwrite else "keep")
     if done.complete:
@@ -105,6 +114,8 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _check(args: argparse.Namespace) -> None:
+    if args.nbest != 1 and args.beam is None:
+        raise OptionError(f"--nbest {args.nbest}: needs --beam N, with N of at least {max(args.nbest, 1)}")
     if args.max_tokens < 1:
         raise OptionError(f"--max-tokens {args.max_tokens}: must be at least 1")
     check_search(argparse.Namespace(**{name: value for name, value in vars(args).items() if value is not None}))

@@ -17,8 +17,11 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
+import itertools
+import os
+import stat
 import sys
-from typing import Any, Iterable, Iterator, List, Optional, TextIO
+from typing import Any, Iterable, Iterator, List, Optional, TextIO, Tuple
 
 from fairseq_attn_plugin.analysis.inference.loading import add_model_options
 from fairseq_attn_plugin.analysis.inference.segmenter import add_text_options, text_options
@@ -29,6 +32,8 @@ from fairseq_attn_plugin.patches.search_options import check_search
 from fairseq_attn_plugin.writing import check_not_lost, whole_text
 
 __all__ = ["configure", "run"]
+
+BUFFER = 1024  # lines of a file that are read before the first of them is translated
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -42,6 +47,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--alignments", action="store_true", help="add a tab and links i-j of source and target words, from 0")
     add("--nbest", type=int, default=1, metavar="N", help="translations of each sentence, with scores (default: 1)")
     add("--keep-unknown", action="store_true", help="show unknown words as <unk> (default: copy the source word)")
+    add(
+        "--buffer-size",
+        type=int,
+        default=0,
+        metavar="N",
+        help="lines to read before the first is translated (default: 1,024 of a file; 1 of a terminal or a pipe)",
+    )
     add_model_options(parser)
     search = parser.add_argument_group("search, as in fairseq-interactive")
     search.add_argument("--beam", type=int, default=5, metavar="N", help="width of the search (default: 5)")
@@ -54,6 +66,8 @@ def run(args: argparse.Namespace) -> None:
     check_search(args)
     if args.text and args.input:
         raise OptionError(f"--input {args.input}: is given beside sentences; leave one of them out")
+    if args.buffer_size < 0:
+        raise OptionError(f"--buffer-size {args.buffer_size}: must be at least 1")
     check_not_lost("--out", args.out, [args.input])
     translator = _translator(args)
     for stream in (sys.stdin, sys.stdout):
@@ -67,8 +81,10 @@ def run(args: argparse.Namespace) -> None:
         out: Optional[TextIO] = None
         if args.out:
             out = files.enter_context(whole_text(args.out, f"--out {args.out}: cannot be written"))
-        for number, line in enumerate(_lines(lines, args.input or "standard input")):
-            for row in _rows(translator, number, line, args):
+        size = args.buffer_size or (BUFFER if args.text or args.input or _is_file(sys.stdin) else 1)
+        numbered = enumerate(_lines(lines, args.input or "standard input"))
+        while some := list(itertools.islice(numbered, size)):
+            for row in _rows(translator, some, args):
                 print(row, file=out or sys.stdout, flush=out is None)
 
 
@@ -108,19 +124,34 @@ def _lines(lines: Iterable[str], name: str) -> Iterator[str]:
         raise OptionError(f"{name}: is not UTF-8; convert it, as in iconv -f LATIN1 -t UTF-8") from None
 
 
-def _rows(translator: Any, number: int, line: str, args: argparse.Namespace) -> Iterator[str]:
-    found: List[Any] = []
-    if line.strip():
-        try:
-            found = translator.translate(line, args.nbest)
-        except OptionError as error:  # the other lines are not lost
-            sys.stderr.write(f"line {number + 1}: {error}; its translation is empty\n")
-    if not found:
-        yield "\t".join([*([f"{number}", ""] if args.nbest > 1 else []), "", *([""] if args.alignments else [])])
-    for one in found:
-        text = one.text if args.keep_unknown else one.copied
-        columns = [f"{number}", f"{one.score:.4f}", text] if args.nbest > 1 else [text]
-        if args.alignments:
-            weights = one.record.word_attention()
-            columns.append(" ".join(f"{row.argmax()}-{place}" for place, row in enumerate(weights) if len(row)))
-        yield "\t".join(columns)
+def _is_file(stream: TextIO) -> bool:
+    """Whether nobody waits for the answer to a line before the next one comes."""
+    try:
+        return stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+def _rows(translator: Any, numbered: List[Tuple[int, str]], args: argparse.Namespace) -> Iterator[str]:
+    filled = [(number, line) for number, line in numbered if line.strip()]
+    found = dict(
+        zip((number for number, _ in filled), translator.translate_all([line for _, line in filled], args.nbest))
+    )
+    for number, _ in numbered:
+        translations = found.get(number, [])
+        if isinstance(translations, OptionError):  # the other lines are not lost
+            sys.stderr.write(f"line {number + 1}: {translations}; its translation is empty\n")
+            translations = []
+        if not translations:
+            yield "\t".join([*([f"{number}", ""] if args.nbest > 1 else []), "", *([""] if args.alignments else [])])
+        for one in translations:
+            yield "\t".join(_columns(number, one, args))
+
+
+def _columns(number: int, one: Any, args: argparse.Namespace) -> List[str]:
+    text = one.text if args.keep_unknown else one.copied
+    columns = [f"{number}", f"{one.score:.4f}", text] if args.nbest > 1 else [text]
+    if args.alignments:
+        weights = one.record.word_attention()
+        columns.append(" ".join(f"{row.argmax()}-{place}" for place, row in enumerate(weights) if len(row)))
+    return columns

@@ -47,6 +47,8 @@ def describe_extraction(
         # training may have replaced the checkpoint by another model of the same path
         "checkpoint version": [f"{path.stat().st_size} {path.stat().st_mtime_ns}" for path in paths if path.exists()],
         "layer": extraction.layer,
+        "head": extraction.head,
+        "nbest": extraction.nbest if extraction.nbest > 1 else None,
         "generation": dict(extraction.generation),
         "overrides": {key: str(value) for key, value in loaded.overrides.items()},
         "files": [fingerprint(Path(file)) for file in read],
@@ -78,7 +80,7 @@ def default_name(path: str) -> str:
 
 
 class Extracted(NamedTuple):
-    """The outcome of an extraction, in numbers of sentences."""
+    """The outcome of an extraction, in numbers of sentences; zero if the file was already complete."""
 
     written: int  # in the file
     left_out: int  # longer than the model allows
@@ -117,8 +119,7 @@ def extract_file(
             )
         there = False
     if there:
-        written = open_records(path).count()
-        return Extracted(written, len(sentences) - written, 0, True)
+        return Extracted(0, 0, 0, True)
     # the old file stays until the new one is complete
     writer = RecordWriter(path, header, replace=existing != "keep")
     resumed = written = writer.done
@@ -127,7 +128,7 @@ def extract_file(
         try:
             for record in extract(loaded, sentences, extraction, writer.next):
                 writer.write(record)
-                written += 1
+                written += record.rank == 1
                 bar.update(record.id + 1 - bar.n)
         finally:
             writer.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import Callable, List, Optional, Tuple
+from typing import Callable, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -87,6 +87,12 @@ class ExportedTranslator:
             raise OptionError("there is no word to translate")
         return [self._translation(one) for one in found]
 
+    def translate_all(
+        self, texts: Sequence[str], nbest: int = 1, batch_size: int = 1
+    ) -> List[Union[List[Translation], OptionError]]:
+        """As :meth:`.translator.Translator.translate_all`, but sentence by sentence."""
+        return [_or_error(self.translate, text, nbest) for text in texts]
+
     def _translation(self, found: runtime.Hypothesis) -> Translation:
         numbers = self._translator.encode(found.source)[:-1]
         unknown = [place for place, number in enumerate(numbers) if number == runtime.UNK]
@@ -95,3 +101,12 @@ class ExportedTranslator:
         words = shown_units(record, escaped=self._escapes)
         copied = self._translator.detokenize(without_unknown(record))
         return Translation(found.text, found.score, record, unknown, *words, copied)
+
+
+def _or_error(
+    translate: Callable[[str, int], List[Translation]], text: str, nbest: int
+) -> Union[List[Translation], OptionError]:
+    try:
+        return translate(text, nbest)
+    except OptionError as error:
+        return error

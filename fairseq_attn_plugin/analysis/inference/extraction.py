@@ -43,9 +43,11 @@ class Extraction(NamedTuple):
 
     beam: None forces the references; a number translates with a beam of this width and forces the best hypothesis
     layer: of a transformer's decoder, from 1 (default: the last)
+    head: of this layer, from 1 (default: their mean)
     subwords: how words were split, one of ``SUBWORDS`` (default: decided by the target vocabulary)
     generation: further options of fairseq's generator, used with ``beam``: ``lenpen``, ``max_len_a``, ...
     max_tokens: greatest number of subwords in a batch, padding included
+    nbest: with ``beam``, the number of hypotheses that are forced, best first
     matrices: names in :data:`~.alignment_methods.MATRICES`, which are added to what the models give
     """
 
@@ -54,6 +56,8 @@ class Extraction(NamedTuple):
     subwords: Optional[str] = None
     generation: Mapping[str, Any] = {}
     max_tokens: int = 4000
+    nbest: int = 1
+    head: Optional[int] = None
     matrices: Tuple[str, ...] = ()
 
     def names(self, models: Sequence[Any]) -> Tuple[str, ...]:
@@ -63,14 +67,14 @@ class Extraction(NamedTuple):
 
     def given(self, models: Sequence[Any]) -> Tuple[str, ...]:
         """Those that come with the attention."""
-        return weight_names(models) if self.layer is None else ("attention",)
+        return weight_names(models) if self.layer is None and self.head is None else ("attention",)
 
 
 FORCED = Extraction()
 
 
 def extract(loaded: LoadedModels, sentences: Any, extraction: Extraction = FORCED, start: int = 0) -> Iterator[Record]:
-    """Yields a record for each sentence, in the order of the corpus.
+    """Yields a record for each sentence, in the order of the corpus; with ``nbest`` one for each hypothesis.
 
     Sentences that are longer than a model or its task allows are left out. ``BLOCK`` sentences are in memory at a time.
 
@@ -94,24 +98,24 @@ def extract(loaded: LoadedModels, sentences: Any, extraction: Extraction = FORCE
         block = list(islice(reading, BLOCK))
         if not block:
             return
-        found: Dict[int, Record] = {}
+        found: Dict[int, List[Record]] = {}
         fitting = [one for one in block if _fits(one, limits, beam is None)]
         for batch in _batches(fitting, extraction.max_tokens, beam or 1):
             parts = [batch]
             if generator is not None:
                 # hypotheses may be much longer than their sources, so they are forced in batches of their own
-                parts = list(_batches(_hypotheses(loaded, generator, batch), extraction.max_tokens, 1))
+                hypotheses = _hypotheses(loaded, generator, batch, extraction.nbest)
+                parts = list(_batches(hypotheses, extraction.max_tokens, 1))
             elif any(one.target is None for one in batch):
                 raise OptionError("--target-text is missing: give the translations, or --beam for the model's own")
             for part in parts:
                 sample = _collate(loaded, part, [one.target for one in part])
-                forced = force(loaded.models, sample, given, where, extraction.layer)
+                forced = force(loaded.models, sample, given, where, extraction.layer, extraction.head)
                 forced.weights.update(matrices(loaded, part, sample, others))
                 for record in _records(loaded, part, sample, forced, beam is not None, subwords):
-                    found[record.id] = record
+                    found.setdefault(record.id, []).append(record)
         for one in block:
-            if one.id in found:
-                yield found[one.id]
+            yield from sorted(found.get(one.id, ()), key=lambda record: record.rank)
 
 
 def _fits(sentence: SourceSentence, limits: Tuple[float, float], forced: bool) -> bool:
@@ -167,12 +171,15 @@ def _generator(loaded: LoadedModels, beam: int, options: Mapping[str, Any]) -> A
 
 
 @torch.no_grad()
-def _hypotheses(loaded: LoadedModels, generator: Any, batch: List[SourceSentence]) -> List[SourceSentence]:
+def _hypotheses(loaded: LoadedModels, generator: Any, batch: List[SourceSentence], nbest: int) -> List[SourceSentence]:
     """The sentences with their best translations, including the end, as targets."""
     sample = _collate(loaded, batch, [None] * len(batch))
     answers = loaded.task.inference_step(generator, loaded.models, sample)
-    best = [hypotheses[0]["tokens"].cpu().long() for hypotheses in answers]
-    return [batch[number]._replace(target=target) for number, target in zip(sample["id"].tolist(), best)]
+    return [
+        batch[number]._replace(target=one["tokens"].cpu().long(), rank=rank)
+        for number, hypotheses in zip(sample["id"].tolist(), answers)
+        for rank, one in enumerate(hypotheses[:nbest], 1)
+    ]
 
 
 def _records(
@@ -194,6 +201,5 @@ def _records(
         else:
             target = one.target_tokens or []
         weights = {name: matrix[row, rows, columns].numpy() for name, matrix in matrices.items()}
-        yield Record(
-            one.id, one.source_tokens, target, weights, scores[row][rows].tolist(), subwords, reference=reference
-        )
+        logs = scores[row][rows].tolist()
+        yield Record(one.id, one.source_tokens, target, weights, logs, subwords, reference, one.rank)

@@ -8,6 +8,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 import torch
 from torch import Tensor
 
+from fairseq_attn_plugin.analysis.inference.heads import one_head, transformer_decoder
 from fairseq_attn_plugin.errors import OptionError
 
 __all__ = ["Forced", "attention", "force", "unmoved", "weight_names"]
@@ -63,7 +64,12 @@ def unmoved(model: Any, weights: Tensor, source: Tensor) -> Tensor:
 
 @torch.no_grad()
 def force(
-    models: Sequence[Any], sample: Dict[str, Any], names: Sequence[str], where: str, layer: Optional[int] = None
+    models: Sequence[Any],
+    sample: Dict[str, Any],
+    names: Sequence[str],
+    where: str,
+    layer: Optional[int] = None,
+    head: Optional[int] = None,
 ) -> Forced:
     """Runs one forward pass of every model over a batch with its ``target``.
 
@@ -73,9 +79,10 @@ def force(
         names: matrices to return, some of :func:`weight_names`
         where: start of error messages
         layer: of a transformer's decoder, from 1 (default: the last)
+        head: of this layer, from 1 (default: the mean of its heads)
 
     Raises:
-        OptionError: a model returns no attention ``[B, T, N]``, or has no such layer
+        OptionError: a model returns no attention ``[B, T, N]``, or has no such layer or head
     """
     scores: List[Tensor] = []
     sums: Dict[str, Tensor] = {}
@@ -85,8 +92,9 @@ def force(
         if len(names) > 1:
             output, found = model.forced(net_input["src_tokens"], net_input["prev_output_tokens"], target)
         else:
-            output = model(**net_input, **_layer(model, layer, where))
-            found = {names[0]: attention(model, output, sample, where)}
+            with one_head(model, layer, head, where) as weights_of_head:
+                output = model(**net_input, **_layer(model, layer, where))
+            found = {names[0]: weights_of_head.get("head", attention(model, output, sample, where))}
         log_probs = model.get_normalized_probs(output, log_probs=True, sample=sample)
         scores.append(log_probs.float().gather(2, target.unsqueeze(2)).squeeze(2))
         for name in names:
@@ -98,11 +106,7 @@ def force(
 def _layer(model: Any, layer: Optional[int], where: str) -> Dict[str, int]:
     if layer is None:
         return {}
-    from fairseq.models.transformer import TransformerDecoderBase
-
-    decoder = getattr(model, "decoder", None)
-    if not isinstance(decoder, TransformerDecoderBase):
-        raise OptionError(f"--layer {layer}: {where}: a {type(model).__name__} is not a transformer; leave it out")
-    if not 1 <= layer <= len(decoder.layers):
-        raise OptionError(f"--layer {layer}: the decoder of {where} has layers 1 to {len(decoder.layers)}")
+    layers = len(transformer_decoder(model, f"--layer {layer}", where).layers)
+    if not 1 <= layer <= layers:
+        raise OptionError(f"--layer {layer}: the decoder of {where} has layers 1 to {layers}")
     return {"alignment_layer": layer - 1}

@@ -19,15 +19,15 @@ import threading
 import time
 from argparse import Namespace
 from dataclasses import asdict
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import torch
-from fairseq import utils
 from torch import Tensor
 
 from fairseq_attn_plugin.analysis.inference.examples import corpus_examples
 from fairseq_attn_plugin.analysis.inference.loading import load_models
+from fairseq_attn_plugin.analysis.inference.searcher import Searcher
 from fairseq_attn_plugin.analysis.inference.segmenter import Segmenter, text_options, vocabulary_subwords
 from fairseq_attn_plugin.analysis.inference.sentences import indices_of
 from fairseq_attn_plugin.analysis.inference.translation import (
@@ -49,7 +49,8 @@ from fairseq_attn_plugin.text.subwords import spell
 
 __all__ = ["Translation", "Translator"]
 
-STEP = 0.1  # seconds between two steps that are told of
+FIRST = 32  # steps that are all told of
+STEP = 0.1  # seconds between two later steps that are told of
 
 
 class Translator:
@@ -118,10 +119,10 @@ class Translator:
         self.lowercase, self.segments = self._segmenter.lowercase, self._segmenter.segments
         self.subwords = vocabulary_subwords(self.task.source_dictionary)
         self._lock = threading.Lock()
+        self._searcher = Searcher(loaded, self._generator)
         # a model without attention is refused now, not at the first sentence
-        self._search(
-            self._batch(torch.tensor([self.task.source_dictionary.nspecial, self.task.source_dictionary.eos()]))
-        )
+        first = torch.tensor([self.task.source_dictionary.nspecial, self.task.source_dictionary.eos()])
+        self._searcher.search(self._searcher.batch([first]))
 
     @classmethod
     def of_folder(cls, folder: str, **options: Any) -> Translator:
@@ -153,14 +154,62 @@ class Translator:
             text: a sentence
             nbest: how many translations
             prefix: words with which every translation begins, in the target language
-            watch: receives the leading hypothesis after the first step of the search, then every 0.1 seconds at most,
-                and after the last step before the end; it may end the search by an exception. It is not
+            watch: receives the leading hypothesis after each of the first 32 steps, then every 0.1 seconds at most, and
+                after the last step before the end; it may end the search by an exception. It is not
                 called by ``--decoding-engine stock`` and models of other packages.
 
         Raises:
             OptionError: ``text`` has no word, has more than ``MOST_CHARACTERS`` characters or is too long for the
                 model; ``prefix`` is longer than a translation may be; ``nbest`` is less than 1 or greater than the
                 width of the beam
+        """
+        tokens, ids = self._checked(text, nbest)
+        begun = self._begun(prefix, len(ids))
+        with self._lock:
+            batch = self._searcher.batch([ids])
+            tokens, unknown = self._source(tokens, batch.source(0))
+            with self._watched(watch, tokens, unknown):
+                (hypotheses,) = self._searcher.search(batch, begun)
+        given = 0 if begun is None else begun.size(1)
+        return [self._translation(tokens, unknown, one)._replace(given=given) for one in hypotheses[:nbest]]
+
+    def translate_all(
+        self, texts: Sequence[str], nbest: int = 1, batch_size: int = 64
+    ) -> List[Union[List[Translation], OptionError]]:
+        """The translations of each sentence, in the order of the sentences, as those of :meth:`translate`.
+
+        Sentences of similar length are searched together. A sentence that cannot be translated has its error in the
+        place of its translations.
+
+        Args:
+            texts: sentences
+            nbest: how many translations of each
+            batch_size: sentences that are searched together, at most
+        """
+        found: List[Union[List[Translation], OptionError]] = []
+        checked: Dict[int, Tuple[List[str], Tensor]] = {}
+        for place, text in enumerate(texts):
+            try:
+                checked[place] = self._checked(text, nbest)
+                found.append([])
+            except OptionError as error:
+                found.append(error)
+        places = sorted(checked, key=lambda place: len(checked[place][1]))
+        for start in range(0, len(places), batch_size):
+            some = places[start : start + batch_size]
+            with self._lock:
+                batch = self._searcher.batch([checked[place][1] for place in some])
+                rows = self._searcher.search(batch)
+            for row, (number, hypotheses) in enumerate(zip(batch.places, rows)):
+                tokens, unknown = self._source(checked[some[number]][0], batch.source(row))
+                found[some[number]] = [self._translation(tokens, unknown, one) for one in hypotheses[:nbest]]
+        return found
+
+    def _checked(self, text: str, nbest: int) -> Tuple[List[str], Tensor]:
+        """The tokens of a text and their indices.
+
+        Raises:
+            OptionError: as :meth:`translate`
         """
         check_request(text, nbest, self.beam)
         tokens, ids = self.encode(text)
@@ -171,18 +220,14 @@ class Translator:
             raise OptionError(
                 f"the sentence is too long: {len(ids) - 1} subwords, the model takes at most {longest - 1:.0f}"
             )
-        begun = self._begun(prefix, len(ids))
-        unknown_index = self.task.source_dictionary.unk()
-        with self._lock:
-            sample = self._batch(ids)
-            source = sample["net_input"]["src_tokens"][0].tolist()
-            if len(source) != len(tokens) + 1:  # the task adds tokens of its own
-                tokens = [self.task.source_dictionary[index] for index in source[:-1]]
-            unknown = [place for place, index in enumerate(source[:-1]) if index == unknown_index]
-            with self._watched(watch, tokens, unknown):
-                hypotheses = self._search(sample, begun)
-        given = 0 if begun is None else begun.size(1)
-        return [self._translation(tokens, unknown, one)._replace(given=given) for one in hypotheses[:nbest]]
+        return tokens, ids
+
+    def _source(self, tokens: List[str], source: List[int]) -> Tuple[List[str], List[int]]:
+        """The tokens that the model reads, and the places of those that the vocabulary lacks."""
+        dictionary = self.task.source_dictionary
+        if len(source) != len(tokens):  # the task adds tokens of its own
+            tokens = [dictionary[index] for index in source]
+        return tokens, [place for place, index in enumerate(source) if index == dictionary.unk()]
 
     def _begun(self, prefix: str, length: int) -> Optional[Tensor]:
         """The indices ``[1, P]`` of the tokens of a prefix, for a source of ``length`` tokens; None if it has none."""
@@ -222,7 +267,7 @@ class Translator:
             words = [[as_typed(word) if self._escapes else word for word in side] for side in record.units("words")]
             watch(Partial(record, unknown, *words))
 
-        self._generator.watch = told = Watch(tell, STEP, self._clock)
+        self._generator.watch = told = Watch(tell, STEP, self._clock, FIRST)
         try:
             yield
             told.end()
@@ -247,26 +292,6 @@ class Translator:
         """
         tokens = self._segmenter(one_line(text))
         return tokens, indices_of(tokens, self.task.source_dictionary)
-
-    def _batch(self, ids: Tensor) -> Dict[str, Any]:
-        """fairseq's batch of one sentence."""
-        dataset = self.task.build_dataset_for_inference([ids], [len(ids)])
-        sample: Dict[str, Any] = dataset.collater([dataset[0]])
-        return utils.move_to_cuda(sample) if self._loaded.device.type == "cuda" else sample
-
-    @torch.no_grad()
-    def _search(self, sample: Dict[str, Any], prefix: Optional[Tensor] = None) -> List[Dict[str, Any]]:
-        """The hypotheses of a batch of one sentence, best first."""
-        hypotheses: List[Dict[str, Any]]
-        (hypotheses,) = self.task.inference_step(self._generator, self.models, sample, prefix_tokens=prefix)
-        for one in hypotheses:
-            shape = (sample["net_input"]["src_tokens"].size(1), len(one["tokens"]))
-            if one["attention"] is None or tuple(one["attention"].shape) != shape:
-                raise OptionError(
-                    f"--path {self.path}: a {type(self.models[0]).__name__} returns no attention of source words for "
-                    "target words; take a model with attention, such as lstm_soft"
-                )
-        return hypotheses
 
     def _translation(self, source: List[str], unknown: List[int], hypothesis: Dict[str, Any]) -> Translation:
         target = [self.task.target_dictionary[index] for index in hypothesis["tokens"].tolist()[:-1]]

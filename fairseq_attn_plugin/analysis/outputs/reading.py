@@ -17,8 +17,7 @@ import sys
 from pathlib import Path
 from typing import Callable, Collection, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
-from fairseq_attn_plugin.analysis.records.files import label_and_path, open_records
-from fairseq_attn_plugin.analysis.records.record import SUFFIXES
+from fairseq_attn_plugin.analysis.records.files import is_records, label_and_path, open_records
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.subwords import BPE_MARK, PIECE_MARK, spell
 from fairseq_attn_plugin.writing import PathLike
@@ -77,7 +76,7 @@ def read_output(path: PathLike, remove_bpe: bool = False) -> List[str]:
     Raises:
         OptionError: the file cannot be read, lacks a sentence, or contains attention to the references
     """
-    if Path(path).suffix in SUFFIXES:
+    if is_records(path):
         return _from_records(path, reference=False)
     lines = read_lines(path)
     found: Dict[str, Dict[int, str]] = {"H": {}, "D": {}}
@@ -95,7 +94,7 @@ def read_reference(path: PathLike, remove_bpe: bool = False) -> List[str]:
 
     fairseq-generate writes unknown reference words as ``<<unk>>``, so the original text is a better reference.
     """
-    if Path(path).suffix in SUFFIXES:
+    if is_records(path):
         return _from_records(path, reference=True)
     lines = read_lines(path)
     if any(line.startswith("H-") and _HYPOTHESIS.match(line) for line in lines):
@@ -175,7 +174,7 @@ def join_subwords(lines: Iterable[str], subwords: str) -> Iterator[str]:
 
 def _labels(pairs: Sequence[Tuple[Optional[str], Path]]) -> List[str]:
     schemes: List[Callable[[Path], str]] = [
-        lambda path: open_records(path).label if path.suffix in SUFFIXES else path.stem,
+        lambda path: open_records(path).label if is_records(path) else path.stem,
         lambda path: path.absolute().parent.name,
         str,
     ]

@@ -12,6 +12,7 @@ A JSONL file has the header in its first line and one sentence in each following
 
 from __future__ import annotations
 
+import os
 import zipfile
 from pathlib import Path
 from typing import Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
@@ -23,18 +24,25 @@ from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.lines import LONGEST
 from fairseq_attn_plugin.writing import PathLike
 
-__all__ = ["Records", "check_labels", "label_and_path", "open_records", "open_systems"]
+__all__ = ["Records", "check_labels", "is_records", "label_and_path", "open_records", "open_systems"]
 
 
 class Records:
     """The sentences of a file. Each iteration reads the file again, one sentence at a time."""
 
-    def __init__(self, path: PathLike, header: Header, label: Optional[str] = None):
-        self.path, self.header = Path(path), header
-        self.label = label or header.name
+    def __init__(self, path: PathLike, header: Header, label: Optional[str] = None, rank: int = 1):
+        self.path, self.header, self.rank = Path(path), header, rank
+        self.label = label or header.name + (f", rank {rank}" if rank > 1 else "")
 
     def __iter__(self) -> Iterator[Record]:
-        """Yields the records in the order of the file.
+        """Yields the records in the order of the file; of n-best lists those of the rank.
+
+        Raises ``OptionError`` as :meth:`hypotheses` does.
+        """
+        return (record for record in self.hypotheses() if record.rank == self.rank)
+
+    def hypotheses(self) -> Iterator[Record]:
+        """Yields all records in the order of the file, with all ranks of n-best lists.
 
         Raises ``OptionError``, which names the sentence, if the file is damaged, the sentence's number lies beyond the
         corpus, or it occurs twice.
@@ -47,13 +55,14 @@ class Records:
                     f"{self.path}: has a sentence {record.id}; its corpus has {self.header.sentences} sentences, "
                     "counted from 0"
                 )
-            if record.id in seen:
-                raise OptionError(f"{self.path}: has sentence {record.id} twice")
-            seen.add(record.id)
+            if (record.id, record.rank) in seen:
+                which = f" with rank {record.rank}" if record.rank > 1 else ""
+                raise OptionError(f"{self.path}: has sentence {record.id}{which} twice")
+            seen.add((record.id, record.rank))
             yield record
 
     def count(self) -> int:
-        """The number of sentences, found without reading a matrix; raises ``OptionError`` as iteration does."""
+        """The number of records, found without reading a matrix; raises ``OptionError`` as iteration does."""
         try:
             if self.path.suffix == ".npz":
                 with zipfile.ZipFile(self.path) as archive:
@@ -95,13 +104,13 @@ def open_records(path: PathLike, label: Optional[str] = None) -> Records:
     """Opens a file of ``fairseq-attn extract``.
 
     Args:
-        path: ends in ``.jsonl`` or ``.npz``
+        path: ends in ``.jsonl`` or ``.npz``; ``FILE.jsonl@2`` is the second hypothesis of each n-best list in it
         label: for legends and tables (default: the name in the header)
 
     Raises:
         OptionError: the file cannot be read, has another format, or its extraction was interrupted
     """
-    path = Path(path)
+    path, rank = path_and_rank(path)
     if path.suffix not in SUFFIXES:
         raise OptionError(f"{path}: must be a file of fairseq-attn extract, which ends in {' or '.join(SUFFIXES)}")
     if not path.exists() and partial_path(path).exists():
@@ -117,7 +126,24 @@ def open_records(path: PathLike, label: Optional[str] = None) -> Records:
         raise OptionError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
     except DAMAGED:
         line = ""
-    return Records(path, parse_header(line, path), label)
+    header = parse_header(line, path)
+    most = header.options.get("nbest", 1)
+    if not 1 <= rank <= (most if isinstance(most, int) else 1):
+        raise OptionError(f"{path}@{rank}: has hypotheses of rank 1 to {most}; extract --nbest writes more")
+    return Records(path, header, label, rank)
+
+
+def path_and_rank(path: PathLike) -> Tuple[Path, int]:
+    """Splits ``FILE@RANK``; the rank of ``FILE`` is 1. A file may itself have such a name."""
+    file, at, rank = os.fspath(path).rpartition("@")
+    if at and rank.isdecimal() and len(rank) < 10 and Path(file).suffix in SUFFIXES and not Path(path).exists():
+        return Path(file), int(rank)
+    return Path(path), 1
+
+
+def is_records(path: PathLike) -> bool:
+    """Whether a path names records of ``fairseq-attn extract``, by its suffix."""
+    return path_and_rank(path)[0].suffix in SUFFIXES
 
 
 def open_systems(paths: Sequence[str]) -> List[Records]:

@@ -9,6 +9,7 @@ from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 import numpy as np
 
+from fairseq_attn_plugin.analysis.records.confidence import record_confidence
 from fairseq_attn_plugin.analysis.records.record import DIGITS, FORMAT, Header, Record
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.lines import LineTooLong, bounded_lines
@@ -51,13 +52,17 @@ def from_values(values: Dict[str, Any], header: Header) -> Record:
         weights = {name: _numbers(values[name], shape) for name in header.weights}
         if any((matrix < 0).any() for matrix in weights.values()):
             raise ValueError
-        scores = _numbers(values["scores"], shape[:1]).tolist()
+        # imported attention may come without probabilities
+        scores = _numbers(values["scores"], shape[:1]).tolist() if len(values["scores"]) else []
         source, target, reference = values["source"], values["target"], values.get("reference")
+        rank = values.get("rank", 1)
         if not (isinstance(source, list) and isinstance(target, list) and _whole(values["id"])):
+            raise ValueError
+        if not (_whole(rank) and rank):
             raise ValueError
         if not all(isinstance(text, str) for text in (*source, *target, *[reference] * (reference is not None))):
             raise ValueError
-        return Record(values["id"], source, target, weights, scores, header.subwords, reference)
+        return Record(values["id"], source, target, weights, scores, header.subwords, reference, rank)
     except (KeyError, TypeError, AttributeError, OverflowError):
         raise ValueError from None
 
@@ -110,10 +115,17 @@ def header_line(header: Header) -> str:
 def to_line(record: Record) -> str:
     """The line of a record, without its line end; weights and scores have ``DIGITS`` decimals."""
     values: Dict[str, Any] = {"id": record.id, "source": record.source, "target": record.target}
+    if record.rank > 1:
+        values["rank"] = record.rank
     if record.reference is not None:
         values["reference"] = record.reference
-    values["score"] = round(record.score, DIGITS)
+    if record.scores:
+        values["score"] = round(record.score, DIGITS)
     values["scores"] = [round(score, DIGITS) for score in record.scores]
+    found = record_confidence(record)
+    values["confidence"] = {
+        name: round(value, DIGITS) for name, value in {**found._asdict(), "total": found.total}.items()
+    }
     words: Dict[str, Any] = {"source": record.source_words, "target": record.target_words}
     for name, matrix in record.weights.items():
         values[name] = _rounded(matrix)

@@ -1,4 +1,7 @@
-"""Records as an NPZ archive: arrays ``header``, ``ids``, and ``17/attention``, ``17/source`` ... for sentence 17."""
+"""Records as an NPZ archive: arrays ``header``, ``ids``, and ``17/attention``, ``17/source`` ... for sentence 17.
+
+Further hypotheses of an n-best list are ``17.2/attention`` and so on; the number of hypotheses is ``17/hypotheses``.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from typing import Any, Dict, Iterable, Iterator, List
 
 import numpy as np
 
+from fairseq_attn_plugin.analysis.records.confidence import record_confidence
 from fairseq_attn_plugin.analysis.records.jsonl import from_values, header_line
 from fairseq_attn_plugin.analysis.records.record import Header, Record
 from fairseq_attn_plugin.errors import OptionError
@@ -61,22 +65,36 @@ def read_npz(path: Path, header: Header) -> Iterator[Record]:
     try:
         with zipfile.ZipFile(path) as archive:
             for number in read_ids(archive):
-                try:
-                    values: Dict[str, Any] = {"id": number}
-                    for name in ("scores", *header.weights):
-                        values[name] = read_array(archive, f"{number}/{name}")
-                    for name in ("source", "target"):
-                        values[name] = read_array(archive, f"{number}/{name}").tolist()
-                    if f"{number}/reference.npy" in archive.NameToInfo:
-                        values["reference"] = str(read_array(archive, f"{number}/reference"))
-                    record = from_values(values, header)
-                except DAMAGED:
-                    raise OptionError(f"{path}: sentence {number} is damaged") from None
-                yield record
+                rank = ranks = 1
+                while rank <= ranks:
+                    try:
+                        if rank == 1 and f"{number}/hypotheses.npy" in archive.NameToInfo:
+                            ranks = int(read_array(archive, f"{number}/hypotheses").item())
+                        record = _read(archive, header, number, rank)
+                    except DAMAGED:
+                        raise OptionError(f"{path}: sentence {number} is damaged") from None
+                    yield record
+                    rank += 1
     except (OSError, *DAMAGED) as error:
         if isinstance(error, OptionError):
             raise
         raise OptionError(f"{path}: cannot be read: {error}") from None
+
+
+def _read(archive: zipfile.ZipFile, header: Header, number: int, rank: int) -> Record:
+    folder = _folder(number, rank)
+    values: Dict[str, Any] = {"id": number, "rank": rank}
+    for name in ("scores", *header.weights):
+        values[name] = read_array(archive, f"{folder}/{name}")
+    for name in ("source", "target"):
+        values[name] = read_array(archive, f"{folder}/{name}").tolist()
+    if f"{folder}/reference.npy" in archive.NameToInfo:
+        values["reference"] = str(read_array(archive, f"{folder}/reference"))
+    return from_values(values, header)
+
+
+def _folder(number: int, rank: int) -> str:
+    return f"{number}.{rank}" if rank > 1 else str(number)
 
 
 def write_npz(path: Path, header: Header, records: Iterable[Record]) -> None:
@@ -88,17 +106,25 @@ def write_npz(path: Path, header: Header, records: Iterable[Record]) -> None:
                 np.lib.format.write_array(stream, np.asanyarray(value), allow_pickle=False)
 
         ids = []
+        hypotheses: Dict[int, int] = {}  # {id: how many}
         put("header", header_line(header))
         for record in records:
-            ids.append(record.id)
+            folder = _folder(record.id, record.rank)
+            if record.rank == 1:
+                ids.append(record.id)
+            hypotheses[record.id] = record.rank
             texts = {"source": record.source, "target": record.target}
             words = {"words/source": record.source_words, "words/target": record.target_words}
             for name, tokens in {**texts, **words}.items():
-                put(f"{record.id}/{name}", np.array(tokens, dtype=str))
+                put(f"{folder}/{name}", np.array(tokens, dtype=str))
             if record.reference is not None:
-                put(f"{record.id}/reference", np.array(record.reference))
-            put(f"{record.id}/scores", np.array(record.scores, dtype=np.float32))
+                put(f"{folder}/reference", np.array(record.reference))
+            put(f"{folder}/confidence", np.array(record_confidence(record)))
+            put(f"{folder}/scores", np.array(record.scores, dtype=np.float32))
             for name, matrix in record.weights.items():
-                put(f"{record.id}/{name}", matrix.astype(np.float32))
-                put(f"{record.id}/words/{name}", record.word_attention(name).astype(np.float32))
+                put(f"{folder}/{name}", matrix.astype(np.float32))
+                put(f"{folder}/words/{name}", record.word_attention(name).astype(np.float32))
+        for number, count in hypotheses.items():
+            if count > 1:
+                put(f"{number}/hypotheses", np.array(count))
         put("ids", np.array(ids, dtype=np.int64))

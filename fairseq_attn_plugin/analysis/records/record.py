@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import Any, Dict, List, Optional, Tuple
 
@@ -49,7 +50,8 @@ class Record:
 
     ``source`` and ``target`` are subwords without the end of the sentence, of lengths N and T. Each matrix in
     ``weights`` is ``[T + 1, N + 1]``: a row for each target subword, then the end; a column for each source subword,
-    then the end. ``scores`` are the T + 1 natural log probabilities of the target subwords and the end.
+    then the end. ``scores`` are the T + 1 natural log probabilities of the target subwords and the end; the list is
+    empty if they are unknown, as for imported attention.
     """
 
     id: int  # number of the sentence in the corpus, from 0
@@ -59,6 +61,7 @@ class Record:
     scores: List[float]
     subwords: str = "bpe"
     reference: Optional[str] = None  # words; set if the target is a hypothesis and the corpus has a translation
+    rank: int = 1  # of the hypothesis in an n-best list, from 1
 
     @property
     def attention(self) -> np.ndarray:
@@ -67,8 +70,8 @@ class Record:
 
     @property
     def score(self) -> float:
-        """Mean natural log probability of the target subwords and the end."""
-        return sum(self.scores) / len(self.scores) if self.scores else 0.0
+        """Mean natural log probability of the target subwords and the end; NaN if ``scores`` are unknown."""
+        return sum(self.scores) / len(self.scores) if self.scores else math.nan
 
     @property
     def source_words(self) -> List[str]:

@@ -28,13 +28,14 @@ class RecordWriter:
         path: file to write, ``.jsonl`` or ``.npz``
         header: of the extraction
         replace: discard the unfinished file of another extraction, or a damaged one
+        resume: go on after an interrupted run; False always starts anew
 
     Raises:
         OptionError: the suffix is wrong, the file cannot be written, another process is writing it, or the unfinished
             file belongs to another extraction
     """
 
-    def __init__(self, path: PathLike, header: Header, replace: bool = False):
+    def __init__(self, path: PathLike, header: Header, replace: bool = False, resume: bool = True):
         self.path, self.header = Path(path), header
         if self.path.suffix not in SUFFIXES:
             raise OptionError(f"--out {path}: must end in {' or '.join(SUFFIXES)}")
@@ -45,7 +46,7 @@ class RecordWriter:
             self._open()
             self._stream.seek(0)
             try:
-                whole = self._recover()
+                whole = self._recover() if resume else 0
             except OptionError:
                 if not replace:
                     raise
@@ -80,24 +81,28 @@ class RecordWriter:
 
     def _recover(self) -> int:
         """Counts the complete lines of an interrupted run; returns their number of bytes."""
-        whole, last, theirs = 0, b"", None
+        whole = start = sentences = 0  # start: of the last sentence, which may have further hypotheses
+        last, theirs = b"", None
         for line in self._stream:
             if not line.endswith(b"\n"):
                 break
-            if whole:
-                self.done, last = self.done + 1, line
-            else:
+            if not whole:
                 theirs = parse_header(line.decode("utf-8", "replace"), self.partial)
+            elif line.partition(b",")[0] != last.partition(b",")[0]:  # {"id": 17, ...
+                start, last, sentences = whole, line, sentences + 1
             whole += len(line)
-        if theirs is None or not self.done:
+        if theirs is None or not sentences:
             return 0
         if not self.header.same_run(theirs):
             raise OptionError(
                 f"--out {self.path}: {self.partial} holds an interrupted extraction of other options or another "
                 "corpus; give the same options again, --overwrite, or another file"
             )
+        self.done = sentences
         try:
             self.next = int(json.loads(last)["id"]) + 1
+            if "nbest" in theirs.options:  # the list of the last sentence may be incomplete
+                whole, self.done, self.next = start, sentences - 1, self.next - 1
         except (ValueError, KeyError, TypeError, RecursionError):
             raise OptionError(
                 f"--out {self.path}: {self.partial} is damaged; give --overwrite to start again"
@@ -108,7 +113,7 @@ class RecordWriter:
         """Appends a sentence; raises ``ValueError`` if its matrices or scores do not fit its tokens."""
         shape = (len(record.target) + 1, len(record.source) + 1)
         for name, matrix in record.weights.items():
-            if matrix.shape != shape or len(record.scores) != shape[0]:
+            if matrix.shape != shape or len(record.scores) not in (0, shape[0]):
                 raise ValueError(f"sentence {record.id}: {name} is {matrix.shape}, its tokens are {shape}")
         self._written = True
         try:

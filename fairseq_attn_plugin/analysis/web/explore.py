@@ -190,8 +190,8 @@ def _join(found: Dict[int, Dict[str, Any]], record: Record, number: int, systems
         "source": _place(row["sources"], side(record.source, record.subwords, words_of_source)),
         "target": place,
         "text": same,  # the first target with the same words; subwords may differ
-        "score": finite(record.score, 4),
-        "scores": [finite(score, 3) for score in record.scores],
+        **({"score": finite(record.score, 4)} if record.scores else {}),
+        "scores": [finite(score, 3) for score in record.scores] or None,
         "weights": {name: encode(matrix) for name, matrix in record.weights.items()},
     }
 

@@ -6,7 +6,7 @@ float32 for half-precision scores and returns the type of the scores.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Optional
+from typing import Any, Callable, ClassVar, Optional
 
 import torch
 from torch import Tensor
@@ -38,9 +38,14 @@ class Normalizer(Part):
     Args:
         config: the options of the class
 
+    Attributes:
+        sparse: whether weights of real positions may be exactly zero
+
     Raises:
         OptionError: options with wrong values
     """
+
+    sparse: ClassVar[bool] = False
 
     def forward(self, scores: Tensor, pad_mask: Optional[Tensor]) -> Tensor:
         """Weights of scores ``[..., N]``.

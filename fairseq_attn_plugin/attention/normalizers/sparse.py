@@ -17,6 +17,8 @@ _FILL = -1e6
 
 @register_normalizer("sparsemax")
 class Sparsemax(Normalizer):
+    sparse = True
+
     def __init__(self, config: PartConfig):
         super().__init__(config)
         from entmax import sparsemax
@@ -29,6 +31,8 @@ class Sparsemax(Normalizer):
 
 @register_normalizer("entmax15")
 class Entmax15(Normalizer):
+    sparse = True
+
     def __init__(self, config: PartConfig):
         super().__init__(config)
         from entmax import entmax15

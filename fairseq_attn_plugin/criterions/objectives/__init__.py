@@ -6,10 +6,14 @@ alignment j, and c the mean context of the prior. Every objective is a loss, sum
 
     soft                 -log p(y | c)
     marginal             -log sum_j p(j) p(y|j)
+    topk-marginal        -log sum_{j in top K of p} p(j) p(y|j)  (Shankar, Garg and Sarawagi 2018)
+    sparse-marginal      the marginal of a sparse p, over its support  (Correia et al. 2020)
+    first-order          -log sum_z prod_t p(z_t | z_{t-1}) p(y_t | z_t)  (Wu and Cotterell 2019)
     hard-enum            -sum_j p(j) log p(y|j)
     hard-reinforce       the same, estimated from one or more samples of p
     elbo-enum            -sum_j q(j) log p(y|j) + KL(q || p)
-    elbo-reinforce       the same, estimated from samples of q
+    sparse-elbo          the same for a sparse q, over its support  (Correia et al. 2020)
+    elbo-reinforce       elbo-enum, estimated from samples of q
     elbo-gumbel          -log p(y | sum_j z_j h_j) + KL(q || p), z = softmax((log q + Gumbel noise) / tau)
                          (Jang et al. 2017)
     elbo-sum-and-sample  the gradient of elbo-enum from the K most probable positions under q and one sample of the rest

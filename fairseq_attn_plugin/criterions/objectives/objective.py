@@ -31,6 +31,8 @@ class RegisteredObjective:
     samples: int
     validation: str
     recompute: bool
+    support: str
+    chain: bool
     Config: Type[PartConfig]
 
     def __call__(self, batch: Batch, settings: Settings, average: MovingAverage) -> Terms:
@@ -55,6 +57,8 @@ def register_objective(
     samples: int = 1,
     validation: str = "own",
     recompute: bool = False,
+    support: str = "",
+    chain: bool = False,
     config: Type[PartConfig] = PartConfig,
 ) -> Callable[[Objective], Objective]:
     """Decorator that makes an objective available as ``--objective NAME`` of ``--criterion latent_alignment``.
@@ -67,6 +71,10 @@ def register_objective(
         validation: what validation reports as its value: ``own``, the objective itself without gradients; or, by
             enumeration, ``soft``, ``marginal``, ``hard`` or ``elbo``
         recompute: whether to compute the posterior network again in the backward pass, for objectives that enumerate
+        support: ``prior`` or ``posterior``, where it sums over the positions to which that gives a probability above
+            zero, so that the model needs a sparse one
+        chain: it sums over first-order alignments, so that the model needs them; its ``marginal`` is then the model's
+            prediction
         config: dataclass of its own options
 
     Raises:
@@ -80,7 +88,7 @@ def register_objective(
             raise ValueError(f"the objective {name!r} has validation {validation!r}; choose from {VALIDATIONS}")
         check_options(f"the objective {name!r}", config)
         OBJECTIVES[name] = RegisteredObjective(
-            function, posterior, mean_context, samples, validation, recompute, config
+            function, posterior, mean_context, samples, validation, recompute, support, chain, config
         )
         announce(config, lambda: OBJECTIVES.pop(name))
         return function

@@ -11,12 +11,15 @@ command that runs is printed. The same call continues after an interruption.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 from pathlib import Path
-from typing import Dict, List, Optional
+from typing import Any, Dict, List, Optional
 
-from ...model_folder import is_training
+from ... import __version__
+from ...model_folder import is_training, read_settings
+from ..commands import ended_by_sigterm
 from ..errors import OptionError
 from ..locks import locked
 from ..settings import Variables
@@ -27,7 +30,7 @@ from .reading import Pair, read_pairs
 from .settings import check_architecture, tokenizer_of
 from .shell import LoggingShell
 from .splitting import split
-from .stages import Plan, run_stages
+from .stages import Plan, is_complete, run_stages
 
 __all__ = ["TAKES_EXTRA", "configure", "run"]
 
@@ -88,7 +91,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     try:
-        _run(args)
+        with ended_by_sigterm():
+            _run(args)
     except OptionError as error:  # the recipes name their variables
         names = "|".join(VARIABLES)  # not as parts of paths
         text = re.sub(rf"(?<![\w./-])({names})(?![\w./-])=?", lambda found: VARIABLES[found[1]], str(error))
@@ -102,6 +106,12 @@ def _run(args: argparse.Namespace) -> None:
         if getattr(args, name) < least:
             raise OptionError(f"--{name.replace('_', '-')} {getattr(args, name)}: must be at least {least}")
     files: Dict[str, Optional[List[Path]]] = {"train": args.pairs, "valid": args.valid, "test": args.test}
+    folder = args.out or Path(f"{source}-{target}.{args.arch}")
+    request = _request(args, files)
+    done = read_settings(folder)
+    if done.get("request") == request and is_complete(folder):  # nothing is read again
+        _conclude(folder, done["scores"], done["pairs"]["test"])
+        return
     # mistakes in the corpus are reported before anything is written or imported
     notes: List[str] = []
     given: Dict[str, Optional[List[Pair]]] = {}
@@ -111,7 +121,6 @@ def _run(args: argparse.Namespace) -> None:
     splits, left_out = split(given)
     usual = check_architecture(args.arch)
     model = _model(args, args.objective or usual)
-    folder = args.out or Path(f"{source}-{target}.{args.arch}")
     if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not is_training(folder))):
         raise OptionError(f"--out {folder}: exists, and is no model folder; name another")
     tokenizer = tokenizer_of(splits["train"]) if args.tokenizer == "auto" else args.tokenizer
@@ -152,10 +161,23 @@ def _run(args: argparse.Namespace) -> None:
             patience=args.patience,
             extra=args.extra,
             stamp=f"{stamp} columns {args.columns or 'auto'}",
+            request=request,
         )
         scores = run_stages(plan, shell, splits)
-    bleu, chrf = (scores[name] for name in ("bleu", "chrf"))
-    print(f"{folder}: BLEU {bleu['score']}, chrF {chrf['score']} on {len(splits['test']):,} test sentences")
+    _conclude(folder, scores, len(splits["test"]))
+
+
+def _request(args: argparse.Namespace, files: Dict[str, Optional[List[Path]]]) -> str:
+    """All that the user gave: options, the content of the files, the version of this package."""
+    options = {name: value for name, value in vars(args).items() if name not in {"out", "pairs", *files}}
+    options = {name: value for name, value in options.items() if not callable(value)}
+    given = {name: [checksum(path) for path in paths or () if path.is_file()] for name, paths in files.items()}
+    return json.dumps({"version": __version__, **options, **given}, sort_keys=True, default=str)
+
+
+def _conclude(folder: Path, scores: Dict[str, Any], sentences: int) -> None:
+    found = ", ".join(f"{name} {scores[name.lower()]['score']}" for name in ("BLEU", "chrF", "TER"))
+    print(f"{folder}: {found} on {sentences:,} test sentences")
     print(f"fairseq-attn translate {folder} 'A sentence.'   # also: serve, explore, report, plot, compare, export")
 
 

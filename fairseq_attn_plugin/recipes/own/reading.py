@@ -46,6 +46,10 @@ def read_pairs(
     if len(texts) == 1:
         return _table(*texts[0], languages, columns)
     (one, sources), (other, targets) = texts
+    if all("\t" in line for _, lines in texts for line in lines if line.strip()):
+        raise CorpusError(
+            f"{one} and {other}: have a tab in every line, as tables; put them together, as in cat A B > C"
+        )
     if columns:
         raise CorpusError(f"--columns: is for one table; {one} and {other} are two files")
     if len(sources) != len(targets):

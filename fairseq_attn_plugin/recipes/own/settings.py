@@ -64,4 +64,4 @@ def check_architecture(arch: str) -> str:
         close = difflib.get_close_matches(arch, sorted({*own, *known}), 2, 0.6)
         hint = f"did you mean {' or '.join(close)}?" if close else f"choose from {', '.join(own)}"
         raise OptionError(f"--arch {arch}: there is no such architecture of a translation model; {hint}")
-    return DEFAULT_OBJECTIVE if arch.startswith("lstm_latent") else ""
+    return DEFAULT_OBJECTIVE if arch.startswith(("lstm_latent", "lstm_posterior")) else ""

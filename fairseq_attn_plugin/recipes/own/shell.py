@@ -60,7 +60,11 @@ class LoggingShell(Shell):
         ) as process:
             assert process.stdout is not None
             epochs = int(last_value(words, "--max-epoch") or 0)
-            last = follow(process.stdout, self.logs / "fairseq-train.log", epochs)
+            try:
+                last = follow(process.stdout, self.logs / "fairseq-train.log", epochs)
+            except SystemExit:
+                process.terminate()
+                raise
         if process.returncode != 0:
             sys.stderr.write("".join(last[-LOG_LINES:]))
             raise OptionError(failure or "fairseq-train failed")

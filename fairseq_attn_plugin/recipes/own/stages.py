@@ -25,7 +25,7 @@ from .reading import Pair
 from .settings import groups
 from .shell import LoggingShell
 
-__all__ = ["Plan", "run_stages"]
+__all__ = ["Plan", "is_complete", "run_stages"]
 
 SCORED_BY = {"zh": "zh", "ja": "char", "th": "char", "km": "char", "lo": "char", "my": "char"}  # sacrebleu's tokenisers
 
@@ -42,6 +42,7 @@ class Plan:
         max_epoch, patience: ends of the training
         extra: further options of fairseq-train
         stamp: of the input files and the options that read them
+        request: all that the user gave
     """
 
     folder: Path
@@ -52,6 +53,7 @@ class Plan:
     patience: int
     extra: Sequence[str]
     stamp: str
+    request: str
 
 
 class _Experiment(Experiment):
@@ -118,7 +120,7 @@ def _finish(plan: Plan, run: _Run, pairs: Dict[str, int]) -> Dict[str, Any]:
     folder, settings = plan.folder, plan.settings
     stamp = f"{plan.stamp} {checksum(run.system.checkpoint)}"
     done = read_settings(folder)
-    if done.get("stamp") == stamp and _is_complete(folder):
+    if done.get("stamp") == stamp and done.get("request") == plan.request and is_complete(folder):
         return dict(done["scores"])
     data = run.experiment.data.path
     detokenized = run.system.file("test", "detok.hyp")
@@ -149,13 +151,15 @@ def _finish(plan: Plan, run: _Run, pairs: Dict[str, int]) -> Dict[str, Any]:
         "command": run.train_command(),
         "versions": {"fairseq_attn_plugin": __version__, "torch": torch.__version__},
         "stamp": stamp,
+        "request": plan.request,
     }
     (folder / SETTINGS).unlink(missing_ok=True)
     write_model_folder(folder, run.system.checkpoint, run.experiment.data_bin, text, content)
     return scores
 
 
-def _is_complete(folder: Path) -> bool:
+def is_complete(folder: Path) -> bool:
+    """Whether a model folder has all its files."""
     try:
         return open_model_folder(folder) is not None
     except OptionError:
@@ -163,10 +167,11 @@ def _is_complete(folder: Path) -> bool:
 
 
 def _scores(hypotheses: Sequence[str], references: Sequence[str], language: str) -> Dict[str, Any]:
-    from sacrebleu.metrics import BLEU, CHRF
+    from sacrebleu.metrics import BLEU, CHRF, TER
 
     found: Dict[str, Any] = {}
-    for name, metric in (("bleu", BLEU(tokenize=SCORED_BY.get(language, "13a"))), ("chrf", CHRF())):
+    tokenizer = SCORED_BY.get(language, "13a")
+    for name, metric in (("bleu", BLEU(tokenize=tokenizer)), ("chrf", CHRF()), ("ter", TER())):
         score = metric.corpus_score(list(hypotheses), [list(references)]).score
         found[name] = {"score": round(score, 2), "signature": str(metric.get_signature())}
     return found

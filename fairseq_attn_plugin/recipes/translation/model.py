@@ -21,9 +21,10 @@ DEFAULTS: Dict[str, str] = {
 }
 
 # objectives that need the prior alone: the model has no posterior
-PRIOR_ONLY = ("soft", "marginal", "hard-enum", "hard-reinforce")
+PRIOR_ONLY = ("soft", "marginal", "topk-marginal", "sparse-marginal", "first-order", "hard-enum", "hard-reinforce")
 OBJECTIVES = (
-    *PRIOR_ONLY, "elbo-enum", "elbo-reinforce", "elbo-gumbel", "elbo-sum-and-sample", "wake-sleep", "dirichlet",
+    *PRIOR_ONLY, "elbo-enum", "sparse-elbo", "elbo-reinforce", "elbo-gumbel", "elbo-sum-and-sample", "wake-sleep",
+    "dirichlet",
 )  # fmt: skip
 
 
@@ -51,7 +52,7 @@ class ModelSettings:
 
     @property
     def is_latent(self) -> bool:
-        return self.arch.startswith("lstm_latent")
+        return self.arch.startswith(("lstm_latent", "lstm_posterior"))
 
     @property
     def name(self) -> str:
@@ -173,6 +174,10 @@ def choose_groups(corpus: Corpus, model: ModelSettings) -> OptionGroups:
 
 def _objective_options(objective: str, epoch_updates: int) -> List[str]:
     """The options of an objective."""
+    if objective == "sparse-marginal":
+        return ["--attention-normalizer", "sparsemax"]
+    if objective == "sparse-elbo":
+        return ["--posterior-normalizer", "sparsemax"]
     if objective == "elbo-gumbel":
         return ["--gumbel-tau", "0.1"]
     if objective == "wake-sleep":

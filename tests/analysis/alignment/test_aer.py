@@ -117,7 +117,7 @@ def test_from_python(tmp_path):
         (["0-0", ""], ["short=SHORT"], r"^\S*short: has 1 lines, the corpus has 2 sentences$"),
         (["0-0", ""], ["far=FAR"], r"^\S*far, line 1: link 5-0: the source has 1 words"),
         (["0-0", ""], ["SOFT"], r"^soft: 2 files have this name; give each its own, NAME=FILE$"),
-        (["0-0", ""], ["own=OWN"], r"own.jsonl: has the model's own translations \(beam 5\); .* without --beam$"),
+        (["0-0", ""], ["own=OWN"], r"own.jsonl: has the model's own translations \(beam 5\); .* --beam, or import with --forced$"),
         (["0-0", ""], ["other=OTHER"], r"sentence 1 has 1 source and 2 target words, in \S*soft.jsonl it has 2 and 2$"),
         (["0-0", ""], ["more=MORE"], r"more.jsonl: has 4 sentences, \S*soft.jsonl has 2$"),
         (["0-0", ""], ["--source-text", "SHORT"], r"^--source-text \S*short: needs --target-text as well$"),

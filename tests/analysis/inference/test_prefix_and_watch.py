@@ -5,7 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from fairseq_attn_plugin.analysis.inference.translator import Translator
+from fairseq_attn_plugin.analysis.inference import translator
+from fairseq_attn_plugin.analysis.inference.translator import FIRST, Translator
 from fairseq_attn_plugin.decoding.options import DecodingOptions
 from fairseq_attn_plugin.errors import OptionError
 
@@ -42,15 +43,15 @@ def forced(translator, text, words):
 @pytest.mark.parametrize("name", ["beam", "greedy"])
 def test_the_leader_of_every_step(translators, name):
     """Its numbers are those of the model; no hypothesis of the same length in the end is better than it."""
-    translator = translators[name]
+    translate = translators[name]
     for text in TEXTS:
         seen = []
-        best = translator(text, watch=seen.append)[0]
+        best = translate(text, watch=seen.append)[0]
         assert [len(one.record.target) for one in seen] == list(range(1, len(seen) + 1))
         assert len(seen) >= len(best.record.target)
         for one in seen:
             assert one.record.source == best.record.source and one.unknown == best.unknown
-            scores, weights = forced(translator, text, one.record.target)
+            scores, weights = forced(translate, text, one.record.target)
             assert one.record.scores == pytest.approx(scores, abs=1e-4)
             np.testing.assert_allclose(one.record.attention, weights, atol=1e-5)
         for length in range(1, len(best.record.target) + 1):
@@ -61,17 +62,21 @@ def test_the_leader_of_every_step(translators, name):
             ]
 
 
-def test_steps_are_told_of_ten_times_a_second(tiny_data, zoo, translators):
-    """The first, those that are 0.1 s later than the one before, and the last."""
+def test_later_steps_are_told_of_ten_times_a_second(tiny_data, zoo, translators, monkeypatch):
+    """The first ones, those that are 0.1 s later than the one before, and the last."""
     every, seen = [], []
     translators["greedy"](TEXTS[0], watch=every.append)
     now = [0.0]
     slow = Translator(str(tiny_data), str(zoo("reversal").last), beam=1, cpu=True, clock=lambda: now[0])
     slow(TEXTS[0], watch=seen.append)
-    assert [len(one.record.target) for one in seen] == [1, len(every)] and len(every) >= 4
+    assert len(seen) == len(every) <= FIRST
+    seen.clear()
+    monkeypatch.setattr(translator, "FIRST", 2)
+    slow(TEXTS[0], watch=seen.append)
+    assert [len(one.record.target) for one in seen] == [1, 2, len(every)] and len(every) >= 4
     np.testing.assert_allclose(seen[-1].record.attention, every[-1].record.attention, atol=1e-6)
     slow(TEXTS[0], watch=lambda one: (seen.append(one), now.__setitem__(0, now[0] + 1)))
-    assert len(seen) == 2 + len(every), "the clock goes on by a second at each step"
+    assert len(seen) == 3 + len(every), "the clock goes on by a second at each step"
 
 
 def test_a_watcher_can_end_the_search(translators):

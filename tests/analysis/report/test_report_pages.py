@@ -1,6 +1,7 @@
 """The pages of reports and comparisons, in a browser: both colour schemes, both widths, and the way to the explorer."""
 
 from functools import partial
+from pathlib import Path
 
 import axe
 import browser
@@ -14,6 +15,7 @@ from fairseq_attn_plugin.analysis.outputs.comparison import compare
 from fairseq_attn_plugin.analysis.outputs.comparison_pages import as_html
 from fairseq_attn_plugin.analysis.report.attention_sections import sentence_link
 from fairseq_attn_plugin.analysis.report.document import Document
+from fairseq_attn_plugin.analysis.report.leaderboard import write_leaderboard
 from fairseq_attn_plugin.analysis.web.explore import explore
 
 pytest.importorskip("matplotlib")
@@ -26,6 +28,7 @@ const context = canvas.getContext("2d");
 context.drawImage(image, 0, 0);
 return [...context.getImageData(1, 1, 1, 1).data].slice(0, 3);
 """
+RESULTS = Path(__file__).parents[3] / "benchmarks" / "results" / "multi30k-de-en-epoch3"
 ENTER, TAB = "\ue007", "\ue004"
 
 
@@ -59,29 +62,36 @@ def folder(tmp_path_factory):
     outputs = {"soft": ["a house " * 30, "the door"], "adm": ["a home", "this door"]}
     found = compare(outputs, ["a house", "the door"], ["ein haus", "die tür"])
     (out / "compare.html").write_text(as_html(found), encoding="utf-8")
+    write_leaderboard(RESULTS, out / "leaderboard", samples=100)
+    (out / "leaderboard" / "report.html").rename(out / "leaderboard" / "leaderboard.html")
     return out
+
+
+def address(folder, name):
+    return (folder / ("leaderboard" if name == "leaderboard" else "") / f"{name}.html").as_uri()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
-@pytest.mark.parametrize("name", ["report", "compare"])
+@pytest.mark.parametrize("name", ["report", "compare", "leaderboard"])
 def test_both_schemes_and_widths(pages, folder, name, width, scheme):
     axe.look(pages, width, scheme)
-    pages.open((folder / f"{name}.html").as_uri())
+    pages.open(address(folder, name))
     assert not pages.scrolls_sideways() and not pages.problems()
-    assert pages.requests() == [(folder / f"{name}.html").as_uri()]
+    assert pages.requests() == [address(folder, name)]
     for selector in ("p", "td", "th", "a", "h1", "figcaption", ".muted"):
         assert min(pages.contrasts(selector), default=21) >= 4.5, selector
-    paper = [browser.luminance(pages.script(PAPER, number)) for number in range(2 if name == "report" else 0)]
+    pictures = {"report": 2, "compare": 0, "leaderboard": 1}[name]
+    paper = [browser.luminance(pages.script(PAPER, number)) for number in range(pictures)]
     assert all(one > 0.9 if scheme == "light" else one < 0.05 for one in paper)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
-@pytest.mark.parametrize("name", ["report", "compare"])
+@pytest.mark.parametrize("name", ["report", "compare", "leaderboard"])
 def test_axe_finds_nothing(pages, folder, name, width, scheme):
     axe.look(pages, width, scheme)
-    pages.open((folder / f"{name}.html").as_uri())
+    pages.open(address(folder, name))
     assert axe.violations(pages) == []
 
 

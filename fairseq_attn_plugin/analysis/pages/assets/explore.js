@@ -38,7 +38,7 @@
   }
   const places = new Map(sentences.map((one) => [one.id, one.place]));
 
-  const scoresOf = (views) => views.filter((view) => view && view.score !== null).map((view) => view.score);
+  const scoresOf = (views) => views.filter((view) => view && view.score != null).map((view) => view.score);
   const viewsOf = (sentence) => (state.model === ALL ? sentence.views : [sentence.views[Number(state.model)]]);
 
   function score(sentence) {

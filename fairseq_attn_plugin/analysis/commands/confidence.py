@@ -1,0 +1,164 @@
+"""Measures how sure the attention of a model looks, and how far that tells the quality of its translations.
+
+    fairseq-attn confidence soft.seed1=soft1.jsonl soft.seed2=soft2.jsonl --reference test.en --picture confidence.png
+
+The measures of each sentence are coverage and entropies of its attention (Rikters and Fishel 2017) and, to compare
+with, the model's own mean log probability and minus the length of the source. With references, which records of beam
+search have themselves, the table has the correlation of each measure with sentence chrF and its 95 % interval.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from typing import Any, Dict, List, Optional
+
+from tqdm import tqdm
+
+from fairseq_attn_plugin.analysis.drawing.canvas import check_drawing
+from fairseq_attn_plugin.analysis.drawing.intervals import Row, draw_intervals
+from fairseq_attn_plugin.analysis.folders import BEAM, with_attention
+from fairseq_attn_plugin.analysis.outputs.correlation import Correlation, correlate, sentence_chrf
+from fairseq_attn_plugin.analysis.outputs.reading import check_lengths, read_reference
+from fairseq_attn_plugin.analysis.outputs.tables import markdown_table
+from fairseq_attn_plugin.analysis.records.confidence import measures_of
+from fairseq_attn_plugin.analysis.records.files import Records, open_systems
+from fairseq_attn_plugin.analysis.report.systems import without_seed
+from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.writing import check_not_lost, whole_text
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("files", nargs="+", metavar="[LABEL=]FILE", help="records of translations, or model folders")
+    parser.add_argument("--reference", metavar="FILE", help="references, in words (default: those of the records)")
+    parser.add_argument("--samples", type=int, default=1000, help="samples of the bootstrap (default: 1000)")
+    parser.add_argument("--seed", type=int, default=12345, help="random seed of the bootstrap (default: 12345)")
+    parser.add_argument("--json", metavar="FILE", help="also write all figures to FILE")
+    parser.add_argument("--scores", metavar="FILE", help="table with tabs to write: the measures of each sentence")
+    parser.add_argument("--picture", metavar="FILE", help="picture of Spearman's rho to write, .png, .svg or .pdf")
+    parser.add_argument("--weights", metavar="NAME", help="matrix to use (default: attention)")
+    parser.add_argument("--end", action="store_true", help="count the ends of sentences as subwords")
+
+
+def run(args: argparse.Namespace) -> None:
+    for name, least in (("samples", 2), ("seed", 0)):
+        if getattr(args, name) < least:
+            raise OptionError(f"--{name} {getattr(args, name)}: must be at least {least}")
+    if args.picture:
+        check_drawing(args.picture)
+    systems = open_systems(with_attention(args.files, BEAM))
+    paths = [*(system.path for system in systems), args.reference]
+    for option in ("json", "scores", "picture"):
+        check_not_lost(f"--{option}", getattr(args, option), paths)
+    references = None if args.reference is None else read_reference(args.reference)
+    if references is not None:
+        sizes = {str(system.path): [""] * system.header.sentences for system in systems}
+        check_lengths({f"--reference {args.reference}": references, **sizes})
+    rows: List[List[str]] = []
+    results: Dict[str, Any] = {}
+    found: Dict[str, Dict[str, Correlation]] = {}
+    sentences = []
+    for system in systems:
+        measures, ids, quality = _measure(system, references, args)
+        sentences.append((system.label, ids, measures))
+        if quality is None:
+            means = {name: {"mean": sum(values) / max(len(values), 1)} for name, values in measures.items()}
+            rows.extend([system.label, name, f"{one['mean']:.3f}", "", "", "", ""] for name, one in means.items())
+            results[system.label] = {"sentences": len(ids), "measures": means}
+            continue
+        found[system.label] = correlate(measures, quality, args.samples, args.seed)
+        chrf = sum(quality) / len(quality)
+        results[system.label] = {
+            "sentences": len(ids),
+            "chrf": chrf,
+            "measures": {name: one._asdict() for name, one in found[system.label].items()},
+        }
+        rows.extend(_row(system.label, name, one, chrf) for name, one in found[system.label].items())
+    if args.picture and not found:
+        raise OptionError(f"--picture {args.picture}: needs references; give --reference")
+    if args.json:
+        with whole_text(args.json, f"--json {args.json}: cannot be written") as stream:
+            options = {"end": args.end, "samples": args.samples, "seed": args.seed}
+            json.dump({**options, "systems": _finite(results)}, stream, indent=1)
+            stream.write("\n")
+    if args.scores:
+        _write_scores(args.scores, sentences)
+    if args.picture:
+        draw_intervals(_picture(found), args.picture, "Spearman's rho with sentence chrF", reference=0.0)
+    headers = ["system", "measure", "mean", "Spearman", "Kendall", "given score", "chrF of the better half"]
+    print(markdown_table(headers, rows, "llrrrrr"))
+    if found:
+        print("\nBrackets: 95 % of the bootstrap. Given score: Spearman's partial correlation, the score held fixed.")
+        print("Behind the slash: chrF of all sentences. chrF is the mean over sentences.")
+
+
+def _finite(value: Any) -> Any:
+    """The same without infinities, which JSON cannot express: the score of an impossible translation."""
+    if isinstance(value, dict):
+        return {name: _finite(one) for name, one in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _measure(system: Records, references: Optional[List[str]], args: argparse.Namespace) -> Any:
+    """{measure: values}, the numbers of the sentences, and their chrF, or None without references."""
+    measures: Dict[str, List[float]] = {}
+    ids: List[int] = []
+    translations: List[str] = []
+    wanted: List[str] = []
+    weights = system.weights_name(args.weights)
+    for record in tqdm(system, system.label, system.header.sentences, unit=" sentences", disable=None):
+        values = measures_of(record, weights, args.end)
+        if ids and set(values) != set(measures):
+            raise OptionError(f"{system.path}: only some of its sentences have probabilities, not sentence {record.id}")
+        for name, value in values.items():
+            measures.setdefault(name, []).append(value)
+        reference = record.reference if references is None else references[record.id]
+        ids.append(record.id)
+        if reference is not None:
+            wanted.append(reference)
+            translations.append(" ".join(record.target_words))
+    if not ids:
+        raise OptionError(f"{system.path}: has no sentence")
+    if system.header.target == "reference" and references is not None:
+        raise OptionError(f"{system.path}: contains attention to the references, whose quality is no question")
+    whole = len(wanted) == len(ids)
+    return measures, ids, sentence_chrf(translations, wanted) if whole else None
+
+
+def _row(label: str, name: str, one: Correlation, chrf: float) -> List[str]:
+    def shown(value: Optional[float], interval: Any) -> str:
+        return "" if value is None else f"{value:.3f} [{interval[0]:.3f}, {interval[1]:.3f}]"
+
+    coefficients = [shown(one.spearman, one.spearman_interval), shown(one.kendall, one.kendall_interval)]
+    given = "" if one.given_score is None else f"{one.given_score:.3f}"
+    return [label, name, f"{one.mean:.3f}", *coefficients, given, f"{one.best_half:.2f} / {chrf:.2f}"]
+
+
+def _write_scores(path: str, sentences: List[Any]) -> None:
+    with whole_text(path, f"--scores {path}: cannot be written") as stream:
+        names = list(dict.fromkeys(name for _, _, measures in sentences for name in measures))
+        stream.write("\t".join(["system", "sentence", *names]) + "\n")
+        for label, ids, measures in sentences:
+            for place, number in enumerate(ids):
+                values = [f"{measures[name][place]:.5f}" if name in measures else "" for name in names]
+                stream.write("\t".join([label, str(number), *values]) + "\n")
+
+
+def _picture(found: Dict[str, Dict[str, Correlation]]) -> List[Row]:
+    """A row for each measure and system: the mean over its seeds, with the mean interval of a seed."""
+    groups: Dict[str, List[Dict[str, Correlation]]] = {}
+    for label, one in found.items():
+        groups.setdefault(without_seed(label), []).append(one)
+    rows = []
+    for name in dict.fromkeys(name for one in found.values() for name in one):
+        for label, members in groups.items():
+            known = [one[name] for one in members if name in one and one[name].spearman is not None]
+            values = [one.spearman for one in known if one.spearman is not None]
+            halves = [
+                (one.spearman_interval[1] - one.spearman_interval[0]) / 2 for one in known if one.spearman_interval
+            ]
+            if values:
+                mean, half = math.fsum(values) / len(values), math.fsum(halves) / max(len(halves), 1)
+                rows.append(Row(f"{name}, {label}", mean, half, values if len(values) > 1 else []))
+    return rows

@@ -1,0 +1,68 @@
+"""Measures how far translations lag behind the source that is being read: average lagging and average proportion.
+
+    fairseq-attn lagging mocha.jsonl monotonic.jsonl soft.jsonl
+    fairseq-attn lagging mocha.jsonl --out reads.txt
+
+A source word counts as read when it, or a word after it, has had weight. This is what --attention monotonic and mocha
+need to read; ordinary attention has weight on all words from the first one on, unless --threshold leaves small weights
+out. AL: Ma et al. 2019, in words behind a writer who keeps pace; AP: the mean share of the source that is read (Cho and
+Esipova 2016). The encodings of a bidirectional encoder need the whole source: only with a unidirectional one
+(--arch attn_lstm) and --decoder-zero-init the words that are read are all that the translation has seen.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+
+from fairseq_attn_plugin.analysis.alignment.lagging import lagging_of
+from fairseq_attn_plugin.analysis.folders import with_attention
+from fairseq_attn_plugin.analysis.outputs.tables import markdown_table
+from fairseq_attn_plugin.analysis.records.files import open_systems
+from fairseq_attn_plugin.analysis.records.record import LEVELS
+from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.writing import check_not_lost, whole_text
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("systems", nargs="+", metavar="[LABEL=]FILE", help="model folder or file of extract")
+    parser.add_argument(
+        "--threshold", type=float, default=0.0, metavar="W", help="weights up to W are no reading (default: 0)"
+    )
+    parser.add_argument("--level", choices=LEVELS, default="words", help="units that are counted (default: words)")
+    parser.add_argument("--weights", default="attention", metavar="NAME", help="matrix to read (default: attention)")
+    parser.add_argument(
+        "--out",
+        metavar="FILE",
+        help="of one system: for each sentence a line of the source words read before each target word",
+    )
+
+
+def run(args: argparse.Namespace) -> None:
+    if not 0 <= args.threshold < 1:
+        raise OptionError(f"--threshold {args.threshold}: must be a weight, at least 0 and below 1")
+    if args.out and len(args.systems) > 1:
+        raise OptionError(f"--out {args.out}: is of one system, and {len(args.systems)} are given; give one")
+    systems = open_systems(with_attention(args.systems))
+    check_not_lost("--out", args.out, [str(records.path) for records in systems])
+    rows, lines = [], {}
+    for records in systems:
+        if args.weights not in records.header.weights:
+            raise OptionError(
+                f"--weights {args.weights}: {records.path} has {', '.join(records.header.weights)}; choose one of these"
+            )
+        found = {record.id: lagging_of(record, args.level, args.weights, args.threshold) for record in records}
+        known = [one for one in found.values() if one is not None]
+        if not known:
+            raise OptionError(f"{records.path}: has no sentence with words on both sides")
+        lines = {number: " ".join(map(str, one.reads)) for number, one in found.items() if one is not None}
+        means = [math.fsum(values) / len(known) for values in zip(*((one.lagging, one.proportion) for one in known))]
+        rows.append([records.label, f"{means[0]:.2f}", f"{means[1]:.3f}", str(len(known))])
+        if len(known) < len(found):
+            print(f"{records.label}: {len(found) - len(known)} sentences without words are left out", file=sys.stderr)
+    print(markdown_table(["system", "AL", "AP", "sentences"], rows, "lrrr"))
+    if args.out:
+        with whole_text(args.out, f"--out {args.out}: cannot be written") as stream:
+            for number in range(systems[0].header.sentences):
+                stream.write(lines.get(number, "") + "\n")

@@ -1,0 +1,129 @@
+"""Keeps the sentence pairs of records whose attention looks sure, for corpora and back-translations."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Iterator, NamedTuple, Optional, Tuple
+
+import numpy as np
+from tqdm import tqdm
+
+from fairseq_attn_plugin.analysis.outputs.reading import iter_lines
+from fairseq_attn_plugin.analysis.records.confidence import check_measure, measures_of
+from fairseq_attn_plugin.analysis.records.files import Records
+from fairseq_attn_plugin.analysis.records.record import Record
+from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.writing import whole_text
+
+__all__ = ["Kept", "Rule", "filter_records"]
+
+
+class Rule(NamedTuple):
+    """Which sentences are kept: those of at least ``threshold``, or the best ``share``. One of the two is None."""
+
+    by: str = "confidence"
+    threshold: Optional[float] = None
+    share: Optional[float] = None
+    weights: Optional[str] = None  # name of the matrix
+    end: bool = False  # the ends of sentences count
+
+
+class Kept(NamedTuple):
+    """The outcome, in numbers of sentences."""
+
+    kept: int
+    read: int
+    corpus: int  # the records may lack sentences, which are not kept
+    least: float  # value of a kept sentence; NaN if there is none
+
+
+def filter_records(
+    records: Records,
+    rule: Rule,
+    prefix: str,
+    source_text: Optional[str] = None,
+    target_text: Optional[str] = None,
+) -> Kept:
+    """Writes ``PREFIX.SOURCE`` and ``PREFIX.TARGET`` (languages), and the numbers of their sentences ``PREFIX.lines``.
+
+    One record is in memory at a time, and a number for each if the best are sought, for which the file is read twice.
+    Records must be in the order of the corpus.
+
+    Args:
+        records: with the sentences
+        rule: which are kept; of equal ones the first
+        prefix: of the files to write
+        source_text: a corpus with the lines of the sentences, to write in the place of the records' words
+        target_text: the same of the target side
+
+    Raises:
+        OptionError: a file cannot be read or written, has no such measure, or the texts have other numbers of lines
+    """
+    header = records.header
+    least, ties = (rule.threshold, None) if rule.threshold is not None else _quantile(records, rule)
+    assert least is not None
+    kept = read = 0
+    smallest = np.inf
+    names = (header.source_lang, header.target_lang, "lines")
+    with contextlib.ExitStack() as stack:
+        outs = [
+            stack.enter_context(whole_text(f"{prefix}.{name}", f"--out {prefix}: {prefix}.{name} cannot be written"))
+            for name in names
+        ]
+        texts = [None if path is None else _Lines(path, header.sentences) for path in (source_text, target_text)]
+        for record, value in _valued(records, rule, "filter"):
+            read += 1
+            if value < least or (value == least and ties == 0):
+                continue
+            if value == least and ties is not None:
+                ties -= 1
+            kept, smallest = kept + 1, min(smallest, value)
+            words = (record.source_words, record.target_words)
+            lines = [" ".join(side) if text is None else text.line(record.id) for side, text in zip(words, texts)]
+            for out, line in zip(outs, (*lines, str(record.id))):
+                out.write(line + "\n")
+        for text in texts:
+            if text is not None:
+                text.check_end()
+    return Kept(kept, read, header.sentences, smallest if kept else float("nan"))
+
+
+def _valued(records: Records, rule: Rule, what: str) -> Iterator[Tuple[Record, float]]:
+    for record in tqdm(records, what, records.header.sentences, unit=" sentences", disable=None):
+        values = measures_of(record, records.weights_name(rule.weights), rule.end)
+        yield record, check_measure(rule.by, values, f"{records.path}, sentence {record.id},")
+
+
+def _quantile(records: Records, rule: Rule) -> Tuple[float, Optional[int]]:
+    """The least value that is kept, and how many sentences with exactly this value."""
+    values = np.array([value for _, value in _valued(records, rule, "measure")])
+    wanted = round((rule.share or 0) * len(values))
+    if not wanted:
+        return np.inf, 0
+    least = float(np.partition(values, len(values) - wanted)[len(values) - wanted])
+    return least, wanted - int((values > least).sum())
+
+
+class _Lines:
+    """The lines of a text that is read once, in ascending order."""
+
+    def __init__(self, path: str, sentences: int):
+        self.path, self.sentences = path, sentences
+        self._lines, self._next = iter_lines(path), 0
+
+    def line(self, number: int) -> str:
+        if number < self._next:
+            raise OptionError(f"sentence {number}: comes after sentence {self._next - 1}; records must be in order")
+        for line in self._lines:
+            self._next += 1
+            if self._next > number:
+                return line
+        raise self._wrong(str(self._next))
+
+    def check_end(self) -> None:
+        left = sum(1 for _ in self._lines)
+        if self._next + left != self.sentences:
+            raise self._wrong(str(self._next + left))
+
+    def _wrong(self, count: str) -> OptionError:
+        return OptionError(f"{self.path}: has {count} lines, the corpus of the records has {self.sentences} sentences")

@@ -1,0 +1,206 @@
+"""Constrained sparsemax (Malaviya, Ferreira and Martins 2018, "Sparse and Constrained Attention for Neural Machine
+Translation"): the weights of a source word over time stay below its fertility f_j.
+
+    u_tj = f_j - sum_{i < t} a_ij                                what is left of word j
+    a_t  = argmin_p |p - (alpha_t + c u_t)|^2,   sum_j p_j = 1,   0 <= p_j <= u_tj
+
+c, ``--constrained-exhaustion``, draws attention to words with much left. The last word, the end of the sentence, is the
+paper's sink: it has no bound (and no c u), so that weights sum to one however long the translation is.
+
+f is ``--constrained-fertility`` for all words; or that times sigmoid(w . h_j + b), trained through the bounds
+(``--constrained-predicted``); or, for each type of word, the most links that one of its occurrences has in word
+alignments (``--constrained-alignments`` of the text ``--constrained-source``), and at least 1. A type without links has
+``--constrained-fertility``.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any, ClassVar, Dict, NamedTuple, Optional
+
+import torch
+from torch import Tensor
+
+from ..errors import OptionError
+from ..ops.constrained_sparsemax import constrained_sparsemax
+from ..ops.deferred import matmul, share
+from ..options import option
+from .base import AttentionConfig, AttentionOutput
+from .biases import BiasMemory, BiasState
+from .normalizers import in_full
+from .registry import register_attention
+from .scored import ScoredAttention
+from .scores import projection
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["ConstrainedAttention", "ConstrainedConfig"]
+
+
+@dataclass
+class ConstrainedConfig(AttentionConfig):
+    prefix: ClassVar[str] = "constrained"
+
+    fertility: float = option(3.0, "f, the most weight that a source word has in a translation (default: 3)")
+    predicted: bool = option(False, "predict a share of that fertility from each word's encoding")
+    exhaustion: float = option(0.2, "c, how much what is left of a word adds to its score (default: 0.2)")
+    alignments: Optional[str] = option(
+        None, "word alignments of the training set (i-j), from which each word has its fertility", file=True
+    )
+    source: Optional[str] = option(None, "the source text of --constrained-alignments, as it was binarised", file=True)
+
+
+class ConstrainedMemory(NamedTuple):
+    encodings: Tensor  # [B, N, Dh]
+    keys: Tensor  # [B, N, Dk]
+    pad_mask: Optional[Tensor]  # [B, N]
+    fertility: Tensor  # [B, N], in float32 or better; zero on padding
+    sink: Tensor  # [B, N], True on the last word
+    bias: Optional[BiasMemory] = None
+
+
+class ConstrainedState(NamedTuple):
+    used: Tensor  # [B, T, N], sum of the weights so far, in float32 or better
+    bias: Optional[BiasState]
+
+
+@register_attention("constrained-sparsemax")
+class ConstrainedAttention(ScoredAttention):
+    Config = ConstrainedConfig
+    takes = frozenset({"bias", "words"})
+    sparse = True
+    config: ConstrainedConfig
+    table: Tensor
+
+    def __init__(self, query_dim: int, memory_dim: int, config: ConstrainedConfig):
+        super().__init__(query_dim, memory_dim, config)
+        self.recurrent = True
+        for name, value, right, what in (
+            ("fertility", config.fertility, 0 < config.fertility < math.inf, "above 0"),
+            ("exhaustion", config.exhaustion, 0 <= config.exhaustion < math.inf, "0 or more"),
+        ):
+            if not right:
+                raise OptionError(f"--constrained-{name} {value}: must be {what}")
+        if (config.alignments is None) != (config.source is None):
+            given, other = ("alignments", "source") if config.source is None else ("source", "alignments")
+            raise OptionError(
+                f"--constrained-{given} {getattr(config, given)}: needs --constrained-{other}, the other half of the "
+                "aligned text; give both or none"
+            )
+        if config.predicted and config.alignments is not None:
+            raise OptionError(
+                f"--constrained-alignments {config.alignments}: with --constrained-predicted the fertility is "
+                "predicted; leave one of the two out"
+            )
+        self.predicted = projection(memory_dim, 1) if config.predicted else None
+        self.register_buffer("table", torch.zeros(0))  # [V], of source words, with alignments
+
+    def read_files(self, source_dictionary: Any, target_dictionary: Any) -> None:
+        """Counts the links of ``--constrained-alignments``.
+
+        Raises:
+            OptionError: a file that cannot be read, other numbers of lines, or a line that is no alignment of its
+                sentence
+        """
+        if self.config.alignments is None or self.config.source is None:
+            return
+        most = most_links(self.config.alignments, self.config.source)
+        self.table = self.table.new_full((len(source_dictionary),), self.config.fertility)
+        for word, links in most.items():
+            if word in source_dictionary.indices and links:
+                self.table[source_dictionary.indices[word]] = float(links)
+
+    def precompute(
+        self, encodings: Tensor, pad_mask: Optional[Tensor] = None, source_tokens: Optional[Tensor] = None
+    ) -> ConstrainedMemory:
+        memory = super().precompute(encodings, pad_mask)
+        if not self.table.numel():
+            return memory
+        if source_tokens is None:
+            raise ValueError("constrained sparsemax with alignments needs the argument source_tokens")
+        fertility = self.table[source_tokens].to(memory.fertility.dtype)
+        return memory._replace(fertility=fertility if pad_mask is None else fertility.masked_fill(pad_mask, 0.0))
+
+    def _memorize(self, encodings: Tensor, pad_mask: Optional[Tensor]) -> ConstrainedMemory:
+        real = encodings.new_ones(encodings.shape[:2], dtype=torch.bool) if pad_mask is None else ~pad_mask
+        sink = real & (real.long().flip(1).cumsum(1).flip(1) == 1)
+        fertility = torch.full_like(in_full(encodings[..., 0]), self.config.fertility)
+        if self.predicted is not None:
+            fertility = fertility * torch.sigmoid(in_full(self.predicted(encodings).squeeze(-1)))
+        fertility = fertility.masked_fill(~real, 0.0)
+        return ConstrainedMemory(share(encodings), share(self.score.precompute(encodings)), pad_mask, fertility, sink)
+
+    def _score(self, query: Tensor, memory: ConstrainedMemory) -> Tensor:
+        return self.score(query, memory.keys)
+
+    def initial_state(self, memory: ConstrainedMemory) -> ConstrainedState:  # type: ignore[override]
+        return ConstrainedState(torch.zeros_like(memory.fertility).unsqueeze(1), super().initial_state(memory))
+
+    def step(  # type: ignore[override]
+        self,
+        query: Tensor,
+        memory: ConstrainedMemory,
+        state: Optional[ConstrainedState] = None,
+        positions: Optional[Tensor] = None,
+        inputs: Optional[Tensor] = None,
+    ) -> AttentionOutput:
+        if state is None:
+            raise ValueError("constrained sparsemax needs the state of the step before")
+        sink = memory.sink.unsqueeze(1)
+        left = (memory.fertility.unsqueeze(1) - state.used).clamp(min=0).masked_fill(sink, 0.0)
+        scores = self._biased_score(query, memory, state.bias, positions)
+        scores = scores + (self.config.exhaustion * left).type_as(scores)
+        known = in_full(scores)
+        if memory.pad_mask is not None:
+            known = known.masked_fill(memory.pad_mask.unsqueeze(1), 0.0)
+        # a bound of one is none
+        weights = constrained_sparsemax(known, left.masked_fill(sink, 1.0)).to(left.dtype)
+        used, weights = state.used + weights, weights.type_as(scores)
+        new = ConstrainedState(used, super().advance(state.bias, weights))
+        return AttentionOutput(matmul(weights, memory.encodings), weights, scores, new)
+
+    def advance(self, state: ConstrainedState, weights: Tensor) -> ConstrainedState:  # type: ignore[override]
+        return ConstrainedState(state.used + weights, super().advance(state.bias, weights))
+
+    def _load_from_state_dict(self, state_dict: Dict[str, Any], prefix: str, *args: Any, **kwargs: Any) -> None:
+        stored = state_dict.get(prefix + "table")
+        if isinstance(stored, Tensor):
+            self.table = self.table.new_zeros(stored.shape)  # as long as the checkpoint's
+        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
+
+
+def most_links(alignments: str, source: str) -> Dict[str, int]:
+    """The most links that one occurrence of each word has; see :meth:`ConstrainedAttention.read_files` for errors."""
+    most: Dict[str, int] = {}
+    with _open("alignments", alignments) as links, _open("source", source) as text:
+        try:
+            for number, (line, words) in enumerate(zip_longest(links, text), 1):
+                where = f"--constrained-alignments {alignments}, line {number}"
+                if line is None or words is None:
+                    short = "--constrained-source" if words is None else "--constrained-alignments"
+                    raise OptionError(f"{where}: {short} has only {number - 1} lines; must be of the same sentences")
+                tokens = words.split()
+                found = [0] * len(tokens)
+                for link in line.split():
+                    position, dash, other = link.partition("-")
+                    if not (dash and position.isdecimal() and other.isdecimal() and int(position) < len(tokens)):
+                        raise OptionError(
+                            f"{where}: {link!r} is no link of a sentence of {len(tokens)} words; must be i-j, counted "
+                            "from 0"
+                        )
+                    found[int(position)] += 1
+                for token, count in zip(tokens, found):
+                    most[token] = max(count, most.get(token, 0))
+        except UnicodeDecodeError as error:
+            raise OptionError(f"--constrained-source {source}: is not UTF-8 ({error.reason})") from None
+    return most
+
+
+def _open(name: str, path: str) -> Any:
+    try:
+        return open(path, encoding="utf-8-sig")
+    except OSError as error:
+        raise OptionError(f"--constrained-{name} {path}: cannot be read: {error.strerror or error}") from None

@@ -1,0 +1,95 @@
+"""Sparse marginalisation: sums over alignments of which most have the probability zero (Correia et al. 2020, "Efficient
+Marginalization of Discrete and Structured Latent Variables via Sparsity").
+
+With sparsemax or entmax (``--attention-normalizer``, ``--posterior-normalizer``) a distribution over N positions has a
+support of few positions. A sum over the support is the sum over all positions, value and gradient: it needs no samples,
+and costs as many vocabulary projections as there are positions in the support.
+
+The size of the support differs from word to word. Words of similar size are computed together, as if they belonged to
+one sentence whose positions are those of all sentences of the batch.
+"""
+
+from __future__ import annotations
+
+from typing import Iterator, NamedTuple
+
+import torch
+from torch import Tensor
+
+from ...ops.alignment_blocks import Alignments
+from ...ops.mixture_nll import expected_nll, mixture_nll
+from .batch import Batch, MovingAverage, Settings, Terms, correct_words
+from .objective import register_objective
+
+__all__ = ["sparse_elbo", "sparse_marginal"]
+
+# Probabilities below it are zero: the logarithm of a weight that is exactly zero is finite, -69 or less.
+_SMALLEST = -69.0
+# Greatest supports of the groups in which words are computed: 1, 2, 3, 4, 6, 8, 12, 16, ...
+_WIDTHS = [1] + [width for power in range(1, 16) for width in (2**power, 3 * 2 ** (power - 1))]
+
+
+@register_objective("sparse-marginal", validation="marginal", support="prior")
+def sparse_marginal(batch: Batch, settings: Settings, average: MovingAverage) -> Terms:
+    """-log sum_j p(j) p(y|j) over the support of the prior."""
+    loss, value, correct = batch.zeros(3)
+    for group in _groups(batch, batch.latent.log_prior):
+        out = mixture_nll(group.words, group.log_weights, settings.smoothing, group.mixture)
+        loss = loss + out.total
+        value = value - (group.log_weights + out.log_likelihood).logsumexp(-1).sum().detach()
+        correct = correct + correct_words(out)
+    return Terms(loss, value, None, value, correct)
+
+
+@register_objective("sparse-elbo", posterior=True, support="posterior", validation="elbo")
+def sparse_elbo(batch: Batch, settings: Settings, average: MovingAverage) -> Terms:
+    """-sum_j q(j) log p(y|j) + KL(q || p), the first sum over the support of q."""
+    loss, reconstruction, correct = batch.zeros(3)
+    for group in _groups(batch, batch.log_posterior):
+        weights = group.log_weights.exp()
+        out = expected_nll(group.words, weights, settings.smoothing, group.mixture)
+        loss = loss + out.total
+        reconstruction = reconstruction - (weights.detach() * out.log_likelihood).sum()
+        correct = correct + correct_words(out)
+    kl = batch.kl()
+    return Terms(loss + settings.kl_weight * kl, reconstruction, kl.detach(), posterior_correct=correct)
+
+
+class _Group(NamedTuple):
+    """W words with supports of at most K positions."""
+
+    words: Alignments
+    log_weights: Tensor  # [1, W, K]; where a support is smaller, the rest has next to no probability
+
+    @property
+    def mixture(self) -> Tensor:
+        """The probabilities ``[1, 1, W, K]``, without a gradient."""
+        return self.log_weights.detach().exp().unsqueeze(0)
+
+
+def _groups(batch: Batch, log_weights: Tensor) -> Iterator[_Group]:
+    """The words of a batch, each once, with the support of ``log_weights`` ``[B, T, N]`` as alignments."""
+    latent, real = batch.latent, batch.real
+    log_weights = log_weights[real]  # [W, N]
+    sizes = (log_weights.detach() > _SMALLEST).sum(-1)
+    first = real.nonzero()[:, :1] * latent.memory.size(1)  # of each word, the first position of its sentence
+    query, target = latent.query[real], batch.target[real]
+    keep = None if latent.keep is None else latent.keep[real]
+    memory = latent.memory.flatten(0, 1).unsqueeze(0)
+    sizes_of = torch.bucketize(sizes, torch.tensor(_WIDTHS, device=sizes.device))
+    for width in sizes_of.unique().tolist():
+        rows = sizes_of.eq(width).nonzero().squeeze(1)
+        log_top, top = log_weights[rows].topk(max(1, int(sizes[rows].max())), dim=-1)
+        words = Alignments(
+            memory,
+            query[rows].unsqueeze(0),
+            latent.weight,
+            latent.bias,
+            target[rows].unsqueeze(0),
+            torch.zeros_like(rows, dtype=torch.bool).unsqueeze(0),
+            None,
+            None if keep is None else keep[rows].unsqueeze(0),
+            (first[rows] + top).unsqueeze(0),
+            latent.linear,
+        )
+        yield _Group(words, log_top.unsqueeze(0))

@@ -1,0 +1,142 @@
+"""``--encoder-arch``: the encoder of a registered encoder-decoder architecture, as our models build it.
+
+Its sizes are ``--encoder-embed-dim``, ``--encoder-layers`` and ``--dropout``, as those of our own encoder. All other
+options have the architecture's defaults, or the values in ``--encoder-options``, which its own parser reads.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from typing import Any, Dict, List, NoReturn
+
+import torch
+from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY, FairseqEncoderDecoderModel
+
+from ..errors import OptionError
+from ..modules.embeddings import translation_embedding
+from ..modules.stock_encoder import StockEncoder
+from ..options import flag, or_default
+
+__all__ = ["build_stock_encoder"]
+
+EXAMPLES = "transformer, transformer_iwslt_de_en, lightconv or fconv"
+NOTATION = "as in 'encoder-attention-heads=4 encoder-normalize-before'"
+# Where an encoder is not built alone, a decoder is built and thrown away: the smallest.
+SIZES_OF_DECODERS = tuple(
+    f"decoder_{part}"
+    for part in (
+        "embed_dim",
+        "ffn_embed_dim",
+        "conv_dim",
+        "input_dim",
+        "output_dim",
+        "out_embed_dim",
+        "attention_heads",
+    )
+)
+LONGEST = 100_000  # source positions, which an encoder may have a table for
+
+
+class _Parser(argparse.ArgumentParser):
+    """The options of an architecture, which have no default unless it gives them one."""
+
+    def __init__(self, given: str, model: Any):
+        super().__init__(add_help=False, allow_abbrev=False, argument_default=argparse.SUPPRESS)
+        self.given = given
+        model.add_args(self)
+
+    def error(self, message: str) -> NoReturn:
+        raise OptionError(f"{self.given}: {message}; must be options of the architecture, {NOTATION}")
+
+
+def build_stock_encoder(cfg: Any, task: Any, max_source_positions: float) -> StockEncoder:
+    """The encoder of ``--encoder-arch``, its embeddings from ``--encoder-embed-path`` if that is given.
+
+    Raises:
+        OptionError: an unknown architecture, options that it does not have or that our model has itself, or an encoder
+            that cannot be built or has no vector for every source position
+    """
+    arch = cfg.encoder_arch
+    model = ARCH_MODEL_REGISTRY.get(arch)
+    wrong = "unknown" if model is None else None
+    if model is not None and not issubclass(model, FairseqEncoderDecoderModel):
+        wrong = "not an encoder-decoder model"
+    elif model is not None and model.__module__.startswith(__name__.partition(".")[0] + "."):
+        wrong = "has the recurrent encoder that there is without this option"
+    if wrong:
+        raise OptionError(f"--encoder-arch {arch}: {wrong}; choose an architecture such as {EXAMPLES}")
+    args = _arguments(cfg, arch, model, max_source_positions)
+    try:
+        ARCH_CONFIG_REGISTRY[arch](args)
+        encoder = StockEncoder(task.source_dictionary, _build(model, args, task), max_source_positions)
+    except OptionError as error:
+        raise OptionError(f"--encoder-arch {arch}: {error}") from None
+    except Exception as error:  # whatever an architecture raises for sizes or tasks that do not suit it
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise OptionError(
+            f"--encoder-arch {arch}: its encoder cannot be used: {reason}; choose other sizes, --encoder-options, or "
+            "another architecture"
+        ) from error
+    _embeddings(cfg, task, encoder)
+    return encoder
+
+
+def _build(model: Any, args: argparse.Namespace, task: Any) -> Any:
+    """The encoder alone where the architecture can do that, as transformers can; otherwise that of a whole model."""
+    source = task.source_dictionary
+    if hasattr(model, "build_encoder") and hasattr(model, "build_embedding"):
+        return model.build_encoder(args, source, model.build_embedding(args, source, args.encoder_embed_dim))
+    args.share_all_embeddings = args.share_decoder_input_output_embed = False
+    return model.build_model(args, task).encoder
+
+
+def _arguments(cfg: Any, arch: str, model: Any, max_source_positions: float) -> argparse.Namespace:
+    """What the command line of fairseq-train would give to the architecture."""
+    text = or_default(cfg.encoder_options, "")
+    parser = _Parser(f"--encoder-options {text}", model)
+    actions = {action.dest: action for action in parser._actions}
+    convolutional = "encoder_layers" in actions and actions["encoder_layers"].type in (str, None)
+    try:
+        words = [word.lstrip("-") for word in shlex.split(text)]
+    except ValueError as error:
+        parser.error(str(error).lower())
+    _check_names(cfg, parser, [word.partition("=")[0].replace("-", "_") for word in words], convolutional)
+    ours: Dict[str, Any] = {"encoder_embed_dim": cfg.encoder_embed_dim, "dropout": cfg.dropout}
+    ours["encoder_layers"] = cfg.encoder_layers
+    if convolutional:
+        ours["encoder_layers"] = (
+            f"[({or_default(cfg.encoder_hidden_size, cfg.encoder_embed_dim)}, 3)] * {cfg.encoder_layers}"
+        )
+    positions = int(min(max_source_positions, LONGEST))
+    args = argparse.Namespace(arch=arch, **{name: value for name, value in ours.items() if name in actions})
+    args.max_source_positions = args.max_target_positions = positions
+    args = parser.parse_args(["--" + word for word in words], args)
+    for name in (name for name in SIZES_OF_DECODERS if name in actions):
+        setattr(args, name, 1)
+    if convolutional:
+        args.decoder_layers = "[(1, 1)]"
+    return args
+
+
+def _check_names(cfg: Any, parser: _Parser, names: List[str], convolutional: bool) -> None:
+    """Raises OptionError for an option that our model has itself, and for one of the decoder that is not built."""
+    for name in names:
+        if name.startswith("decoder_"):
+            raise OptionError(f"{parser.given}: {flag(name)} is of a decoder, and the decoder is ours; leave it out")
+        if name in cfg and not (name == "encoder_layers" and convolutional):
+            raise OptionError(
+                f"{parser.given}: the model has {flag(name)} itself; give it outside of --encoder-options"
+            )
+
+
+@torch.no_grad()
+def _embeddings(cfg: Any, task: Any, encoder: StockEncoder) -> None:
+    """Vectors from a file, frozen or not."""
+    if cfg.encoder_embed_path:
+        own = translation_embedding(
+            task.source_dictionary, cfg.encoder_embed_dim, cfg.encoder_embed_path, False, "--encoder-embed-path"
+        )
+        encoder.embed_tokens.weight.copy_(own.weight)
+    if cfg.encoder_freeze_embed:
+        encoder.embed_tokens.weight.requires_grad = False

@@ -1,0 +1,91 @@
+"""LSTM encoder-decoder models with first-order alignments, and their named architectures.
+
+``lstm_latent_first_order`` is ``lstm_latent`` whose alignment of a word depends on that of the word before.
+``--criterion latent_alignment --objective first-order`` trains it by its exact likelihood.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Dict, Tuple, Type
+
+from torch import Tensor
+
+from ..errors import OptionError
+from ..modules.first_order_decoder import FirstOrderDecoder
+from ..ops.precision import precision_of, products_in
+from ..options import need, option, parse_boolean
+from .architectures import SMALL_SIZES, register_architecture
+from .latent_configuration import LatentLSTMConfig
+from .latent_lstm import LATENT_SIZES, LatentLSTMModel
+
+__all__ = ["FirstOrderConfig", "FirstOrderModel"]
+
+MOST_WIDTHS = 10_000
+
+
+@dataclass
+class FirstOrderConfig(LatentLSTMConfig):
+    """Options of ``lstm_latent_first_order``, besides those of ``lstm_latent``."""
+
+    latent_posterior: str = option("False", "no posterior network: the objective is exact")
+    jump_window: int = option(
+        5, "widths of jumps with a trained probability, on each side; wider jumps share that of the widest"
+    )
+    jump_monotonic: bool = option(False, "no word is aligned in front of the word before it")
+
+
+class FirstOrderModel(LatentLSTMModel):
+    """LSTM encoder-decoder with first-order alignments; ``--attention`` is the part that depends on the words."""
+
+    decoder: FirstOrderDecoder
+    base_config: ClassVar[Type[Any]] = FirstOrderConfig
+    decoder_class = FirstOrderDecoder
+    first_order: ClassVar[bool] = True
+
+    @classmethod
+    def check(cls, cfg: Any, task: Any) -> None:
+        super().check(cfg, task)
+        need(1 <= cfg.jump_window <= MOST_WIDTHS, cfg, "jump_window", f"at least 1 and at most {MOST_WIDTHS}")
+        if parse_boolean("--latent-posterior", cfg.latent_posterior):
+            raise OptionError("--latent-posterior True: first-order alignments have an exact likelihood; leave it out")
+        if cfg.latent_topk is not None:
+            raise OptionError(
+                f"--latent-topk {cfg.latent_topk}: the forward algorithm sums over all alignments; leave it out"
+            )
+        if cfg.latent_prediction != "auto":
+            raise OptionError(
+                f"--latent-prediction {cfg.latent_prediction}: first-order alignments have one prediction; leave it out"
+            )
+
+    @classmethod
+    def build_model(cls, cfg: Any, task: Any) -> "FirstOrderModel":
+        model = super().build_model(cfg, task)
+        assert isinstance(model, FirstOrderModel)
+        model.decoder.use_jumps(cfg.jump_window, cfg.jump_monotonic)
+        return model
+
+    def forward(self, src_tokens: Tensor, src_lengths: Tensor, prev_output_tokens: Tensor, **kwargs: Any) -> Any:
+        """Returns log p(y_t | y_<t, x) ``[B, T, V]`` and ``{"attn": [weights [B, T, N]]}``.
+
+        The weights are p(z_t | y_<t, x), or p(z_t | x, y) with ``--latent-alignment bayes``. With ``target=...`` it
+        returns :meth:`alignments`, for the criterion.
+        """
+        if "target" in kwargs or self.decoder.alignment == "prior":
+            return super().forward(src_tokens, src_lengths, prev_output_tokens, **kwargs)
+        target = self._complete(prev_output_tokens)
+        with products_in(precision_of(self)):
+            (log_probs, _), weights = self.forced(src_tokens, prev_output_tokens, target)
+        return log_probs, {"attn": [weights["bayes"]]}
+
+    def forced(self, src_tokens: Tensor, prev_output_tokens: Tensor, target: Tensor) -> Tuple[Any, Dict[str, Tensor]]:
+        """The output of the forward pass, and all alignments ``[B, T, N]`` at once, by name.
+
+        ``attention`` is p(z_t | y_<t, x), ``bayes`` the posterior p(z_t | x, y) given the whole target.
+        """
+        latent = self.alignments(src_tokens, prev_output_tokens, target)
+        prediction, posterior = self.decoder.inferred(latent, target)
+        weights = {"attention": prediction.exp(), "bayes": posterior}
+        return (self.decoder.mixed(latent, prediction), {"attn": [weights["attention"]]}), weights
+
+
+register_architecture("lstm_latent_first_order", **LATENT_SIZES)(FirstOrderModel)
+register_architecture("lstm_latent_first_order_small", **SMALL_SIZES)(FirstOrderModel)

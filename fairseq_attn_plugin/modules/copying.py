@@ -1,0 +1,157 @@
+"""Copying of source words: the attention as pointer (See, Liu and Manning 2017, "Get To The Point: Summarization with
+Pointer-Generator Networks").
+
+With the weights a_tj of the attention, the output o_t from which words are predicted, and m(x) the target word that is
+spelled as the source word x,
+
+    g_t = sigmoid(w . o_t + b),     p(y_t = v) = g_t softmax(z_t)_v + (1 - g_t) sum_{j: m(x_j) = v} a_tj
+
+m(x) is the unknown word of the target where the target vocabulary does not have x, and the end for the end. The weights
+must sum to one, so that p does.
+
+Shapes: B sentences, R = B times the beam rows, N source positions, T steps, V words.
+"""
+
+from __future__ import annotations
+
+from typing import Any, List, Optional, Tuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from ..ops.alignment_blocks import BLOCK_BYTES
+from ..ops.deferred import Linear, project
+from ..ops.precision import product_type, products_in
+from ..ops.vocabulary_loss import Targets, VocabularyLoss
+from .rnn import uniform_
+
+__all__ = ["Copying"]
+
+# Sums below this are as good as zero: the gradient of their logarithms would overflow.
+SMALLEST = 1e-30
+
+
+class Copying(nn.Module):
+    """The mixture of the module's text.
+
+    Args:
+        units: of the output o_t
+        source_dictionary: fairseq's dictionary of the source
+        target_dictionary: fairseq's dictionary of the target
+
+    Attributes:
+        target_of: ``[S]``, m, the index of the target word for each of the S symbols of the source; it is saved with
+            the model
+        gate: from o_t to the logit of g_t
+    """
+
+    target_of: Tensor
+
+    def __init__(self, units: int, source_dictionary: Any, target_dictionary: Any):
+        super().__init__()
+        found = [target_dictionary.index(symbol) for symbol in source_dictionary.symbols]
+        self.register_buffer("target_of", torch.tensor(found, dtype=torch.long))
+        self.gate = uniform_(Linear(units, 1))
+
+    def forward(self, logits: Tensor, features: Tensor, weights: Tensor, tokens: Tensor) -> Tensor:
+        """log p of all words.
+
+        Args:
+            logits: ``[R, T, V]``, z
+            features: ``[R, T, F]``, o
+            weights: ``[R, T, N]``, zero on padding
+            tokens: the source words ``[B, N]``
+
+        Returns:
+            ``[R, T, V]`` in float32 or better
+        """
+        log_words, copied = self._parts(logits, features, weights)
+        ids = self.target_of[tokens].repeat_interleave(len(logits) // len(tokens), 0).unsqueeze(1)
+        shares = torch.zeros_like(log_words).scatter_add(2, ids.expand_as(copied), copied)
+        return _log_sum(log_words, shares)
+
+    def loss(
+        self,
+        features: Tensor,
+        vocabulary: Tuple[Tensor, Optional[Tensor]],
+        weights: Tensor,
+        tokens: Tensor,
+        targets: Targets,
+    ) -> VocabularyLoss:
+        """The loss of words, label smoothing of the mixture included; the logits are computed block by block.
+
+        Each block is computed again in the backward pass, so that its logits are held for a moment only.
+
+        Args:
+            features: ``[B, T, F]``
+            vocabulary: weight ``[V, F]`` and bias ``[V]`` or None of the projection to z
+            weights: ``[B, T, N]``
+            tokens: ``[B, N]``
+            targets: words ``[B, T]``
+        """
+        words = targets.words
+        sentences, steps = words.ne(targets.pad).nonzero(as_tuple=True)  # no product is wasted on padding
+        flat = features[sentences, steps], weights[sentences, steps], words[sentences, steps]
+        ids = self.target_of[tokens]
+        device = "cpu" if features.device.type == "cpu" else "cuda"
+        at_once = max(1, BLOCK_BYTES[device] // (4 * len(vocabulary[0])))
+        products = product_type(features)
+
+        def block(x: Tensor, a: Tensor, y: Tensor, rows: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
+            with products_in(products):
+                return self._block(x, vocabulary, a, ids[rows], y, targets)
+
+        sums: List[Tuple[Tensor, Tensor, Tensor]] = [
+            checkpoint(block, *part, use_reentrant=False, preserve_rng_state=False)
+            if torch.is_grad_enabled()
+            else block(*part)
+            for part in zip(*(x.split(at_once) for x in (*flat, sentences)))
+        ]
+        loss, nll, correct = (torch.stack(parts).sum(0) for parts in zip(*sums))
+        return VocabularyLoss(loss, nll.detach(), correct if targets.correct else None)
+
+    def _block(
+        self,
+        features: Tensor,
+        vocabulary: Tuple[Tensor, Optional[Tensor]],
+        weights: Tensor,
+        ids: Tensor,
+        words: Tensor,
+        targets: Targets,
+    ) -> Tuple[Tensor, Tensor, Tensor]:
+        """Loss, its part without label smoothing, and right words of r words with source words ``ids`` ``[r, N]``."""
+        logits = project(features, *vocabulary)
+        log_words, copied = self._parts(logits, features, weights)
+        gold = log_words.gather(1, words.unsqueeze(1)).squeeze(1)
+        nll = -_log_sum(gold, (copied * ids.eq(words.unsqueeze(1))).sum(1)).sum()
+        correct = nll.new_zeros((), dtype=torch.long)
+        if not targets.smoothing and not targets.correct:
+            return nll, nll.detach(), correct
+        # Only the words of the source differ from g softmax(z): each once, with all its copies.
+        same = ids.unsqueeze(1).eq(ids.unsqueeze(2))
+        all_copies = (copied.unsqueeze(1) * same).sum(2)
+        own = log_words.gather(1, ids)
+        mixed = _log_sum(own, all_copies)
+        if targets.correct:
+            with torch.no_grad():
+                correct = log_words.scatter(1, ids, mixed).argmax(1).eq(words).sum()
+        if not targets.smoothing:
+            return nll, nll.detach(), correct
+        first = same.tril(-1).any(2).logical_not()
+        of_all = log_words.sum() + ((mixed - own) * first).sum()
+        uniform = targets.smoothing / (log_words.size(1) - 1)
+        return (1 - targets.smoothing - uniform) * nll - uniform * of_all, nll.detach(), correct
+
+    def _parts(self, logits: Tensor, features: Tensor, weights: Tensor) -> Tuple[Tensor, Tensor]:
+        """log(g softmax(z)) ``[..., V]`` and (1 - g) a ``[..., N]``, in float32 or better."""
+        full = torch.promote_types(logits.dtype, torch.float32)
+        gate = self.gate(features).to(full)
+        return logits.to(full).log_softmax(-1) + F.logsigmoid(gate), weights.to(full) * torch.sigmoid(-gate)
+
+
+def _log_sum(logs: Tensor, shares: Tensor) -> Tensor:
+    """log(e^logs + shares), for shares of zero too; ``logs`` where the sum is next to zero."""
+    sums = logs.exp() + shares
+    return torch.where(sums > SMALLEST, sums.clamp(min=SMALLEST).log(), logs)

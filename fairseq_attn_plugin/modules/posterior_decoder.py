@@ -1,0 +1,117 @@
+"""The decoder of posterior attention (Shankar and Sarawagi 2019, "Posterior Attention Models for Sequence to Sequence
+Learning").
+
+The alignment z_t is latent, as in :mod:`fairseq_attn_plugin.modules.latent_decoder`. Once y_t is known, it says more of
+z_t than the prior did, and the next step reads that:
+
+    q_t(j) = p(z_t = j | x, y_<=t) = p(z_t = j) p(y_t | z_t = j) / sum_k p(z_t = k) p(y_t | z_t = k)
+
+The recurrence is fed the posterior's mean context sum_j q_t(j) h_j, and biases that look back (``--attention-bias
+markov``: the paper's coupling of the next prior to neighbours of the last posterior; ``fertility``) and other recurrent
+mechanisms see q_t in the place of the weights. The same in training and in a search, where y_t is the word that the
+hypothesis took; gradients pass through q_t.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Optional, Tuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from ..attention import AttentionOutput
+from ..attention.normalizers import in_full
+from ..ops.deferred import project
+from ..ops.tanh import tanh
+from .beam import SentenceAttention, SourceMemory
+from .decoder_state import DecoderInputs
+from .encoder import EncoderOut
+from .latent_decoder import LatentDecoder
+
+__all__ = ["PosteriorDecoder"]
+
+
+class Held(NamedTuple):
+    """What a step keeps until its word is known, in the place of the attention's state."""
+
+    log_prior: Tensor  # [R, 1, N]
+    before: Any  # the attention's state before the step
+
+
+class HeldAttention(SentenceAttention):
+    """The attention of one step, which keeps its prior; B sentences with M = R / B rows each."""
+
+    def __init__(self, decoder: PosteriorDecoder, memory: SourceMemory, encoder_out: EncoderOut):
+        assert decoder.attention is not None and memory.projected is not None
+        super().__init__(decoder.attention, memory.attention, len(encoder_out["encodings"]))
+        self.decoder, self.projected = decoder, memory.projected
+        self.encodings, self.pad_mask = encoder_out["encodings"], encoder_out["pad_mask"]
+
+    def by_sentence(self, x: Tensor) -> Tensor:
+        """``[R, ...]`` to ``[B, M, ...]``."""
+        return x.view(self.sentences, -1, *x.shape[1:])
+
+    def __call__(self, query: Tensor, state: Any, positions: Tensor, words: Optional[Tensor] = None) -> AttentionOutput:
+        out = super().__call__(query, state, positions, words)
+        weights, scores = (self.by_sentence(x.squeeze(1)) for x in (out.weights, out.scores))
+        log_prior, _ = self.decoder.log_prior(weights, scores, self.pad_mask)
+        return out._replace(state=Held(log_prior.reshape(len(query), 1, -1), state))
+
+
+class PosteriorDecoder(LatentDecoder):
+    """LSTM decoder that is fed the posterior of the last alignment.
+
+    Attributes:
+        posterior_topk: the posterior is that among this many positions, the most probable under the prior; None: all
+    """
+
+    revises = True
+    posterior_topk: Optional[int] = None
+
+    def attention_to(self, memory: SourceMemory, encoder_out: EncoderOut) -> HeldAttention:
+        return HeldAttention(self, memory, encoder_out)
+
+    def revise(
+        self, attend: Any, feed: Optional[Tensor], state: Any, hidden: Tensor, inputs: DecoderInputs, t: int
+    ) -> Tuple[Optional[Tensor], Any]:
+        if not isinstance(state, Held):  # before the first step
+            return feed, state
+        assert self.attention is not None and inputs.words is not None
+        words = attend.by_sentence(inputs.words[:, t])
+        query = attend.by_sentence(self.of_states(hidden))
+        weights = self.posterior(attend.projected, query, attend.by_sentence(state.log_prior.squeeze(1)), words)
+        weights = weights.type_as(attend.encodings)
+        context = weights @ attend.encodings
+        rows = weights.reshape(len(hidden), 1, -1)
+        return context.reshape(len(hidden), -1), self.attention.advance(state.before, rows)
+
+    def posterior(self, memory: Tensor, query: Tensor, log_prior: Tensor, words: Tensor) -> Tensor:
+        """q(j) of the module's text.
+
+        Args:
+            memory: ``[B, N, D]``, the encodings' share of o before its tanh
+            query: ``[B, M, D]``, the states' share
+            log_prior: ``[B, M, N]``
+            words: ``[B, M]``, the words that followed
+
+        Returns:
+            ``[B, M, N]``
+        """
+        count = min(self.posterior_topk or log_prior.size(-1), log_prior.size(-1))
+        known, index = log_prior.topk(count, dim=-1)
+        arguments = (memory, query, index, words)
+        if torch.is_grad_enabled():  # the logits of all alignments of a step exist in one step at a time
+            found = checkpoint(self._log_likelihoods, *arguments, use_reentrant=False)
+        else:
+            found = self._log_likelihoods(*arguments)
+        return torch.zeros_like(log_prior).scatter(-1, index, (known + found.to(known.dtype)).softmax(-1))
+
+    def _log_likelihoods(self, memory: Tensor, query: Tensor, index: Tensor, words: Tensor) -> Tensor:
+        """log p(word | z = j) ``[B, M, K]`` of the positions ``index``."""
+        rows = torch.arange(len(memory), device=memory.device)[:, None, None]
+        sums = memory[rows, index] + query.unsqueeze(2)
+        logits = project(sums if self.is_linear else tanh(sums), *self.vocabulary)
+        target = words.unsqueeze(-1).expand(index.shape).flatten()
+        return -F.cross_entropy(in_full(logits.flatten(0, 2)), target, reduction="none").view(index.shape)

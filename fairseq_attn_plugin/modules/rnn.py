@@ -1,0 +1,93 @@
+"""The kinds of recurrent layers of encoders and decoders, ``--rnn lstm`` and ``--rnn gru``.
+
+A module keeps its layers under the name of their kind, so that a checkpoint says what they are
+(``encoder.lstm.weight_ih_l0``, ``decoder.gru.weight_hh_l1``).
+"""
+
+from __future__ import annotations
+
+from typing import Dict, Optional, Tuple, Type
+
+import torch
+from torch import Tensor, nn
+
+from ..ops.dropout import dropout
+from ..ops.gru_layer import gru_layer
+from ..ops.lstm_cell import CLOSED
+from ..ops.lstm_layer import computed_by_layers, lstm_layer
+
+__all__ = ["KINDS", "STATES", "forget_bias_", "rnn_layer", "run", "uniform_", "with_padding_input"]
+
+KINDS: Dict[str, Type[nn.RNNBase]] = {"lstm": nn.LSTM, "gru": nn.GRU}
+STATES = {"lstm": ("hidden", "cell"), "gru": ("hidden",)}  # what a layer of each kind hands to its next step
+
+
+def uniform_(module: nn.Module, bound: float = 0.1) -> nn.Module:
+    """Draws all parameters of ``module`` uniformly from [-bound, bound] and returns it.
+
+    Stock fairseq and the papers initialise LSTMs in this way.
+    """
+    for parameter in module.parameters():
+        nn.init.uniform_(parameter, -bound, bound)
+    return module
+
+
+@torch.no_grad()
+def forget_bias_(lstm: nn.Module, value: float) -> None:
+    """Makes ``value`` the bias of all forget gates. torch has two biases, whose sum counts: b_ih gets it, b_hh zero."""
+    gate = slice(lstm.hidden_size, 2 * lstm.hidden_size)  # of input, forget, cell, output
+    for name, bias in lstm.named_parameters():
+        if name.startswith("bias_"):
+            bias[gate] = value if name.startswith("bias_ih") else 0.0
+
+
+def with_padding_input(weight: Tensor, kind: str = "lstm") -> Tensor:
+    """The input weight of a layer, ``[gates H, I]``, with one more input, ``[gates H, I + 1]``.
+
+    The input is 1 on padding and 0 on words. On padding an LSTM's input gate is closed and its forget gate open, and a
+    GRU's update gate is open: c_t = c_{t-1}, exactly; h_t = h_{t-1}, up to rounding, and exactly where that is zero.
+    """
+    gates = [CLOSED, -CLOSED, 0.0, 0.0] if kind == "lstm" else [0.0, -CLOSED, 0.0]
+    closed = weight.new_tensor(gates).repeat_interleave(len(weight) // len(gates)).unsqueeze(1)
+    return torch.cat([weight, closed], dim=1)
+
+
+def rnn_layer(
+    x: Tensor,
+    rnn: nn.RNNBase,
+    layer: int,
+    states: Optional[Tuple[Tensor, ...]] = None,
+    padding: Optional[Tensor] = None,
+) -> Tuple[Tensor, Optional[Tensor]]:
+    """One layer of an LSTM or GRU by :func:`~fairseq_attn_plugin.ops.lstm_layer.lstm_layer` or
+    :func:`~fairseq_attn_plugin.ops.gru_layer.gru_layer`: hidden states ``[T, R, directions * H]``, and an LSTM's last
+    cell states ``[directions, R, H]``."""
+    if isinstance(rnn, nn.LSTM):
+        return lstm_layer(x, rnn, layer, states, padding)  # type: ignore[arg-type]
+    assert isinstance(rnn, nn.GRU)
+    return gru_layer(x, rnn, layer, None if states is None else states[0], padding), None
+
+
+def run(x: Tensor, rnn: nn.RNNBase, states: Tuple[Tensor, ...], training: bool) -> Tuple[Tensor, Tuple[Tensor, ...]]:
+    """What ``rnn(x, states)`` computes for a module of one direction, by layers of our own where torch's are worse.
+
+    Args:
+        x: ``[R, T, I]``
+        rnn: batch first
+        states: of the kind, ``[layers, R, H]`` each
+        training: whether there is dropout between the layers
+
+    Returns:
+        hidden states ``[R, T, H]``, and the last states
+    """
+    if not computed_by_layers(x):
+        hidden, last = rnn(x, states if len(states) > 1 else states[0])
+        return hidden, last if isinstance(last, tuple) else (last,)
+    outputs, last_hidden, last_cell = x.transpose(0, 1), [], []
+    for layer in range(rnn.num_layers):
+        if layer:
+            outputs = dropout(outputs, rnn.dropout, training)
+        outputs, cell = rnn_layer(outputs, rnn, layer, tuple(state[layer : layer + 1] for state in states))
+        last_hidden.append(outputs[-1])
+        last_cell += [] if cell is None else [cell]
+    return outputs.transpose(0, 1), (torch.stack(last_hidden), *([torch.cat(last_cell)] if last_cell else []))

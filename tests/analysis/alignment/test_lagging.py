@@ -1,0 +1,73 @@
+"""Average lagging: against its definition, at its ends, and as a command over records."""
+
+import argparse
+
+import numpy as np
+import oracles_monotonic
+import pytest
+from records_for_tests import record, write_records
+
+from fairseq_attn_plugin.analysis import cli
+from fairseq_attn_plugin.analysis.alignment.lagging import average_lagging, average_proportion, source_words_read
+from fairseq_attn_plugin.analysis.commands import lagging
+from fairseq_attn_plugin.errors import OptionError
+
+
+def test_equals_the_definition():
+    draw = np.random.default_rng(1)
+    for _ in range(50):
+        source, target = draw.integers(1, 9, 2)
+        reads = np.maximum.accumulate(draw.integers(0, source + 1, target)).tolist()
+        expected = oracles_monotonic.average_lagging(reads, source)
+        assert average_lagging(reads, source) == pytest.approx(expected, abs=1e-12)
+
+
+def test_a_reader_of_everything_and_one_who_keeps_pace():
+    assert average_lagging([5, 5, 5], 5) == 5 and average_proportion([5, 5, 5], 5) == 1
+    assert average_lagging([1, 2, 3, 4], 4) == 1 and average_proportion([1, 2, 3, 4], 4) == 10 / 16
+    assert average_lagging([3, 4, 4, 4], 4) == 3  # wait for three words, then one for one
+    assert average_lagging([0, 0], 3) == pytest.approx(-0.75)
+
+
+def test_words_are_read_up_to_the_last_weight_and_are_not_forgotten():
+    weights = np.array([[0.9, 0.1, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0]])
+    assert source_words_read(weights) == [2, 2, 3]  # the end is no word
+    assert source_words_read(weights, 0.5) == [1, 1, 3]
+    assert source_words_read(np.zeros((2, 4))) == [0, 0]
+
+
+@pytest.fixture
+def hard(tmp_path):
+    weights = np.zeros((4, 5))
+    weights[[0, 1, 2, 3], [0, 2, 3, 4]] = 1.0  # the subwords of "klei@@ nes" are 1 and 2
+    one = record(0, "ein klei@@ nes haus", "a small house", weights)
+    empty = record(1, "", "good day", np.ones((3, 1)))
+    return write_records(tmp_path / "hard.jsonl", "hard", records=[one, empty], sentences=2)
+
+
+def test_the_command(hard, tmp_path, capsys):
+    soft = write_records(tmp_path / "soft.jsonl")
+    cli.main(["lagging", str(hard), str(soft)])
+    printed = capsys.readouterr()
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in printed.out.splitlines()]
+    assert rows[0] == ["system", "AL", "AP", "sentences"] and rows[2] == ["hard", "1.00", "0.667", "1"]
+    assert rows[3][0] == "soft" and rows[3][2:] == ["1.000", "3"]
+    assert "hard: 1 sentences without words are left out" in printed.err
+    cli.main(["lagging", str(hard), "--out", str(tmp_path / "reads"), "--level", "subwords"])
+    assert (tmp_path / "reads").read_text() == "1 3 4\n\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--threshold", "1"], "--threshold 1.0: must be a weight, at least 0 and below 1"),
+        (["--threshold", "nan"], "--threshold nan: must be a weight"),
+        (["--weights", "bayes"], "--weights bayes: .*hard.jsonl has attention; choose one of these"),
+        (["again.jsonl", "--out", "x"], "--out x: is of one system, and 2 are given"),
+    ],
+)
+def test_wrong_options_are_one_line(options, message, hard):
+    parser = argparse.ArgumentParser()
+    lagging.configure(parser)
+    with pytest.raises(OptionError, match=message):
+        lagging.run(parser.parse_args([str(hard), *options]))

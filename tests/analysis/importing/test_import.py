@@ -1,0 +1,334 @@
+"""fairseq-attn import: small files in the formats of other programs become the records that they describe."""
+
+import json
+import re
+import sys
+from types import ModuleType, SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from fairseq_attn_plugin.analysis import cli
+from fairseq_attn_plugin.analysis.importing.marks import count_marks, judged, marked
+from fairseq_attn_plugin.analysis.records.files import open_records
+from fairseq_attn_plugin.errors import OptionError
+
+from cli import REPO
+
+SOURCE = "ein klei@@ nes haus\nder hund\n"
+TARGET = "a small house\nthe dog\n"
+SOFT = np.array([[0.9, 0.1, 0, 0, 0], [0, 0.5, 0.4, 0.1, 0], [0, 0.1, 0.1, 0.7, 0.1], [0, 0, 0, 0.25, 0.75]])
+SECOND = np.array([[0.75, 0.25, 0], [0.125, 0.875, 0], [0, 0.5, 0.5]])
+HARD = [[1, 0, 0, 0, 0], [0, 0.5, 0.5, 0, 0], [0, 0, 0, 1, 0], [0, 0, 0, 0, 1]]
+
+
+def groups(matrix):
+    return " ".join(",".join(f"{weight:g}" for weight in row) for row in matrix)
+
+
+def run(folder, form, text, *options, source=SOURCE, target=None, name="in.txt"):
+    """Imports a text; returns its records."""
+    if isinstance(text, str):
+        (folder / name).write_text(text, encoding="utf-8")
+    words = ["import", str(folder / name), "--format", form, "--out", str(folder / "out.jsonl"), *options]
+    for side, given in (("source", source), ("target", target)):
+        if given is not None:
+            (folder / f"{side}.txt").write_text(given, encoding="utf-8")
+            words += [f"--{side}-text", str(folder / f"{side}.txt")]
+    cli.main(words)
+    return open_records(folder / "out.jsonl")
+
+
+def check(records, first=SOFT, second=SECOND):
+    one, other = records
+    assert one.source == "ein klei@@ nes haus".split() and one.target == "a small house".split()
+    assert one.source_words == ["ein", "kleines", "haus"] and (one.id, other.id) == (0, 1)
+    np.testing.assert_allclose(one.attention, first, atol=1e-5)
+    np.testing.assert_allclose(other.attention, second, atol=1e-5)
+
+
+def test_marian_soft_and_word_scores(tmp_path, capsys):
+    text = (
+        f"a small house ||| {groups(SOFT)} ||| WordScores= -0.1 -0.2 -0.3 -0.4\n"
+        f"the dog ||| {groups(SECOND)} ||| WordScores= -1 -2 -3\n"
+    )
+    records = run(tmp_path, "marian", text, "--from", "de", "--to", "en", "--name", "opus")
+    check(records)
+    assert [one.score for one in records] == pytest.approx([-0.25, -2])
+    header = records.header
+    assert (header.source_lang, header.target_lang, header.name, header.subwords) == ("de", "en", "opus", "bpe")
+    assert (header.target, header.sentences, header.architecture) == ("imported", 2, "marian")
+    assert capsys.readouterr().out == f"{tmp_path}/out.jsonl: attention of opus for 2 sentences, subwords of bpe\n"
+
+
+def test_marian_hard_links_may_name_the_ends(tmp_path):
+    records = run(tmp_path, "marian", "a small house ||| 0-0 1-1 2-1 3-2 4-3\nthe dog ||| 0-0\n")
+    check(records, HARD, [[1, 0, 0], [0, 0, 1], [0, 0, 1]])
+    assert [one.scores for one in records] == [[], []] and all(np.isnan(one.score) for one in records)
+    assert "score" not in json.loads((tmp_path / "out.jsonl").read_text().splitlines()[1])
+
+
+def test_marian_nbest(tmp_path):
+    text = (
+        f"0 ||| a small house ||| {groups(SOFT)} ||| F0= -0.8 F1= -1e-05 ||| -0.4\n"
+        f"0 ||| a house ||| {groups(SOFT[:3])} ||| F0= -0.9 ||| -0.5\n"
+        f"1 ||| the dog ||| {groups(SECOND)} ||| F0= -0.8 ||| -0.4\n"
+    )
+    records = run(tmp_path, "marian", text)
+    check(records)
+    (second,) = open_records(f"{tmp_path}/out.jsonl@2")
+    assert second.target == ["a", "house"] and (second.id, second.rank) == (0, 2)
+
+
+def test_opennmt_links_and_nbest(tmp_path):
+    text = "a small house ||| 0-0 1-1 2-1 3-2\na house ||| 0-0 3-1\nthe dog ||| 0-0 1-1\nthe dogs ||| \n"
+    records = run(tmp_path, "opennmt", text, "--nbest", "2")
+    check(records, HARD, [[1, 0, 0], [0, 1, 0], [0, 0, 1]])
+    assert [one.target for one in open_records(f"{tmp_path}/out.jsonl@2")] == [["a", "house"], ["the", "dogs"]]
+    check(
+        run(tmp_path, "opennmt", "a small house ||| 0-0 1-1 2-1 3-2\t-0.5\nthe dog ||| 0-0 1-1\t-1\n"), HARD, np.eye(3)
+    )
+
+
+def test_opennmt_debug_log(tmp_path):
+    """The layout of report_matrix of OpenNMT-py: words cut to ten characters, the greatest weight after a star."""
+
+    def table(source, target, matrix):
+        lines = ["[2020-01-01 00:00:00,000 INFO] " + "{:>10.10} ".format("") + "".join(map("{:>10.7} ".format, source))]
+        for word, row in zip([*target, "</s>"], matrix.tolist()):
+            cells = [f"{{:{'*' if value == max(row) else ''}>10.7f}} ".format(value) for value in row]
+            lines.append(f"{word:>10.10} " + "".join(cells))
+        return "\n".join([*lines, "", "PRED AVG SCORE: -0.5, PRED PPL: 1.6", ""])
+
+    long = "a verylongword small"
+    text = table(SOURCE.split("\n")[0].split(), long.split(), SOFT[:, :4])
+    text += table(["der", "hund"], ["the", "dog"], SECOND[:, :2])
+    records = run(tmp_path, "opennmt-attn-debug", text, target=f"{long}\nthe dog\n")
+    one, other = records
+    assert one.target == long.split()
+    np.testing.assert_allclose(one.attention, np.pad(SOFT[:, :4], ((0, 0), (0, 1))), atol=1e-5)
+    np.testing.assert_allclose(other.attention, np.pad(SECOND[:, :2], ((0, 0), (0, 1))), atol=1e-5)
+    with pytest.raises(
+        OptionError, match=r"in\.txt, line 2: the rows are 'a verylongwo small', line 1 of .* is 'x y z'"
+    ):
+        run(tmp_path, "opennmt-attn-debug", text, target="x y z\nthe dog\n")
+
+
+def block(number, target, source, matrix):
+    rows = [" ".join("%f" % weight for weight in row) for row in matrix]
+    sizes = f"{len(source.split())} ||| {len(target.split())}"
+    return "\n".join([f"{number} ||| {target} ||| -0.500000 ||| {source} ||| {sizes}", *rows, "", ""])
+
+
+def test_sockeye_rows_are_source_tokens_without_their_end(tmp_path):
+    text = block(1, "a small house </s>", "ein klei@@ nes haus", SOFT[:, :4].T)
+    text += block(2, "the dog </s>", "der hund", SECOND[:, :2].T)
+    without = [np.pad(matrix[:, :-1], ((0, 0), (0, 1))) for matrix in (SOFT, SECOND)]
+    check(run(tmp_path, "sockeye", text, source=None), *without)
+    check(run(tmp_path, "sockeye", text.rstrip(), source=None), *without)
+
+
+def test_nematus_rows_are_target_tokens(tmp_path):
+    text = block(0, "a small house", "ein klei@@ nes haus", SOFT) + block(1, "the dog", "der hund", SECOND)
+    check(run(tmp_path, "nematus", text, source=None))
+
+
+def test_sockeye_links_and_json(tmp_path):
+    check(run(tmp_path, "sockeye", "a small house\t0-0 1-1 2-1 3-2\nthe dog\t0-0 1-1\n"), HARD, np.eye(3))
+    lines = [
+        {"translations": ["a small house", "a house"], "alignments": [[[0, 0], [1, 1], [2, 1], [3, 2]], [[0, 0]]]},
+        {"translations": ["the dog", "a dog"], "alignments": [[[0, 0], [1, 1]], []], "scores": [0.1, 0.2]},
+    ]
+    check(run(tmp_path, "sockeye", "".join(json.dumps(line) + "\n" for line in lines)), HARD, np.eye(3))
+    assert [one.target[0] for one in open_records(f"{tmp_path}/out.jsonl@2")] == ["a", "a"]
+
+
+def test_joeynmt_arrays_are_padded(tmp_path):
+    padded = [np.pad(SOFT, ((0, 3), (0, 2))), np.pad(SECOND, ((0, 4), (0, 4)))]
+    padded[1][5, 1] = 1  # what the decoder did after the end
+    np.savez(tmp_path / "in.npz", *padded)
+    check(run(tmp_path, "joeynmt", None, target=TARGET, name="in.npz"))
+    with pytest.raises(OptionError, match=r"in\.npz, arr_0: has weights beyond the 1 source tokens and their end"):
+        run(tmp_path, "joeynmt", None, source="ein\nder hund\n", target=TARGET, name="in.npz")
+
+
+def test_pharaoh(tmp_path):
+    records = run(tmp_path, "pharaoh", "0-0 1-1 2p1 3-2\n0-0 1-1\n", "--forced", target=TARGET)
+    check(records, HARD, np.eye(3))
+    assert records.header.target == "reference"
+
+
+@pytest.mark.parametrize("lines", [False, True])
+def test_hugging_face(tmp_path, lines):
+    first = {"source": [*"▁ein ▁klei nes ▁haus </s>".split()], "target": ["▁a", "▁small", "▁house", "</s>"]}
+    first = {**first, "attention": SOFT.tolist(), "scores": [-1, -1, -1, -1], "reference": "a tiny house"}
+    second = {"source": ["▁der", "▁hund"], "target": ["▁the", "▁dog"], "attention": SECOND.tolist()}
+    text = "\n".join(map(json.dumps, [first, second])) if lines else json.dumps([first, second], indent=1)
+    records = run(tmp_path, "huggingface", text, source=None)
+    one, other = records
+    assert one.source_words == ["ein", "kleines", "haus"] and records.header.subwords == "sentencepiece"
+    assert one.reference == "a tiny house" and one.score == -1 and other.scores == []
+    np.testing.assert_allclose(one.attention, SOFT, atol=1e-5)
+    np.testing.assert_allclose(other.attention, SECOND, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "form, text, message",
+    [
+        ("marian", "a b ||| 0.5,0.5 1,0\nx\n", "line 1: attention is 2 x 2, the sentence has 2 target and 4 source"),
+        (
+            "marian",
+            f"a small house ||| {groups(SOFT.T)}\nx\n",
+            "line 1: attention is 5 x 4, .* 3 target and 4 source .*; "
+            "rows must be target tokens; with a .spm vocabulary, run marian-decoder with --no-spm-decode",
+        ),
+        ("marian", f"a small house ||| {groups(SOFT)}\nthe dog\n", "line 2: must be TRANSLATION ||| ALIGNMENT"),
+        ("marian", f"a small house ||| {groups(SOFT)}\n", "has 1 sentences, --source-text .* has more lines"),
+        ("marian", "a ||| 0-0\nb ||| 0-0\nc ||| 0-0\n", "line 3: is of sentence 3; --source-text .* has 2 lines"),
+        ("marian", "a ||| 0-5\n", "line 1: link 0-5: the sentence has 4 source and 1 target tokens"),
+        ("marian", "a ||| 0,x,0\n", "line 1: 'x' must be a number"),
+        ("marian", "a ||| 0,1 1\n", "line 1: the groups of weights have different lengths"),
+        ("marian", "a ||| 0,0,0,0,nan\n", "line 1: attention must not be negative or infinite"),
+        (
+            "marian",
+            "a ||| 0-0 ||| WordScores= -1\n",
+            "line 1: has 1 scores for 1 target tokens and the end; must have 2",
+        ),
+        ("marian", "", "has 0 sentences, --source-text .* has more lines"),
+        ("opennmt", "a b\n", "line 1: must be TRANSLATION ||| 0-0 1-1"),
+        ("opennmt", "a b ||| 0-x\n", "line 1: '0-x' must be a link"),
+        ("sockeye", "a b\n", "line 1: must be TRANSLATION TAB 0-0 1-1"),
+        (
+            "sockeye",
+            "1 ||| a </s> ||| -1 ||| b c ||| 2 ||| 2\n1 0\n",
+            "line 1: attention is 2 x 1, .* has 1 target and 2",
+        ),
+        ("sockeye", '{"translation": "a", "score": 1}\n', "line 1: must be a JSON object with translations and align"),
+        ("huggingface", "[1]", "sentence 0: must have source and target, lists of tokens"),
+        ("huggingface", "[{", "must be a JSON list of sentences"),
+        ("huggingface", '{"source": ["a"], "target": ["b"], "attention": [[1, 0], [1]]}', "line 1: must have source"),
+        ("huggingface", '{"source": ["a"]}\n{', "line 1: must have source and target"),
+    ],
+)
+def test_one_line_says_what_is_wrong_and_nothing_is_written(tmp_path, form, text, message):
+    with pytest.raises(OptionError, match=message.replace("|", r"\|")) as raised:
+        run(
+            tmp_path,
+            form,
+            text,
+            source=None if form == "huggingface" or "|||" in text and form == "sockeye" else SOURCE,
+        )
+    assert "\n" not in str(raised.value) and str(tmp_path / "in.txt") in str(raised.value)
+    assert sorted(path.name for path in tmp_path.iterdir()) in (["in.txt"], ["in.txt", "source.txt"])
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (["--format", "marian"], "--format marian: needs --source-text"),
+        (
+            ["--format", "sockeye", "--target-text", "x"],
+            "--target-text x: sockeye has the targets itself; leave it out",
+        ),
+        (["--format", "sockeye", "--nbest", "2"], "--nbest 2: sockeye numbers its hypotheses; leave it out"),
+        (["--format", "sockeye", "--forced", "--reference", "x"], "--reference x: with --forced the targets are"),
+        (["--format", "sockeye"], "cannot be read: No such file"),
+    ],
+)
+def test_options_that_contradict_each_other(tmp_path, options, message):
+    with pytest.raises(OptionError, match=message):
+        cli.main(["import", str(tmp_path / "x"), "--out", str(tmp_path / "y.jsonl"), *options])
+
+
+@pytest.mark.parametrize(
+    "kind, text, words",
+    [
+        ("wordpiece", "the un ##believ ##able ##", ["the@@"[:3], "un@@", "believ@@", "able", "##"]),
+        ("joiner", "haus ￭tür ￭- ￭s ￭ a￭ b", ["haus@@", "tür@@", "-@@", "s", "￭", "a@@", "b"]),
+        ("byte-level", "Ġh Ã¤ us Ċ <s>", ["\u2581h", "ä", "us", "\n", "<s>"]),
+        ("bpe", "a@@ b", ["a@@", "b"]),
+    ],
+)
+def test_marks_of_other_tokenisers(kind, text, words):
+    assert marked(text.split(" "), kind) == words
+    counts = {}
+    count_marks(text.split(), counts)
+    assert judged(counts) == kind
+
+
+def test_round_trip_over_the_json_draws_the_same_pictures(tmp_path):
+    """Records of this package, written as the JSON of Hugging Face models and imported, give the same files."""
+    from records_for_tests import write_records
+
+    path = write_records(tmp_path / "ours.jsonl", name="soft")
+    given = [
+        {"source": [*one.source, "</s>"], "target": [*one.target, "</s>"], "attention": one.attention.tolist()}
+        for one in open_records(path)
+    ]
+    (tmp_path / "in.json").write_text(json.dumps(given))
+    options = "--format huggingface --forced --name soft --from de --to en --out".split()
+    cli.main(["import", f"{tmp_path}/in.json", *options, f"{tmp_path}/theirs.jsonl"])
+    for name in ("ours", "theirs"):
+        cli.main(["plot", f"{tmp_path}/{name}.jsonl", "--out", f"{tmp_path}/{name}", "--format", "svg", "--end"])
+        cli.main(["align", f"{tmp_path}/{name}.jsonl", "--out", f"{tmp_path}/{name}.align"])
+    pictures = sorted(path.name for path in (tmp_path / "ours").iterdir())
+    assert len(pictures) == 3
+    for name in pictures:
+        assert (tmp_path / "ours" / name).read_bytes() == (tmp_path / "theirs" / name).read_bytes()
+    assert (tmp_path / "ours.align").read_text() == (tmp_path / "theirs.align").read_text()
+    cli.main(["explore", f"{tmp_path}/ours.jsonl", f"other={tmp_path}/theirs.jsonl", "--out", f"{tmp_path}/page.html"])
+    assert (tmp_path / "page.html").stat().st_size > 1000
+
+
+class FakeTokenizer:
+    """The parts of a tokenizer that the documented program uses: padding on the right, </s> at the end."""
+
+    words = ["</s>", "<pad>", "\u2581ein", "\u2581haus", "\u2581a", "\u2581house"]
+
+    def __call__(self, lines, return_tensors, padding):
+        ids = [[self.words.index("\u2581" + word) for word in line.split()] + [0] for line in lines]
+        longest = max(map(len, ids))
+        mask = [[1] * len(row) + [0] * (longest - len(row)) for row in ids]
+        rows = [row + [1] * (longest - len(row)) for row in ids]
+        return Batch(input_ids=torch.tensor(rows), attention_mask=torch.tensor(mask))
+
+    def convert_ids_to_tokens(self, ids):
+        return [self.words[index] for index in ids.tolist()]
+
+
+class Batch(dict):
+    __getattr__ = dict.__getitem__
+
+
+def test_the_documented_program_for_hugging_face_models(tmp_path, monkeypatch):
+    """It runs with stand-ins whose outputs have the documented shapes of transformers."""
+    page = (REPO / "docs/analysis/import.md").read_text(encoding="utf-8")
+    (program,) = re.findall(r"```python\n(.*?)```", page, re.S)
+    assert len(program.strip().splitlines()) <= 16
+    layers, heads = 2, 3
+    steps = torch.rand(4, 2, layers, heads, 3).softmax(-1)  # [steps, sentences, layers, heads, source]
+
+    class Model:
+        config = SimpleNamespace(eos_token_id=0)
+
+        def generate(self, input_ids, attention_mask, **options):
+            assert options == {"num_beams": 1, "output_attentions": True, "return_dict_in_generate": True}
+            cross = tuple(tuple(step[:, layer, :, None] for layer in range(layers)) for step in steps[:3])
+            # the first token starts the decoder; the second sentence has ended a step before the first
+            sequences = torch.tensor([[1, 4, 5, 0], [1, 4, 0, 1]])
+            return SimpleNamespace(sequences=sequences, cross_attentions=cross)
+
+    fake = ModuleType("transformers")
+    fake.AutoTokenizer = SimpleNamespace(from_pretrained=lambda name: FakeTokenizer())
+    fake.AutoModelForSeq2SeqLM = SimpleNamespace(from_pretrained=lambda name, attn_implementation: Model())
+    monkeypatch.setitem(sys.modules, "transformers", fake)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "test.de").write_text("ein haus\nhaus\n")
+    exec(program, {})
+    cli.main("import attention.json --format huggingface --from de --to en --out opus.jsonl".split())
+    one, other = open_records("opus.jsonl")
+    assert (one.source_words, one.target_words) == (["ein", "haus"], ["a", "house"])
+    assert (other.source, other.target) == (["\u2581haus"], ["\u2581a"])
+    np.testing.assert_allclose(one.attention, steps[:3, 0, -1].mean(1), atol=1e-5)
+    np.testing.assert_allclose(other.attention, steps[:2, 1, -1].mean(1)[:, :2], atol=1e-5)

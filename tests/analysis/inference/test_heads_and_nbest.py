@@ -1,0 +1,91 @@
+"""fairseq-attn extract --head and --nbest: one head of a transformer, and the hypotheses of a search with ranks."""
+
+import json
+from argparse import Namespace
+
+import numpy as np
+import pytest
+from test_extract import loaded_of
+
+from fairseq_attn_plugin.analysis.inference.attention_file import describe_extraction, extract_file
+from fairseq_attn_plugin.analysis.inference.extraction import Extraction, extract
+from fairseq_attn_plugin.analysis.inference.sentences import SplitSentences
+from fairseq_attn_plugin.analysis.records.files import open_records, open_systems
+from fairseq_attn_plugin.analysis.records.jsonl import partial_path
+from fairseq_attn_plugin.errors import OptionError
+
+
+def with_config(data):
+    """An untrained model with what a checkpoint knows of it."""
+    return loaded_of(data, "lstm_soft")._replace(config=Namespace(model=Namespace(arch="lstm_soft")))
+
+
+@pytest.mark.parametrize("layer", [None, 1, 2])
+def test_the_mean_of_the_heads_is_the_layer(tiny_data, layer):
+    loaded = loaded_of(tiny_data, "transformer")
+    sentences = SplitSentences(loaded, "test")
+    mean = list(extract(loaded, sentences, Extraction(layer=layer)))
+    heads = [list(extract(loaded, sentences, Extraction(layer=layer, head=head))) for head in (1, 2)]
+    assert max(np.abs(one.attention - two.attention).max() for one, two in zip(*heads)) > 0.1
+    for whole, one, two in zip(mean, *heads):
+        np.testing.assert_allclose((one.attention + two.attention) / 2, whole.attention, atol=1e-6)
+        assert one.scores == pytest.approx(whole.scores, abs=1e-5)
+
+
+def test_a_head_that_is_not_there(tiny_data):
+    loaded = loaded_of(tiny_data, "transformer")
+    sentences = SplitSentences(loaded, "test")
+    with pytest.raises(OptionError, match="--head 3: .*heads 1 to 2"):
+        next(extract(loaded, sentences, Extraction(head=3)))
+    with pytest.raises(OptionError, match="--layer 7: .*layers 1 to 2"):
+        next(extract(loaded, sentences, Extraction(layer=7, head=1)))
+    with pytest.raises(OptionError, match="--head 1: .*is not a transformer; leave it out"):
+        next(extract(loaded_of(tiny_data, "lstm_soft"), sentences, Extraction(head=1)))
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".npz"])
+def test_nbest_lists_have_ranks(tiny_data, tmp_path, suffix):
+    loaded = with_config(tiny_data)
+    sentences = SplitSentences(loaded, "test")
+    best = list(extract(loaded, sentences, Extraction(beam=3, max_tokens=4000)))
+    extraction = Extraction(beam=3, nbest=3)
+    path = tmp_path / f"n{suffix}"
+    done = extract_file(loaded, sentences, path, describe_extraction(loaded, sentences, extraction), extraction)
+    assert done.written == len(sentences) and done.left_out == 0
+    records = open_records(path)
+    assert [(one.id, one.target) for one in records] == [(one.id, one.target) for one in best]
+    lists = {}
+    for one in records.hypotheses():
+        lists.setdefault(one.id, []).append(one)
+    for hypotheses in lists.values():
+        assert [one.rank for one in hypotheses] == [1, 2, 3]
+        assert len({tuple(one.target) for one in hypotheses}) == 3
+        assert all(len(one.scores) == len(one.target) + 1 for one in hypotheses)
+    second = open_records(f"{path}@2")
+    assert [one.target for one in second] == [hypotheses[1].target for hypotheses in lists.values()]
+    assert [one.label for one in open_systems([str(path), f"two={path}@2"])] == [records.label, "two"]
+    assert open_records(f"{path}@3").label == f"{records.label}, rank 3"
+    with pytest.raises(OptionError, match="@4: has hypotheses of rank 1 to 3"):
+        open_records(f"{path}@4")
+
+
+def test_an_interrupted_list_is_written_anew(tiny_data, tmp_path):
+    loaded = with_config(tiny_data)
+    sentences = SplitSentences(loaded, "test")
+    extraction = Extraction(beam=2, nbest=2)
+    header = describe_extraction(loaded, sentences, extraction)
+    whole, path = tmp_path / "whole.jsonl", tmp_path / "part.jsonl"
+    extract_file(loaded, sentences, whole, header, extraction)
+    lines = whole.read_bytes().splitlines(keepends=True)
+    partial_path(path).write_bytes(b"".join(lines[:6]))  # sentence 2 has one of two hypotheses
+    assert json.loads(lines[5])["id"] == 2 and "rank" not in json.loads(lines[5])
+    done = extract_file(loaded, sentences, path, header, extraction)
+    assert done.resumed == 2 and done.written == len(sentences) and path.read_bytes() == whole.read_bytes()
+
+
+def test_a_rank_of_a_file_without_lists(tiny_data, tmp_path):
+    loaded = with_config(tiny_data)
+    sentences = SplitSentences(loaded, "test")
+    extract_file(loaded, sentences, tmp_path / "x.jsonl", describe_extraction(loaded, sentences), Extraction())
+    with pytest.raises(OptionError, match="@2: has hypotheses of rank 1 to 1"):
+        open_records(tmp_path / "x.jsonl@2")

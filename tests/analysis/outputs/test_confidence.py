@@ -1,0 +1,171 @@
+"""fairseq-attn confidence and filter: the measures of Rikters and Fishel, their correlation, and what is kept."""
+
+import json
+import math
+
+import numpy as np
+import oracles_confidence
+import pytest
+from records_for_tests import record, write_records
+from scipy import stats
+
+from fairseq_attn_plugin.analysis import cli
+from fairseq_attn_plugin.analysis.outputs.correlation import correlate, sentence_chrf
+from fairseq_attn_plugin.analysis.records.confidence import attention_confidence, measures_of, record_confidence
+from fairseq_attn_plugin.analysis.records.files import open_records
+from fairseq_attn_plugin.errors import OptionError
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_measures_are_those_of_the_formulas(seed):
+    random = np.random.default_rng(seed)
+    weights = random.dirichlet(np.full(5, 0.3), size=4) * random.uniform(0.5, 2, size=(4, 1))
+    weights[0, :] *= seed != 1  # a row without weight
+    weights[:, 2] *= seed != 2  # a column without weight
+    found, rows = attention_confidence(weights), weights.tolist()
+    assert found.coverage == pytest.approx(oracles_confidence.coverage(rows))
+    assert found.out == pytest.approx(oracles_confidence.certainty(rows))
+    assert found.into == pytest.approx(oracles_confidence.certainty([list(column) for column in zip(*rows)]))
+    assert found.total == pytest.approx(oracles_confidence.confidence(rows))
+    assert max(found) <= 0
+
+
+def test_the_best_and_the_worst_attention():
+    assert attention_confidence(np.eye(3)).total == 0
+    uniform = attention_confidence(np.full((3, 3), 1 / 3))
+    assert uniform == pytest.approx((0, -math.log(3), -math.log(3)))
+    stuck = attention_confidence(np.eye(3)[[0, 0, 0]])  # all on the first word
+    assert stuck.coverage == pytest.approx(-(math.log(5) + 2 * math.log(2)) / 3) and stuck.out == 0
+    assert attention_confidence(np.zeros((0, 3))).total == 0
+
+
+def test_the_ends_count_if_asked_for():
+    one = record(0, "a b", "x", np.array([[0.5, 0, 0.5], [0, 0, 1]]))
+    assert record_confidence(one).out == 0
+    assert record_confidence(one, end=True).out == pytest.approx(math.log(0.5) / 2)
+    assert measures_of(one)["length"] == -2 and measures_of(one)["score"] == -0.5
+    assert "score" not in measures_of(record(0, "a", "x", np.eye(2), scores=[]))
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".npz"])
+def test_extract_writes_them(tmp_path, suffix):
+    path = write_records(tmp_path / f"x{suffix}")
+    wanted = record_confidence(next(iter(open_records(path))))
+    if suffix == ".jsonl":
+        found = json.loads(path.read_text(encoding="utf-8").splitlines()[1])["confidence"]
+        assert found == pytest.approx({**wanted._asdict(), "total": wanted.total}, abs=1e-5)
+    else:
+        np.testing.assert_allclose(np.load(path)["0/confidence"], wanted, atol=1e-5)
+
+
+def test_correlations_are_those_of_scipy():
+    random = np.random.default_rng(3)
+    quality = random.normal(size=60)
+    measures = {"near": quality + random.normal(size=60), "score": quality + 2 * random.normal(size=60)}
+    measures["same"] = np.ones(60)
+    found = correlate(measures, quality, samples=200)
+    for name in ("near", "score"):
+        assert found[name].spearman == pytest.approx(stats.spearmanr(measures[name], quality).statistic)
+        assert found[name].kendall == pytest.approx(stats.kendalltau(measures[name], quality).statistic)
+        low, high = found[name].spearman_interval
+        assert low < found[name].spearman < high and high - low < 0.6
+    best = np.argsort(-measures["near"])[:30]
+    assert found["near"].best_half == pytest.approx(quality[best].mean())
+    # the residuals of ranks, each regressed on those of the score
+    left, right, given = (stats.rankdata(one) for one in (measures["near"], quality, measures["score"]))
+    rest = [one - np.polyval(np.polyfit(given, one, 1), given) for one in (left, right)]
+    assert found["near"].given_score == pytest.approx(np.corrcoef(rest)[0, 1])
+    assert found["same"].spearman is None and found["same"].kendall_interval is None
+    with pytest.raises(OptionError, match="2 sentences: a correlation needs at least 3"):
+        correlate({"x": [1, 2]}, [1, 2])
+
+
+def corpus(folder, count=8, **options):
+    """Sentences whose attention is the sharper, the greater their number."""
+    records = []
+    for number in range(count):
+        weights = np.eye(4) * (number + 1) + np.full((4, 4), 0.5)
+        weights = weights / weights.sum(1, keepdims=True)
+        target = ["the", "dog", "slee@@", "ps"][:3] if number > 4 else ["a", f"x{number}", "y"]
+        one = record(number, f"a b{number} c", " ".join(target), weights, reference="the dog sleeps", **options)
+        records.append(one)
+    return write_records(folder / "x.jsonl", records=records, target="beam 5"), records
+
+
+def test_confidence_prints_a_table_and_writes_figures(tmp_path, capsys):
+    path, records = corpus(tmp_path)
+    cli.main(["confidence", f"s.seed1={path}", f"s.seed2={path}", "--samples", "50", "--json", f"{tmp_path}/c.json",
+              "--picture", f"{tmp_path}/c.svg", "--scores", f"{tmp_path}/c.tsv"])  # fmt: skip
+    table = capsys.readouterr().out
+    assert table.count("| confidence |") == 2
+    found = json.loads((tmp_path / "c.json").read_text())["systems"]["s.seed1"]
+    values = [record_confidence(one).total for one in records]
+    quality = sentence_chrf([" ".join(one.target_words) for one in records], ["the dog sleeps"] * 8)
+    assert found["measures"]["confidence"]["spearman"] == pytest.approx(stats.spearmanr(values, quality).statistic)
+    assert found["chrf"] == pytest.approx(np.mean(quality)) and found["sentences"] == 8
+    assert "Spearman" in (tmp_path / "c.svg").read_text() and "confidence, s" in (tmp_path / "c.svg").read_text()
+    lines = (tmp_path / "c.tsv").read_text().splitlines()
+    assert lines[0].split("\t") == ["system", "sentence", "confidence", "coverage", "out", "in", "score", "length"]
+    assert len(lines) == 17 and float(lines[1].split("\t")[2]) == pytest.approx(values[0], abs=1e-5)
+
+
+def test_confidence_without_references_has_means(tmp_path, capsys):
+    path = write_records(tmp_path / "x.jsonl")
+    cli.main(["confidence", str(path)])
+    assert "Spearman" in capsys.readouterr().out
+    for option in ("--picture", "--reference"):
+        with pytest.raises(
+            OptionError, match="needs references" if option == "--picture" else "cannot be read|must be"
+        ):
+            cli.main(["confidence", str(path), option, f"{tmp_path}/none.svg"])
+
+
+def read(prefix):
+    return [open(f"{prefix}.{name}", encoding="utf-8").read().splitlines() for name in ("de", "en", "lines")]
+
+
+def test_filter_keeps_the_best_share_in_the_order_of_the_corpus(tmp_path, capsys):
+    path, records = corpus(tmp_path)
+    cli.main(["filter", str(path), "--share", "0.5", "--out", f"{tmp_path}/k"])
+    source, target, lines = read(tmp_path / "k")
+    assert lines == ["4", "5", "6", "7"] and source[0] == "a b4 c" and target[1] == "the dog slee"
+    least = record_confidence(records[4]).total
+    assert capsys.readouterr().out == f"{tmp_path}/k: 4 of 8 sentence pairs, confidence of at least {least:.4f}\n"
+
+
+def test_filter_by_threshold_and_with_the_lines_of_a_corpus(tmp_path):
+    path, records = corpus(tmp_path, scores=[-1.0] * 4)
+    (tmp_path / "raw.de").write_text("".join(f"Satz {number}.\n" for number in range(8)))
+    threshold = record_confidence(records[6]).total - 1e-4  # the file has five decimals
+    texts = ["--source-text", f"{tmp_path}/raw.de"]
+    cli.main(["filter", str(path), f"--threshold={threshold}", "--out", f"{tmp_path}/k", *texts])
+    assert read(tmp_path / "k")[0] == ["Satz 6.", "Satz 7."]
+    # of equal values the first are kept
+    cli.main(["filter", str(path), "--by", "score", "--share", "0.25", "--out", f"{tmp_path}/k"])
+    assert read(tmp_path / "k")[2] == ["0", "1"]
+
+
+@pytest.mark.parametrize("language", ["", "../x", "de", "lines"])
+def test_languages_become_names_of_files(tmp_path, language):
+    path = write_records(tmp_path / "x.jsonl", target_lang=language)
+    with pytest.raises(OptionError, match="its languages are 'de' and .*; must be two names such as de and en"):
+        cli.main(["filter", str(path), "--share", "1", "--out", f"{tmp_path}/k"])
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (["--share", "1.5"], "--share 1.5: must be above 0 and at most 1"),
+        (["--threshold", "nan"], "--threshold nan: must be a number"),
+        (["--share", "1", "--weights", "x"], "--weights x: .* has attention"),
+        (["--share", "1", "--source-text", "raw.de"], "raw.de: has 7 lines, the corpus of the records has 8 sentences"),
+        (["--share", "1", "--by", "score"], "--by score: .*, sentence 0, has no probabilities; take confidence"),
+    ],
+)
+def test_filter_says_what_is_wrong_and_writes_nothing(tmp_path, monkeypatch, options, message):
+    path, _ = corpus(tmp_path, scores=[])
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "raw.de").write_text("x\n" * 7)
+    with pytest.raises(OptionError, match=message):
+        cli.main(["filter", str(path), "--out", "k", *options])
+    assert not list(tmp_path.glob("k.*"))

@@ -1,0 +1,87 @@
+"""Constrained sparsemax: fertilities that hold over a whole translation, and fertilities from word alignments."""
+
+import pytest
+import torch
+from attention_cases import attend, batch_of, draw_queries, make
+from fairseq.data import Dictionary
+
+from fairseq_attn_plugin.attention import build_attention
+from fairseq_attn_plugin.errors import OptionError
+
+NAME = "constrained-sparsemax"
+
+
+def test_no_word_but_the_last_gets_more_than_its_fertility():
+    encodings, pad_mask, _ = batch_of()
+    _, weights = attend(make(NAME, {"fertility": 0.6}), draw_queries(9), encodings, pad_mask)
+    total = weights.sum(1)
+    assert (total[:, :-1] <= 0.6 + 1e-12).all() and (total[0, :-1] > 0.6 - 1e-12).any()
+    torch.testing.assert_close(weights.sum(-1), torch.ones_like(weights[..., 0]))
+    assert total[0, -1] > 9 - 5 * 0.6 - 1e-9  # all that nobody else may have
+
+
+@pytest.fixture
+def dictionary():
+    found = Dictionary()
+    for word in ("das", "haus", "ist"):
+        found.add_symbol(word)
+    return found
+
+
+def read(folder, dictionary, links, text, **options):
+    (folder / "links").write_text(links)
+    (folder / "text").write_text(text)
+    options = {"alignments": str(folder / "links"), "source": str(folder / "text"), **options}
+    attention = build_attention(NAME, query_dim=4, memory_dim=4, **options)
+    attention.read_files(dictionary, dictionary)
+    return attention
+
+
+def test_fertilities_of_alignments(dictionary, tmp_path):
+    """The most links of one occurrence; a word without links, or of another text, has the constant."""
+    attention = read(tmp_path, dictionary, "0-0 0-1 1-2\n1-0\n\n", "das haus\nfremd das\nist\n", fertility=2.5)
+    by_word = dict(zip(dictionary.symbols, attention.table.tolist()))
+    assert (by_word["das"], by_word["haus"], by_word["ist"], by_word["</s>"]) == (2.0, 1.0, 2.5, 2.5)
+    other = build_attention(NAME, query_dim=4, memory_dim=4, fertility=2.5)
+    other.load_state_dict(attention.state_dict())
+    tokens = torch.tensor([[dictionary.index("das"), dictionary.index("ist"), dictionary.eos()]])
+    memory = other.precompute(torch.zeros(1, 3, 4), source_tokens=tokens)
+    assert memory.fertility.tolist() == [[2.0, 2.5, 2.5]] and memory.sink.tolist() == [[False, False, True]]
+
+
+@pytest.mark.parametrize(
+    ("links", "text", "message"),
+    [
+        ("0-0\n", "das\nhaus\n", "line 2: --constrained-alignments has only 1 lines"),
+        ("0-0\n0-0\n", "das\n", "line 2: --constrained-source has only 1 lines"),
+        ("0-0 1-0\n", "das\n", "line 1: '1-0' is no link of a sentence of 1 words; must be i-j, counted from 0"),
+        ("0:0\n", "das\n", "'0:0' is no link"),
+    ],
+)
+def test_files_that_do_not_fit_are_one_line(links, text, message, dictionary, tmp_path):
+    with pytest.raises(OptionError, match=message):
+        read(tmp_path, dictionary, links, text)
+
+
+def test_missing_files_and_bytes_that_are_no_text(dictionary, tmp_path):
+    with pytest.raises(OptionError, match="--constrained-source .*none: cannot be read: No such file"):
+        read(tmp_path, dictionary, "", "", source=str(tmp_path / "none"))
+    (tmp_path / "latin").write_bytes(b"M\xfcller\n")
+    with pytest.raises(OptionError, match="latin: is not UTF-8"):
+        read(tmp_path, dictionary, "0-0\n", "", source=str(tmp_path / "latin"))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"fertility": 0.0}, "--constrained-fertility 0.0: must be above 0"),
+        ({"exhaustion": -1.0}, "--constrained-exhaustion -1.0: must be 0 or more"),
+        ({"source": "x"}, "--constrained-source x: needs --constrained-alignments"),
+        ({"alignments": "x"}, "--constrained-alignments x: needs --constrained-source"),
+        ({"alignments": "x", "source": "y", "predicted": True}, "leave one of the two out"),
+        ({"normalizer": "sparsemax"}, "constrained-sparsemax attention defines how scores become weights"),
+    ],
+)
+def test_wrong_options(options, message):
+    with pytest.raises(OptionError, match=message):
+        build_attention(NAME, query_dim=4, memory_dim=4, **options)

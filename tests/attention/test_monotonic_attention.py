@@ -1,0 +1,68 @@
+"""Monotonic attention and MoChA: one word in evaluation, never backwards, noise in training only, and wrong options."""
+
+import pytest
+import torch
+from attention_cases import attend, batch_of, draw_queries, make
+
+from fairseq_attn_plugin.attention import build_attention
+from fairseq_attn_plugin.errors import OptionError
+
+
+@pytest.mark.parametrize("lossy", [False, True])
+def test_in_evaluation_it_stops_at_one_word_and_never_goes_back(lossy):
+    encodings, pad_mask, _ = batch_of()
+    module = make("monotonic", {"offset": 0.2, "lossy": lossy, "eval": True})
+    _, weights = attend(module, draw_queries(6), encodings, pad_mask)
+    total = weights.sum(-1)
+    assert ((weights == 0) | (weights == 1)).all() and (total <= 1).all()
+    assert lossy or (total == 1).all()
+    places = torch.where(total > 0, weights.argmax(-1), pad_mask.size(1))
+    assert (places[:, 1:] >= places[:, :-1]).all()
+
+
+def test_confident_scores_train_what_evaluation_does():
+    encodings, pad_mask, _ = batch_of()
+    module = make("mocha", {})
+    for score in (module.score, module.chunk_score):
+        for parameter in score.parameters():
+            parameter.data *= 3
+    module.score.vector.data *= 1e4
+    trained = attend(module, draw_queries(5), encodings, pad_mask)
+    hard = attend(module.eval(), draw_queries(5), encodings, pad_mask)
+    for one, two in zip(trained, hard):
+        torch.testing.assert_close(one, two, rtol=1e-6, atol=1e-9)
+
+
+def test_noise_is_of_training_only():
+    encodings, pad_mask, _ = batch_of()
+    module = make("monotonic", {})
+    module.noise = module.config.noise
+    torch.manual_seed(1)
+    one, two = (attend(module, draw_queries(), encodings, pad_mask)[1] for _ in range(2))
+    assert not torch.equal(one, two)
+    module.eval()
+    one, two = (attend(module, draw_queries(), encodings, pad_mask)[1] for _ in range(2))
+    assert torch.equal(one, two)
+
+
+def test_a_chunk_of_one_is_monotonic_attention():
+    encodings, pad_mask, _ = batch_of()
+    one, other = make("monotonic", {}), make("mocha", {"chunk": 1})
+    other.load_state_dict(one.state_dict(), strict=False)
+    found = (attend(module, draw_queries(), encodings, pad_mask) for module in (one, other))
+    torch.testing.assert_close(*found)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("monotonic", {"offset": float("nan")}, "--monotonic-offset nan: must be a number"),
+        ("monotonic", {"noise": -0.5}, "--monotonic-noise -0.5: must be 0 or more"),
+        ("mocha", {"chunk": 0}, "--monotonic-chunk 0: must be at least 1 word"),
+        ("mocha", {"normalizer": "sparsemax"}, "mocha attention defines how scores become weights"),
+        ("monotonic", {"max_normalize": True}, "monotonic attention cannot divide its weights"),
+    ],
+)
+def test_wrong_options(name, options, message):
+    with pytest.raises(OptionError, match=message):
+        build_attention(name, query_dim=4, memory_dim=4, **options)

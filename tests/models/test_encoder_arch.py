@@ -1,0 +1,193 @@
+"""``--encoder-arch``: encoders of stock fairseq under our decoder."""
+
+import pytest
+import torch
+from model_systems import LENGTHS, targets
+from models_for_tests import build, dictionary, fake_task, pad_batch
+from omegaconf import OmegaConf
+
+from fairseq_attn_plugin.decoding.onnx_check import compare
+from fairseq_attn_plugin.decoding.onnx_files import write_graphs
+from fairseq_attn_plugin.decoding.packed import PackedStepper, is_packable
+from fairseq_attn_plugin.decoding.stepper import ModelStepper
+from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.models.attn_lstm import AttnLSTMConfig, AttnLSTMModel
+from fairseq_attn_plugin.modules.stock_encoder import StockEncoder
+
+ENCODERS = {
+    "transformer": {"encoder_options": "encoder-attention-heads=2 encoder-normalize-before encoder-learned-pos"},
+    "transformer_iwslt_de_en": {"encoder_options": "encoder-attention-heads=5"},
+    "fconv": {},
+    "lightconv": {"encoder_options": "encoder-attention-heads=2 encoder-kernel-size-list=[3,7]"},
+}
+encoders = pytest.mark.parametrize("arch", ENCODERS)
+
+
+def make(arch, family="attn_lstm", **options):
+    torch.manual_seed(7)
+    model = build(family, encoder_arch=arch, **{**ENCODERS[arch], **options}).double().eval()
+    for parameter in model.decoder.parameters():
+        parameter.data *= 3
+    return model
+
+
+@encoders
+def test_encodings_are_the_encoders_own(arch):
+    """On every sentence alone, without padding, in its place; their mean is what the decoder starts from."""
+    model, source = make(arch), pad_batch([3, 6, 1, 4], width=8)
+    out = model.encoder(source)
+    for row, tokens in enumerate(source):
+        real = tokens.ne(1)
+        stock = model.encoder.stock(tokens[real].unsqueeze(0), real.sum().view(1))["encoder_out"]
+        alone = (stock[-1] if isinstance(stock, (list, tuple)) else stock).view(int(real.sum()), -1)
+        torch.testing.assert_close(out["encodings"][row, real], alone)
+        assert out["encodings"][row, ~real].eq(0).all()
+        torch.testing.assert_close(out["hidden"][row, 0], alone.mean(0))
+    encoder_out = model.encoder(source)
+    state = model.decoder.initial_state(encoder_out, model.decoder.remember(encoder_out))
+    torch.testing.assert_close(state.hidden[:, 1], model.decoder.hidden_projection(out["hidden"][:, 0]))
+    torch.testing.assert_close(state.cell[:, 0], model.decoder.cell_projection(out["hidden"][:, 0]))
+
+
+@encoders
+@pytest.mark.parametrize("options", [{}, {"decoder_zero_init": True}, {"rnn": "gru"}], ids=str)
+def test_padding_changes_nothing(arch, options):
+    model = make(arch, **options)
+    logits = [
+        model(pad_batch([3, 6, 1, 4], side, width), None, targets())[0] for side, width in (("left", 6), ("right", 9))
+    ]
+    torch.testing.assert_close(*logits)
+    attn = model(pad_batch(LENGTHS), None, targets())[1]["attn"][0]
+    assert attn[pad_batch(LENGTHS).eq(1).unsqueeze(1).expand_as(attn)].eq(0).all()
+
+
+@encoders
+def test_steps_of_a_search_equal_the_whole(arch):
+    """Incremental decoding is forced decoding, after the rows of the beam have changed places, too."""
+    model, source = make(arch), pad_batch(LENGTHS)
+    rows, other = torch.arange(4).repeat_interleave(2), torch.tensor([1, 1, 2, 3, 4, 4, 7, 6])
+    histories = pad_batch([5] * 8, "right", symbols=15, seed=1)
+    encoder_out, progress = model.encoder(source), {}
+    encoder_out = model.encoder.reorder_encoder_out(encoder_out, rows)
+    assert len(encoder_out["encodings"]) == 4
+    for t in range(3):
+        step, _ = model.decoder(histories[:, : t + 1], encoder_out, progress)
+    encoder_out = model.encoder.reorder_encoder_out(encoder_out, other)
+    model.decoder.reorder_incremental_state(progress, other)
+    histories = torch.cat([histories[other, :3], histories[:, 3:]], 1)
+    step, _ = model.decoder(histories[:, :4], encoder_out, progress)
+    whole, _ = model(source[rows], None, histories)
+    torch.testing.assert_close(step[:, 0], whole[:, 3])
+
+
+@encoders
+def test_every_parameter_learns(arch):
+    model = make(arch, dropout=0.1).train()
+    model(pad_batch(LENGTHS), None, targets())[0].sin().sum().backward()
+    gradients = {name: p.grad for name, p in model.named_parameters() if not name.endswith("conv_bias")}
+    assert all(gradient.isfinite().all() for gradient in gradients.values())  # lightconv has a bias that it never reads
+    assert all(gradient.any() for name, gradient in gradients.items() if not name.endswith("k_proj.bias"))
+
+
+@encoders
+def test_the_packed_decoder_is_the_plain_one(arch):
+    model = make(arch).float()
+    assert is_packable(model)
+    net_input = {"src_tokens": pad_batch(LENGTHS)}
+    outputs = []
+    for stepper in (ModelStepper(model), PackedStepper(model)):
+        state, tokens = stepper.begin(net_input), torch.full((4,), 2)
+        for step in range(3):
+            with torch.no_grad():
+                output, state = stepper.step(tokens, state, step)
+            tokens = output.logits.argmax(1)
+        outputs.append(output.logits)
+    torch.testing.assert_close(*outputs, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("arch", [arch for arch in ENCODERS if arch != "lightconv"])
+@pytest.mark.parametrize("rnn", ["lstm", "gru"])
+def test_exported_graphs(arch, rnn, tmp_path):
+    model = make(arch, rnn=rnn).float()
+    write_graphs(model, tmp_path)
+    assert compare(model, tmp_path).log_probs < 1e-4
+
+
+def test_an_encoder_that_has_no_exported_form(tmp_path):
+    with pytest.raises(OptionError, match="^encoder.onnx: the encoder .fairseq's LightConvEncoder. cannot be recorded"):
+        write_graphs(make("lightconv").float(), tmp_path)
+
+
+@pytest.mark.parametrize("family", ["lstm_latent_small", "lstm_agreement_small", "lstm_soft"])
+def test_families(family):
+    model = make("transformer", family, encoder_options="encoder-attention-heads=2")
+    assert isinstance(model.encoder, StockEncoder)
+    logits, extra = model(pad_batch(LENGTHS), None, targets())
+    assert extra["attn"][0].shape == (4, 5, 6) and logits.isfinite().all()
+    if family == "lstm_agreement_small":
+        assert all(isinstance(one.encoder, StockEncoder) for one in model.models.values())
+
+
+def test_sizes_and_options():
+    layers = make("transformer", encoder_embed_dim=8, encoder_layers=3).encoder.stock.layers
+    assert len(layers) == 3 and layers[0].fc1.in_features == 8 and layers[0].fc1.out_features == 2048
+    options = "--encoder-attention-heads=2 encoder-ffn-embed-dim=20"
+    (layer,) = make("transformer", encoder_layers=1, encoder_options=options).encoder.stock.layers
+    assert layer.fc1.out_features == 20 and layer.self_attn.num_heads == 2 and not layer.normalize_before
+    convolutions = make("fconv", encoder_layers=2, encoder_hidden_size=7).encoder.stock.convolutions
+    assert [(c.in_channels, c.out_channels, c.kernel_size) for c in convolutions] == [(7, 14, (3,))] * 2
+    convolutions = make("fconv", encoder_options="encoder-layers='[(6, 5)] * 4'").encoder.stock.convolutions
+    assert [c.kernel_size for c in convolutions] == [(5,)] * 4
+
+
+def test_embeddings(tmp_path):
+    path = tmp_path / "vectors.txt"
+    path.write_text("1 10\nw3 " + " ".join(["0.5"] * 10) + "\n")
+    model = make("fconv", encoder_embed_path=str(path), encoder_freeze_embed=True)
+    weight = model.encoder.embed_tokens.weight
+    assert not weight.requires_grad and (weight[model.encoder.dictionary.index("w3")] == 0.5).all()
+    words = dictionary()
+    sizes = {"encoder_embed_dim": 12, "decoder_embed_dim": 12, "decoder_out_embed_dim": 12}
+    model = build("attn_lstm", fake_task(words, words), encoder_arch="fconv", share_all_embeddings=True, **sizes)
+    assert model.encoder.embed_tokens is model.decoder.embed_tokens
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"encoder_arch": "transfomer"}, "^--encoder-arch transfomer: unknown; choose an architecture such as transf"),
+        ({"encoder_arch": "transformer_lm"}, "^--encoder-arch transformer_lm: not an encoder-decoder model; choose"),
+        ({"encoder_arch": "lstm_soft"}, "^--encoder-arch lstm_soft: has the recurrent encoder that there is without"),
+        ({"encoder_arch": "lstm"}, "^--encoder-arch lstm: its encoder cannot be used: "),
+        ({"encoder_arch": "transformer"}, "^--encoder-arch transformer: .*divisible by num_heads; choose other sizes"),
+        (
+            {"encoder_arch": "fconv", "encoder_options": "heads=2"},
+            "^--encoder-options heads=2: unrecognized .*--heads=2",
+        ),
+        (
+            {"encoder_arch": "transformer", "encoder_options": "encoder-layers=2"},
+            "the model has --encoder-layers itself",
+        ),
+        ({"encoder_arch": "transformer", "encoder_options": "decoder-layers=2"}, "--decoder-layers is of a decoder"),
+        ({"encoder_arch": "fconv", "encoder_options": "encoder-layers='open(0)'"}, "'open\\(0\\)': must be a literal"),
+        (
+            {"encoder_arch": "fconv", "encoder_options": "encoder-layers='"},
+            "^--encoder-options .*: no closing quotation",
+        ),
+        ({"encoder_options": "encoder-normalize-before"}, "^--encoder-options .*: are of --encoder-arch, which is not"),
+    ],
+)
+def test_mistakes(options, words):
+    with pytest.raises(OptionError, match=words) as error:
+        build("attn_lstm", **options)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(("name", "value"), [("encoder_rnn", "gru"), ("encoder_bidirectional", True)])
+def test_options_of_the_recurrent_encoder_have_no_effect(name, value):
+    config = OmegaConf.to_container(OmegaConf.structured(AttnLSTMConfig))
+    config |= {"_name": "attn_lstm", "encoder_arch": "fconv"}
+    AttnLSTMModel.check_training({"model": config, "criterion": {}})
+    flag = "--" + name.replace("_", "-")
+    with pytest.raises(OptionError, match=f"^{flag} {value}: is of a recurrent encoder, .*--encoder-arch fconv"):
+        AttnLSTMModel.check_training({"model": {**config, name: value}, "criterion": {}})

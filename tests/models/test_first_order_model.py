@@ -1,0 +1,140 @@
+"""Models with first-order alignments: exact likelihood and gradients, padding, steps, refusals."""
+
+import pytest
+import torch
+from latent_models import PAD, criterion, sample
+from model_systems import targets
+from models_for_tests import build, fake_task, pad_batch
+
+from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.ops.first_order import forward_algorithm
+
+ARCH = "lstm_latent_first_order_small"
+
+
+def make(monotonic=False, arch=ARCH, **options):
+    torch.manual_seed(7)
+    if arch == ARCH:
+        options = {"jump_monotonic": monotonic, "jump_window": 2, **options}
+    model = build(arch, **options).double().eval()
+    for parameter in model.parameters():  # larger than at initialisation, so that differences show
+        parameter.data *= 4
+    if arch == ARCH:
+        model.decoder.jumps.data = torch.tensor([-1.5, 0.5, 0.3, 2.0, -0.7], dtype=torch.float64)
+    return model
+
+
+def log_likelihoods(model, batch):
+    """log p(y_t | y_<t, x) ``[B, T]`` by the formulas, from the logits of all pairs, differentiable."""
+    target = batch["target"]
+    latent = model.alignments(batch["net_input"]["src_tokens"], batch["net_input"]["prev_output_tokens"], target)
+    features = torch.tanh(latent.memory.unsqueeze(1) + latent.query.unsqueeze(2))
+    log_probs = (features @ latent.weight.t() + latent.bias).log_softmax(-1)
+    index = target[:, :, None, None].expand(*log_probs.shape[:3], 1)
+    emissions = log_probs.gather(-1, index).squeeze(-1).masked_fill(target.eq(PAD).unsqueeze(-1), 0.0)
+    return forward_algorithm(latent.chain, latent.log_prior, emissions)[1]
+
+
+@pytest.mark.parametrize("monotonic", [False, True])
+@pytest.mark.parametrize("feeding", ["context", "none"])
+def test_objective_equals_backpropagation_through_all_logits(monotonic, feeding):
+    model, batch = make(monotonic, input_feeding=feeding), sample()
+    expected = -log_likelihoods(model, batch).sum()
+    wanted = torch.autograd.grad(expected, list(model.parameters()), allow_unused=True)
+    model.train()
+    loss, size, logged = criterion(objective="first-order")(model, batch)
+    found = torch.autograd.grad(loss, list(model.parameters()), allow_unused=True)
+    torch.testing.assert_close(loss, expected)
+    torch.testing.assert_close(logged["marginal"], expected.detach())
+    for (name, _), one, other in zip(model.named_parameters(), found, wanted):
+        assert (one is None) == (other is None), name
+        if one is not None:
+            torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-11, msg=lambda text, name=name: name + text)
+    assert found[[name for name, _ in model.named_parameters()].index("decoder.jumps")].abs().sum() > 0
+
+
+def test_forward_and_validation_give_the_likelihood():
+    model, batch = make(), sample()
+    with torch.no_grad():
+        expected = log_likelihoods(model, batch)
+        log_probs, extra = model(**batch["net_input"])
+        gold = log_probs.gather(-1, batch["target"].unsqueeze(-1)).squeeze(-1)
+        real = batch["target"].ne(PAD)
+        torch.testing.assert_close(gold[real], expected[real])
+        torch.testing.assert_close(log_probs.exp().sum(-1), torch.ones_like(expected))
+        loss, _, logged = criterion(objective="first-order").eval()(model, batch)
+    torch.testing.assert_close(loss, -expected[real].sum())
+    torch.testing.assert_close(logged["nll_loss"], loss)
+    assert logged["soft"] > 0 and logged["prior_correct"] >= 0
+
+
+def test_equal_jumps_are_the_marginal_of_independent_alignments():
+    model, plain, batch = make(), make(arch="lstm_latent_small", latent_posterior="False"), sample()
+    model.decoder.jumps.data.fill_(0.3)
+    plain.load_state_dict({name: x for name, x in model.state_dict().items() if name != "decoder.jumps"})
+    with torch.no_grad():
+        torch.testing.assert_close(model(**batch["net_input"]), plain(**batch["net_input"]))
+
+
+@pytest.mark.parametrize("monotonic", [False, True])
+def test_padding_changes_nothing(monotonic):
+    model = make(monotonic)
+    with torch.no_grad():
+        plain = model(**sample()["net_input"])[0]
+        wide = model(**sample(width=9)["net_input"])[0]
+        right = model(**sample(side="right", width=8)["net_input"])[0]
+    real = sample()["target"].ne(PAD)
+    torch.testing.assert_close(wide[real], plain[real])
+    torch.testing.assert_close(right[real], plain[real])
+
+
+@pytest.mark.parametrize("monotonic", [False, True])
+def test_steps_equal_the_whole(monotonic):
+    model, source, words = make(monotonic), pad_batch([3, 6, 1, 4]), targets()
+    with torch.no_grad():
+        whole, extra = model(source, source.ne(PAD).sum(1), words)
+        encoder_out, state = model.encoder(source), {}
+        for step in range(words.size(1)):
+            out, attention = model.decoder(words[:, : step + 1], encoder_out, incremental_state=state)
+            torch.testing.assert_close(out[:, 0], whole[:, step])
+            torch.testing.assert_close(attention["attn"][0][:, 0], extra["attn"][0][:, step])
+
+
+def test_posterior_alignments():
+    """p(z | x, y) knows the words to come; the last word has none, where filter and posterior agree."""
+    model, batch = make(True), sample()
+    source, previous = (batch["net_input"][key] for key in ("src_tokens", "prev_output_tokens"))
+    with torch.no_grad():
+        (log_probs, _), weights = model.forced(source, previous, batch["target"])
+        real = batch["target"].ne(PAD)
+        torch.testing.assert_close(log_probs[real], model(**batch["net_input"])[0][real])
+        model.decoder.alignment = "bayes"
+        torch.testing.assert_close(model(**batch["net_input"])[1]["attn"][0][real], weights["bayes"][real])
+    for found in weights.values():
+        torch.testing.assert_close(found[real].sum(-1), torch.ones(int(real.sum()), dtype=torch.float64))
+    mean = (weights["bayes"] * torch.arange(source.size(1))).sum(-1)
+    assert all((row[:-1] <= row[1:] + 1e-9).all() for row in (mean[i][real[i]] for i in range(len(real))))
+    assert set(model.posteriors) | {"attention"} == set(weights)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"latent_posterior": "True"}, "--latent-posterior True: first-order"),
+        ({"latent_topk": 3}, "--latent-topk 3: the forward algorithm"),
+        ({"latent_prediction": "soft"}, "--latent-prediction soft"),
+        ({"jump_window": 0}, "--jump-window 0: must be at least 1"),
+        ({"latent_alignment": "posterior"}, "--latent-alignment posterior"),
+        ({"attention": "sigmoid"}, "--attention sigmoid"),
+    ],
+)
+def test_refused_options(options, message):
+    with pytest.raises(OptionError, match=message):
+        build(ARCH, fake_task(), **options)
+
+
+def test_refused_objectives():
+    with pytest.raises(OptionError, match="--objective marginal: takes alignments as independent"):
+        criterion(objective="marginal")(make(), sample())
+    with pytest.raises(OptionError, match="--objective first-order: needs alignments that depend"):
+        criterion(objective="first-order")(make(arch="lstm_latent_small"), sample())

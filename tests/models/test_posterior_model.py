@@ -1,0 +1,124 @@
+"""Posterior attention: against the formula, in training, in a search, and what it refuses."""
+
+import oracles_posterior
+import pytest
+import torch
+from latent_models import PAD, SOURCES, TARGETS, criterion, sample
+from models_for_tests import build
+
+from fairseq_attn_plugin.attention import registry
+from fairseq_attn_plugin.attention.soft import SoftAttention
+from fairseq_attn_plugin.decoding.onnx_folder import check_exportable
+from fairseq_attn_plugin.decoding.packed import is_packable
+from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.modules.decoder_state import DecoderState
+
+CASES = [
+    {},
+    {"attention_bias": "markov"},
+    {"attention_bias": "markov,fertility", "attention_fertility_weight": 0.0, "posterior_topk": 2},
+]
+
+
+def make(dtype=torch.float64, **options):
+    torch.manual_seed(7)
+    options = {"decoder_layers": 1, "latent_posterior": "False", **options}
+    model = build("lstm_posterior_small", **options).to(dtype).eval()
+    for parameter in model.parameters():  # larger than at initialisation, so that differences show
+        parameter.data *= 4
+    for layer in (model.decoder.output_projection, model.decoder.fc_out):  # so that words tell alignments
+        layer.weight.data *= 8
+    return model
+
+
+@pytest.mark.parametrize("options", CASES, ids=str)
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_equals_the_formula_forward_and_backward(options, side):
+    model, net_input = make(**options), sample(side)["net_input"]
+    factor = torch.randn(24, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    log_probs, extra = model(**net_input)
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    total = other = 0
+    for row, (source, target) in enumerate(zip(SOURCES, TARGETS)):
+        tokens = net_input["src_tokens"][row]
+        tokens, real = tokens[tokens.ne(PAD)], tokens.ne(PAD)
+        assert len(tokens) >= source
+        previous = net_input["prev_output_tokens"][row, :target]
+        words, priors, _ = oracles_posterior.posterior_attention(model, tokens, previous, options.get("posterior_topk"))
+        torch.testing.assert_close(log_probs[row, :target], words, rtol=1e-9, atol=1e-9)
+        torch.testing.assert_close(extra["attn"][0][row, :target][:, real], priors, rtol=1e-9, atol=1e-10)
+        size = words.size(-1)
+        total, other = total + (log_probs[row, :target] @ factor[:size]).sum(), other + (words @ factor[:size]).sum()
+    grads = [torch.autograd.grad(x, parameters, allow_unused=True, retain_graph=True) for x in (total, other)]
+    for found, right in zip(*grads):
+        if right is not None:
+            torch.testing.assert_close(found, right, rtol=1e-6, atol=1e-7)
+
+
+def test_it_differs_from_the_prior_once_a_word_is_known():
+    model, net_input = make(), sample()["net_input"]
+    plain = build("lstm_latent_small", decoder_layers=1, latent_posterior="False").double().eval()
+    plain.load_state_dict(model.state_dict())
+    found, right = (m(**net_input)[1]["attn"][0] for m in (model, plain))
+    torch.testing.assert_close(found[:, 0], right[:, 0])
+    assert (found - right).abs().max() > 1e-5
+
+
+@pytest.mark.parametrize("options", CASES, ids=str)
+def test_incremental_decoding_equals_the_whole_target_for_every_hypothesis(options):
+    model, net_input = make(**options), sample()["net_input"]
+    beam, steps = 2, net_input["prev_output_tokens"].size(1)
+    encoder_out = model.encoder(net_input["src_tokens"])
+    rows = torch.arange(len(SOURCES)).repeat_interleave(beam)
+    draw = torch.Generator().manual_seed(4)
+    words = torch.randint(4, 15, (len(rows), steps), generator=draw)
+    whole, _ = model(net_input["src_tokens"][rows], None, words)
+    expanded = model.encoder.reorder_encoder_out(encoder_out, rows)
+    progress = {}
+    for t in range(steps):
+        found, _ = model.decoder(words[:, : t + 1], expanded, progress)
+        torch.testing.assert_close(found[:, -1], whole[:, t])
+        # the two hypotheses of a sentence change places
+        order = torch.arange(len(rows)).view(-1, beam).flip(1).flatten()
+        model.decoder.reorder_incremental_state(progress, order)
+        words, whole = words[order], whole[order]
+    assert isinstance(model.decoder.get_incremental_state(progress, "progress").state, DecoderState)
+
+
+@pytest.mark.parametrize("objective", ["marginal", "hard-enum"])
+def test_objectives_train_it(objective):
+    model = make(posterior_topk=3).train()
+    loss, _, _ = criterion(objective=objective)(model, sample())
+    loss.backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None and parameter.grad.isfinite().all(), name
+
+
+def test_the_packed_engine_and_the_export_leave_it_to_others():
+    model = make(torch.float32)
+    assert not is_packable(model)
+    with pytest.raises(OptionError, match="x.pt: the model feeds the posterior of its alignments .*cannot be exported"):
+        check_exportable(model, "x.pt")
+
+
+class Looks(SoftAttention):
+    """Recurrent, and does not say how its state follows from weights."""
+
+    recurrent = True
+    advance = registry.Attention.advance
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"input_feeding": "none"}, "--input-feeding none: posterior attention feeds .*must be context"),
+        ({"latent_topk_feed": True, "latent_topk": 2}, "--latent-topk-feed: .*use --posterior-topk"),
+        ({"posterior_topk": 0}, "--posterior-topk 0: must be at least 1"),
+        ({"attention": "sigmoid"}, "--attention sigmoid: its weights do not sum to one"),
+        ({"attention": "looks"}, r"--attention looks: does not define advance\(\)"),
+    ],
+)
+def test_what_it_refuses(options, message, monkeypatch):
+    monkeypatch.setitem(registry._MECHANISMS, "looks", Looks)
+    with pytest.raises(OptionError, match=message):
+        make(**options)
