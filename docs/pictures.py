@@ -17,10 +17,12 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]
 from _pictures.common import shrink  # noqa: E402
 from _pictures.links import alignments, supervision  # noqa: E402
 from _pictures.measured import growth, mechanisms, multi30k, pairs, speed, translation  # noqa: E402
+from _pictures.methods import alignment_methods  # noqa: E402
 from _pictures.stages import exported, recipe_stages  # noqa: E402
 from _pictures.weights import biases, constrained, density_matrix, monotonic, normalizers, sparse, structured  # noqa: E402
 
 PICTURES = {
+    "alignment-methods.png": alignment_methods,
     "alignments.png": alignments,
     "biases.png": biases,
     "constrained.png": constrained,

@@ -31,7 +31,7 @@ COMMANDS: Dict[str, str] = {
     "import": "turn attention or alignments of Marian, OpenNMT-py, Sockeye, Hugging Face models ... into such a file",
     "plot": "draw heatmaps of sentences, with one or several models side by side",
     "curves": "draw learning curves from the logs or TensorBoard files of fairseq-train",
-    "align": "write hard word alignments in Pharaoh format, of one direction or symmetrised",
+    "align": "write hard word alignments in Pharaoh format, by attention or better methods, also symmetrised",
     "aer": "measure alignment error rate, precision, recall and F1 against gold alignments",
     "lagging": "measure how far translations lag behind a source that is being read",
     "teacher-alignments": "write word alignments from a trained model, for supervised attention",

@@ -45,6 +45,7 @@ from fairseq_attn_plugin.analysis.alignment.symmetrize import DEFAULT_SYMMETRIZA
 from fairseq_attn_plugin.analysis.folders import with_attention
 from fairseq_attn_plugin.analysis.inference.model_options import add_model_options
 from fairseq_attn_plugin.analysis.records.files import Records, check_labels, label_and_path, open_systems
+from fairseq_attn_plugin.analysis.records.record import SUFFIXES
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.options import parse_overrides
 from fairseq_attn_plugin.writing import check_not_lost, whole_text
@@ -183,6 +184,8 @@ def _check(args: argparse.Namespace) -> None:
                 raise OptionError(f"{option} {getattr(args, name)}: needs --path, the checkpoint of a model")
     elif Path(args.file).is_file():
         raise OptionError(f"{args.file}: is a file; --path needs the data folder of the model")
+    if args.records and Path(args.records).suffix not in SUFFIXES:
+        raise OptionError(f"--records {args.records}: must end in {' or '.join(SUFFIXES)}")
     if args.max_tokens is not None and args.max_tokens < 1:
         raise OptionError(f"--max-tokens {args.max_tokens}: must be at least 1")
     inputs = [args.file, args.reverse, args.gold, *(label_and_path(text)[1] for text in args.compare)]
