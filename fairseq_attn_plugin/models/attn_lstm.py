@@ -60,14 +60,33 @@ class AttnLSTMModel(FairseqEncoderDecoderModel):
         cls.check(cfg, task)
         source, target = task.source_dictionary, task.target_dictionary
         limits = getattr(task, "cfg", None)
-        encoder = cls.build_encoder(cfg, task)
-        target_embedding = encoder.embed_tokens
+        stock = None
+        if cfg.encoder_arch is not None:
+            stock = build_stock_encoder(cfg, task, getattr(limits, "max_source_positions", 1e5))
+            source_embedding = stock.embed_tokens
+        else:
+            source_embedding = translation_embedding(
+                source, cfg.encoder_embed_dim, cfg.encoder_embed_path, cfg.encoder_freeze_embed, "--encoder-embed-path"
+            )
         if cfg.share_all_embeddings:
-            target_embedding.weight.requires_grad &= not cfg.decoder_freeze_embed
+            target_embedding = source_embedding
+            source_embedding.weight.requires_grad &= not cfg.decoder_freeze_embed
         else:
             target_embedding = translation_embedding(
                 target, cfg.decoder_embed_dim, cfg.decoder_embed_path, cfg.decoder_freeze_embed, "--decoder-embed-path"
             )
+        # the order in which parameters are drawn is that of older versions: a seed gives the same model
+        encoder: SourceEncoder = stock or LSTMEncoder(
+            source,
+            source_embedding,
+            hidden_size=or_default(cfg.encoder_hidden_size, cfg.encoder_embed_dim),
+            num_layers=cfg.encoder_layers,
+            bidirectional=cfg.encoder_bidirectional,
+            dropout_in=or_default(cfg.encoder_dropout_in, cfg.dropout),
+            dropout_out=or_default(cfg.encoder_dropout_out, cfg.dropout),
+            max_source_positions=getattr(limits, "max_source_positions", 1e5),
+            rnn=rnn_of(cfg, "encoder"),
+        )
         hidden_size = or_default(cfg.decoder_hidden_size, cfg.decoder_embed_dim)
         attention = cls.build_attention(cfg, hidden_size, encoder.output_units)
         if attention is not None:
@@ -107,32 +126,6 @@ class AttnLSTMModel(FairseqEncoderDecoderModel):
         if cfg.election_teacher is not None:
             take_parameters(model, cfg.election_teacher)
         return model
-
-    @classmethod
-    def build_encoder(cls, cfg: Any, task: Any) -> SourceEncoder:
-        """The recurrent encoder, or that of ``--encoder-arch``.
-
-        Raises:
-            OptionError: see :func:`~fairseq_attn_plugin.models.encoder_architectures.build_stock_encoder`
-        """
-        source = task.source_dictionary
-        longest = getattr(getattr(task, "cfg", None), "max_source_positions", 1e5)
-        if cfg.encoder_arch is not None:
-            return build_stock_encoder(cfg, task, longest)
-        embedding = translation_embedding(
-            source, cfg.encoder_embed_dim, cfg.encoder_embed_path, cfg.encoder_freeze_embed, "--encoder-embed-path"
-        )
-        return LSTMEncoder(
-            source,
-            embedding,
-            hidden_size=or_default(cfg.encoder_hidden_size, cfg.encoder_embed_dim),
-            num_layers=cfg.encoder_layers,
-            bidirectional=cfg.encoder_bidirectional,
-            dropout_in=or_default(cfg.encoder_dropout_in, cfg.dropout),
-            dropout_out=or_default(cfg.encoder_dropout_out, cfg.dropout),
-            max_source_positions=longest,
-            rnn=rnn_of(cfg, "encoder"),
-        )
 
     @classmethod
     def check(cls, cfg: Any, task: Any) -> None:
