@@ -16,7 +16,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 from _pictures.common import shrink  # noqa: E402
 from _pictures.links import alignments, supervision  # noqa: E402
-from _pictures.measured import growth, mechanisms, multi30k, pairs, speed, translation  # noqa: E402
+from _pictures.measured import faithfulness, growth, mechanisms, multi30k, pairs, speed, translation  # noqa: E402
 from _pictures.stages import exported, recipe_stages  # noqa: E402
 from _pictures.weights import biases, density_matrix, normalizers, structured  # noqa: E402
 
@@ -25,6 +25,7 @@ PICTURES = {
     "biases.png": biases,
     "density-matrix.png": density_matrix,
     "export.png": exported,
+    "faithfulness.png": faithfulness,
     "growth.png": growth,
     "mechanisms.png": mechanisms,
     "multi30k.png": multi30k,

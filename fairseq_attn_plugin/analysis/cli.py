@@ -32,6 +32,7 @@ COMMANDS: Dict[str, str] = {
     "curves": "draw learning curves from the logs or TensorBoard files of fairseq-train",
     "align": "write hard word alignments in Pharaoh format, of one direction or symmetrised",
     "aer": "measure alignment error rate, precision, recall and F1 against gold alignments",
+    "faithfulness": "measure whether the attention tells what a model's predictions depend on",
     "teacher-alignments": "write word alignments from a trained model, for supervised attention",
     "frequency": "compare rare and frequent words in system outputs with the reference",
     "lexicon": "write word translation probabilities estimated from extracted attention",

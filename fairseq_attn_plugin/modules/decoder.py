@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Optional, Tuple, Union
 
+import torch
 from fairseq.modules import AdaptiveSoftmax
 from torch import Tensor, nn
 
@@ -108,8 +109,10 @@ class LSTMDecoder(RecurrentDecoder):
         """
         decoded, _ = self.decode(prev_output_tokens, encoder_out, incremental_state)
         if targets is not None and self.sums_losses:
-            return vocabulary_loss(self._output_features(decoded), *self.vocabulary, targets), self._extra(decoded)
-        logits = self.output_layer(self._output_features(decoded))
+            return vocabulary_loss(self._output_features(decoded.features), *self.vocabulary, targets), self._extra(
+                decoded
+            )
+        logits = self.output_layer(self._output_features(decoded.features))
         if self.lexicon.active:
             assert self.attention is not None and decoded.weights is not None
             logits = self.lexicon(logits, decoded.weights, encoder_out["tokens"], self.attention.normalized)
@@ -124,12 +127,28 @@ class LSTMDecoder(RecurrentDecoder):
     ) -> Tuple[Tensor, Dict[str, Any]]:
         """As :meth:`forward`, without the vocabulary projection and the lexicon: ``[R, T, F]``."""
         decoded, _ = self.decode(prev_output_tokens, encoder_out, incremental_state)
-        return self._output_features(decoded), self._extra(decoded)
+        return self._output_features(decoded.features), self._extra(decoded)
 
-    def _output_features(self, decoded: Decoded) -> Tensor:
-        if self.additional_fc is None:
-            return decoded.features
-        return self.dropout_out_module(self.additional_fc(decoded.features))
+    def predict_with(self, hidden: Tensor, weights: Tensor, encoder_out: EncoderOut) -> Tensor:
+        """What :meth:`forward` would return for each step, had the attention of that step alone other weights.
+
+        Args:
+            hidden: ``[B, T, Ds]``, the states s_t, from which the attention was asked
+            weights: ``[B, T, N]``, zero on padding; differentiable
+            encoder_out: of the encoder
+
+        Returns:
+            ``[B, T, V]``, logits or what the decoder returns in their place
+        """
+        assert self.attention is not None
+        features = self._output_features(self.combine(torch.bmm(weights, encoder_out["encodings"]), hidden))
+        logits = self.output_layer(features)
+        if self.lexicon.active:
+            logits = self.lexicon(logits, weights, encoder_out["tokens"], self.attention.normalized)
+        return logits
+
+    def _output_features(self, features: Tensor) -> Tensor:
+        return features if self.additional_fc is None else self.dropout_out_module(self.additional_fc(features))
 
     def _extra(self, decoded: Decoded) -> Dict[str, Any]:
         extra: Dict[str, Any] = {"attn": [decoded.weights if self.training or self.need_attn else None]}

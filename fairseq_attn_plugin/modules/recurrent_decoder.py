@@ -26,7 +26,7 @@ from ..ops.deferred import Linear
 from ..ops.dropout import dropout
 from ..ops.lstm_layer import computed_by_layers, lstm_layer
 from ..ops.tanh import tanh
-from .beam import SentenceAttention, SourceMemory
+from .beam import Intervention, SentenceAttention, SourceMemory
 from .decoder_state import Decoded, DecoderInputs, DecoderState, Progress
 from .dropout import Dropout
 from .encoder import EncoderOut, uniform_
@@ -52,7 +52,12 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         zero_init: start from zeros instead of the encoder's last states (projected where the sizes differ)
         dropout_in: dropout of the embeddings
         dropout_out: dropout between layers and of the attentional output
+
+    Attributes:
+        intervention: replaces what the attention returns in a step, for analysis (:func:`.beam.reweighed`)
     """
+
+    intervention: Optional[Intervention] = None
 
     def __init__(
         self,
@@ -142,8 +147,10 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
 
     def attention_to(self, memory: SourceMemory, encoder_out: EncoderOut) -> Optional[SentenceAttention]:
         """The attention to the sentences of a batch, as the loop over time calls it."""
+        if self.attention is None:
+            return None
         sentences = len(encoder_out["encodings"])
-        return None if self.attention is None else SentenceAttention(self.attention, memory.attention, sentences)
+        return SentenceAttention(self.attention, memory.attention, sentences, intervention=self.intervention)
 
     @property
     def _loop_free(self) -> bool:
