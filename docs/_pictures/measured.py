@@ -138,6 +138,38 @@ def mechanisms(path: Path) -> None:
         save(figure, path)
 
 
+def faithfulness(path: Path) -> None:
+    """Agreement with attributions, erasure and other weights, of every system; the mean of its seeds."""
+    systems: Dict[str, List[Dict[str, float]]] = {}
+    for file in sorted((BENCHMARKS / "results" / "multi30k-de-en-faithfulness").glob("*.json")):
+        found = json.loads(file.read_text(encoding="utf-8"))
+        systems.setdefault(file.name.split(".")[0], []).append(found["measures"])
+    parts = {
+        "tau": {
+            "leave-one-out": "tau leave-one-out",
+            "gradient": "tau gradient",
+            "integrated\ngradients": "tau integrated-gradients",
+        },
+        "change of p, one word out": {"most attended": "comprehensiveness 1", "random": "comprehensiveness 1 random"},
+        "variation": {"permuted": "variation permuted", "uniform": "variation uniform"},
+    }
+    with canvas("faithfulness", (8, 2.6)) as figure:
+        left = 0.0
+        for title, measures in parts.items():
+            width = 0.13 * len(measures)
+            axes = figure.add_axes((left, 0, width, 0.92))
+            left += width + 0.06
+            style(axes, title, grid="y")
+            for number, (runs, look) in enumerate(zip(systems.values(), series_of(len(systems)))):
+                places = np.arange(len(measures)) + 0.84 * (number + 0.5) / len(systems) - 0.42
+                means = [np.mean([run[name] for run in runs]) for name in measures.values()]
+                axes.bar(places, means, 0.84 / len(systems), color=look.colour, hatch=look.hatch, edgecolor="white")
+            axes.set_xticks(range(len(measures)), list(measures))
+        names = [name.removeprefix("lstm_") for name in systems]
+        axes.legend(axes.containers, names, frameon=False, fontsize=8.5, loc="upper left", bbox_to_anchor=(1.01, 1))
+        save(figure, path)
+
+
 def multi30k(path: Path) -> None:
     """Validation perplexity by epoch of all runs."""
     files = sorted((BENCHMARKS / "results" / "multi30k-de-en").glob("*.json"))

@@ -34,6 +34,7 @@ COMMANDS: Dict[str, str] = {
     "align": "write hard word alignments in Pharaoh format, by attention or better methods, also symmetrised",
     "aer": "measure alignment error rate, precision, recall and F1 against gold alignments",
     "lagging": "measure how far translations lag behind a source that is being read",
+    "faithfulness": "measure whether the attention tells what a model's predictions depend on",
     "teacher-alignments": "write word alignments from a trained model, for supervised attention",
     "confidence": "measure how sure attention looks, and whether that tells the quality of translations",
     "filter": "keep the sentence pairs of a corpus or of back-translations whose attention looks sure",

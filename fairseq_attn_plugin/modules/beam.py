@@ -18,8 +18,9 @@ from torch import Tensor
 from ..attention import Attention, AttentionOutput, index_rows, map_tensors
 
 Change = Callable[[AttentionOutput], AttentionOutput]
+Intervention = Callable[[Tensor, AttentionOutput], AttentionOutput]
 
-__all__ = ["Change", "SentenceAttention", "SourceMemory", "follow", "reorder_memory"]
+__all__ = ["Change", "Intervention", "SentenceAttention", "SourceMemory", "follow", "reorder_memory", "reweighed"]
 
 
 class SourceMemory(NamedTuple):
@@ -61,6 +62,12 @@ def reorder_memory(memory: SourceMemory, new_order: Tensor) -> SourceMemory:
     return SourceMemory(rows, index_rows(memory.attention, sentences), index_rows(memory.projected, sentences))
 
 
+def reweighed(found: AttentionOutput, weights: Tensor, encodings: Tensor) -> AttentionOutput:
+    """What the attention would have returned with other weights ``[R, T, N]``; ``encodings`` ``[R, N, Dh]``."""
+    scores = weights.clamp(min=torch.finfo(weights.dtype).tiny).log()
+    return found._replace(context=torch.bmm(weights, encodings), weights=weights, scores=scores)
+
+
 class SentenceAttention:
     """Attention from the rows of a decoder to the memory of B sentences, which is read once for all rows of a sentence.
 
@@ -69,10 +76,20 @@ class SentenceAttention:
         memory: what its ``precompute`` returned for B sentences
         sentences: B
         change: changes what the mechanism returns for B sentences, their rows together; None: nothing changes
+        intervention: changes what the decoder gets in a step, from the queries ``[R, T, Ds]`` and what the mechanism
+            returned for them; None: nothing changes
     """
 
-    def __init__(self, attention: Attention, memory: Any, sentences: int, change: Optional[Change] = None):
+    def __init__(
+        self,
+        attention: Attention,
+        memory: Any,
+        sentences: int,
+        change: Optional[Change] = None,
+        intervention: Optional[Intervention] = None,
+    ):
         self.attention, self.memory, self.sentences, self.change = attention, memory, sentences, change
+        self.intervention = intervention
 
     def __call__(self, query: Tensor, state: Any, positions: Tensor, words: Optional[Tensor] = None) -> AttentionOutput:
         """Attends from T steps of R rows, with the rows of a sentence next to each other.
@@ -100,4 +117,5 @@ class SentenceAttention:
         )
         out = out if self.change is None else self.change(out)
         new_state = map_tensors(lambda x: x.reshape(rows, 1, *x.shape[2:]), out.state)
-        return AttentionOutput(by_row(out.context), by_row(out.weights), by_row(out.scores), new_state)
+        found = AttentionOutput(by_row(out.context), by_row(out.weights), by_row(out.scores), new_state)
+        return found if self.intervention is None else self.intervention(query, found)

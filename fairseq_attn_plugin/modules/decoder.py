@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Optional, Tuple, Union
 
+import torch
 from fairseq.modules import AdaptiveSoftmax
 from torch import Tensor, nn
 
@@ -119,14 +120,8 @@ class LSTMDecoder(RecurrentDecoder):
             assert decoded.weights is not None
             loss = self.copying.loss(features, self.vocabulary, decoded.weights, encoder_out["tokens"], targets)
             return loss, self._extra(decoded)
-        logits = self.output_layer(features)
-        if self.lexicon.active:
-            assert self.attention is not None and decoded.weights is not None
-            logits = self.lexicon(logits, decoded.weights, encoder_out["tokens"], self.attention.normalized)
-        if self.copying is not None:
-            assert decoded.weights is not None
-            logits = self.copying(logits, features, decoded.weights, encoder_out["tokens"])
-        return logits, self._extra(decoded)
+        normalized = self.attention is None or self.attention.normalized
+        return self._predict(features, decoded.weights, encoder_out["tokens"], normalized), self._extra(decoded)
 
     def extract_features(
         self,
@@ -148,19 +143,38 @@ class LSTMDecoder(RecurrentDecoder):
             weights: ``[B, R, N]``, attention that a lexicon and copies read; a row sums to one
             tokens: ``[B, N]``, the source
         """
-        features = self._output_features(self.combine(context, hidden))
-        logits = self.output_layer(features)
-        if self.lexicon.active:
-            logits = self.lexicon(logits, weights, tokens)
-        if self.copying is not None:
-            logits = self.copying(logits, features, weights, tokens)
+        logits = self._predict(self._output_features(self.combine(context, hidden)), weights, tokens, True)
         result: Tensor = self.get_normalized_probs((logits, None), log_probs=True)
         return result
 
+    def predict_with(self, hidden: Tensor, weights: Tensor, encoder_out: EncoderOut) -> Tensor:
+        """What :meth:`forward` would return for each step, had the attention of that step alone other weights.
+
+        Args:
+            hidden: ``[B, T, Ds]``, the states s_t, from which the attention was asked
+            weights: ``[B, T, N]``, zero on padding; differentiable
+            encoder_out: of the encoder
+
+        Returns:
+            ``[B, T, V]``, logits or what the decoder returns in their place
+        """
+        assert self.attention is not None
+        features = self._output_features(self.combine(torch.bmm(weights, encoder_out["encodings"]), hidden))
+        return self._predict(features, weights, encoder_out["tokens"], self.attention.normalized)
+
+    def _predict(self, features: Tensor, weights: Optional[Tensor], tokens: Tensor, normalized: bool) -> Tensor:
+        """Logits, or log p where words are copied, with the lexicon."""
+        logits = self.output_layer(features)
+        if self.lexicon.active:
+            assert weights is not None
+            logits = self.lexicon(logits, weights, tokens, normalized)
+        if self.copying is not None:
+            assert weights is not None
+            logits = self.copying(logits, features, weights, tokens)
+        return logits
+
     def _output_features(self, features: Tensor) -> Tensor:
-        if self.additional_fc is None:
-            return features
-        return self.dropout_out_module(self.additional_fc(features))
+        return features if self.additional_fc is None else self.dropout_out_module(self.additional_fc(features))
 
     def copy_words(self, source_dictionary: Any) -> None:
         """Lets the decoder copy source words."""

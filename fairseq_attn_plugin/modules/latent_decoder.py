@@ -29,6 +29,7 @@ from ..ops.mixture_log_probs import mixture_log_probs
 from ..ops.vocabulary_loss import Targets
 from .beam import SentenceAttention, SourceMemory
 from .decoder import LSTMDecoder
+from .decoder_state import Decoded
 from .latent_alignments import LatentAlignments, top_context, top_positions
 from .rnn import uniform_
 from .source_encoder import EncoderOut
@@ -109,9 +110,11 @@ class LatentDecoder(LSTMDecoder):
         ``B * beam`` rows (see :meth:`predict`).
         """
         decoded, source = self.decode(prev_output_tokens, encoder_out, incremental_state)
-        assert self.attention is not None and decoded.weights is not None and decoded.scores is not None
         assert source.projected is not None
-        memory = source.projected
+        return self._alignments(decoded, source.projected, encoder_out)
+
+    def _alignments(self, decoded: Decoded, memory: Tensor, encoder_out: EncoderOut) -> LatentAlignments:
+        assert self.attention is not None and decoded.weights is not None and decoded.scores is not None
         rows = (self.of_states(decoded.features), decoded.scores, decoded.weights)
         query, scores, weights = (x.reshape(len(memory), -1, x.size(-1)) for x in rows)
         log_prior, pad_mask = self.log_prior(weights, scores, encoder_out["pad_mask"])
@@ -129,6 +132,13 @@ class LatentDecoder(LSTMDecoder):
             penalties=decoded.penalties,
             linear=self.is_linear,
         )
+
+    def predict_with(self, hidden: Tensor, weights: Tensor, encoder_out: EncoderOut) -> Tensor:
+        """As :meth:`LSTMDecoder.predict_with`; the weights, whose sum is one, are the prior."""
+        scores = weights.clamp(min=torch.finfo(weights.dtype).tiny).log()
+        state: Any = None
+        decoded = Decoded(hidden, weights, scores, state)
+        return self.predict(self._alignments(decoded, self.of_encodings(encoder_out["encodings"]), encoder_out))
 
     def log_prior(self, weights: Tensor, scores: Tensor, pad_mask: Optional[Tensor]) -> Tuple[Tensor, Optional[Tensor]]:
         """log p(z_t = j) ``[B, T, N]`` of the attention's weights and scores, and the padding among the alignments."""

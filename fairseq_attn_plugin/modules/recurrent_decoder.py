@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from ..attention import Attention, AttentionOutput, index_rows
 from ..ops.deferred import Linear
 from ..ops.tanh import tanh
-from .beam import SentenceAttention, SourceMemory
+from .beam import Intervention, SentenceAttention, SourceMemory
 from .decoder_state import Decoded, DecoderInputs, DecoderState, Progress
 from .dropout import Dropout
 from .recurrence import DropoutMasks, LayerStates, output_in_loop, step_weights, stepped
@@ -54,9 +54,13 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         dropout_out: dropout between layers and of the attentional output
         rnn: ``lstm`` or ``gru``
         states_given: which states of layers the encoder has; the start is projected where the kind has others, too
+
+    Attributes:
+        intervention: replaces what the attention returns in a step, for analysis (:func:`.beam.reweighed`)
     """
 
     revises: ClassVar[bool] = False  # whether :meth:`revise` is called before each step
+    intervention: Optional[Intervention] = None
 
     def __init__(
         self,
@@ -162,8 +166,10 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
 
     def attention_to(self, memory: SourceMemory, encoder_out: EncoderOut) -> Optional[SentenceAttention]:
         """The attention to the sentences of a batch, as the loop over time calls it."""
+        if self.attention is None:
+            return None
         sentences = len(encoder_out["encodings"])
-        return None if self.attention is None else SentenceAttention(self.attention, memory.attention, sentences)
+        return SentenceAttention(self.attention, memory.attention, sentences, intervention=self.intervention)
 
     @property
     def _loop_free(self) -> bool:

@@ -19,7 +19,6 @@ r_i are Gaussian, their standard deviation a share of the range of the sentence'
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
@@ -27,13 +26,18 @@ import torch
 from torch import Tensor
 
 from fairseq_attn_plugin.analysis.inference.erasure import ERASURES, UNITS, erased, source_units
-from fairseq_attn_plugin.analysis.inference.extraction import BLOCK, FORCED, Extraction, _fits
-from fairseq_attn_plugin.analysis.inference.forcing import embedding_gradients, forced_scores, with_targets
+from fairseq_attn_plugin.analysis.inference.extraction import FORCED, Extraction
+from fairseq_attn_plugin.analysis.inference.forcing import (
+    BLOCK,
+    embedding_gradients,
+    forced_blocks,
+    forced_scores,
+)
 from fairseq_attn_plugin.analysis.inference.loading import LoadedModels
 from fairseq_attn_plugin.analysis.inference.sentences import SourceSentence
 from fairseq_attn_plugin.errors import OptionError
 
-__all__ = ["METHODS", "Attributed", "Attributing", "attribute", "attributions"]
+__all__ = ["DEFAULTS", "METHODS", "Attributed", "Attributing", "attribute", "attributions", "check_methods"]
 
 
 class Attributing(NamedTuple):
@@ -186,7 +190,7 @@ def attributions(
     options: Attributing = DEFAULTS,
     extraction: Extraction = FORCED,
     start: int = 0,
-    block: int = BLOCK // 10,
+    block: int = BLOCK,
 ) -> Iterator[Tuple[SourceSentence, Attributed]]:
     """Yields the attributions of each sentence, in the order of the corpus.
 
@@ -208,15 +212,14 @@ def attributions(
         OptionError: an unknown method or a wrong option, a corpus without references that are needed, or a model whose
             source embeddings cannot be reached
     """
+    check_methods(methods)
     options.check()
+    for ready in forced_blocks(loaded, sentences, extraction, start, block):
+        yield from zip(ready, attribute(loaded, ready, methods, options))
+
+
+def check_methods(methods: Sequence[str]) -> None:
+    """Raises ``OptionError`` for a name that is not in :data:`METHODS`."""
     for name in methods:
         if name not in METHODS:
             raise OptionError(f"--attribution {name}: must be one of {', '.join(METHODS)}")
-    reading = sentences(start)
-    while True:
-        read = list(islice(reading, block))
-        if not read:
-            return
-        fitting = [one for one in read if _fits(one, loaded.limits, extraction.beam is None)]
-        ready = with_targets(loaded, fitting, extraction)
-        yield from zip(ready, attribute(loaded, ready, methods, options))

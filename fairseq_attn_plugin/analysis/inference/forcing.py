@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+from itertools import islice
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
@@ -13,6 +14,7 @@ from fairseq_attn_plugin.analysis.inference.extraction import (
     Extraction,
     _batches,
     _collate,
+    _fits,
     _generator,
     _hypotheses,
 )
@@ -20,9 +22,26 @@ from fairseq_attn_plugin.analysis.inference.loading import LoadedModels
 from fairseq_attn_plugin.analysis.inference.sentences import SourceSentence
 from fairseq_attn_plugin.errors import OptionError
 
-__all__ = ["embedded", "embedding_gradients", "forced_scores", "with_targets"]
+__all__ = ["BLOCK", "embedded", "embedding_gradients", "forced_blocks", "forced_scores", "with_targets"]
 
+BLOCK = 40  # sentences in memory at a time, with the gradients of all their target words
 Change = Callable[[Tensor, Tensor], Tensor]
+
+
+def forced_blocks(
+    loaded: LoadedModels, sentences: Any, extraction: Extraction, start: int = 0, block: int = BLOCK
+) -> Iterator[List[SourceSentence]]:
+    """Yields the sentences of a corpus with the targets to force, ``block`` at a time, from number ``start`` on.
+
+    Those that are longer than a model or its task allows are left out. Raises as :func:`with_targets`.
+    """
+    reading = sentences(start)
+    while True:
+        read = list(islice(reading, block))
+        if not read:
+            return
+        fitting = [one for one in read if _fits(one, loaded.limits, extraction.beam is None)]
+        yield with_targets(loaded, fitting, extraction)
 
 
 def with_targets(

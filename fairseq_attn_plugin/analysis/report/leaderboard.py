@@ -37,6 +37,11 @@ _AFTER = (
     _Column("entropy, nats", lambda run: run.number("entropy"), 2),
     _Column("s for 1,000 updates", lambda run: run.number("cpu_seconds_per_1000_updates"), 0),
 )
+# each only where a run has it
+_IF_MEASURED = (
+    _Column("tau, leave-one-out", lambda run: run.number("faithfulness", "tau leave-one-out"), 3),
+    _Column("comprehensiveness", lambda run: run.number("faithfulness", "comprehensiveness 1"), 3),
+)
 NOTE = (
     "Means over the seeds, in brackets their standard deviation. Perplexity: of the validation set, per subword, at "
     "the best epoch. BLEU: of the tokenised text, without further tokenisation; detokenised: with sacreBLEU's "
@@ -108,7 +113,9 @@ def _add_table(
     corrected = holm(others)
     headers = ["system", "seeds", *(column.header for column in _BEFORE)]
     headers += ["\u00b1", "p", "p, Holm"] if samples else []
-    headers += [column.header for column in _AFTER]
+    every = [run for runs in table.systems.values() for run in runs]
+    after = [*_AFTER, *(one for one in _IF_MEASURED if any(one.value(run) is not None for run in every))]
+    headers += [column.header for column in after]
     shows_errors = any(system in errors for system in table.systems)
     headers += ["AER, synthetic"] if shows_errors else []
     rows = []
@@ -117,7 +124,7 @@ def _add_table(
         if samples:
             row.append(scores[system].interval)
             row += [f"{p[system]:.3f}" if system in p else None for p in (others, corrected)]
-        row += [_mean(column, runs) for column in _AFTER]
+        row += [_mean(column, runs) for column in after]
         if shows_errors:
             row.append(spread(errors.get(system, []), 3))
         rows.append(row)

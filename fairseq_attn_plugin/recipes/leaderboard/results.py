@@ -64,6 +64,9 @@ def collect(run: TranslationRun, forced: Path) -> Dict[str, Any]:
         content = read_json(usage)
         seconds, updates = number(content, usage, "seconds"), number(content, usage, "updates")
         result["cpu_seconds_per_1000_updates"] = round(1000 * seconds / updates, 1)
+    faithfulness = run.folder / "faithfulness.json"  # of fairseq-attn faithfulness --out, where a user made it
+    if faithfulness.is_file():
+        result["faithfulness"] = read_json(faithfulness).get("measures")
     gold = text / f"{settings.split}.align"
     if gold.is_file():
         systems, _ = load_alignments([str(forced)], Linking(end="exclude"))

@@ -181,6 +181,18 @@ def test_alignment_errors_are_those_of_the_synthetic_corpus(results, tmp_path):
     assert "p" not in rows["better"] and not list((tmp_path / "out").glob("*.png"))
 
 
+def test_faithfulness_has_columns_where_it_was_measured(results, tmp_path):
+    write_leaderboard(results, tmp_path / "without", samples=0)
+    assert "tau, leave-one-out" not in cells(tmp_path / "without", "## multi30k")["better"]
+    found = {"tau leave-one-out": 0.25, "comprehensiveness 1": 0.5}
+    folder = next(path.parent for path in results.rglob("better.seed1.json"))
+    write(folder, "better", 1, OUTPUTS["better"][1], faithfulness=found)
+    write_leaderboard(results, tmp_path / "out", samples=0)
+    rows = cells(tmp_path / "out", "## multi30k")
+    assert rows["better"]["tau, leave-one-out"] == "0.250" and rows["better"]["comprehensiveness"] == "0.500"
+    assert rows["equal"]["tau, leave-one-out"] == "\u2013"
+
+
 def test_chosen_systems_and_baseline(results, tmp_path):
     write_leaderboard(results, tmp_path, ["equal", "better"], "better", samples=50)
     rows = cells(tmp_path, "## multi30k")

@@ -1,0 +1,214 @@
+"""Measures whether the attention of a translation model tells what its predictions depend on.
+
+    fairseq-attn faithfulness DATA --path CHECKPOINT --sentences 100 --out soft.json
+    fairseq-attn faithfulness DATA --path OTHER --sentences 100 --out adm.json --compare soft.json --plot both.png
+
+For every target word, with the references forced (with ``--beam``, the model's own translation): Kendall's tau and
+Jensen-Shannon divergence of attention and other attributions, the change of p(y_t) when the words most attended to are
+taken out, and what other weights lead to the same prediction. One batch of sentences is in memory at a time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+from itertools import islice
+from pathlib import Path
+from typing import Any, Dict, Iterator, List, Tuple
+
+from tqdm import tqdm
+
+from fairseq_attn_plugin.analysis.drawing.bars import grouped_bars
+from fairseq_attn_plugin.analysis.drawing.canvas import check_drawing
+from fairseq_attn_plugin.analysis.inference.attention_file import default_name
+from fairseq_attn_plugin.analysis.inference.attributions import METHODS, Attributing
+from fairseq_attn_plugin.analysis.inference.erasure import ERASURES, UNITS
+from fairseq_attn_plugin.analysis.inference.extraction import Extraction
+from fairseq_attn_plugin.analysis.inference.faithfulness import Means, Measuring, faithfulness
+from fairseq_attn_plugin.analysis.inference.loading import add_model_options, load_from_options
+from fairseq_attn_plugin.analysis.inference.sentences import SplitSentences
+from fairseq_attn_plugin.analysis.outputs.tables import plain_table
+from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.writing import check_not_lost, whole_text
+
+DEFAULTS = Measuring()
+TRIED = Attributing()
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("data", help="folder of fairseq-preprocess, or a model folder")
+    add_model_options(parser)
+    add("--gen-subset", default="test", metavar="SPLIT", help="split of the data (default: test)")
+    add("--sentences", type=int, metavar="N", help="only the first N sentences of the split (default: all)")
+    add("--beam", type=int, metavar="N", help="translate by beam search (default: force the reference)")
+    add("--documents", action="store_true", help="the model classifies documents: words and sentences of han, han_flat")
+    add("--layer", type=int, metavar="L", help="decoder layer of a transformer, from 1 (default: last)")
+    add("--name", help="system name (default: the checkpoint's folder)")
+    add("--out", metavar="FILE", help="JSON file to write")
+    add("--compare", nargs="+", default=[], metavar="FILE", help="JSON files of other systems, shown beside this one")
+    add("--plot", metavar="FILE", help=".png, .svg or .pdf to draw")
+    group = parser.add_argument_group("attributions that the attention is compared with")
+    methods = ", ".join(METHODS)
+    group.add_argument(
+        "--attribution",
+        nargs="+",
+        choices=list(METHODS),
+        default=list(DEFAULTS.methods),
+        metavar="METHOD",
+        help=f"some of {methods} (default: all except smoothgrad)",
+    )
+    group.add_argument("--erase", choices=ERASURES, default=TRIED.erase, help="what erasing does (default: remove)")
+    group.add_argument(
+        "--unit", choices=UNITS, default=TRIED.unit, help="what is erased at a time, and ranked (default: word)"
+    )
+    group.add_argument("--steps", type=int, default=8, metavar="N", help="nodes of integrated gradients (default: 8)")
+    group.add_argument("--samples", type=int, default=TRIED.samples, metavar="N", help="of smoothgrad (default: 30)")
+    group.add_argument(
+        "--noise", type=float, default=TRIED.noise, metavar="X", help="of smoothgrad, by range (default: 0.15)"
+    )
+    group = parser.add_argument_group("erasing and other weights")
+    group.add_argument(
+        "--top", type=int, nargs="+", default=list(DEFAULTS.top), metavar="K", help="words to erase (default: 1 3)"
+    )
+    group.add_argument("--draws", type=int, default=DEFAULTS.draws, metavar="N", help="random sets (default: 10)")
+    group.add_argument(
+        "--permutations", type=int, default=DEFAULTS.permutations, metavar="N", help="of each step (default: 10)"
+    )
+    group.add_argument(
+        "--adversarial-steps", type=int, default=DEFAULTS.steps, metavar="N", help="0: no search (default: 40)"
+    )
+    group.add_argument(
+        "--bound", type=float, default=DEFAULTS.bound, metavar="X", help="total variation allowed (default: 0.05)"
+    )
+    add("--seed", type=int, default=1, metavar="N", help="of everything random (default: 1)")
+    add("--max-tokens", type=int, default=4000, metavar="N", help="subwords in a batch (default: 4000)")
+
+
+def run(args: argparse.Namespace) -> None:
+    options = _options(args)
+    options.check()
+    for name in ("sentences", "beam"):
+        if getattr(args, name) is not None and getattr(args, name) < 1:
+            raise OptionError(f"--{name} {getattr(args, name)}: must be at least 1")
+    if args.plot:
+        check_drawing(args.plot)
+    for option, path in (("--out", args.out), ("--plot", args.plot)):
+        check_not_lost(option, path, args.compare)
+        if path and not Path(path).parent.is_dir():
+            raise OptionError(f"{option} {path}: there is no folder {Path(path).parent}")
+    others = [read(path) for path in args.compare]
+    logging.getLogger("fairseq").setLevel(logging.WARNING)
+    done, measures = 0, Means()
+    with tqdm(unit=" sentences", disable=None) as bar:
+        for count, found in (_documents if args.documents else _translations)(args, options):
+            measures = found
+            bar.update(count)
+            done += count
+    if not done:
+        raise OptionError(f"--gen-subset {args.gen_subset}: all sentences are longer than the model allows")
+    result: Dict[str, Any] = {
+        "name": args.name or default_name(args.path),
+        "checkpoint": args.path,
+        "split": args.gen_subset,
+        "target": "reference" if args.beam is None else f"beam {args.beam}",
+        "sentences": done,
+        "words": measures.counts["probability"],
+        "options": {**options._asdict(), "attributing": options.attributing._asdict(), "layer": args.layer},
+        "measures": measures.as_dict(),
+    }
+    if args.out:
+        with whole_text(args.out, f"--out {args.out}: cannot be written") as stream:
+            json.dump(result, stream, indent=1)
+            stream.write("\n")
+    systems = [*others, result]
+    print(table(systems))
+    print(
+        f"{done} documents" if args.documents else f"{done} sentences, {result['words']} target words with their ends"
+    )
+    if not args.documents and "variation uniform" not in result["measures"]:
+        print("other weights were not tried: that needs one model of this package with attention")
+    if args.plot:
+        draw(systems, args.plot)
+
+
+def _translations(args: argparse.Namespace, options: Measuring) -> Iterator[Tuple[int, Means]]:
+    loaded = load_from_options(args)
+    corpus = SplitSentences(loaded, args.gen_subset, references=args.beam is None)
+    extraction = Extraction(beam=args.beam, layer=args.layer, max_tokens=args.max_tokens)
+    return faithfulness(loaded, lambda start: islice(corpus(start), args.sentences), options, extraction)
+
+
+def _documents(args: argparse.Namespace, options: Measuring) -> Iterator[Tuple[int, Means]]:
+    from fairseq_attn_plugin.analysis.inference.classification import load_classifier, split_samples
+    from fairseq_attn_plugin.analysis.inference.document_faithfulness import document_faithfulness
+
+    for option, value in (("--beam", args.beam), ("--layer", args.layer)):
+        if value is not None:
+            raise OptionError(f"{option} {value}: --documents translates nothing; leave one of the two out")
+    if args.path is None:
+        raise OptionError("--documents: give the checkpoint of han or han_flat by --path")
+    classifier = load_classifier(args.data, args.path, args.cpu)
+    return document_faithfulness(
+        classifier, islice(split_samples(classifier, args.gen_subset), args.sentences), options
+    )
+
+
+def _options(args: argparse.Namespace) -> Measuring:
+    attributing = Attributing(
+        args.erase, args.unit, args.steps, args.samples, args.noise, seed=args.seed, max_tokens=args.max_tokens
+    )
+    return Measuring(
+        tuple(dict.fromkeys(args.attribution)),
+        attributing,
+        tuple(sorted(set(args.top))),
+        args.draws,
+        args.permutations,
+        args.adversarial_steps,
+        args.bound,
+        args.seed,
+    )
+
+
+def read(path: str) -> Dict[str, Any]:
+    """A file of ``--out``.
+
+    Raises ``OptionError`` if it is no such file.
+    """
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        {name: float(value) for name, value in content["measures"].items()}
+        if not isinstance(content["name"], str):
+            raise TypeError
+    except OSError as error:
+        raise OptionError(f"--compare {path}: cannot be read: {error.strerror or error}") from None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise OptionError(f"--compare {path}: must be a JSON file of fairseq-attn faithfulness --out") from None
+    found: Dict[str, Any] = content
+    return found
+
+
+def _names(systems: List[Dict[str, Any]]) -> List[str]:
+    return list(dict.fromkeys(name for system in systems for name in system["measures"]))
+
+
+def table(systems: List[Dict[str, Any]]) -> str:
+    """A row for each measure and a column for each system."""
+    rows = []
+    for name in _names(systems):
+        values = [system["measures"].get(name) for system in systems]
+        rows.append([name, *("" if value is None else f"{value:.3f}" for value in values)])
+    return plain_table(["measure", *(system["name"] for system in systems)], rows, "l" + "r" * len(systems))
+
+
+def draw(systems: List[Dict[str, Any]], path: str) -> None:
+    """Bars of all measures except those between two attributions."""
+    groups = [name for name in _names(systems) if " / " not in name and not name.startswith("jsd ")]
+    labels: Dict[str, List[Any]] = {}
+    for system in systems:
+        name = system["name"]
+        while name in labels:
+            name += "'"
+        labels[name] = [system["measures"].get(group) for group in groups]
+    grouped_bars([group.replace(" ", "\n") for group in groups], labels, path)
