@@ -58,7 +58,7 @@ def with_targets(
     generator = _generator(loaded, extraction.beam, extraction.generation)
     found: Dict[int, SourceSentence] = {}
     for batch in _batches(list(sentences), extraction.max_tokens, extraction.beam):
-        found.update((one.id, one) for one in _hypotheses(loaded, generator, batch))
+        found.update((one.id, one) for one in _hypotheses(loaded, generator, batch, 1))
     return [found[one.id] for one in sentences]
 
 
