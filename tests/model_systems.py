@@ -10,11 +10,11 @@ from fairseq_attn_plugin.attention import names
 
 FEEDING = ("output", "context", "none")
 LENGTHS = [3, 6, 1, 4]
-UNNORMALIZED = ("sigmoid", "local-p", "election")  # no priors of an alignment
+NO_PRIORS = ("sigmoid", "local-p", "election", "monotonic", "mocha")  # of an alignment
 # Mechanisms, some with biases, and models with a latent alignment whose prior they are.
 ALL_BIASES = "+position,markov,fertility"
 BIASED = ["soft" + ALL_BIASES, "mqt+position", "structured+markov", "local-p+fertility"]
-LATENT = [f"latent/{name}" for name in (*names(), "soft" + ALL_BIASES) if name not in UNNORMALIZED]
+LATENT = [f"latent/{name}" for name in (*names(), "soft" + ALL_BIASES) if name not in NO_PRIORS]
 LATENT += ["latent-linear/soft", "latent-gru/soft"]
 LINEAR = ["linear/soft", "linear/structured+markov"]  # --output-layer linear
 GRU = ["gru/soft", "gru/structured+markov"]  # --rnn gru

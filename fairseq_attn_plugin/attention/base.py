@@ -97,9 +97,10 @@ class Attention(nn.Module):
         normalized: whether the weights of a sentence with at least one word sum to one
         sparse: whether weights of real positions may be exactly zero
         scores_are_logits: whether the weights are the chosen normaliser of the scores that ``step`` returns
+        hard_in_evaluation: whether evaluation chooses positions where training has their expectation
         noise: size of the random numbers of a training step, which :mod:`fairseq_attn_plugin.testing` sets to zero
 
-    The last four may depend on options.
+    The last five may depend on options.
 
     Raises:
         OptionError: options that the mechanism cannot take
@@ -113,6 +114,7 @@ class Attention(nn.Module):
     normalized: bool = True
     sparse: bool = False
     scores_are_logits: bool = False
+    hard_in_evaluation: bool = False
     noise: float = 0.0
 
     def __init__(self, query_dim: int, memory_dim: int, config: AttentionConfig):

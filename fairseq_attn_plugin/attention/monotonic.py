@@ -76,6 +76,7 @@ class MonotonicAttention(ScoredAttention):
     takes = frozenset({"bias"})
     default_score = "additive"
     to_normalize = "without --monotonic-lossy they do"
+    hard_in_evaluation = True
     config: MonotonicConfig
 
     def __init__(self, query_dim: int, memory_dim: int, config: MonotonicConfig):

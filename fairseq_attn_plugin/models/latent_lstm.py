@@ -51,9 +51,16 @@ class LatentLSTMModel(AttnLSTMModel):
         """The prior.
 
         Raises:
-            OptionError: as in ``attn_lstm``, or weights that do not sum to one
+            OptionError: as in ``attn_lstm``, weights that do not sum to one, or that training and evaluation do not
+                share
         """
         attention = super().build_attention(cfg, query_dim, memory_dim)
+        if attention is not None and attention.hard_in_evaluation:
+            raise OptionError(
+                f"--attention {cfg.attention}: has expectations in training and choices in translation, which are two "
+                "priors of an alignment; choose another --attention, or an --arch without latent alignment, such as "
+                "attn_lstm"
+            )
         if attention is not None and not attention.normalized:
             given, remedy = f"--attention {cfg.attention}: its weights", attention.to_normalize
             if cfg.attention_max_normalize:

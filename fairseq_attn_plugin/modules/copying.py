@@ -42,8 +42,7 @@ class Copying(nn.Module):
         target_dictionary: fairseq's dictionary of the target
 
     Attributes:
-        target_of: ``[S]``, m, the index of the target word for each of the S symbols of the source; it is saved with
-            the model
+        target_of: ``[S]``, m, the index of the target word for each of the S symbols of the source
         gate: from o_t to the logit of g_t
     """
 
@@ -52,7 +51,8 @@ class Copying(nn.Module):
     def __init__(self, units: int, source_dictionary: Any, target_dictionary: Any):
         super().__init__()
         found = [target_dictionary.index(symbol) for symbol in source_dictionary.symbols]
-        self.register_buffer("target_of", torch.tensor(found, dtype=torch.long))
+        # not saved: the dictionaries tell, and averages of parameters (--store-ema) take no whole numbers
+        self.register_buffer("target_of", torch.tensor(found, dtype=torch.long), persistent=False)
         self.gate = uniform_(Linear(units, 1))
 
     def forward(self, logits: Tensor, features: Tensor, weights: Tensor, tokens: Tensor) -> Tensor:
@@ -95,13 +95,14 @@ class Copying(nn.Module):
         sentences, steps = words.ne(targets.pad).nonzero(as_tuple=True)  # no product is wasted on padding
         flat = features[sentences, steps], weights[sentences, steps], words[sentences, steps]
         ids = self.target_of[tokens]
+        places = ids.unsqueeze(1).eq(ids.unsqueeze(2)).to(torch.uint8).argmax(2)  # the first of the greatest
         device = "cpu" if features.device.type == "cpu" else "cuda"
         at_once = max(1, BLOCK_BYTES[device] // (4 * len(vocabulary[0])))
         products = product_type(features)
 
         def block(x: Tensor, a: Tensor, y: Tensor, rows: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
             with products_in(products):
-                return self._block(x, vocabulary, a, ids[rows], y, targets)
+                return self._block(x, vocabulary, a, ids[rows], places[rows], y, targets)
 
         sums: List[Tuple[Tensor, Tensor, Tensor]] = [
             checkpoint(block, *part, use_reentrant=False, preserve_rng_state=False)
@@ -118,10 +119,14 @@ class Copying(nn.Module):
         vocabulary: Tuple[Tensor, Optional[Tensor]],
         weights: Tensor,
         ids: Tensor,
+        places: Tensor,
         words: Tensor,
         targets: Targets,
     ) -> Tuple[Tensor, Tensor, Tensor]:
-        """Loss, its part without label smoothing, and right words of r words with source words ``ids`` ``[r, N]``."""
+        """Loss, its part without label smoothing, and right words of r words.
+
+        ``ids`` ``[r, N]`` are their source words, ``places`` ``[r, N]`` the first place of each in its sentence.
+        """
         logits = project(features, *vocabulary)
         log_words, copied = self._parts(logits, features, weights)
         gold = log_words.gather(1, words.unsqueeze(1)).squeeze(1)
@@ -129,9 +134,8 @@ class Copying(nn.Module):
         correct = nll.new_zeros((), dtype=torch.long)
         if not targets.smoothing and not targets.correct:
             return nll, nll.detach(), correct
-        # Only the words of the source differ from g softmax(z): each once, with all its copies.
-        same = ids.unsqueeze(1).eq(ids.unsqueeze(2))
-        all_copies = (copied.unsqueeze(1) * same).sum(2)
+        # Only the words of the source differ from g softmax(z): each at its first place, with all its copies.
+        all_copies = torch.zeros_like(copied).scatter_add(1, places, copied).gather(1, places)
         own = log_words.gather(1, ids)
         mixed = _log_sum(own, all_copies)
         if targets.correct:
@@ -139,7 +143,7 @@ class Copying(nn.Module):
                 correct = log_words.scatter(1, ids, mixed).argmax(1).eq(words).sum()
         if not targets.smoothing:
             return nll, nll.detach(), correct
-        first = same.tril(-1).any(2).logical_not()
+        first = places == torch.arange(places.size(1), device=places.device)
         of_all = log_words.sum() + ((mixed - own) * first).sum()
         uniform = targets.smoothing / (log_words.size(1) - 1)
         return (1 - targets.smoothing - uniform) * nll - uniform * of_all, nll.detach(), correct

@@ -23,12 +23,13 @@ from torch.utils.checkpoint import checkpoint
 
 from ..attention import AttentionOutput
 from ..attention.normalizers import in_full
+from ..ops.alignment_blocks import BLOCK_BYTES
 from ..ops.deferred import project
 from ..ops.tanh import tanh
 from .beam import SentenceAttention, SourceMemory
 from .decoder_state import DecoderInputs
-from .encoder import EncoderOut
 from .latent_decoder import LatentDecoder
+from .source_encoder import EncoderOut
 
 __all__ = ["PosteriorDecoder"]
 
@@ -110,6 +111,12 @@ class PosteriorDecoder(LatentDecoder):
 
     def _log_likelihoods(self, memory: Tensor, query: Tensor, index: Tensor, words: Tensor) -> Tensor:
         """log p(word | z = j) ``[B, M, K]`` of the positions ``index``."""
+        if not torch.is_grad_enabled():
+            device = "cpu" if memory.device.type == "cpu" else "cuda"
+            step = max(1, BLOCK_BYTES[device] // (4 * len(self.vocabulary[0]) * index[0].numel()))
+            if len(memory) > step:
+                parts = zip(*(x.split(step) for x in (memory, query, index, words)))
+                return torch.cat([self._log_likelihoods(*part) for part in parts])
         rows = torch.arange(len(memory), device=memory.device)[:, None, None]
         sums = memory[rows, index] + query.unsqueeze(2)
         logits = project(sums if self.is_linear else tanh(sums), *self.vocabulary)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any, Dict, Optional
 
 import torch
+from fairseq.modules import LearnedPositionalEmbedding
 from torch import Tensor, nn
 
 from .source_encoder import EncoderOut, SourceEncoder
@@ -36,8 +37,8 @@ class StockEncoder(SourceEncoder):
         super().__init__(dictionary)
         self.stock, self.padding_idx = stock, dictionary.pad()
         self.kind, self.states, self.num_layers = "stock", (), 1
-        limit = stock.max_positions() if hasattr(stock, "max_positions") else None
-        self.max_source_positions = min(max_source_positions, max_source_positions if limit is None else limit)
+        self.limit_of_task = max_source_positions
+        self.max_source_positions = self._longest()
         if hasattr(stock, "num_attention_layers"):
             # fconv divides its gradients by twice the number of attentions: of keys and values in every decoder layer.
             stock.num_attention_layers = 1
@@ -47,6 +48,21 @@ class StockEncoder(SourceEncoder):
     def embed_tokens(self) -> nn.Embedding:  # type: ignore[override]
         embedding: nn.Embedding = self.stock.embed_tokens
         return embedding
+
+    def _longest(self) -> float:
+        limit = self.stock.max_positions() if hasattr(self.stock, "max_positions") else None
+        return min(self.limit_of_task, self.limit_of_task if limit is None else limit)
+
+    def _load_from_state_dict(self, state_dict: Dict[str, Tensor], prefix: str, *others: Any) -> None:
+        """A table of positions gets as many rows as it had in training, whatever the limit of the task is now."""
+        for name, module in self.stock.named_modules():
+            saved = state_dict.get(f"{prefix}stock.{name}.weight")
+            if isinstance(module, LearnedPositionalEmbedding) and saved is not None and saved.dim() == 2:
+                module.weight = nn.Parameter(module.weight.new_empty(len(saved), module.embedding_dim))
+                module.max_positions += len(saved) - module.num_embeddings
+                module.num_embeddings = len(saved)
+        super()._load_from_state_dict(state_dict, prefix, *others)
+        self.max_source_positions = self._longest()
 
     @torch.no_grad()
     def _probe(self) -> tuple[bool, int]:

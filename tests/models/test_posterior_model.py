@@ -11,6 +11,7 @@ from fairseq_attn_plugin.attention.soft import SoftAttention
 from fairseq_attn_plugin.decoding.onnx_folder import check_exportable
 from fairseq_attn_plugin.decoding.packed import is_packable
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.modules import posterior_decoder
 from fairseq_attn_plugin.modules.decoder_state import DecoderState
 
 CASES = [
@@ -115,6 +116,7 @@ class Looks(SoftAttention):
         ({"latent_topk_feed": True, "latent_topk": 2}, "--latent-topk-feed: .*use --posterior-topk"),
         ({"posterior_topk": 0}, "--posterior-topk 0: must be at least 1"),
         ({"attention": "sigmoid"}, "--attention sigmoid: its weights do not sum to one"),
+        ({"attention": "mocha"}, "--attention mocha: has expectations in training and choices in translation"),
         ({"attention": "looks"}, r"--attention looks: does not define advance\(\)"),
     ],
 )
@@ -122,3 +124,11 @@ def test_what_it_refuses(options, message, monkeypatch):
     monkeypatch.setitem(registry._MECHANISMS, "looks", Looks)
     with pytest.raises(OptionError, match=message):
         make(**options)
+
+
+def test_blocks_of_a_search_change_nothing(monkeypatch):
+    model, batch = make(), sample()
+    with torch.no_grad():
+        whole = model(**batch["net_input"])[0]
+        monkeypatch.setattr(posterior_decoder, "BLOCK_BYTES", {"cpu": 1})
+        torch.testing.assert_close(model(**batch["net_input"])[0], whole)

@@ -124,10 +124,7 @@ def test_words_of_other_dictionaries_and_checkpoints():
     copying = Copying(UNITS, source, target)
     known = {symbol: target[index] for symbol, index in zip(source.symbols, copying.target_of.tolist())}
     assert known["w7"] == "w7" and known["</s>"] == "</s>" and known["<pad>"] == "<pad>" and known["w1"] == "<unk>"
-    assert "target_of" in copying.state_dict()
-    other = Copying(UNITS, source, source)
-    other.load_state_dict(copying.state_dict())
-    assert torch.equal(other.target_of, copying.target_of)
+    assert all(value.is_floating_point() for value in copying.state_dict().values())  # what --store-ema averages
 
 
 def make(**options):
