@@ -37,7 +37,7 @@ def monotonic_step(stop: Tensor, go_on: Tensor, last: Tensor) -> Tensor:
     """
     factor = F.pad(go_on[..., :-1], (1, 0), value=1.0)
     scan = _loop() if torch.jit.is_tracing() else _scan
-    return stop * scan(factor, last)
+    return stop * scan(factor, last.expand_as(factor))
 
 
 def _scan(factor: Tensor, added: Tensor) -> Tensor:

@@ -12,6 +12,8 @@ from fairseq_attn_plugin.errors import OptionError
 from cli import USER_DIR, run_cli
 
 LOADING_A_MODEL = [
+    "align",
+    "faithfulness",
     "extract",
     "teacher-alignments",
     "serve",
