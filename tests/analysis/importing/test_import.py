@@ -159,6 +159,18 @@ def test_pharaoh(tmp_path):
     assert records.header.target == "reference"
 
 
+@pytest.mark.parametrize("options", [[], ["--end", "null"], ["--threshold", "0.5"], ["--level", "subwords"]])
+def test_links_of_another_aligner_come_back_as_they_were(tmp_path, options, capsys):
+    """Two links of one target word tie, and a target word without links has none."""
+    run(tmp_path, "pharaoh", "0-0 1-1 2-1\n", "--forced", source="a b c\n", target="x y z\n")
+    cli.main(["align", f"{tmp_path}/out.jsonl", "--out", f"{tmp_path}/links", *options])
+    assert (tmp_path / "links").read_text() == "0-0 1-1 2-1\n"
+    (tmp_path / "gold").write_text("0-0 1-1 2-1\n")
+    capsys.readouterr()
+    cli.main(["aer", f"{tmp_path}/out.jsonl", "--gold", f"{tmp_path}/gold", "--json", f"{tmp_path}/aer.json", *options])
+    assert '"aer": 0.0' in (tmp_path / "aer.json").read_text()
+
+
 @pytest.mark.parametrize("lines", [False, True])
 def test_hugging_face(tmp_path, lines):
     first = {"source": [*"▁ein ▁klei nes ▁haus </s>".split()], "target": ["▁a", "▁small", "▁house", "</s>"]}
