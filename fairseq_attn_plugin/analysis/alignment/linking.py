@@ -152,7 +152,7 @@ def align_both(
 
 
 def linking_in(records: Records, linking: Linking) -> Linking:
-    """The rule with the name of the matrix. Links that were imported are all taken, since those of a target word tie."""
+    """The rule with the name of the matrix; for imported links one that takes them all, as those of a word tie."""
     linking = linking._replace(weights=records.weights_name(linking.weights))
     imported = linking.rule == "argmax" and records.header.options.get("links") is True
     return linking._replace(rule="threshold", threshold=10**-DIGITS) if imported else linking

@@ -93,7 +93,7 @@ def filter_records(
 
 
 def _valued(records: Records, rule: Rule, what: str) -> Iterator[Tuple[Record, Optional[float]]]:
-    """Yields the records with their values: None without words on one side, since nothing is then there to be unsure."""
+    """Yields the records with their values: None without words on one side, where attention tells nothing."""
     for record in tqdm(records, what, records.header.sentences, unit=" sentences", disable=None):
         if not any(record.source_words) or not any(record.target_words):
             yield record, None
