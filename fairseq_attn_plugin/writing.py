@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from pathlib import Path
 from typing import Any, Iterable, Iterator, TextIO, Union
 
@@ -11,15 +12,22 @@ from fairseq_attn_plugin.errors import OptionError
 
 __all__ = ["PathLike", "check_not_lost", "whole_file", "whole_text"]
 
+_RECORDS = re.compile(r"^(?:[^=/]+=)?(.+?)(?:@[0-9]+)?$", re.DOTALL)
+
 PathLike = Union[str, "os.PathLike[str]"]
 
 
 def check_not_lost(option: str, path: Any, inputs: Iterable[Any]) -> None:
-    """Raises ``OptionError`` if the output ``path`` is one of the files that are read."""
+    """Raises ``OptionError`` if the output ``path`` is one of the files that are read.
+
+    Inputs may have the forms of records, ``LABEL=FILE`` and ``FILE@RANK``.
+    """
     if not path or not os.path.exists(path) or _is_special(Path(path)):
         return
-    for file in inputs:
-        if file and os.path.exists(file) and os.path.samefile(path, file):
+    for file in filter(None, inputs):
+        if not os.path.exists(file):
+            file = _RECORDS.sub(r"\1", os.fspath(file))
+        if os.path.exists(file) and os.path.samefile(path, file):
             raise OptionError(f"{option} {path}: is one of the files that are read, and would be lost")
 
 

@@ -47,11 +47,17 @@ def test_what_a_link_points_to_is_written(tmp_path):
     assert link.is_symlink() and real.read_text() == "new"
 
 
-def test_a_file_that_is_read_is_not_written(tmp_path):
+def test_a_file_that_is_read_is_not_written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "in").write_text("x")
     (tmp_path / "link").symlink_to(tmp_path / "in")
     with pytest.raises(OptionError, match="--out .*link: is one of the files that are read, and would be lost"):
         check_not_lost("--out", tmp_path / "link", [None, tmp_path / "in"])
+    for name in ("in@2", "a=in", "a=in@2", "./in@2", tmp_path / "in@2", f"a={tmp_path}/in@2"):
+        with pytest.raises(OptionError, match="would be lost"):
+            check_not_lost("--out", tmp_path / "in", [name])
+    (tmp_path / "in@2").write_text("a file with such a name")
+    check_not_lost("--out", tmp_path / "in", ["in@2", "b@1", "a=b"])
     check_not_lost("--out", tmp_path / "other", [tmp_path / "in"])
     check_not_lost("--out", None, [tmp_path / "in"])
     check_not_lost("--out", "/dev/null", ["/dev/null"])

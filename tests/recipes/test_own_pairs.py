@@ -9,7 +9,7 @@ from fairseq_attn_plugin.analysis import cli
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.recipes.errors import CorpusError
 from fairseq_attn_plugin.recipes.own.reading import read_pairs
-from fairseq_attn_plugin.recipes.own.settings import tokenizer_of
+from fairseq_attn_plugin.recipes.own.settings import check_architecture, tokenizer_of
 from fairseq_attn_plugin.recipes.own.splitting import split
 from fairseq_attn_plugin.recipes.text.pair_splits import assign, normalize
 from fairseq_attn_plugin.recipes.translation.segmentation import fitting_size
@@ -166,6 +166,14 @@ def test_a_folder_of_the_user_stays_whole(tmp_path, monkeypatch):
     assert corpus.read_text() == "mine"
 
 
+def test_the_default_objective_of_an_architecture():
+    import fairseq_attn_plugin.models  # noqa: F401
+
+    wanted = {"lstm_latent_first_order_small": "first-order", "lstm_latent_small": "elbo-enum"}
+    wanted.update({"lstm_posterior_small": "elbo-enum", "lstm_adm": ""})
+    assert {arch: check_architecture(arch) for arch in wanted} == wanted
+
+
 @pytest.mark.parametrize(
     "options, said",
     [
@@ -175,6 +183,14 @@ def test_a_folder_of_the_user_stays_whole(tmp_path, monkeypatch):
         (["--from", "de", "--to", "en", "--max-epoch", "0"], "--max-epoch 0: must be at least 1"),
         (["--from", "de", "--to", "en", "--arch", "lstm_adn"], "--arch lstm_adn: .* did you mean lstm_adm"),
         (["--from", "de", "--to", "en", "--arch", "han"], "--arch han: there is no such architecture of a transl"),
+        (
+            [*"--from de --to en --arch lstm_latent_first_order_small --objective elbo-enum".split()],
+            "--objective elbo-enum does not fit --arch lstm_latent_first_order_small: choose --objective first-order",
+        ),
+        (
+            [*"--from de --to en --arch lstm_latent_small --objective first-order".split()],
+            "--objective first-order does not fit --arch lstm_latent_small",
+        ),
         (["--from", "de", "--to", "en", "--objective", "soft2"], "--objective soft2 is unknown"),
         (["--from", "de", "--to", "en", "--out", __file__], "--out .*: exists, and is no model folder"),
         (["--from", "de", "--to", "en", "--", "--seed", "3"], "--seed: the seed is chosen by --seed 1"),

@@ -88,13 +88,14 @@ def test_models_of_the_density_matrix_paper(name, shown, tmp_path):
 @pytest.mark.parametrize("name", ["multi30k", "iwslt14_de_en"])
 def test_objectives_replace_the_criterion(name, objective, shown, tmp_path):
     """The options of every objective, a folder for each, and one more for translating with fewer alignments."""
-    settings = {"ARCH": "lstm_latent_small", "OBJECTIVE": objective, "BPE_SIZE": 2000, "OUT": tmp_path}
+    arch = "lstm_latent_first_order_small" if objective == "first-order" else "lstm_latent_small"
+    settings = {"ARCH": arch, "OBJECTIVE": objective, "BPE_SIZE": 2000, "OUT": tmp_path}
     commands = shown(name, "train", "generate", **settings, TOPK=5)
     training, generation = only(commands, "fairseq-train"), only(commands, "fairseq-generate")
     assert value(training, "--criterion") == "latent_alignment"
     assert value(training, "--objective") == objective
     assert "--label-smoothing" not in training
-    prior_only = objective in ("soft", "hard-enum", "hard-reinforce") or objective.endswith("marginal")
+    prior_only = objective in ("soft", "first-order", "hard-enum", "hard-reinforce") or objective.endswith("marginal")
     assert value(training, "--latent-posterior") == ("False" if prior_only else None)
     assert value(training, "--attention-normalizer") == ("sparsemax" if objective == "sparse-marginal" else None)
     assert value(training, "--posterior-normalizer") == ("sparsemax" if objective == "sparse-elbo" else None)
@@ -102,7 +103,7 @@ def test_objectives_replace_the_criterion(name, objective, shown, tmp_path):
     assert value(training, "--gumbel-tau") == ("0.1" if objective == "elbo-gumbel" else None)
     epoch = {"multi30k": "260", "iwslt14_de_en": "26700"}[name] if objective == "dirichlet" else None
     assert value(training, "--soft-updates") == value(training, "--kl-warmup-updates") == epoch
-    folder = tmp_path / "de-en.subword-nmt2000" / f"lstm_latent_small.{objective}.seed1"
+    folder = tmp_path / "de-en.subword-nmt2000" / f"{arch}.{objective}.seed1"
     assert value(training, "--save-dir") == str(folder)
     assert value(generation, "--path") == str(folder / "checkpoint_best.pt")
     assert value(generation, "--results-path") == str(folder / "top5")

@@ -55,6 +55,18 @@ MISTAKES = [
     ("iwslt14_de_en", [], {"TEACHER": "x.pt", "OBJECTIVE": "soft"}, ["OBJECTIVE=soft", "TEACHER=x.pt"]),
     ("multi30k", [], {"ARCH": "lstm_agreement", "OBJECTIVE": "soft"}, ["OBJECTIVE=soft", "one direction"]),
     ("multi30k", ["--", "--criterion", "x"], {"TEACHER": "/dev/null"}, ["--criterion", "guided_alignment"]),
+    (
+        "iwslt14_de_en",
+        [],
+        {"ARCH": "lstm_latent_first_order"},
+        ["OBJECTIVE=elbo-enum does not fit ARCH=lstm_latent_first_order: choose OBJECTIVE=first-order"],
+    ),
+    (
+        "multi30k",
+        [],
+        {"ARCH": "lstm_latent", "OBJECTIVE": "first-order"},
+        ["first-order does not fit ARCH=lstm_latent"],
+    ),
     ("multi30k", [], {"ARCH": "lstm_latent_small"}, ["ARCH=lstm_latent_small needs an OBJECTIVE", "elbo-enum"]),
     ("tatoeba_election", ["train"], {}, ["'train'", "teacher, election, agent, mask, mask-words, gaussian"]),
     ("tatoeba_election", ["mask mask-words"], {}, ["'mask mask-words'"]),

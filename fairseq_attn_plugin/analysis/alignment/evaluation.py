@@ -18,7 +18,7 @@ from tabulate import tabulate
 from tqdm import tqdm
 
 from fairseq_attn_plugin.analysis.alignment.error_rate import ErrorRate, alignment_error_rate
-from fairseq_attn_plugin.analysis.alignment.linking import Linking, record_links
+from fairseq_attn_plugin.analysis.alignment.linking import Linking, linking_in, record_links
 from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, Link, read_gold
 from fairseq_attn_plugin.analysis.records.files import Records, check_labels, is_records, label_and_path, open_records
 from fairseq_attn_plugin.errors import OptionError
@@ -86,6 +86,7 @@ def _from_records(records: Records, linking: Linking, corpus: Optional[CorpusLen
         raise OptionError(f"{path}: has {count} sentences, {corpus.path} has {len(corpus.lengths)}")
     if linking.weights not in records.header.weights:
         linking = linking._replace(weights=records.weights_name())
+    linking = linking_in(records, linking)
     links: List[Optional[FrozenSet[Link]]] = [None] * count
     lengths: List[Optional[Tuple[int, int]]] = [None] * count
     for record in tqdm(records, desc=records.label, total=count, unit=" sentences", disable=None):

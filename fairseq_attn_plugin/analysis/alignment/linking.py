@@ -7,9 +7,6 @@ A link is a pair (i, j) of source word i and target word j, counted from 0. :dat
                 Machine Translation", Shift-Att)
     others      matrices that :mod:`fairseq_attn_plugin.analysis.inference.alignment_methods` computes with the model
 
-    from fairseq_attn_plugin.analysis.alignment.linking import Linking, align
-    from fairseq_attn_plugin.analysis.records import open_records
-
     links = align(open_records("soft.jsonl"), Linking(end="exclude"))      # a set for each sentence of the corpus
 """
 
@@ -38,6 +35,7 @@ __all__ = [
     "check_matrix",
     "describe_linking",
     "hard_alignment",
+    "linking_in",
     "linking_of",
     "record_links",
 ]
@@ -61,9 +59,8 @@ class Linking(NamedTuple):
 
     rule: ``argmax`` links each target word to the source word of greatest weight, the first one of several that tie;
         ``threshold`` links it to all source words with a weight of at least ``threshold``
-    end: for argmax: ``exclude`` ignores the end of the source, so that every target word has a link; ``null`` leaves a
-        target word without a link if its weight is greatest on the end of the source, which is how a model can express
-        that the word has no counterpart
+    end: for argmax: ``exclude`` ignores the end of the source, so that every target word with a weight elsewhere has a
+        link; ``null`` leaves a target word without a link if its weight is greatest on the end of the source
     weights: name of the matrices; None is ``attention``, or the first matrix of a file without it
     level: ``words`` sums weights over the subwords of a source word and averages them over those of a target word;
         ``subwords`` links subwords
@@ -108,13 +105,12 @@ def record_links(record: Record, linking: Linking = BY_ARGMAX) -> FrozenSet[Link
 def hard_alignment(weights: np.ndarray) -> Set[Link]:
     """Links each target word to its source word of greatest weight, the first one of several that tie.
 
-    ``weights`` is ``[T, N]`` over words, without sentence ends
-    (see :func:`~fairseq_attn_plugin.analysis.records.merging.merge_attention`).
+    ``weights`` is ``[T, N]`` over words, without sentence ends. A target word without any weight has no link.
     """
-    weights = np.asarray(weights)
     if weights.size == 0:
         return set()
-    return {(int(source), target) for target, source in enumerate(weights.argmax(axis=1))}
+    best = weights.argmax(axis=1)
+    return {(int(source), target) for target, source in enumerate(best) if weights[target, source] > 0}
 
 
 def align(records: Records, linking: Linking = BY_ARGMAX) -> List[Optional[FrozenSet[Link]]]:
@@ -155,8 +151,15 @@ def align_both(
     return result
 
 
-def _linked(records: Records, linking: Linking) -> Iterator[Tuple[int, _Linked]]:
+def linking_in(records: Records, linking: Linking) -> Linking:
+    """The rule with the name of the matrix; for imported links one that takes them all, as those of a word tie."""
     linking = linking._replace(weights=records.weights_name(linking.weights))
+    imported = linking.rule == "argmax" and records.header.options.get("links") is True
+    return linking._replace(rule="threshold", threshold=10**-DIGITS) if imported else linking
+
+
+def _linked(records: Records, linking: Linking) -> Iterator[Tuple[int, _Linked]]:
+    linking = linking_in(records, linking)
     total = records.header.sentences
     for record in tqdm(records, desc=records.label, total=total, unit=" sentences", disable=None):
         source, target = record.units(linking.level)
@@ -240,9 +243,7 @@ def describe_linking(linking: Linking) -> str:
     matrix += ", of the next step" if linking.shift else ""
     if linking.rule == "threshold":
         return f"{linking.level} with a weight of at least {linking.threshold:g}{matrix} are linked"
-    ends = {
-        "null": "a target unit whose weight is greatest on the end of the source has no link (--end null)",
-        "exclude": "the end of the source is ignored (--end exclude)",
-    }
+    null = "a target unit whose weight is greatest on the end of the source has no link (--end null)"
+    ends = {"null": null, "exclude": "the end of the source is ignored (--end exclude)"}
     linked = f"target {linking.level} are linked to the source {linking.level} of greatest weight{matrix}"
     return f"{linked}; {ends[linking.end]}"

@@ -62,5 +62,6 @@ def run(args: argparse.Namespace) -> None:
     print(
         f"{args.out}: {done.kept} of {done.read} sentence pairs"
         + (f", {args.by} of at least {done.least:.4f}" if done.kept else "")
+        + (f"; {done.empty} have no words on one side and are not kept" if done.empty else "")
         + (f"; the records lack {missing} others of the corpus" if missing else "")
     )

@@ -10,6 +10,7 @@ The documentation has the formats, and the programs and versions that write them
 from __future__ import annotations
 
 import argparse
+import os
 
 from fairseq_attn_plugin.analysis.importing.conversion import Description, import_file
 from fairseq_attn_plugin.analysis.importing.formats import FORMATS
@@ -49,6 +50,10 @@ def run(args: argparse.Namespace) -> None:
     if args.forced and args.reference is not None:
         raise OptionError(f"--reference {args.reference}: with --forced the targets are the references; leave it out")
     check_not_lost("--out", args.out, [args.file, args.source_text, args.target_text, args.reference])
+    given = {"": args.file, "--source-text ": args.source_text, "--target-text ": args.target_text}
+    for option, path in {**given, "--reference ": args.reference}.items():
+        if path is not None and os.path.exists(path) and not os.path.isfile(path):
+            raise OptionError(f"{option}{path}: must be a regular file, since it is read twice")
     about = Description(args.name, args.source_lang, args.target_lang, args.subwords, args.reference, args.forced)
     files = Files(args.file, args.source_text, args.target_text, args.nbest or 1)
     found = import_file(args.format, files, args.out, about)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 from tqdm import tqdm
 
@@ -44,7 +44,13 @@ class Found(NamedTuple):
     hypotheses: int
 
 
-def imported_records(form: str, files: Files, kind: str = "none", reference: Optional[str] = None) -> Iterator[Record]:
+def imported_records(
+    form: str,
+    files: Files,
+    kind: str = "none",
+    reference: Optional[str] = None,
+    contents: Optional[Set[str]] = None,
+) -> Iterator[Record]:
     """Yields the records of another program's output, in its order.
 
     Args:
@@ -52,6 +58,7 @@ def imported_records(form: str, files: Files, kind: str = "none", reference: Opt
         files: the output, and the texts that it needs
         kind: of subwords, one of ``MARKS``
         reference: file of references
+        contents: gets ``links`` or ``weights`` for each sentence, as it has the one or the other
 
     Raises:
         OptionError: a file cannot be read or has another form, or a matrix does not match its sentence; the message
@@ -60,6 +67,8 @@ def imported_records(form: str, files: Files, kind: str = "none", reference: Opt
     for one, source in _sentences(form, files, reference):
         try:
             record = record_of(one, source, MARKS[kind])
+            if contents is not None:
+                contents.add("links" if one.weights is None else "weights")
         except OptionError as error:
             raise OptionError("; ".join(filter(None, [str(error), FORMATS[form].hint]))) from None
         yield replace(record, source=marked(record.source, kind), target=marked(record.target, kind))
@@ -89,8 +98,10 @@ def import_file(form: str, files: Files, out: PathLike, about: Description) -> F
     Raises ``OptionError`` as :func:`imported_records` does, if there is no sentence, or ``out`` cannot be written.
     """
     counts: Dict[str, int] = {}
+    contents: Set[str] = set()
     sentences = hypotheses = rank = 0
-    for record in tqdm(imported_records(form, files, reference=about.reference), "check", unit="", disable=None):
+    checked = imported_records(form, files, reference=about.reference, contents=contents)
+    for record in tqdm(checked, "check", unit="", disable=None):
         count_marks((*record.source, *record.target), counts)
         sentences, hypotheses, rank = max(sentences, record.id + 1), hypotheses + 1, max(rank, record.rank)
     if not hypotheses:
@@ -106,7 +117,7 @@ def import_file(form: str, files: Files, out: PathLike, about: Description) -> F
         target="reference" if about.forced else "imported",
         subwords=MARKS[kind],
         sentences=sentences,
-        options={"nbest": rank} if rank > 1 else {},
+        options={**({"nbest": rank} if rank > 1 else {}), **({"links": True} if contents == {"links"} else {})},
     )
     writer = RecordWriter(out, header, resume=False)
     try:

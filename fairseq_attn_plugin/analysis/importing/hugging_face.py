@@ -25,14 +25,19 @@ __all__ = ["read_hugging_face"]
 
 def read_hugging_face(files: Files) -> Iterator[Sentence]:
     """Yields the sentences; raises ``OptionError``, which names line or sentence, for another form."""
-    previous, count = -1, 0
+    previous, last, count = -1, 0, 0
     for where, values in _objects(files.path):
         number = values.get("id", count) if isinstance(values, dict) else count
         rank = values.get("rank", 1) if isinstance(values, dict) else 1
         if not (type(number) is int and type(rank) is int and number >= max(previous, 0) and rank >= 1):
             raise OptionError(f"{where}: id and rank must be whole numbers in ascending order, ranks from 1")
+        wanted = last + 1 if number == previous else 1
+        if rank != wanted:
+            raise OptionError(
+                f"{where}: has rank {rank} of id {number}; must be {wanted}: ranks of an id are 1, 2 and so on"
+            )
         yield _sentence(values, where, number, rank)
-        previous, count = number, number + 1
+        previous, last, count = number, rank, number + 1
 
 
 def _objects(path: str) -> Iterator[Tuple[str, Any]]:

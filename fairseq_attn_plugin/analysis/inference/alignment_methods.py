@@ -5,10 +5,9 @@
                Interpretation for Neural Machine Translation"), f_t = log p(y_t | y_<t, x)
     loo        f_t(x) - f_t(x without word j), leave-one-out
 
-:mod:`.attributions` computes the last two. Saliency keeps the signs: the absolute values, which it can average as well,
-align worse (31.2 per cent of errors against 28.2 on 100 sentences of the synthetic corpus). The rows become weights:
-negative values count as zero, and a row is divided by its sum. A row without positive values becomes the softmax of its
-values, so that their order stays.
+:mod:`.attributions` computes the last two. Saliency keeps the signs; it can average absolute values as well. The rows
+become weights: negative values count as zero, and a row is divided by its sum. A row without positive values becomes
+the softmax of its values, so that their order stays.
 """
 
 from __future__ import annotations

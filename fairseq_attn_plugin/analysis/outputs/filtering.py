@@ -35,6 +35,7 @@ class Kept(NamedTuple):
     read: int
     corpus: int  # the records may lack sentences, which are not kept
     least: float  # value of a kept sentence; NaN if there is none
+    empty: int  # sentences without words on one side, which are not kept
 
 
 def filter_records(
@@ -51,7 +52,7 @@ def filter_records(
 
     Args:
         records: with the sentences
-        rule: which are kept; of equal ones the first
+        rule: which are kept; of equal ones the first. A sentence without words on one side never is
         prefix: of the files to write
         source_text: a corpus with the lines of the sentences, to write in the place of the records' words
         target_text: the same of the target side
@@ -62,7 +63,7 @@ def filter_records(
     header = records.header
     least, ties = (rule.threshold, None) if rule.threshold is not None else _quantile(records, rule)
     assert least is not None
-    kept = read = 0
+    kept = read = empty = 0
     smallest = np.inf
     names = (header.source_lang, header.target_lang, "lines")
     with contextlib.ExitStack() as stack:
@@ -73,6 +74,9 @@ def filter_records(
         texts = [None if path is None else _Lines(path, header.sentences) for path in (source_text, target_text)]
         for record, value in _valued(records, rule, "filter"):
             read += 1
+            if value is None:
+                empty += 1
+                continue
             if value < least or (value == least and ties == 0):
                 continue
             if value == least and ties is not None:
@@ -85,19 +89,24 @@ def filter_records(
         for text in texts:
             if text is not None:
                 text.check_end()
-    return Kept(kept, read, header.sentences, smallest if kept else float("nan"))
+    return Kept(kept, read, header.sentences, smallest if kept else float("nan"), empty)
 
 
-def _valued(records: Records, rule: Rule, what: str) -> Iterator[Tuple[Record, float]]:
+def _valued(records: Records, rule: Rule, what: str) -> Iterator[Tuple[Record, Optional[float]]]:
+    """Yields the records with their values: None without words on one side, where attention tells nothing."""
     for record in tqdm(records, what, records.header.sentences, unit=" sentences", disable=None):
+        if not any(record.source_words) or not any(record.target_words):
+            yield record, None
+            continue
         values = measures_of(record, records.weights_name(rule.weights), rule.end)
         yield record, check_measure(rule.by, values, f"{records.path}, sentence {record.id},")
 
 
 def _quantile(records: Records, rule: Rule) -> Tuple[float, Optional[int]]:
     """The least value that is kept, and how many sentences with exactly this value."""
-    values = np.array([value for _, value in _valued(records, rule, "measure")])
-    wanted = round((rule.share or 0) * len(values))
+    found = [value for _, value in _valued(records, rule, "measure")]
+    values = np.array([value for value in found if value is not None])
+    wanted = min(round((rule.share or 0) * len(found)), len(values))
     if not wanted:
         return np.inf, 0
     least = float(np.partition(values, len(values) - wanted)[len(values) - wanted])

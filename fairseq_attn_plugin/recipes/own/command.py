@@ -53,7 +53,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--to", required=True, dest="target", metavar="LANG", help="target language, as in en")
     add("--out", type=Path, metavar="FOLDER", help="model folder to write (default: LANG-LANG.ARCH)")
     add("--arch", default="lstm_adm", metavar="NAME", help="architecture (default: lstm_adm)")
-    add("--objective", default="", metavar="NAME", help="of latent alignment models (default: elbo-enum)")
+    add(
+        "--objective",
+        default="",
+        metavar="NAME",
+        help="of latent alignment models (default: elbo-enum, or first-order)",
+    )
     add("--columns", metavar="S,T", help="columns of source and target in a table, from 1 (default: chosen, and said)")
     add("--valid", nargs="+", type=Path, metavar="FILE", help="validation pairs (default: taken out of PAIRS)")
     add("--test", nargs="+", type=Path, metavar="FILE", help="test pairs (default: taken out of PAIRS)")

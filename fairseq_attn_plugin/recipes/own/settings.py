@@ -7,12 +7,18 @@ from typing import Dict, List, Sequence
 
 from ..errors import OptionError
 from ..training import OptionGroups
+from ..translation.model import FIRST_ORDER_ARCH
 from .reading import Pair
 
 __all__ = ["check_architecture", "groups", "tokenizer_of"]
 
 LONGEST_WORD = 15  # characters between blanks, on average: longer in scripts without blanks between words
-DEFAULT_OBJECTIVE = "elbo-enum"  # of latent alignment models
+# objectives of latent alignment models, by the start of the architecture's name
+DEFAULT_OBJECTIVES = {
+    FIRST_ORDER_ARCH: "first-order",
+    "lstm_latent": "elbo-enum",
+    "lstm_posterior": "elbo-enum",
+}
 
 
 def tokenizer_of(pairs: Sequence[Pair]) -> str:
@@ -64,4 +70,4 @@ def check_architecture(arch: str) -> str:
         close = difflib.get_close_matches(arch, sorted({*own, *known}), 2, 0.6)
         hint = f"did you mean {' or '.join(close)}?" if close else f"choose from {', '.join(own)}"
         raise OptionError(f"--arch {arch}: there is no such architecture of a translation model; {hint}")
-    return DEFAULT_OBJECTIVE if arch.startswith(("lstm_latent", "lstm_posterior")) else ""
+    return next((objective for start, objective in DEFAULT_OBJECTIVES.items() if arch.startswith(start)), "")

@@ -26,6 +26,7 @@ OBJECTIVES = (
     *PRIOR_ONLY, "elbo-enum", "sparse-elbo", "elbo-reinforce", "elbo-gumbel", "elbo-sum-and-sample", "wake-sleep",
     "dirichlet",
 )  # fmt: skip
+FIRST_ORDER_ARCH = "lstm_latent_first_order"  # start of the names of architectures that need --objective first-order
 
 
 @dataclass(frozen=True)
@@ -120,6 +121,9 @@ def _check_objective(model: ModelSettings, extra: Sequence[str]) -> None:
             f"OBJECTIVE={objective} needs latent alignments: choose ARCH=lstm_latent, or OBJECTIVE=soft with "
             f"ARCH={arch}"
         )
+    if objective in OBJECTIVES and (objective == "first-order") != arch.startswith(FIRST_ORDER_ARCH):
+        chain = f"OBJECTIVE=first-order with ARCH={FIRST_ORDER_ARCH}"
+        raise OptionError(f"OBJECTIVE={objective} does not fit ARCH={arch}: choose {chain}, or neither of the two")
 
 
 def _check_attention(model: ModelSettings) -> None:

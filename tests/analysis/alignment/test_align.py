@@ -216,6 +216,16 @@ def test_the_next_step(tmp_path, capsys):
     assert (tmp_path / "links").read_text() == "1-0 1-2 2-1\n"
 
 
+def test_a_row_without_weight_has_no_link(tmp_path):
+    rows = np.array([[0.7, 0.2, 0.1, 0], [0.1, 0.7, 0.2, 0], [0.0, 0.1, 0.9, 0], [0, 0, 0, 0]])
+    one = record(0, "a b c", "x y z", rows)
+    path = write_records(tmp_path / "soft.jsonl", records=[one])
+    for end in ("exclude", "null"):
+        assert align(open_records(path), Linking(shift=True, end=end)) == [{(1, 0), (2, 1)}]
+    one.weights["attention"][1] = [0, 0, 0, 1]
+    assert record_links(one) == {(0, 0), (2, 2)}
+
+
 def test_the_next_step_of_words_is_that_of_their_subwords():
     one = replace(HAND, weights={"attention": np.roll(HAND.attention, 1, axis=0)})
     for level in ("words", "subwords"):

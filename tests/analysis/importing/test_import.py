@@ -1,6 +1,7 @@
 """fairseq-attn import: small files in the formats of other programs become the records that they describe."""
 
 import json
+import os
 import re
 import sys
 from types import ModuleType, SimpleNamespace
@@ -20,6 +21,7 @@ SOURCE = "ein klei@@ nes haus\nder hund\n"
 TARGET = "a small house\nthe dog\n"
 SOFT = np.array([[0.9, 0.1, 0, 0, 0], [0, 0.5, 0.4, 0.1, 0], [0, 0.1, 0.1, 0.7, 0.1], [0, 0, 0, 0.25, 0.75]])
 SECOND = np.array([[0.75, 0.25, 0], [0.125, 0.875, 0], [0, 0.5, 0.5]])
+RANKED = '{"source": ["a"], "target": ["b"], "attention": [[1]], "id": %d, "rank": %d}'
 HARD = [[1, 0, 0, 0, 0], [0, 0.5, 0.5, 0, 0], [0, 0, 0, 1, 0], [0, 0, 0, 0, 1]]
 
 
@@ -153,10 +155,33 @@ def test_joeynmt_arrays_are_padded(tmp_path):
         run(tmp_path, "joeynmt", None, source="ein\nder hund\n", target=TARGET, name="in.npz")
 
 
+def test_a_pipe_is_not_read_in_part(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "text").write_text("a\n")
+    for places in range(3):
+        files = [tmp_path / ("pipe" if place == places else "text") for place in range(3)]
+        words = ["import", str(files[0]), "--source-text", str(files[1]), "--target-text", str(files[2])]
+        with pytest.raises(OptionError, match="pipe: must be a regular file, since it is read twice"):
+            cli.main([*words, "--format", "pharaoh", "--out", f"{tmp_path}/out.jsonl"])
+    assert not (tmp_path / "out.jsonl").exists()
+
+
 def test_pharaoh(tmp_path):
     records = run(tmp_path, "pharaoh", "0-0 1-1 2p1 3-2\n0-0 1-1\n", "--forced", target=TARGET)
     check(records, HARD, np.eye(3))
     assert records.header.target == "reference"
+
+
+@pytest.mark.parametrize("options", [[], ["--end", "null"], ["--threshold", "0.5"], ["--level", "subwords"]])
+def test_links_of_another_aligner_come_back_as_they_were(tmp_path, options, capsys):
+    """Two links of one target word tie, and a target word without links has none."""
+    run(tmp_path, "pharaoh", "0-0 1-1 2-1\n", "--forced", source="a b c\n", target="x y z\n")
+    cli.main(["align", f"{tmp_path}/out.jsonl", "--out", f"{tmp_path}/links", *options])
+    assert (tmp_path / "links").read_text() == "0-0 1-1 2-1\n"
+    (tmp_path / "gold").write_text("0-0 1-1 2-1\n")
+    capsys.readouterr()
+    cli.main(["aer", f"{tmp_path}/out.jsonl", "--gold", f"{tmp_path}/gold", "--json", f"{tmp_path}/aer.json", *options])
+    assert '"aer": 0.0' in (tmp_path / "aer.json").read_text()
 
 
 @pytest.mark.parametrize("lines", [False, True])
@@ -209,6 +234,9 @@ def test_hugging_face(tmp_path, lines):
         ("huggingface", "[{", "must be a JSON list of sentences"),
         ("huggingface", '{"source": ["a"], "target": ["b"], "attention": [[1, 0], [1]]}', "line 1: must have source"),
         ("huggingface", '{"source": ["a"]}\n{', "line 1: must have source and target"),
+        ("huggingface", f"{RANKED % (0, 1)}\n{RANKED % (0, 1)}", "line 2: has rank 1 of id 0; must be 2: ranks of an"),
+        ("huggingface", f"{RANKED % (0, 1)}\n{RANKED % (0, 3)}", "line 2: has rank 3 of id 0; must be 2: ranks of an"),
+        ("huggingface", f"{RANKED % (0, 1)}\n{RANKED % (1, 2)}", "line 2: has rank 2 of id 1; must be 1: ranks of an"),
     ],
 )
 def test_one_line_says_what_is_wrong_and_nothing_is_written(tmp_path, form, text, message):

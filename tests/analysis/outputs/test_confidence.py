@@ -145,6 +145,20 @@ def test_filter_by_threshold_and_with_the_lines_of_a_corpus(tmp_path):
     assert read(tmp_path / "k")[2] == ["0", "1"]
 
 
+@pytest.mark.parametrize("which", [("--share", "1"), ("--share", "0.5"), ("--threshold", "-inf"), ("--threshold", "0")])
+def test_filter_never_keeps_a_pair_with_an_empty_side(tmp_path, capsys, which):
+    records = [
+        record(0, "", "x y", np.ones((3, 1))),
+        record(1, "a b", "x y", np.eye(3)),
+        record(2, "a b", "", np.ones((1, 3)) / 3),
+        record(3, "a b", "x y", np.full((3, 3), 1 / 3)),
+    ]
+    path = write_records(tmp_path / "x.jsonl", records=records)
+    cli.main(["filter", str(path), "=".join(which), "--out", f"{tmp_path}/k"])
+    assert read(tmp_path / "k")[2] == (["1"] if which[1] == "0" else ["1", "3"])
+    assert "; 2 have no words on one side and are not kept\n" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("language", ["", "../x", "de", "lines"])
 def test_languages_become_names_of_files(tmp_path, language):
     path = write_records(tmp_path / "x.jsonl", target_lang=language)
