@@ -54,6 +54,7 @@ MODELS = [
     ("attn_lstm", {"attention": "sigmoid"}),
     ("lstm_latent", {"input_feeding": "context"}),
     ("lstm_latent", {"input_feeding": "context", "latent_prediction": "soft"}),
+    ("lstm_posterior", {}),
 ]
 IDS = ["-".join([arch, *options.values()]) for arch, options in MODELS]
 
