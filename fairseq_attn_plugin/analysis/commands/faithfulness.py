@@ -128,7 +128,7 @@ def run(args: argparse.Namespace) -> None:
         f"{done} documents" if args.documents else f"{done} sentences, {result['words']} target words with their ends"
     )
     if not args.documents and "variation uniform" not in result["measures"]:
-        print("other weights were not tried: that needs one model of this package with attention")
+        print("other weights were not tried: that needs one model of this package with attention, not of first order")
     if args.plot:
         draw(systems, args.plot)
 

@@ -15,7 +15,15 @@ from fairseq_attn_plugin.analysis import cli
 from fairseq_attn_plugin.analysis.inference.attributions import Attributing
 from fairseq_attn_plugin.analysis.inference.extraction import _collate
 from fairseq_attn_plugin.analysis.inference.faithfulness import Means, Measuring, faithfulness
-from fairseq_attn_plugin.analysis.inference.reweighing import adversarial, ask, divergence, permuted, uniform, variation
+from fairseq_attn_plugin.analysis.inference.reweighing import (
+    adversarial,
+    ask,
+    can_reweigh,
+    divergence,
+    permuted,
+    uniform,
+    variation,
+)
 from fairseq_attn_plugin.analysis.inference.sentences import SplitSentences
 from fairseq_attn_plugin.analysis.outputs.distributions import jensen_shannon, kendall_tau, total_variation
 from fairseq_attn_plugin.errors import OptionError
@@ -103,6 +111,18 @@ def test_other_weights_of_one_step(tiny_data, arch, options):
         if t:
             torch.testing.assert_close(expected[:, 0], whole[:, 0], atol=1e-4, rtol=1e-3)
             assert variation(expected[:, t], whole[:, t]).max() > 1e-3
+
+
+def test_first_order_alignments_have_no_other_weights(tiny_data):
+    """What predict_with gives of the model's own weights is not its prediction."""
+    loaded = loaded_of(tiny_data, "lstm_latent_first_order", input_feeding="context")
+    model = loaded.models[0]
+    model.decoder.jumps.data.copy_(torch.linspace(-3, 3, len(model.decoder.jumps)))
+    model.decoder.vocabulary[0].data.mul_(50)
+    asked, sample = asked_of(loaded)
+    whole = model.get_normalized_probs(model(**sample["net_input"]), log_probs=False, sample=sample).detach()
+    assert variation(asked.probabilities, whole).max() > 1e-2
+    assert not can_reweigh(model) and can_reweigh(loaded_of(tiny_data, "lstm_soft").models[0])
 
 
 @pytest.mark.parametrize(("arch", "options"), MODELS, ids=IDS)
