@@ -198,7 +198,8 @@ def _differentiate(models: Sequence[Any], sample: Dict[str, Any], change: Change
         return at[-1]
 
     last = sample["target"].ne(models[0].decoder.dictionary.pad()).sum(1) - 1
-    with contextlib.ExitStack() as stack, torch.enable_grad():
+    # cuDNN has no backward pass of recurrent networks in evaluation
+    with contextlib.ExitStack() as stack, torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
         for model in models:
             stack.enter_context(embedded(model, look))
         gradients = torch.autograd.grad(_log_probs(models, sample, last).sum(), at)
