@@ -140,7 +140,7 @@ def faithfulness(
     numbers = np.random.default_rng(options.seed)
     with _frozen(loaded.models):
         for ready in forced_blocks(loaded, sentences, extraction, block=block):
-            records = list(extract(loaded, lambda start, ready=ready: iter(ready), Extraction(layer=extraction.layer)))
+            records = list(extract(loaded, lambda start, ready=ready: iter(ready), extraction._replace(beam=None)))
             units = [source_units(loaded, one, options.attributing.unit) for one in ready]
             attention = [_of_units(record.attention, groups) for record, groups in zip(records, units)]
             found = attribute(loaded, ready, options.methods, options.attributing)

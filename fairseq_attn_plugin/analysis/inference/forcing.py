@@ -22,10 +22,11 @@ from fairseq_attn_plugin.analysis.inference.loading import LoadedModels
 from fairseq_attn_plugin.analysis.inference.sentences import SourceSentence
 from fairseq_attn_plugin.errors import OptionError
 
-__all__ = ["BLOCK", "embedded", "embedding_gradients", "forced_blocks", "forced_scores", "with_targets"]
+__all__ = ["BLOCK", "embedded", "forced_blocks", "forced_scores", "gradients_times_input", "with_targets"]
 
 BLOCK = 40  # sentences in memory at a time, with the gradients of all their target words
 Change = Callable[[Tensor, Tensor], Tensor]
+RowChange = Callable[[Tensor, Tensor, Sequence[SourceSentence]], Tensor]
 
 
 def forced_blocks(
@@ -49,6 +50,8 @@ def with_targets(
 ) -> List[SourceSentence]:
     """The sentences with the targets to force: their references, or what the models translate with ``beam``.
 
+    A translation longer than the models allow as a target is left out.
+
     Raises ``OptionError`` if a reference is missing.
     """
     if extraction.beam is None:
@@ -59,7 +62,7 @@ def with_targets(
     found: Dict[int, SourceSentence] = {}
     for batch in _batches(list(sentences), extraction.max_tokens, extraction.beam):
         found.update((one.id, one) for one in _hypotheses(loaded, generator, batch, 1))
-    return [found[one.id] for one in sentences]
+    return [found[one.id] for one in sentences if _fits(found[one.id], loaded.limits, True)]
 
 
 @torch.no_grad()
@@ -127,13 +130,13 @@ def embedded(model: Any, change: Change) -> Iterator[None]:
             hook.remove()
 
 
-def embedding_gradients(
+def gradients_times_input(
     loaded: LoadedModels,
     sentences: Sequence[SourceSentence],
     max_tokens: int = 4000,
-    change: Optional[Change] = None,
-) -> List[Tuple[Tensor, Tensor]]:
-    """Source embeddings and the gradients of every log p(y_t | y_<t, x) for them.
+    change: Optional[RowChange] = None,
+) -> List[Tensor]:
+    """sum_d e_jd df_t/de_jd of the source embeddings e_j and every f_t = log p(y_t | y_<t, x).
 
     A row of a batch is a target word: the gradients of all of them are one backward pass. Its target ends there.
 
@@ -141,11 +144,11 @@ def embedding_gradients(
         loaded: the models
         sentences: with targets
         max_tokens: in a batch
-        change: where the gradients are taken: a function of the embeddings ``[R, N, E]`` and their words ``[R, N]``
+        change: where the gradients are taken: a function of the embeddings ``[R, N, E]``, their words ``[R, N]`` and
+            the sentence of each row
 
     Returns:
-        for each sentence the embeddings ``[N, E]`` and the gradients ``[T, N, E]`` in float32; the units of an ensemble
-        stand side by side
+        ``[T, N]`` of each sentence, in float32; the sum over the models of an ensemble
 
     Raises:
         OptionError: a model whose source embeddings cannot be reached
@@ -157,21 +160,22 @@ def embedding_gradients(
         for step in range(len(one.target)):
             rows.append(one._replace(id=len(rows), target=one.target[: step + 1]))
             owners.append((number, step))
-    result: List[Tuple[Tensor, Tensor]] = []
-    found: List[Dict[int, Tuple[Tensor, Tensor]]] = [{} for _ in sentences]
+    result = [torch.zeros(len(one.target), len(one.source)) for one in sentences]  # type: ignore[arg-type]
+    pad = loaded.task.source_dictionary.pad()
     with _frozen(loaded.models):
         for part in _batches(rows, max_tokens, 1):
             sample = _collate(loaded, part, [one.target for one in part])
-            looked = _differentiate(loaded.models, sample, change or _unchanged)
-            for line, place in enumerate(sample["id"].tolist()):
-                number, step = owners[part[place].id]
-                real = [one.words[line].ne(loaded.task.source_dictionary.pad()) for one in looked]
-                found[number][step] = (
-                    torch.cat([one.embeddings[line][words].float() for one, words in zip(looked, real)], dim=1).cpu(),
-                    torch.cat([one.gradients[line][words].float() for one, words in zip(looked, real)], dim=1).cpu(),
-                )
-    for steps in found:
-        result.append((steps[0][0], torch.stack([steps[step][1] for step in range(len(steps))])))
+            lines = [owners[part[place].id] for place in sample["id"].tolist()]
+            of_rows = [sentences[number] for number, _ in lines]
+
+            def at(embeddings: Tensor, words: Tensor, of_rows: Sequence[SourceSentence] = of_rows) -> Tensor:
+                return embeddings if change is None else change(embeddings, words, of_rows)
+
+            for model in _differentiate(loaded.models, sample, at):
+                products = (model.embeddings.float() * model.gradients.float()).sum(2).cpu()
+                real = model.words.ne(pad).cpu()
+                for line, (number, step) in enumerate(lines):
+                    result[number][step] += products[line][real[line]]
     return result
 
 
@@ -181,10 +185,6 @@ class _Looked(NamedTuple):
     words: Tensor  # [R, N]
     embeddings: Tensor  # [R, N, E], unchanged
     gradients: Tensor  # [R, N, E]
-
-
-def _unchanged(embeddings: Tensor, words: Tensor) -> Tensor:
-    return embeddings
 
 
 def _differentiate(models: Sequence[Any], sample: Dict[str, Any], change: Change) -> List[_Looked]:
