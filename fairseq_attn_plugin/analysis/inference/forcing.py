@@ -12,17 +12,17 @@ from torch import Tensor
 
 from fairseq_attn_plugin.analysis.inference.extraction import (
     Extraction,
-    _batches,
-    _collate,
-    _fits,
-    _generator,
-    _hypotheses,
+    batches_of,
+    collated,
+    fits,
+    generator_of,
+    hypotheses_of,
 )
 from fairseq_attn_plugin.analysis.inference.loading import LoadedModels
 from fairseq_attn_plugin.analysis.inference.sentences import SourceSentence
 from fairseq_attn_plugin.errors import OptionError
 
-__all__ = ["BLOCK", "embedded", "forced_blocks", "forced_scores", "gradients_times_input", "with_targets"]
+__all__ = ["BLOCK", "embedded", "forced_blocks", "forced_scores", "frozen", "gradients_times_input", "with_targets"]
 
 BLOCK = 40  # sentences in memory at a time, with the gradients of all their target words
 Change = Callable[[Tensor, Tensor], Tensor]
@@ -41,7 +41,7 @@ def forced_blocks(
         read = list(islice(reading, block))
         if not read:
             return
-        fitting = [one for one in read if _fits(one, loaded.limits, extraction.beam is None)]
+        fitting = [one for one in read if fits(one, loaded.limits, extraction.beam is None)]
         yield with_targets(loaded, fitting, extraction)
 
 
@@ -58,11 +58,11 @@ def with_targets(
         if any(one.target is None for one in sentences):
             raise OptionError("--target-text is missing: give the translations, or --beam for the model's own")
         return list(sentences)
-    generator = _generator(loaded, extraction.beam, extraction.generation)
+    generator = generator_of(loaded, extraction.beam, extraction.generation)
     found: Dict[int, SourceSentence] = {}
-    for batch in _batches(list(sentences), extraction.max_tokens, extraction.beam):
-        found.update((one.id, one) for one in _hypotheses(loaded, generator, batch, 1))
-    return [found[one.id] for one in sentences if _fits(found[one.id], loaded.limits, True)]
+    for batch in batches_of(list(sentences), extraction.max_tokens, extraction.beam):
+        found.update((one.id, one) for one in hypotheses_of(loaded, generator, batch, 1))
+    return [found[one.id] for one in sentences if fits(found[one.id], loaded.limits, True)]
 
 
 @torch.no_grad()
@@ -76,8 +76,8 @@ def forced_scores(loaded: LoadedModels, rows: Sequence[SourceSentence], max_toke
     """
     result: List[Tensor] = [torch.empty(0)] * len(rows)
     numbered = [row._replace(id=number) for number, row in enumerate(rows)]
-    for part in _batches(numbered, max_tokens, 1):
-        sample = _collate(loaded, part, [one.target for one in part])
+    for part in batches_of(numbered, max_tokens, 1):
+        sample = collated(loaded, part, [one.target for one in part])
         scores = _log_probs(loaded.models, sample).cpu()
         for line, place in enumerate(sample["id"].tolist()):
             one = part[place]
@@ -162,9 +162,9 @@ def gradients_times_input(
             owners.append((number, step))
     result = [torch.zeros(len(one.target), len(one.source)) for one in sentences]  # type: ignore[arg-type]
     pad = loaded.task.source_dictionary.pad()
-    with _frozen(loaded.models):
-        for part in _batches(rows, max_tokens, 1):
-            sample = _collate(loaded, part, [one.target for one in part])
+    with frozen(loaded.models):
+        for part in batches_of(rows, max_tokens, 1):
+            sample = collated(loaded, part, [one.target for one in part])
             lines = [owners[part[place].id] for place in sample["id"].tolist()]
             of_rows = [sentences[number] for number, _ in lines]
 
@@ -207,7 +207,7 @@ def _differentiate(models: Sequence[Any], sample: Dict[str, Any], change: Change
 
 
 @contextlib.contextmanager
-def _frozen(models: Sequence[Any]) -> Iterator[None]:
+def frozen(models: Sequence[Any]) -> Iterator[None]:
     """Parameters need no gradients meanwhile."""
     trained = [parameter for model in models for parameter in model.parameters() if parameter.requires_grad]
     for parameter in trained:

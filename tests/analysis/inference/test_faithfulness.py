@@ -13,7 +13,7 @@ from test_extract import alone, loaded_of
 
 from fairseq_attn_plugin.analysis import cli
 from fairseq_attn_plugin.analysis.inference.attributions import Attributing
-from fairseq_attn_plugin.analysis.inference.extraction import _collate
+from fairseq_attn_plugin.analysis.inference.extraction import collated
 from fairseq_attn_plugin.analysis.inference.faithfulness import Means, Measuring, faithfulness
 from fairseq_attn_plugin.analysis.inference.reweighing import (
     adversarial,
@@ -70,7 +70,7 @@ IDS = ["-".join([arch, *options.values()]) for arch, options in MODELS]
 def asked_of(loaded, count=6):
     sentences = [one for _, one in zip(range(count), SplitSentences(loaded, "test")(0))]
     sentences = [one._replace(id=number) for number, one in enumerate(sentences)]
-    sample = _collate(loaded, sentences, [one.target for one in sentences])
+    sample = collated(loaded, sentences, [one.target for one in sentences])
     return ask(loaded.models[0], sample), sample
 
 
