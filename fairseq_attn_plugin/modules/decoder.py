@@ -14,7 +14,7 @@ Shapes: B sentences, R rows (R = B in training, B times the beam in a search), N
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Tuple, Union
+from typing import Any, ClassVar, Dict, List, Optional, Tuple, Union
 
 import torch
 from fairseq.modules import AdaptiveSoftmax
@@ -54,7 +54,10 @@ class LSTMDecoder(RecurrentDecoder):
         lexicon: biases the logits once a lexicon is read; needs attention and an ordinary softmax
         copying: mixes the words with copies of source words, or None; needs the same
         need_attn: whether weights are returned outside training
+        predicts_stepwise: whether :meth:`predict_with` is the prediction of each step, given its state and weights
     """
+
+    predicts_stepwise: ClassVar[bool] = True
 
     def __init__(
         self,

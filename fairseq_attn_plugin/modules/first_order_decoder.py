@@ -46,6 +46,8 @@ class FirstOrderDecoder(LatentDecoder):
         monotonic: whether no word is aligned in front of the one before
     """
 
+    predicts_stepwise = False  # b_t depends on all steps so far
+
     def __init__(self, *args: Any, **options: Any):
         super().__init__(*args, **options)
         self.jumps: nn.Parameter

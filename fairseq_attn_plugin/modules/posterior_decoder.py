@@ -46,7 +46,8 @@ class HeldAttention(SentenceAttention):
 
     def __init__(self, decoder: PosteriorDecoder, memory: SourceMemory, encoder_out: EncoderOut):
         assert decoder.attention is not None and memory.projected is not None
-        super().__init__(decoder.attention, memory.attention, len(encoder_out["encodings"]))
+        sentences = len(encoder_out["encodings"])
+        super().__init__(decoder.attention, memory.attention, sentences, intervention=decoder.intervention)
         self.decoder, self.projected = decoder, memory.projected
         self.encodings, self.pad_mask = encoder_out["encodings"], encoder_out["pad_mask"]
 

@@ -124,11 +124,10 @@ def run(args: argparse.Namespace) -> None:
             stream.write("\n")
     systems = [*others, result]
     print(table(systems))
-    print(
-        f"{done} documents" if args.documents else f"{done} sentences, {result['words']} target words with their ends"
-    )
+    words = f"{done} sentences, {result['words']} target subwords with their ends"
+    print(f"{done} documents" if args.documents else words)
     if not args.documents and "variation uniform" not in result["measures"]:
-        print("other weights were not tried: that needs one model of this package with attention")
+        print("other weights were not tried: that needs one model of this package with attention, not of first order")
     if args.plot:
         draw(systems, args.plot)
 

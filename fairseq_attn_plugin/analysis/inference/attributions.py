@@ -19,6 +19,7 @@ r_i are Gaussian, their standard deviation a share of the range of the sentence'
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
@@ -29,9 +30,9 @@ from fairseq_attn_plugin.analysis.inference.erasure import ERASURES, UNITS, eras
 from fairseq_attn_plugin.analysis.inference.extraction import FORCED, Extraction
 from fairseq_attn_plugin.analysis.inference.forcing import (
     BLOCK,
-    embedding_gradients,
     forced_blocks,
     forced_scores,
+    gradients_times_input,
 )
 from fairseq_attn_plugin.analysis.inference.loading import LoadedModels
 from fairseq_attn_plugin.analysis.inference.sentences import SourceSentence
@@ -72,6 +73,8 @@ class Attributing(NamedTuple):
         for name, number in (("steps", self.steps), ("samples", self.samples), ("max-tokens", self.max_tokens)):
             if number < 1:
                 raise OptionError(f"--{name} {number}: must be at least 1")
+        if self.seed < 0:
+            raise OptionError(f"--seed {self.seed}: must be 0 or more")
         if not 0 <= self.noise < float("inf"):
             raise OptionError(f"--noise {self.noise}: must be 0 or more")
 
@@ -115,7 +118,7 @@ def gradient(
     loaded: LoadedModels, sentences: Sequence[SourceSentence], options: Attributing = DEFAULTS
 ) -> List[Tensor]:
     """sum_d e_jd df_t/de_jd, ``[T, N]`` of each sentence."""
-    return _products(embedding_gradients(loaded, sentences, options.max_tokens))
+    return gradients_times_input(loaded, sentences, options.max_tokens)
 
 
 def integrated_gradients(
@@ -126,10 +129,10 @@ def integrated_gradients(
     sums: List[Tensor] = []
     for node, share in zip((nodes + 1) / 2, shares / 2):
 
-        def scaled(embeddings: Tensor, words: Tensor, node: float = float(node)) -> Tensor:
+        def scaled(embeddings: Tensor, *unused: Any, node: float = float(node)) -> Tensor:
             return node * embeddings
 
-        part = _products(embedding_gradients(loaded, sentences, options.max_tokens, scaled))
+        part = gradients_times_input(loaded, sentences, options.max_tokens, scaled)
         sums = [float(share) * one for one in part] if not sums else [a + float(share) * b for a, b in zip(sums, part)]
     return sums
 
@@ -137,19 +140,28 @@ def integrated_gradients(
 def smoothgrad(
     loaded: LoadedModels, sentences: Sequence[SourceSentence], options: Attributing = DEFAULTS
 ) -> List[Tensor]:
-    """mean_i |sum_d e_jd df_t/de_jd (e + r_i)|, ``[T, N]`` of each sentence; without the bars unless ``absolute``."""
-    generator = torch.Generator().manual_seed(options.seed)
+    """mean_i |sum_d e_jd df_t/de_jd (e + r_i)|, ``[T, N]`` of each sentence; without the bars unless ``absolute``.
 
-    def noisy(embeddings: Tensor, words: Tensor) -> Tensor:
-        real = words.ne(loaded.task.source_dictionary.pad()).unsqueeze(2)
-        values = embeddings.masked_fill(~real, 0.0).flatten(1)
+    The noise follows from the seed, the number of the sentence and i, whatever else is in the batch.
+    """
+
+    def noisy(embeddings: Tensor, words: Tensor, of_rows: Sequence[SourceSentence], sample: int) -> Tensor:
+        real = words.ne(loaded.task.source_dictionary.pad())
+        values = embeddings.masked_fill(~real.unsqueeze(2), 0.0).flatten(1)
         spread = options.noise * (values.amax(1) - values.amin(1))
-        noise = torch.randn(embeddings.shape, generator=generator).to(embeddings)
-        return embeddings + spread.view(-1, 1, 1) * noise
+        drawn: Dict[int, Tensor] = {}
+        for one in of_rows:
+            if one.id not in drawn:
+                shape = (len(one.source), embeddings.size(2))
+                numbers = np.random.default_rng((options.seed, one.id, sample))
+                drawn[one.id] = torch.from_numpy(numbers.standard_normal(shape, dtype=np.float32))
+        noise = torch.zeros(embeddings.shape)
+        noise[real.cpu()] = torch.cat([drawn[one.id] for one in of_rows])
+        return embeddings + spread.view(-1, 1, 1) * noise.to(embeddings)
 
     sums: List[Tensor] = []
-    for _ in range(options.samples):
-        part = _products(embedding_gradients(loaded, sentences, options.max_tokens, noisy))
+    for sample in range(options.samples):
+        part = gradients_times_input(loaded, sentences, options.max_tokens, partial(noisy, sample=sample))
         part = [one.abs() for one in part] if options.absolute else part
         sums = part if not sums else [a + b for a, b in zip(sums, part)]
     return [one / options.samples for one in sums]
@@ -161,11 +173,6 @@ METHODS: Dict[str, Method] = {
     "integrated-gradients": integrated_gradients,
     "smoothgrad": smoothgrad,
 }
-
-
-def _products(found: List[Tuple[Tensor, Tensor]]) -> List[Tensor]:
-    """Of embeddings ``[N, E]`` and gradients ``[T, N, E]``: the sums over the units of their products, ``[T, N]``."""
-    return [torch.einsum("ne,tne->tn", embeddings, gradients) for embeddings, gradients in found]
 
 
 def attribute(

@@ -123,7 +123,8 @@ def word_gradients(classifier: Classifier, tokens: Tensor, label: int, scale: fl
     at = (scale * embeddings).requires_grad_()
     renamed = tokens.clone()
     renamed[real] = torch.arange(int(real.sum())) + symbols.nspecial
-    with torch.enable_grad():
+    # cuDNN has no backward pass of recurrent networks in evaluation
+    with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
         logits, _ = torch.func.functional_call(
             model,
             {"embed_words.weight": torch.cat([table[: symbols.nspecial], at])},

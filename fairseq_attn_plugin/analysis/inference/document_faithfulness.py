@@ -63,6 +63,9 @@ def document_faithfulness(
         if not read:
             return
         block = [one for one in read if one.sentences]
+        if not block:  # nothing but empty documents
+            yield len(read), means
+            continue
         tokens = [one.tokens for one in block]
         log_probs, attention = classes_of(classifier, tokens)
         classes = log_probs.argmax(1)

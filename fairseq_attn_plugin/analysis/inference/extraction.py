@@ -32,7 +32,7 @@ from fairseq_attn_plugin.analysis.records.record import Record
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.subwords import spell
 
-__all__ = ["FORCED", "Extraction", "extract"]
+__all__ = ["FORCED", "Extraction", "batches_of", "collated", "extract", "fits", "generator_of", "hypotheses_of"]
 
 
 BLOCK = 400  # sentences in memory at a time, which are sorted by length together
@@ -91,7 +91,7 @@ def extract(loaded: LoadedModels, sentences: Any, extraction: Extraction = FORCE
     given = extraction.given(loaded.models)
     others = [name for name in extraction.names(loaded.models) if name not in given]
     subwords = extraction.subwords or vocabulary_subwords(loaded.task.target_dictionary)
-    generator = None if beam is None else _generator(loaded, beam, extraction.generation)
+    generator = None if beam is None else generator_of(loaded, beam, extraction.generation)
     limits = loaded.limits
     reading = sentences(start)
     while True:
@@ -99,17 +99,17 @@ def extract(loaded: LoadedModels, sentences: Any, extraction: Extraction = FORCE
         if not block:
             return
         found: Dict[int, List[Record]] = {}
-        fitting = [one for one in block if _fits(one, limits, beam is None)]
-        for batch in _batches(fitting, extraction.max_tokens, beam or 1):
+        fitting = [one for one in block if fits(one, limits, beam is None)]
+        for batch in batches_of(fitting, extraction.max_tokens, beam or 1):
             parts = [batch]
             if generator is not None:
                 # hypotheses may be much longer than their sources, so they are forced in batches of their own
-                hypotheses = _hypotheses(loaded, generator, batch, extraction.nbest)
-                parts = list(_batches(hypotheses, extraction.max_tokens, 1))
+                hypotheses = hypotheses_of(loaded, generator, batch, extraction.nbest)
+                parts = list(batches_of(hypotheses, extraction.max_tokens, 1))
             elif any(one.target is None for one in batch):
                 raise OptionError("--target-text is missing: give the translations, or --beam for the model's own")
             for part in parts:
-                sample = _collate(loaded, part, [one.target for one in part])
+                sample = collated(loaded, part, [one.target for one in part])
                 forced = force(loaded.models, sample, given, where, extraction.layer, extraction.head)
                 forced.weights.update(matrices(loaded, part, sample, others))
                 for record in _records(loaded, part, sample, forced, beam is not None, subwords):
@@ -118,12 +118,13 @@ def extract(loaded: LoadedModels, sentences: Any, extraction: Extraction = FORCE
             yield from sorted(found.get(one.id, ()), key=lambda record: record.rank)
 
 
-def _fits(sentence: SourceSentence, limits: Tuple[float, float], forced: bool) -> bool:
+def fits(sentence: SourceSentence, limits: Tuple[float, float], forced: bool) -> bool:
+    """Whether a sentence, and with ``forced`` its target, is within the limits of source and target."""
     target = len(sentence.target) if forced and sentence.target is not None else 0
     return len(sentence.source) <= limits[0] and target <= limits[1]
 
 
-def _batches(block: List[SourceSentence], max_tokens: int, beam: int) -> Iterator[List[SourceSentence]]:
+def batches_of(block: List[SourceSentence], max_tokens: int, beam: int) -> Iterator[List[SourceSentence]]:
     """Batches of sentences of similar length, with at most ``max_tokens`` subwords or one sentence.
 
     Padding counts, and every hypothesis of the beam.
@@ -142,7 +143,8 @@ def _batches(block: List[SourceSentence], max_tokens: int, beam: int) -> Iterato
         yield batch
 
 
-def _collate(loaded: LoadedModels, batch: List[SourceSentence], targets: Sequence[Optional[Tensor]]) -> Dict[str, Any]:
+def collated(loaded: LoadedModels, batch: List[SourceSentence], targets: Sequence[Optional[Tensor]]) -> Dict[str, Any]:
+    """A batch of fairseq on the models' device; its ``id`` is the place of each row in ``batch``."""
     from fairseq.data.language_pair_dataset import collate
 
     items = [
@@ -159,7 +161,8 @@ def _pads_left(loaded: LoadedModels) -> bool:
     return str(getattr(loaded.task.cfg, "left_pad_source", True)) not in ("False", "0")
 
 
-def _generator(loaded: LoadedModels, beam: int, options: Mapping[str, Any]) -> Any:
+def generator_of(loaded: LoadedModels, beam: int, options: Mapping[str, Any]) -> Any:
+    """The task's generator for these models, which are prepared for it; ``options`` are further ones of fairseq's."""
     from fairseq.dataclass.configs import GenerationConfig
     from omegaconf import OmegaConf
 
@@ -171,9 +174,11 @@ def _generator(loaded: LoadedModels, beam: int, options: Mapping[str, Any]) -> A
 
 
 @torch.no_grad()
-def _hypotheses(loaded: LoadedModels, generator: Any, batch: List[SourceSentence], nbest: int) -> List[SourceSentence]:
+def hypotheses_of(
+    loaded: LoadedModels, generator: Any, batch: List[SourceSentence], nbest: int
+) -> List[SourceSentence]:
     """The sentences with their best translations, including the end, as targets."""
-    sample = _collate(loaded, batch, [None] * len(batch))
+    sample = collated(loaded, batch, [None] * len(batch))
     answers = loaded.task.inference_step(generator, loaded.models, sample)
     return [
         batch[number]._replace(target=one["tokens"].cpu().long(), rank=rank)

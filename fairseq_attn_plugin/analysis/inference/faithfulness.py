@@ -23,8 +23,8 @@ from fairseq_attn_plugin.analysis.inference.attributions import (
     check_methods,
 )
 from fairseq_attn_plugin.analysis.inference.erasure import erased, source_units
-from fairseq_attn_plugin.analysis.inference.extraction import FORCED, Extraction, _batches, _collate, extract
-from fairseq_attn_plugin.analysis.inference.forcing import BLOCK, _frozen, forced_blocks, forced_scores
+from fairseq_attn_plugin.analysis.inference.extraction import FORCED, Extraction, batches_of, collated, extract
+from fairseq_attn_plugin.analysis.inference.forcing import BLOCK, forced_blocks, forced_scores, frozen
 from fairseq_attn_plugin.analysis.inference.loading import LoadedModels
 from fairseq_attn_plugin.analysis.inference.reweighing import (
     adversarial,
@@ -138,9 +138,9 @@ def faithfulness(
     options.check()
     means, generator = Means(), torch.Generator().manual_seed(options.seed)
     numbers = np.random.default_rng(options.seed)
-    with _frozen(loaded.models):
+    with frozen(loaded.models):
         for ready in forced_blocks(loaded, sentences, extraction, block=block):
-            records = list(extract(loaded, lambda start, ready=ready: iter(ready), Extraction(layer=extraction.layer)))
+            records = list(extract(loaded, lambda start, ready=ready: iter(ready), extraction._replace(beam=None)))
             units = [source_units(loaded, one, options.attributing.unit) for one in ready]
             attention = [_of_units(record.attention, groups) for record, groups in zip(records, units)]
             found = attribute(loaded, ready, options.methods, options.attributing)
@@ -219,8 +219,8 @@ def reweigh(
 ) -> None:
     """Adds what other weights change, and the farthest ones that change nothing."""
     pad = loaded.task.target_dictionary.pad()
-    for batch in _batches(list(sentences), options.attributing.max_tokens // 4, 1):
-        sample = _collate(loaded, batch, [one.target for one in batch])
+    for batch in batches_of(list(sentences), options.attributing.max_tokens // 4, 1):
+        sample = collated(loaded, batch, [one.target for one in batch])
         asked, words = ask(loaded.models[0], sample), sample["target"].ne(pad)
         best = asked.probabilities.argmax(-1)
         with torch.no_grad():

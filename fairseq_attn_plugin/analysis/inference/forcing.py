@@ -12,20 +12,21 @@ from torch import Tensor
 
 from fairseq_attn_plugin.analysis.inference.extraction import (
     Extraction,
-    _batches,
-    _collate,
-    _fits,
-    _generator,
-    _hypotheses,
+    batches_of,
+    collated,
+    fits,
+    generator_of,
+    hypotheses_of,
 )
 from fairseq_attn_plugin.analysis.inference.loading import LoadedModels
 from fairseq_attn_plugin.analysis.inference.sentences import SourceSentence
 from fairseq_attn_plugin.errors import OptionError
 
-__all__ = ["BLOCK", "embedded", "embedding_gradients", "forced_blocks", "forced_scores", "with_targets"]
+__all__ = ["BLOCK", "embedded", "forced_blocks", "forced_scores", "frozen", "gradients_times_input", "with_targets"]
 
 BLOCK = 40  # sentences in memory at a time, with the gradients of all their target words
 Change = Callable[[Tensor, Tensor], Tensor]
+RowChange = Callable[[Tensor, Tensor, Sequence[SourceSentence]], Tensor]
 
 
 def forced_blocks(
@@ -40,7 +41,7 @@ def forced_blocks(
         read = list(islice(reading, block))
         if not read:
             return
-        fitting = [one for one in read if _fits(one, loaded.limits, extraction.beam is None)]
+        fitting = [one for one in read if fits(one, loaded.limits, extraction.beam is None)]
         yield with_targets(loaded, fitting, extraction)
 
 
@@ -49,17 +50,19 @@ def with_targets(
 ) -> List[SourceSentence]:
     """The sentences with the targets to force: their references, or what the models translate with ``beam``.
 
+    A translation longer than the models allow as a target is left out.
+
     Raises ``OptionError`` if a reference is missing.
     """
     if extraction.beam is None:
         if any(one.target is None for one in sentences):
             raise OptionError("--target-text is missing: give the translations, or --beam for the model's own")
         return list(sentences)
-    generator = _generator(loaded, extraction.beam, extraction.generation)
+    generator = generator_of(loaded, extraction.beam, extraction.generation)
     found: Dict[int, SourceSentence] = {}
-    for batch in _batches(list(sentences), extraction.max_tokens, extraction.beam):
-        found.update((one.id, one) for one in _hypotheses(loaded, generator, batch, 1))
-    return [found[one.id] for one in sentences]
+    for batch in batches_of(list(sentences), extraction.max_tokens, extraction.beam):
+        found.update((one.id, one) for one in hypotheses_of(loaded, generator, batch, 1))
+    return [found[one.id] for one in sentences if fits(found[one.id], loaded.limits, True)]
 
 
 @torch.no_grad()
@@ -73,8 +76,8 @@ def forced_scores(loaded: LoadedModels, rows: Sequence[SourceSentence], max_toke
     """
     result: List[Tensor] = [torch.empty(0)] * len(rows)
     numbered = [row._replace(id=number) for number, row in enumerate(rows)]
-    for part in _batches(numbered, max_tokens, 1):
-        sample = _collate(loaded, part, [one.target for one in part])
+    for part in batches_of(numbered, max_tokens, 1):
+        sample = collated(loaded, part, [one.target for one in part])
         scores = _log_probs(loaded.models, sample).cpu()
         for line, place in enumerate(sample["id"].tolist()):
             one = part[place]
@@ -127,13 +130,13 @@ def embedded(model: Any, change: Change) -> Iterator[None]:
             hook.remove()
 
 
-def embedding_gradients(
+def gradients_times_input(
     loaded: LoadedModels,
     sentences: Sequence[SourceSentence],
     max_tokens: int = 4000,
-    change: Optional[Change] = None,
-) -> List[Tuple[Tensor, Tensor]]:
-    """Source embeddings and the gradients of every log p(y_t | y_<t, x) for them.
+    change: Optional[RowChange] = None,
+) -> List[Tensor]:
+    """sum_d e_jd df_t/de_jd of the source embeddings e_j and every f_t = log p(y_t | y_<t, x).
 
     A row of a batch is a target word: the gradients of all of them are one backward pass. Its target ends there.
 
@@ -141,11 +144,11 @@ def embedding_gradients(
         loaded: the models
         sentences: with targets
         max_tokens: in a batch
-        change: where the gradients are taken: a function of the embeddings ``[R, N, E]`` and their words ``[R, N]``
+        change: where the gradients are taken: a function of the embeddings ``[R, N, E]``, their words ``[R, N]`` and
+            the sentence of each row
 
     Returns:
-        for each sentence the embeddings ``[N, E]`` and the gradients ``[T, N, E]`` in float32; the units of an ensemble
-        stand side by side
+        ``[T, N]`` of each sentence, in float32; the sum over the models of an ensemble
 
     Raises:
         OptionError: a model whose source embeddings cannot be reached
@@ -157,21 +160,22 @@ def embedding_gradients(
         for step in range(len(one.target)):
             rows.append(one._replace(id=len(rows), target=one.target[: step + 1]))
             owners.append((number, step))
-    result: List[Tuple[Tensor, Tensor]] = []
-    found: List[Dict[int, Tuple[Tensor, Tensor]]] = [{} for _ in sentences]
-    with _frozen(loaded.models):
-        for part in _batches(rows, max_tokens, 1):
-            sample = _collate(loaded, part, [one.target for one in part])
-            looked = _differentiate(loaded.models, sample, change or _unchanged)
-            for line, place in enumerate(sample["id"].tolist()):
-                number, step = owners[part[place].id]
-                real = [one.words[line].ne(loaded.task.source_dictionary.pad()) for one in looked]
-                found[number][step] = (
-                    torch.cat([one.embeddings[line][words].float() for one, words in zip(looked, real)], dim=1).cpu(),
-                    torch.cat([one.gradients[line][words].float() for one, words in zip(looked, real)], dim=1).cpu(),
-                )
-    for steps in found:
-        result.append((steps[0][0], torch.stack([steps[step][1] for step in range(len(steps))])))
+    result = [torch.zeros(len(one.target), len(one.source)) for one in sentences]  # type: ignore[arg-type]
+    pad = loaded.task.source_dictionary.pad()
+    with frozen(loaded.models):
+        for part in batches_of(rows, max_tokens, 1):
+            sample = collated(loaded, part, [one.target for one in part])
+            lines = [owners[part[place].id] for place in sample["id"].tolist()]
+            of_rows = [sentences[number] for number, _ in lines]
+
+            def at(embeddings: Tensor, words: Tensor, of_rows: Sequence[SourceSentence] = of_rows) -> Tensor:
+                return embeddings if change is None else change(embeddings, words, of_rows)
+
+            for model in _differentiate(loaded.models, sample, at):
+                products = (model.embeddings.float() * model.gradients.float()).sum(2).cpu()
+                real = model.words.ne(pad).cpu()
+                for line, (number, step) in enumerate(lines):
+                    result[number][step] += products[line][real[line]]
     return result
 
 
@@ -181,10 +185,6 @@ class _Looked(NamedTuple):
     words: Tensor  # [R, N]
     embeddings: Tensor  # [R, N, E], unchanged
     gradients: Tensor  # [R, N, E]
-
-
-def _unchanged(embeddings: Tensor, words: Tensor) -> Tensor:
-    return embeddings
 
 
 def _differentiate(models: Sequence[Any], sample: Dict[str, Any], change: Change) -> List[_Looked]:
@@ -198,7 +198,8 @@ def _differentiate(models: Sequence[Any], sample: Dict[str, Any], change: Change
         return at[-1]
 
     last = sample["target"].ne(models[0].decoder.dictionary.pad()).sum(1) - 1
-    with contextlib.ExitStack() as stack, torch.enable_grad():
+    # cuDNN has no backward pass of recurrent networks in evaluation
+    with contextlib.ExitStack() as stack, torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
         for model in models:
             stack.enter_context(embedded(model, look))
         gradients = torch.autograd.grad(_log_probs(models, sample, last).sum(), at)
@@ -206,7 +207,7 @@ def _differentiate(models: Sequence[Any], sample: Dict[str, Any], change: Change
 
 
 @contextlib.contextmanager
-def _frozen(models: Sequence[Any]) -> Iterator[None]:
+def frozen(models: Sequence[Any]) -> Iterator[None]:
     """Parameters need no gradients meanwhile."""
     trained = [parameter for model in models for parameter in model.parameters() if parameter.requires_grad]
     for parameter in trained:

@@ -43,9 +43,9 @@ class Asked(NamedTuple):
 
 
 def can_reweigh(model: Any) -> bool:
-    """Whether the decoder of a model has :meth:`.LSTMDecoder.predict_with` and an attention."""
+    """Whether a model has an attention, and p(y_t; a) of its own weights is its prediction."""
     decoder = getattr(model, "decoder", None)
-    return isinstance(decoder, LSTMDecoder) and decoder.attention is not None
+    return isinstance(decoder, LSTMDecoder) and decoder.predicts_stepwise and decoder.attention is not None
 
 
 @torch.no_grad()

@@ -18,9 +18,13 @@ def kendall_tau(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     Returns:
         ``[T]``; NaN where all values of a row are equal
     """
-    one, other = (np.sign(x[:, :, None] - x[:, None, :]).astype(np.float64) for x in (a, b))
-    norm = np.sqrt((one**2).sum((1, 2)) * (other**2).sum((1, 2)))
-    return np.divide((one * other).sum((1, 2)), norm, out=np.full(len(a), np.nan), where=norm > 0)
+    result = np.full(len(a), np.nan)
+    for row, pair in enumerate(zip(a, b)):  # one at a time: the matrices are square
+        one, other = (np.sign(x[:, None] - x[None, :]).astype(np.float64) for x in pair)
+        norm = np.sqrt((one**2).sum() * (other**2).sum())
+        if norm > 0:
+            result[row] = (one * other).sum() / norm
+    return result
 
 
 def jensen_shannon(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -63,15 +63,15 @@ def test_the_next_step_is_wrong_for_a_model_that_attends_in_time(zoo, tiny_data,
 
 @pytest.mark.parametrize("name", ["lstm_soft", "lstm"])
 def test_matrices_do_not_depend_on_the_batch(zoo, tiny_data, tmp_path, name):
-    """Exact ones, so not saliency, whose noise depends on it; rows sum to one."""
+    """Rows sum to one."""
     found = []
     for number, tokens in enumerate((4000, 1)):
         out = str(tmp_path / f"{number}.npz")
-        options = ["--matrices", "bayes", "loo", "--max-tokens", str(tokens), "--out", out, "--cpu"]
+        options = ["--matrices", "bayes", "loo", "saliency", "--max-tokens", str(tokens), "--out", out, "--cpu"]
         main(["extract", str(tiny_data), "--path", str(zoo(name).last), *options])
         found.append(list(open_records(out)))
     for one, other in zip(*found):
-        assert set(one.weights) == {"attention", "bayes", "loo"}
+        assert set(one.weights) == {"attention", "bayes", "loo", "saliency"}
         for matrix in one.weights:
             np.testing.assert_allclose(one.weights[matrix], other.weights[matrix], atol=2e-4)
             np.testing.assert_allclose(one.weights[matrix].sum(1), 1, atol=1e-4)

@@ -8,7 +8,7 @@ from test_extract import ARCHITECTURES, alone, loaded_of
 from fairseq_attn_plugin.analysis.inference.attributions import METHODS, Attributing, attribute, attributions
 from fairseq_attn_plugin.analysis.inference.erasure import erased, source_units
 from fairseq_attn_plugin.analysis.inference.extraction import Extraction, extract
-from fairseq_attn_plugin.analysis.inference.forcing import embedded
+from fairseq_attn_plugin.analysis.inference.forcing import embedded, forced_blocks
 from fairseq_attn_plugin.analysis.inference.sentences import SourceSentence, SplitSentences
 from fairseq_attn_plugin.errors import OptionError
 
@@ -163,14 +163,14 @@ def test_smoothgrad(tiny_data):
     (plain,) = attribute(loaded, [one], ["smoothgrad"], still._replace(absolute=False))
     np.testing.assert_allclose(plain.values["smoothgrad"], found.values["gradient"], rtol=1e-5)
 
-    # a target of one word is one row of one batch: its noise is the first that the seed gives
-    end = one._replace(target=one.target[-1:])
+    end = one._replace(id=7, target=one.target[-1:])
     (found,) = attribute(loaded, [end], ["smoothgrad"], Attributing(samples=2, noise=0.3, absolute=False, seed=5))
     table = loaded.models[0].encoder.embed_tokens.weight
-    original, generator, rows = table.data.clone(), torch.Generator().manual_seed(5), []
+    original, rows = table.data.clone(), []
     embeddings = original[one.source]
-    for _ in range(2):
-        noise = torch.randn(embeddings.shape, generator=generator)
+    for number in range(2):
+        drawn = np.random.default_rng((5, 7, number)).standard_normal(tuple(embeddings.shape), dtype=np.float32)
+        noise = torch.from_numpy(drawn)
         table.data = original.clone()
         table.data[one.source] += 0.3 * (embeddings.max() - embeddings.min()) * noise
         moved = table.data[one.source]
@@ -191,7 +191,12 @@ def test_streams_in_the_order_of_the_corpus(tiny_data):
     found = list(attributions(loaded, corpus, list(METHODS), Attributing(steps=2, samples=2), block=7))
     assert [one.id for one, _ in found] == list(range(40))
     one, result = found[9]
-    for name, options in (("leave-one-out", {}), ("gradient", {}), ("integrated-gradients", {"steps": 2})):
+    for name, options in (
+        ("leave-one-out", {}),
+        ("gradient", {}),
+        ("integrated-gradients", {"steps": 2}),
+        ("smoothgrad", {"samples": 2}),
+    ):
         (by_itself,) = attribute(loaded, [one], [name], Attributing(**options))
         np.testing.assert_allclose(result.values[name], by_itself.values[name], atol=1e-4)
     late = next(attributions(loaded, corpus, ["gradient"], start=9))
@@ -208,6 +213,17 @@ def test_attributes_the_own_translation(tiny_data):
         np.testing.assert_allclose(found.scores, record.scores, atol=1e-4)
 
 
+def test_translations_longer_than_a_model_allows_are_left_out(tiny_data, monkeypatch):
+    loaded = loaded_of(tiny_data, "lstm_soft")
+    corpus, extraction = SplitSentences(loaded, "test", references=False), Extraction(beam=2)
+    (whole,) = forced_blocks(loaded, corpus, extraction)
+    longest = max(len(one.target) for one in whole)
+    monkeypatch.setattr(type(loaded), "limits", (1e5, longest - 1))
+    (ready,) = forced_blocks(loaded, corpus, extraction)
+    assert [one.id for one in ready] == [one.id for one in whole if len(one.target) < longest]
+    assert [one.id for one in ready] == [one.id for one in extract(loaded, lambda start: iter(ready))]
+
+
 def test_users_mistakes(tiny_data):
     loaded = loaded_of(tiny_data, "lstm_soft")
     corpus = SplitSentences(loaded, "test")
@@ -216,6 +232,7 @@ def test_users_mistakes(tiny_data):
         ("gradient", {"erase": "drop"}, "--erase drop: must be remove or unk"),
         ("gradient", {"unit": "letter"}, "--unit letter: must be word or subword"),
         ("gradient", {"steps": 0}, "--steps 0: must be at least 1"),
+        ("gradient", {"seed": -1}, "--seed -1: must be 0 or more"),
         ("gradient", {"noise": -1.0}, "--noise -1.0: must be 0 or more"),
     ):
         with pytest.raises(OptionError, match=message):

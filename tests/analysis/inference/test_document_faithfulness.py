@@ -90,6 +90,16 @@ def test_all_measures(classifier):
     assert -1 < found["words tau integrated-gradients"] < 1
 
 
+def test_blocks_of_empty_documents(classifier):
+    samples = [one for _, one in zip(range(3), split_samples(classifier, "test"))]
+    eos = classifier.task.source_dictionary.eos()
+    empty = [samples[0]._replace(tokens=torch.tensor([eos]), sentences=[])] * 8
+    options = Measuring(("gradient",), top=(1,), draws=1, permutations=1)
+    alone, among = (list(document_faithfulness(classifier, read, options)) for read in (samples, [*empty, *samples]))
+    assert [count for count, _ in among] == [8, 3]
+    assert among[-1][1].as_dict() == alone[-1][1].as_dict()
+
+
 def test_command(data, trained, tmp_path, capsys):  # noqa: F811
     call = ["faithfulness", str(data), "--path", str(trained.path), "--documents", "--sentences", "4", "--steps", "2"]
     cli.main([*call, "--cpu", "--out", str(tmp_path / "han.json")])

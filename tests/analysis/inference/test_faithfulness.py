@@ -12,10 +12,19 @@ from test_attributions import score
 from test_extract import alone, loaded_of
 
 from fairseq_attn_plugin.analysis import cli
+from fairseq_attn_plugin.analysis.inference import extraction
 from fairseq_attn_plugin.analysis.inference.attributions import Attributing
-from fairseq_attn_plugin.analysis.inference.extraction import _collate
+from fairseq_attn_plugin.analysis.inference.extraction import collated
 from fairseq_attn_plugin.analysis.inference.faithfulness import Means, Measuring, faithfulness
-from fairseq_attn_plugin.analysis.inference.reweighing import adversarial, ask, divergence, permuted, uniform, variation
+from fairseq_attn_plugin.analysis.inference.reweighing import (
+    adversarial,
+    ask,
+    can_reweigh,
+    divergence,
+    permuted,
+    uniform,
+    variation,
+)
 from fairseq_attn_plugin.analysis.inference.sentences import SplitSentences
 from fairseq_attn_plugin.analysis.outputs.distributions import jensen_shannon, kendall_tau, total_variation
 from fairseq_attn_plugin.errors import OptionError
@@ -54,6 +63,7 @@ MODELS = [
     ("attn_lstm", {"attention": "sigmoid"}),
     ("lstm_latent", {"input_feeding": "context"}),
     ("lstm_latent", {"input_feeding": "context", "latent_prediction": "soft"}),
+    ("lstm_posterior", {}),
 ]
 IDS = ["-".join([arch, *options.values()]) for arch, options in MODELS]
 
@@ -61,7 +71,7 @@ IDS = ["-".join([arch, *options.values()]) for arch, options in MODELS]
 def asked_of(loaded, count=6):
     sentences = [one for _, one in zip(range(count), SplitSentences(loaded, "test")(0))]
     sentences = [one._replace(id=number) for number, one in enumerate(sentences)]
-    sample = _collate(loaded, sentences, [one.target for one in sentences])
+    sample = collated(loaded, sentences, [one.target for one in sentences])
     return ask(loaded.models[0], sample), sample
 
 
@@ -102,6 +112,18 @@ def test_other_weights_of_one_step(tiny_data, arch, options):
         if t:
             torch.testing.assert_close(expected[:, 0], whole[:, 0], atol=1e-4, rtol=1e-3)
             assert variation(expected[:, t], whole[:, t]).max() > 1e-3
+
+
+def test_first_order_alignments_have_no_other_weights(tiny_data):
+    """What predict_with gives of the model's own weights is not its prediction."""
+    loaded = loaded_of(tiny_data, "lstm_latent_first_order", input_feeding="context")
+    model = loaded.models[0]
+    model.decoder.jumps.data.copy_(torch.linspace(-3, 3, len(model.decoder.jumps)))
+    model.decoder.vocabulary[0].data.mul_(50)
+    asked, sample = asked_of(loaded)
+    whole = model.get_normalized_probs(model(**sample["net_input"]), log_probs=False, sample=sample).detach()
+    assert variation(asked.probabilities, whole).max() > 1e-2
+    assert not can_reweigh(model) and can_reweigh(loaded_of(tiny_data, "lstm_soft").models[0])
 
 
 @pytest.mark.parametrize(("arch", "options"), MODELS, ids=IDS)
@@ -178,6 +200,20 @@ def test_all_measures_of_a_corpus(tiny_data):
     assert found.counts["probability"] == sum(len(one.target) for one in sentences)
     assert found["variation uniform"] > 0 and found.counts["variation permuted"] == 10 * found.counts["probability"]
     assert "jsd adversarial" not in found.as_dict()
+
+
+def test_attention_is_read_in_batches_of_max_tokens(tiny_data, monkeypatch):
+    loaded, sizes = loaded_of(tiny_data, "lstm_soft"), []
+    sentences = [one for _, one in zip(range(4), SplitSentences(loaded, "test")(0))]
+    force = extraction.force
+    monkeypatch.setattr(
+        extraction,
+        "force",
+        lambda models, sample, *rest: sizes.append(len(sample["id"])) or force(models, sample, *rest),
+    )
+    options = Measuring(("leave-one-out",), top=(1,), draws=1, permutations=1, steps=0)
+    list(faithfulness(loaded, lambda start: iter(sentences), options, extraction.Extraction(max_tokens=1)))
+    assert sizes == [1, 1, 1, 1]
 
 
 @pytest.mark.parametrize("name", ["lstm_soft", "transformer", "latent"])
