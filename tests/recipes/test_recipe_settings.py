@@ -48,6 +48,12 @@ MISTAKES = [
     ("iwslt14_de_en", [], {"TOPK": "0"}, ["TOPK=0", "above 0"]),
     ("iwslt14_de_en", ["--", "--objective=soft"], {}, ["--objective=soft", "OBJECTIVE=elbo-enum"]),
     ("multi30k", [], {"TOPK": "5"}, ["TOPK=5", "ARCH=lstm_latent", "ARCH=lstm_adm"]),
+    (
+        "multi30k",
+        [],
+        {"TOPK": "5", "ARCH": "lstm_latent_first_order", "OBJECTIVE": "first-order"},
+        ["TOPK=5: first-order alignments"],
+    ),
     ("multi30k", [], {"ARCH": "lstm", "BIAS": "markov"}, ["BIAS='markov'", "ARCH=lstm_soft"]),
     ("multi30k", [], {"ATTENTION": "a b"}, ["ATTENTION='a b'", "ATTENTION=structured"]),
     ("multi30k", [], {"TEACHER": "/no/such.pt"}, ["TEACHER=/no/such.pt", "checkpoint"]),

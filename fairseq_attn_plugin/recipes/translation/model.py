@@ -110,6 +110,10 @@ def _check_objective(model: ModelSettings, extra: Sequence[str]) -> None:
         raise OptionError(
             f"TOPK={model.topk} needs latent alignments: choose ARCH=lstm_latent, or leave TOPK out with ARCH={arch}"
         )
+    if model.topk and arch.startswith(FIRST_ORDER_ARCH):
+        raise OptionError(
+            f"TOPK={model.topk}: first-order alignments are summed over all positions; leave it out with ARCH={arch}"
+        )
     if not objective:
         if model.is_latent and not given(extra, "--criterion"):
             raise OptionError(f"ARCH={arch} needs an OBJECTIVE: expected one of {', '.join(OBJECTIVES)}")
