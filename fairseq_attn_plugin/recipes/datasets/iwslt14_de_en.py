@@ -56,7 +56,7 @@ def corpus(variables: Variables) -> Corpus:
     if not variables.text("TEACHER") and variables.text("ARCH").startswith("lstm_latent"):
         variables.values["OBJECTIVE"] = variables.text("OBJECTIVE") or "elbo-enum"
     # the paper's prior has an additive score without bias; a mechanism of the user's choice may have another score
-    additive = variables.text("ARCH") == "lstm_latent" and not variables.text("ATTENTION")
+    additive = variables.text("ARCH") in ("lstm_latent", "lstm_latent_first_order") and not variables.text("ATTENTION")
     return Corpus(
         name="iwslt14_de_en",
         languages=("de", "en"),
