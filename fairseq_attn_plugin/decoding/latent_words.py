@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from ..attention import AttentionOutput
 from ..modules.latent_alignments import top_positions
 from ..modules.latent_decoder import LatentDecoder
-from ..ops.alignment_blocks import BLOCK_BYTES
+from ..ops.alignment_blocks import rows_of_a_block
 from ..ops.mixture_log_probs import log_mixture
 from ..ops.tanh import tanh_
 from ..ops.vocabulary_blocks import LOG2_E, exponentiate, safe_sums
@@ -103,9 +103,7 @@ class LatentWords:
 
 def _mixtures(features: Tensor, weights: Tensor, projection: Product) -> Tensor:
     """log sum_k w_k softmax(z_k): ``[R, K, D]`` and ``[R, K]`` to ``[R, V]``; the projection gives z log2 e."""
-    device = "cpu" if features.device.type == "cpu" else "cuda"
-    row = features.element_size() * weights.size(1) * len(projection.weight)  # bytes
-    at_once = max(1, BLOCK_BYTES[device] // row)
+    at_once = rows_of_a_block(features, features.element_size() * weights.size(1) * len(projection.weight))
     return torch.cat([_mixture(x, w, projection) for x, w in zip(features.split(at_once), weights.split(at_once))])
 
 

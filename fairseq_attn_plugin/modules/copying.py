@@ -21,7 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from ..ops.alignment_blocks import BLOCK_BYTES
+from ..ops.alignment_blocks import rows_of_a_block
 from ..ops.deferred import Linear, project
 from ..ops.precision import product_type, products_in
 from ..ops.vocabulary_loss import Targets, VocabularyLoss
@@ -95,14 +95,16 @@ class Copying(nn.Module):
         sentences, steps = words.ne(targets.pad).nonzero(as_tuple=True)  # no product is wasted on padding
         flat = features[sentences, steps], weights[sentences, steps], words[sentences, steps]
         ids = self.target_of[tokens]
-        places = ids.unsqueeze(1).eq(ids.unsqueeze(2)).to(torch.uint8).argmax(2)  # the first of the greatest
-        device = "cpu" if features.device.type == "cpu" else "cuda"
-        at_once = max(1, BLOCK_BYTES[device] // (4 * len(vocabulary[0])))
+        places: Optional[Tensor] = None
+        if targets.smoothing or targets.correct:
+            places = ids.unsqueeze(1).eq(ids.unsqueeze(2)).to(torch.uint8).argmax(2)  # the first of the greatest
+        at_once = rows_of_a_block(features, 4 * len(vocabulary[0]))
         products = product_type(features)
 
         def block(x: Tensor, a: Tensor, y: Tensor, rows: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
             with products_in(products):
-                return self._block(x, vocabulary, a, ids[rows], places[rows], y, targets)
+                first = None if places is None else places[rows]
+                return self._block(x, vocabulary, a, ids[rows], first, y, targets)
 
         sums: List[Tuple[Tensor, Tensor, Tensor]] = [
             checkpoint(block, *part, use_reentrant=False, preserve_rng_state=False)
@@ -119,20 +121,21 @@ class Copying(nn.Module):
         vocabulary: Tuple[Tensor, Optional[Tensor]],
         weights: Tensor,
         ids: Tensor,
-        places: Tensor,
+        places: Optional[Tensor],
         words: Tensor,
         targets: Targets,
     ) -> Tuple[Tensor, Tensor, Tensor]:
         """Loss, its part without label smoothing, and right words of r words.
 
-        ``ids`` ``[r, N]`` are their source words, ``places`` ``[r, N]`` the first place of each in its sentence.
+        ``ids`` ``[r, N]`` are their source words. ``places`` ``[r, N]``, the first place of each in its sentence, are
+        given for label smoothing and for the count of right words.
         """
         logits = project(features, *vocabulary)
         log_words, copied = self._parts(logits, features, weights)
         gold = log_words.gather(1, words.unsqueeze(1)).squeeze(1)
         nll = -_log_sum(gold, (copied * ids.eq(words.unsqueeze(1))).sum(1)).sum()
         correct = nll.new_zeros((), dtype=torch.long)
-        if not targets.smoothing and not targets.correct:
+        if places is None:
             return nll, nll.detach(), correct
         # Only the words of the source differ from g softmax(z): each at its first place, with all its copies.
         all_copies = torch.zeros_like(copied).scatter_add(1, places, copied).gather(1, places)

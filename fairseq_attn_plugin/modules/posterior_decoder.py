@@ -23,7 +23,7 @@ from torch.utils.checkpoint import checkpoint
 
 from ..attention import AttentionOutput
 from ..attention.normalizers import in_full
-from ..ops.alignment_blocks import BLOCK_BYTES
+from ..ops.alignment_blocks import rows_of_a_block
 from ..ops.deferred import project
 from ..ops.tanh import tanh
 from .beam import SentenceAttention, SourceMemory
@@ -113,8 +113,7 @@ class PosteriorDecoder(LatentDecoder):
     def _log_likelihoods(self, memory: Tensor, query: Tensor, index: Tensor, words: Tensor) -> Tensor:
         """log p(word | z = j) ``[B, M, K]`` of the positions ``index``."""
         if not torch.is_grad_enabled():
-            device = "cpu" if memory.device.type == "cpu" else "cuda"
-            step = max(1, BLOCK_BYTES[device] // (4 * len(self.vocabulary[0]) * index[0].numel()))
+            step = rows_of_a_block(memory, 4 * len(self.vocabulary[0]) * index[0].numel())
             if len(memory) > step:
                 parts = zip(*(x.split(step) for x in (memory, query, index, words)))
                 return torch.cat([self._log_likelihoods(*part) for part in parts])

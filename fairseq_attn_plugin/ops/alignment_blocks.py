@@ -23,7 +23,7 @@ from torch import Tensor
 
 from .tanh import tanh, tanh_
 
-__all__ = ["BLOCK_BYTES", "Alignments", "Block", "block_inputs", "block_masks", "blocks_of"]
+__all__ = ["BLOCK_BYTES", "Alignments", "Block", "block_inputs", "block_masks", "blocks_of", "rows_of_a_block"]
 
 # Logits held at a time. On a processor they stay in its cache together with the vocabulary matrix; a GPU is filled.
 BLOCK_BYTES = {"cpu": 8 << 20, "cuda": 512 << 20}
@@ -109,12 +109,17 @@ def blocks_of(alignments: Alignments, trim: bool = True) -> Iterator[Block]:
             yield Block(slice(first, last), here, positions, slice(None) if own else positions)
 
 
+def rows_of_a_block(like: Tensor, row_bytes: int) -> int:
+    """How many rows of so many bytes a block may hold on the device of a tensor; at least one."""
+    device = "cpu" if like.device.type == "cpu" else "cuda"
+    return max(1, BLOCK_BYTES[device] // row_bytes)
+
+
 def _rows_at_a_time(alignments: Alignments) -> int:
     """How many rows of V logits a block may hold."""
     query = alignments.query
     width = 8 if query.dtype == torch.float64 else 4
-    device = "cpu" if query.device.type == "cpu" else "cuda"
-    return max(1, BLOCK_BYTES[device] // (alignments.weight.size(0) * width))
+    return rows_of_a_block(query, alignments.weight.size(0) * width)
 
 
 def _extent(mask: Tensor) -> Tuple[List[int], List[int]]:

@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from .alignment_blocks import BLOCK_BYTES
+from .alignment_blocks import rows_of_a_block
 from .precision import product_type, without_autocast
 from .vocabulary_blocks import VocabularyBlocks
 
@@ -126,7 +126,6 @@ def _keeps_graph() -> bool:
 
 def _rows_at_a_time(rows: int, weight: Tensor) -> int:
     """The number of rows of a block, so that all blocks have nearly the same size, and shapes return."""
-    device = "cpu" if weight.device.type == "cpu" else "cuda"
-    limit = max(MIN_ROWS, BLOCK_BYTES[device] // (4 * len(weight)))
+    limit = max(MIN_ROWS, rows_of_a_block(weight, 4 * len(weight)))
     even = math.ceil(rows / max(1, math.ceil(rows / limit)))
     return max(1, even if even <= 256 else math.ceil(even / 64) * 64)

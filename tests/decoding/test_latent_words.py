@@ -11,9 +11,9 @@ from test_search import assert_same as assert_same_hypotheses
 from test_search import both, generator, sample, sharpened
 from test_shortlist import write
 
-from fairseq_attn_plugin.decoding import latent_words
 from fairseq_attn_plugin.decoding.packed import PackedStepper, is_packable
 from fairseq_attn_plugin.decoding.stepper import ModelStepper
+from fairseq_attn_plugin.ops import alignment_blocks
 
 PREDICTIONS = [
     {},
@@ -59,7 +59,7 @@ def test_the_context_of_the_best_is_fed():
 
 
 def test_blocks(monkeypatch):
-    monkeypatch.setitem(latent_words.BLOCK_BYTES, "cpu", 1)
+    monkeypatch.setitem(alignment_blocks.BLOCK_BYTES, "cpu", 1)
     assert_same(make(torch.float32), batch())
 
 

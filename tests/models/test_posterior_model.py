@@ -11,8 +11,8 @@ from fairseq_attn_plugin.attention.soft import SoftAttention
 from fairseq_attn_plugin.decoding.onnx_folder import check_exportable
 from fairseq_attn_plugin.decoding.packed import is_packable
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.modules import posterior_decoder
 from fairseq_attn_plugin.modules.decoder_state import DecoderState
+from fairseq_attn_plugin.ops import alignment_blocks
 
 CASES = [
     {},
@@ -130,5 +130,5 @@ def test_blocks_of_a_search_change_nothing(monkeypatch):
     model, batch = make(), sample()
     with torch.no_grad():
         whole = model(**batch["net_input"])[0]
-        monkeypatch.setattr(posterior_decoder, "BLOCK_BYTES", {"cpu": 1})
+        monkeypatch.setattr(alignment_blocks, "BLOCK_BYTES", {"cpu": 1})
         torch.testing.assert_close(model(**batch["net_input"])[0], whole)

@@ -9,8 +9,8 @@ from latent_models import sample
 from models_for_tests import build, dictionary, fake_task
 
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.modules import copying as module
 from fairseq_attn_plugin.modules.copying import Copying
+from fairseq_attn_plugin.ops import alignment_blocks
 from fairseq_attn_plugin.ops.vocabulary_loss import Targets
 
 PAD, UNK, UNITS = 1, 3, 6
@@ -75,7 +75,7 @@ def test_probabilities_equal_the_formula(beam):
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_loss_in_blocks_is_fairseqs_of_the_formula(smoothing, monkeypatch):
-    monkeypatch.setattr(module, "BLOCK_BYTES", {"cpu": 4 * 14 * 3, "cuda": 1})  # 3 words at a time
+    monkeypatch.setattr(alignment_blocks, "BLOCK_BYTES", {"cpu": 4 * 14 * 3, "cuda": 1})  # 3 words at a time
     copying, features, weight, bias, weights, tokens = mixture()
     target = torch.tensor([[7, 5, UNK, 2], [6, 11, 2, PAD], [4, 2, PAD, PAD]])
     log_probs = formula(copying, features, weight, bias, weights, tokens).log()

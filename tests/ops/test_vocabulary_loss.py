@@ -8,6 +8,7 @@ from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_l
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from fairseq_attn_plugin.ops import alignment_blocks
 from fairseq_attn_plugin.ops import vocabulary_loss as module
 from fairseq_attn_plugin.ops.vocabulary_loss import Targets, vocabulary_loss
 
@@ -29,7 +30,7 @@ def batch(shape=(5, 4), words=WORDS, dtype=torch.float64, bias=True, size=1.0, s
 
 def small_blocks(monkeypatch, rows=3):
     monkeypatch.setattr(module, "MIN_ROWS", rows)
-    monkeypatch.setattr(module, "BLOCK_BYTES", {"cpu": 1, "cuda": 1})
+    monkeypatch.setattr(alignment_blocks, "BLOCK_BYTES", {"cpu": 1, "cuda": 1})
 
 
 def formula(features, weight, bias, target, smoothing):
