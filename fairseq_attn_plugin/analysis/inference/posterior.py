@@ -14,13 +14,13 @@ A soft model was not trained to predict from one encoding, so that p(y_t | j) is
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple
+from typing import Any, Callable, Dict, List, NamedTuple
 
 import torch
 from torch import Tensor
 
 from fairseq_attn_plugin.analysis.inference.forced import attention, unmoved
+from fairseq_attn_plugin.analysis.inference.reweighing import noted
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.modules.recurrent_decoder import RecurrentDecoder
 
@@ -80,10 +80,15 @@ def _steps(model: Any, sample: Dict[str, Any], where: str) -> _Steps:
     decoder = getattr(model, "decoder", None)
     inputs = {name: value for name, value in sample["net_input"].items() if value is not None}
     if isinstance(decoder, RecurrentDecoder) and decoder.attention is not None:
-        with _observed(decoder) as (states, encodings):
-            output = model(**inputs)
+        encoded: List[Any] = []
+        hook = model.encoder.register_forward_hook(lambda _, __, out: encoded.append(out))
+        try:
+            with noted(decoder) as (states, _):
+                output = model(**inputs)
+        finally:
+            hook.remove()
         weights = attention(model, output, sample, where)
-        return _Steps(torch.cat(states, 1), encodings[0], weights, decoder.log_probs)
+        return _Steps(torch.cat(states, 1), encoded[0]["encodings"], weights, decoder.log_probs)
     if isinstance(decoder, StockDecoder) and decoder.attention is not None:
         reads: List[Any] = []
         hook = decoder.attention.register_forward_hook(lambda _, read, __: reads.append(read))
@@ -111,27 +116,3 @@ def _stock_log_probs(decoder: Any) -> Callable[[Tensor, Tensor, Tensor, Tensor],
         return result
 
     return log_probs
-
-
-@contextmanager
-def _observed(decoder: Any) -> Iterator[Any]:
-    """Collects the states that attend, ``[B, T, Ds]`` in parts, and the encodings that they attend to."""
-    attention_to = decoder.attention_to
-    states: List[Tensor] = []
-    encodings: List[Tensor] = []
-
-    def observed(memory: Any, encoder_out: Any) -> Any:
-        attend = attention_to(memory, encoder_out)
-        encodings.append(encoder_out["encodings"])
-
-        def watched(query: Tensor, *rest: Any) -> Any:
-            states.append(query)
-            return attend(query, *rest)
-
-        return watched
-
-    decoder.attention_to = observed
-    try:
-        yield states, encodings
-    finally:
-        del decoder.attention_to

@@ -10,15 +10,17 @@ Other weights have the sum of the model's own.
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Tuple
+from contextlib import contextmanager
+from typing import Any, Dict, Iterator, List, NamedTuple, Tuple
 
 import torch
 from torch import Tensor
 
 from fairseq_attn_plugin.attention import AttentionOutput
 from fairseq_attn_plugin.modules.decoder import LSTMDecoder
+from fairseq_attn_plugin.modules.recurrent_decoder import RecurrentDecoder
 
-__all__ = ["Asked", "adversarial", "ask", "can_reweigh", "divergence", "permuted", "uniform", "variation"]
+__all__ = ["Asked", "adversarial", "ask", "can_reweigh", "divergence", "noted", "permuted", "uniform", "variation"]
 
 RATE = 0.1  # of Adam
 PENALTY = 5.0  # of total variation above the bound; the divergence is at most ln 2
@@ -48,26 +50,33 @@ def can_reweigh(model: Any) -> bool:
     return isinstance(decoder, LSTMDecoder) and decoder.predicts_stepwise and decoder.attention is not None
 
 
+@contextmanager
+def noted(decoder: RecurrentDecoder) -> Iterator[Tuple[List[Tensor], List[Tensor]]]:
+    """Collects the states that ask the attention, ``[B, T, Ds]`` in parts, and its weights ``[B, T, N]``."""
+    states: List[Tensor] = []
+    weights: List[Tensor] = []
+
+    def note(query: Tensor, attended: AttentionOutput) -> AttentionOutput:
+        states.append(query)
+        weights.append(attended.weights)
+        return attended
+
+    decoder.intervention = note
+    try:
+        yield states, weights
+    finally:
+        decoder.intervention = None
+
+
 @torch.no_grad()
 def ask(model: Any, sample: Dict[str, Any]) -> Asked:
     """Forces the target of a batch and notes the states from which the attention was asked."""
-    queries: List[Tensor] = []
-    found: List[Tensor] = []
-
-    def note(query: Tensor, attended: AttentionOutput) -> AttentionOutput:
-        queries.append(query)
-        found.append(attended.weights)
-        return attended
-
     net_input, decoder = sample["net_input"], model.decoder
     encoder_out = model.encoder(net_input["src_tokens"], src_lengths=net_input["src_lengths"])
-    decoder.intervention = note
-    try:
+    with noted(decoder) as (states, weights):
         decoder(net_input["prev_output_tokens"], encoder_out=encoder_out)
-    finally:
-        decoder.intervention = None
     real = net_input["src_tokens"].ne(model.encoder.padding_idx).unsqueeze(1)
-    asked = Asked(model, sample, encoder_out, torch.cat(queries, 1), torch.cat(found, 1), real, torch.empty(0))
+    asked = Asked(model, sample, encoder_out, torch.cat(states, 1), torch.cat(weights, 1), real, torch.empty(0))
     return asked._replace(probabilities=asked.with_weights(asked.weights))
 
 
