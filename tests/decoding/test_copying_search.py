@@ -3,13 +3,10 @@
 import pytest
 import torch
 from models_for_tests import build
-from test_search import assert_same, both, generator, sharpened
-from test_search import sample as to_translate
+from test_search import assert_forced_scores, assert_same, both, generator, sharpened
 
 from fairseq_attn_plugin.decoding.packed import PackedStepper
 from fairseq_attn_plugin.errors import OptionError
-
-PAD = 1
 
 
 def make(**options):
@@ -32,16 +29,7 @@ def test_search_is_fairseqs_and_its_scores_are_forced_scores(options, fast):
     used = generator("plugin", [model]).steppers[0]
     assert isinstance(used, PackedStepper) == fast
     assert_same(found, expected)
-    source = to_translate()["net_input"]["src_tokens"]
-    for row, hypotheses in enumerate(found):
-        for one in hypotheses:
-            words = one["tokens"].unsqueeze(0)
-            previous = torch.cat([words.new_full((1, 1), 2), words[:, :-1]], 1)
-            tokens = source[row : row + 1]
-            with torch.no_grad():
-                log_probs, _ = model(tokens, tokens.ne(PAD).sum(1), previous)
-            gold = log_probs.gather(-1, words.unsqueeze(-1))[0, :, 0]
-            torch.testing.assert_close(one["positional_scores"], gold, rtol=1e-3, atol=1e-3)
+    assert_forced_scores(model, found, rtol=1e-3, atol=1e-3)
 
 
 def test_a_model_that_only_copies_gives_the_source():

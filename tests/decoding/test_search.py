@@ -66,6 +66,20 @@ def assert_same(found, expected, attention=True):
     return sum(map(len, found))
 
 
+def assert_forced_scores(model, found, **tolerance):
+    """The scores of the hypotheses of :func:`sample` are those of the model that is given the words."""
+    source = sample()["net_input"]["src_tokens"]
+    for row, hypotheses in enumerate(found):
+        for one in hypotheses:
+            words = one["tokens"].unsqueeze(0)
+            previous = torch.cat([words.new_full((1, 1), 2), words[:, :-1]], 1)
+            tokens = source[row : row + 1]
+            with torch.no_grad():
+                log_probs, _ = model(tokens, tokens.ne(1).sum(1), previous)
+            gold = log_probs.gather(-1, words.unsqueeze(-1))[0, :, 0]
+            torch.testing.assert_close(one["positional_scores"], gold, **tolerance)
+
+
 @systems
 def test_every_model(attention, feeding):
     models = [sharpened(make(attention, feeding))]
