@@ -60,9 +60,10 @@ class AttnLSTMModel(FairseqEncoderDecoderModel):
         cls.check(cfg, task)
         source, target = task.source_dictionary, task.target_dictionary
         limits = getattr(task, "cfg", None)
+        longest = getattr(limits, "max_source_positions", 1e5)
         stock = None
         if cfg.encoder_arch is not None:
-            stock = build_stock_encoder(cfg, task, getattr(limits, "max_source_positions", 1e5))
+            stock = build_stock_encoder(cfg, task, longest)
             source_embedding = stock.embed_tokens
         else:
             source_embedding = translation_embedding(
@@ -84,7 +85,7 @@ class AttnLSTMModel(FairseqEncoderDecoderModel):
             bidirectional=cfg.encoder_bidirectional,
             dropout_in=or_default(cfg.encoder_dropout_in, cfg.dropout),
             dropout_out=or_default(cfg.encoder_dropout_out, cfg.dropout),
-            max_source_positions=getattr(limits, "max_source_positions", 1e5),
+            max_source_positions=longest,
             rnn=rnn_of(cfg, "encoder"),
         )
         hidden_size = or_default(cfg.decoder_hidden_size, cfg.decoder_embed_dim)

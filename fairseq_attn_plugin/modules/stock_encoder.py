@@ -51,7 +51,7 @@ class StockEncoder(SourceEncoder):
 
     def _longest(self) -> float:
         limit = self.stock.max_positions() if hasattr(self.stock, "max_positions") else None
-        return min(self.limit_of_task, self.limit_of_task if limit is None else limit)
+        return self.limit_of_task if limit is None else min(self.limit_of_task, limit)
 
     def _load_from_state_dict(self, state_dict: Dict[str, Tensor], prefix: str, *others: Any) -> None:
         """A table of positions gets as many rows as it had in training, whatever the limit of the task is now."""

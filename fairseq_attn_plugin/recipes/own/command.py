@@ -112,7 +112,8 @@ def _run(args: argparse.Namespace) -> None:
             raise OptionError(f"--{name.replace('_', '-')} {getattr(args, name)}: must be at least {least}")
     files: Dict[str, Optional[List[Path]]] = {"train": args.pairs, "valid": args.valid, "test": args.test}
     folder = args.out or Path(f"{source}-{target}.{args.arch}")
-    request = _request(args, files)
+    checksums = {name: [checksum(path) for path in paths or () if path.is_file()] for name, paths in files.items()}
+    request = _request(args, checksums)
     done = read_settings(folder)
     if done.get("request") == request and is_complete(folder):  # nothing is read again
         _conclude(folder, done["scores"], done["pairs"]["test"])
@@ -140,8 +141,7 @@ def _run(args: argparse.Namespace) -> None:
         shell = LoggingShell("train", training, lock)
         for note in (*notes, *left_out):
             shell.say(note)
-        checksums = [f"{name} {checksum(path)}" for name, paths in files.items() for path in paths or ()]
-        stamp = f"{tokenizer} {' '.join(checksums)}"
+        stamp = " ".join([tokenizer, *(f"{name} {one}" for name, found in checksums.items() for one in found)])
         plan = Plan(
             folder=folder,
             settings=CorpusSettings(
@@ -172,12 +172,11 @@ def _run(args: argparse.Namespace) -> None:
     _conclude(folder, scores, len(splits["test"]))
 
 
-def _request(args: argparse.Namespace, files: Dict[str, Optional[List[Path]]]) -> str:
+def _request(args: argparse.Namespace, checksums: Dict[str, List[str]]) -> str:
     """All that the user gave: options, the content of the files, the version of this package."""
-    options = {name: value for name, value in vars(args).items() if name not in {"out", "pairs", *files}}
+    options = {name: value for name, value in vars(args).items() if name not in {"out", "pairs", *checksums}}
     options = {name: value for name, value in options.items() if not callable(value)}
-    given = {name: [checksum(path) for path in paths or () if path.is_file()] for name, paths in files.items()}
-    return json.dumps({"version": __version__, **options, **given}, sort_keys=True, default=str)
+    return json.dumps({"version": __version__, **options, **checksums}, sort_keys=True, default=str)
 
 
 def _conclude(folder: Path, scores: Dict[str, Any], sentences: int) -> None:
