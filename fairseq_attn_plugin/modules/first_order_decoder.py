@@ -19,7 +19,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..ops.first_order import JumpChain, filtered, forward_algorithm, jump_chain, posteriors, predicted
-from ..ops.mixture_log_probs import mixture_log_probs
 from ..ops.mixture_nll import log_likelihoods
 from ..ops.vocabulary_loss import Targets
 from .decoder_state import Progress
@@ -107,11 +106,6 @@ class FirstOrderDecoder(LatentDecoder):
         log_probs = self.mixed(latent, prediction.view_as(latent.log_prior)).view(*prediction.shape[:2], -1)
         weights = prediction.exp().type_as(latent.prior) if self.training or self.need_attn else None
         return log_probs, {"attn": [weights]}
-
-    def mixed(self, latent: LatentAlignments, prediction: Tensor) -> Tensor:
-        """log sum_j b_t(j) p(v | z_t = j) of all words v ``[B, T, V]``; ``prediction`` ``[B, T, N]``, log b."""
-        nothing = latent.query.new_zeros(latent.query.shape[:2], dtype=torch.long)
-        return mixture_log_probs(latent.words(nothing, -1), prediction)
 
     def inferred(self, latent: LatentAlignments, target: Tensor) -> Tuple[Tensor, Tensor]:
         """log b, and p(z_t = j | x, y) given the whole target ``[B, T]``: ``[B, T, N]`` each, without gradients."""

@@ -220,11 +220,16 @@ class LatentDecoder(LSTMDecoder):
             words = latent.relaxed_words(nothing, -1, latent.log_prior.exp())
             log_probs = mixture_log_probs(words, latent.log_prior.new_zeros(*nothing.shape, 1))
         elif self.topk is None:
-            log_probs = mixture_log_probs(latent.words(nothing, -1), latent.log_prior)
+            log_probs = self.mixed(latent, latent.log_prior)
         else:
             log_weights, index = top_positions(latent.log_prior, self.topk)
             log_probs = mixture_log_probs(latent.words(nothing, -1, index), log_weights)
         return log_probs.view(*latent.prior.shape[:2], -1)
+
+    def mixed(self, latent: LatentAlignments, log_weights: Tensor) -> Tensor:
+        """log sum_j w_tj p(v | z_t = j) of all words v ``[B, T, V]``; ``log_weights`` ``[B, T, N]``."""
+        nothing = latent.query.new_zeros(latent.query.shape[:2], dtype=torch.long)
+        return mixture_log_probs(latent.words(nothing, -1), log_weights)
 
     def _dropout_mask(self, query: Tensor) -> Optional[Tensor]:
         module = self.dropout_out_module

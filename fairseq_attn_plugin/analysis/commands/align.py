@@ -47,7 +47,7 @@ from fairseq_attn_plugin.analysis.inference.model_options import add_model_optio
 from fairseq_attn_plugin.analysis.records.files import Records, check_labels, label_and_path, open_systems
 from fairseq_attn_plugin.analysis.records.record import SUFFIXES
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.options import parse_overrides
+from fairseq_attn_plugin.options import flag, parse_overrides
 from fairseq_attn_plugin.writing import check_not_lost, whole_text
 
 
@@ -180,8 +180,7 @@ def _check(args: argparse.Namespace) -> None:
     if args.path is None:
         for name in ("reverse_path", "gen_subset", "records", "max_tokens"):
             if getattr(args, name) is not None:
-                option = f"--{name.replace('_', '-')}"
-                raise OptionError(f"{option} {getattr(args, name)}: needs --path, the checkpoint of a model")
+                raise OptionError(f"{flag(name)} {getattr(args, name)}: needs --path, the checkpoint of a model")
     elif Path(args.file).is_file():
         raise OptionError(f"{args.file}: is a file; --path needs the data folder of the model")
     if args.records and Path(args.records).suffix not in SUFFIXES:
