@@ -10,6 +10,7 @@ import importlib
 import pkgutil
 import re
 from dataclasses import MISSING, Field, dataclass, fields
+from functools import lru_cache
 from typing import Any, Callable, ClassVar, Dict, Generic, Iterable, List, Mapping, Type, TypeVar, get_type_hints
 
 from torch import nn
@@ -131,6 +132,11 @@ class Parts(Generic[AnyPart]):
 
 def options_of(config: Any) -> Dict[str, Option]:
     """The options that a dataclass of a mechanism or of a part declares or inherits, by full name."""
+    return dict(_options_of(config))
+
+
+@lru_cache(maxsize=None)
+def _options_of(config: Any) -> Dict[str, Option]:
     types = get_type_hints(config)
     result = {}
     for item in fields(config):

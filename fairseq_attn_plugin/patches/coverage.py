@@ -30,7 +30,7 @@ from torch import Tensor
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.options import option
 
-from .generation_options import add_option
+from .generation_options import add_options
 from .wrapping import Patch, wrap, wrapped_by
 
 __all__ = ["FLOOR", "PATCH", "rank", "rank_by_coverage"]
@@ -45,7 +45,7 @@ def _prepare() -> None:
     """Add the option to fairseq, and heed it in the tasks that build their generators themselves."""
     from fairseq.tasks import FairseqTask
 
-    add_option(NAME, float, option(0.0, HELP))
+    add_options({NAME: (float, option(0.0, HELP))})
     for task in _with_subclasses(FairseqTask):
         if "build_generator" in vars(task):
             wrap(task, "build_generator", _heeding, PATCH_NAME)

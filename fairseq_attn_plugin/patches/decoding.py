@@ -9,7 +9,7 @@ fairseq-attn. ``--decoding-engine stock`` leaves fairseq's. The options of decod
 from dataclasses import fields
 from typing import Any, Callable, Dict, Optional
 
-from .generation_options import add_option
+from .generation_options import add_options
 from .search_options import check_search
 from .wrapping import Patch
 
@@ -19,8 +19,7 @@ __all__ = ["PATCH"]
 def _add_options() -> None:
     from fairseq_attn_plugin.decoding.options import DecodingOptions
 
-    for own in fields(DecodingOptions):
-        add_option(own.name, own.type, own)  # type: ignore[arg-type]
+    add_options({own.name: (own.type, own) for own in fields(DecodingOptions)})
 
 
 def _choosing(build: Callable[..., Any]) -> Callable[..., Any]:

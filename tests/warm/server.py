@@ -66,6 +66,8 @@ def preload() -> Imported:
     if set(logging.root.handlers) != before or any(name.split(".")[0] == "fairseq_attn_plugin" for name in sys.modules):
         raise RuntimeError("importing fairseq does what a fork cannot repeat")
     changed = {name: value for name, value in os.environ.items() if STARTED_WITH.get(name) != value}
+    # a second for every optimizer; the variable that it sets is not one that importing fairseq sets
+    importlib.import_module("torch._dynamo")
     return Imported(calls, changed)
 
 
