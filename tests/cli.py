@@ -91,8 +91,8 @@ def usual_environment() -> "dict[str, str]":
     # tests of what is written to stderr must not depend on them
     environment.pop("FAIRSEQ_ATTN_TRACEBACK", None)
     environment.pop("HYDRA_FULL_ERROR", None)
-    # scikit-learn and torch set these as they are imported, by this process as by a command
-    for name in [name for name in environment if name.startswith(("KMP_", "TORCHINDUCTOR_"))]:
+    # scikit-learn, its joblib and torch set these as they are imported, by this process as by a command
+    for name in [name for name in environment if name.startswith(("KMP_", "TORCHINDUCTOR_", "PYTHONWARNINGS"))]:
         del environment[name]
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(REPO), environment.get("PYTHONPATH")]))
     return environment

@@ -87,6 +87,18 @@ def zoo(shared_folder: Path, tiny_data: Path) -> Zoo:
     return open_zoo(shared_folder / "zoo", lambda: tiny_data)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def commands_stay_warm() -> Iterator[None]:
+    """A variable that a test or an import leaves behind would make every later command cold, and so the run long."""
+
+    def read() -> Dict[str, str]:
+        return {name: value for name, value in usual_environment().items() if name.startswith(warm.READ_AT_START)}
+
+    before = read()
+    yield
+    assert read() == before
+
+
 @pytest.fixture(scope="session")
 def warm_path(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = warm.folder_of_commands(tmp_path_factory.mktemp("warm"), usual_environment())
@@ -100,6 +112,28 @@ def real_data() -> Path:
     if not folder.is_dir():
         pytest.skip("NO REAL DATA: %s is not a folder; set FAIRSEQ_ATTN_DATA to the folder of the corpora" % folder)
     return folder
+
+
+# --- failures
+
+
+class FailuresAtOnce:
+    """Names a test as soon as it fails, so that a run that is cut off has said which did."""
+
+    def __init__(self, terminal: Any):
+        self.terminal = terminal
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            error = report.longreprtext.strip().splitlines() or [""]
+            lines = [line for line in error if line.startswith("E ")] or error[-1:]
+            self.terminal.write_line(f"FAILED {report.nodeid} ({report.when}, {report.duration:.0f} s): {lines[0]}")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    terminal = config.pluginmanager.getplugin("terminalreporter")
+    if terminal is not None and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(FailuresAtOnce(terminal), "failures at once")
 
 
 # --- markers

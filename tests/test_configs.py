@@ -11,6 +11,7 @@ from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf
 
+from fairseq_attn_plugin.options import flag
 from fairseq_attn_plugin.recipes.cli import open_recipe
 
 from cli import REPO, run_cli
@@ -23,6 +24,11 @@ PLAIN_MODELS = [name for name in MODELS if name not in LATENT_MODELS]  # trained
 OBJECTIVES = sorted(path.stem for path in (CONFIGS / "objective").glob("*.yaml"))
 LATENT = {"multi30k_latent": "multi30k", "iwslt14_latent": "iwslt14_de_en"}  # experiments and recipes
 TINY = ["optimization.max_update=2", "dataset.num_workers=0", "common.cpu=true"]
+# of the models that are trained, in YAML and on the command line; other tests compare the sizes that files name
+SIZES = ["encoder_embed_dim", "encoder_hidden_size", "decoder_embed_dim", "decoder_hidden_size"]
+SIZES += ["decoder_out_embed_dim"]
+SMALL = ["model.%s=16" % key for key in SIZES]
+SMALL_OPTIONS = [word for key in SIZES for word in (flag(key), "16")]
 
 
 @pytest.fixture
@@ -41,7 +47,7 @@ def train(config_name, tiny_data, cwd, *overrides, multirun=False):
     """fairseq-hydra-train on the tiny corpus; every checkpoint that it wrote, by its path below ``cwd``."""
     command = ["fairseq-attn", "fairseq-hydra-train", "--config-name", config_name]
     data = ["task.data=%s" % tiny_data, "task.source_lang=xx", "task.target_lang=yy"]
-    command += [*data, *TINY, *overrides]
+    command += [*data, *TINY, *SMALL, *overrides]
     cwd.mkdir(exist_ok=True)
     run_cli(*command, *(["-m"] if multirun else []), cwd=cwd)
     return sorted(str(path.relative_to(cwd)) for path in cwd.rglob("checkpoint_*.pt"))
@@ -226,7 +232,7 @@ def same_parameters(from_yaml, tiny_data, tmp_path, **environment):
     command = recipe_command("multi30k", OUT=str(tmp_path), **environment)
     Path(command[command.index("--save-dir") + 1]).mkdir(parents=True)
     overrides = ["--source-lang", "xx", "--target-lang", "yy", "--max-update", "2", "--num-workers", "0"]
-    run_cli("fairseq-train", tiny_data, *command, *overrides)
+    run_cli("fairseq-train", tiny_data, *command, *SMALL_OPTIONS, *overrides)
     (from_recipe,) = tmp_path.rglob("checkpoint_last.pt")
     first, second = parameters(from_yaml), parameters(from_recipe)
     assert first.keys() == second.keys()
@@ -258,9 +264,8 @@ def test_grid_of_two_seeds(tiny_data, tmp_path):
 
     With the second learning rate a training ends with a worse score than the one before it in the same process.
     """
-    sizes = ["model.%s=16" % key for key in ("encoder_embed_dim", "encoder_hidden_size", "decoder_hidden_size")]
     sweep = ["common.seed=1,2", "model=lstm_soft", "optimization.lr=[0.01],[1e-9]"]
-    checkpoints = train("grid", tiny_data, tmp_path, *sweep, *sizes, multirun=True)
+    checkpoints = train("grid", tiny_data, tmp_path, *sweep, multirun=True)
     assert {path.split("/")[3] for path in checkpoints} == {"lstm_soft.seed1", "lstm_soft.seed2"}
     assert [Path(path).name for path in checkpoints] == ["checkpoint_best.pt", "checkpoint_last.pt"] * 4
     trained = [parameters(tmp_path / path)["encoder.embed_tokens.weight"] for path in checkpoints if "last" in path]

@@ -133,6 +133,7 @@ def test_variables_that_are_read_at_the_start_make_it_cold(tmp_path):
 def test_variables_that_imports_of_the_tester_set_leave_it_warm(tmp_path, monkeypatch):
     monkeypatch.setenv("KMP_INIT_AT_FORK", "FALSE")
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("PYTHONWARNINGS", "ignore:semaphore_tracker:UserWarning")
     (tmp_path / "program.py").write_text("import sys\nprint('torch' in sys.modules)")
     assert run_cli(tmp_path / "program.py").stdout == "True\n"
 
