@@ -127,9 +127,11 @@ class FailuresAtOnce:
         if report.failed:
             error = report.longreprtext.strip().splitlines() or [""]
             lines = [line for line in error if line.startswith("E ")] or error[-1:]
+            self.terminal.ensure_newline()
             self.terminal.write_line(f"FAILED {report.nodeid} ({report.when}, {report.duration:.0f} s): {lines[0]}")
 
 
+@pytest.hookimpl(trylast=True)  # after the terminal has registered itself
 def pytest_configure(config: pytest.Config) -> None:
     terminal = config.pluginmanager.getplugin("terminalreporter")
     if terminal is not None and not hasattr(config, "workerinput"):
