@@ -25,7 +25,7 @@ def run_cli(
     *args: object,
     check: bool = True,
     env: Optional[Mapping[str, str]] = None,
-    timeout: float = 600,
+    timeout: float = 300,
     cwd: Optional[Path] = None,
     stdin: Optional[str] = None,
 ) -> "subprocess.CompletedProcess[str]":

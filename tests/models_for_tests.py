@@ -1,5 +1,6 @@
 """Small models and batches for the tests, built through fairseq's registry as its command-line tools build them."""
 
+import contextlib
 from argparse import Namespace
 from types import SimpleNamespace
 
@@ -64,3 +65,19 @@ def pad_batch(lengths, side="left", width=None, symbols=20, seed=0, pad=1, eos=2
             start = width - length if side == "left" else 0
             tokens[row, start : start + length] = words
     return tokens
+
+
+_GROUPS = []
+
+
+@contextlib.contextmanager
+def data_parallel(model, folder, **options):
+    """torch's own wrapper of a model, in a group of one worker that meets in ``folder``."""
+    torch.distributed.init_process_group("gloo", init_method=f"file://{folder / 'store'}", rank=0, world_size=1)
+    # Kept until the process ends: Python destroys the wrapper's reducer with the interpreter's lock held. Where the
+    # reducer had the last reference, the group would wait for its threads, which may wait for that lock.
+    _GROUPS.append(torch.distributed.group.WORLD)
+    try:
+        yield torch.nn.parallel.DistributedDataParallel(model, **options)
+    finally:
+        torch.distributed.destroy_process_group()

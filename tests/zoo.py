@@ -50,7 +50,7 @@ def made_once(folder: Path) -> Iterator[bool]:
     """Whether ``folder``, empty then, is still to be filled. Other workers wait; after a failure the next one tries."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     done = folder.with_name(folder.name + ".done")
-    with portalocker.Lock(str(folder) + ".lock", timeout=900):
+    with portalocker.Lock(str(folder) + ".lock", timeout=400):
         missing = not done.exists()
         if missing:
             shutil.rmtree(folder, ignore_errors=True)

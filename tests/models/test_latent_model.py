@@ -5,7 +5,7 @@ import logging
 import pytest
 import torch
 from latent_models import PAD, SOURCES, TARGETS, criterion, make, sample
-from models_for_tests import build, dictionary, fake_task
+from models_for_tests import build, data_parallel, dictionary, fake_task
 
 from fairseq_attn_plugin.criterions.objectives import (
     OBJECTIVES,
@@ -209,12 +209,8 @@ def test_data_parallel_wrapper_sees_every_parameter(name, find_unused, tmp_path)
     crit = criterion(objective=name).train()
     expected = make(torch.float32).train()
     crit(expected, sample())[0].backward()
-    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path / 'store'}", rank=0, world_size=1)
-    try:
-        wrapped = torch.nn.parallel.DistributedDataParallel(model, find_unused_parameters=find_unused)
+    with data_parallel(model, tmp_path, find_unused_parameters=find_unused) as wrapped:
         crit(wrapped, sample())[0].backward()
-    finally:
-        torch.distributed.destroy_process_group()
     for (parameter_name, one), other in zip(model.named_parameters(), expected.parameters()):
         if name == "elbo-enum" or not parameter_name.startswith("posterior"):
             torch.testing.assert_close(one.grad, other.grad)

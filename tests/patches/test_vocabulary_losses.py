@@ -11,7 +11,7 @@ from fairseq.criterions.label_smoothed_cross_entropy_with_alignment import (
     LabelSmoothedCrossEntropyCriterionWithAlignment,
 )
 from in_process import run_tool
-from models_for_tests import build, fake_task, pad_batch
+from models_for_tests import build, data_parallel, fake_task, pad_batch
 
 from fairseq_attn_plugin.criterions.guided_alignment import GuidedAlignmentConfig, GuidedAlignmentCriterion
 from fairseq_attn_plugin.criterions.latent_alignment import LatentAlignmentConfig, LatentAlignmentCriterion
@@ -178,12 +178,8 @@ def test_data_parallel_wrapper_sees_every_parameter(find_unused, tmp_path):
     model, expected, criterion = model_of(), model_of(), STOCK["smoothed"]()
     loss = criterion(expected, sample())[0]
     loss.backward()
-    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path / 'store'}", rank=0, world_size=1)
-    try:
-        wrapped = torch.nn.parallel.DistributedDataParallel(model, find_unused_parameters=find_unused)
+    with data_parallel(model, tmp_path, find_unused_parameters=find_unused) as wrapped:
         found, formed = run(criterion, wrapped)
-    finally:
-        torch.distributed.destroy_process_group()
     assert formed and found[0] == loss
     for one, other in zip(model.parameters(), expected.parameters()):
         torch.testing.assert_close(one.grad, other.grad)
