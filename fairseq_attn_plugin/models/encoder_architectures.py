@@ -18,7 +18,7 @@ from ..modules.embeddings import translation_embedding
 from ..modules.stock_encoder import StockEncoder
 from ..options import flag, or_default
 
-__all__ = ["build_stock_encoder"]
+__all__ = ["build_stock_encoder", "has_hidden_size"]
 
 EXAMPLES = "transformer, transformer_iwslt_de_en, lightconv or fconv"
 NOTATION = "as in 'encoder-attention-heads=4 encoder-normalize-before'"
@@ -82,6 +82,17 @@ def build_stock_encoder(cfg: Any, task: Any, max_source_positions: float) -> Sto
     return encoder
 
 
+def has_hidden_size(arch: str) -> bool:
+    """Whether ``--encoder-hidden-size`` is the width of its layers; where the architecture is unknown, too."""
+    model = ARCH_MODEL_REGISTRY.get(arch)
+    return model is None or _is_convolutional(_Parser("--encoder-options", model))
+
+
+def _is_convolutional(parser: argparse.ArgumentParser) -> bool:
+    """Convolutional encoders have a text of widths and kernels as layers, and others their number."""
+    return any(action.dest == "encoder_layers" and action.type in (str, None) for action in parser._actions)
+
+
 def _build(model: Any, args: argparse.Namespace, task: Any) -> Any:
     """The encoder alone where the architecture can do that, as transformers can; otherwise that of a whole model."""
     source = task.source_dictionary
@@ -96,7 +107,7 @@ def _arguments(cfg: Any, arch: str, model: Any, max_source_positions: float) -> 
     text = or_default(cfg.encoder_options, "")
     parser = _Parser(f"--encoder-options {text}", model)
     actions = {action.dest: action for action in parser._actions}
-    convolutional = "encoder_layers" in actions and actions["encoder_layers"].type in (str, None)
+    convolutional = _is_convolutional(parser)
     try:
         words = [word.lstrip("-") for word in shlex.split(text)]
     except ValueError as error:

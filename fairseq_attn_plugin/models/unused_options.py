@@ -10,10 +10,11 @@ from typing import Any, Dict, List, Mapping, Optional
 from .. import attention as attentions
 from ..errors import OptionError
 from ..options import file_options, flag
+from .encoder_architectures import has_hidden_size
 
 __all__ = ["check_adaptive_softmax", "check_attention_options", "check_encoder_options", "readers"]
 
-# What --encoder-arch replaces; a convolutional encoder has --encoder-hidden-size.
+# What --encoder-arch replaces.
 OF_RECURRENT_ENCODERS = ("encoder_rnn", "encoder_bidirectional", "encoder_dropout_in", "encoder_dropout_out")
 
 
@@ -93,11 +94,14 @@ def check_encoder_options(config: Mapping[str, Any], defaults: Any) -> None:
     Raises:
         OptionError: an option is given and has no effect
     """
-    for name in OF_RECURRENT_ENCODERS if config.get("encoder_arch") else ():
+    arch = config.get("encoder_arch")
+    if not arch:
+        return
+    for name in (*OF_RECURRENT_ENCODERS, *(() if has_hidden_size(arch) else ("encoder_hidden_size",))):
         if config[name] != getattr(defaults, name):
             raise OptionError(
                 f"{flag(name)} {config[name]}: is of a recurrent encoder, and has no effect with --encoder-arch "
-                f"{config['encoder_arch']}; leave one of them out"
+                f"{arch}; leave one of them out"
             )
 
 

@@ -183,14 +183,27 @@ def test_mistakes(options, words):
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize(("name", "value"), [("encoder_rnn", "gru"), ("encoder_bidirectional", True)])
-def test_options_of_the_recurrent_encoder_have_no_effect(name, value):
+@pytest.mark.parametrize(
+    ("arch", "name", "value"),
+    [
+        ("fconv", "encoder_rnn", "gru"),
+        ("fconv", "encoder_bidirectional", True),
+        ("transformer", "encoder_hidden_size", 64),
+    ],
+)
+def test_options_of_the_recurrent_encoder_have_no_effect(arch, name, value):
     config = OmegaConf.to_container(OmegaConf.structured(AttnLSTMConfig))
-    config |= {"_name": "attn_lstm", "encoder_arch": "fconv"}
+    config |= {"_name": "attn_lstm", "encoder_arch": arch}
     AttnLSTMModel.check_training({"model": config, "criterion": {}})
     flag = "--" + name.replace("_", "-")
-    with pytest.raises(OptionError, match=f"^{flag} {value}: is of a recurrent encoder, .*--encoder-arch fconv"):
+    with pytest.raises(OptionError, match=f"^{flag} {value}: is of a recurrent encoder, .*--encoder-arch {arch}"):
         AttnLSTMModel.check_training({"model": {**config, name: value}, "criterion": {}})
+
+
+def test_a_convolutional_encoder_has_the_size_of_its_layers():
+    config = OmegaConf.to_container(OmegaConf.structured(AttnLSTMConfig))
+    config |= {"_name": "attn_lstm", "encoder_arch": "fconv", "encoder_hidden_size": 64}
+    AttnLSTMModel.check_training({"model": config, "criterion": {}})
 
 
 @pytest.mark.parametrize("arch", ["transformer", "fconv"])
