@@ -128,7 +128,9 @@ class FailuresAtOnce:
             error = report.longreprtext.strip().splitlines() or [""]
             lines = [line for line in error if line.startswith("E ")] or error[-1:]
             self.terminal.ensure_newline()
-            self.terminal.write_line(f"FAILED {report.nodeid} ({report.when}, {report.duration:.0f} s): {lines[0]}")
+            self.terminal.write_line(
+                f"FAILED {report.nodeid} ({report.when}, {report.duration:.0f} s): {lines[0][:200]}"
+            )
 
 
 @pytest.hookimpl(trylast=True)  # after the terminal has registered itself
