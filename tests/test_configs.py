@@ -25,8 +25,7 @@ OBJECTIVES = sorted(path.stem for path in (CONFIGS / "objective").glob("*.yaml")
 LATENT = {"multi30k_latent": "multi30k", "iwslt14_latent": "iwslt14_de_en"}  # experiments and recipes
 TINY = ["optimization.max_update=2", "dataset.num_workers=0", "common.cpu=true"]
 # of the models that are trained, in YAML and on the command line; other tests compare the sizes that files name
-SIZES = ["encoder_embed_dim", "encoder_hidden_size", "decoder_embed_dim", "decoder_hidden_size"]
-SIZES += ["decoder_out_embed_dim"]
+SIZES = "encoder_embed_dim encoder_hidden_size decoder_embed_dim decoder_hidden_size decoder_out_embed_dim".split()
 SMALL = ["model.%s=16" % key for key in SIZES]
 SMALL_OPTIONS = [word for key in SIZES for word in (flag(key), "16")]
 

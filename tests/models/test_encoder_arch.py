@@ -183,6 +183,12 @@ def test_mistakes(options, words):
     assert "\n" not in str(error.value)
 
 
+def check_training(arch, **options):
+    config = OmegaConf.to_container(OmegaConf.structured(AttnLSTMConfig))
+    config |= {"_name": "attn_lstm", "encoder_arch": arch, **options}
+    AttnLSTMModel.check_training({"model": config, "criterion": {}})
+
+
 @pytest.mark.parametrize(
     ("arch", "name", "value"),
     [
@@ -192,18 +198,14 @@ def test_mistakes(options, words):
     ],
 )
 def test_options_of_the_recurrent_encoder_have_no_effect(arch, name, value):
-    config = OmegaConf.to_container(OmegaConf.structured(AttnLSTMConfig))
-    config |= {"_name": "attn_lstm", "encoder_arch": arch}
-    AttnLSTMModel.check_training({"model": config, "criterion": {}})
+    check_training(arch)
     flag = "--" + name.replace("_", "-")
     with pytest.raises(OptionError, match=f"^{flag} {value}: is of a recurrent encoder, .*--encoder-arch {arch}"):
-        AttnLSTMModel.check_training({"model": {**config, name: value}, "criterion": {}})
+        check_training(arch, **{name: value})
 
 
 def test_a_convolutional_encoder_has_the_size_of_its_layers():
-    config = OmegaConf.to_container(OmegaConf.structured(AttnLSTMConfig))
-    config |= {"_name": "attn_lstm", "encoder_arch": "fconv", "encoder_hidden_size": 64}
-    AttnLSTMModel.check_training({"model": config, "criterion": {}})
+    check_training("fconv", encoder_hidden_size=64)
 
 
 @pytest.mark.parametrize("arch", ["transformer", "fconv"])

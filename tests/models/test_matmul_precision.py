@@ -228,8 +228,8 @@ def test_learns():
             optimizer.step()
         losses[name] = float(loss)
         assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
-    # after 150 updates, how far either has come depends on the processor's rounding as well
-    assert losses["bfloat16"] < 0.7 and losses["bfloat16"] < losses["float32"] + 0.2, losses
+    # it may have fallen further: how far either has come depends on the processor's rounding as well
+    assert losses["bfloat16"] < 0.6 and losses["bfloat16"] < losses["float32"] + 0.1, losses
 
 
 def test_products_in_is_not_left_behind():
