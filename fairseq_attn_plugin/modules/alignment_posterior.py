@@ -2,14 +2,12 @@
 
 from typing import Optional
 
-import torch
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
 from ..attention.normalizers import NORMALIZERS, Normalizer
 from ..errors import OptionError
 from ..ops.deferred import Linear
-from ..ops.precision import product_type, products_in
+from ..ops.precision import recomputed
 from .encoder import LSTMEncoder
 from .rnn import uniform_
 
@@ -38,19 +36,12 @@ class AlignmentPosterior(nn.Module):
         rnn = self.source.rnn
         recompute &= src_tokens.device.type == "cpu" or not self.training or rnn.num_layers == 1 or rnn.dropout == 0
 
-        precision = product_type(self.bilinear.weight)
-
         def read(reader: LSTMEncoder, tokens: Tensor) -> Tensor:
-            with products_in(precision):  # in the backward pass too
-                return reader(tokens, train_embeddings=not apart)["encodings"]
+            encodings: Tensor = reader(tokens, train_embeddings=not apart)["encodings"]
+            return encodings
 
-        if recompute and torch.is_grad_enabled():
-            keys, queries = (
-                checkpoint(read, *pair, use_reentrant=False)
-                for pair in ((self.source, src_tokens), (self.target, target))
-            )
-        else:
-            keys, queries = read(self.source, src_tokens), read(self.target, target)
+        run = recomputed if recompute else lambda function, *arguments: function(*arguments)
+        keys, queries = run(read, self.source, src_tokens), run(read, self.target, target)
         return queries @ self.bilinear(keys).transpose(1, 2)
 
     def log_probs(self, scores: Tensor, mask: Optional[Tensor]) -> Tensor:

@@ -19,11 +19,10 @@ from typing import Any, List, Optional, Tuple
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
 from ..ops.alignment_blocks import rows_of_a_block
 from ..ops.deferred import Linear, project
-from ..ops.precision import product_type, products_in
+from ..ops.precision import recomputed
 from ..ops.vocabulary_loss import Targets, VocabularyLoss
 from .rnn import uniform_
 
@@ -99,17 +98,13 @@ class Copying(nn.Module):
         if targets.smoothing or targets.correct:
             places = ids.unsqueeze(1).eq(ids.unsqueeze(2)).to(torch.uint8).argmax(2)  # the first of the greatest
         at_once = rows_of_a_block(features, 4 * len(vocabulary[0]))
-        products = product_type(features)
 
         def block(x: Tensor, a: Tensor, y: Tensor, rows: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
-            with products_in(products):
-                first = None if places is None else places[rows]
-                return self._block(x, vocabulary, a, ids[rows], first, y, targets)
+            first = None if places is None else places[rows]
+            return self._block(x, vocabulary, a, ids[rows], first, y, targets)
 
         sums: List[Tuple[Tensor, Tensor, Tensor]] = [
-            checkpoint(block, *part, use_reentrant=False, preserve_rng_state=False)
-            if torch.is_grad_enabled()
-            else block(*part)
+            recomputed(block, *part, preserve_rng_state=False)
             for part in zip(*(x.split(at_once) for x in (*flat, sentences)))
         ]
         loss, nll, correct = (torch.stack(parts).sum(0) for parts in zip(*sums))

@@ -19,12 +19,12 @@ from typing import Any, NamedTuple, Optional, Tuple
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.utils.checkpoint import checkpoint
 
 from ..attention import AttentionOutput
 from ..attention.normalizers import in_full
 from ..ops.alignment_blocks import rows_of_a_block
 from ..ops.deferred import project
+from ..ops.precision import recomputed
 from ..ops.tanh import tanh
 from .beam import SentenceAttention, SourceMemory
 from .decoder_state import DecoderInputs
@@ -103,11 +103,8 @@ class PosteriorDecoder(LatentDecoder):
         """
         count = min(self.posterior_topk or log_prior.size(-1), log_prior.size(-1))
         known, index = log_prior.topk(count, dim=-1)
-        arguments = (memory, query, index, words)
-        if torch.is_grad_enabled():  # the logits of all alignments of a step exist in one step at a time
-            found = checkpoint(self._log_likelihoods, *arguments, use_reentrant=False)
-        else:
-            found = self._log_likelihoods(*arguments)
+        # recomputed, so that the logits of all alignments of a step exist in one step at a time
+        found = recomputed(self._log_likelihoods, memory, query, index, words)
         return torch.zeros_like(log_prior).scatter(-1, index, (known + found.to(known.dtype)).softmax(-1))
 
     def _log_likelihoods(self, memory: Tensor, query: Tensor, index: Tensor, words: Tensor) -> Tensor:

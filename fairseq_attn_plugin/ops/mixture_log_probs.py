@@ -7,10 +7,9 @@ from typing import Iterable, List
 import torch
 from torch import Tensor
 from torch.nn.functional import linear
-from torch.utils.checkpoint import checkpoint
 
 from .alignment_blocks import Alignments, Block, block_inputs, blocks_of
-from .precision import product_type, without_autocast
+from .precision import product_type, recomputed, without_autocast
 from .vocabulary_blocks import VocabularyBlocks
 
 __all__ = ["log_mixture", "mixture_log_probs"]
@@ -30,7 +29,7 @@ def mixture_log_probs(alignments: Alignments, log_weights: Tensor) -> Tensor:
     """
     blocks = blocks_of(alignments, trim=False)
     if torch.is_grad_enabled() and any(isinstance(t, Tensor) and t.requires_grad for t in (*alignments, log_weights)):
-        rows = [checkpoint(_log_probs, alignments, log_weights, block, use_reentrant=False) for block in blocks]
+        rows = [recomputed(_log_probs, alignments, log_weights, block) for block in blocks]
     else:
         rows = _without_gradients(alignments, log_weights, blocks)
     return torch.cat(rows).view(*alignments.query.shape[:2], -1)

@@ -17,6 +17,7 @@ from typing import Any, Callable, ContextManager, Dict, Iterator, Optional
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from ..errors import OptionError
 
@@ -28,6 +29,7 @@ __all__ = [
     "precision_of",
     "product_type",
     "products_in",
+    "recomputed",
     "training_precision",
     "without_autocast",
 ]
@@ -61,6 +63,22 @@ def kept_in_pass(tensor: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor
         kept[key] = (function(tensor), tensor)  # the tensor too, so that no other takes its number
     result: Tensor = kept[key][0]
     return result
+
+
+def recomputed(function: Callable[..., Any], *arguments: Any, preserve_rng_state: bool = True) -> Any:
+    """``function(*arguments)``, whose activations are computed again in the backward pass instead of kept.
+
+    Products have the precision of this call there, too, where the context of :func:`products_in` has ended.
+    """
+    if not torch.is_grad_enabled():
+        return function(*arguments)
+    precision: torch.dtype = getattr(_STATE, "precision", torch.float32)
+
+    def in_precision(*arguments: Any) -> Any:
+        with products_in(precision):
+            return function(*arguments)
+
+    return checkpoint(in_precision, *arguments, use_reentrant=False, preserve_rng_state=preserve_rng_state)
 
 
 def training_precision(name: str) -> torch.dtype:

@@ -59,12 +59,17 @@ def test_bfloat16_is_close_to_float32(attention, feeding):
     assert_close(found, gradients)
 
 
-@pytest.mark.parametrize("objective", ["soft", "marginal", "elbo-enum", "hard-enum"])
-def test_latent_objectives(objective):
+LATENT = [("lstm_latent_small", objective) for objective in ("soft", "marginal", "elbo-enum", "hard-enum")]
+LATENT += [("lstm_latent_small", "topk-marginal")]
+LATENT += [("lstm_posterior_small", "marginal"), ("lstm_latent_first_order_small", "first-order")]
+
+
+@pytest.mark.parametrize("arch, objective", LATENT)
+def test_latent_objectives(arch, objective):
     batch, results = sample(), []
     for options in ({}, BFLOAT16):
         torch.manual_seed(1)
-        model = build_translator("lstm_latent_small", dropout=0.0, **options).train()
+        model = build_translator(arch, dropout=0.0, **options).train()
         objectives = criterion(objective=objective).train()
         loss, *_ = objectives(model, batch)
         loss.backward()
