@@ -91,7 +91,7 @@ class LSTMEncoder(SourceEncoder):
         vectors = self.embed_tokens(src_tokens)
         embeddings = self.dropout_in_module(vectors if train_embeddings else vectors.detach())
         padding = pad_mask if bool(pad_mask.any()) else None
-        if computed_by_layers(embeddings):
+        if computed_by_layers(embeddings, self.rnn):
             encodings, states = self._encode_by_layers(embeddings, padding)
         elif padding is None:
             encodings, last = self.rnn(embeddings)

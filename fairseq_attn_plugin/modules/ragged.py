@@ -92,7 +92,7 @@ class BlockRNN(nn.Module):
 
 
 def _run(rnn: nn.RNNBase, values: Tensor) -> Tensor:
-    if computed_by_layers(values):
+    if computed_by_layers(values, rnn):
         return rnn_layer(values.transpose(0, 1), rnn, 0)[0].transpose(0, 1)
     states: Tensor = rnn(values)[0]
     return states

@@ -80,7 +80,7 @@ def run(x: Tensor, rnn: nn.RNNBase, states: Tuple[Tensor, ...], training: bool) 
     Returns:
         hidden states ``[R, T, H]``, and the last states
     """
-    if not computed_by_layers(x):
+    if not computed_by_layers(x, rnn):
         hidden, last = rnn(x, states if len(states) > 1 else states[0])
         return hidden, last if isinstance(last, tuple) else (last,)
     outputs, last_hidden, last_cell = x.transpose(0, 1), [], []

@@ -23,6 +23,9 @@ from .products import Prepared, outer, tall
 __all__ = ["by_step", "computed_by_layers", "lstm_layer", "reading_orders"]
 
 
+LEAST_PRODUCTS = 12_000_000  # multiplications of a step, from which on the layer is faster in bfloat16
+
+
 class _Direction(NamedTuple):
     """One LSTM of a layer: parameters, with the gates in torch's order, and the states before its first step."""
 
@@ -127,9 +130,18 @@ def _folded(parameter: Tensor, dtype: torch.dtype) -> Tensor:
     return fold_(parameter.detach().to(dtype, copy=True), FORWARD)
 
 
-def computed_by_layers(x: Tensor) -> bool:
-    """Whether :func:`lstm_layer` replaces torch's LSTM: on a processor, where products are in half precision."""
-    return x.device.type == "cpu" and x.dtype == torch.float32 != product_type(x) and not autocast_enabled(x)
+def computed_by_layers(x: Tensor, rnn: nn.RNNBase) -> bool:
+    """Whether layers of our own replace those of torch: on a processor, where products are in half precision, and where
+    a step has enough of them. A step of a few rows or units takes less time in torch's float32.
+
+    Args:
+        x: ``[R, T, I]``, the input of the first layer
+    """
+    if x.device.type != "cpu" or not x.dtype == torch.float32 != product_type(x) or autocast_enabled(x):
+        return False
+    directions = 2 if rnn.bidirectional else 1
+    weights = sum(weight.numel() for one in rnn.all_weights[:directions] for weight in one if weight.dim() == 2)
+    return x.size(0) * weights >= LEAST_PRODUCTS
 
 
 def lstm_layer(

@@ -17,12 +17,19 @@ from training import SIZES_OF_BIDIRECTIONAL, error_line, generate, train, traini
 
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.modules import encoder as encoders
-from fairseq_attn_plugin.ops import precision
+from fairseq_attn_plugin.modules.rnn import KINDS
+from fairseq_attn_plugin.ops import lstm_layer, precision
 from fairseq_attn_plugin.ops.precision import precision_of, products_in
 
 from cli import run_cli
 
 BFLOAT16 = {"matmul_precision": "bfloat16"}
+
+
+@pytest.fixture(autouse=True)
+def layers_of_our_own(monkeypatch):
+    """Models of this size would stay with torch's."""
+    monkeypatch.setattr(lstm_layer, "LEAST_PRODUCTS", 0)
 
 
 def trained(model, source, previous, target):
@@ -119,7 +126,7 @@ def test_layers_of_our_own_treat_padding_as_torchs(monkeypatch, side, lengths):
     source = pad_batch(lengths, side, width=7)
     results = []
     for by_layers in (False, True):
-        monkeypatch.setattr(encoders, "computed_by_layers", lambda x, chosen=by_layers: chosen)
+        monkeypatch.setattr(encoders, "computed_by_layers", lambda x, rnn, chosen=by_layers: chosen)
         model.zero_grad()
         out = model.encoder(source)
         (out["encodings"].sin().sum() + out["hidden"].cos().sum() + out["cell"].exp().sum()).backward()
@@ -140,6 +147,21 @@ class Casts(TorchDispatchMode):
         if function is torch.ops.aten._to_copy.default and (kwargs or {}).get("dtype") == torch.bfloat16:
             self.shapes.append(tuple(args[0].shape))
         return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("kind, gates", [("lstm", 4), ("gru", 3)])
+@pytest.mark.parametrize("directions", [1, 2])
+def test_layers_with_few_products_are_torchs(monkeypatch, kind, gates, directions):
+    """A step of R rows has directions x R x (gates H x I + gates H x H) multiplications."""
+    units, width, rows = 6, 5, 7
+    rnn = KINDS[kind](width, units, num_layers=2, bidirectional=directions == 2, batch_first=True)
+    products = directions * rows * gates * units * (width + units)
+    x = torch.randn(rows, 3, width)
+    for least, expected in ((products, True), (products + 1, False)):
+        monkeypatch.setattr(lstm_layer, "LEAST_PRODUCTS", least)
+        assert not lstm_layer.computed_by_layers(x, rnn)  # in float32
+        with products_in(torch.bfloat16):
+            assert lstm_layer.computed_by_layers(x, rnn) == expected
 
 
 @pytest.mark.parametrize("feeding", ["output", "none"])
