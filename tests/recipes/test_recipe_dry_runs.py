@@ -139,6 +139,11 @@ def test_attention_bias_teacher_and_agreement_have_options_and_folders(shown, re
     out = recipe("multi30k", "train", "--dry-run", OUT=tmp_path, ARCH="attn_lstm_small", TEACHER="/teacher.pt").stdout
     made = re.findall("teacher.alignments .*/bin --path /teacher.pt --gen-subset (train|valid) --into-data", out)
     assert made == ["train", "valid"]
+    assert "--method" not in out
+    by_posterior = {"ARCH": "attn_lstm_small", "TEACHER": "/teacher.pt", "TEACHER_METHOD": "posterior"}
+    assert training(**by_posterior)[1] == "attn_lstm_small.guided-posterior.seed1"
+    out = recipe("multi30k", "train", "--dry-run", OUT=tmp_path, **by_posterior).stdout
+    assert len(re.findall("--into-data --overwrite --method posterior", out)) == 2
     words, _ = training(ARCH="lstm_agreement_small")
     assert value(words, "--criterion") == "agreement" and value(words, "--label-smoothing") == "0.1"
     for settings, criterion in (

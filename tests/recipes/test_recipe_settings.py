@@ -58,6 +58,8 @@ MISTAKES = [
     ("multi30k", [], {"ATTENTION": "a b"}, ["ATTENTION='a b'", "ATTENTION=structured"]),
     ("multi30k", [], {"TEACHER": "/no/such.pt"}, ["TEACHER=/no/such.pt", "checkpoint"]),
     ("multi30k", [], {"TEACHER": "x.pt", "ARCH": "lstm_agreement"}, ["x.pt", "one direction"]),
+    ("multi30k", [], {"TEACHER_METHOD": "loo"}, ["TEACHER_METHOD=loo", "needs a TEACHER"]),
+    ("multi30k", [], {"TEACHER": "/dev/null", "TEACHER_METHOD": "gold"}, ["TEACHER_METHOD=gold", "saliency"]),
     ("iwslt14_de_en", [], {"TEACHER": "x.pt", "OBJECTIVE": "soft"}, ["OBJECTIVE=soft", "TEACHER=x.pt"]),
     ("multi30k", [], {"ARCH": "lstm_agreement", "OBJECTIVE": "soft"}, ["OBJECTIVE=soft", "one direction"]),
     ("multi30k", ["--", "--criterion", "x"], {"TEACHER": "/dev/null"}, ["--criterion", "guided_alignment"]),
@@ -175,7 +177,17 @@ def test_the_manual_names_the_variables_of_the_recipe(name):
     rare = {"CUT", "LONGEST", "OBJECTIVE", "TOPK"}
     refused = {
         "tatoeba_election": {"ARCH", "ATTENTION", "BIAS"},
-        "leaderboard": {"ARCH", "ATTENTION", "BIAS", "TEACHER", "SEED", "SRC", "TGT", "LEADERBOARD_LOCK"},
+        "leaderboard": {
+            "ARCH",
+            "ATTENTION",
+            "BIAS",
+            "TEACHER",
+            "TEACHER_METHOD",
+            "SEED",
+            "SRC",
+            "TGT",
+            "LEADERBOARD_LOCK",
+        },
         "toy_corpus": {"CORPUS_URL"},
     }.get(name, set())
     assert known - rare - refused <= documented <= known

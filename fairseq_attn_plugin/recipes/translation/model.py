@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Dict, List, Optional, Sequence, Tuple
 
+from fairseq_attn_plugin.analysis.alignment.linking import METHODS
+
 from ..errors import OptionError
 from ..settings import Variables, check_extra, given
 from ..training import OptionGroups
@@ -18,6 +20,7 @@ __all__ = ["DEFAULTS", "OBJECTIVES", "ModelSettings", "choose_groups", "read_mod
 DEFAULTS: Dict[str, str] = {
     "ARCH": "lstm_adm",
     **dict.fromkeys(("OBJECTIVE", "TOPK", "ATTENTION", "BIAS", "TEACHER", "USER_DIR"), ""),
+    "TEACHER_METHOD": "attention",
 }
 
 # objectives that need the prior alone: the model has no posterior
@@ -41,6 +44,7 @@ class ModelSettings:
         bias: ``--attention-bias``
         teacher: checkpoint whose alignments guide the attention
         user_dir: folder of code that registers the attention; None: this package
+        teacher_method: ``--method`` of ``teacher-alignments``
     """
 
     arch: str
@@ -50,6 +54,7 @@ class ModelSettings:
     bias: str
     teacher: Optional[Path]
     user_dir: Optional[Path] = None
+    teacher_method: str = DEFAULTS["TEACHER_METHOD"]
 
     @property
     def is_latent(self) -> bool:
@@ -58,7 +63,8 @@ class ModelSettings:
     @property
     def name(self) -> str:
         """Of the folder, without the seed."""
-        parts = [self.arch, self.attention, self.bias, self.objective, "guided" if self.teacher else ""]
+        guided = "guided" if self.teacher_method == DEFAULTS["TEACHER_METHOD"] else f"guided-{self.teacher_method}"
+        parts = [self.arch, self.attention, self.bias, self.objective, guided if self.teacher else ""]
         return ".".join(filter(None, parts))
 
 
@@ -94,6 +100,7 @@ def read_model_settings(variables: Variables, extra: Sequence[str]) -> ModelSett
         bias=variables.text("BIAS"),
         teacher=variables.path("TEACHER"),
         user_dir=variables.path("USER_DIR"),
+        teacher_method=variables.choice("TEACHER_METHOD", tuple(METHODS)),
     )
     if model.user_dir is not None and not model.user_dir.is_dir():
         raise OptionError(f"USER_DIR={variables.text('USER_DIR')}: there is no such folder; must be a Python package")
@@ -101,6 +108,8 @@ def read_model_settings(variables: Variables, extra: Sequence[str]) -> ModelSett
     _check_attention(model)
     if model.teacher is not None:
         _check_teacher(variables, model, extra)
+    elif model.teacher_method != DEFAULTS["TEACHER_METHOD"]:
+        raise OptionError(f"TEACHER_METHOD={model.teacher_method} needs a TEACHER: name a checkpoint, or leave it out")
     return model
 
 

@@ -79,7 +79,8 @@ class TranslationRun:
         if teacher is None:
             train(shell, self.training, data)
         else:
-            train(shell, self.training, data, lambda cpu: guide(shell, data, self.folder, teacher, cpu))
+            method = self.model.teacher_method
+            train(shell, self.training, data, lambda cpu: guide(shell, data, self.folder, teacher, method, cpu))
 
     def train_command(self) -> List[str]:
         """The words of the fairseq-train command."""

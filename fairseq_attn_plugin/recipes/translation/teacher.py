@@ -1,4 +1,4 @@
-"""Training guided by a teacher: a folder with links to the data and the alignments of the teacher's attention."""
+"""Training guided by a teacher: a folder with links to the data and the teacher's alignments."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["guide"]
 COMMAND = ("fairseq-attn", "teacher-alignments")
 
 
-def guide(shell: Shell, data: DataFolder, folder: Path, teacher: Path, cpu: Sequence[str]) -> Path:
+def guide(shell: Shell, data: DataFolder, folder: Path, teacher: Path, method: str, cpu: Sequence[str]) -> Path:
     """The binarised data with alignments of the training and validation split.
 
     Args:
@@ -22,6 +22,7 @@ def guide(shell: Shell, data: DataFolder, folder: Path, teacher: Path, cpu: Sequ
         data: the data of the training
         folder: of the training; its ``bin`` gets the links and the alignments
         teacher: checkpoint
+        method: of ``fairseq-attn align``, which reads the alignments
         cpu: ``--cpu`` or nothing
 
     Returns:
@@ -32,10 +33,11 @@ def guide(shell: Shell, data: DataFolder, folder: Path, teacher: Path, cpu: Sequ
     """
     data_bin = folder / "bin"
     done = data_bin / "done"
+    chosen = ["--method", method] if method != "attention" else []  # none: stamps of before name no method
     stamp = ""
     if not shell.dry_run:
-        # changes with the parameters of the teacher and with the data
-        stamp = f"{checksum(teacher)}\n{read_stamp(data.done)}"
+        # changes with the parameters of the teacher, with the method and with the data
+        stamp = "\n".join([checksum(teacher), *chosen[1:], str(read_stamp(data.done))])
         if read_stamp(done) == stamp:
             return data_bin
         remove_stamp(done)
@@ -44,7 +46,9 @@ def guide(shell: Shell, data: DataFolder, folder: Path, teacher: Path, cpu: Sequ
     for split in ("train", "valid"):
         shell.say(f"alignments of {split} by {teacher}")
         shell.run(
-            *(*COMMAND, data_bin, "--path", teacher, "--gen-subset", split, "--into-data", "--overwrite", *cpu),
+            *(*COMMAND, data_bin, "--path", teacher, "--gen-subset", split, "--into-data", "--overwrite"),
+            *chosen,
+            *cpu,
             failure="the teacher's alignments could not be made",
         )
     if not shell.dry_run:
