@@ -4,7 +4,7 @@ import re
 
 import pytest
 import torch
-from training import SIZES_OF_BIDIRECTIONAL, error_line, generate, right_lines, training_command
+from training import SIZES, error_line, generate, right_lines, training_command
 from training import train as train_with
 
 from fairseq_attn_plugin.patches import loading
@@ -12,7 +12,7 @@ from fairseq_attn_plugin.patches import loading
 from cli import USER_DIR, run_cli
 
 AGREEMENT = "--arch lstm_agreement_small --attention-hidden-dim 32 --criterion agreement".split()
-AGREEMENT += SIZES_OF_BIDIRECTIONAL
+AGREEMENT += SIZES
 REVERSE = ["--source-lang", "yy", "--target-lang", "xx"]
 
 

@@ -1,7 +1,7 @@
 """First-order alignments through the real command-line tools: train, translate, score, align, extract."""
 
 import pytest
-from training import SIZES_OF_BIDIRECTIONAL, error_line, generate, right_lines, soft_weights, training_command
+from training import SIZES, error_line, generate, right_lines, soft_weights, training_command
 from training import train as train_with
 
 from fairseq_attn_plugin.analysis.records.files import open_records
@@ -9,7 +9,7 @@ from fairseq_attn_plugin.analysis.records.files import open_records
 from cli import USER_DIR, run_cli
 
 OPTIONS = "--arch lstm_latent_first_order_small --attention-hidden-dim 32 --criterion latent_alignment".split()
-OPTIONS += [*SIZES_OF_BIDIRECTIONAL, "--log-format", "json"]
+OPTIONS += [*SIZES, "--log-format", "json"]
 
 
 @pytest.fixture(scope="module")

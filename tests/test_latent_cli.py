@@ -4,13 +4,13 @@ import json
 import re
 
 import pytest
-from training import SIZES_OF_BIDIRECTIONAL, error_line, generate, right_lines, soft_weights, training_command
+from training import SIZES, error_line, generate, right_lines, soft_weights, training_command
 from training import train as train_with
 
 from cli import REPO, USER_DIR, run_cli
 
 LATENT = "--arch lstm_latent_small --attention-hidden-dim 32 --criterion latent_alignment".split()
-LATENT += SIZES_OF_BIDIRECTIONAL
+LATENT += SIZES
 
 
 @pytest.fixture(scope="module")

@@ -16,8 +16,6 @@ SIZES = (
     "--encoder-embed-dim 32 --encoder-hidden-size 32 --encoder-layers 1 --encoder-bidirectional "
     "--decoder-embed-dim 32 --decoder-hidden-size 64 --decoder-layers 1 --decoder-out-embed-dim 32"
 ).split()
-# models that are bidirectional by default take a value with the flag
-SIZES_OF_BIDIRECTIONAL = [option for option in SIZES if option != "--encoder-bidirectional"]
 TRAINING = (
     "--optimizer adam --lr 0.01 --clip-norm 1 --batch-size 20 --dropout 0 --seed 1 --cpu --num-workers 0 "
     "--no-epoch-checkpoints --no-progress-bar --log-interval 1000"

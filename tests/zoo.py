@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Callable, Dict, Iterator, Sequence
 
 import portalocker
-from training import SIZES, SIZES_OF_BIDIRECTIONAL, Trained, train
+from training import SIZES, Trained, train
 
 from cli import TINY
 
@@ -26,7 +26,7 @@ MODELS: Dict[str, "tuple[int, Sequence[object]]"] = {
         300,
         [
             *("--arch lstm_latent_small --attention-hidden-dim 32 --seed 3 --criterion latent_alignment".split()),
-            *("--objective", "elbo-enum", *SIZES_OF_BIDIRECTIONAL, *_SAID),
+            *("--objective", "elbo-enum", *SIZES, *_SAID),
         ],
     ),
     "latent_soft": (
@@ -37,7 +37,7 @@ MODELS: Dict[str, "tuple[int, Sequence[object]]"] = {
         350,
         [
             *("--arch lstm_agreement_small --attention-hidden-dim 32 --criterion agreement".split()),
-            *("--label-smoothing", 0.01, *SIZES_OF_BIDIRECTIONAL, *_SAID),
+            *("--label-smoothing", 0.01, *SIZES, *_SAID),
         ],
     ),
 }

@@ -7,6 +7,8 @@
 that ``fairseq-train --arch NAME`` and ``model: {_name: NAME}`` in YAML mean the same.
 """
 
+import argparse
+from dataclasses import fields
 from typing import Any, ClassVar, Optional, Type
 
 import torch
@@ -23,7 +25,7 @@ from ..modules.rnn import forget_bias_
 from ..modules.source_encoder import SourceEncoder
 from ..modules.teacher import take_parameters
 from ..ops.precision import precision_of, products_in, training_precision
-from ..options import or_default, parse_boolean, parse_integers
+from ..options import flag, or_default, parse_boolean, parse_integers
 from .architectures import PAPER_SIZES, SMALL_SIZES, STRUCTURED_SIZES, register_architecture
 from .checks import check_options, check_pointer, rnn_of
 from .configuration import AttnLSTMConfig
@@ -46,9 +48,15 @@ class AttnLSTMModel(FairseqEncoderDecoderModel):
     @classmethod
     def add_args(cls, parser: Any) -> None:
         """Adds the model's options to an argument parser."""
-        # From the base's configuration: fairseq turns a flag whose default is True into its opposite. An architecture
-        # that is bidirectional by default would become unidirectional by --encoder-bidirectional.
-        gen_parser_from_dataclass(parser, cls.base_config(), delete_default=True)
+        base, own = cls.base_config(), getattr(cls, "__dataclass")()
+        for item in fields(base):
+            if getattr(own, item.name) is True:
+                # fairseq would turn such a flag into its opposite: --encoder-bidirectional would make the encoder of a
+                # bidirectional architecture unidirectional. It leaves an option alone that is there.
+                parser.add_argument(
+                    flag(item.name), action=argparse.BooleanOptionalAction, help=item.metadata.get("help")
+                )
+        gen_parser_from_dataclass(parser, base, delete_default=True)
 
     @classmethod
     def build_model(cls, cfg: Any, task: Any) -> "AttnLSTMModel":

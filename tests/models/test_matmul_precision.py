@@ -13,7 +13,7 @@ from models_for_tests import pad_batch
 from test_han import DOCUMENTS, batch
 from test_han import build as build_classifier
 from torch.utils._python_dispatch import TorchDispatchMode
-from training import SIZES_OF_BIDIRECTIONAL, error_line, generate, train, training_command
+from training import SIZES, error_line, generate, train, training_command
 
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.modules import encoder as encoders
@@ -268,7 +268,7 @@ def test_products_in_is_not_left_behind():
 
 
 def test_checkpoints_may_be_trained_in_either_precision(tiny_data, tmp_path):
-    options = ["--arch", "lstm_soft", *SIZES_OF_BIDIRECTIONAL, "--log-format", "json"]
+    options = ["--arch", "lstm_soft", *SIZES, "--log-format", "json"]
     first = train(tiny_data, tmp_path, *options, "--matmul-precision", "bfloat16", updates=30)
     state = torch.load(first.last, weights_only=False)["model"]
     assert {tensor.dtype for tensor in state.values()} == {torch.float32}

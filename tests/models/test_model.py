@@ -320,6 +320,23 @@ def test_structured_architectures_have_the_papers_sizes():
         assert (config.dropout, config.input_feeding, config.structured_scale) == (0.3, "none", 2.0)
 
 
+@pytest.mark.parametrize(
+    ("arch", "name"),
+    [("attn_lstm_small", "encoder-bidirectional"), ("lstm_adm", "encoder-bidirectional"),
+     ("lstm_latent", "decoder-zero-init"), ("lstm_agreement", "encoder-bidirectional")],
+)  # fmt: skip
+def test_a_flag_that_an_architecture_has_on_can_be_turned_off(arch, name):
+    from fairseq import options
+    from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+
+    def value(*flags):
+        parsed = options.parse_args_and_arch(options.get_training_parser(), ["data", "--arch", arch, *flags])
+        return convert_namespace_to_omegaconf(parsed).model[name.replace("-", "_")]
+
+    assert (value(), value(f"--{name}"), value(f"--no-{name}")) == (True, True, False)
+    assert value(f"--no-{name}", f"--{name}") is True, "the last one counts"
+
+
 def test_a_bias_needs_scores_to_add_it_to():
     class Positional(Attention):
         name = "positional"
