@@ -138,36 +138,74 @@ def mechanisms(path: Path) -> None:
         save(figure, path)
 
 
+# title of a panel -> measures of `fairseq-attn faithfulness` by their names in the legend
+FAITHFULNESS = {
+    "tau": {
+        "leave-one-out": "tau leave-one-out",
+        "gradient": "tau gradient",
+        "integrated gradients": "tau integrated-gradients",
+    },
+    "change of p, one word out": {"most attended": "comprehensiveness 1", "random": "comprehensiveness 1 random"},
+    "variation of the prediction": {"permuted weights": "variation permuted", "uniform weights": "variation uniform"},
+}
+
+
 def faithfulness(path: Path) -> None:
-    """Agreement with attributions, erasure and other weights, of every system; the mean of its seeds."""
+    """Agreement with attributions, erasure and other weights, of every system: the mean, least and greatest seed."""
+    multi30k, synthetic = _measures("multi30k-de-en-faithfulness"), _measures("toy-corpus-faithfulness")
+    small = {name: runs for name, runs in multi30k.items() if name.startswith("small-")}
+    large = {name: runs for name, runs in multi30k.items() if name not in small}
+    corpora = {
+        "Multi30k, 256 units": large,
+        "Multi30k, 128 units": small,
+        "synthetic corpus": {name: runs for name, runs in synthetic.items() if len(runs) > 1},
+    }
+    places: List[float] = []
+    rows: List[List[Dict[str, float]]] = []
+    labels: List[str] = []
+    titles: Dict[float, str] = {}
+    bottom = 0.0
+    for title, systems in corpora.items():
+        titles[bottom] = title
+        for name, runs in sorted(systems.items(), key=lambda one: -_mean_of(one[1], "comprehensiveness 1")):
+            bottom += 1
+            places.append(bottom)
+            rows.append(runs)
+            labels.append(re.sub("^(lstm_adm_|lstm_|small-|toy-)", "", name) + f" ({len(runs)})")
+        bottom += 1.6
+    with canvas("faithfulness", (8, 0.24 * bottom)) as figure:
+        for number, (title, measures) in enumerate(FAITHFULNESS.items()):
+            axes = figure.add_axes((0.33 * number, 0, 0.29, 0.9))
+            style(axes, title, grid="x")
+            for (label, name), look in zip(measures.items(), series_of(len(measures))):
+                there = [(place, runs) for place, runs in zip(places, rows) if name in runs[0]]
+                heights, means = [place for place, _ in there], [_mean_of(runs, name) for _, runs in there]
+                low, high = ([pick(run[name] for run in runs) for _, runs in there] for pick in (min, max))
+                axes.hlines(heights, low, high, color=look.colour, linewidth=1)
+                axes.scatter(means, heights, color=look.colour, marker=look.marker, s=26, label=label, zorder=3)
+            axes.set_yticks(places, labels)
+            axes.tick_params(labelleft=number == 0)
+            axes.set_ylim(bottom - 0.8, -0.6)
+            axes.set_xlim(left=min(0, axes.get_xlim()[0]))
+            if number == 0:
+                for height, heading in titles.items():
+                    axes.text(-0.02, height, heading, transform=axes.get_yaxis_transform(), fontsize=8.5, ha="right",
+                              va="center", fontweight="bold")  # fmt: skip
+            axes.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(-0.03, -0.05))
+        save(figure, path)
+
+
+def _measures(folder: str) -> Dict[str, List[Dict[str, float]]]:
+    """The measures of the seeds of every system."""
     systems: Dict[str, List[Dict[str, float]]] = {}
-    for file in sorted((BENCHMARKS / "results" / "multi30k-de-en-faithfulness").glob("*.json")):
+    for file in sorted((BENCHMARKS / "results" / folder).glob("*.json")):
         found = json.loads(file.read_text(encoding="utf-8"))
         systems.setdefault(file.name.split(".")[0], []).append(found["measures"])
-    parts = {
-        "tau": {
-            "leave-one-out": "tau leave-one-out",
-            "gradient": "tau gradient",
-            "integrated\ngradients": "tau integrated-gradients",
-        },
-        "change of p, one word out": {"most attended": "comprehensiveness 1", "random": "comprehensiveness 1 random"},
-        "variation": {"permuted": "variation permuted", "uniform": "variation uniform"},
-    }
-    with canvas("faithfulness", (8, 2.6)) as figure:
-        left = 0.0
-        for title, measures in parts.items():
-            width = 0.13 * len(measures)
-            axes = figure.add_axes((left, 0, width, 0.92))
-            left += width + 0.06
-            style(axes, title, grid="y")
-            for number, (runs, look) in enumerate(zip(systems.values(), series_of(len(systems)))):
-                places = np.arange(len(measures)) + 0.84 * (number + 0.5) / len(systems) - 0.42
-                means = [np.mean([run[name] for run in runs]) for name in measures.values()]
-                axes.bar(places, means, 0.84 / len(systems), color=look.colour, hatch=look.hatch, edgecolor="white")
-            axes.set_xticks(range(len(measures)), list(measures))
-        names = [name.removeprefix("lstm_") for name in systems]
-        axes.legend(axes.containers, names, frameon=False, fontsize=8.5, loc="upper left", bbox_to_anchor=(1.01, 1))
-        save(figure, path)
+    return systems
+
+
+def _mean_of(runs: List[Dict[str, float]], name: str) -> float:
+    return float(np.mean([run[name] for run in runs]))
 
 
 def multi30k(path: Path) -> None:
