@@ -41,7 +41,8 @@ def arguments(item: Command) -> List[str]:
     if not is_recipe(words):
         return words
     arch = ["--arch", item.environment.get("ARCH", "lstm_adm")]
-    criterion = ["--criterion", "latent_alignment"] if "OBJECTIVE" in item.environment else []
+    criteria = {"OBJECTIVE": "latent_alignment", "TEACHER": "guided_alignment"}
+    criterion = [word for name in criteria if name in item.environment for word in ("--criterion", criteria[name])]
     return ["fairseq-train", "data", *arch, *criterion, *words[words.index("--") + 1 :]]
 
 
