@@ -4,6 +4,7 @@ import contextlib
 from argparse import Namespace
 from types import SimpleNamespace
 
+import pytest
 import torch
 from fairseq import models
 from fairseq.data import Dictionary
@@ -11,7 +12,11 @@ from fairseq.models import MODEL_DATACLASS_REGISTRY
 from omegaconf import OmegaConf
 
 import fairseq_attn_plugin  # noqa: F401
+from fairseq_attn_plugin.ops.precision import has_bfloat16
 
+needs_autocast = pytest.mark.skipif(
+    not has_bfloat16("cpu"), reason="torch's LSTM fails under autocast on a processor without bfloat16"
+)
 SIZES = {
     "encoder_embed_dim": 10,
     "encoder_hidden_size": 8,

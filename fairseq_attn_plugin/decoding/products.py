@@ -9,8 +9,8 @@ in one of three precisions; x, b, y and the sums are float32 in all of them.
     int8      W_oi = s_o w_oi with s_o = max_i |W_oi| / 127 and integers w; x = s (q - z) with integers q of 8 bits
               and s, z from the least and greatest number of each call ("dynamic")
 
-What torch or the processor lacks is replaced by the slower product with the same rounded weights, and one warning says
-so.
+A processor without instructions for bfloat16 computes in float32, which is faster there. Without products of integers
+the rounded weights are used in float32. One warning says so.
 """
 
 from __future__ import annotations
@@ -115,9 +115,7 @@ class BFloat16Product(Product):
 
     def __init__(self, weight: Tensor, bias: Optional[Tensor] = None):
         super().__init__(weight.bfloat16(), bias)
-        self.packed = _packed(self.weight) if has_bfloat16("cpu") else None
-        if weight.device.type == "cpu" and self.packed is None:
-            say_once("bfloat16", "this processor, or this torch, has no products of bfloat16; they are slower")
+        self.packed = _packed(self.weight)
 
     def forward(self, x: Tensor) -> Tensor:
         x = x.to(torch.bfloat16)
@@ -179,7 +177,12 @@ def pack(weight: Tensor, bias: Optional[Tensor] = None, precision: str = "float3
 
     A weight that is not of type float32 keeps its own precision.
     """
-    return _KINDS[precision](weight, bias) if weight.dtype == torch.float32 else Product(weight, bias)
+    if weight.dtype != torch.float32:
+        return Product(weight, bias)
+    if precision == "bfloat16" and weight.device.type == "cpu" and not has_bfloat16("cpu"):
+        say_once("bfloat16", "this machine has no instructions for it; products are computed in float32")
+        precision = "float32"
+    return _KINDS[precision](weight, bias)
 
 
 def has_vnni() -> bool:

@@ -93,7 +93,8 @@ def training_precision(name: str) -> torch.dtype:
 
 
 def precision_of(model: nn.Module) -> torch.dtype:
-    """The precision in which a model's products are computed now: its own in training, float32 otherwise.
+    """The precision in which a model's products are computed now: its own in training, float32 otherwise, and on a
+    machine that has no instructions for its own.
 
     Args:
         model: a model, or a wrapper of one for data-parallel training
@@ -102,19 +103,23 @@ def precision_of(model: nn.Module) -> torch.dtype:
     if precision == torch.float32 or not model.training:
         return torch.float32
     for parameter in model.parameters():  # a replica of torch's DataParallel has none
-        _explain(precision, parameter.dtype, parameter.device.type)
-        break
+        return _of_this_machine(precision, parameter.dtype, parameter.device.type)
     return precision
 
 
 @functools.lru_cache(maxsize=None)
-def _explain(precision: torch.dtype, parameters: torch.dtype, device: str) -> None:
-    """Says once where ``--matmul-precision`` does not do what a user may expect of it."""
+def _of_this_machine(precision: torch.dtype, parameters: torch.dtype, device: str) -> torch.dtype:
+    """``precision``, or float32 where there are no instructions for it: bfloat16 would take many times as long.
+
+    Says once where ``--matmul-precision`` does not do what a user may expect of it.
+    """
     given = f"--matmul-precision {str(precision).partition('.')[2]}:"
     if parameters != torch.float32:
         logger.warning(f"{given} has no effect, because --fp16 or --bf16 make products of {parameters}")
     elif not has_bfloat16(device):
-        logger.warning(f"{given} this machine has no instructions for it; float32 may be faster")
+        logger.warning(f"{given} this machine has no instructions for it; products are computed in float32")
+        return torch.float32
+    return precision
 
 
 def has_bfloat16(device: str) -> bool:

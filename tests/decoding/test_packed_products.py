@@ -8,8 +8,8 @@ from fairseq_attn_plugin.decoding import products
 from fairseq_attn_plugin.decoding.products import PRECISIONS, Product, check_precision, pack
 from fairseq_attn_plugin.errors import OptionError
 
-# Roundings of W and x: 8 significant bits; 127 steps of the greatest weight and 255 of the range of x.
-TOLERANCES = {"float32": 1e-6, "bfloat16": 2**-8, "int8": 1 / 100}
+# Roundings of W and x: 8 significant bits; 127 steps of the greatest weight and 255 of the range of x, or 127.
+TOLERANCES = {"float32": 1e-6, "bfloat16": 2**-8, "int8": 1 / 100 if products.has_vnni() else 1 / 40}
 SIZES = [(1, 512, 1100), (2, 512, 1100), (40, 33, 17), (1, 5, 3), (7, 512, 1100), (70, 200, 4100)]
 
 
@@ -55,8 +55,7 @@ def test_without_packed_products_the_rounding_is_the_same(precision, monkeypatch
     assert replaced.packed is None
     assert error(replaced(x), x, weight, bias) < 8 * TOLERANCES[precision]
     assert float((replaced(x) - expected).abs().max()) < 50 * TOLERANCES[precision]
-    if precision != "float32":
-        assert not torch.equal(replaced.weight.float(), weight)
+    assert torch.equal(replaced.weight.float(), weight) == (type(replaced) is products.Float32Product)
 
 
 @pytest.mark.parametrize("rows", [8, 400])
@@ -73,8 +72,10 @@ def test_some_outputs_are_the_product_of_these(precision, rows):
 def test_a_missing_product_is_said_once(monkeypatch, caplog):
     products.say_once.cache_clear()
     monkeypatch.setattr(products, "has_bfloat16", lambda device: False)
+    x, weight, bias = factors(4, 256, 300)
     for _ in range(2):
-        pack(torch.ones(3, 2), None, "bfloat16")
+        product = pack(weight, bias, "bfloat16")
+    assert torch.equal(product(x), pack(weight, bias)(x))
     assert [record.message.split(":")[0] for record in caplog.records] == ["--decoding-precision bfloat16"]
 
 
@@ -84,7 +85,7 @@ def test_without_vnni_inputs_have_seven_bits(monkeypatch):
     x, weight, bias = factors(9, 256, 300)
     product = pack(weight, bias, "int8")
     assert product.seven_bits
-    assert error(product(x), x, weight, bias) < 10 * TOLERANCES["int8"]
+    assert error(product(x), x, weight, bias) < 0.1
 
 
 def test_float64_stays_float64():

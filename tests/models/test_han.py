@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from fairseq import models
 from fairseq.models import MODEL_DATACLASS_REGISTRY
-from models_for_tests import dictionary, fake_task
+from models_for_tests import dictionary, fake_task, needs_autocast
 from omegaconf import OmegaConf
 
 from fairseq_attn_plugin.errors import OptionError
@@ -212,6 +212,7 @@ def test_half_precision_trains_finitely(arch, options, dtype):
     torch.testing.assert_close(logits.float(), expected, rtol=0.2, atol=0.3)
 
 
+@needs_autocast
 def test_autocast_trains_finitely():
     model = build(dtype=torch.float32).train()
     with torch.autocast("cpu", dtype=torch.bfloat16):

@@ -5,7 +5,7 @@ import logging
 import pytest
 import torch
 from latent_models import PAD, SOURCES, TARGETS, criterion, make, sample
-from models_for_tests import build, data_parallel, dictionary, fake_task
+from models_for_tests import build, data_parallel, dictionary, fake_task, needs_autocast
 
 from fairseq_attn_plugin.criterions.objectives import (
     OBJECTIVES,
@@ -312,6 +312,7 @@ def test_dropout_is_the_same_for_all_alignments_of_a_step():
     assert model.eval().alignments(*list(batch["net_input"].values())[::2], batch["target"]).keep is None
 
 
+@needs_autocast
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_autocast_trains_finitely(name):
     torch.manual_seed(7)

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from latent_models import criterion, sample
 from model_systems import LENGTHS, make, systems, targets
 from models_for_tests import build as build_translator
-from models_for_tests import pad_batch
+from models_for_tests import needs_autocast, pad_batch
 from test_han import DOCUMENTS, batch
 from test_han import build as build_classifier
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -27,7 +27,7 @@ BFLOAT16 = {"matmul_precision": "bfloat16"}
 
 
 @pytest.fixture(autouse=True)
-def layers_of_our_own(monkeypatch):
+def layers_of_our_own(monkeypatch, bfloat16):
     """Models of this size would stay with torch's."""
     monkeypatch.setattr(lstm_layer, "LEAST_PRODUCTS", 0)
 
@@ -196,8 +196,7 @@ def test_unknown_precision(arch):
         build(arch, matmul_precision="float8")
 
 
-def test_autocast_and_half_parameters_take_precedence(caplog):
-    precision._explain.cache_clear()
+def test_half_parameters_take_precedence(caplog):
     source, previous = pad_batch(LENGTHS), targets()
     model, plain = (make("soft", dtype=torch.bfloat16, **options).train() for options in (BFLOAT16, {}))
     with caplog.at_level(logging.WARNING):
@@ -206,22 +205,29 @@ def test_autocast_and_half_parameters_take_precedence(caplog):
     assert [r.message for r in caplog.records if "--matmul-precision" in r.message] == [
         "--matmul-precision bfloat16: has no effect, because --fp16 or --bf16 make products of torch.bfloat16"
     ]
+
+
+@needs_autocast
+def test_autocast_takes_precedence():
+    source, previous = pad_batch(LENGTHS), targets()
     model, plain = (make("soft", dtype=torch.float32, **options).train() for options in (BFLOAT16, {}))
     with torch.autocast("cpu", torch.bfloat16):
         assert torch.equal(model(source, None, previous)[0], plain(source, None, previous)[0])
 
 
-def test_machine_without_bfloat16_says_so_once(monkeypatch, caplog):
-    precision._explain.cache_clear()
+def test_machine_without_bfloat16_computes_in_float32_and_says_so_once(monkeypatch, caplog):
     monkeypatch.setattr(precision, "has_bfloat16", lambda device: False)
-    model = make("soft", dtype=torch.float32, **BFLOAT16).train()
+    source, previous, results = pad_batch(LENGTHS), targets(), []
     with caplog.at_level(logging.WARNING):
-        for _ in range(2):
-            model(pad_batch(LENGTHS), None, targets())
+        for options in ({}, BFLOAT16):
+            model = make("soft", dtype=torch.float32, **options)
+            results.append(trained(model, source, previous, previous.roll(-1, 1)))
+    (loss, gradients), (other, found) = results
+    assert torch.equal(loss, other)
+    assert all(torch.equal(found[name], gradient) for name, gradient in gradients.items())
     assert [r.message for r in caplog.records] == [
-        "--matmul-precision bfloat16: this machine has no instructions for it; float32 may be faster"
+        "--matmul-precision bfloat16: this machine has no instructions for it; products are computed in float32"
     ]
-    precision._explain.cache_clear()
 
 
 def test_documents_are_classified():
@@ -243,20 +249,21 @@ def test_both_directions_of_an_agreement_model():
 
 def test_learns():
     """The loss of a batch falls as far as in float32."""
-    losses = {}
+    lowest = {}
     for name in ("float32", "bfloat16"):
         torch.manual_seed(3)
         model = build_translator("lstm_soft", matmul_precision=name, **{"dropout": 0.0})
         optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
         source, previous = pad_batch([5, 7, 6, 4] * 2), targets(8, 6)
-        for _ in range(150):
+        losses = []
+        for _ in range(200):
             optimizer.zero_grad()
             loss, _ = trained(model, source, previous, previous.roll(-1, 1))
             optimizer.step()
-        losses[name] = float(loss)
+            losses.append(float(loss))
+        lowest[name] = min(losses)  # at this rate single losses jump, where depends on the processor's rounding
         assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
-    # it may have fallen further: how far either has come depends on the processor's rounding as well
-    assert losses["bfloat16"] < 0.6 and losses["bfloat16"] < losses["float32"] + 0.1, losses
+    assert max(lowest.values()) < 0.6 < 0.3 * losses[0], lowest
 
 
 def test_products_in_is_not_left_behind():

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from model_systems import BIASED, LENGTHS, make, systems, targets
-from models_for_tests import build, dictionary, fake_task, pad_batch
+from models_for_tests import build, dictionary, fake_task, needs_autocast, pad_batch
 
 from fairseq_attn_plugin.attention import BIASES, Attention, AttentionConfig, names
 from fairseq_attn_plugin.errors import OptionError
@@ -95,6 +95,7 @@ def test_half_precision_trains_finitely(attention, feeding, dtype):
     assert all(g is not None and g.isfinite().all() for g in gradients)
 
 
+@needs_autocast
 @pytest.mark.parametrize("attention", [*names(), *BIASED])
 def test_autocast(attention):
     model = make(attention, dtype=torch.float32).train()

@@ -133,7 +133,7 @@ def test_other_families(arch):
     )
 
 
-def test_documents_in_bfloat16_have_layers_of_our_own(monkeypatch):
+def test_documents_in_bfloat16_have_layers_of_our_own(monkeypatch, bfloat16):
     model = build_classifier(dtype=torch.float32, rnn="gru", matmul_precision="bfloat16").train()
     calls = []
     layer = ragged.rnn_layer

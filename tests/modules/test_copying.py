@@ -152,7 +152,7 @@ def test_the_loss_of_a_model_is_that_of_its_probabilities(options, feeding):
         torch.testing.assert_close(one, other, msg=lambda text, name=name: f"{name}: {text}")
 
 
-def test_in_bfloat16_products_and_without_gradients():
+def test_in_bfloat16_products_and_without_gradients(bfloat16):
     model, batch = make(matmul_precision="bfloat16").float(), sample()
     with torch.no_grad():
         found, _ = model(**batch["net_input"], targets=Targets(batch["target"], PAD, 0.1))
