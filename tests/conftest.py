@@ -5,7 +5,7 @@
 ``once``         ``once("name", make)``: a folder that ``make(folder)`` fills once for the whole run
 ``warm_path``    a PATH whose commands start from a warm process (:mod:`warm`), for shell scripts
 ``real_data``    the folder of the real corpora, where there is one
-``bfloat16``     ``--matmul-precision bfloat16`` does what it says also on a machine without instructions for it
+``bfloat16``     products are computed in bfloat16 where a test asks for it, whatever the machine
 
 Markers. A test that reaches :mod:`cli` or :mod:`subprocess` through its functions and fixtures gets ``cli``, one that
 reaches :mod:`browser` gets ``browser``, the tests of a file ``test_gpu*.py`` get ``gpu``. ``slow`` is written by hand.
@@ -204,9 +204,11 @@ def _names(code: types.CodeType) -> Iterator[str]:
 
 @pytest.fixture
 def bfloat16(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    from fairseq_attn_plugin.decoding import products
     from fairseq_attn_plugin.ops import precision
 
     precision._of_this_machine.cache_clear()
-    monkeypatch.setattr(precision, "has_bfloat16", lambda device: True)
+    for module in (precision, products):
+        monkeypatch.setattr(module, "has_bfloat16", lambda device: True)
     yield
     precision._of_this_machine.cache_clear()

@@ -16,7 +16,7 @@ def test_figures_of_known_vectors():
     assert found["noise"] == pytest.approx((5 / 8) ** 0.5)
 
 
-def test_quick_run():
+def test_quick_run(bfloat16):
     report, printed = quick_report("--sections", "gradients")
     parts = report["sections"]["gradients"]["all"]
     assert list(parts) == list(PARTS)

@@ -108,11 +108,11 @@ def test_validate_and_resume(trained, tiny_data, tmp_path):
     checkpoint = trained[0] / "checkpoint_last.pt"
     done = run_cli(
         ["fairseq-validate", tiny_data, "--user-dir", USER_DIR, "--task", "translation", "--path", checkpoint, "--cpu"]
-        + ["--valid-subset", "test", "--batch-size", 16, "--latent-topk", 2, "--log-format", "json"]
+        + ["--valid-subset", "test", "--batch-size", 16, "--latent-topk", 1, "--log-format", "json"]
     )
     line = [text for text in (done.stdout + done.stderr).splitlines() if "topk_ppl" in text][-1]
     topk, exact = (float(re.search(rf'{name}_ppl": "?([\d.]+)', line)[1]) for name in ("topk", "marginal"))
-    # the two likeliest alignments have nearly all of the probability; renormalised, they may be better than all
+    # the likeliest alignment has most of the probability; renormalised, it may be better than all
     assert topk != exact and topk == pytest.approx(exact, rel=0.2)
     options = [*LATENT, "--objective", "elbo-enum", "--restore-file", checkpoint]
     assert "Loaded checkpoint" in train_with(tiny_data, tmp_path, *options, updates=302).log

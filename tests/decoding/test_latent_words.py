@@ -86,6 +86,7 @@ def test_a_shortlist_of_all_words_changes_nothing(tmp_path):
     assert_same_hypotheses(short, plain)
 
 
+@pytest.mark.usefixtures("bfloat16")
 @pytest.mark.parametrize("precision", ["bfloat16", "int8"])
 def test_other_precisions_are_close(precision):
     model = make(torch.float32)

@@ -141,6 +141,7 @@ def test_temperature():
         torch.testing.assert_close(other.logits, one.logits, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.usefixtures("bfloat16")
 @pytest.mark.parametrize("rnn", ["lstm", "gru"])
 @pytest.mark.parametrize("precision", ["bfloat16", "int8"])
 def test_other_precisions_are_close(precision, rnn):
@@ -185,6 +186,7 @@ def test_without_torchscript(monkeypatch):
     assert_same(model, batch())
 
 
+@pytest.mark.usefixtures("bfloat16")
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_parts_are_compiled(precision):
     soft, additive = (PackedStepper(make(attention_score=score), precision) for score in ("general", "additive"))
@@ -196,6 +198,7 @@ def test_parts_are_compiled(precision):
     assert all(isinstance(part, torch.jit.ScriptModule) for part in parts)
 
 
+@pytest.mark.usefixtures("bfloat16")
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_parts_of_a_gru_are_compiled(precision):
     stepper = PackedStepper(make(rnn="gru", attention_score="additive"), precision)

@@ -55,6 +55,7 @@ def test_gru(options, lengths, side):
         torch.testing.assert_close(found[name], expected[name], rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.usefixtures("bfloat16")
 @pytest.mark.parametrize("precision", ["bfloat16", "int8"])
 def test_other_precisions_are_close(precision):
     encoder, tokens = make().encoder, pad_batch([3, 6, 1, 4])

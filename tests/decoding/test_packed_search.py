@@ -83,6 +83,7 @@ def test_translations_consist_of_words_of_the_shortlist(beam, lexicon, monkeypat
     assert 17 in used and used <= words
 
 
+@pytest.mark.usefixtures("bfloat16")
 @pytest.mark.parametrize("precision", ["bfloat16", "int8"])
 def test_other_precisions_translate(precision):
     torch.manual_seed(5)

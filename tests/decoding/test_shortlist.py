@@ -79,6 +79,7 @@ def test_the_most_frequent_words_fill_it_up(multiple, expected, file):
     assert [TARGET[word] for word in found] == [*TARGET.symbols[:4], *expected]
 
 
+@pytest.mark.usefixtures("bfloat16")
 @pytest.mark.parametrize("rows_that_pack", [0, 99])
 @pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
 def test_logits_are_those_of_the_words(precision, rows_that_pack, file, monkeypatch):
