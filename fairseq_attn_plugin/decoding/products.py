@@ -151,7 +151,7 @@ class Int8Product(Product):
             self.weight = integers * scales.unsqueeze(1)
             say_once("int8", "this torch has no products of 8-bit integers here; rounded weights are used in float32")
         elif self.seven_bits:
-            say_once("int8", "this processor has no VNNI instructions; products of 8-bit integers are slower")
+            say_once("int8", "this processor has no VNNI instructions; the inputs of products have 7 bits")
 
     @torch.jit.ignore
     def _of(self, weight: Tensor, bias: Optional[Tensor], rows: int) -> Product:
