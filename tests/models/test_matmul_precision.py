@@ -19,7 +19,7 @@ from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.modules import encoder as encoders
 from fairseq_attn_plugin.modules.rnn import KINDS
 from fairseq_attn_plugin.ops import lstm_layer, precision
-from fairseq_attn_plugin.ops.precision import precision_of, products_in
+from fairseq_attn_plugin.ops.precision import has_bfloat16, precision_of, products_in
 
 from cli import run_cli
 
@@ -228,6 +228,16 @@ def test_machine_without_bfloat16_computes_in_float32_and_says_so_once(monkeypat
     assert [r.message for r in caplog.records] == [
         "--matmul-precision bfloat16: this machine has no instructions for it; products are computed in float32"
     ]
+
+
+@pytest.mark.parametrize(
+    ("capability", "hip", "expected"), [((7, 5), None, False), ((8, 0), None, True), ((7, 5), "6.0", True)]
+)
+def test_gpus_with_bfloat16_are_those_from_ampere_on(monkeypatch, capability, hip, expected):
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda *_: True)  # by emulation
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: capability)
+    monkeypatch.setattr(torch.version, "hip", hip)
+    assert has_bfloat16("cuda") is expected
 
 
 def test_documents_are_classified():
