@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Any, Dict, Sequence
+from typing import Any, Dict, List, Sequence
 
 import numpy as np
 from PIL import Image
 
 from fairseq_attn_plugin.analysis.drawing.colours import SERIES_COLOURS
 
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 GREY, LIGHT = "#868e96", "#ced4da"
 BLUE, ORANGE, GREEN = SERIES_COLOURS[:3]
 _HATCHES = ("", "////", "....")
 # of a box within a cell of a heatmap, from the middle of the cell
 CORNERS = ((-0.46, -0.46), (0.46, -0.46), (0.46, 0.46), (-0.46, 0.46), (-0.46, -0.46))
+
+
+def results(folder: str) -> Dict[str, List[Any]]:
+    """The contents of the files SYSTEM.seedN.json of a folder of ``benchmarks/results``, by system."""
+    systems: Dict[str, List[Any]] = {}
+    for file in sorted((BENCHMARKS / "results" / folder).glob("*.json")):
+        systems.setdefault(file.name.split(".")[0], []).append(json.loads(file.read_text(encoding="utf-8")))
+    return systems
 
 
 def style(axes: Any, title: str = "", grid: str = "") -> None:

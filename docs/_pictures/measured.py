@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Tuple
 
 import numpy as np
 
 from fairseq_attn_plugin.analysis.drawing.canvas import canvas, save
 from fairseq_attn_plugin.analysis.drawing.colours import series_of
 
-from .common import BLUE, GREEN, GREY, ORANGE, style
+from .common import BENCHMARKS, BLUE, GREEN, GREY, ORANGE, results, style
 
-BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 # of the names of systems and searches
 ABBREVIATIONS = (
     (r"matmul_precision=", ""),
@@ -160,30 +159,25 @@ def faithfulness(path: Path) -> None:
         "Multi30k, 128 units": small,
         "synthetic corpus": {name: runs for name, runs in synthetic.items() if len(runs) > 1},
     }
-    places: List[float] = []
-    rows: List[List[Dict[str, float]]] = []
-    labels: List[str] = []
+    rows: Dict[float, Tuple[str, List[Dict[str, float]]]] = {}  # by height: the label and the seeds
     titles: Dict[float, str] = {}
     bottom = 0.0
     for title, systems in corpora.items():
         titles[bottom] = title
         for name, runs in sorted(systems.items(), key=lambda one: -_mean_of(one[1], "comprehensiveness 1")):
             bottom += 1
-            places.append(bottom)
-            rows.append(runs)
-            labels.append(re.sub("^(lstm_adm_|lstm_|small-|toy-)", "", name) + f" ({len(runs)})")
+            rows[bottom] = (re.sub("^(lstm_adm_|lstm_|small-|toy-)", "", name) + f" ({len(runs)})", runs)
         bottom += 1.6
     with canvas("faithfulness", (8, 0.24 * bottom)) as figure:
         for number, (title, measures) in enumerate(FAITHFULNESS.items()):
             axes = figure.add_axes((0.33 * number, 0, 0.29, 0.9))
             style(axes, title, grid="x")
             for (label, name), look in zip(measures.items(), series_of(len(measures))):
-                there = [(place, runs) for place, runs in zip(places, rows) if name in runs[0]]
-                heights, means = [place for place, _ in there], [_mean_of(runs, name) for _, runs in there]
-                low, high = ([pick(run[name] for run in runs) for _, runs in there] for pick in (min, max))
-                axes.hlines(heights, low, high, color=look.colour, linewidth=1)
-                axes.scatter(means, heights, color=look.colour, marker=look.marker, s=26, label=label, zorder=3)
-            axes.set_yticks(places, labels)
+                there = {height: [run[name] for run in runs] for height, (_, runs) in rows.items() if name in runs[0]}
+                low, high, means = (list(map(pick, there.values())) for pick in (min, max, np.mean))
+                axes.hlines(list(there), low, high, color=look.colour, linewidth=1)
+                axes.scatter(means, list(there), color=look.colour, marker=look.marker, s=26, label=label, zorder=3)
+            axes.set_yticks(list(rows), [label for label, _ in rows.values()])
             axes.tick_params(labelleft=number == 0)
             axes.set_ylim(bottom - 0.8, -0.6)
             axes.set_xlim(left=min(0, axes.get_xlim()[0]))
@@ -197,11 +191,7 @@ def faithfulness(path: Path) -> None:
 
 def _measures(folder: str) -> Dict[str, List[Dict[str, float]]]:
     """The measures of the seeds of every system."""
-    systems: Dict[str, List[Dict[str, float]]] = {}
-    for file in sorted((BENCHMARKS / "results" / folder).glob("*.json")):
-        found = json.loads(file.read_text(encoding="utf-8"))
-        systems.setdefault(file.name.split(".")[0], []).append(found["measures"])
-    return systems
+    return {name: [run["measures"] for run in runs] for name, runs in results(folder).items()}
 
 
 def _mean_of(runs: List[Dict[str, float]], name: str) -> float:
@@ -210,8 +200,7 @@ def _mean_of(runs: List[Dict[str, float]], name: str) -> float:
 
 def multi30k(path: Path) -> None:
     """Validation perplexity by epoch of all runs."""
-    files = sorted((BENCHMARKS / "results" / "multi30k-de-en").glob("*.json"))
-    runs = [json.loads(file.read_text(encoding="utf-8")) for file in files]
+    runs = [run for seeds in results("multi30k-de-en").values() for run in seeds]
     names = sorted({run["arch"] for run in runs})
     with canvas("multi30k", (5.2, 2.7)) as figure:
         axes = figure.add_axes((0, 0, 1, 1))
@@ -235,9 +224,7 @@ def multi30k(path: Path) -> None:
 
 def pairs(path: Path) -> None:
     """Perplexity by update of single trainings, and the slope of tanh and the offset of what forms the pairs."""
-    runs: Dict[str, List[Dict[str, Any]]] = {}
-    for file in sorted((BENCHMARKS / "results" / "multi30k-de-en-pairs").glob("*.json")):
-        runs.setdefault(file.name.split(".")[0], []).append(json.loads(file.read_text(encoding="utf-8")))
+    runs = results("multi30k-de-en-pairs")
     panels = (
         ("validation perplexity", "valid_perplexity_by_update", ""),
         ("slope of tanh", "pair_statistics_by_update", "pair_slope"),

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, Dict, List
 
 from fairseq_attn_plugin.analysis.drawing.canvas import canvas, save
 from fairseq_attn_plugin.analysis.drawing.colours import series_of
 
-from .common import style
-from .measured import BENCHMARKS
+from .common import results, style
 
 METHODS = ("attention", "posterior", "loo", "saliency")
 LEARNT = 50  # BLEU; a system with a seed below it stands in the table only
@@ -18,12 +16,11 @@ LEARNT = 50  # BLEU; a system with a seed below it stands in the table only
 
 def alignment_methods(path: Path) -> None:
     """Left the error rate of each method for each system, the mean of its seeds; right that of students of links."""
-    measured = _read("toy-corpus-methods")
-    late = {one["system"] for one in measured if one["bleu"] < LEARNT}
-    systems: Dict[str, List[Dict[str, Any]]] = {}
-    for one in measured:
-        if one["system"] not in late:
-            systems.setdefault(one["system"], []).append(one["methods"])
+    systems = {
+        name: [run["methods"] for run in runs]
+        for name, runs in results("toy-corpus-methods").items()
+        if min(run["bleu"] for run in runs) >= LEARNT
+    }
     looks = dict(zip(METHODS, series_of(len(METHODS))))
     with canvas("alignment methods", (7.2, 3.6)) as figure:
         axes = figure.add_axes((0, 0, 0.5, 0.94))
@@ -36,18 +33,12 @@ def alignment_methods(path: Path) -> None:
         _rows(axes, names)
         axes = figure.add_axes((0.74, 0.24, 0.3, 0.7))
         style(axes, "attention of students", grid="x")
-        for one in _read("toy-corpus-students"):
-            look = looks[one["system"].removeprefix("student-")]
-            place = METHODS.index(one["system"].removeprefix("student-"))
-            axes.scatter(100 * one["aer"], place, color=look.colour, marker=look.marker, s=34, zorder=3)
+        for method, runs in results("toy-corpus-students").items():
+            values, places = [100 * run["aer"] for run in runs], [METHODS.index(method)] * len(runs)
+            axes.scatter(values, places, color=looks[method].colour, marker=looks[method].marker, s=34, zorder=3)
         axes.axvline(_mean(systems["soft"], "attention"), color="#495057", linewidth=1, linestyle="--")
         _rows(axes, list(METHODS))
         save(figure, path)
-
-
-def _read(folder: str) -> List[Dict[str, Any]]:
-    files = sorted((BENCHMARKS / "results" / folder).glob("*.json"))
-    return [json.loads(file.read_text(encoding="utf-8")) for file in files]
 
 
 def _mean(seeds: List[Dict[str, Any]], method: str) -> float:

@@ -25,7 +25,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..errors import OptionError
-from ..ops.precision import has_bfloat16
+from ..ops.precision import NO_INSTRUCTIONS, has_bfloat16
 from ..ops.products import by_intel
 
 __all__ = [
@@ -180,7 +180,7 @@ def pack(weight: Tensor, bias: Optional[Tensor] = None, precision: str = "float3
     if weight.dtype != torch.float32:
         return Product(weight, bias)
     if precision == "bfloat16" and weight.device.type == "cpu" and not has_bfloat16("cpu"):
-        say_once("bfloat16", "this machine has no instructions for it; products are computed in float32")
+        say_once("bfloat16", NO_INSTRUCTIONS)
         precision = "float32"
     return _KINDS[precision](weight, bias)
 

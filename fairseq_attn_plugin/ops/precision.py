@@ -22,6 +22,7 @@ from torch.utils.checkpoint import checkpoint
 from ..errors import OptionError
 
 __all__ = [
+    "NO_INSTRUCTIONS",
     "autocast_enabled",
     "float16_scale",
     "has_bfloat16",
@@ -36,6 +37,7 @@ __all__ = [
 
 logger = logging.getLogger(__name__)
 
+NO_INSTRUCTIONS = "this machine has no instructions for it; products are computed in float32"
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 _STATE = threading.local()
@@ -117,7 +119,7 @@ def _of_this_machine(precision: torch.dtype, parameters: torch.dtype, device: st
     if parameters != torch.float32:
         logger.warning(f"{given} has no effect, because --fp16 or --bf16 make products of {parameters}")
     elif not has_bfloat16(device):
-        logger.warning(f"{given} this machine has no instructions for it; products are computed in float32")
+        logger.warning(f"{given} {NO_INSTRUCTIONS}")
         return torch.float32
     return precision
 

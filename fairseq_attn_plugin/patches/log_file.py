@@ -1,7 +1,7 @@
 """``--log-file`` has each line once.
 
-Stock fairseq opens the file again for every epoch and every validation, and closes it never: in epoch e a line is
-written up to 2e times. The patch keeps the handler that was added last.
+Stock fairseq opens the file again for every epoch, and never closes it: in epoch e a line is written e times. The patch
+keeps the handler that was added last.
 """
 
 import functools
@@ -35,7 +35,7 @@ def _with_one_handler(progress_bar: Callable[..., Any]) -> Callable[..., Any]:
 
 PATCH = Patch(
     name="log_file",
-    reason="--log-file has each line as often as epochs and validations have begun",
+    reason="--log-file has each line as often as epochs have begun",
     checked=("0.12.3", "0.12.3.1"),
     wraps={"fairseq.logging.progress_bar:progress_bar": _with_one_handler},
 )
