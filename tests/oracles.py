@@ -293,7 +293,7 @@ def word_log_probs(alignments, row, step, position):
     hidden = alignments.query[row, step]
     if alignments.memory is not None:
         hidden = hidden + alignments.memory[row, position]
-    features = hidden if alignments.linear else torch.tanh(hidden)
+    features = hidden if alignments.split else torch.tanh(hidden)
     if alignments.keep is not None:
         features = alignments.keep[row, step] * features
     logits = alignments.weight @ features

@@ -5,28 +5,31 @@ From the state s of a row and the prior p(j), as in :mod:`fairseq_attn_plugin.mo
     o_j = tanh(W_h h_j + W_s s + b),     p(v) = sum_j p(j) softmax(W_v o_j + b_v)[v]
 
 over all positions j or the K most probable ones; or softmax(W_v o + b_v) with o from the mean of W_h h_j. With
-``--output-layer linear`` o_j = [h_j; s].
+``--output-layer linear`` o_j = [h_j; s]; the exponentials of the part of h_j are then the same in all steps, and the
+mixture is a product of matrices (:mod:`fairseq_attn_plugin.ops.separable`).
 
 Shapes: B sentences, R rows (R / B for each sentence), N source positions, K alignments, D units of o.
 """
 
 from __future__ import annotations
 
-from typing import Any, List, NamedTuple, Optional, Tuple
+from typing import Any, List, NamedTuple, Optional, Tuple, Union
 
 import torch
 from torch import Tensor, nn
 
 from ..attention import AttentionOutput
+from ..attention.normalizers import LOG_ZERO
 from ..modules.latent_alignments import top_positions
 from ..modules.latent_decoder import LatentDecoder
 from ..ops.alignment_blocks import rows_of_a_block
 from ..ops.mixture_log_probs import log_mixture
+from ..ops.separable import exponentials_of
 from ..ops.tanh import tanh_
 from ..ops.vocabulary_blocks import LOG2_E, exponentiate, safe_sums
 from .products import Product, pack
 
-__all__ = ["LatentMemory", "LatentWords", "StateHead"]
+__all__ = ["LatentMemory", "LatentWords", "PartProducts", "Projection", "StateHead"]
 
 
 class LatentMemory(NamedTuple):
@@ -35,6 +38,21 @@ class LatentMemory(NamedTuple):
     projected: Tensor  # [B, N, D], of LatentDecoder.of_encodings
     pad_mask: Optional[Tensor]  # [B, N]
     encodings: Optional[Tensor] = None  # [B, N, Dh], where the context of the best positions is fed
+    exponentials: Optional[Tensor] = None  # [B, N, V], of the positions' part of separable logits
+
+
+class PartProducts(NamedTuple):
+    """The projections of the two parts of separable logits."""
+
+    steps: Product
+    positions: Product
+
+    def subset(self, outputs: Tensor, rows: int) -> PartProducts:
+        """As :meth:`fairseq_attn_plugin.decoding.products.Product.subset`."""
+        return PartProducts(*(product.subset(outputs, rows) for product in self))
+
+
+Projection = Union[Product, PartProducts]
 
 
 class StateHead(nn.Module):
@@ -72,20 +90,37 @@ class LatentWords:
         else:
             self.query = pack(projection.weight[:, -decoder.hidden_size :], projection.bias, precision)
         (weight, bias), scale = decoder.vocabulary, LOG2_E if self.mixes else 1.0
-        self.projection = pack(weight * scale, None if bias is None else bias * scale, precision)
+        bias = None if bias is None else bias * scale
+        self.projection: Projection
+        if decoder.is_linear and self.mixes:
+            parts = (weight * scale).split([weight.size(1) - decoder.hidden_size, decoder.hidden_size], dim=1)
+            self.projection = PartProducts(pack(parts[1], bias, precision), pack(parts[0], None, precision))
+        else:
+            self.projection = pack(weight * scale, bias, precision)
 
-    def __call__(self, hidden: Tensor, attended: AttentionOutput, memory: LatentMemory, projection: Product) -> Any:
+    def remember(self, memory: LatentMemory, projection: Projection) -> LatentMemory:
+        """The memory with all that the words of ``projection`` need of it."""
+        if isinstance(projection, Product):
+            return memory
+        return memory._replace(exponentials=exponentials_of(_of_positions(memory, projection)).values)
+
+    def __call__(self, hidden: Tensor, attended: AttentionOutput, memory: LatentMemory, projection: Projection) -> Any:
         """Logits, or log p where alignments are mixed: ``[R, V]``.
 
         Args:
             hidden: ``[R, H]``, s
             attended: of the rows, ``[R, 1, ...]``
-            memory: of B sentences
+            memory: of B sentences, of :meth:`remember`
             projection: :attr:`projection`, or some of its words
         """
         by_sentence = len(memory.projected), -1, memory.projected.size(1)
         weights, scores = attended.weights.reshape(by_sentence), attended.scores.reshape(by_sentence)
         log_prior, _ = self.log_prior(weights, scores, memory.pad_mask)
+        if not isinstance(projection, Product):
+            if self.topk is not None:
+                log_top, index = top_positions(log_prior, self.topk)
+                log_prior = torch.full_like(log_prior, LOG_ZERO).scatter_(-1, index, log_top)
+            return _separable(hidden, log_prior.exp(), memory, projection)
         query = self.query(hidden).view(*log_prior.shape[:2], -1)
         if not self.mixes:
             mean = query.baddbmm_(log_prior.exp().to(query.dtype), memory.projected)
@@ -99,6 +134,33 @@ class LatentWords:
             states = picked.view(*index.shape, size).add_(query.unsqueeze(2))
         features, weights = self.activate(states).flatten(0, 1), log_prior.exp().flatten(0, 1)
         return _mixtures(features, weights, projection)
+
+
+def _of_positions(memory: LatentMemory, projection: PartProducts) -> Tensor:
+    """The positions' part of the logits, times log2 e: ``[B, N, V]``."""
+    encodings = memory.projected[..., : projection.positions.weight.size(1)]
+    return projection.positions(encodings.flatten(0, 1)).view(*encodings.shape[:2], -1)
+
+
+def _separable(hidden: Tensor, weights: Tensor, memory: LatentMemory, projection: PartProducts) -> Tensor:
+    """log sum_j w_j p(v | j): ``[R, H]`` and ``[B, R / B, N]`` to ``[R, V]``."""
+    assert memory.exponentials is not None
+    logits = projection.steps(hidden).view(*weights.shape[:2], -1)
+    logits.sub_(logits.amax(-1, keepdim=True))
+    norm = torch.bmm(logits.exp2(), memory.exponentials.transpose(1, 2))
+    if not safe_sums(norm.masked_fill(weights.eq(0), 1)):
+        parts = zip(logits, _of_positions(memory, projection), weights)
+        return torch.cat([_of_pairs(*part) for part in parts])
+    mixed = torch.bmm(weights.to(norm.dtype).div_(norm), memory.exponentials)
+    # A word whose probability underflows under every alignment gets the logarithm of the smallest number.
+    return mixed.clamp_(min=torch.finfo(mixed.dtype).tiny).log2_().add_(logits).div_(LOG2_E).flatten(0, 1)
+
+
+def _of_pairs(steps: Tensor, positions: Tensor, weights: Tensor) -> Tensor:
+    """The same for one sentence from logits ``[M, V]`` and ``[N, V]``, pair by pair."""
+    values = (steps.unsqueeze(1) + positions).flatten(0, 1)
+    norm = exponentiate(values, values.amax(1, keepdim=True))
+    return log_mixture(weights, values, norm)
 
 
 def _mixtures(features: Tensor, weights: Tensor, projection: Product) -> Tensor:

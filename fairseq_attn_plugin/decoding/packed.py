@@ -23,7 +23,7 @@ from ..modules.decoder import LSTMDecoder
 from ..modules.encoder import LSTMEncoder
 from ..modules.latent_decoder import LatentDecoder
 from ..modules.stock_encoder import StockEncoder
-from .latent_words import LatentMemory, LatentWords, StateHead
+from .latent_words import LatentMemory, LatentWords, Projection, StateHead
 from .packed_encoder import PackedEncoder
 from .packed_gru import GRULayers
 from .products import PACKED_ROWS, Product, pack
@@ -44,7 +44,7 @@ class PackedState(NamedTuple):
     attention: Any  # the attention's own state, tensors [R, 1, ...], or None
     memory: Any  # the attention's memory of B sentences, or None
     tokens: Tensor  # [B, N], the source
-    projection: Product  # to the vocabulary, or to the batch's shortlist
+    projection: Projection  # to the vocabulary, or to the batch's shortlist
     vocabulary: Optional[Tensor] = None  # [K], the shortlist
     latent: Optional[LatentMemory] = None  # of B sentences, for a latent alignment
 
@@ -108,8 +108,12 @@ class PackedStepper:
         self.soft = None if scale is None else compiled(SoftStep(layers, head, scale))
         self.layers: Any = compiled(layers) if self.soft is None else layers
         self.head: Any = compiled(head) if self.soft is None else head
-        weight, bias = decoder.vocabulary
-        self.projection = pack(weight, bias, precision) if self.latent is None else self.latent.projection
+        self.projection: Projection
+        if self.latent is None:
+            weight, bias = decoder.vocabulary
+            self.projection = pack(weight, bias, precision)
+        else:
+            self.projection = self.latent.projection
 
     @torch.inference_mode()
     def begin(self, net_input: Dict[str, Any], prefix: Optional[Tensor] = None) -> PackedState:
@@ -130,6 +134,8 @@ class PackedStepper:
         if self.shortlist is not None:
             words = self.shortlist.words(tokens, prefix, MULTIPLE if len(tokens) >= PACKED_ROWS else 1)
             projection = projection.subset(words, rows=len(tokens))
+        if self.latent is not None and latent is not None:
+            latent = self.latent.remember(latent, projection)
         return PackedState(recurrent, attention, memory, tokens, projection, words, latent)
 
     def step(self, tokens: Tensor, state: PackedState, step: int) -> Tuple[StepOutput, PackedState]:
@@ -149,6 +155,7 @@ class PackedStepper:
                 context, weights, attention = attended.context[:, 0], attended.weights[:, 0], attended.state
             features, recurrent = self.head(context, hidden, states)
         if self.latent is None:
+            assert isinstance(state.projection, Product)
             logits = state.projection(features)
         else:
             assert state.latent is not None

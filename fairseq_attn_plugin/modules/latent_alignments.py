@@ -36,7 +36,7 @@ class LatentAlignments(NamedTuple):
     posterior_scores: Optional[Tensor] = None  # [B, T, N], before the softmax
     penalties: Optional[Dict[str, Penalty]] = None  # of the prior's attention
     chain: Optional[JumpChain] = None  # the jumps of first-order alignments
-    linear: bool = False  # whether o is the sum of memory and query, without tanh
+    split: int = 0  # features of h_j in o = [h_j; s_t]; 0: o has a tanh
 
     def words(self, target: Tensor, pad: int, index: Optional[Tensor] = None) -> Alignments:
         """The words ``target`` ``[B, T]`` with all alignments, or with those of ``index`` ``[B, T, K]``."""
@@ -50,7 +50,7 @@ class LatentAlignments(NamedTuple):
             self.pad_mask,
             self.keep,
             index,
-            self.linear,
+            self.split,
         )
 
     def relaxed_words(self, target: Tensor, pad: int, weights: Tensor) -> Alignments:
@@ -63,7 +63,7 @@ class LatentAlignments(NamedTuple):
         """
         query = self.query + weights.type_as(self.memory) @ self.memory
         return Alignments(
-            None, query, self.weight, self.bias, target, target.eq(pad), None, self.keep, linear=self.linear
+            None, query, self.weight, self.bias, target, target.eq(pad), None, self.keep, split=self.split
         )
 
 

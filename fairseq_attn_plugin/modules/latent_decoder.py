@@ -6,7 +6,8 @@ The attention is the prior p(z_t = j) of the alignment z_t of step t. The recurr
     o_tj = tanh(W_h h_j + W_s s_t + b),   p(y_t | z_t = j) = softmax(W_v o_tj + b_v),
     p(y_t) = sum_j p(j) p(y_t | z_t = j)
 
-With ``--output-layer linear`` o_tj = [h_j; s_t].
+With ``--output-layer linear`` o_tj = [h_j; s_t]. Sums over all j then cost little (:mod:`...ops.separable`); dropout is
+of the encodings, the same in all steps, and of the states.
 
 The decoder runs the recurrence first; :mod:`fairseq_attn_plugin.ops.alignment_blocks` then treats all pairs (t, j).
 """
@@ -119,18 +120,22 @@ class LatentDecoder(LSTMDecoder):
         query, scores, weights = (x.reshape(len(memory), -1, x.size(-1)) for x in rows)
         log_prior, pad_mask = self.log_prior(weights, scores, encoder_out["pad_mask"])
         weight, bias = self.vocabulary
+        keep = self._dropout_mask(query)
+        if self.is_linear and keep is not None:
+            of_memory = self._dropout_mask(memory)
+            memory, query, keep = memory * of_memory, query * keep, None
         return LatentAlignments(
             memory,
             query,
             self._seen(weight),
             None if bias is None else self._seen(bias),
-            self._dropout_mask(query),
+            keep,
             pad_mask,
             decoded.weights,
             log_prior,
             scores,
             penalties=decoded.penalties,
-            linear=self.is_linear,
+            split=self.feature_size - self.hidden_size if self.is_linear else 0,
         )
 
     def predict_with(self, hidden: Tensor, weights: Tensor, encoder_out: EncoderOut) -> Tensor:
@@ -231,8 +236,8 @@ class LatentDecoder(LSTMDecoder):
         nothing = latent.query.new_zeros(latent.query.shape[:2], dtype=torch.long)
         return mixture_log_probs(latent.words(nothing, -1), log_weights)
 
-    def _dropout_mask(self, query: Tensor) -> Optional[Tensor]:
+    def _dropout_mask(self, like: Tensor) -> Optional[Tensor]:
         module = self.dropout_out_module
         if module.p > 0 and (self.training or module.apply_during_inference):
-            return dropout_mask(query, query.shape, module.p)
+            return dropout_mask(like, like.shape, module.p)
         return None

@@ -4,7 +4,7 @@ A latent alignment z = j picks one source position. With H_j = W_h h_j and S_t =
 
     o_tj = keep_t * tanh(H_j + S_t),     log p(y_t | j) = log softmax(W_v o_tj + b_v)[y_t]
 
-or o_tj = keep_t * (H_j + S_t) where it is ``linear``: o = [h_j; s_t] with H_j = [h_j; 0] and S_t = [0; s_t].
+or o_tj = [h_j; s_t] where the output layer is linear (``split``), with H_j = [h_j; 0] and S_t = [0; s_t].
 
 (Deng et al. 2018, "Latent Alignment and Variational Attention"). ``keep`` is the dropout mask of a step, the same for
 all its alignments. The logits of all pairs (t, j) are T x N x V numbers per sentence. A block holds whole rows: all
@@ -33,7 +33,9 @@ class Alignments(NamedTuple):
     """What the likelihoods of words given alignments are computed from.
 
     Without ``memory``, ``query`` already holds the sum H + S of one relaxed or mean alignment per step (K = 1).
-    ``chosen`` picks K positions for every step; without it all N positions are alignments.
+    ``chosen`` picks K positions for every step; without it all N positions are alignments. ``split`` is the number of
+    features of h_j in o_tj = [h_j; s_t]: the memory is zero from there on, and the query up to there. With it there is
+    no ``keep``.
     """
 
     memory: Optional[Tensor]  # [B, N, D], H
@@ -45,7 +47,7 @@ class Alignments(NamedTuple):
     pad_mask: Optional[Tensor] = None  # [B, N]
     keep: Optional[Tensor] = None  # [B, T, D]
     chosen: Optional[Tensor] = None  # [B, T, K]
-    linear: bool = False
+    split: int = 0  # 0: o has a tanh
 
     @property
     def size(self) -> int:
@@ -56,9 +58,14 @@ class Alignments(NamedTuple):
 
     def activated(self, sums: Tensor, in_place: bool = False) -> Tensor:
         """o from the sums H + S, without ``keep``; ``in_place`` for code without autograd."""
-        if self.linear:
+        if self.split:
             return sums
         return tanh_(sums) if in_place else tanh(sums)
+
+    @property
+    def is_separable(self) -> bool:
+        """Whether logits are sums of a part of the step and a part of the alignment (:mod:`...ops.separable`)."""
+        return self.split > 0 and self.memory is not None
 
     @property
     def has_padding(self) -> bool:
@@ -80,17 +87,19 @@ class Block(NamedTuple):
         return self.sentences, self.steps, self.alignments
 
 
-def blocks_of(alignments: Alignments, trim: bool = True) -> Iterator[Block]:
+def blocks_of(alignments: Alignments, trim: bool = True, separable: bool = False) -> Iterator[Block]:
     """Covers all words with blocks, in order: only a block of one sentence may hold a part of its steps.
 
     Args:
         alignments: B sentences
         trim: leave out steps and positions that are padding in all sentences of a block
+        separable: hold rows of the two parts and of their gradients, instead of all pairs
     """
     batch, steps, _ = alignments.query.shape
     size = alignments.size
     limit = _rows_at_a_time(alignments)
-    per_block = max(1, limit // max(1, size * steps))
+    rows = 2 * (size + steps) if separable else size * steps
+    per_block = max(1, limit // max(1, rows))
     starts, ends, lengths = [0] * batch, [size] * batch, [steps] * batch
     if trim:
         lengths = _extent(alignments.target_mask)[1]
@@ -103,7 +112,9 @@ def blocks_of(alignments: Alignments, trim: bool = True) -> Iterator[Block]:
         positions = slice(min(begin, end - 1), end)
         own = alignments.chosen is not None or alignments.memory is None
         longest = max(lengths[first:last])
-        at_once = steps if per_block > 1 else max(1, limit // max(1, end - begin))
+        at_once = steps
+        if per_block == 1:
+            at_once = max(end - begin, limit // 2) if separable else max(1, limit // max(1, end - begin))
         for step in range(0, longest, at_once):
             here = slice(step, min(longest, step + at_once))
             yield Block(slice(first, last), here, positions, slice(None) if own else positions)

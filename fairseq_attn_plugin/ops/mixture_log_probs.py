@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Iterable, List
+from typing import Iterable, List, Tuple
 
 import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-from .alignment_blocks import Alignments, Block, block_inputs, blocks_of
+from .alignment_blocks import Alignments, Block, block_inputs, block_masks, blocks_of
 from .precision import product_type, recomputed, without_autocast
-from .vocabulary_blocks import VocabularyBlocks
+from .separable import log_mixture_of, spread
+from .vocabulary_blocks import SAFE_SUMS, VocabularyBlocks
 
 __all__ = ["log_mixture", "mixture_log_probs"]
 
@@ -27,6 +28,15 @@ def mixture_log_probs(alignments: Alignments, log_weights: Tensor) -> Tensor:
     Returns:
         ``[B, T, V]`` in the type of ``log_weights``
     """
+    if alignments.is_separable and alignments.chosen is not None:
+        assert alignments.memory is not None
+        log_weights = spread(log_weights, alignments.chosen, alignments.memory.size(1), logs=True)
+        alignments = alignments._replace(chosen=None)
+    if alignments.is_separable:
+        parts = blocks_of(alignments, trim=False, separable=True)
+        rows = [recomputed(_of_separable, alignments, log_weights, block) for block in parts]
+        if all(safe for _, safe in rows):
+            return torch.cat([row for row, _ in rows]).view(*alignments.query.shape[:2], -1)
     blocks = blocks_of(alignments, trim=False)
     if torch.is_grad_enabled() and any(isinstance(t, Tensor) and t.requires_grad for t in (*alignments, log_weights)):
         rows = [recomputed(_log_probs, alignments, log_weights, block) for block in blocks]
@@ -42,6 +52,21 @@ def _log_probs(alignments: Alignments, log_weights: Tensor, block: Block) -> Ten
     features = hidden if keep is None else hidden * keep
     log_probs = linear(features, alignments.weight, alignments.bias).to(log_weights.dtype).log_softmax(-1)
     return (log_probs + log_weights[block.where].unsqueeze(-1)).logsumexp(2).flatten(0, 1)
+
+
+def _of_separable(alignments: Alignments, log_weights: Tensor, block: Block) -> Tuple[Tensor, bool]:
+    """``[b t, V]`` by differentiable operations, and whether they are right."""
+    assert alignments.memory is not None
+    split, full = alignments.split, log_weights.dtype
+    query = alignments.query[block.sentences, block.steps, split:]
+    memory = alignments.memory[block.sentences, block.positions, :split]
+    positions = linear(memory, alignments.weight[:, :split]).to(full)
+    positions = (positions - positions.detach().amax(-1, keepdim=True)).exp()
+    logits = linear(query, alignments.weight[:, split:], alignments.bias).to(full)
+    with without_autocast(logits):
+        log_probs, norm = log_mixture_of(logits, log_weights[block.where], positions)
+    _, present = block_masks(alignments, block)
+    return log_probs.flatten(0, 1), bool((norm > SAFE_SUMS[0]).logical_or_(~present).all())
 
 
 def _without_gradients(alignments: Alignments, log_weights: Tensor, blocks: Iterable[Block]) -> List[Tensor]:

@@ -22,6 +22,7 @@ from torch.autograd.function import once_differentiable
 from .alignment_blocks import Alignments, blocks_of
 from .nll_sums import NLLSums, SumKind
 from .precision import product_type, without_autocast
+from .separable import SeparableSums, spread
 
 __all__ = ["NLL", "expected_nll", "log_likelihoods", "mixture_nll"]
 
@@ -71,9 +72,35 @@ def log_likelihoods(alignments: Alignments, mixtures: Optional[Tensor] = None) -
 
 
 def _nll(alignments: Alignments, weights: Tensor, kind: SumKind) -> NLL:
+    if alignments.is_separable and alignments.chosen is not None:
+        return _of_chosen(alignments, alignments.chosen, weights, kind)
     differentiable = (alignments.memory, alignments.query, alignments.weight, alignments.bias, weights)
     # Inside a Function parameters look as if they needed gradients even under no_grad.
     return NLL(*_BlockwiseNLL.apply(alignments, kind, torch.is_grad_enabled(), *differentiable))
+
+
+def _of_chosen(alignments: Alignments, index: Tensor, weights: Tensor, kind: SumKind) -> NLL:
+    """The sum over chosen positions as one over all positions, which costs less where alignments are separable."""
+    assert alignments.memory is not None
+    size = alignments.memory.size(1)
+    weights = spread(weights, index, size, logs=kind.mixture)
+    if kind.mixtures is not None:
+        kind = kind._replace(mixtures=spread(kind.mixtures, index, size))
+    out = _nll(alignments._replace(chosen=None), weights, kind)
+    return out._replace(log_likelihood=out.log_likelihood.gather(-1, index), score=out.score.gather(-1, index))
+
+
+def _sums(alignments: Alignments, weights: Tensor, kind: SumKind, products: torch.dtype, gradients: bool) -> NLLSums:
+    if alignments.is_separable:
+        separable = SeparableSums(alignments, weights, kind, products, gradients)
+        for block in blocks_of(alignments, separable=True):
+            separable.add(block)
+        if separable.is_safe:
+            return separable
+    sums = NLLSums(alignments, weights, kind, products, gradients)
+    for block in blocks_of(alignments):
+        sums.add(block)
+    return sums
 
 
 class _BlockwiseNLL(Function):
@@ -89,9 +116,7 @@ class _BlockwiseNLL(Function):
         wanted = grad_enabled and any(ctx.needs_input_grad[3:7])
         products = product_type(query)  # autocast's, which is off inside
         with without_autocast(query):
-            sums = NLLSums(alignments, weights, kind, products, wanted)
-            for block in blocks_of(alignments):
-                sums.add(block)
+            sums = _sums(alignments, weights, kind, products, wanted)
         ctx.types = [None if t is None else t.dtype for t in differentiable]
         # In full precision until they are scaled: the range of half precision is for gradients of a scaled loss.
         ctx.save_for_backward(*sums.gradients())

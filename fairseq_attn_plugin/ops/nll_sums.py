@@ -126,7 +126,7 @@ class NLLSums:
         """Adds to the gradients of query and memory."""
         assert self.d_query is not None
         d_sum = d_features if keep is None else d_features * keep
-        d_sum = d_sum if self.alignments.linear else torch.ops.aten.tanh_backward(d_sum, hidden)
+        d_sum = d_sum if self.alignments.split else torch.ops.aten.tanh_backward(d_sum, hidden)
         self.d_query[block.sentences, block.steps] += d_sum.sum(2)
         if self.d_memory is None:
             return

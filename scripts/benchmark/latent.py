@@ -2,7 +2,7 @@
 
 All systems are ``lstm_latent`` with the same sizes. The objective ``soft`` has one vocabulary projection per word. It
 is compared with objectives that need several projections, and these with their direct computation, which holds the
-logits of all alignments.
+logits of all alignments. With a linear output layer all alignments of a sentence share its projections.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from fairseq_attn_plugin.ops.alignment_blocks import Alignments
 from fairseq_attn_plugin.ops.mixture_nll import NLL
 
 ALL_LOGITS = " (all logits)"
+LINEAR = " (linear)"
 OBJECTIVES = (
     "soft",
     "marginal",
@@ -33,12 +34,18 @@ OBJECTIVES = (
     "elbo-enum" + ALL_LOGITS,
     "elbo-reinforce",
     "elbo-sum-and-sample",
+    "soft" + LINEAR,
+    "marginal" + LINEAR,
+    "elbo-enum" + LINEAR,
 )
-TRAIN_BASELINES = ("soft", "elbo-enum", "marginal" + ALL_LOGITS, "elbo-enum" + ALL_LOGITS)
+TRAIN_BASELINES = ("soft", "elbo-enum", "marginal" + ALL_LOGITS, "elbo-enum" + ALL_LOGITS, "soft" + LINEAR)
 PREDICTIONS: dict[str, dict[str, Any]] = {
     "soft": {"prediction": "soft"},
     "top-5": {"prediction": "marginal", "topk": 5},
     "marginal": {"prediction": "marginal"},
+    "soft" + LINEAR: {"prediction": "soft"},
+    "top-5" + LINEAR: {"prediction": "marginal", "topk": 5},
+    "marginal" + LINEAR: {"prediction": "marginal"},
 }
 
 
@@ -68,8 +75,10 @@ class LatentSystem(System):
     """``lstm_latent`` under one objective, or predicting in one way."""
 
     def __init__(self, sizes: Sizes, task: MemoryTask, device: torch.device, seed: int, optimizer: str, objective: str):
-        name, _, direct = objective.partition(ALL_LOGITS[:2])
+        name, direct = objective.split(" ")[0], objective.endswith(ALL_LOGITS)
         options = {"attention_hidden_dim": str(sizes.hidden)}
+        if objective.endswith(LINEAR):
+            options["output_layer"] = "linear"
         if not KNOWN[name].posterior:
             options["latent_posterior"] = "False"
         super().__init__(Spec("lstm_latent", tuple(options.items())), sizes, task, device, seed, optimizer)
@@ -120,7 +129,7 @@ def latent_sections(settings: Mapping[str, Any], device: torch.device, tick: Tic
     )
     decoders = {}
     for name, options in PREDICTIONS.items():
-        decoders[name] = build("marginal")
+        decoders[name] = build("marginal" + (LINEAR if name.endswith(LINEAR) else ""))
         for option, value in options.items():
             setattr(decoders[name].decoding_model.decoder, option, value)
     decoding = compare(
@@ -128,7 +137,7 @@ def latent_sections(settings: Mapping[str, Any], device: torch.device, tick: Tic
         lambda system, batch: decode(system, batch, settings["beam"], length, device),
         batch,
         int(batch["net_input"]["src_tokens"].size(0)) * (length + 1),
-        {**settings, "baselines": ("soft",)},
+        {**settings, "baselines": ("soft", "soft" + LINEAR)},
         device,
         lambda name: tick(f"latent decode {name}"),
     )

@@ -11,6 +11,7 @@ from test_search import assert_same as assert_same_hypotheses
 from test_search import both, generator, sample, sharpened
 from test_shortlist import write
 
+from fairseq_attn_plugin.decoding import latent_words
 from fairseq_attn_plugin.decoding.packed import PackedStepper, is_packable
 from fairseq_attn_plugin.decoding.stepper import ModelStepper
 from fairseq_attn_plugin.ops import alignment_blocks
@@ -70,6 +71,17 @@ def test_sums_of_exponentials_out_of_range(shift):
     assert_same(model, batch(), tolerance=1e-4)
 
 
+def test_parts_that_share_no_words(monkeypatch):
+    found, pairs = [], latent_words._of_pairs
+    monkeypatch.setattr(latent_words, "_of_pairs", lambda *parts: found.append(parts) or pairs(*parts))
+    model = make(torch.float32, output_layer="linear")
+    weight, hidden = model.decoder.fc_out.weight.data, model.decoder.hidden_size
+    weight[:4, :-hidden] *= 3000
+    weight[4:, -hidden:] *= 3000
+    assert_same(model, batch(), tolerance=1e-3)
+    assert found
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 @pytest.mark.parametrize("attention", LATENT)
 def test_same_hypotheses(attention, dtype):
@@ -78,8 +90,9 @@ def test_same_hypotheses(attention, dtype):
     assert assert_same_hypotheses(*both(models, beam=3))
 
 
-def test_a_shortlist_of_all_words_changes_nothing(tmp_path):
-    models = final(make(torch.float32, latent_topk=2))
+@pytest.mark.parametrize("output_layer", ["tanh", "linear"])
+def test_a_shortlist_of_all_words_changes_nothing(output_layer, tmp_path):
+    models = final(make(torch.float32, latent_topk=2, output_layer=output_layer))
     options = {"shortlist": write(tmp_path / "lexicon.tsv"), "shortlist_frequent": 99}
     plain, short = (generator("plugin", models, **given).generate(models, sample()) for given in ({}, options))
     assert words_of(short) == words_of(plain)

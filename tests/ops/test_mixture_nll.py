@@ -17,7 +17,8 @@ from fairseq_attn_plugin.ops.vocabulary_blocks import VocabularyBlocks
 import oracles
 
 SOURCES, TARGETS, WORDS, WIDTH = (4, 2, 5), (3, 5, 1), 7, 6
-KINDS = ("all", "index", "relaxed", "linear")  # the last: all, without tanh
+KINDS = ("all", "index", "relaxed", "linear", "linear-index")  # linear: [h; s] without tanh
+SPLIT = 2  # features of h
 
 
 def alignments(kind="all", keep=True, dtype=torch.float64, seed=0):
@@ -36,6 +37,11 @@ def alignments(kind="all", keep=True, dtype=torch.float64, seed=0):
     pad_mask = torch.stack([torch.arange(max(SOURCES)) < max(SOURCES) - n for n in SOURCES])
     index = index + pad_mask.sum(1)[:, None, None]
     target_mask = torch.stack([torch.arange(max(TARGETS)) >= n for n in TARGETS])
+    linear = kind.startswith("linear")
+    if linear:
+        features = torch.arange(WIDTH)
+        memory, query = (x.detach() * share for x, share in ((memory, features < SPLIT), (query, features >= SPLIT)))
+        memory, query = memory.requires_grad_(), query.requires_grad_()
     return Alignments(
         None if kind == "relaxed" else memory,
         query,
@@ -44,9 +50,9 @@ def alignments(kind="all", keep=True, dtype=torch.float64, seed=0):
         target,
         target_mask,
         pad_mask if kind in ("all", "linear") else None,
-        mask if keep else None,
-        index if kind == "index" else None,
-        kind == "linear",
+        mask if keep and not linear else None,
+        index if kind.endswith("index") else None,
+        SPLIT if linear else 0,
     )
 
 
@@ -61,7 +67,10 @@ def log_weights(batch, seed=1):
 
 def gradients(total, batch, weights):
     wanted = [t for t in (*batch[:4], weights) if t is not None]
-    return torch.autograd.grad(total, wanted)
+    found = list(torch.autograd.grad(total, wanted))
+    if batch.split:  # the rest is zero and stays zero
+        found[:2] = found[0][..., : batch.split], found[1][..., batch.split :]
+    return found
 
 
 def direct(batch, weights, mixture, smoothing=0.0):
@@ -74,7 +83,7 @@ def direct(batch, weights, mixture, smoothing=0.0):
     else:
         rows = torch.arange(len(memory))[:, None, None]
         hidden = memory[rows, batch.chosen] + batch.query.unsqueeze(2)
-    features = hidden if batch.linear else torch.tanh(hidden)
+    features = hidden if batch.split else torch.tanh(hidden)
     if batch.keep is not None:
         features = features * batch.keep.unsqueeze(2)
     log_probs = torch.nn.functional.linear(features, batch.weight, batch.bias).log_softmax(-1)
@@ -124,8 +133,9 @@ def test_float32_is_no_further_off_than_all_logits_at_once(kind, mixture, blocks
         assert one <= 2 * other + 4e-7 * value.abs().max().item()
 
 
-def test_gradcheck():
-    batch = alignments()
+@pytest.mark.parametrize("kind", ["all", "linear"])
+def test_gradcheck(kind):
+    batch = alignments(kind)
     weights = log_weights(batch).requires_grad_()
 
     def total(memory, query, weight, bias, weights):
@@ -169,8 +179,42 @@ def test_log_probs_of_all_words(kind, blocks):
         torch.testing.assert_close(one, other)
 
 
-def test_more_padding_changes_nothing(blocks):
-    batch = alignments()
+@pytest.fixture
+def pairs(monkeypatch):
+    """The blocks that were computed pair by pair."""
+    added = []
+    add = NLLSums.add
+    monkeypatch.setattr(NLLSums, "add", lambda self, block: (added.append(block), add(self, block)))
+    return added
+
+
+@pytest.mark.parametrize("kind", ["linear", "linear-index"])
+def test_separable_alignments_are_not_computed_pair_by_pair(kind, pairs):
+    batch = alignments(kind)
+    mixture_nll(batch, log_weights(batch))
+    assert not pairs
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-5)], ids=str)
+@pytest.mark.parametrize("kind", ["linear", "linear-index"])
+def test_parts_that_share_no_words_are_computed_pair_by_pair(kind, dtype, tolerance, pairs):
+    batch = alignments(kind, dtype=dtype)
+    with torch.no_grad():  # logits of some hundreds, of other words for the steps than for the positions
+        batch.weight[:3, :SPLIT] += 100 * torch.sign(batch.weight[:3, :SPLIT])
+        batch.weight[3:, SPLIT:] += 100 * torch.sign(batch.weight[3:, SPLIT:])
+    weights = log_weights(batch).requires_grad_()
+    result, expected = mixture_nll(batch, weights), direct(batch, weights, mixture=True)
+    assert pairs
+    torch.testing.assert_close(result.total, expected, rtol=tolerance, atol=tolerance)
+    for one, other in zip(gradients(result.total, batch, weights), gradients(expected, batch, weights)):
+        torch.testing.assert_close(one, other, rtol=tolerance, atol=100 * tolerance)
+    gold = mixture_log_probs(batch, weights).gather(-1, batch.target.unsqueeze(-1)).squeeze(-1)
+    torch.testing.assert_close(-gold.masked_fill(batch.target_mask, 0.0).sum(), expected)
+
+
+@pytest.mark.parametrize("kind", ["all", "linear"])
+def test_more_padding_changes_nothing(kind, blocks):
+    batch = alignments(kind)
     weights = log_weights(batch).requires_grad_()
     before = mixture_nll(batch, weights).total
     pad = torch.nn.functional.pad
@@ -180,7 +224,7 @@ def test_more_padding_changes_nothing(blocks):
         target=pad(batch.target, (0, 3)),
         target_mask=pad(batch.target_mask, (0, 3), value=True),
         pad_mask=pad(batch.pad_mask, (2, 0), value=True),
-        keep=pad(batch.keep, (0, 0, 0, 3)),
+        keep=None if batch.keep is None else pad(batch.keep, (0, 0, 0, 3)),
     )
     after = mixture_nll(wider, pad(weights, (2, 0, 0, 3), value=LOG_ZERO)).total
     torch.testing.assert_close(after, before)

@@ -5,6 +5,8 @@ With sparsemax or entmax (``--attention-normalizer``, ``--posterior-normalizer``
 support of few positions. A sum over the support is the sum over all positions, value and gradient: it needs no samples,
 and costs as many vocabulary projections as there are positions in the support.
 
+With a linear output layer sums over all positions cost less (:mod:`fairseq_attn_plugin.ops.separable`).
+
 The size of the support differs from word to word. Words of similar size are computed together, as if they belonged to
 one sentence whose positions are those of all sentences of the batch.
 """
@@ -19,6 +21,7 @@ from torch import Tensor
 from ...ops.alignment_blocks import Alignments
 from ...ops.mixture_nll import expected_nll, mixture_nll
 from .batch import Batch, MovingAverage, Settings, Terms, correct_words
+from .enumerated import elbo_enum, marginal
 from .objective import register_objective
 
 __all__ = ["sparse_elbo", "sparse_marginal"]
@@ -32,6 +35,8 @@ _WIDTHS = [1] + [width for power in range(1, 16) for width in (2**power, 3 * 2 *
 @register_objective("sparse-marginal", validation="marginal", support="prior")
 def sparse_marginal(batch: Batch, settings: Settings, average: MovingAverage) -> Terms:
     """-log sum_j p(j) p(y|j) over the support of the prior."""
+    if batch.latent.split:
+        return marginal(batch, settings, average)
     loss, value, correct = batch.zeros(3)
     for group in _groups(batch, batch.latent.log_prior):
         out = mixture_nll(group.words, group.log_weights, settings.smoothing, group.mixture)
@@ -44,6 +49,8 @@ def sparse_marginal(batch: Batch, settings: Settings, average: MovingAverage) ->
 @register_objective("sparse-elbo", posterior=True, support="posterior", validation="elbo")
 def sparse_elbo(batch: Batch, settings: Settings, average: MovingAverage) -> Terms:
     """-sum_j q(j) log p(y|j) + KL(q || p), the first sum over the support of q."""
+    if batch.latent.split:
+        return elbo_enum(batch, settings, average)
     loss, reconstruction, correct = batch.zeros(3)
     for group in _groups(batch, batch.log_posterior):
         weights = group.log_weights.exp()
@@ -90,6 +97,5 @@ def _groups(batch: Batch, log_weights: Tensor) -> Iterator[_Group]:
             None,
             None if keep is None else keep[rows].unsqueeze(0),
             (first[rows] + top).unsqueeze(0),
-            latent.linear,
         )
         yield _Group(words, log_top.unsqueeze(0))
