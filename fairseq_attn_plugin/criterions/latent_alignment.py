@@ -118,8 +118,8 @@ class LatentAlignmentCriterion(FairseqCriterion):
             **net_input,
             target=sample["target"],
             posterior=chosen.posterior,
-            # With enumeration the LSTMs of the posterior take most of the memory and little of the time.
-            recompute=chosen.recompute,
+            # With enumeration pair by pair the LSTMs of the posterior take most of the memory and little of the time.
+            recompute=chosen.recompute and not inner.decoder.is_linear,
             apart=self.training and inner.num_updates < self.cfg.soft_updates,
         )
 
