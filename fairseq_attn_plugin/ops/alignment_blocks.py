@@ -98,7 +98,10 @@ def blocks_of(alignments: Alignments, trim: bool = True, separable: bool = False
     batch, steps, _ = alignments.query.shape
     size = alignments.size
     limit = _rows_at_a_time(alignments)
-    rows = 2 * (size + steps) if separable else size * steps
+    if separable and alignments.query.device.type == "cpu":
+        # Each block adds to the whole gradient of the vocabulary matrix: fewer and larger ones are faster.
+        limit *= 2
+    rows = size + steps if separable else size * steps
     per_block = max(1, limit // max(1, rows))
     starts, ends, lengths = [0] * batch, [size] * batch, [steps] * batch
     if trim:
@@ -114,7 +117,7 @@ def blocks_of(alignments: Alignments, trim: bool = True, separable: bool = False
         longest = max(lengths[first:last])
         at_once = steps
         if per_block == 1:
-            at_once = max(end - begin, limit // 2) if separable else max(1, limit // max(1, end - begin))
+            at_once = max(end - begin, limit - size) if separable else max(1, limit // max(1, end - begin))
         for step in range(0, longest, at_once):
             here = slice(step, min(longest, step + at_once))
             yield Block(slice(first, last), here, positions, slice(None) if own else positions)
