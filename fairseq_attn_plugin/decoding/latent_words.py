@@ -52,6 +52,9 @@ class PartProducts(NamedTuple):
         return PartProducts(*(product.subset(outputs, rows) for product in self))
 
 
+# of the positions' exponentials, above which they are computed anew in each step
+EXPONENTIALS_BYTES = 512 << 20
+
 Projection = Union[Product, PartProducts]
 
 
@@ -76,8 +79,8 @@ class LatentWords:
         precision: of the products, see :mod:`fairseq_attn_plugin.decoding.products`
 
     Attributes:
-        projection: to the vocabulary; of logits times log2 e where alignments are mixed, because a processor computes
-            2^x several times faster than e^x
+        projection: to the vocabulary, or those of the two parts of separable logits; of logits times log2 e where
+            alignments are mixed, because a processor computes 2^x several times faster than e^x
         mixes: whether several alignments are mixed; the result is then normalised
     """
 
@@ -102,7 +105,10 @@ class LatentWords:
         """The memory with all that the words of ``projection`` need of it."""
         if isinstance(projection, Product):
             return memory
-        return memory._replace(exponentials=exponentials_of(_of_positions(memory, projection)).values)
+        rows, size = memory.projected[..., 0].numel(), len(projection.positions.weight)
+        if rows * size * memory.projected.element_size() > EXPONENTIALS_BYTES:
+            return memory
+        return memory._replace(exponentials=_of_positions(memory.projected, projection)[1])
 
     def __call__(self, hidden: Tensor, attended: AttentionOutput, memory: LatentMemory, projection: Projection) -> Any:
         """Logits, or log p where alignments are mixed: ``[R, V]``.
@@ -136,31 +142,48 @@ class LatentWords:
         return _mixtures(features, weights, projection)
 
 
-def _of_positions(memory: LatentMemory, projection: PartProducts) -> Tensor:
-    """The positions' part of the logits, times log2 e: ``[B, N, V]``."""
-    encodings = memory.projected[..., : projection.positions.weight.size(1)]
-    return projection.positions(encodings.flatten(0, 1)).view(*encodings.shape[:2], -1)
+def _of_positions(encodings: Tensor, projection: PartProducts) -> Tuple[Tensor, Tensor]:
+    """The positions' part of the logits, times log2 e, and its exponentials: ``[B, N, D]`` to ``[B, N, V]``."""
+    encodings = encodings[..., : projection.positions.weight.size(1)]
+    logits = projection.positions(encodings.flatten(0, 1)).view(*encodings.shape[:2], -1)
+    return logits, exponentials_of(logits.clone()).values
 
 
 def _separable(hidden: Tensor, weights: Tensor, memory: LatentMemory, projection: PartProducts) -> Tensor:
     """log sum_j w_j p(v | j): ``[R, H]`` and ``[B, R / B, N]`` to ``[R, V]``."""
-    assert memory.exponentials is not None
     logits = projection.steps(hidden).view(*weights.shape[:2], -1)
     logits.sub_(logits.amax(-1, keepdim=True))
-    norm = torch.bmm(logits.exp2(), memory.exponentials.transpose(1, 2))
-    if not safe_sums(norm.masked_fill(weights.eq(0), 1)):
-        parts = zip(logits, _of_positions(memory, projection), weights)
-        return torch.cat([_of_pairs(*part) for part in parts])
-    mixed = torch.bmm(weights.to(norm.dtype).div_(norm), memory.exponentials)
-    # A word whose probability underflows under every alignment gets the logarithm of the smallest number.
-    return mixed.clamp_(min=torch.finfo(mixed.dtype).tiny).log2_().add_(logits).div_(LOG2_E).flatten(0, 1)
+    if memory.exponentials is not None:
+        found = _by_products(logits, memory.exponentials, weights)
+        if found is not None:
+            return found.flatten(0, 1)
+    rows = []
+    for steps, encodings, shares in zip(logits, memory.projected, weights):
+        positions, exponentials = _of_positions(encodings.unsqueeze(0), projection)
+        found = _by_products(steps.unsqueeze(0), exponentials, shares.unsqueeze(0))
+        rows.append(_of_pairs(steps, positions[0], shares) if found is None else found[0])
+    return torch.cat(rows)
+
+
+def _by_products(logits: Tensor, exponentials: Tensor, weights: Tensor) -> Optional[Tensor]:
+    """The same from the steps' part of the logits ``[B, M, V]``, whose maxima are 0, and the exponentials of the
+    positions' part ``[B, N, V]``; None if words that count may have been lost."""
+    norm = torch.bmm(logits.exp2(), exponentials.transpose(1, 2)).masked_fill_(weights.eq(0), 1)
+    if not safe_sums(norm):
+        return None
+    mixed = torch.bmm(weights.to(norm.dtype).div_(norm), exponentials)
+    # Probabilities below about 1e-20 may come out too small.
+    return mixed.clamp_(min=torch.finfo(mixed.dtype).tiny).log2_().add_(logits).div_(LOG2_E)
 
 
 def _of_pairs(steps: Tensor, positions: Tensor, weights: Tensor) -> Tensor:
     """The same for one sentence from logits ``[M, V]`` and ``[N, V]``, pair by pair."""
-    values = (steps.unsqueeze(1) + positions).flatten(0, 1)
-    norm = exponentiate(values, values.amax(1, keepdim=True))
-    return log_mixture(weights, values, norm)
+    at_once = rows_of_a_block(steps, steps.element_size() * positions.numel())
+    rows = []
+    for some, shares in zip(steps.split(at_once), weights.split(at_once)):
+        values = (some.unsqueeze(1) + positions).flatten(0, 1)
+        rows.append(log_mixture(shares, values, exponentiate(values, values.amax(1, keepdim=True))))
+    return torch.cat(rows)
 
 
 def _mixtures(features: Tensor, weights: Tensor, projection: Product) -> Tensor:

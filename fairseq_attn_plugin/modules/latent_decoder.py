@@ -6,8 +6,8 @@ The attention is the prior p(z_t = j) of the alignment z_t of step t. The recurr
     o_tj = tanh(W_h h_j + W_s s_t + b),   p(y_t | z_t = j) = softmax(W_v o_tj + b_v),
     p(y_t) = sum_j p(j) p(y_t | z_t = j)
 
-With ``--output-layer linear`` o_tj = [h_j; s_t]. Sums over all j then cost little (:mod:`...ops.separable`); dropout is
-of the encodings, the same in all steps, and of the states.
+With ``--output-layer linear`` o_tj = [h_j; s_t]. Sums over all j then cost little (:mod:`...ops.separable`). Dropout is
+of features of the encodings, the same ones in a whole sentence, and of those of the states.
 
 The decoder runs the recurrence first; :mod:`fairseq_attn_plugin.ops.alignment_blocks` then treats all pairs (t, j).
 """
@@ -122,7 +122,7 @@ class LatentDecoder(LSTMDecoder):
         weight, bias = self.vocabulary
         keep = self._dropout_mask(query)
         if self.is_linear and keep is not None:
-            of_memory = self._dropout_mask(memory)
+            of_memory = self._dropout_mask(memory[:, :1])
             memory, query, keep = memory * of_memory, query * keep, None
         return LatentAlignments(
             memory,

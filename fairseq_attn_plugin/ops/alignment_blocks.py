@@ -63,9 +63,13 @@ class Alignments(NamedTuple):
         return tanh_(sums) if in_place else tanh(sums)
 
     @property
-    def is_separable(self) -> bool:
-        """Whether logits are sums of a part of the step and a part of the alignment (:mod:`...ops.separable`)."""
-        return self.split > 0 and self.memory is not None
+    def sums_parts(self) -> bool:
+        """Whether logits are sums of a part of the step and a part of the position (:mod:`...ops.separable`), and it
+        costs less to compute these than all pairs."""
+        if self.memory is None or not self.split:
+            return False
+        positions, steps = self.memory.size(1), self.query.size(1)
+        return self.chosen is None or self.size * steps >= positions + steps
 
     @property
     def has_padding(self) -> bool:

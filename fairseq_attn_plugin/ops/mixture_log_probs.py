@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Iterable, List, Tuple
+from typing import Iterable, List, Optional, Tuple
 
 import torch
 from torch import Tensor
@@ -28,15 +28,10 @@ def mixture_log_probs(alignments: Alignments, log_weights: Tensor) -> Tensor:
     Returns:
         ``[B, T, V]`` in the type of ``log_weights``
     """
-    if alignments.is_separable and alignments.chosen is not None:
-        assert alignments.memory is not None
-        log_weights = spread(log_weights, alignments.chosen, alignments.memory.size(1), logs=True)
-        alignments = alignments._replace(chosen=None)
-    if alignments.is_separable:
-        parts = blocks_of(alignments, trim=False, separable=True)
-        rows = [recomputed(_of_separable, alignments, log_weights, block) for block in parts]
-        if all(safe for _, safe in rows):
-            return torch.cat([row for row, _ in rows]).view(*alignments.query.shape[:2], -1)
+    if alignments.sums_parts:
+        found = _of_parts(alignments, log_weights)
+        if found is not None:
+            return found
     blocks = blocks_of(alignments, trim=False)
     if torch.is_grad_enabled() and any(isinstance(t, Tensor) and t.requires_grad for t in (*alignments, log_weights)):
         rows = [recomputed(_log_probs, alignments, log_weights, block) for block in blocks]
@@ -52,6 +47,21 @@ def _log_probs(alignments: Alignments, log_weights: Tensor, block: Block) -> Ten
     features = hidden if keep is None else hidden * keep
     log_probs = linear(features, alignments.weight, alignments.bias).to(log_weights.dtype).log_softmax(-1)
     return (log_probs + log_weights[block.where].unsqueeze(-1)).logsumexp(2).flatten(0, 1)
+
+
+def _of_parts(alignments: Alignments, log_weights: Tensor) -> Optional[Tensor]:
+    """The result by the parts of separable alignments; None if it may be wrong."""
+    assert alignments.memory is not None
+    if alignments.chosen is not None:
+        log_weights = spread(log_weights, alignments.chosen, alignments.memory.size(1), logs=True)
+        alignments = alignments._replace(chosen=None)
+    rows = []
+    for block in blocks_of(alignments, trim=False, separable=True):
+        row, safe = recomputed(_of_separable, alignments, log_weights, block)
+        if not safe:
+            return None
+        rows.append(row)
+    return torch.cat(rows).view(*alignments.query.shape[:2], -1)
 
 
 def _of_separable(alignments: Alignments, log_weights: Tensor, block: Block) -> Tuple[Tensor, bool]:

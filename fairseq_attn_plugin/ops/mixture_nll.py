@@ -12,17 +12,17 @@ only scales the gradients of the forward pass.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Optional, Tuple
+from typing import Any, NamedTuple, Optional, Tuple, Type
 
 import torch
 from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from .alignment_blocks import Alignments, blocks_of
+from .alignment_blocks import Alignments
 from .nll_sums import NLLSums, SumKind
 from .precision import product_type, without_autocast
-from .separable import SeparableSums, spread
+from .separable import SeparableSums, UnsafeSums, spread
 
 __all__ = ["NLL", "expected_nll", "log_likelihoods", "mixture_nll"]
 
@@ -72,35 +72,32 @@ def log_likelihoods(alignments: Alignments, mixtures: Optional[Tensor] = None) -
 
 
 def _nll(alignments: Alignments, weights: Tensor, kind: SumKind) -> NLL:
-    if alignments.is_separable and alignments.chosen is not None:
-        return _of_chosen(alignments, alignments.chosen, weights, kind)
+    if alignments.sums_parts:
+        try:
+            return _of_parts(alignments, weights, kind)
+        except UnsafeSums:
+            pass
+    return _apply(NLLSums, alignments, weights, kind)
+
+
+def _apply(sums: Type[NLLSums], alignments: Alignments, weights: Tensor, kind: SumKind) -> NLL:
     differentiable = (alignments.memory, alignments.query, alignments.weight, alignments.bias, weights)
     # Inside a Function parameters look as if they needed gradients even under no_grad.
-    return NLL(*_BlockwiseNLL.apply(alignments, kind, torch.is_grad_enabled(), *differentiable))
+    return NLL(*_BlockwiseNLL.apply(sums, alignments, kind, torch.is_grad_enabled(), *differentiable))
 
 
-def _of_chosen(alignments: Alignments, index: Tensor, weights: Tensor, kind: SumKind) -> NLL:
-    """The sum over chosen positions as one over all positions, which costs less where alignments are separable."""
+def _of_parts(alignments: Alignments, weights: Tensor, kind: SumKind) -> NLL:
+    """By the parts of separable alignments; a sum over chosen positions as one over all positions."""
+    index = alignments.chosen
+    if index is None:
+        return _apply(SeparableSums, alignments, weights, kind)
     assert alignments.memory is not None
     size = alignments.memory.size(1)
     weights = spread(weights, index, size, logs=kind.mixture)
     if kind.mixtures is not None:
         kind = kind._replace(mixtures=spread(kind.mixtures, index, size))
-    out = _nll(alignments._replace(chosen=None), weights, kind)
+    out = _apply(SeparableSums, alignments._replace(chosen=None), weights, kind)
     return out._replace(log_likelihood=out.log_likelihood.gather(-1, index), score=out.score.gather(-1, index))
-
-
-def _sums(alignments: Alignments, weights: Tensor, kind: SumKind, products: torch.dtype, gradients: bool) -> NLLSums:
-    if alignments.is_separable:
-        separable = SeparableSums(alignments, weights, kind, products, gradients)
-        for block in blocks_of(alignments, separable=True):
-            separable.add(block)
-        if separable.is_safe:
-            return separable
-    sums = NLLSums(alignments, weights, kind, products, gradients)
-    for block in blocks_of(alignments):
-        sums.add(block)
-    return sums
 
 
 class _BlockwiseNLL(Function):
@@ -108,15 +105,21 @@ class _BlockwiseNLL(Function):
 
     @staticmethod
     def forward(
-        ctx: Any, alignments: Alignments, kind: SumKind, grad_enabled: bool, *differentiable: Optional[Tensor]
+        ctx: Any,
+        kind_of_sums: Type[NLLSums],
+        alignments: Alignments,
+        kind: SumKind,
+        grad_enabled: bool,
+        *differentiable: Optional[Tensor],
     ) -> Tuple[Tensor, Tensor, Tensor, Optional[Tensor]]:
         memory, query, weight, bias, weights = differentiable
         assert query is not None and weight is not None and weights is not None
         alignments = alignments._replace(memory=memory, query=query, weight=weight, bias=bias)
-        wanted = grad_enabled and any(ctx.needs_input_grad[3:7])
+        wanted = grad_enabled and any(ctx.needs_input_grad[4:8])
         products = product_type(query)  # autocast's, which is off inside
         with without_autocast(query):
-            sums = _sums(alignments, weights, kind, products, wanted)
+            sums = kind_of_sums(alignments, weights, kind, products, wanted)
+            sums.add_all()
         ctx.types = [None if t is None else t.dtype for t in differentiable]
         # In full precision until they are scaled: the range of half precision is for gradients of a scaled loss.
         ctx.save_for_backward(*sums.gradients())
@@ -130,6 +133,6 @@ class _BlockwiseNLL(Function):
     def backward(ctx: Any, grad: Tensor, *unused: Any) -> Tuple[Optional[Tensor], ...]:
         scaled = (
             None if g is None or not needed else (g * grad).to(dtype)
-            for g, dtype, needed in zip(ctx.saved_tensors, ctx.types, ctx.needs_input_grad[3:])
+            for g, dtype, needed in zip(ctx.saved_tensors, ctx.types, ctx.needs_input_grad[4:])
         )
-        return None, None, None, *scaled
+        return None, None, None, None, *scaled

@@ -12,7 +12,7 @@ from typing import NamedTuple, Optional, Tuple
 import torch
 from torch import Tensor
 
-from .alignment_blocks import Alignments, Block, block_inputs, block_masks
+from .alignment_blocks import Alignments, Block, block_inputs, block_masks, blocks_of
 from .vocabulary_blocks import Exponentials, VocabularyBlocks
 
 __all__ = ["NLLSums", "SumKind"]
@@ -27,7 +27,7 @@ class SumKind(NamedTuple):
 
 
 class NLLSums:
-    """Sums over blocks: call :meth:`add` with each block once.
+    """Sums over blocks: call :meth:`add_all` once.
 
     Args:
         alignments: the words and their alignments
@@ -70,6 +70,11 @@ class NLLSums:
             return None if like is None or not gradients else torch.zeros_like(like, dtype=self.full)
 
         self.d_memory, self.d_query = zeros(alignments.memory), zeros(query)
+
+    def add_all(self) -> None:
+        """Adds all words to all sums."""
+        for block in blocks_of(self.alignments):
+            self.add(block)
 
     def add(self, block: Block) -> None:
         """Adds the words of a block to all sums."""

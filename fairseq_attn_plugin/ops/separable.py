@@ -13,8 +13,8 @@ For L = -sum_tj w_tj log p(y_t | j):
     dL / db_jv = exp(b_jv) sum_t (w_tj / Z_tj) exp(a_tv) - sum_t [v = y_t] w_tj
 
 All alignments of a sentence cost T + N projections to the vocabulary, and 3 T N V multiplications, instead of T N
-projections. Both parts are shifted by their maxima. Where a sum Z_tj is then too small for words that count to have
-survived, everything is computed pair by pair instead.
+projections. Both parts are shifted by their maxima. If one sum Z_tj is then so small that words that count may have
+been lost, all pairs are computed one by one instead.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from typing import NamedTuple, Optional, Tuple
 import torch
 from torch import Tensor
 
-from .alignment_blocks import Alignments, Block, block_masks
+from .alignment_blocks import Alignments, Block, block_masks, blocks_of
 from .first_order import LOG_ZERO
 from .nll_sums import NLLSums, SumKind
 from .products import Prepared, outer
 from .vocabulary_blocks import LOG2_E, SAFE_SUMS
 
-__all__ = ["Part", "SeparableSums", "exponentials_of", "log_mixture_of", "spread"]
+__all__ = ["Part", "SeparableSums", "UnsafeSums", "exponentials_of", "log_mixture_of", "spread"]
 
 
 class Part(NamedTuple):
@@ -60,7 +60,7 @@ def log_mixture_of(logits: Tensor, log_weights: Tensor, positions: Tensor) -> Tu
     """
     shifted = logits - logits.detach().amax(-1, keepdim=True)
     norm = shifted.exp() @ positions.transpose(1, 2)
-    # A word whose probability underflows under every alignment gets the logarithm of the smallest number.
+    # Probabilities below about 1e-20 may come out too small.
     tiny = torch.finfo(norm.dtype).tiny
     shares = log_weights.to(norm.dtype).exp() / norm.clamp(min=tiny)
     return shifted + (shares @ positions).clamp(min=tiny).log(), norm
@@ -78,17 +78,29 @@ def spread(weights: Tensor, index: Tensor, size: int, logs: bool = False) -> Ten
     Returns:
         ``[..., B, T, N]``; where a position is chosen several times, its weights are added
     """
-    elsewhere = index.unsqueeze(-1) != torch.arange(size, device=index.device)
     if logs:
-        return weights.unsqueeze(-1).masked_fill(elsewhere, LOG_ZERO).logsumexp(-2)
-    return weights.unsqueeze(-1).masked_fill(elsewhere, 0).sum(-2)
+        peak = weights.detach().amax(-1, keepdim=True)
+        sums = spread((weights - peak).exp(), index, size)
+        return torch.where(sums > 0, sums.clamp(min=torch.finfo(sums.dtype).tiny).log() + peak, LOG_ZERO)
+    sums = weights.new_zeros(*weights.shape[:-1], size)
+    for one in range(index.size(-1)):  # one by one: the order of a sum is then the same in every run, on a GPU too
+        row = slice(one, one + 1)
+        sums = sums.scatter_add(-1, index[..., row].expand_as(weights[..., row]), weights[..., row])
+    return sums
+
+
+class UnsafeSums(ArithmeticError):
+    """Words that count may have been lost in a sum of exponentials."""
 
 
 class SeparableSums(NLLSums):
     """:class:`~fairseq_attn_plugin.ops.nll_sums.NLLSums` for all positions of separable alignments.
 
     Attributes:
-        lowest: the least Z of the blocks so far, of shifted exponentials; the sums are right if it is :attr:`is_safe`
+        lowest: the least Z of the blocks so far, of shifted exponentials, or 1
+
+    Raises:
+        UnsafeSums: by :meth:`add_all`
     """
 
     def __init__(
@@ -101,12 +113,13 @@ class SeparableSums(NLLSums):
         self.of_positions = Prepared(weight[:, :split], self.products)
         self.of_steps = Prepared(weight[:, split:], self.products)
         self.bias = None if alignments.bias is None else alignments.bias.detach().to(self.full) * LOG2_E
-        self.lowest = weight.new_full((), SAFE_SUMS[1], dtype=self.full)
+        self.lowest = weight.new_ones((), dtype=self.full)
 
-    @property
-    def is_safe(self) -> bool:
-        """Whether no word that counts has been lost."""
-        return bool(self.lowest > SAFE_SUMS[0])
+    def add_all(self) -> None:
+        for block in blocks_of(self.alignments, separable=True):
+            self.add(block)
+        if not self.lowest > SAFE_SUMS[0]:  # once, because a GPU has to wait for it
+            raise UnsafeSums
 
     def add(self, block: Block) -> None:
         split, vocabulary = self.alignments.split, self.vocabulary
@@ -119,7 +132,8 @@ class SeparableSums(NLLSums):
         steps, positions = exponentials_of(a), exponentials_of(b)
         norm = steps.values @ positions.values.transpose(1, 2)  # [b, t, k]
         real, present = block_masks(self.alignments, block)
-        self.lowest = torch.minimum(self.lowest, norm.masked_fill(~present, SAFE_SUMS[1]).min())
+        norm.masked_fill_(~present, 1)
+        self.lowest = torch.minimum(self.lowest, norm.min())
         log_norm = norm.log2() + steps.peak.unsqueeze(2) + positions.peak.unsqueeze(1)
         log_likelihood = score = (gold - log_norm) / LOG2_E
         if vocabulary.uniform:

@@ -76,6 +76,11 @@ class LatentSystem(System):
 
     def __init__(self, sizes: Sizes, task: MemoryTask, device: torch.device, seed: int, optimizer: str, objective: str):
         name, direct = objective.split(" ")[0], objective.endswith(ALL_LOGITS)
+        if name not in KNOWN or objective not in (name, name + ALL_LOGITS, name + LINEAR):
+            raise SystemExit(
+                f"--objectives {objective!r}: choose NAME, 'NAME{ALL_LOGITS}' or 'NAME{LINEAR}' with a NAME "
+                f"of {', '.join(KNOWN)}"
+            )
         options = {"attention_hidden_dim": str(sizes.hidden)}
         if objective.endswith(LINEAR):
             options["output_layer"] = "linear"

@@ -82,6 +82,30 @@ def test_parts_that_share_no_words(monkeypatch):
     assert found
 
 
+@torch.no_grad()
+@pytest.mark.parametrize("cached", [True, False])
+def test_a_position_of_no_weight_may_share_no_words(cached, monkeypatch):
+    """Its sum of exponentials is zero."""
+    model = make(torch.float32, output_layer="linear")
+    decoder, width = model.decoder, model.decoder.fc_out.weight.size(1) - model.decoder.hidden_size
+    if not cached:
+        monkeypatch.setattr(latent_words, "EXPONENTIALS_BYTES", 0)
+    words = latent_words.LatentWords(decoder, "float32")
+    draw = torch.Generator().manual_seed(1)
+    encodings = torch.randn(2, 3, width, generator=draw)
+    encodings[:, 2] = 1e4 * decoder.fc_out.weight[7, :width]  # of which word 7 is all but certain
+    hidden = 500 * decoder.fc_out.weight[5, width:].expand(4, -1)
+    memory = latent_words.LatentMemory(torch.nn.functional.pad(encodings, (0, decoder.hidden_size)), None)
+    memory = words.remember(memory, words.projection)
+    assert (memory.exponentials is not None) == cached
+    weights = torch.tensor([0.3, 0.7, 0.0]).repeat(2, 2, 1)
+    monkeypatch.delattr(latent_words, "_of_pairs")
+    result = latent_words._separable(hidden, weights, memory, words.projection)
+    joined = torch.cat([encodings[:, :2].repeat_interleave(2, 0), hidden.unsqueeze(1).expand(-1, 2, -1)], -1)
+    expected = decoder.fc_out(joined).log_softmax(-1) + torch.tensor([0.3, 0.7]).log().unsqueeze(1)
+    torch.testing.assert_close(result, expected.logsumexp(1), rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 @pytest.mark.parametrize("attention", LATENT)
 def test_same_hypotheses(attention, dtype):

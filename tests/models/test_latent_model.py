@@ -15,6 +15,7 @@ from fairseq_attn_plugin.criterions.objectives import (
     evaluate,
 )
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.ops.alignment_blocks import Alignments
 
 import oracles
 
@@ -310,6 +311,40 @@ def test_dropout_is_the_same_for_all_alignments_of_a_step():
     assert latent.keep.shape == latent.query.shape
     assert set(latent.keep.unique().tolist()) == {0.0, 2.0}
     assert model.eval().alignments(*list(batch["net_input"].values())[::2], batch["target"]).keep is None
+
+
+def test_dropout_of_a_linear_output_layer():
+    """Of the encodings, the same in all steps, and of the states."""
+    model = make(dropout=0.5, output_layer="linear").train()
+    model.encoder.eval()
+    batch = sample()
+    latent = model.alignments(*list(batch["net_input"].values())[::2], batch["target"])
+    width = latent.split
+    assert latent.keep is None and latent.memory[..., :width].any() and latent.query[..., width:].any()
+    assert not latent.memory[..., width:].any() and not latent.query[..., :width].any()
+    features, states = latent.memory[1, :, :width].ne(0), latent.query[..., width:].ne(0)  # the source without padding
+    assert torch.equal(features, features[:1].expand(features.shape))
+    assert not torch.equal(states[:, 0], states[:, 1])
+    assert 0.2 < features.double().mean() < 0.8 and 0.3 < states.double().mean() < 0.7
+    assert model.eval().alignments(*list(batch["net_input"].values())[::2], batch["target"]).memory[1, :, :width].all()
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_a_linear_output_layer_pair_by_pair(name, monkeypatch):
+    arch, options = suited(name)
+    torch.manual_seed(7)
+    model, batch = build(arch, output_layer="linear", **options).double().train(), sample()
+    found = []
+    for separable in (True, False):
+        if not separable:
+            monkeypatch.setattr(Alignments, "sums_parts", False)
+        torch.manual_seed(8)
+        loss, _, sums = criterion(objective=name, label_smoothing=0.1).train()(model, batch)
+        model.zero_grad()
+        loss.backward()
+        gradients = [p.grad for p in model.parameters() if p.grad is not None]
+        found.append((loss.detach(), gradients, {key: float(value) for key, value in sums.items()}))
+    torch.testing.assert_close(*found)
 
 
 @needs_autocast

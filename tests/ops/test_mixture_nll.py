@@ -193,6 +193,41 @@ def test_separable_alignments_are_not_computed_pair_by_pair(kind, pairs):
     batch = alignments(kind)
     mixture_nll(batch, log_weights(batch))
     assert not pairs
+    if kind == "linear-index":  # one position a step costs less pair by pair
+        mixture_nll(batch._replace(chosen=batch.chosen[..., :1]), log_weights(batch)[..., :1])
+        assert pairs
+
+
+def test_a_position_that_is_chosen_twice():
+    batch = alignments("linear-index")
+    batch = batch._replace(chosen=batch.chosen[..., :1].expand(-1, -1, 2))
+    for ours, mixture in ((mixture_nll, True), (expected_nll, False)):
+        weights = (log_weights(batch) if mixture else log_weights(batch).exp()).requires_grad_()
+        one, other = ours(batch, weights, 0.1).total, direct(batch, weights, mixture, 0.1)
+        torch.testing.assert_close(one, other)
+        for a, b in zip(gradients(one, batch, weights), gradients(other, batch, weights)):
+            torch.testing.assert_close(a, b)
+
+
+@pytest.mark.parametrize("mixture", [True, False])
+def test_words_of_padding_share_nothing(mixture, pairs):
+    """The steps after the end of a shorter sentence may have any logits."""
+    batch = alignments("linear", dtype=torch.float32)
+    with torch.no_grad():
+        batch.weight[:3, :SPLIT] = 5
+        batch.weight[3:, :SPLIT] = -5
+        batch.memory[..., :SPLIT] = 10
+        far = batch.target_mask.unsqueeze(-1) * (torch.arange(WIDTH) >= SPLIT)
+        batch.query[far.expand_as(batch.query)] = 100
+        batch.weight[:3, SPLIT:], batch.weight[3:, SPLIT:] = -3, 3
+    weights = log_weights(batch) if mixture else log_weights(batch).exp()
+    weights.requires_grad_()
+    one = (mixture_nll if mixture else expected_nll)(batch, weights)
+    assert not pairs
+    other = direct(batch, weights, mixture)
+    torch.testing.assert_close(one.total, other)
+    for a, b in zip(gradients(one.total, batch, weights), gradients(other, batch, weights)):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-5)], ids=str)
