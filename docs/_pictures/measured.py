@@ -199,20 +199,30 @@ def _mean_of(runs: List[Dict[str, float]], name: str) -> float:
 
 
 def multi30k(path: Path) -> None:
-    """Validation perplexity by epoch of all runs."""
-    runs = [run for seeds in results("multi30k-de-en").values() for run in seeds]
-    names = sorted({run["arch"] for run in runs})
+    """Validation perplexity by epoch, a line for each training of seven epochs."""
+    curves: Dict[str, List[Dict[int, float]]] = {}
+    for arch, runs in results("multi30k-de-en").items():
+        for run in runs:
+            epochs = {int(item["epoch"]): float(item["valid_ppl"]) for item in run["epochs"]}
+            curves.setdefault(arch, []).append(epochs)
+    for system, runs in results("multi30k-de-en-epoch7").items():
+        for run in runs:
+            epochs = {int(epoch): value for epoch, value in run["valid_perplexities"].items()}
+            curves.setdefault(system.removesuffix("_keys"), []).append(epochs)
     with canvas("multi30k", (5.2, 2.7)) as figure:
         axes = figure.add_axes((0, 0, 1, 1))
         style(axes, grid="y")
-        for run in runs:
-            look = series_of(len(names))[names.index(run["arch"])]
-            line = "-" if run["seed"] == 1 else "--"
-            epochs = [(item["epoch"], float(item["valid_ppl"])) for item in run["epochs"]]
-            label = f"{run['arch']}, seed {run['seed']}"
-            axes.plot(
-                *zip(*epochs), line, marker=look.marker, markersize=4, color=look.colour, label=label, linewidth=1.5
-            )
+        for (arch, lines), look in zip(sorted(curves.items()), series_of(len(curves))):
+            for number, epochs in enumerate(lines):
+                label = f"{arch} ({len(lines)})" if number == 0 else None
+                axes.plot(
+                    *zip(*epochs.items()),
+                    marker=look.marker,
+                    markersize=4,
+                    color=look.colour,
+                    label=label,
+                    linewidth=1.5,
+                )
         axes.set_yscale("log")
         axes.set_yticks([7, 10, 20, 50], ["7", "10", "20", "50"])
         axes.set_yticks([], minor=True)
