@@ -279,9 +279,10 @@ def test_inputs_are_left_as_they_are():
             assert copy is None or torch.equal(tensor, copy)
 
 
+@pytest.mark.parametrize("kind", ["all", "linear"])
 @pytest.mark.parametrize("half", [torch.bfloat16, torch.float16])
-def test_autocast_is_finite_and_near(half):
-    batch = alignments(dtype=torch.float32)
+def test_autocast_is_finite_and_near(half, kind):
+    batch = alignments(kind, dtype=torch.float32)
     weights = log_weights(batch).requires_grad_()
     with torch.autocast("cpu", dtype=half):
         result = mixture_nll(batch, weights)
@@ -292,10 +293,11 @@ def test_autocast_is_finite_and_near(half):
         torch.testing.assert_close(one, other, rtol=0.1, atol=5e-2)
 
 
-def test_autocast_of_the_model_reaches_only_the_products():
+@pytest.mark.parametrize("kind", ["index", "linear-index"])
+def test_autocast_of_the_model_reaches_only_the_products(kind):
     """Under autocast the inputs come out of linear layers in half precision; everything but the products with the
     vocabulary is in float32 all the same, and the logarithms have no floor at float16's smallest number."""
-    batch = alignments("index", dtype=torch.float32)
+    batch = alignments(kind, dtype=torch.float32)
     low = batch._replace(memory=batch.memory.detach().half(), query=batch.query.detach().half())
     for name in ("memory", "query"):
         getattr(low, name).requires_grad_()
@@ -332,9 +334,10 @@ def test_only_the_total_has_a_gradient():
         assert not result.log_likelihood.requires_grad and not result.score.requires_grad
 
 
-def test_scaled_loss_keeps_small_gradients_of_a_float16_model():
+@pytest.mark.parametrize("kind", ["all", "linear"])
+def test_scaled_loss_keeps_small_gradients_of_a_float16_model(kind):
     """The gradients are rounded to half precision after the loss scale has been applied, not before."""
-    batch = alignments(dtype=torch.float32)
+    batch = alignments(kind, dtype=torch.float32)
     scale = 1e-5  # many gradients are then below float16's smallest number, 6e-8
     low = Alignments(*(t.detach().half() if torch.is_tensor(t) and t.is_floating_point() else t for t in batch))
     low = low._replace(**{name: getattr(low, name).requires_grad_() for name in ("memory", "query", "weight", "bias")})
