@@ -19,7 +19,6 @@ import torch
 from torch import Tensor, nn
 
 from ..attention import AttentionOutput
-from ..attention.normalizers import LOG_ZERO
 from ..modules.latent_alignments import top_positions
 from ..modules.latent_decoder import LatentDecoder
 from ..ops.alignment_blocks import rows_of_a_block
@@ -108,7 +107,7 @@ class LatentWords:
         rows, size = memory.projected[..., 0].numel(), len(projection.positions.weight)
         if rows * size * memory.projected.element_size() > EXPONENTIALS_BYTES:
             return memory
-        return memory._replace(exponentials=_of_positions(memory.projected, projection)[1])
+        return memory._replace(exponentials=exponentials_of(_of_positions(memory.projected, projection)).values)
 
     def __call__(self, hidden: Tensor, attended: AttentionOutput, memory: LatentMemory, projection: Projection) -> Any:
         """Logits, or log p where alignments are mixed: ``[R, V]``.
@@ -123,10 +122,11 @@ class LatentWords:
         weights, scores = attended.weights.reshape(by_sentence), attended.scores.reshape(by_sentence)
         log_prior, _ = self.log_prior(weights, scores, memory.pad_mask)
         if not isinstance(projection, Product):
+            shares = log_prior.exp()
             if self.topk is not None:
                 log_top, index = top_positions(log_prior, self.topk)
-                log_prior = torch.full_like(log_prior, LOG_ZERO).scatter_(-1, index, log_top)
-            return _separable(hidden, log_prior.exp(), memory, projection)
+                shares = torch.zeros_like(log_prior).scatter_(-1, index, log_top.exp())
+            return _separable(hidden, shares, memory, projection)
         query = self.query(hidden).view(*log_prior.shape[:2], -1)
         if not self.mixes:
             mean = query.baddbmm_(log_prior.exp().to(query.dtype), memory.projected)
@@ -142,11 +142,10 @@ class LatentWords:
         return _mixtures(features, weights, projection)
 
 
-def _of_positions(encodings: Tensor, projection: PartProducts) -> Tuple[Tensor, Tensor]:
-    """The positions' part of the logits, times log2 e, and its exponentials: ``[B, N, D]`` to ``[B, N, V]``."""
+def _of_positions(encodings: Tensor, projection: PartProducts) -> Tensor:
+    """The positions' part of the logits, times log2 e: ``[B, N, D]`` to ``[B, N, V]``."""
     encodings = encodings[..., : projection.positions.weight.size(1)]
-    logits = projection.positions(encodings.flatten(0, 1)).view(*encodings.shape[:2], -1)
-    return logits, exponentials_of(logits.clone()).values
+    return projection.positions(encodings.flatten(0, 1)).view(*encodings.shape[:2], -1)
 
 
 def _separable(hidden: Tensor, weights: Tensor, memory: LatentMemory, projection: PartProducts) -> Tensor:
@@ -158,10 +157,12 @@ def _separable(hidden: Tensor, weights: Tensor, memory: LatentMemory, projection
         if found is not None:
             return found.flatten(0, 1)
     rows = []
-    for steps, encodings, shares in zip(logits, memory.projected, weights):
-        positions, exponentials = _of_positions(encodings.unsqueeze(0), projection)
-        found = _by_products(steps.unsqueeze(0), exponentials, shares.unsqueeze(0))
-        rows.append(_of_pairs(steps, positions[0], shares) if found is None else found[0])
+    for steps, encodings, shares in zip(logits.split(1), memory.projected.split(1), weights.split(1)):
+        found = _by_products(steps, exponentials_of(_of_positions(encodings, projection)).values, shares)
+        if found is None:
+            rows.append(_of_pairs(steps[0], _of_positions(encodings, projection)[0], shares[0]))
+        else:
+            rows.append(found[0])
     return torch.cat(rows)
 
 

@@ -106,14 +106,14 @@ class SeparableSums(NLLSums):
     def __init__(
         self, alignments: Alignments, weights: Tensor, kind: SumKind, product_type: torch.dtype, gradients: bool
     ):
+        if product_type == torch.float16:  # its products would need scaling, and there are few of them
+            product_type = torch.float32
         super().__init__(alignments, weights, kind, product_type, gradients)
-        split, weight = alignments.split, alignments.weight
-        # Products in half precision would need scaling, and there are few of them.
-        self.products = self.full if product_type == torch.float16 else product_type
-        self.of_positions = Prepared(weight[:, :split], self.products)
-        self.of_steps = Prepared(weight[:, split:], self.products)
-        self.bias = None if alignments.bias is None else alignments.bias.detach().to(self.full) * LOG2_E
-        self.lowest = weight.new_ones((), dtype=self.full)
+        matrix, split = self.vocabulary.prepared.matrix, alignments.split
+        self.of_positions, self.of_steps = (
+            Prepared(part, product_type) for part in (matrix[:, :split], matrix[:, split:])
+        )
+        self.lowest = matrix.new_ones((), dtype=self.full)
 
     def add_all(self) -> None:
         for block in blocks_of(self.alignments, separable=True):
@@ -127,7 +127,7 @@ class SeparableSums(NLLSums):
         memory = self.alignments.memory[block.sentences, block.positions, :split].to(self.full)
         query = self.alignments.query[block.sentences, block.steps, split:].to(self.full)
         target = self.alignments.target[block.sentences, block.steps]
-        a, b = self._logits(self.of_steps, query, self.bias), self._logits(self.of_positions, memory, None)
+        a, b = self._logits(self.of_steps, query, vocabulary.bias), self._logits(self.of_positions, memory, None)
         gold = a.gather(2, target.unsqueeze(2)) + _of_words(b, target).transpose(1, 2)
         steps, positions = exponentials_of(a), exponentials_of(b)
         norm = steps.values @ positions.values.transpose(1, 2)  # [b, t, k]
@@ -195,8 +195,8 @@ class SeparableSums(NLLSums):
         if vocabulary.d_bias is not None:
             vocabulary.d_bias += d_steps.sum(0)
         query, memory = (x.flatten(0, 1) for x in features)
-        vocabulary.d_transposed[split:] += outer(query, d_steps, self.products)
-        vocabulary.d_transposed[:split] += outer(memory, d_positions, self.products)
+        vocabulary.d_transposed[split:] += outer(query, d_steps, vocabulary.products)
+        vocabulary.d_transposed[:split] += outer(memory, d_positions, vocabulary.products)
         d_query, d_memory = self.of_steps.matmul(d_steps), self.of_positions.matmul(d_positions)
         self.d_query[block.sentences, block.steps, split:] += d_query.view_as(features[0])
         self.d_memory[block.sentences, block.positions, :split] += d_memory.view_as(features[1])

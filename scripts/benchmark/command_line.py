@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Optional
 from benchmark import epochs, gradients, growth, roofline, translation
 from benchmark.latency import CLASSES
 from benchmark.latency import SYSTEMS as LATENCY_ARCHS
-from benchmark.latent import OBJECTIVES
+from benchmark.latent import OBJECTIVES, objective
 from benchmark.options import class_list, number_list, positive
 from benchmark.targets import SOFT, STOCK, UNFED
 
@@ -105,6 +105,7 @@ def make_parser(description: str) -> argparse.ArgumentParser:
     add(
         "--objectives",
         nargs="+",
+        type=objective,
         default=list(OBJECTIVES),
         help="objectives of the latent section; ' (all logits)' after a name: direct computation; ' (linear)': "
         "--output-layer linear",

@@ -7,6 +7,7 @@ logits of all alignments. With a linear output layer all alignments of a sentenc
 
 from __future__ import annotations
 
+import argparse
 from contextlib import ExitStack
 from typing import Any, Callable, Mapping, Optional
 from unittest.mock import patch
@@ -49,6 +50,17 @@ PREDICTIONS: dict[str, dict[str, Any]] = {
 }
 
 
+def objective(text: str) -> str:
+    """A value of ``--objectives``."""
+    name = text.split(" ")[0]
+    if name not in KNOWN or text not in (name, name + ALL_LOGITS, name + LINEAR):
+        raise argparse.ArgumentTypeError(
+            f"unknown objective {text!r}, choose NAME, 'NAME{ALL_LOGITS}' or 'NAME{LINEAR}' with a NAME of "
+            + ", ".join(KNOWN)
+        )
+    return text
+
+
 def direct_nll(
     alignments: Alignments, weights: Tensor, smoothing: float, mixtures: Optional[Tensor], mixture: bool
 ) -> NLL:
@@ -76,11 +88,6 @@ class LatentSystem(System):
 
     def __init__(self, sizes: Sizes, task: MemoryTask, device: torch.device, seed: int, optimizer: str, objective: str):
         name, direct = objective.split(" ")[0], objective.endswith(ALL_LOGITS)
-        if name not in KNOWN or objective not in (name, name + ALL_LOGITS, name + LINEAR):
-            raise SystemExit(
-                f"--objectives {objective!r}: choose NAME, 'NAME{ALL_LOGITS}' or 'NAME{LINEAR}' with a NAME "
-                f"of {', '.join(KNOWN)}"
-            )
         options = {"attention_hidden_dim": str(sizes.hidden)}
         if objective.endswith(LINEAR):
             options["output_layer"] = "linear"
