@@ -38,7 +38,9 @@ def posterior_attention(model, tokens, previous, topk=None):
         priors.append(prior)
         words_of = []
         for encoding in encodings:
-            features = torch.tanh(decoder.output_projection(torch.cat([encoding, hidden[0, 0]])))
+            features = torch.cat([encoding, hidden[0, 0]])
+            if decoder.output_projection is not None:
+                features = torch.tanh(decoder.output_projection(features))
             logits = weight @ features + (0 if bias is None else bias)
             words_of.append(logits - torch.log(torch.exp(logits).sum()))
         words.append(torch.log(sum(p * log_probs.exp() for p, log_probs in zip(prior, words_of))))

@@ -23,7 +23,7 @@ from ..modules.latent_alignments import top_positions
 from ..modules.latent_decoder import LatentDecoder
 from ..ops.alignment_blocks import rows_of_a_block
 from ..ops.mixture_log_probs import log_mixture
-from ..ops.separable import exponentials_of
+from ..ops.separable import EXPONENTIALS_BYTES, exponentials_of
 from ..ops.tanh import tanh_
 from ..ops.vocabulary_blocks import LOG2_E, exponentiate, safe_sums
 from .products import Product, pack
@@ -50,9 +50,6 @@ class PartProducts(NamedTuple):
         """As :meth:`fairseq_attn_plugin.decoding.products.Product.subset`."""
         return PartProducts(*(product.subset(outputs, rows) for product in self))
 
-
-# of the positions' exponentials, above which they are computed anew in each step
-EXPONENTIALS_BYTES = 512 << 20
 
 Projection = Union[Product, PartProducts]
 

@@ -124,9 +124,7 @@ class ModelStepper:
                 for name, value in encoder_out.items()
                 if name != "rows"
             }
-            memory = memory._replace(
-                attention=index_rows(memory.attention, sentences), projected=index_rows(memory.projected, sentences)
-            )
+            memory = memory.select(memory.rows, sentences)
         if sentences is not None or len(rows) != len(memory.rows):
             count = len(encoder_out["encodings"])
             of_rows = torch.arange(count, device=rows.device).repeat_interleave(len(rows) // count)

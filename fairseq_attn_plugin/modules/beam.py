@@ -29,6 +29,11 @@ class SourceMemory(NamedTuple):
     rows: Tensor  # [R], the sentence of each row of the decoder
     attention: Any  # memory of the attention mechanism, or None
     projected: Optional[Tensor] = None  # [B, N, D], W_h h_j of a latent alignment model
+    exponentials: Any = None  # of the positions' part of separable logits, in posterior attention
+
+    def select(self, rows: Tensor, sentences: Tensor) -> SourceMemory:
+        """The memory of some ``sentences`` ``[B']``, to which the new ``rows`` ``[R']`` belong."""
+        return SourceMemory(rows, *(index_rows(part, sentences) for part in self[1:]))
 
 
 def follow(rows: Tensor, new_order: Tensor) -> Tuple[Tensor, Optional[Tensor]]:
@@ -59,7 +64,7 @@ def reorder_memory(memory: SourceMemory, new_order: Tensor) -> SourceMemory:
     rows, sentences = follow(memory.rows, new_order)
     if sentences is None:
         return memory._replace(rows=rows)
-    return SourceMemory(rows, index_rows(memory.attention, sentences), index_rows(memory.projected, sentences))
+    return memory.select(rows, sentences)
 
 
 def reweighed(found: AttentionOutput, weights: Tensor, encodings: Tensor) -> AttentionOutput:

@@ -10,11 +10,15 @@ The recurrence is fed the posterior's mean context sum_j q_t(j) h_j, and biases 
 markov``: the paper's coupling of the next prior to neighbours of the last posterior; ``fertility``) and other recurrent
 mechanisms see q_t in the place of the weights. The same in training and in a search, where y_t is the word that the
 hypothesis took; gradients pass through q_t.
+
+With a tanh each step computes the vocabulary once for each position. With ``--output-layer linear`` it computes it
+once, and p(y_t | z_t = j) follows for all j from a product with exponentials that a sentence has once
+(:mod:`fairseq_attn_plugin.ops.separable`).
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Optional, Tuple
+from typing import Any, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 import torch.nn.functional as F
@@ -23,8 +27,9 @@ from torch import Tensor
 from ..attention import AttentionOutput
 from ..attention.normalizers import in_full
 from ..ops.alignment_blocks import rows_of_a_block
-from ..ops.deferred import project
+from ..ops.deferred import linear, matmul, matmul_transposed, project, share
 from ..ops.precision import recomputed
+from ..ops.separable import EXPONENTIALS_BYTES, Part, log_posterior_of, shared_exponentials
 from ..ops.tanh import tanh
 from .beam import SentenceAttention, SourceMemory
 from .decoder_state import DecoderInputs
@@ -48,8 +53,20 @@ class HeldAttention(SentenceAttention):
         assert decoder.attention is not None and memory.projected is not None
         sentences = len(encoder_out["encodings"])
         super().__init__(decoder.attention, memory.attention, sentences, intervention=decoder.intervention)
-        self.decoder, self.projected = decoder, memory.projected
-        self.encodings, self.pad_mask = encoder_out["encodings"], encoder_out["pad_mask"]
+        self.decoder, self.projected, self.exponentials = decoder, memory.projected, memory.exponentials
+        self.encodings, self.pad_mask = share(encoder_out["encodings"]), encoder_out["pad_mask"]
+        self.words: Sequence[Tensor] = ()  # of each step, [R]
+        if self.exponentials is not None:
+            weight, self.bias = decoder.vocabulary
+            self.of_encodings, self.of_states = weight.split([self.encodings.size(-1), decoder.hidden_size], dim=1)
+            self.of_states = share(self.of_states)
+            self.rows: Sequence[Tensor] = ()  # of the encodings' part of the vocabulary matrix, for each step's words
+
+    def read(self, words: Tensor) -> None:
+        """The words of all steps ``[R, T]``."""
+        self.words = words.unbind(1)
+        if self.exponentials is not None:
+            self.rows = F.embedding(words, self.of_encodings).unbind(1)
 
     def by_sentence(self, x: Tensor) -> Tensor:
         """``[R, ...]`` to ``[B, M, ...]``."""
@@ -60,6 +77,15 @@ class HeldAttention(SentenceAttention):
         weights, scores = (self.by_sentence(x.squeeze(1)) for x in (out.weights, out.scores))
         log_prior, _ = self.decoder.log_prior(weights, scores, self.pad_mask)
         return out._replace(state=Held(log_prior.reshape(len(query), 1, -1), state))
+
+    def log_posterior(self, log_prior: Tensor, hidden: Tensor, t: int) -> Optional[Tensor]:
+        """log p(z = j) p(y | z = j) ``[B, M, N]`` of word ``t``, up to a constant of each row, by the exponentials of
+        the positions; None without these, and where they are not enough. ``hidden`` ``[R, Ds]`` predicted the word."""
+        if self.exponentials is None:
+            return None
+        logits = in_full(self.by_sentence(linear(hidden, self.of_states, self.bias)))
+        words = in_full(matmul_transposed(self.by_sentence(self.rows[t]), self.encodings))
+        return log_posterior_of(log_prior, logits, words, self.exponentials)
 
 
 class PosteriorDecoder(LatentDecoder):
@@ -81,31 +107,52 @@ class PosteriorDecoder(LatentDecoder):
         if not isinstance(state, Held):  # before the first step
             return feed, state
         assert self.attention is not None and inputs.words is not None
-        words = attend.by_sentence(inputs.words[:, t])
-        query = attend.by_sentence(self.of_states(hidden))
-        weights = self.posterior(attend.projected, query, attend.by_sentence(state.log_prior.squeeze(1)), words)
+        if not attend.words:
+            attend.read(inputs.words)
+        weights = self.posterior(attend, attend.by_sentence(state.log_prior.squeeze(1)), hidden, t)
         weights = weights.type_as(attend.encodings)
-        context = weights @ attend.encodings
+        context = matmul(weights, attend.encodings)
         rows = weights.reshape(len(hidden), 1, -1)
         return context.reshape(len(hidden), -1), self.attention.advance(state.before, rows)
 
-    def posterior(self, memory: Tensor, query: Tensor, log_prior: Tensor, words: Tensor) -> Tensor:
+    def remember(self, encoder_out: EncoderOut) -> SourceMemory:
+        memory = super().remember(encoder_out)
+        if not self.is_linear:
+            return memory
+        assert memory.projected is not None
+        return memory._replace(exponentials=self._exponentials(memory.projected[..., : -self.hidden_size]))
+
+    def _exponentials(self, encodings: Tensor) -> Optional[Part]:
+        """Of the logits' part of each position; None where a search could not keep them."""
+        weight, _ = self.vocabulary
+        size = encodings[..., 0].numel() * len(weight) * torch.finfo(torch.float32).bits // 8
+        if size > EXPONENTIALS_BYTES and not torch.is_grad_enabled():
+            return None
+        return shared_exponentials(in_full(project(encodings, weight[:, : encodings.size(-1)])))
+
+    def posterior(self, attend: HeldAttention, log_prior: Tensor, hidden: Tensor, t: int) -> Tensor:
         """q(j) of the module's text.
 
         Args:
-            memory: ``[B, N, D]``, the encodings' share of o before its tanh
-            query: ``[B, M, D]``, the states' share
+            attend: the attention to B sentences
             log_prior: ``[B, M, N]``
-            words: ``[B, M]``, the words that followed
+            hidden: ``[R, Ds]``, the states from which the words were predicted
+            t: the step that reads the words
 
         Returns:
             ``[B, M, N]``
         """
         count = min(self.posterior_topk or log_prior.size(-1), log_prior.size(-1))
         known, index = log_prior.topk(count, dim=-1)
-        # recomputed, so that the logits of all alignments of a step exist in one step at a time
-        found = recomputed(self._log_likelihoods, memory, query, index, words)
-        return torch.zeros_like(log_prior).scatter(-1, index, (known + found.to(known.dtype)).softmax(-1))
+        found = attend.log_posterior(log_prior, hidden, t)
+        if found is None:
+            query, words = attend.by_sentence(self.of_states(hidden)), attend.by_sentence(attend.words[t])
+            # recomputed, so that the logits of all alignments of a step exist in one step at a time
+            likelihoods = recomputed(self._log_likelihoods, attend.projected, query, index, words)
+            found = known + likelihoods.to(known.dtype)
+        else:
+            found = found.gather(-1, index)
+        return torch.zeros_like(log_prior).scatter(-1, index, found.to(log_prior.dtype).softmax(-1))
 
     def _log_likelihoods(self, memory: Tensor, query: Tensor, index: Tensor, words: Tensor) -> Tensor:
         """log p(word | z = j) ``[B, M, K]`` of the positions ``index``."""

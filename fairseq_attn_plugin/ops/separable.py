@@ -25,18 +25,31 @@ import torch
 from torch import Tensor
 
 from .alignment_blocks import Alignments, Block, block_masks, blocks_of
+from .deferred import matmul_transposed, share
 from .first_order import LOG_ZERO
 from .nll_sums import NLLSums, SumKind
 from .products import Prepared, outer
 from .vocabulary_blocks import LOG2_E, SAFE_SUMS
 
-__all__ = ["Part", "SeparableSums", "UnsafeSums", "exponentials_of", "log_mixture_of", "spread"]
+__all__ = [
+    "EXPONENTIALS_BYTES",
+    "Part",
+    "SeparableSums",
+    "UnsafeSums",
+    "exponentials_of",
+    "log_mixture_of",
+    "log_posterior_of",
+    "shared_exponentials",
+    "spread",
+]
+
+EXPONENTIALS_BYTES = 512 << 20  # of the positions of a batch, which a search keeps; larger ones are computed anew
 
 
 class Part(NamedTuple):
-    """The exponentials of one part of the logits."""
+    """The exponentials of one part of the logits: exp(z - peak), or 2^(z - peak) of logits in units of log 2."""
 
-    values: Tensor  # [..., R, V], 2^(z - peak) of logits z in units of log 2
+    values: Tensor  # [..., R, V]
     peak: Tensor  # [..., R]
 
 
@@ -44,6 +57,32 @@ def exponentials_of(logits: Tensor) -> Part:
     """The exponentials of logits times log2 e, which are overwritten."""
     peak = logits.amax(-1)
     return Part(logits.sub_(peak.unsqueeze(-1)).exp2_(), peak)
+
+
+def shared_exponentials(logits: Tensor) -> Part:
+    """The exponentials of the positions' logits ``[B, N, V]``, differentiable, for any number of steps."""
+    peak = logits.detach().amax(-1)
+    return Part(share((logits - peak.unsqueeze(-1)).exp()), peak)
+
+
+def log_posterior_of(log_prior: Tensor, logits: Tensor, words: Tensor, positions: Part) -> Optional[Tensor]:
+    """log p(j) p(y | j) of one word y of each row, up to a term that is the same for all j; differentiable.
+
+    a_y is such a term, so that what is left of log p(y | j) is b_jy - log Z_j.
+
+    Args:
+        log_prior: ``[B, M, N]``, log p(j)
+        logits: ``[B, M, V]``, a
+        words: ``[B, M, N]``, b_jy
+        positions: of :func:`shared_exponentials`
+
+    Returns:
+        ``[B, M, N]``; None where words that count may have been lost
+    """
+    norm = matmul_transposed((logits - logits.detach().amax(-1, keepdim=True)).exp(), positions.values)
+    if not norm.detach().min() > SAFE_SUMS[0]:
+        return None
+    return log_prior + (words - positions.peak.unsqueeze(1)) - norm.log()
 
 
 def log_mixture_of(logits: Tensor, log_weights: Tensor, positions: Tensor) -> Tuple[Tensor, Tensor]:

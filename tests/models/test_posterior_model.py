@@ -11,13 +11,17 @@ from fairseq_attn_plugin.attention.soft import SoftAttention
 from fairseq_attn_plugin.decoding.onnx_folder import check_exportable
 from fairseq_attn_plugin.decoding.packed import is_packable
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.modules import posterior_decoder
 from fairseq_attn_plugin.modules.decoder_state import DecoderState
-from fairseq_attn_plugin.ops import alignment_blocks
+from fairseq_attn_plugin.ops import alignment_blocks, separable
 
 CASES = [
     {},
     {"attention_bias": "markov"},
     {"attention_bias": "markov,fertility", "attention_fertility_weight": 0.0, "posterior_topk": 2},
+    {"output_layer": "linear"},
+    {"output_layer": "linear", "attention_bias": "markov", "posterior_topk": 2},
+    {"output_layer": "linear", "decoder_embed_dim": 30, "share_decoder_input_output_embed": True},
 ]
 
 
@@ -27,8 +31,10 @@ def make(dtype=torch.float64, **options):
     model = build("lstm_posterior_small", **options).to(dtype).eval()
     for parameter in model.parameters():  # larger than at initialisation, so that differences show
         parameter.data *= 4
-    for layer in (model.decoder.output_projection, model.decoder.fc_out):  # so that words tell alignments
-        layer.weight.data *= 8
+    decoder = model.decoder
+    for weight in (decoder.vocabulary[0], getattr(decoder.output_projection, "weight", None)):
+        if weight is not None:  # so that words tell alignments
+            weight.data *= 8
     return model
 
 
@@ -54,6 +60,35 @@ def test_equals_the_formula_forward_and_backward(options, side):
     for found, right in zip(*grads):
         if right is not None:
             torch.testing.assert_close(found, right, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("gradients", [True, False])
+def test_sums_that_could_lose_words_are_computed_one_by_one(gradients, monkeypatch):
+    model, net_input = make(output_layer="linear", posterior_topk=2), sample()["net_input"]
+    parameters = [p for p in model.parameters() if p.requires_grad]
+
+    def run():
+        with torch.set_grad_enabled(gradients):
+            log_probs = model(**net_input)[0]
+            grads = torch.autograd.grad(log_probs[..., :5].sum(), parameters, allow_unused=True) if gradients else ()
+        return log_probs, [grad for grad in grads if grad is not None]
+
+    one_by_one = []
+    plain = model.decoder._log_likelihoods
+    monkeypatch.setattr(model.decoder, "_log_likelihoods", lambda *rest: one_by_one.append(1) or plain(*rest))
+    right = run()
+    assert not one_by_one
+    monkeypatch.setattr(separable, "SAFE_SUMS", (float("inf"), float("inf")))
+    found = run()
+    assert one_by_one
+    torch.testing.assert_close(found, right)
+    if not gradients:  # nor does a search keep more than it may
+        one_by_one.clear()
+        monkeypatch.undo()
+        monkeypatch.setattr(model.decoder, "_log_likelihoods", lambda *rest: one_by_one.append(1) or plain(*rest))
+        monkeypatch.setattr(posterior_decoder, "EXPONENTIALS_BYTES", 0)
+        torch.testing.assert_close(run(), right)
+        assert one_by_one
 
 
 def test_it_differs_from_the_prior_once_a_word_is_known():
@@ -86,9 +121,10 @@ def test_incremental_decoding_equals_the_whole_target_for_every_hypothesis(optio
     assert isinstance(model.decoder.get_incremental_state(progress, "progress").state, DecoderState)
 
 
+@pytest.mark.parametrize("output_layer", ["tanh", "linear"])
 @pytest.mark.parametrize("objective", ["marginal", "hard-enum"])
-def test_objectives_train_it(objective):
-    model = make(posterior_topk=3).train()
+def test_objectives_train_it(objective, output_layer):
+    model = make(posterior_topk=3, output_layer=output_layer).train()
     loss, _, _ = criterion(objective=objective)(model, sample())
     loss.backward()
     for name, parameter in model.named_parameters():
