@@ -19,11 +19,12 @@ import torch
 from torch import Tensor, nn
 
 from ..attention import AttentionOutput
+from ..attention.normalizers import LOG_ZERO
 from ..modules.latent_alignments import top_positions
 from ..modules.latent_decoder import LatentDecoder
 from ..ops.alignment_blocks import rows_of_a_block
 from ..ops.mixture_log_probs import log_mixture
-from ..ops.separable import EXPONENTIALS_BYTES, exponentials_of
+from ..ops.separable import EXPONENTIALS_BYTES, Part, exponentials_of
 from ..ops.tanh import tanh_
 from ..ops.vocabulary_blocks import LOG2_E, exponentiate, safe_sums
 from .products import Product, pack
@@ -37,7 +38,7 @@ class LatentMemory(NamedTuple):
     projected: Tensor  # [B, N, D], of LatentDecoder.of_encodings
     pad_mask: Optional[Tensor]  # [B, N]
     encodings: Optional[Tensor] = None  # [B, N, Dh], where the context of the best positions is fed
-    exponentials: Optional[Tensor] = None  # [B, N, V], of the positions' part of separable logits
+    exponentials: Optional[Part] = None  # [B, N, V], of the positions' part of separable logits
 
 
 class PartProducts(NamedTuple):
@@ -78,11 +79,12 @@ class LatentWords:
         projection: to the vocabulary, or those of the two parts of separable logits; of logits times log2 e where
             alignments are mixed, because a processor computes 2^x several times faster than e^x
         mixes: whether several alignments are mixed; the result is then normalised
+        revises: whether the recurrence is fed the posterior
     """
 
     def __init__(self, decoder: LatentDecoder, precision: str):
-        self.attention, self.topk, self.mixes = decoder.attention, decoder.topk, not decoder.predicts_soft
-        self.log_prior = decoder.log_prior
+        self.decoder, self.topk, self.mixes = decoder, decoder.topk, not decoder.predicts_soft
+        self.log_prior, self.revises = decoder.log_prior, decoder.revises
         projection, self.query, self.activate = decoder.output_projection, decoder.of_states, tanh_
         if projection is None:
             self.activate = torch.nn.Identity()
@@ -104,10 +106,13 @@ class LatentWords:
         rows, size = memory.projected[..., 0].numel(), len(projection.positions.weight)
         if rows * size * memory.projected.element_size() > EXPONENTIALS_BYTES:
             return memory
-        return memory._replace(exponentials=exponentials_of(_of_positions(memory.projected, projection)).values)
+        return memory._replace(exponentials=exponentials_of(_of_positions(memory.projected, projection)))
 
-    def __call__(self, hidden: Tensor, attended: AttentionOutput, memory: LatentMemory, projection: Projection) -> Any:
-        """Logits, or log p where alignments are mixed: ``[R, V]``.
+    def __call__(
+        self, hidden: Tensor, attended: AttentionOutput, memory: LatentMemory, projection: Projection
+    ) -> Tuple[Tensor, Optional[Tensor]]:
+        """Logits, or log p where alignments are mixed: ``[R, V]``; and log p(j) - log Z_j ``[B, R / B, N]``,
+        up to a constant of each row, where :attr:`revises`.
 
         Args:
             hidden: ``[R, H]``, s
@@ -123,11 +128,13 @@ class LatentWords:
             if self.topk is not None:
                 log_top, index = top_positions(log_prior, self.topk)
                 shares = torch.zeros_like(log_prior).scatter_(-1, index, log_top.exp())
-            return _separable(hidden, shares, memory, projection)
+            counts = log_prior > LOG_ZERO / 2 if self.revises else shares > 0
+            log_probs, log_norm = _separable(hidden, shares, counts, memory, projection)
+            return log_probs, self._kept(log_prior, log_norm) if self.revises else None
         query = self.query(hidden).view(*log_prior.shape[:2], -1)
         if not self.mixes:
             mean = query.baddbmm_(log_prior.exp().to(query.dtype), memory.projected)
-            return projection(self.activate(mean).flatten(0, 1))
+            return projection(self.activate(mean).flatten(0, 1)), None
         if self.topk is None:
             states = memory.projected.unsqueeze(1) + query.unsqueeze(2)
         else:
@@ -136,7 +143,35 @@ class LatentWords:
             picked = memory.projected.gather(1, index.flatten(1).unsqueeze(-1).expand(-1, -1, size))
             states = picked.view(*index.shape, size).add_(query.unsqueeze(2))
         features, weights = self.activate(states).flatten(0, 1), log_prior.exp().flatten(0, 1)
-        return _mixtures(features, weights, projection)
+        return _mixtures(features, weights, projection), None
+
+    def _kept(self, log_prior: Tensor, log_norm: Tensor) -> Tensor:
+        """What a step keeps for :meth:`revise`: log p(j) - log Z_j ``[R, N]``, up to a constant of each row."""
+        found = log_prior - log_norm / LOG2_E
+        count = self.decoder.posterior_topk
+        if count is not None and count < found.size(-1):
+            index = log_prior.topk(count, dim=-1).indices
+            found = torch.full_like(found, LOG_ZERO).scatter_(-1, index, found.gather(-1, index))
+        return found.flatten(0, 1)
+
+    def revise(self, words: Tensor, kept: Tensor, memory: LatentMemory, state: Any) -> Tuple[Tensor, Any]:
+        """What the next step is fed, and the attention's state before it, now that the words are known.
+
+        Args:
+            words: ``[R]``
+            kept: ``[R, N]``, of the step that predicted them
+            memory: of B sentences
+            state: of the attention, before that step
+        """
+        attention = self.decoder.attention
+        assert attention is not None
+        encodings = memory.projected[..., : -self.decoder.hidden_size]
+        weight, _ = self.decoder.vocabulary
+        rows = weight[:, : encodings.size(-1)].index_select(0, words).view(len(encodings), -1, encodings.size(-1))
+        log_posterior = torch.baddbmm(kept.view(*rows.shape[:2], -1), rows, encodings.transpose(1, 2))
+        weights = log_posterior.softmax(-1)
+        context = torch.bmm(weights, encodings).flatten(0, 1)
+        return context, attention.advance(state, weights.view(len(words), 1, -1))
 
 
 def _of_positions(encodings: Tensor, projection: PartProducts) -> Tensor:
@@ -145,43 +180,60 @@ def _of_positions(encodings: Tensor, projection: PartProducts) -> Tensor:
     return projection.positions(encodings.flatten(0, 1)).view(*encodings.shape[:2], -1)
 
 
-def _separable(hidden: Tensor, weights: Tensor, memory: LatentMemory, projection: PartProducts) -> Tensor:
-    """log sum_j w_j p(v | j): ``[R, H]`` and ``[B, R / B, N]`` to ``[R, V]``."""
+def _separable(
+    hidden: Tensor, weights: Tensor, counts: Tensor, memory: LatentMemory, projection: PartProducts
+) -> Tuple[Tensor, Tensor]:
+    """log sum_j w_j p(v | j), and log2 Z_j up to a constant of each row.
+
+    Args:
+        hidden: ``[R, H]``
+        weights: ``[B, R / B, N]``
+        counts: the same, True where Z_j is wanted, and where w_j > 0
+        memory, projection: see :class:`LatentWords`
+
+    Returns:
+        ``[R, V]`` and ``[B, R / B, N]``
+    """
     logits = projection.steps(hidden).view(*weights.shape[:2], -1)
     logits.sub_(logits.amax(-1, keepdim=True))
     if memory.exponentials is not None:
-        found = _by_products(logits, memory.exponentials, weights)
+        found = _by_products(logits, memory.exponentials, weights, counts)
         if found is not None:
-            return found.flatten(0, 1)
+            return found[0].flatten(0, 1), found[1]
     rows = []
-    for steps, encodings, shares in zip(logits.split(1), memory.projected.split(1), weights.split(1)):
-        found = _by_products(steps, exponentials_of(_of_positions(encodings, projection)).values, shares)
-        if found is None:
-            rows.append(_of_pairs(steps[0], _of_positions(encodings, projection)[0], shares[0]))
-        else:
-            rows.append(found[0])
-    return torch.cat(rows)
+    for steps, encodings, shares, wanted in zip(*(x.split(1) for x in (logits, memory.projected, weights, counts))):
+        exponentials = exponentials_of(_of_positions(encodings, projection))
+        found = _by_products(steps, exponentials, shares, wanted)
+        rows.append(_of_pairs(steps, _of_positions(encodings, projection)[0], shares) if found is None else found)
+    log_probs, log_norm = (torch.cat(parts) for parts in zip(*rows))
+    return log_probs.flatten(0, 1), log_norm
 
 
-def _by_products(logits: Tensor, exponentials: Tensor, weights: Tensor) -> Optional[Tensor]:
-    """The same from the steps' part of the logits ``[B, M, V]``, whose maxima are 0, and the exponentials of the
-    positions' part ``[B, N, V]``; None if words that count may have been lost."""
-    norm = torch.bmm(logits.exp2(), exponentials.transpose(1, 2)).masked_fill_(weights.eq(0), 1)
+def _by_products(
+    logits: Tensor, exponentials: Part, weights: Tensor, counts: Tensor
+) -> Optional[Tuple[Tensor, Tensor]]:
+    """The same ``[B, M, V]`` and ``[B, M, N]`` from the steps' part of the logits ``[B, M, V]``, whose maxima are 0,
+    and the exponentials of the positions' part; None if words that count may have been lost."""
+    norm = torch.bmm(logits.exp2(), exponentials.values.transpose(1, 2)).masked_fill_(~counts, 1)
     if not safe_sums(norm):
         return None
-    mixed = torch.bmm(weights.to(norm.dtype).div_(norm), exponentials)
+    mixed = torch.bmm(weights.to(norm.dtype) / norm, exponentials.values)
     # Probabilities below about 1e-20 may come out too small.
-    return mixed.clamp_(min=torch.finfo(mixed.dtype).tiny).log2_().add_(logits).div_(LOG2_E)
+    log_probs = mixed.clamp_(min=torch.finfo(mixed.dtype).tiny).log2_().add_(logits).div_(LOG2_E)
+    return log_probs, norm.log2_().add_(exponentials.peak.unsqueeze(1))
 
 
-def _of_pairs(steps: Tensor, positions: Tensor, weights: Tensor) -> Tensor:
-    """The same for one sentence from logits ``[M, V]`` and ``[N, V]``, pair by pair."""
-    at_once = rows_of_a_block(steps, steps.element_size() * positions.numel())
-    rows = []
-    for some, shares in zip(steps.split(at_once), weights.split(at_once)):
+def _of_pairs(steps: Tensor, positions: Tensor, weights: Tensor) -> Tuple[Tensor, Tensor]:
+    """The same for one sentence from logits ``[1, M, V]`` and ``[N, V]``, pair by pair."""
+    at_once = rows_of_a_block(steps[0], steps.element_size() * positions.numel())
+    rows, norms = [], []
+    for some, shares in zip(steps[0].split(at_once), weights[0].split(at_once)):
         values = (some.unsqueeze(1) + positions).flatten(0, 1)
-        rows.append(log_mixture(shares, values, exponentiate(values, values.amax(1, keepdim=True))))
-    return torch.cat(rows)
+        peak = values.amax(1, keepdim=True)
+        norm = exponentiate(values, peak)
+        rows.append(log_mixture(shares, values, norm))
+        norms.append((norm.log2() + peak).view_as(shares))
+    return torch.cat(rows).unsqueeze(0), torch.cat(norms).unsqueeze(0)
 
 
 def _mixtures(features: Tensor, weights: Tensor, projection: Product) -> Tensor:

@@ -22,6 +22,7 @@ from ..modules.beam import Change, SentenceAttention
 from ..modules.decoder import LSTMDecoder
 from ..modules.encoder import LSTMEncoder
 from ..modules.latent_decoder import LatentDecoder
+from ..modules.posterior_decoder import PosteriorDecoder
 from ..modules.stock_encoder import StockEncoder
 from .latent_words import LatentMemory, LatentWords, Projection, StateHead
 from .packed_encoder import PackedEncoder
@@ -47,21 +48,24 @@ class PackedState(NamedTuple):
     projection: Projection  # to the vocabulary, or to the batch's shortlist
     vocabulary: Optional[Tensor] = None  # [K], the shortlist
     latent: Optional[LatentMemory] = None  # of B sentences, for a latent alignment
+    kept: Optional[Tensor] = None  # [R, N], from which the posterior of the last alignment follows
 
 
 def is_packable(model: Any) -> bool:
     """Whether a :class:`PackedStepper` computes what the model computes."""
     if not is_ours(model) or type(model.encoder) not in (LSTMEncoder, StockEncoder):
         return False
-    if (
-        type(model.decoder) not in (LSTMDecoder, LatentDecoder)
-        or getattr(model.decoder, "alignment", "prior") != "prior"
-    ):
+    decoder = model.decoder
+    if type(decoder) not in (LSTMDecoder, LatentDecoder, PosteriorDecoder):
         return False
-    if model.decoder.embed_tokens.weight.dtype not in (torch.float32, torch.float64):
+    if getattr(decoder, "alignment", "prior") != "prior":
+        return False
+    if decoder.revises and (decoder.predicts_soft or not decoder.is_linear):
+        return False  # a step would compute the words of all alignments for the posterior alone
+    if decoder.embed_tokens.weight.dtype not in (torch.float32, torch.float64):
         return False  # tanh as lstm_cell_ computes it is too coarse in half precision
     dropped = any(isinstance(part, FairseqDropout) and part.apply_during_inference for part in model.modules())
-    return model.decoder.adaptive_softmax is None and not dropped
+    return decoder.adaptive_softmax is None and not dropped
 
 
 def _scale(decoder: LSTMDecoder) -> Optional[float]:
@@ -139,7 +143,9 @@ class PackedStepper:
         return PackedState(recurrent, attention, memory, tokens, projection, words, latent)
 
     def step(self, tokens: Tensor, state: PackedState, step: int) -> Tuple[StepOutput, PackedState]:
-        base, attention, weights = self.words(tokens), state.attention, None
+        if state.kept is not None:
+            state = self._revised(tokens, state)
+        base, attention, weights, kept = self.words(tokens), state.attention, None, None
         if self.soft is not None:
             memory = state.memory
             features, recurrent, weights = self.soft(
@@ -159,7 +165,8 @@ class PackedStepper:
             logits = state.projection(features)
         else:
             assert state.latent is not None
-            logits = self.latent(features, attended, state.latent, state.projection)
+            logits, kept = self.latent(features, attended, state.latent, state.projection)
+            attention = state.attention if self.latent.revises else attention
         if self.decoder.lexicon.active:
             assert weights is not None
             logits = logits + self._lexicon_bias(weights, state)
@@ -169,10 +176,17 @@ class PackedStepper:
             logits = copying(logits.unsqueeze(1), features.unsqueeze(1), weights.unsqueeze(1), state.tokens).squeeze(1)
         if self.temperature != 1.0:
             logits = logits / self.temperature
-        new_state = state._replace(recurrent=recurrent, attention=attention)
+        new_state = state._replace(recurrent=recurrent, attention=attention, kept=kept)
         mixed = copying is not None if self.latent is None else self.latent.mixes
         normalized = mixed and self.temperature == 1.0
         return StepOutput(logits.float(), normalized, weights if self.decoder.need_attn else None), new_state
+
+    def _revised(self, tokens: Tensor, state: PackedState) -> PackedState:
+        """The state that is fed the posterior of the last alignment, now that its word is known."""
+        assert self.latent is not None and state.latent is not None and state.kept is not None
+        context, attention = self.latent.revise(tokens, state.kept, state.latent, state.attention)
+        recurrent = torch.cat([context, state.recurrent[:, context.size(1) :]], 1)
+        return state._replace(recurrent=recurrent, attention=attention)
 
     def _restriction(self, state: PackedState) -> Optional[Change]:
         """What keeps to the most probable alignments, where the model feeds their context."""
@@ -187,9 +201,9 @@ class PackedStepper:
         return bias if state.vocabulary is None else bias.index_select(1, state.vocabulary)
 
     def select(self, state: PackedState, rows: Tensor, sentences: Optional[Tensor] = None) -> PackedState:
-        recurrent, attention = state.recurrent.index_select(0, rows), index_rows(state.attention, rows)
+        recurrent, attention, kept = index_rows((state.recurrent, state.attention, state.kept), rows)
+        state = state._replace(recurrent=recurrent, attention=attention, kept=kept)
         if sentences is None:
-            return state._replace(recurrent=recurrent, attention=attention)
-        memory, tokens = index_rows(state.memory, sentences), state.tokens.index_select(0, sentences)
-        state = state._replace(recurrent=recurrent, attention=attention, memory=memory, tokens=tokens)
-        return state._replace(latent=index_rows(state.latent, sentences))
+            return state
+        memory, tokens, latent = index_rows((state.memory, state.tokens, state.latent), sentences)
+        return state._replace(memory=memory, tokens=tokens, latent=latent)

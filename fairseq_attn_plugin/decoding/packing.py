@@ -30,17 +30,18 @@ def steppers(models: List[Any], temperature: float, options: DecodingOptions) ->
     if options.shortlist is not None:
         if not all(packable):
             raise OptionError(
-                f"--shortlist {options.shortlist}: a model with an adaptive softmax, with first-order "
-                "alignments or posterior attention, with retained dropout, in half precision or in training takes "
-                "none; leave it out"
+                f"--shortlist {options.shortlist}: a model with an adaptive softmax, with first-order alignments, with "
+                "posterior attention without --output-layer linear, with retained dropout, in half precision or in "
+                "training takes none; leave it out"
             )
         source, target = models[0].encoder.dictionary, models[0].decoder.dictionary
         shortlist = Shortlist(options.shortlist, options.shortlist_size, options.shortlist_frequent, source, target)
     if options.decoding_precision != "float32" and not all(packable):
         say_once(
             options.decoding_precision,
-            "models with an adaptive softmax, with first-order alignments or posterior attention, with retained "
-            "dropout, in half precision or in training translate in their own precision",
+            "models with an adaptive softmax, with first-order alignments, with posterior attention without "
+            "--output-layer linear, with retained dropout, in half precision or in training translate in their own "
+            "precision",
         )
     return [
         PackedStepper(model, options.decoding_precision, temperature, shortlist)

@@ -32,7 +32,7 @@ from ..ops.precision import recomputed
 from ..ops.separable import EXPONENTIALS_BYTES, Part, log_posterior_of, shared_exponentials
 from ..ops.tanh import tanh
 from .beam import SentenceAttention, SourceMemory
-from .decoder_state import DecoderInputs
+from .decoder_state import DecoderInputs, Progress
 from .latent_decoder import LatentDecoder
 from .source_encoder import EncoderOut
 
@@ -115,12 +115,12 @@ class PosteriorDecoder(LatentDecoder):
         rows = weights.reshape(len(hidden), 1, -1)
         return context.reshape(len(hidden), -1), self.attention.advance(state.before, rows)
 
-    def remember(self, encoder_out: EncoderOut) -> SourceMemory:
-        memory = super().remember(encoder_out)
+    def _start(self, encoder_out: EncoderOut) -> Progress:
+        progress = super()._start(encoder_out)
         if not self.is_linear:
-            return memory
-        assert memory.projected is not None
-        return memory._replace(exponentials=self._exponentials(memory.projected[..., : -self.hidden_size]))
+            return progress
+        exponentials = self._exponentials(encoder_out["encodings"])
+        return progress._replace(memory=progress.memory._replace(exponentials=exponentials))
 
     def _exponentials(self, encodings: Tensor) -> Optional[Part]:
         """Of the logits' part of each position; None where a search could not keep them."""

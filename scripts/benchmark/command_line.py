@@ -107,7 +107,7 @@ def make_parser(description: str) -> argparse.ArgumentParser:
         nargs="+",
         type=objective,
         default=list(OBJECTIVES),
-        help="objectives of the latent section; ' (all logits)' after a name: direct computation; ' (linear)': "
+        help="objectives of the latent section, and 'posterior attention'; ' (all logits)' after a name: direct computation; "
         "--output-layer linear",
     )
     add("--latent-batch", type=positive, default=16, help="sentences of the latent section (16)")

@@ -1,8 +1,9 @@
 """Latent alignment: training steps of the objectives, and decoding with all, some or the mean of the alignments.
 
-All systems are ``lstm_latent`` with the same sizes. The objective ``soft`` has one vocabulary projection per word. It
-is compared with objectives that need several projections, and these with their direct computation, which holds the
-logits of all alignments. With a linear output layer all alignments of a sentence share its projections.
+All systems are ``lstm_latent`` with the same sizes, or ``lstm_posterior``. The objective ``soft`` has one vocabulary
+projection per word. It is compared with objectives that need several projections, and these with their direct
+computation, which holds the logits of all alignments. With a linear output layer all alignments of a sentence share its
+projections.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from fairseq_attn_plugin.ops.mixture_nll import NLL
 
 ALL_LOGITS = " (all logits)"
 LINEAR = " (linear)"
+POSTERIOR = "posterior attention"  # under the objective marginal
 OBJECTIVES = (
     "soft",
     "marginal",
@@ -38,8 +40,10 @@ OBJECTIVES = (
     "soft" + LINEAR,
     "marginal" + LINEAR,
     "elbo-enum" + LINEAR,
+    POSTERIOR,
+    POSTERIOR + LINEAR,
 )
-TRAIN_BASELINES = ("soft", "elbo-enum", "marginal" + ALL_LOGITS, "elbo-enum" + ALL_LOGITS, "soft" + LINEAR)
+TRAIN_BASELINES = ("soft", "elbo-enum", "marginal" + ALL_LOGITS, "elbo-enum" + ALL_LOGITS, "soft" + LINEAR, POSTERIOR)
 PREDICTIONS: dict[str, dict[str, Any]] = {
     "soft": {"prediction": "soft"},
     "top-5": {"prediction": "marginal", "topk": 5},
@@ -47,16 +51,20 @@ PREDICTIONS: dict[str, dict[str, Any]] = {
     "soft" + LINEAR: {"prediction": "soft"},
     "top-5" + LINEAR: {"prediction": "marginal", "topk": 5},
     "marginal" + LINEAR: {"prediction": "marginal"},
+    POSTERIOR: {},
+    POSTERIOR + LINEAR: {},
 }
 
 
 def objective(text: str) -> str:
     """A value of ``--objectives``."""
     name = text.split(" ")[0]
+    if text in (POSTERIOR, POSTERIOR + LINEAR):
+        return text
     if name not in KNOWN or text not in (name, name + ALL_LOGITS, name + LINEAR):
         raise argparse.ArgumentTypeError(
-            f"unknown objective {text!r}, choose NAME, 'NAME{ALL_LOGITS}' or 'NAME{LINEAR}' with a NAME of "
-            + ", ".join(KNOWN)
+            f"unknown objective {text!r}, choose '{POSTERIOR}', '{POSTERIOR}{LINEAR}', NAME, 'NAME{ALL_LOGITS}' or "
+            f"'NAME{LINEAR}' with a NAME of " + ", ".join(KNOWN)
         )
     return text
 
@@ -84,16 +92,18 @@ def direct_nll(
 
 
 class LatentSystem(System):
-    """``lstm_latent`` under one objective, or predicting in one way."""
+    """``lstm_latent`` under one objective, or predicting in one way; or ``lstm_posterior``."""
 
     def __init__(self, sizes: Sizes, task: MemoryTask, device: torch.device, seed: int, optimizer: str, objective: str):
-        name, direct = objective.split(" ")[0], objective.endswith(ALL_LOGITS)
+        name, direct, arch = objective.split(" ")[0], objective.endswith(ALL_LOGITS), "lstm_latent"
+        if objective.startswith(POSTERIOR):
+            name, arch = "marginal", "lstm_posterior"
         options = {"attention_hidden_dim": str(sizes.hidden)}
         if objective.endswith(LINEAR):
             options["output_layer"] = "linear"
         if not KNOWN[name].posterior:
             options["latent_posterior"] = "False"
-        super().__init__(Spec("lstm_latent", tuple(options.items())), sizes, task, device, seed, optimizer)
+        super().__init__(Spec(arch, tuple(options.items())), sizes, task, device, seed, optimizer)
         config = OmegaConf.structured(CRITERION_DATACLASS_REGISTRY["latent_alignment"]())
         config = OmegaConf.merge(config, {"objective": name, "sentence_avg": False})
         criterion = LatentAlignmentCriterion(config, _WithTarget(task))
@@ -141,7 +151,8 @@ def latent_sections(settings: Mapping[str, Any], device: torch.device, tick: Tic
     )
     decoders = {}
     for name, options in PREDICTIONS.items():
-        decoders[name] = build("marginal" + (LINEAR if name.endswith(LINEAR) else ""))
+        of_kind = POSTERIOR if name.startswith(POSTERIOR) else "marginal"
+        decoders[name] = build(of_kind + (LINEAR if name.endswith(LINEAR) else ""))
         for option, value in options.items():
             setattr(decoders[name].decoding_model.decoder, option, value)
     decoding = compare(
@@ -149,7 +160,7 @@ def latent_sections(settings: Mapping[str, Any], device: torch.device, tick: Tic
         lambda system, batch: decode(system, batch, settings["beam"], length, device),
         batch,
         int(batch["net_input"]["src_tokens"].size(0)) * (length + 1),
-        {**settings, "baselines": ("soft", "soft" + LINEAR)},
+        {**settings, "baselines": ("soft", "soft" + LINEAR, POSTERIOR)},
         device,
         lambda name: tick(f"latent decode {name}"),
     )

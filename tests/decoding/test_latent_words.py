@@ -100,7 +100,7 @@ def test_a_position_of_no_weight_may_share_no_words(cached, monkeypatch):
     assert (memory.exponentials is not None) == cached
     weights = torch.tensor([0.3, 0.7, 0.0]).repeat(2, 2, 1)
     monkeypatch.delattr(latent_words, "_of_pairs")
-    result = latent_words._separable(hidden, weights, memory, words.projection)
+    result, _ = latent_words._separable(hidden, weights, weights > 0, memory, words.projection)
     joined = torch.cat([encodings[:, :2].repeat_interleave(2, 0), hidden.unsqueeze(1).expand(-1, 2, -1)], -1)
     expected = decoder.fc_out(joined).log_softmax(-1) + torch.tensor([0.3, 0.7]).log().unsqueeze(1)
     torch.testing.assert_close(result, expected.logsumexp(1), rtol=1e-4, atol=1e-4)

@@ -9,7 +9,6 @@ from models_for_tests import build
 from fairseq_attn_plugin.attention import registry
 from fairseq_attn_plugin.attention.soft import SoftAttention
 from fairseq_attn_plugin.decoding.onnx_folder import check_exportable
-from fairseq_attn_plugin.decoding.packed import is_packable
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.modules import posterior_decoder
 from fairseq_attn_plugin.modules.decoder_state import DecoderState
@@ -131,11 +130,9 @@ def test_objectives_train_it(objective, output_layer):
         assert parameter.grad is not None and parameter.grad.isfinite().all(), name
 
 
-def test_the_packed_engine_and_the_export_leave_it_to_others():
-    model = make(torch.float32)
-    assert not is_packable(model)
+def test_the_export_refuses_it():
     with pytest.raises(OptionError, match="x.pt: the model feeds the posterior of its alignments .*cannot be exported"):
-        check_exportable(model, "x.pt")
+        check_exportable(make(torch.float32), "x.pt")
 
 
 class Looks(SoftAttention):
