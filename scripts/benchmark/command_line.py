@@ -107,8 +107,8 @@ def make_parser(description: str) -> argparse.ArgumentParser:
         nargs="+",
         type=objective,
         default=list(OBJECTIVES),
-        help="objectives of the latent section, and 'posterior attention'; ' (all logits)' after a name: direct computation; "
-        "--output-layer linear",
+        help="objectives of the latent section, and 'posterior attention'; ' (all logits)' after a name: direct "
+        "computation; ' (linear)': --output-layer linear",
     )
     add("--latent-batch", type=positive, default=16, help="sentences of the latent section (16)")
     add("--latent-length", type=positive, default=25, help="source and target length of the latent section (25)")
