@@ -6,7 +6,10 @@ From the state s of a row and the prior p(j), as in :mod:`fairseq_attn_plugin.mo
 
 over all positions j or the K most probable ones; or softmax(W_v o + b_v) with o from the mean of W_h h_j. With
 ``--output-layer linear`` o_j = [h_j; s]; the exponentials of the part of h_j are then the same in all steps, and the
-mixture is a product of matrices (:mod:`fairseq_attn_plugin.ops.separable`).
+mixture is a product of matrices (:mod:`fairseq_attn_plugin.ops.separable`). Posterior attention then needs no more
+products with the vocabulary: with Z_j, the sums of a step's exponentials, and b_jv, the part of h_j in the logits,
+
+    p(j | y) = p(j) e^(b_jy) / Z_j, normalised over j
 
 Shapes: B sentences, R rows (R / B for each sentence), N source positions, K alignments, D units of o.
 """
@@ -83,7 +86,8 @@ class LatentWords:
     """
 
     def __init__(self, decoder: LatentDecoder, precision: str):
-        self.decoder, self.topk, self.mixes = decoder, decoder.topk, not decoder.predicts_soft
+        self.topk, self.mixes = decoder.topk, not decoder.predicts_soft
+        self.attention, self.posterior_topk = decoder.attention, getattr(decoder, "posterior_topk", None)
         self.log_prior, self.revises = decoder.log_prior, decoder.revises
         projection, self.query, self.activate = decoder.output_projection, decoder.of_states, tanh_
         if projection is None:
@@ -93,6 +97,9 @@ class LatentWords:
         (weight, bias), scale = decoder.vocabulary, LOG2_E if self.mixes else 1.0
         bias = None if bias is None else bias * scale
         self.projection: Projection
+        self.of_words: Optional[Tensor] = None  # the encodings' part of the vocabulary matrix
+        if decoder.revises:
+            self.of_words = weight[:, : -decoder.hidden_size].detach().clone()
         if decoder.is_linear and self.mixes:
             parts = (weight * scale).split([weight.size(1) - decoder.hidden_size, decoder.hidden_size], dim=1)
             self.projection = PartProducts(pack(parts[1], bias, precision), pack(parts[0], None, precision))
@@ -111,8 +118,8 @@ class LatentWords:
     def __call__(
         self, hidden: Tensor, attended: AttentionOutput, memory: LatentMemory, projection: Projection
     ) -> Tuple[Tensor, Optional[Tensor]]:
-        """Logits, or log p where alignments are mixed: ``[R, V]``; and log p(j) - log Z_j ``[B, R / B, N]``,
-        up to a constant of each row, where :attr:`revises`.
+        """Logits, or log p where alignments are mixed: ``[R, V]``; and where :attr:`revises`, what :meth:`revise`
+        reads of the step, ``[R, N]``.
 
         Args:
             hidden: ``[R, H]``, s
@@ -148,9 +155,8 @@ class LatentWords:
     def _kept(self, log_prior: Tensor, log_norm: Tensor) -> Tensor:
         """What a step keeps for :meth:`revise`: log p(j) - log Z_j ``[R, N]``, up to a constant of each row."""
         found = log_prior - log_norm / LOG2_E
-        count = self.decoder.posterior_topk
-        if count is not None and count < found.size(-1):
-            index = log_prior.topk(count, dim=-1).indices
+        if self.posterior_topk is not None and self.posterior_topk < found.size(-1):
+            index = log_prior.topk(self.posterior_topk, dim=-1).indices
             found = torch.full_like(found, LOG_ZERO).scatter_(-1, index, found.gather(-1, index))
         return found.flatten(0, 1)
 
@@ -163,15 +169,13 @@ class LatentWords:
             memory: of B sentences
             state: of the attention, before that step
         """
-        attention = self.decoder.attention
-        assert attention is not None
-        encodings = memory.projected[..., : -self.decoder.hidden_size]
-        weight, _ = self.decoder.vocabulary
-        rows = weight[:, : encodings.size(-1)].index_select(0, words).view(len(encodings), -1, encodings.size(-1))
+        assert self.attention is not None and self.of_words is not None
+        encodings = memory.projected[..., : self.of_words.size(1)]
+        rows = self.of_words.index_select(0, words).view(len(encodings), -1, encodings.size(-1))
         log_posterior = torch.baddbmm(kept.view(*rows.shape[:2], -1), rows, encodings.transpose(1, 2))
         weights = log_posterior.softmax(-1)
         context = torch.bmm(weights, encodings).flatten(0, 1)
-        return context, attention.advance(state, weights.view(len(words), 1, -1))
+        return context, self.attention.advance(state, weights.view(len(words), 1, -1))
 
 
 def _of_positions(encodings: Tensor, projection: PartProducts) -> Tensor:

@@ -124,11 +124,11 @@ class ModelStepper:
                 for name, value in encoder_out.items()
                 if name != "rows"
             }
-            memory = memory.select(memory.rows, sentences)
         if sentences is not None or len(rows) != len(memory.rows):
             count = len(encoder_out["encodings"])
             of_rows = torch.arange(count, device=rows.device).repeat_interleave(len(rows) // count)
-            encoder_out, memory = {**encoder_out, "rows": of_rows}, memory._replace(rows=of_rows)
+            encoder_out = {**encoder_out, "rows": of_rows}
+            memory = memory._replace(rows=of_rows) if sentences is None else memory.select(of_rows, sentences)
         progress = progress._replace(state=index_rows(progress.state, rows), memory=memory)
         decoder.set_incremental_state(state.incremental, PROGRESS, progress)
         return state._replace(encoder_out=encoder_out)

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from ..attention import Attention, AttentionOutput, index_rows, map_tensors
+from ..ops.separable import Part
 
 Change = Callable[[AttentionOutput], AttentionOutput]
 Intervention = Callable[[Tensor, AttentionOutput], AttentionOutput]
@@ -29,7 +30,7 @@ class SourceMemory(NamedTuple):
     rows: Tensor  # [R], the sentence of each row of the decoder
     attention: Any  # memory of the attention mechanism, or None
     projected: Optional[Tensor] = None  # [B, N, D], W_h h_j of a latent alignment model
-    exponentials: Any = None  # of the positions' part of separable logits, in posterior attention
+    exponentials: Optional[Part] = None  # of the positions' part of separable logits, in posterior attention
 
     def select(self, rows: Tensor, sentences: Tensor) -> SourceMemory:
         """The memory of some ``sentences`` ``[B']``, to which the new ``rows`` ``[R']`` belong."""

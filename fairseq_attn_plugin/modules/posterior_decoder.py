@@ -11,8 +11,8 @@ markov``: the paper's coupling of the next prior to neighbours of the last poste
 mechanisms see q_t in the place of the weights. The same in training and in a search, where y_t is the word that the
 hypothesis took; gradients pass through q_t.
 
-With a tanh each step computes the vocabulary once for each position. With ``--output-layer linear`` it computes it
-once, and p(y_t | z_t = j) follows for all j from a product with exponentials that a sentence has once
+For that, each step computes the vocabulary once for each position with a tanh, and once in all with ``--output-layer
+linear``: then p(y_t | z_t = j) follows for all j from a product with exponentials that a sentence has once
 (:mod:`fairseq_attn_plugin.ops.separable`).
 """
 
@@ -29,7 +29,7 @@ from ..attention.normalizers import in_full
 from ..ops.alignment_blocks import rows_of_a_block
 from ..ops.deferred import linear, matmul, matmul_transposed, project, share
 from ..ops.precision import recomputed
-from ..ops.separable import EXPONENTIALS_BYTES, Part, log_posterior_of, shared_exponentials
+from ..ops.separable import EXPONENTIALS_BYTES, log_posterior_of, shared_exponentials
 from ..ops.tanh import tanh
 from .beam import SentenceAttention, SourceMemory
 from .decoder_state import DecoderInputs, Progress
@@ -115,20 +115,14 @@ class PosteriorDecoder(LatentDecoder):
         rows = weights.reshape(len(hidden), 1, -1)
         return context.reshape(len(hidden), -1), self.attention.advance(state.before, rows)
 
-    def _start(self, encoder_out: EncoderOut) -> Progress:
-        progress = super()._start(encoder_out)
-        if not self.is_linear:
+    def _start(self, encoder_out: EncoderOut, searches: bool) -> Progress:
+        progress = super()._start(encoder_out, searches)
+        encodings, (weight, _) = encoder_out["encodings"], self.vocabulary
+        size = encodings[..., 0].numel() * len(weight) * weight.element_size()
+        if not self.is_linear or searches and size > EXPONENTIALS_BYTES:  # a search would keep them
             return progress
-        exponentials = self._exponentials(encoder_out["encodings"])
+        exponentials = shared_exponentials(in_full(project(encodings, weight[:, : encodings.size(-1)])))
         return progress._replace(memory=progress.memory._replace(exponentials=exponentials))
-
-    def _exponentials(self, encodings: Tensor) -> Optional[Part]:
-        """Of the logits' part of each position; None where a search could not keep them."""
-        weight, _ = self.vocabulary
-        size = encodings[..., 0].numel() * len(weight) * torch.finfo(torch.float32).bits // 8
-        if size > EXPONENTIALS_BYTES and not torch.is_grad_enabled():
-            return None
-        return shared_exponentials(in_full(project(encodings, weight[:, : encodings.size(-1)])))
 
     def posterior(self, attend: HeldAttention, log_prior: Tensor, hidden: Tensor, t: int) -> Tensor:
         """q(j) of the module's text.
@@ -142,9 +136,10 @@ class PosteriorDecoder(LatentDecoder):
         Returns:
             ``[B, M, N]``
         """
-        count = min(self.posterior_topk or log_prior.size(-1), log_prior.size(-1))
-        known, index = log_prior.topk(count, dim=-1)
         found = attend.log_posterior(log_prior, hidden, t)
+        if found is not None and self.posterior_topk is None:
+            return found.to(log_prior.dtype).softmax(-1)
+        known, index = log_prior.topk(min(self.posterior_topk or log_prior.size(-1), log_prior.size(-1)), dim=-1)
         if found is None:
             query, words = attend.by_sentence(self.of_states(hidden)), attend.by_sentence(attend.words[t])
             # recomputed, so that the logits of all alignments of a step exist in one step at a time

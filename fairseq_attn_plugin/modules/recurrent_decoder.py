@@ -132,7 +132,7 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         if incremental_state is not None:
             progress = self.get_incremental_state(incremental_state, PROGRESS)  # type: ignore[assignment]
         if progress is None:
-            first, progress = 0, self._start(encoder_out)
+            first, progress = 0, self._start(encoder_out, incremental_state is not None)
         else:
             first, prev_output_tokens = prev_output_tokens.size(1) - 1, prev_output_tokens[:, -1:]
         embeddings = self.dropout_in_module(self.embed_tokens(prev_output_tokens))
@@ -183,8 +183,8 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         memory = self.attention.precompute(encoder_out["encodings"], encoder_out["pad_mask"], **source)
         return SourceMemory(encoder_out["rows"], memory)
 
-    def _start(self, encoder_out: EncoderOut) -> Progress:
-        """The progress before the first step."""
+    def _start(self, encoder_out: EncoderOut, searches: bool) -> Progress:
+        """The progress before the first step of a whole target, or of a search."""
         memory = self.remember(encoder_out)
         state = self.initial_state(encoder_out, memory)
         weights = [] if self._loop_free else step_weights(self.rnn, self.embed_tokens.embedding_dim)

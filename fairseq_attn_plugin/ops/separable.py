@@ -28,6 +28,7 @@ from .alignment_blocks import Alignments, Block, block_masks, blocks_of
 from .deferred import matmul_transposed, share
 from .first_order import LOG_ZERO
 from .nll_sums import NLLSums, SumKind
+from .precision import without_autocast
 from .products import Prepared, outer
 from .vocabulary_blocks import LOG2_E, SAFE_SUMS
 
@@ -43,7 +44,7 @@ __all__ = [
     "spread",
 ]
 
-EXPONENTIALS_BYTES = 512 << 20  # of the positions of a batch, which a search keeps; larger ones are computed anew
+EXPONENTIALS_BYTES = 512 << 20  # of the positions of a batch; a search keeps none that are larger
 
 
 class Part(NamedTuple):
@@ -79,7 +80,8 @@ def log_posterior_of(log_prior: Tensor, logits: Tensor, words: Tensor, positions
     Returns:
         ``[B, M, N]``; None where words that count may have been lost
     """
-    norm = matmul_transposed((logits - logits.detach().amax(-1, keepdim=True)).exp(), positions.values)
+    with without_autocast(logits):  # float16 could hold neither small sums nor their gradients
+        norm = matmul_transposed((logits - logits.detach().amax(-1, keepdim=True)).exp(), positions.values)
     if not norm.detach().min() > SAFE_SUMS[0]:
         return None
     return log_prior + (words - positions.peak.unsqueeze(1)) - norm.log()
