@@ -282,7 +282,8 @@ def test_quick_run_measures_latent_alignment(report):
     figures, printed = report
     train, decoding = (figures["sections"][name]["5"]["systems"] for name in ("latent", "latent_decode"))
     assert {"soft", "marginal", "marginal (all logits)", "elbo-enum (all logits)", "elbo-reinforce"} <= set(train)
-    assert set(decoding) == {name + layer for name in ("soft", "top-5", "marginal") for layer in ("", " (linear)")}
+    names = ("soft", "top-5", "marginal", "posterior attention")
+    assert set(decoding) == {name + layer for name in names for layer in ("", " (linear)")}
     assert train["elbo-enum (all logits)"]["peak_memory_bytes"] > train["soft"]["peak_memory_bytes"]
     judged = [v for v in figures["targets"] if v["section"].startswith("latent")]
     assert len(judged) == 9 and all(v["met"] is not None for v in judged)
