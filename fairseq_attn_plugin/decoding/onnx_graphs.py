@@ -32,7 +32,9 @@ class Memory(NamedTuple):
 
     attention: Any  # of the mechanism, or None
     pad_mask: Optional[Tensor] = None  # [B, N], for models with a latent alignment
-    projected: Optional[Tensor] = None  # [B, N, D], LatentDecoder.of_encodings of a model with a latent alignment
+    # of a model with a latent alignment: LatentDecoder.of_encodings [B, N, D]; where its logits are separable, their
+    # exponentials [B, N, V] in float64, each row with a factor of its own
+    projected: Optional[Tensor] = None
     tokens: Optional[Tensor] = None  # [B, N], for a lexicon
 
 
@@ -109,7 +111,11 @@ class EncoderGraph(nn.Module):
             memory = Memory(self.attention.precompute(encodings, pad_mask, **words))
             attention_state = self.attention.initial_state(memory.attention)
         if isinstance(decoder, LatentDecoder):
-            memory = memory._replace(pad_mask=pad_mask, projected=decoder.of_encodings(encodings))
+            projected = decoder.of_encodings(encodings)
+            if _is_separable(decoder):
+                split = decoder.feature_size - decoder.hidden_size
+                projected = _exponentials(_linear(projected[:, :, :split], decoder.vocabulary[0][:, :split]))
+            memory = memory._replace(pad_mask=pad_mask, projected=projected)
         if decoder.lexicon.active:
             memory = memory._replace(tokens=source)
         feed = encodings.new_zeros(source.size(0), 1, decoder.feed_size) if decoder.feed_size else None
@@ -206,20 +212,45 @@ class StepGraph(nn.Module):
     def _mixed(self, top: Tensor, weights: Any, scores: Any, memory: Memory) -> Tensor:
         """log sum_j p(j) p(y | z = j), or log p(y | c) where the model predicts from the mean context."""
         decoder: Any = self.decoder
-        query = decoder.of_states(top)
         log_prior = decoder.attention.log_weights(weights, scores, memory.pad_mask)
         projected: Any = memory.projected
+        index = None
+        if decoder.topk is not None and not decoder.predicts_soft:
+            # as many further positions without weight: a source may have fewer than are asked for
+            padded = F.pad(log_prior, (0, decoder.topk), value=LOG_ZERO)
+            log_prior, index = padded.topk(decoder.topk, dim=-1)
+            log_prior = log_prior.log_softmax(-1).clamp(min=LOG_ZERO)
+        shares = log_prior.exp()
+        if _is_separable(decoder):
+            if index is not None:
+                shares = torch.zeros_like(padded).scatter(-1, index, shares)[:, :, : projected.size(1)]
+            return self._separable(top, shares, projected)
+        query = decoder.of_states(top)
         if decoder.predicts_soft:
-            features = self._activated(query + log_prior.exp() @ projected)
+            features = self._activated(query + shares @ projected)
             return _linear(features, *decoder.vocabulary).log_softmax(-1)
         by_position = projected.unsqueeze(1) + query.unsqueeze(2)
-        if decoder.topk is not None:
-            # as many further positions without weight: a source may have fewer than are asked for
-            more = F.pad(log_prior, (0, decoder.topk), value=LOG_ZERO)
-            log_prior, index = more.topk(decoder.topk, dim=-1)
-            log_prior = log_prior.log_softmax(-1).clamp(min=LOG_ZERO)
+        if index is not None:
             by_position = F.pad(by_position, (0, 0, 0, decoder.topk))
             by_position = by_position.gather(2, index.unsqueeze(-1).expand(-1, -1, -1, by_position.size(-1)))
         probabilities = _linear(self._activated(by_position), *decoder.vocabulary).softmax(-1)
-        mixed = (log_prior.exp().unsqueeze(2) @ probabilities).squeeze(2)
+        mixed = (shares.unsqueeze(2) @ probabilities).squeeze(2)
         return mixed.clamp(min=torch.finfo(mixed.dtype).tiny).log()
+
+    def _separable(self, top: Tensor, shares: Tensor, positions: Tensor) -> Tensor:
+        """The mixture by products with the positions' exponentials, see :mod:`fairseq_attn_plugin.ops.separable`."""
+        weight, bias = self.decoder.vocabulary
+        steps = _exponentials(_linear(top, weight[:, -self.decoder.hidden_size :], bias))
+        tiny = torch.finfo(steps.dtype).tiny
+        norm = (steps @ positions.transpose(1, 2)).clamp(min=tiny)
+        mixed = steps * ((shares.double() / norm) @ positions)
+        return mixed.clamp(min=tiny).log().float()
+
+
+def _is_separable(decoder: LatentDecoder) -> bool:
+    return decoder.is_linear and not decoder.predicts_soft
+
+
+def _exponentials(logits: Tensor) -> Tensor:
+    """exp(z - max z) in float64, whose sums need no second way: those of float32 may lose all words that count."""
+    return (logits - logits.amax(-1, keepdim=True)).double().exp()

@@ -75,6 +75,17 @@ def test_predictions_of_latent_models(options, tmp_path):
     check(make_latent(torch.float32, **options), tmp_path)
 
 
+def test_parts_of_logits_that_share_no_words(tmp_path):
+    """float32 would lose all words that count."""
+    model = make_latent(torch.float32, **LINEAR_OUTPUT)
+    weight, hidden = model.decoder.fc_out.weight.data, model.decoder.hidden_size
+    weight[:4, :-hidden] *= 1000
+    weight[4:, -hidden:] *= 1000
+    write_graphs(model, tmp_path)
+    found = compare(model, tmp_path)
+    assert max(found) < 1e-3, found
+
+
 def test_words_and_lexicon(tmp_path):
     """Votes for words, and a lexicon's bias, need the words of source and target."""
     torch.manual_seed(7)
