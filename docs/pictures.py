@@ -16,7 +16,16 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 from _pictures.common import shrink  # noqa: E402
 from _pictures.links import alignments, supervision  # noqa: E402
-from _pictures.measured import faithfulness, growth, mechanisms, multi30k, pairs, speed, translation  # noqa: E402
+from _pictures.measured import (  # noqa: E402
+    faithfulness,
+    growth,
+    latent,
+    mechanisms,
+    multi30k,
+    pairs,
+    speed,
+    translation,
+)
 from _pictures.methods import alignment_methods  # noqa: E402
 from _pictures.stages import exported, recipe_stages  # noqa: E402
 from _pictures.weights import biases, constrained, density_matrix, monotonic, normalizers, sparse, structured  # noqa: E402
@@ -30,6 +39,7 @@ PICTURES = {
     "export.png": exported,
     "faithfulness.png": faithfulness,
     "growth.png": growth,
+    "latent.png": latent,
     "mechanisms.png": mechanisms,
     "monotonic.png": monotonic,
     "multi30k.png": multi30k,

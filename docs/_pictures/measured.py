@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, Sequence, Tuple
 
 import numpy as np
 
@@ -205,26 +205,43 @@ def multi30k(path: Path) -> None:
         for run in runs:
             epochs = {int(item["epoch"]): float(item["valid_ppl"]) for item in run["epochs"]}
             curves.setdefault(arch, []).append(epochs)
-    for system, runs in results("multi30k-de-en-epoch7").items():
-        for run in runs:
-            epochs = {int(epoch): value for epoch, value in run["valid_perplexities"].items()}
-            curves.setdefault(system.removesuffix("_keys"), []).append(epochs)
-    with canvas("multi30k", (5.2, 2.7)) as figure:
+    for system, lines in _perplexities("multi30k-de-en-epoch7").items():
+        curves.setdefault(system.removesuffix("_keys"), []).extend(lines)
+    _by_epoch(path, curves, (7, 10, 20, 50))
+
+
+def latent(path: Path) -> None:
+    """The same for three objectives of latent alignment, with a linear output layer."""
+    curves = _perplexities("multi30k-de-en-small-epoch7").items()
+    _by_epoch(path, {name.removeprefix("small-").removesuffix("-linear"): lines for name, lines in curves}, (9, 15, 30))
+
+
+def _perplexities(folder: str) -> Dict[str, List[Dict[int, float]]]:
+    """The validation perplexities by epoch of the seeds of every system."""
+    curves = {}
+    for system, runs in results(folder).items():
+        by_epoch = [run["valid_perplexities"].items() for run in runs]
+        curves[system] = [{int(epoch): value for epoch, value in items} for items in by_epoch]
+    return curves
+
+
+def _by_epoch(path: Path, curves: Dict[str, List[Dict[int, float]]], ticks: Sequence[int]) -> None:
+    """A line for each training."""
+    with canvas(path.stem, (5.2, 2.7)) as figure:
         axes = figure.add_axes((0, 0, 1, 1))
         style(axes, grid="y")
-        for (arch, lines), look in zip(sorted(curves.items()), series_of(len(curves))):
+        for (system, lines), look in zip(sorted(curves.items()), series_of(len(curves))):
             for number, epochs in enumerate(lines):
-                label = f"{arch} ({len(lines)})" if number == 0 else None
                 axes.plot(
                     *zip(*epochs.items()),
                     marker=look.marker,
                     markersize=4,
                     color=look.colour,
-                    label=label,
+                    label=f"{system} ({len(lines)})" if number == 0 else None,
                     linewidth=1.5,
                 )
         axes.set_yscale("log")
-        axes.set_yticks([7, 10, 20, 50], ["7", "10", "20", "50"])
+        axes.set_yticks(ticks, [str(tick) for tick in ticks])
         axes.set_yticks([], minor=True)
         axes.set_xlabel("epoch", fontsize=9)
         axes.set_ylabel("validation perplexity", fontsize=9)
