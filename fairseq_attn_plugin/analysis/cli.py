@@ -108,6 +108,8 @@ class _LazyParser(_Parser):
             close = difflib.get_close_matches(word.partition("=")[0], list(self._option_string_actions), 1)
             if word.startswith("--") and close:
                 self.error(f"unrecognized argument: {word}; did you mean {close[0]}?")
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}; {self.prog} --help lists the options")
         return found, unknown
 
 

@@ -30,9 +30,13 @@ def test_help_shows_the_name_by_which_the_command_was_called(capsys, monkeypatch
         (["explor"], "explor: there is no such subcommand; did you mean explore or export?"),
         (["xyzzy"], "xyzzy: there is no such subcommand; fairseq-attn --help lists the subcommands"),
         (["aer", "--gold", "a", "b", "--treshold=1"], "unrecognized argument: --treshold=1; did you mean --threshold?"),
+        (
+            ["aer", "--gold", "a", "b", "--score-reference", "c"],
+            "unrecognized arguments: --score-reference c; fairseq-attn aer --help lists the options",
+        ),
     ],
 )
-def test_similar_words_are_named(capsys, words, said):
+def test_unknown_words(capsys, words, said):
     code, (_, error) = ended(capsys, *words)
     assert code == 2 and error.splitlines()[-1].endswith("error: " + said)
 
