@@ -159,18 +159,23 @@ def _add_candidates(path: Path) -> None:
 
 def quantize(folder: Path) -> None:
     """Changes the matrix products with weights of both graphs to int8: weights by output column, once and for all, what
-    they multiply at every call by its own range. Embeddings and the encoder's LSTM stay in float32."""
+    they multiply at every call by its own range. Embeddings, the encoder's LSTM and products with one vector stay in
+    float32: onnxruntime has no such products in int8."""
+    import onnx
     from onnx import TensorProto
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     for name in (ENCODER, STEP):
         exact = folder / f"{name}.float32"
         (folder / name).rename(exact)
+        graph = onnx.load(str(exact)).graph
+        vectors = {weight.name for weight in graph.initializer if len(weight.dims) == 1}
         with _quiet():
             quantize_dynamic(
                 str(exact),
                 str(folder / name),
                 op_types_to_quantize=["MatMul"],
+                nodes_to_exclude=[node.name for node in graph.node if vectors.intersection(node.input)],
                 per_channel=True,
                 weight_type=QuantType.QInt8,
                 extra_options={"DefaultTensorType": TensorProto.FLOAT},

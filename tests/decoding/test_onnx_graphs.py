@@ -117,9 +117,18 @@ def test_a_difference_is_found(tmp_path):
     assert compare(model, tmp_path).weights > 1e-3
 
 
-@pytest.mark.parametrize("options", [{}, {"share_decoder_input_output_embed": True, "decoder_out_embed_dim": 12}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"share_decoder_input_output_embed": True, "decoder_out_embed_dim": 12},
+        {"attention_score": "additive"},
+    ],
+    ids=str,
+)
 def test_int8_is_near(options, tmp_path):
-    """Also where a weight has several uses: the first states of two layers, embeddings as vocabulary projection."""
+    """Also where a weight has several uses: the first states of two layers, embeddings as vocabulary projection; and
+    where it is one vector."""
     model = grown(make("mqt", dtype=torch.float32, **options))
     write_graphs(model, tmp_path)
     exact = (tmp_path / "step.onnx").stat().st_size
