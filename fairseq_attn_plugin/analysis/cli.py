@@ -17,6 +17,7 @@ from typing import Dict, List, NoReturn, Optional, Sequence
 
 from fairseq_attn_plugin import __version__
 from fairseq_attn_plugin.analysis.elsewhere import ELSEWHERE, run_elsewhere
+from fairseq_attn_plugin.analysis.folders import data_of_checkpoint
 from fairseq_attn_plugin.errors import install_hook
 from fairseq_attn_plugin.model_folder import expand
 
@@ -88,6 +89,7 @@ class _LazyParser(_Parser):
     def __init__(self, *args: object, module: str = "", **kwargs: object):
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
         self.module = module
+        self.mixing = False
 
     def complete(self) -> None:
         """Adds the options."""
@@ -99,9 +101,14 @@ class _LazyParser(_Parser):
         self.set_defaults(run=module.run)
 
     def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def, override]
+        if self.mixing:
+            return super().parse_known_args(args, namespace)
         self.complete()
         end = args.index("--") if self.takes_extra and "--" in args else len(args)
         found, unknown = super().parse_known_args(args[:end], namespace)
+        if unknown and not any(word.startswith("-") for word in unknown):
+            self.mixing = True  # names may also stand behind options: translate MODEL --beam 3 TEXT
+            found, unknown = self.parse_known_intermixed_args(args[:end])
         if self.takes_extra:
             found.extra = args[end + 1 :]
         for word in unknown:
@@ -161,6 +168,7 @@ def main(argv: Optional[Sequence[str]] = None) -> None:
             from fairseq_attn_plugin.analysis.inference.user_dir import import_user_dir
 
             import_user_dir(folder)
+        data_of_checkpoint(args)
         expand(args)
         args.run(args)
         sys.stdout.flush()

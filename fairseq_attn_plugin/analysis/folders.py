@@ -1,14 +1,15 @@
-"""Model folders among the files that a subcommand reads: each is replaced by a file in it."""
+"""Model folders and checkpoints among the files that a subcommand reads: each is replaced by what belongs to it."""
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 from typing import Callable, List, Optional, Sequence, Tuple
 
 from fairseq_attn_plugin.analysis.records.files import label_and_path
 from fairseq_attn_plugin.model_folder import ModelFolder, open_model_folder
 
-__all__ = ["BEAM", "first_folder", "with_attention", "with_logs", "with_translations"]
+__all__ = ["BEAM", "data_of_checkpoint", "first_folder", "with_attention", "with_logs", "with_translations"]
 
 BEAM = 5  # width of the search for what is shown of a model folder
 
@@ -38,6 +39,23 @@ def first_folder(texts: Sequence[str]) -> Optional[ModelFolder]:
     """The first model folder among ``[LABEL=]FILE``, if there is one."""
     paths = [label_and_path(text)[1] for text in texts]
     return next(filter(None, (open_model_folder(path) for path in paths if Path(path).is_dir())), None)
+
+
+def data_of_checkpoint(args: argparse.Namespace) -> None:
+    """A checkpoint in the place of a data folder becomes ``path``, and ``data`` the folder that it was trained on.
+
+    Raises:
+        OptionError: the checkpoint names no folder, or one that is not there
+    """
+    if getattr(args, "takes_model", False) and args.path is None and _is_checkpoint(getattr(args, "data", None)):
+        from fairseq_attn_plugin.analysis.inference.loading import data_of
+
+        args.path = args.data
+        args.data = data_of(args.path, "name its dictionaries' folder first, and the checkpoint by --path")
+
+
+def _is_checkpoint(text: object) -> bool:
+    return isinstance(text, str) and text.endswith(".pt") and Path(text).is_file()
 
 
 def _replaced(texts: Sequence[str], file_of: Callable[[ModelFolder], str]) -> List[str]:

@@ -55,7 +55,10 @@ def test_answers_and_mistakes_are_the_same(both):
 def test_mistakes_of_the_command(folder, tiny_data, tmp_path):
     assert is_exported(folder) and not is_exported(str(tiny_data))
     for options, message in [
-        ([str(tiny_data)], "bin: is neither a model folder nor an exported model; give its checkpoint by --path"),
+        (
+            [str(tiny_data)],
+            "bin: is no model folder, checkpoint or exported model; give its checkpoint by --path",
+        ),
         ([folder, "--bpe-codes", "codes"], "--bpe-codes codes: .* is an exported model, and this was settled when"),
         ([folder, "--coverage-penalty", "1"], "--coverage-penalty 1.0: .* is an exported model"),
         ([folder, "--model-overrides", "{1: 2}"], "--model-overrides .* is an exported model"),

@@ -77,7 +77,7 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("data", help="folder that fairseq-preprocess wrote, or a model folder")
+    parser.add_argument("data", help="folder that fairseq-preprocess wrote, model folder, or checkpoint")
     add_model_options(parser)
     parser.add_argument("--gen-subset", default="valid", metavar="SPLIT", help="sentences that vote (default: valid)")
     parser.add_argument(

@@ -37,7 +37,7 @@ from fairseq_attn_plugin.writing import check_not_lost
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("data", help="folder of fairseq-preprocess, or a model folder")
+    parser.add_argument("data", help="folder of fairseq-preprocess, model folder, or checkpoint")
     add_model_options(parser)
     parser.add_argument("--out", required=True, metavar="FILE", help="file to write, .jsonl or .npz")
     parser.add_argument("--name", help="system name for legends and tables (default: the checkpoint's folder)")

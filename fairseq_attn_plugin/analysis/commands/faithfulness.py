@@ -38,7 +38,7 @@ TRIED = Attributing()
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("data", help="folder of fairseq-preprocess, or a model folder")
+    add("data", help="folder of fairseq-preprocess, model folder, or checkpoint")
     add_model_options(parser)
     add("--gen-subset", default="test", metavar="SPLIT", help="split of the data (default: test)")
     add("--sentences", type=int, metavar="N", help="only the first N sentences of the split (default: all)")

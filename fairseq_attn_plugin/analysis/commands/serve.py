@@ -19,6 +19,7 @@ import sys
 from pathlib import Path
 from typing import Any, Dict, List, Sequence
 
+from fairseq_attn_plugin.analysis.folders import data_of_checkpoint
 from fairseq_attn_plugin.analysis.inference.loading import add_model_options
 from fairseq_attn_plugin.analysis.inference.segmenter import add_text_options, text_options
 from fairseq_attn_plugin.analysis.records.files import check_labels, label_and_path
@@ -37,8 +38,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "data",
         nargs="+",
         metavar="DATA|[LABEL=]FOLDER",
-        help="model folder or folder that fairseq-attn export wrote, one or several; with --path one of "
-        "fairseq-preprocess",
+        help="model folder, checkpoint, or folder that fairseq-attn export wrote, one or several; with --path one "
+        "of fairseq-preprocess",
     )
     add_model_options(parser, several=True)
     parser.add_argument(
@@ -105,6 +106,7 @@ def _each(args: argparse.Namespace) -> Dict[str, argparse.Namespace]:
         for label, (data, path) in zip(labels, pairs)
     }
     for one in each.values():
+        data_of_checkpoint(one)
         expand(one)
     return each
 
@@ -130,7 +132,7 @@ def _check(args: argparse.Namespace) -> None:
         raise OptionError(f"--bpe {args.bpe}: needs --{needs[args.bpe].replace('_', '-')} FILE")
     if args.path is None and not is_exported(args.data):
         raise OptionError(
-            f"{args.data}: is neither a model folder nor an exported model; give its checkpoint by --path"
+            f"{args.data}: is no model folder, checkpoint or exported model; give its checkpoint by --path"
         )
     check_search(argparse.Namespace(**{name: value for name, value in vars(args).items() if value is not None}))
     if args.queue < 0:

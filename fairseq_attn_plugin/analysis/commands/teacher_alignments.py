@@ -37,7 +37,7 @@ from fairseq_attn_plugin.errors import OptionError
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("data", help="folder of fairseq-preprocess, or a model folder")
+    parser.add_argument("data", help="folder of fairseq-preprocess, model folder, or checkpoint")
     add_model_options(parser)
     parser.add_argument("--gen-subset", default="train", metavar="SPLIT", help="split to align (default: train)")
     parser.add_argument("--out", metavar="FILE", help="text file to write, a line i-j i-j ... for each sentence")

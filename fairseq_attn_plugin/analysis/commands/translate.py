@@ -39,7 +39,9 @@ BUFFER = 1024  # lines of a file that are read before the first of them is trans
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add(
-        "data", metavar="MODEL", help="model folder, folder that export wrote, or with --path one of fairseq-preprocess"
+        "data",
+        metavar="MODEL",
+        help="model folder, checkpoint, folder that export wrote, or with --path one of fairseq-preprocess",
     )
     add("text", nargs="*", help="sentences to translate (default: the lines of --input, or of standard input)")
     add("--input", metavar="FILE", help="text to translate, a sentence in each line")
@@ -96,7 +98,7 @@ def _translator(args: argparse.Namespace) -> Any:
         return ExportedTranslator(args.data, args.beam, args.lenpen)
     if args.path is None:
         raise OptionError(
-            f"{args.data}: is neither a model folder nor an exported model; give its checkpoint by --path"
+            f"{args.data}: is no model folder, checkpoint or exported model; give its checkpoint by --path"
         )
     return Translator(
         args.data,

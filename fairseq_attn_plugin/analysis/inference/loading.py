@@ -85,8 +85,12 @@ def load_models(
     return LoadedModels(models, task, path, saved, overrides or {})
 
 
-def data_of(path: str) -> str:
+def data_of(path: str, remedy: str = "name its dictionaries' folder by --data") -> str:
     """The data folder that a checkpoint names.
+
+    Args:
+        path: checkpoint
+        remedy: what else the user can do, for messages
 
     Raises:
         OptionError: it names none, or the folder is not there
@@ -96,7 +100,7 @@ def data_of(path: str) -> str:
     if not isinstance(data, str) or not data:
         raise OptionError(f"{path}: names no data folder; must be a translation model")
     if not Path(data).is_dir():
-        raise OptionError(f"{path}: was trained on {data}, which is not there; name its dictionaries' folder by --data")
+        raise OptionError(f"{path}: was trained on {data}, which is not there; {remedy}")
     return str(data)
 
 
