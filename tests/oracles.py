@@ -74,13 +74,14 @@ def normalizer(config):
 def density_matrix(kind, module, score_name, query, encodings):
     """Psi of one sentence and one query, N x N, element by element (eq. 6, 10, 11 and 12 of the paper).
 
-    Over keys, x_j = W h_j takes the place of h_j in eq. 10. Over encodings eq. 10 is as written, and W or P makes the
-    pair and the query of one width.
+    Over keys, x_j = W h_j takes the place of h_j in eq. 10, or x_j = W (h_j - mean_i h_i) where they are centred. Over
+    encodings eq. 10 is as written, and W or P makes the pair and the query of one width.
     """
-    over_keys = module.config.pairs == "keys"
+    over_keys = module.config.pairs != "encodings"
     if kind == "mqt" or over_keys:
         matrix = (module.score.projection if module.projection is None else module.projection).weight
-    paired = [matrix @ h for h in encodings] if over_keys else encodings
+    mean = encodings.mean(0) if module.config.pairs == "centred-keys" else 0
+    paired = [matrix @ (h - mean) for h in encodings] if over_keys else encodings
     size = len(paired)
     psi = torch.zeros(size, size, dtype=query.dtype)
     for j in range(size):

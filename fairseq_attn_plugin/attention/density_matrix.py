@@ -7,13 +7,17 @@ L_jk = tanh(x_j + x_k) (eq. 10) a pair's score is
     mqt   sigma_jk = w_s L_jk . s             (eq. 11, w_s a scalar)
     aqt   sigma_jk = w . tanh(L_jk + s)       (eq. 12, w a vector)
 
-Both equations need encodings and states of one width. Encodings h_j of any width have two readings (``--adm-pairs``):
+Both equations need encodings and states of one width. Encodings h_j of any width have three readings
+(``--adm-pairs``):
 
-    keys        x_j = W h_j, projected to the width of s
-    encodings   x_j = h_j, equation 10 as it is written; mqt projects the pair as `general` projects an encoding,
-                sigma_jk = w_s (W L_jk) . s, and aqt projects s, sigma_jk = w . tanh(L_jk + P s)
+    keys           x_j = W h_j, projected to the width of s
+    centred-keys   x_j = W h_j - mean_i W h_i, the mean over the sentence
+    encodings      x_j = h_j, equation 10 as it is written; mqt projects the pair as `general` projects an encoding,
+                   sigma_jk = w_s (W L_jk) . s, and aqt projects s, sigma_jk = w . tanh(L_jk + P s)
 
-Encodings of an LSTM are bounded by 1, which keeps tanh away from saturation. Nothing bounds keys.
+A vector that all keys of a sentence have in common does not change a softmax over s . k_j. In tanh(k_j + k_k) it does:
+it drives tanh into saturation, where gradients vanish, and nothing bounds it. Centred keys have none, so that the pairs
+ignore it as the scores do. Encodings of an LSTM are bounded by 1, which keeps tanh away from saturation.
 
 Only the column sums of Psi are ever needed, and those do not need the N^2 pairs at every decoder step
 (``--adm-pairing pooled``, the default):
@@ -44,7 +48,7 @@ from ..ops.tanh import by_sigmoid
 from ..options import option
 from .base import AttentionConfig, Penalty
 from .biases import BiasMemory
-from .pairs import absent_pairs, pair_statistics
+from .pairs import absent_pairs, centred, pair_statistics
 from .registry import register_attention
 from .scored import ScoredAttention
 from .scores import GeneralScore, projection
@@ -58,7 +62,8 @@ class ADMConfig(AttentionConfig):
 
     pairs: str = option(
         "keys",
-        "what pairs are formed of: encodings (equation 10 as written), or keys, their projections (default: keys)",
+        "what pairs are formed of: encodings (equation 10 as written), keys, their projections, or centred-keys, keys "
+        "minus their mean over the sentence (default: keys)",
         before="keys",
     )
     pairing: str = option(
@@ -87,7 +92,7 @@ class DensityMatrixAttention(ScoredAttention):
 
     def __init__(self, query_dim: int, memory_dim: int, config: ADMConfig):
         super().__init__(query_dim, memory_dim, config)
-        for name, known in (("pairs", ("encodings", "keys")), ("pairing", ("direct", "pooled"))):
+        for name, known in (("pairs", ("centred-keys", "encodings", "keys")), ("pairing", ("direct", "pooled"))):
             value = getattr(config, name)
             if value not in known:
                 raise OptionError(f"--adm-{name} {value}: unknown {name}; choose from {', '.join(known)}")
@@ -99,7 +104,7 @@ class DensityMatrixAttention(ScoredAttention):
             raise OptionError(
                 f"--adm-chunk-size {config.chunk_size}: must be 0 (chosen by the cache) or a number of positions"
             )
-        self._over_keys, self._direct = config.pairs == "keys", config.pairing == "direct"
+        self._over_keys, self._direct = config.pairs != "encodings", config.pairing == "direct"
         self._general = isinstance(self.score, GeneralScore)
         # `general` scores against the same keys W h_j; any other score needs the projection in addition to its own
         # parameters.
@@ -117,7 +122,7 @@ class DensityMatrixAttention(ScoredAttention):
         return self.score.projection if self.projection is None else self.projection  # type: ignore[return-value]
 
     def _memorize(self, encodings: Tensor, pad_mask: Optional[Tensor]) -> ADMMemory:
-        paired = self._paired(encodings)
+        paired = self._paired(encodings, pad_mask)
         diagonal: Optional[Tensor] = None
         if self._direct or not self._folds:
             known = self._over_keys and self._general
@@ -149,14 +154,17 @@ class DensityMatrixAttention(ScoredAttention):
         found = super().penalties(memory, weights, step_mask)
         if not self.training:
             steps = weights[..., 0].numel() if step_mask is None else (~step_mask).sum()
-            paired = self._paired(memory.encodings)
+            paired = self._paired(memory.encodings, memory.pad_mask)
             for name, value in pair_statistics(paired, memory.pad_mask).items():
                 found[f"pair_{name}_statistic"] = Penalty(value * steps, 0.0)
         return found
 
-    def _paired(self, encodings: Tensor) -> Tensor:
+    def _paired(self, encodings: Tensor, pad_mask: Optional[Tensor]) -> Tensor:
         """The vectors x that form the pairs."""
-        return self._matrix()(encodings) if self._over_keys else encodings
+        if not self._over_keys:
+            return encodings
+        keys: Tensor = self._matrix()(encodings)
+        return centred(keys, pad_mask) if self.config.pairs == "centred-keys" else keys
 
     @property
     def _folds(self) -> bool:
@@ -182,7 +190,8 @@ class MultiplicativeDensityMatrix(DensityMatrixAttention):
 
     keys: s . (k_k + w_s g_k(k)) / n with k = W h;   encodings: s . W (h_k + w_s g_k(h)) / n,
 
-    where g_k(x) = sum_{j != k} tanh(x_j + x_k). A step costs what `general` costs.
+    where g_k(x) = sum_{j != k} tanh(x_j + x_k). Over centred keys k has no mean; the scores of the diagonal then differ
+    from s . W h by what is the same for all positions. A step costs what `general` costs.
     """
 
     default_score = "general"
@@ -215,7 +224,7 @@ class MultiplicativeDensityMatrix(DensityMatrixAttention):
 class AdditiveDensityMatrix(DensityMatrixAttention):
     """Equations 10 and 12: sigma_jk = w . tanh(tanh(x_j + x_k) + q) with, by ``--adm-pairs``,
 
-    keys: x = W h, q = s;   encodings: x = h, q = P s, the state in the width of the encodings.
+    keys: x = W h, centred or not, q = s;   encodings: x = h, q = P s, the state in the width of the encodings.
     """
 
     default_score = "additive"

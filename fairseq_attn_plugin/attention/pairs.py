@@ -1,4 +1,4 @@
-"""Pairs of source positions: which of them count, and whether the tanh of their sum is saturated."""
+"""Pairs of source positions: which of them count, what they are formed of, and whether their tanh is saturated."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Dict, Optional
 import torch
 from torch import Tensor
 
-__all__ = ["absent_pairs", "pair_statistics"]
+__all__ = ["absent_pairs", "centred", "pair_statistics"]
 
 
 def absent_pairs(x: Tensor, pad_mask: Optional[Tensor]) -> Tensor:
@@ -21,6 +21,22 @@ def absent_pairs(x: Tensor, pad_mask: Optional[Tensor]) -> Tensor:
     if pad_mask is not None:
         absent = absent | pad_mask[:, None, :, None] | pad_mask[:, None, None, :]
     return absent
+
+
+def centred(x: Tensor, pad_mask: Optional[Tensor] = None) -> Tensor:
+    """x_j - mean_i x_i, the mean over the real positions of each sentence, in float32 at least; zero on padding.
+
+    Args:
+        x: ``[B, N, D]``
+        pad_mask: ``[B, N]``, True on padding
+    """
+    wide = x.to(torch.promote_types(x.dtype, torch.float32))
+    if pad_mask is None:
+        return (wide - wide.mean(1, keepdim=True)).to(x.dtype)
+    padding = pad_mask.unsqueeze(-1)
+    count = (~padding).sum(1, keepdim=True).clamp(min=1)
+    mean = wide.masked_fill(padding, 0.0).sum(1, keepdim=True) / count
+    return (wide - mean).masked_fill(padding, 0.0).to(x.dtype)
 
 
 @torch.no_grad()

@@ -1,10 +1,11 @@
-"""Attention density matrices over keys and over encodings: widths, parameters, checkpoints."""
+"""Attention density matrices over keys, centred or not, and over encodings: widths, parameters, checkpoints."""
 
 import pytest
 import torch
 from omegaconf import OmegaConf
 
 from fairseq_attn_plugin.attention import build_attention
+from fairseq_attn_plugin.attention.pairs import centred
 from fairseq_attn_plugin.models.attn_lstm import AttnLSTMConfig
 from fairseq_attn_plugin.options import earlier_values
 from fairseq_attn_plugin.patches.checkpoint_files import as_written
@@ -12,6 +13,7 @@ from fairseq_attn_plugin.patches.checkpoint_files import as_written
 import oracles
 
 QUERY, MEMORY = 3, 5
+PAIRS = ["centred-keys", "encodings", "keys"]
 
 
 def build(name, **options):
@@ -24,7 +26,7 @@ def build(name, **options):
 
 @pytest.mark.parametrize("pairing", ["pooled", "direct"])
 @pytest.mark.parametrize("score", ["general", "additive"])
-@pytest.mark.parametrize("pairs", ["encodings", "keys"])
+@pytest.mark.parametrize("pairs", PAIRS)
 @pytest.mark.parametrize("name", ["mqt", "aqt"])
 def test_states_and_encodings_of_different_widths(name, pairs, score, pairing):
     module = build(name, pairs=pairs, score=score, pairing=pairing)
@@ -51,7 +53,8 @@ def test_states_and_encodings_of_different_widths(name, pairs, score, pairing):
     ],
 )
 def test_parameters_of_checkpoints_over_keys(name, shapes):
-    assert {key: tuple(value.shape) for key, value in build(name, pairs="keys").state_dict().items()} == shapes
+    for pairs in ("keys", "centred-keys"):
+        assert {key: tuple(value.shape) for key, value in build(name, pairs=pairs).state_dict().items()} == shapes
 
 
 def test_a_checkpoint_without_the_option_is_over_keys():
@@ -62,11 +65,32 @@ def test_a_checkpoint_without_the_option_is_over_keys():
         assert as_written(chosen).adm_pairs == "encodings"
 
 
-@pytest.mark.parametrize("pairs", ["encodings", "keys"])
+@pytest.mark.parametrize("pairs", PAIRS)
 def test_without_pairs_the_scores_are_those_of_soft_attention_over_n(pairs):
     module, soft = build("mqt", pairs=pairs), build_attention("soft", QUERY, MEMORY).double()
     torch.nn.init.zeros_(module.pair_weight)
     soft.score.load_state_dict(module.score.state_dict())
     query, encodings = torch.randn(2, 4, QUERY).double(), torch.randn(2, 6, MEMORY).double()
     one, other = (attention.step(query, attention.precompute(encodings)).scores for attention in (module, soft))
+    if pairs == "centred-keys":  # the mean over the sentence is missing, which no weight sees
+        one, other = (scores - scores.mean(-1, keepdim=True) for scores in (one, other))
     torch.testing.assert_close(one, other / 6)
+
+
+@pytest.mark.parametrize("name", ["mqt", "aqt"])
+def test_what_all_keys_have_in_common_changes_centred_keys_not_at_all(name):
+    module = build(name, pairs="centred-keys", score="general")
+    query, encodings = torch.randn(2, 3, QUERY).double(), torch.randn(2, 6, MEMORY).double()
+    pad_mask = torch.tensor([[False] * 6, [True] * 2 + [False] * 4])
+    shifted = encodings + 3 * torch.randn(2, 1, MEMORY).double()
+    one, other = (module.step(query, module.precompute(given, pad_mask)).weights for given in (encodings, shifted))
+    torch.testing.assert_close(one, other)
+    assert not torch.allclose(one, one.mean(-1, keepdim=True))
+    paired = module._paired(encodings, pad_mask)
+    assert not paired[1, :2].any() and paired.sum(1).abs().max() < 1e-12
+
+
+def test_centred_keys_in_half_precision_leave_no_range():
+    keys = torch.full((1, 200, 2), 600.0, dtype=torch.float16)
+    keys[0, ::2] += 8
+    assert centred(keys).unique().tolist() == [-4, 4]

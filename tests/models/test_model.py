@@ -252,7 +252,7 @@ def test_without_attention():
         ({"attention_score": "scaled_dot"}, ["--attention-score scaled_dot", "--decoder-hidden-size"]),
         ({"input_feeding": "all"}, ["--input-feeding all", "output, context, none"]),
         ({"attention": "mqt", "adm_pairing": "both"}, ["--adm-pairing both", "direct, pooled"]),
-        ({"attention": "aqt", "adm_pairs": "both"}, ["--adm-pairs both", "encodings, keys"]),
+        ({"attention": "aqt", "adm_pairs": "both"}, ["--adm-pairs both", "centred-keys, encodings, keys"]),
         ({"attention": "aqt", "adm_nodes": 0}, ["--adm-nodes 0", "between 1 and 64"]),
         ({"attention": "aqt", "adm_chunk_size": -1}, ["--adm-chunk-size -1"]),
         ({"attention_score": "additive", "attention_hidden_dim": 0}, ["--attention-hidden-dim 0", "at least 1"]),

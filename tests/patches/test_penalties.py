@@ -68,7 +68,7 @@ def test_no_penalty_if_its_weight_is_zero():
     assert not any("predicted" in name for name, _ in module.named_parameters())
 
 
-@pytest.mark.parametrize("pairs", ["keys", "encodings"])
+@pytest.mark.parametrize("pairs", ["keys", "centred-keys", "encodings"])
 def test_statistics_of_pairs(pairs):
     module = make("mqt", adm_pairs=pairs)
     encodings, pad_mask, words = sources()
@@ -77,10 +77,13 @@ def test_statistics_of_pairs(pairs):
     weights = torch.ones(4, 2, encodings.size(1))
     assert module.penalties(memory, weights, step_mask) == {}
     found = module.eval().penalties(memory, weights, step_mask)
-    vectors = [module.score.projection(sentence) if pairs == "keys" else sentence for sentence in words]
+    vectors = [sentence if pairs == "encodings" else module.score.projection(sentence) for sentence in words]
+    if pairs == "centred-keys":
+        vectors = [keys - keys.mean(0) for keys in vectors]
     expected = dict(zip(("slope", "offset", "size"), oracles.pair_statistics(vectors)))
     assert {name: (term.value.item(), term.weight) for name, term in found.items()} == {
-        f"pair_{name}_statistic": (pytest.approx(4 * value, rel=1e-5), 0.0) for name, value in expected.items()
+        f"pair_{name}_statistic": (pytest.approx(4 * value, rel=1e-5, abs=1e-6), 0.0)
+        for name, value in expected.items()
     }
 
 
