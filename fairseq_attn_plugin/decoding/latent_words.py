@@ -16,7 +16,7 @@ Shapes: B sentences, R rows (R / B for each sentence), N source positions, K ali
 
 from __future__ import annotations
 
-from typing import Any, List, NamedTuple, Optional, Tuple, Union
+from typing import Any, NamedTuple, Optional, Tuple, Union
 
 import torch
 from torch import Tensor, nn
@@ -63,12 +63,12 @@ class StateHead(nn.Module):
 
     def __init__(self, decoder: LatentDecoder):
         super().__init__()
-        self.feeds = decoder.feed_size > 0
+        self.feeds = decoder.feed_size
 
-    def forward(self, context: Optional[Tensor], hidden: Tensor, states: List[Tensor]) -> Tuple[Tensor, Tensor]:
-        if self.feeds and context is not None:
-            states = [context] + states
-        return hidden, torch.cat(states, 1)
+    def forward(self, context: Optional[Tensor], hidden: Tensor, recurrent: Tensor) -> Tensor:
+        if self.feeds > 0 and context is not None:
+            recurrent.narrow(1, 0, self.feeds).copy_(context)
+        return hidden
 
 
 class LatentWords:

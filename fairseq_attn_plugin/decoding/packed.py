@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ..attention import index_rows
 from ..attention.scores import DotScore, GeneralScore, ScaledDotScore
-from ..attention.soft import SoftAttention, SoftMemory
+from ..attention.soft import SoftAttention
 from ..modules.beam import Change, SentenceAttention
 from ..modules.decoder import LSTMDecoder
 from ..modules.encoder import LSTMEncoder
@@ -49,6 +49,24 @@ class PackedState(NamedTuple):
     vocabulary: Optional[Tensor] = None  # [K], the shortlist
     latent: Optional[LatentMemory] = None  # of B sentences, for a latent alignment
     kept: Optional[Tensor] = None  # [R, N], from which the posterior of the last alignment follows
+
+
+class SoftMemory(NamedTuple):
+    """What :func:`~fairseq_attn_plugin.decoding.step_modules.attend` reads of B sentences."""
+
+    keys: Tensor  # [B, N, D]
+    values: Tensor  # [B, N, D']
+    bias: Optional[Tensor]  # [B, 1, N]
+    empty: Optional[Tensor]  # [B, 1, 1]
+
+
+def _soft_memory(keys: Tensor, values: Tensor, pad_mask: Optional[Tensor]) -> SoftMemory:
+    """From the padding ``[B, N]``, True on padding; None without padding."""
+    if pad_mask is None:
+        return SoftMemory(keys, values, None, None)
+    bias = keys.new_zeros(pad_mask.shape).masked_fill_(pad_mask, -math.inf).unsqueeze(1)
+    empty = pad_mask.all(1)
+    return SoftMemory(keys, values, bias, empty[:, None, None] if bool(empty.any()) else None)
 
 
 def is_packable(model: Any) -> bool:
@@ -126,7 +144,7 @@ class PackedStepper:
         hidden, cell = encoder_out["hidden"], encoder_out["cell"]
         recurrent, keys, values = self.start(encodings, hidden, hidden if cell is None else cell)
         if self.soft is not None:
-            memory = SoftMemory(values, keys, encoder_out["pad_mask"])
+            memory = _soft_memory(keys, values, encoder_out["pad_mask"])
         elif self.attention is not None:
             remembered = self.decoder.remember(encoder_out)
             memory = remembered.attention
@@ -147,19 +165,16 @@ class PackedStepper:
             state = self._revised(tokens, state)
         base, attention, weights, kept = self.words(tokens), state.attention, None, None
         if self.soft is not None:
-            memory = state.memory
-            features, recurrent, weights = self.soft(
-                base, state.recurrent, memory.keys, memory.encodings, memory.pad_mask
-            )
+            features, weights = self.soft(base, state.recurrent, *state.memory)
         else:
-            hidden, states = self.layers(base, state.recurrent)
+            hidden = self.layers(base, state.recurrent)
             context = None
             if self.attention is not None:
                 attend = SentenceAttention(self.attention, state.memory, len(state.tokens), self._restriction(state))
                 words = tokens.unsqueeze(1) if self.attention.needs_words else None
                 attended = attend(hidden.unsqueeze(1), attention, tokens.new_full((len(tokens), 1), step), words)
                 context, weights, attention = attended.context[:, 0], attended.weights[:, 0], attended.state
-            features, recurrent = self.head(context, hidden, states)
+            features = self.head(context, hidden, state.recurrent)
         if self.latent is None:
             assert isinstance(state.projection, Product)
             logits = state.projection(features)
@@ -176,7 +191,7 @@ class PackedStepper:
             logits = copying(logits.unsqueeze(1), features.unsqueeze(1), weights.unsqueeze(1), state.tokens).squeeze(1)
         if self.temperature != 1.0:
             logits = logits / self.temperature
-        new_state = state._replace(recurrent=recurrent, attention=attention, kept=kept)
+        new_state = state._replace(attention=attention, kept=kept)
         mixed = copying is not None if self.latent is None else self.latent.mixes
         normalized = mixed and self.temperature == 1.0
         return StepOutput(logits.float(), normalized, weights if self.decoder.need_attn else None), new_state

@@ -59,15 +59,12 @@ class Direction(nn.Module):
         if pad_mask is not None:
             gates[:, :, :size].masked_fill_(pad_mask, self.closed)
             gates[:, :, size : 2 * size].masked_fill_(pad_mask, -self.closed)
-        hidden, cell = x.new_zeros(rows, size), x.new_zeros(rows, size)
-        states: List[Tensor] = []
+        hidden, cell, outputs = x.new_zeros(rows, size), x.new_zeros(rows, size), x.new_empty(steps, rows, size)
         for step in range(steps):
-            now = gates[steps - 1 - step if self.reverse else step]
-            hidden, cell = lstm_cell_(now.add_(self.state(hidden)) if step > 0 else now, cell)
-            states.append(hidden)
-        if self.reverse:
-            states.reverse()
-        outputs = torch.stack(states)
+            position = steps - 1 - step if self.reverse else step
+            now = gates[position]
+            lstm_cell_(now.add_(self.state(hidden)) if step > 0 else now, cell, outputs[position])
+            hidden = outputs[position]
         if last is not None:
             hidden = outputs.gather(0, last).squeeze(0)
         return outputs, hidden, cell * -0.5  # see lstm_cell_

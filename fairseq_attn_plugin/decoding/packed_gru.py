@@ -21,16 +21,19 @@ from .products import pack
 __all__ = ["GRUDirection", "GRULayers", "gru_step"]
 
 
-def gru_step(inputs: Tensor, of_state: Tensor, hidden: Tensor) -> Tensor:
-    """:func:`fairseq_attn_plugin.ops.gru_cell.gru_cell` without autograd; ``of_state`` ``[R, 3 H]`` is overwritten."""
+def gru_step(inputs: Tensor, of_state: Tensor, hidden: Tensor, next_hidden: Tensor) -> None:
+    """:func:`fairseq_attn_plugin.ops.gru_cell.gru_cell` without autograd; ``of_state`` ``[R, 3 H]`` is overwritten.
+
+    ``next_hidden`` takes the state, and may be ``hidden`` itself.
+    """
     size = hidden.size(1)
     r, z = of_state[:, : 2 * size].add_(inputs[:, : 2 * size]).sigmoid_().chunk(2, dim=1)
     new = torch.addcmul(inputs[:, 2 * size :], r, of_state[:, 2 * size :]).mul_(2.0).sigmoid_().mul_(2.0).sub_(1.0)
-    return torch.lerp(new, hidden, z)
+    torch.lerp(new, hidden, z, out=next_hidden)
 
 
 class GRULayers(nn.Module):
-    """The GRU layers of a decoder. What they hand on is one matrix [feed; h_1; ...; h_L]."""
+    """The GRU layers of a decoder. What they hand on is one matrix [feed; h_1; ...; h_L], into which a step writes."""
 
     def __init__(self, decoder: LSTMDecoder, precision: str):
         super().__init__()
@@ -46,15 +49,15 @@ class GRULayers(nn.Module):
         )
         self.sizes = [decoder.feed_size] + [decoder.hidden_size] * decoder.num_layers
 
-    def forward(self, base: Tensor, recurrent: Tensor) -> Tuple[Tensor, List[Tensor]]:
+    def forward(self, base: Tensor, recurrent: Tensor) -> Tensor:
         """One step.
 
         Args:
             base: ``[R, 3 H]``, of :class:`~fairseq_attn_plugin.decoding.step_modules.WordGates`; overwritten
-            recurrent: ``[R, F + L H]``
+            recurrent: ``[R, F + L H]``; h become those of this step
 
         Returns:
-            the top state ``[R, H]``, and h of all layers, L times ``[R, H]``
+            the top state ``[R, H]``, a part of ``recurrent``
         """
         parts = recurrent.split(self.sizes, 1)
         if self.fed is not None:
@@ -62,12 +65,12 @@ class GRULayers(nn.Module):
         of_states: List[Tensor] = []
         for layer, product in enumerate(self.states):
             of_states.append(product(parts[1 + layer].contiguous()))
-        x = gru_step(base, of_states[0], parts[1])
-        hidden: List[Tensor] = [x]
+        x = parts[1]
+        gru_step(base, of_states[0], x, x)
         for layer, product in enumerate(self.inputs):
-            x = gru_step(product(x), of_states[1 + layer], parts[2 + layer])
-            hidden.append(x)
-        return x, hidden
+            inputs, x = product(x.contiguous()), parts[2 + layer]
+            gru_step(inputs, of_states[1 + layer], x, x)
+        return x
 
 
 class GRUDirection(nn.Module):
@@ -97,13 +100,9 @@ class GRUDirection(nn.Module):
         gates = self.inputs(x.flatten(0, 1)).view(steps, rows, -1)
         if pad_mask is not None:
             gates[:, :, size : 2 * size].masked_fill_(pad_mask, self.open)
-        hidden = x.new_zeros(rows, size)
-        states: List[Tensor] = []
+        hidden, outputs = x.new_zeros(rows, size), x.new_empty(steps, rows, size)
         for step in range(steps):
-            now = gates[steps - 1 - step if self.reverse else step]
-            hidden = gru_step(now, self.state(hidden), hidden)
-            states.append(hidden)
-        if self.reverse:
-            states.reverse()
-        outputs = torch.stack(states)
+            position = steps - 1 - step if self.reverse else step
+            gru_step(gates[position], self.state(hidden), hidden, outputs[position])
+            hidden = outputs[position]
         return outputs, hidden if last is None else outputs.gather(0, last).squeeze(0)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from typing import Any, List, Optional, Tuple
+from typing import Any, Optional, Tuple
 
 import torch
 import torch.nn.functional as F
@@ -46,22 +46,20 @@ def compiled(module: Any) -> Any:
         return module
 
 
-def lstm_cell_(gates: Tensor, cell: Tensor) -> Tuple[Tensor, Tensor]:
+def lstm_cell_(gates: Tensor, cell: Tensor, hidden: Tensor) -> None:
     """:func:`fairseq_attn_plugin.ops.lstm_cell.lstm_cell` without autograd, in place.
 
     A factor of the cell state saves calls too: tanh(c) = 1 - 2 sigmoid(-2 c).
 
     Args:
         gates: ``[R, 4 H]``, pre-activations of the input, forget and output gates, and twice that of the cell:
-            tanh(x) = 2 sigmoid(2 x) - 1, so that one call activates all
-        cell: ``[R, H]``, -2 c
-
-    Returns:
-        hidden state, and -2 times the cell state, ``[R, H]``
+            tanh(x) = 2 sigmoid(2 x) - 1, so that one call activates all; overwritten
+        cell: ``[R, H]``, -2 c, becomes that of the next step
+        hidden: ``[R, H]``, takes the hidden state
     """
     i, f, o, g = gates.sigmoid_().chunk(4, dim=1)
-    cell = torch.mul(f, cell).addcmul_(i, g, value=-4.0).add_(i, alpha=2.0)
-    return torch.addcmul(o, o, cell.sigmoid(), value=-2.0), cell
+    cell.mul_(f).addcmul_(i, g, value=-4.0).add_(i, alpha=2.0)
+    torch.addcmul(o, o, cell.sigmoid(), value=-2.0, out=hidden)
 
 
 def gate_order(x: Tensor) -> Tensor:
@@ -101,8 +99,9 @@ class WordGates:
 
 
 class Layers(nn.Module):
-    """The LSTM layers of a decoder. What they hand on is one matrix [feed; h_1; ...; h_L; -2 c_1; ...;
-    -2 c_L]; see :func:`lstm_cell_`."""
+    """The LSTM layers of a decoder. What they hand on is one matrix [feed; h_1; ...; h_L; -2 c_1; ...; -2 c_L], see
+    :func:`lstm_cell_`. A step writes into it: what a layer reads, h of the layer below and its own, then stands side by
+    side."""
 
     def __init__(self, decoder: LSTMDecoder, precision: str):
         super().__init__()
@@ -112,30 +111,28 @@ class Layers(nn.Module):
             pack(gate_order(weight), gate_bias(decoder.rnn, str(layer)), precision)
             for layer, weight in enumerate(weights[1:], 1)
         )
-        self.read = decoder.feed_size + decoder.hidden_size  # units that the first layer reads
-        self.sizes = [decoder.feed_size] + [decoder.hidden_size] * 2 * decoder.num_layers
-        self.layers = decoder.num_layers
+        self.feed, self.size, self.layers = decoder.feed_size, int(decoder.hidden_size), int(decoder.num_layers)
 
-    def forward(self, base: Tensor, recurrent: Tensor) -> Tuple[Tensor, List[Tensor]]:
+    def forward(self, base: Tensor, recurrent: Tensor) -> Tensor:
         """One step.
 
         Args:
             base: ``[R, 4 H]``, of :class:`WordGates`; overwritten
-            recurrent: ``[R, F + 2 L H]``
+            recurrent: ``[R, F + 2 L H]``; h and c become those of this step
 
         Returns:
-            the top state ``[R, H]``, and h and -2 c of all layers, 2 L times ``[R, H]``
+            the top state ``[R, H]``, a part of ``recurrent``
         """
-        parts = recurrent.split(self.sizes, 1)
-        x, cell = lstm_cell_(base.add_(self.first(recurrent[:, : self.read])), parts[1 + self.layers])
-        hidden: List[Tensor] = [x]
-        cells: List[Tensor] = [cell]
-        for layer, product in enumerate(self.others):
-            gates = product(torch.cat([x, parts[2 + layer]], 1))
-            x, cell = lstm_cell_(gates, parts[2 + self.layers + layer])
-            hidden.append(x)
-            cells.append(cell)
-        return x, hidden + cells
+        feed, size = self.feed, self.size
+        cells = feed + self.layers * size
+        hidden = recurrent.narrow(1, feed, size)
+        gates = base.add_(self.first(recurrent.narrow(1, 0, feed + size)))
+        lstm_cell_(gates, recurrent.narrow(1, cells, size), hidden)
+        for below, product in enumerate(self.others):
+            gates = product(recurrent.narrow(1, feed + below * size, 2 * size))
+            hidden = recurrent.narrow(1, feed + (below + 1) * size, size)
+            lstm_cell_(gates, recurrent.narrow(1, cells + (below + 1) * size, size), hidden)
+        return hidden
 
 
 class Head(nn.Module):
@@ -157,18 +154,18 @@ class Head(nn.Module):
         self.projected = projected
         self.additional = None if fc is None else pack(fc.weight, fc.bias, precision)
         self.feeds_context = decoder.input_feeding == "context"
-        self.feeds = decoder.feed_size > 0
+        self.feeds = decoder.feed_size
 
-    def forward(self, context: Optional[Tensor], hidden: Tensor, states: List[Tensor]) -> Tuple[Tensor, Tensor]:
+    def forward(self, context: Optional[Tensor], hidden: Tensor, recurrent: Tensor) -> Tensor:
         """One step.
 
         Args:
             context: ``[R, Dh]``, or its share ``[R, H]``, or None without attention
             hidden: ``[R, H]``
-            states: of :class:`Layers`
+            recurrent: of :class:`Layers`, takes what is fed
 
         Returns:
-            the features from which the vocabulary is projected, and the next ``recurrent`` of :class:`Layers`
+            the features from which the vocabulary is projected
         """
         feed = features = hidden
         if context is not None:
@@ -181,22 +178,24 @@ class Head(nn.Module):
             if self.output is not None:
                 features = features.sigmoid_().mul_(2.0).sub_(1.0)
             feed = context if self.feeds_context else features
-        recurrent = torch.cat([feed] + states if self.feeds else states, 1)
+        if self.feeds > 0:
+            recurrent.narrow(1, 0, self.feeds).copy_(feed)
         if self.additional is not None:
             features = self.additional(features)
-        return features, recurrent
+        return features
 
 
 def attend(
-    query: Tensor, keys: Tensor, encodings: Tensor, pad_mask: Optional[Tensor], scale: float
+    query: Tensor, keys: Tensor, values: Tensor, bias: Optional[Tensor], empty: Optional[Tensor], scale: float
 ) -> Tuple[Tensor, Tensor]:
     """Soft attention by products with keys: a_j = softmax_j(scale s . k_j).
 
     Args:
         query: ``[R, D]``, the rows of a sentence together
         keys: ``[B, N, D]``
-        encodings: ``[B, N, D']``, or what is to be averaged instead
-        pad_mask: ``[B, N]``, True on padding
+        values: ``[B, N, D']``, the encodings, or what is to be averaged instead
+        bias: ``[B, 1, N]``, 0 on words and minus infinity on padding, or None
+        empty: ``[B, 1, 1]``, True for sentences of padding only, or None without such sentences
         scale: of the scores
 
     Returns:
@@ -205,14 +204,15 @@ def attend(
     rows = query.size(0)
     if scale != 1.0:
         query = query * scale
-    scores = torch.bmm(query.view(keys.size(0), -1, query.size(1)), keys.transpose(1, 2))
-    if pad_mask is None:
-        weights = scores.softmax(2)
+    queries = query.view(keys.size(0), -1, query.size(1))
+    if bias is None:
+        scores = torch.bmm(queries, keys.transpose(1, 2))
     else:
-        mask = pad_mask.unsqueeze(1)
-        # NaN in a sentence of padding only, until the mask clears it
-        weights = scores.masked_fill_(mask, -float("inf")).softmax(2).masked_fill_(mask, 0.0)
-    return torch.bmm(weights, encodings).view(rows, -1), weights.view(rows, -1)
+        scores = torch.baddbmm(bias, queries, keys.transpose(1, 2))
+    weights = scores.softmax(2)
+    if empty is not None:
+        weights = weights.masked_fill_(empty, 0.0)  # they were NaN
+    return torch.bmm(weights, values).view(rows, -1), weights.view(rows, -1)
 
 
 class SoftStep(nn.Module):
@@ -233,10 +233,16 @@ class SoftStep(nn.Module):
         self.layers, self.head, self.scale = layers, head, scale
 
     def forward(
-        self, base: Tensor, recurrent: Tensor, keys: Tensor, encodings: Tensor, pad_mask: Optional[Tensor]
-    ) -> Tuple[Tensor, Tensor, Tensor]:
-        """The features, the next ``recurrent`` and the weights ``[R, N]``; see the parts for the arguments."""
-        hidden, states = self.layers(base, recurrent)
-        context, weights = attend(hidden, keys, encodings, pad_mask, self.scale)
-        features, recurrent = self.head(context, hidden, states)
-        return features, recurrent, weights
+        self,
+        base: Tensor,
+        recurrent: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        bias: Optional[Tensor],
+        empty: Optional[Tensor],
+    ) -> Tuple[Tensor, Tensor]:
+        """The features and the weights ``[R, N]``; ``recurrent`` becomes that of the next step. See the parts for the
+        arguments."""
+        hidden = self.layers(base, recurrent)
+        context, weights = attend(hidden, keys, values, bias, empty, self.scale)
+        return self.head(context, hidden, recurrent), weights

@@ -211,13 +211,17 @@ def test_gru_step_is_the_cell():
     inputs, of_state = (3 * torch.randn(5, 12, dtype=torch.float64) for _ in range(2))
     hidden = torch.randn(5, 4, dtype=torch.float64)
     expected = gru_cell(inputs, of_state, hidden)
-    torch.testing.assert_close(gru_step(inputs, of_state, hidden), expected)
+    into = torch.empty_like(hidden)
+    gru_step(inputs, of_state.clone(), hidden, into)
+    gru_step(inputs, of_state, hidden, hidden)  # in place
+    torch.testing.assert_close((into, hidden), (expected, expected))
 
 
 def test_cell_is_the_cell():
     torch.manual_seed(2)
     gates, cell = 3 * torch.randn(5, 16, dtype=torch.float64), torch.randn(5, 4, dtype=torch.float64)
-    hidden, scaled = lstm_cell_(gate_order(gates.t()).t().contiguous(), -2 * cell)
+    hidden, scaled = torch.empty_like(cell), -2 * cell
+    lstm_cell_(gate_order(gates.t()).t().contiguous(), scaled, hidden)
     for one, other in zip((hidden, scaled / -2), lstm_cell(gates, cell)):
         torch.testing.assert_close(one, other)
 
