@@ -26,6 +26,7 @@ from .registry import (
 )
 from .scored import ScoredAttention
 from .scores import SCORES, Score, ScoreConfig, register_score
+from .statistics import attention_statistics
 from .tensors import index_rows, map_tensors
 
 __all__ = [
@@ -47,6 +48,7 @@ __all__ = [
     "ScoreConfig",
     "ScoredAttention",
     "attention_class",
+    "attention_statistics",
     "build_attention",
     "chosen_parts",
     "follow",

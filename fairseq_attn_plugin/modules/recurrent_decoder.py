@@ -22,7 +22,7 @@ import torch
 from fairseq.models import FairseqIncrementalDecoder
 from torch import Tensor, nn
 
-from ..attention import Attention, AttentionOutput, index_rows
+from ..attention import Attention, AttentionOutput, attention_statistics, index_rows
 from ..ops.deferred import Linear
 from ..ops.tanh import tanh
 from .beam import Intervention, SentenceAttention, SourceMemory
@@ -150,6 +150,8 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         elif self.attention is not None and decoded.weights is not None and len(decoded.weights) == sentences:
             beyond_end = prev_output_tokens.eq(self.dictionary.pad())  # as in the target, one step ahead
             penalties = self.attention.penalties(memory.attention, decoded.weights, beyond_end)
+            if not self.training:
+                penalties = {**penalties, **attention_statistics(decoded.weights, encoder_out["pad_mask"], beyond_end)}
             decoded = decoded._replace(penalties=penalties)
         return decoded, memory
 

@@ -1,5 +1,6 @@
 """Penalties of attention mechanisms: their values, and that the loss of every criterion has them."""
 
+import math
 import re
 
 import pytest
@@ -7,7 +8,7 @@ import torch
 from in_process import run_tool
 from models_for_tests import build, fake_task, pad_batch
 
-from fairseq_attn_plugin.attention import build_attention
+from fairseq_attn_plugin.attention import attention_statistics, build_attention
 from fairseq_attn_plugin.attention.pairs import pair_statistics
 from fairseq_attn_plugin.patches.penalties import add_penalties
 from fairseq_attn_plugin.patches.wrapping import wrapped_by
@@ -17,6 +18,7 @@ from cli import TINY, USER_DIR
 
 DIM = 5
 LENGTHS = (6, 1, 4, 2)
+ENTROPY, INFORMATION = (f"attention_{name}_statistic" for name in ("entropy", "information"))
 
 
 def make(name, **options):
@@ -92,6 +94,50 @@ def test_statistics_of_a_source_without_pairs():
     assert {name: float(value) for name, value in found.items()} == {"slope": 1, "offset": 2, "size": 2}
 
 
+def entropy(given):
+    total = sum(given)
+    return -sum(w / total * math.log(w / total) for w in given if w > 0) if total else 0.0
+
+
+def test_statistics_of_the_attention_by_their_definition():
+    _, pad_mask, words = sources()
+    weights = torch.rand(len(LENGTHS), 3, max(LENGTHS), dtype=torch.float64).masked_fill(pad_mask.unsqueeze(1), 0.0)
+    step_mask = torch.tensor([[False] * 3, [False, True, True], [False] * 3, [False, False, True]])
+    entropies, information = 0.0, 0.0
+    for row, sentence in enumerate(words):
+        given = weights[row][~step_mask[row]].tolist()
+        if len(sentence) > 1:
+            shares = [[w / sum(one) for w in one] for one in given]
+            mean = [sum(column) / len(shares) for column in zip(*shares)]
+            sharpness = sum(map(entropy, shares)) / math.log(len(sentence))
+            entropies += sharpness
+            information += len(shares) * entropy(mean) / math.log(len(sentence)) - sharpness
+    found = attention_statistics(weights, pad_mask, step_mask)
+    assert {name: (float(term.value), term.weight) for name, term in found.items()} == {
+        ENTROPY: (pytest.approx(entropies), 0.0),
+        INFORMATION: (pytest.approx(information), 0.0),
+    }
+
+
+@pytest.mark.parametrize(
+    ("weights", "expected"),
+    [
+        (torch.full((1, 5, 5), 0.2), (1, 0)),  # nothing learned
+        (torch.eye(5)[None], (0, 1)),  # an alignment
+        (torch.eye(5)[None, :1].expand(1, 5, 5), (0, 0)),  # always the same word
+        (torch.eye(5)[None] * 3, (0, 1)),  # weights that do not sum to one
+        (torch.ones(1, 5, 1), (0, 0)),
+        (torch.zeros(1, 5, 4), (0, 0)),
+    ],
+)
+def test_sharp_attention_and_attention_that_moves(weights, expected):
+    found = [float(term.value) / 5 for term in attention_statistics(weights).values()]
+    assert found == pytest.approx(expected, abs=1e-6)
+    assert [float(term.value) / 5 for term in attention_statistics(weights.half()).values()] == pytest.approx(
+        expected, abs=1e-3
+    )
+
+
 def test_transition_penalty():
     module = build_attention("structured", query_dim=DIM, memory_dim=DIM)
     (penalty,) = module.parameter_penalties().values()
@@ -111,9 +157,13 @@ class Criterion(torch.nn.Module):
 @pytest.mark.parametrize(
     ("attention", "options", "names"),
     [
-        ("structured", {"attention_bias": "fertility"}, {"fertility_penalty", "transition_penalty"}),
-        ("soft", {}, set()),
-        ("mqt", {}, {f"pair_{name}_statistic" for name in ("slope", "offset", "size")}),
+        (
+            "structured",
+            {"attention_bias": "fertility"},
+            {"fertility_penalty", "transition_penalty", ENTROPY, INFORMATION},
+        ),
+        ("soft", {}, {ENTROPY, INFORMATION}),
+        ("mqt", {}, {ENTROPY, INFORMATION, *(f"pair_{name}_statistic" for name in ("slope", "offset", "size"))}),
     ],
 )
 def test_every_criterion_has_them_in_training_and_logs_them_always(attention, options, names):
@@ -164,6 +214,7 @@ def test_criterions_of_any_family_log_the_penalties(arch, tiny_data, tmp_path):
         *("--no-save", "--no-epoch-checkpoints", "--log-format", "json", "--log-interval", 1, "--arch", *arch.split()),
         *("--attention", "structured", "--attention-bias", "fertility"),
     )
+    assert f'"valid_{ENTROPY}": "' in output.stdout and f'"{ENTROPY}": "' not in output.stdout
     for name in ("fertility_penalty", "transition_penalty"):
         for prefix in ("", "valid_"):
             assert re.search(rf'"{prefix}{name}": "[\d.]+"', output.stdout), prefix + name

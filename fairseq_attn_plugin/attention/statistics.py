@@ -1,0 +1,58 @@
+"""What validation logs of every attention mechanism, beside the loss: how sharp the attention is, and whether it moves.
+
+For weights a_tj of T steps to n source positions let p_tj = a_tj / sum_k a_tk, H Shannon's entropy, and p the mean of
+p_t over the steps of a sentence.
+
+    entropy      1/T sum_t H(p_t) / log n              1: all positions alike; 0: one position
+    information  (H(p) - 1/T sum_t H(p_t)) / log n     0: every step attends alike, sharply or not; 1: each to another
+                                                       position, and all positions in equal parts
+
+The second is the mutual information of a step and the position that it attends to. A model that always attends to the
+end of the sentence has both near 0: it uses the attention as another summary of the sentence, and aligns nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Dict, Optional
+
+import torch
+from torch import Tensor
+
+from .base import Penalty
+
+__all__ = ["attention_statistics"]
+
+
+@torch.no_grad()
+def attention_statistics(
+    weights: Tensor, pad_mask: Optional[Tensor] = None, step_mask: Optional[Tensor] = None
+) -> Dict[str, Penalty]:
+    """Entropy and information of whole sentences (see the module's text), in float32 or better, summed over steps.
+
+    A source of one position has both 0, a step without weights the entropy 0.
+
+    Args:
+        weights: ``[B, T, N]``, of all steps, zero on padding
+        pad_mask: ``[B, N]``, True on padding
+        step_mask: ``[B, T]``, True on steps beyond a sentence's end
+    """
+    weights = weights.to(torch.promote_types(weights.dtype, torch.float32))
+    shares = weights / weights.sum(-1, keepdim=True).clamp(min=torch.finfo(weights.dtype).tiny)
+    if step_mask is not None:
+        shares = shares.masked_fill(step_mask.unsqueeze(-1), 0.0)
+        steps = (~step_mask).sum(1).to(weights.dtype)
+    else:
+        steps = weights.new_full((len(weights),), weights.size(1))
+    words = steps.new_full((len(weights),), weights.size(-1)) if pad_mask is None else (~pad_mask).sum(1).to(steps)
+    most = words.clamp(min=2).log()
+    entropy = _entropy(shares).sum(1) / most
+    mean = shares.sum(1) / steps.clamp(min=1).unsqueeze(1)
+    information = steps * _entropy(mean) / most - entropy
+    return {
+        "attention_entropy_statistic": Penalty(entropy.sum(), 0.0),
+        "attention_information_statistic": Penalty(information.sum(), 0.0),
+    }
+
+
+def _entropy(shares: Tensor) -> Tensor:
+    return -torch.special.xlogy(shares, shares).sum(-1)
