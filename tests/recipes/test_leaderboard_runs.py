@@ -94,7 +94,8 @@ def check(job):
         "case:lc" in found["bleu"]["tokenized"]["signature"] and "tok:none" in found["bleu"]["tokenized"]["signature"]
     )
     assert "tok:13a" in found["bleu"]["detokenized"]["signature"]
-    assert found["parameters"] > 1000 and found["entropy"] > 0 and found["cpu_seconds_per_1000_updates"] > 0
+    assert found["entropy"] > 0 and 0 <= found["information"] <= 1
+    assert found["parameters"] > 1000 and found["cpu_seconds_per_1000_updates"] > 0
     assert 0 <= found["aer"] <= 1
     assert 0 < found["best_updates"] <= found["updates"]
     perplexities = list(found["valid_perplexities"].values())

@@ -65,15 +65,18 @@ def add_curves(document: Document, reported: Sequence[Reported], out: Path) -> N
 def add_alignments(
     document: Document, groups: Sequence[Group], gold: Optional[Sequence[GoldAlignment]], path: Optional[str]
 ) -> None:
-    """Entropy and peaks of the attention, and its quality as an alignment."""
+    """Entropy, peaks and information of the attention, and its quality as an alignment."""
     document.heading("Attention as an alignment")
-    headers = ["system", "entropy, nats", "greatest weight", "weight on the end"]
+    headers = ["system", "entropy, nats", "greatest weight", "weight on the end", "information"]
     rows: List[List[object]] = []
     for group in groups:
         found = [one.measured for one in group.runs]
-        columns = [[one.entropy for one in found], [one.greatest for one in found], [one.end for one in found]]
+        columns = [[getattr(one, name) for one in found] for name in ("entropy", "greatest", "end", "information")]
         rows.append([group.name, *(spread(column, 2) for column in columns)])
-    notes = "Means over the subwords of the references; weights are divided by their sum."
+    notes = (
+        "Means over the subwords of the references; weights are divided by their sum. Information: how much a step "
+        "tells of the position that it attends to; 0 if all steps attend alike, 1 at most."
+    )
     if gold is not None:
         headers += ["AER", "precision", "recall", "F1", "links"]
         for row, group in zip(rows, groups):

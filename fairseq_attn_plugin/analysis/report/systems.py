@@ -37,6 +37,7 @@ class Measures(NamedTuple):
     entropy: float  # of the attention, in nats, mean over target subwords
     greatest: float  # weight, mean over target subwords
     end: float  # weight on the end of the source, mean over target subwords
+    information: float  # of a step and the position that it attends to, divided by log n, mean over target subwords
 
 
 class Reported(NamedTuple):
@@ -111,9 +112,11 @@ def without_seed(name: str) -> str:
 def measures(records: Records) -> Measures:
     """The measures of forced references; raises ``OptionError`` without sentences.
 
-    The entropy is H = -sum_j a_tj log a_tj. Weights are divided by their sum, which is not one for some mechanisms.
+    The entropy is H = -sum_j a_tj log a_tj. Weights are divided by their sum, which is not one for some mechanisms. The
+    information of a sentence is the entropy of its mean weights minus its mean entropy, as at validation
+    (:mod:`fairseq_attn_plugin.attention.statistics`).
     """
-    log_probability = entropy = greatest = end = 0.0
+    log_probability = entropy = greatest = end = information = 0.0
     subwords = rows = 0
     for record in records:
         log_probability += sum(record.scores)
@@ -121,7 +124,11 @@ def measures(records: Records) -> Measures:
         weights = record.attention[:-1].astype(float)
         total = weights.sum(axis=1, keepdims=True)
         weights = (weights / np.where(total > 0, total, 1))[total[:, 0] > 0]
-        entropy -= float((weights * np.log(np.where(weights > 0, weights, 1))).sum())
+        of_rows = _entropies(weights).sum()
+        entropy += float(of_rows)
+        if len(weights) and weights.shape[1] > 1:
+            of_mean = len(weights) * _entropies(weights.mean(axis=0))
+            information += float((of_mean - of_rows) / np.log(weights.shape[1]))
         greatest += float(weights.max(axis=1).sum()) if len(weights) else 0.0
         end += float(weights[:, -1].sum())
         rows += len(weights)
@@ -130,4 +137,11 @@ def measures(records: Records) -> Measures:
     rows = max(rows, 1)
     # a word of probability zero makes the perplexity infinite
     mean = -log_probability / subwords
-    return Measures(math.exp(mean) if mean < 700 else math.inf, entropy / rows, greatest / rows, end / rows)
+    perplexity = math.exp(mean) if mean < 700 else math.inf
+    return Measures(perplexity, entropy / rows, greatest / rows, end / rows, information / rows)
+
+
+def _entropies(weights: np.ndarray) -> np.ndarray:
+    """Of distributions in the last dimension."""
+    found: np.ndarray = -(weights * np.log(np.where(weights > 0, weights, 1))).sum(axis=-1)
+    return found

@@ -54,6 +54,7 @@ def collect(run: TranslationRun, forced: Path) -> Dict[str, Any]:
         **_training(log, run.training.best),
         **_scores(run),
         "entropy": round(measured.entropy, 4),
+        "information": round(measured.information, 4),
         "cpu_seconds_per_1000_updates": None,
         "statistics": sentence_statistics(
             read_lines(hypotheses), read_lines(reference), lowercase=experiment.corpus.lowercase

@@ -26,12 +26,15 @@ def test_measures_by_hand(tmp_path):
     assert found.perplexity == pytest.approx(16 ** (1 / 4), rel=1e-4)  # product of the probabilities: 1/16, 4 subwords
     assert found.entropy == pytest.approx(math.log(2), rel=1e-4)
     assert (found.greatest, found.end) == (pytest.approx(0.5), pytest.approx(0.25))
+    # the mean row is (1/4, 1/2, 1/4)
+    assert found.information == pytest.approx((1.5 * math.log(2) - math.log(2)) / math.log(3), rel=1e-4)
 
 
 def test_measures_of_a_row_without_weights(tmp_path):
     one = record(0, "a", "x y", np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), scores=[-math.inf, -1.0, -1.0])
     found = measures(open_records(write_records(tmp_path / "x.jsonl", records=[one])))
     assert found.perplexity == math.inf and found.entropy == 0 and found.greatest == 1
+    assert found.information == 0
     with pytest.raises(OptionError, match="has no sentence"):
         measures(open_records(write_records(tmp_path / "y.jsonl", records=[])))
 
