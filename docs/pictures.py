@@ -18,6 +18,7 @@ from _pictures.common import shrink  # noqa: E402
 from _pictures.links import alignments, supervision  # noqa: E402
 from _pictures.measured import (  # noqa: E402
     faithfulness,
+    first_word,
     growth,
     latent,
     mechanisms,
@@ -38,6 +39,7 @@ PICTURES = {
     "density-matrix.png": density_matrix,
     "export.png": exported,
     "faithfulness.png": faithfulness,
+    "first-word.png": first_word,
     "growth.png": growth,
     "latent.png": latent,
     "mechanisms.png": mechanisms,

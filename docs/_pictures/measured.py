@@ -280,3 +280,25 @@ def pairs(path: Path) -> None:
                 handles, labels = axes.get_legend_handles_labels()
         axes.legend(handles, labels, frameon=False, fontsize=8.5, loc="upper left", bbox_to_anchor=(1.02, 1))
         save(figure, path)
+
+
+def first_word(path: Path) -> None:
+    """Mean weights of three trainings that begin alike: one attends to the first word at every step."""
+    runs = {name: runs[0] for name, runs in results("multi30k-de-en-first-word").items()}
+    shown = {
+        "lstm_adm_keys": "lstm_adm, over keys",
+        "lstm_adm_keys_zero": "the same, from zeros",
+        "lstm_soft": "lstm_soft",
+    }
+    with canvas("first word", (7.2, 2.3)) as figure:
+        for number, (name, title) in enumerate(shown.items()):
+            axes = figure.add_axes((number * 0.34, 0, 0.27, 0.84))
+            style(axes, title)
+            attention = runs[name]["attention"]
+            axes.imshow(attention["mean_weights"], cmap="Blues", vmin=0, vmax=1)
+            axes.set_xticks([0, 9], ["first", "last"])
+            axes.set_yticks([0, 9], ["first", "last"])
+            axes.set_xlabel(f"source; information {attention['information']:.2f}", fontsize=9)
+            if number == 0:
+                axes.set_ylabel("target", fontsize=9)
+        save(figure, path)

@@ -160,6 +160,7 @@ class PackedStepper:
             latent = self.latent.remember(latent, projection)
         return PackedState(recurrent, attention, memory, tokens, projection, words, latent)
 
+    @torch.inference_mode()
     def step(self, tokens: Tensor, state: PackedState, step: int) -> Tuple[StepOutput, PackedState]:
         if state.kept is not None:
             state = self._revised(tokens, state)
