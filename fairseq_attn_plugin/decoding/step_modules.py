@@ -169,14 +169,14 @@ class Head(nn.Module):
         """
         feed = features = hidden
         if context is not None:
-            if self.projected:
-                features = self.output(hidden).add_(context)
+            if self.output is not None:  # alone: what follows is compiled only then
+                if self.projected:
+                    features = self.output(hidden).add_(context)
+                else:
+                    features = self.output(torch.cat([context, hidden], 1))
+                features = features.sigmoid_().mul_(2.0).sub_(1.0)
             else:
                 features = torch.cat([context, hidden], 1)
-                if self.output is not None:
-                    features = self.output(features)
-            if self.output is not None:
-                features = features.sigmoid_().mul_(2.0).sub_(1.0)
             feed = context if self.feeds_context else features
         if self.feeds > 0:
             recurrent.narrow(1, 0, self.feeds).copy_(feed)

@@ -128,6 +128,8 @@ def test_statistics_of_the_attention_by_their_definition():
         (torch.eye(5)[None] * 3, (0, 1)),  # weights that do not sum to one
         (torch.ones(1, 5, 1), (0, 0)),
         (torch.zeros(1, 5, 4), (0, 0)),
+        (torch.tensor([[[1.0, 0], [1, 0], [1, 0], [0, 0], [0, 0]]]), (0, 0)),  # steps that attend to nothing
+        (torch.tensor([[[1.0, 0], [0, 1], [1, 0], [0, 1], [0, 0]]]), (0, 0.8)),
     ],
 )
 def test_sharp_attention_and_attention_that_moves(weights, expected):

@@ -114,7 +114,7 @@ def measures(records: Records) -> Measures:
 
     The entropy is H = -sum_j a_tj log a_tj. Weights are divided by their sum, which is not one for some mechanisms. The
     information of a sentence is the entropy of its mean weights minus its mean entropy, as at validation
-    (:mod:`fairseq_attn_plugin.attention.statistics`).
+    (:mod:`fairseq_attn_plugin.attention.statistics`), but without the step that predicts the end.
     """
     log_probability = entropy = greatest = end = information = 0.0
     subwords = rows = 0
