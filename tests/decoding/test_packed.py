@@ -227,6 +227,24 @@ def test_cell_is_the_cell():
 
 
 @pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"output_layer": "linear"},
+        {"output_layer": "linear", "input_feeding": "none"},
+        {"input_feeding": "context"},
+        {"decoder_attention": "False"},
+        {"attention": "mqt"},
+        {"rnn": "gru"},
+    ],
+)
+def test_steps_are_compiled(options):
+    stepper = PackedStepper(make(**options))
+    parts = [stepper.layers, stepper.head] if stepper.soft is None else [stepper.soft]
+    assert all(isinstance(part, torch.jit.ScriptModule) for part in parts)
+
+
+@pytest.mark.parametrize(
     ("arch", "options", "packable"),
     [
         ("attn_lstm", {}, True),

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 import numpy as np
+import torch
 
 from fairseq_attn_plugin.analysis.records.files import Records
+from fairseq_attn_plugin.attention import attention_statistics
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.model_folder import ModelFolder, open_model_folder
 
@@ -113,8 +115,8 @@ def measures(records: Records) -> Measures:
     """The measures of forced references; raises ``OptionError`` without sentences.
 
     The entropy is H = -sum_j a_tj log a_tj. Weights are divided by their sum, which is not one for some mechanisms. The
-    information of a sentence is the entropy of its mean weights minus its mean entropy, as at validation
-    (:mod:`fairseq_attn_plugin.attention.statistics`), but without the step that predicts the end.
+    information is that of validation (:mod:`fairseq_attn_plugin.attention.statistics`), but without the step that
+    predicts the end.
     """
     log_probability = entropy = greatest = end = information = 0.0
     subwords = rows = 0
@@ -124,11 +126,9 @@ def measures(records: Records) -> Measures:
         weights = record.attention[:-1].astype(float)
         total = weights.sum(axis=1, keepdims=True)
         weights = (weights / np.where(total > 0, total, 1))[total[:, 0] > 0]
-        of_rows = _entropies(weights).sum()
-        entropy += float(of_rows)
-        if len(weights) and weights.shape[1] > 1:
-            of_mean = len(weights) * _entropies(weights.mean(axis=0))
-            information += float((of_mean - of_rows) / np.log(weights.shape[1]))
+        entropy -= float((weights * np.log(np.where(weights > 0, weights, 1))).sum())
+        statistics = attention_statistics(torch.from_numpy(weights).unsqueeze(0))
+        information += float(statistics["attention_information_statistic"].value)
         greatest += float(weights.max(axis=1).sum()) if len(weights) else 0.0
         end += float(weights[:, -1].sum())
         rows += len(weights)
@@ -139,9 +139,3 @@ def measures(records: Records) -> Measures:
     mean = -log_probability / subwords
     perplexity = math.exp(mean) if mean < 700 else math.inf
     return Measures(perplexity, entropy / rows, greatest / rows, end / rows, information / rows)
-
-
-def _entropies(weights: np.ndarray) -> np.ndarray:
-    """Of distributions in the last dimension."""
-    found: np.ndarray = -(weights * np.log(np.where(weights > 0, weights, 1))).sum(axis=-1)
-    return found

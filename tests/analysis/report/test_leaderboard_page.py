@@ -124,6 +124,7 @@ def write(folder, name, seed, lines, **changes):
         "command": f"ARCH={name} SEED={seed} fairseq-attn recipe multi30k",
         **{"system": name, "seed": seed, "dataset": "multi30k", "pair": "de-en", "split": "test"},
         **{"parameters": 1000000, "best_updates": 500 + 100 * seed, "valid_perplexity": 7.5, "entropy": 1.25},
+        **({} if name == "equal" else {"information": 0.5 + 0.1 * seed}),
         "bleu": {"tokenized": {"score": corpus_bleu(lines), "signature": "tok:none"}, "detokenized": None},
         "chrf": {"score": 50.5, "signature": "nc:6"},
         "cpu_seconds_per_1000_updates": None if name == "equal" else 99.6,
@@ -155,6 +156,7 @@ def test_the_page(results, tmp_path, capsys):
     assert better["p"] == "0.001" and better["p, Holm"] == "0.002"
     assert soft["p"] == soft["p, Holm"] == "\u2013"
     assert equal["s for 1,000 updates"] == "\u2013" and better["s for 1,000 updates"] == "100"
+    assert better["information"] == "0.70 (0.10)" and equal["information"] == "\u2013"
     assert "AER, synthetic" not in soft
     assert (out / "bleu1.png").read_bytes()[:4] == b"\x89PNG"
     page = (out / "report.html").read_text(encoding="utf-8")
