@@ -145,7 +145,9 @@ def test_report_of_a_sweep(tiny_data, tmp_path):
     assert soft["BLEU"] == f"{statistics.mean(scores):.2f}{spreads}"
     assert set(adm) >= {"chrF2", "TER", "p", "\u00b1", "perplexity"} and "(" in adm["perplexity"]
     assert all(row["parameters"].replace(",", "").isdigit() for row in rows.values())
-    assert len(table(markdown, "Attention as an alignment")) == 2
+    alignments = table(markdown, "Attention as an alignment")
+    assert len(alignments) == 2
+    assert all(0 <= float(row["information"].split()[0]) <= 1 for row in alignments.values())
     assert re.search("differ in the seed only are one system", markdown)
     # scores of another program, made from the texts that the report wrote
     texts = {path: path.read_text().splitlines() for path in (out / "outputs").rglob("*.txt")}
