@@ -30,7 +30,13 @@ from .architectures import PAPER_SIZES, SMALL_SIZES, STRUCTURED_SIZES, register_
 from .checks import check_options, check_pointer, rnn_of
 from .configuration import AttnLSTMConfig
 from .encoder_architectures import build_stock_encoder
-from .unused_options import check_adaptive_softmax, check_attention_options, check_encoder_options, readers
+from .unused_options import (
+    check_adaptive_softmax,
+    check_attention_options,
+    check_encoder_options,
+    check_init_dropout,
+    readers,
+)
 
 __all__ = ["AttnLSTMConfig", "AttnLSTMModel", "register_architecture"]
 
@@ -112,6 +118,7 @@ class AttnLSTMModel(FairseqEncoderDecoderModel):
             input_feeding=cfg.input_feeding,
             output_layer=cfg.output_layer,
             zero_init=cfg.decoder_zero_init,
+            init_dropout=cfg.decoder_init_dropout,
             rnn=rnn_of(cfg, "decoder"),
             states_given=encoder.states,
             dropout_in=or_default(cfg.decoder_dropout_in, cfg.dropout),
@@ -152,6 +159,7 @@ class AttnLSTMModel(FairseqEncoderDecoderModel):
         defaults = MODEL_DATACLASS_REGISTRY[model["_name"]]()
         check_attention_options(model, defaults, "--decoder-attention False" if off else None)
         check_encoder_options(model, defaults)
+        check_init_dropout(model, defaults)
         check_adaptive_softmax(cfg)
 
     @classmethod

@@ -53,6 +53,9 @@ class AttnLSTMConfig(FairseqDataclass):
     decoder_out_embed_dim: int = option(512, "decoder output embedding dimension")
     decoder_attention: str = option("True", "decoder attention; False decodes from the encoder's last state alone")
     decoder_zero_init: bool = option(False, "start the decoder from zeros instead of the encoder's last states")
+    decoder_init_dropout: float = option(
+        0.0, "in training, the probability that a sentence's decoder starts from zeros, as with --decoder-zero-init"
+    )
     forget_bias: Optional[float] = option(
         None,
         "initial bias of the forget gates of encoder and decoder, as in 1 (default: drawn around 0, as all parameters)",

@@ -12,7 +12,13 @@ from ..errors import OptionError
 from ..options import file_options, flag
 from .encoder_architectures import has_hidden_size
 
-__all__ = ["check_adaptive_softmax", "check_attention_options", "check_encoder_options", "readers"]
+__all__ = [
+    "check_adaptive_softmax",
+    "check_attention_options",
+    "check_encoder_options",
+    "check_init_dropout",
+    "readers",
+]
 
 # What --encoder-arch replaces.
 OF_RECURRENT_ENCODERS = ("encoder_rnn", "encoder_bidirectional", "encoder_dropout_in", "encoder_dropout_out")
@@ -103,6 +109,24 @@ def check_encoder_options(config: Mapping[str, Any], defaults: Any) -> None:
                 f"{flag(name)} {config[name]}: is of a recurrent encoder, and has no effect with --encoder-arch "
                 f"{arch}; leave one of them out"
             )
+
+
+def check_init_dropout(config: Mapping[str, Any], defaults: Any) -> None:
+    """Checks that the decoder's start is not dropped where there is none.
+
+    Args:
+        config: the options of a model
+        defaults: the configuration of its architecture
+
+    Raises:
+        OptionError: ``--decoder-init-dropout`` is given and has no effect
+    """
+    p = config["decoder_init_dropout"]
+    if config["decoder_zero_init"] and p not in (0, defaults.decoder_init_dropout):
+        raise OptionError(
+            f"--decoder-init-dropout {p}: has no effect with --decoder-zero-init, by which all sentences start from "
+            "zeros; leave one of them out"
+        )
 
 
 def check_adaptive_softmax(cfg: Mapping[str, Any]) -> None:

@@ -50,6 +50,7 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         input_feeding: ``output``, ``context`` or ``none``
         output_layer: ``tanh``, or ``linear``: o is context and state side by side
         zero_init: start from zeros instead of the encoder's states (projected where the sizes differ)
+        init_dropout: probability, in training, that a sentence starts from zeros
         dropout_in: dropout of the embeddings
         dropout_out: dropout between layers and of the attentional output
         rnn: ``lstm`` or ``gru``
@@ -73,6 +74,7 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         input_feeding: str = "output",
         output_layer: str = "tanh",
         zero_init: bool = False,
+        init_dropout: float = 0.0,
         dropout_in: float = 0.1,
         dropout_out: float = 0.1,
         rnn: str = "lstm",
@@ -101,7 +103,7 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         self.add_module(rnn, uniform_(network))
         self.hidden_projection: Optional[nn.Module] = None
         self.cell_projection: Optional[nn.Module] = None
-        self.zero_init = zero_init
+        self.zero_init, self.init_dropout = zero_init, init_dropout
         if not zero_init and (memory_dim != hidden_size or not set(STATES[rnn]) <= set(states_given)):
             self.hidden_projection = uniform_(Linear(memory_dim, hidden_size))
             if "cell" in STATES[rnn]:
@@ -198,6 +200,9 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         cell = None
         if "cell" in STATES[self.kind]:
             cell = self._first_states(encoder_out, "cell", self.cell_projection, rows)
+        if self.training and self.init_dropout > 0:  # whole states, and not scaled: translation starts from all of them
+            kept = torch.rand(len(rows), 1, 1, device=rows.device) >= self.init_dropout
+            hidden, cell = hidden * kept, None if cell is None else cell * kept
         feed = encodings.new_zeros(len(rows), self.feed_size) if self.feed_size else None
         attention_state = None
         if self.attention is not None:

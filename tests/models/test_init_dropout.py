@@ -1,0 +1,67 @@
+"""``--decoder-init-dropout``: in training, some sentences' decoders start from zeros."""
+
+from dataclasses import asdict
+
+import pytest
+import torch
+from fairseq.models import MODEL_DATACLASS_REGISTRY
+from models_for_tests import build, pad_batch
+
+from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.models.attn_lstm import AttnLSTMModel
+
+ROWS = 200
+CASES = [{}, {"rnn": "gru"}, {"encoder_rnn": "gru"}, {"input_feeding": "none"}, {"decoder_layers": 2}]
+
+
+def starts(model):
+    encoder_out = model.encoder(pad_batch([4] * ROWS))
+    state = model.decoder.initial_state(encoder_out, model.decoder.remember(encoder_out))
+    return torch.cat([x.flatten(1) for x in (state.hidden, state.cell) if x is not None], dim=1)
+
+
+@pytest.mark.parametrize("options", CASES, ids=str)
+def test_a_sentence_keeps_or_loses_all_of_its_start(options):
+    model = build("attn_lstm", dropout=0.0, decoder_init_dropout=0.25, **options)
+    whole = starts(model.eval())
+    assert (whole != 0).all(), "translation starts from all states"
+    torch.manual_seed(1)
+    dropped = starts(model.train())
+    zero = (dropped == 0).all(dim=1)
+    assert torch.equal(dropped[~zero], whole[~zero]), "what is kept is not scaled"
+    assert 0.15 < zero.float().mean() < 0.35
+
+
+def test_without_it_no_random_number_is_drawn():
+    model = build("attn_lstm", dropout=0.0).train()
+    torch.manual_seed(1)
+    starts(model)
+    after = torch.rand(1)
+    torch.manual_seed(1)
+    assert torch.equal(torch.rand(1), after), "a seed gives the training that it gave"
+
+
+@pytest.mark.parametrize("options", CASES, ids=str)
+def test_gradients_of_dropped_starts_are_those_of_zeros(options):
+    """The loss of a sentence whose start is dropped is that of a decoder with ``--decoder-zero-init``."""
+    sizes = {"dropout": 0.0, **options}
+    model, source = build("attn_lstm", decoder_init_dropout=1 - 1e-9, **sizes).train(), pad_batch([4, 2, 3])
+    zero = build("attn_lstm", decoder_zero_init=True, **sizes).train()
+    zero.load_state_dict({name: model.state_dict()[name] for name in zero.state_dict()})
+    previous = torch.tensor([[2, 5, 6, 7]]).expand(3, -1)
+    for either in (model, zero):
+        either(source, None, previous)[0].square().sum().backward()
+    for name, parameter in zero.named_parameters():
+        torch.testing.assert_close(model.get_parameter(name).grad, parameter.grad, msg=name)
+
+
+def check_training(**options):
+    config = {**asdict(MODEL_DATACLASS_REGISTRY["lstm_soft"]()), "_name": "lstm_soft", **options}
+    AttnLSTMModel.check_training({"model": config, "criterion": {}})
+
+
+def test_there_is_nothing_to_drop_of_zeros():
+    check_training(decoder_init_dropout=0.5)
+    check_training(decoder_zero_init=True)
+    with pytest.raises(OptionError, match="^--decoder-init-dropout 0.5: has no effect with --decoder-zero-init"):
+        check_training(decoder_init_dropout=0.5, decoder_zero_init=True)
