@@ -25,6 +25,7 @@ from _pictures.measured import (  # noqa: E402
     multi30k,
     pairs,
     speed,
+    starts,
     translation,
 )
 from _pictures.methods import alignment_methods  # noqa: E402
@@ -50,6 +51,7 @@ PICTURES = {
     "recipe-stages.png": recipe_stages,
     "sparse.png": sparse,
     "speed.png": speed,
+    "starts.png": starts,
     "structured.png": structured,
     "supervision.png": supervision,
     "translation.png": translation,

@@ -32,7 +32,7 @@ def option(default: Any, text: str, file: bool = False, before: Any = None) -> A
         before: what a checkpoint has that was written before the option was there, if the default may change
     """
     known = {"help": text, "file": file, "before": before}
-    return field(default=default, metadata={name: value for name, value in known.items() if value})
+    return field(default=default, metadata={name: x for name, x in known.items() if x is not None and x is not False})
 
 
 def flag(name: str) -> str:

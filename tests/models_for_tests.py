@@ -27,6 +27,7 @@ SIZES = {
     "decoder_layers": 2,
     "decoder_out_embed_dim": 14,
     "dropout": 0.0,
+    "decoder_init_dropout": 0.0,
 }
 
 

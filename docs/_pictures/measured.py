@@ -12,7 +12,7 @@ import numpy as np
 from fairseq_attn_plugin.analysis.drawing.canvas import canvas, save
 from fairseq_attn_plugin.analysis.drawing.colours import series_of
 
-from .common import BENCHMARKS, BLUE, GREEN, GREY, ORANGE, results, style
+from .common import BENCHMARKS, BLUE, GREEN, GREY, LIGHT, ORANGE, results, style
 
 # of the names of systems and searches
 ABBREVIATIONS = (
@@ -199,15 +199,15 @@ def _mean_of(runs: List[Dict[str, float]], name: str) -> float:
 
 
 def multi30k(path: Path) -> None:
-    """Validation perplexity by epoch, a line for each training of seven epochs."""
+    """Validation perplexity by epoch, a line for each training of seven or ten epochs."""
     curves: Dict[str, List[Dict[int, float]]] = {}
-    for arch, runs in results("multi30k-de-en").items():
-        for run in runs:
-            epochs = {int(item["epoch"]): float(item["valid_ppl"]) for item in run["epochs"]}
-            curves.setdefault(arch, []).append(epochs)
+    for run in results("multi30k-de-en")["lstm"]:
+        curves.setdefault("lstm", []).append({int(item["epoch"]): float(item["valid_ppl"]) for item in run["epochs"]})
     for system, lines in _perplexities("multi30k-de-en-epoch7").items():
-        curves.setdefault(system.removesuffix("_keys"), []).extend(lines)
-    _by_epoch(path, curves, (7, 10, 20, 50))
+        curves[system.removesuffix("_keys") + ", init dropout 0"] = lines
+    for system, lines in _perplexities("multi30k-de-en-epoch10").items():
+        curves[system.removesuffix("_drop").removesuffix("_centred")] = lines
+    _by_epoch(path, curves, (6, 7, 10, 20, 50))
 
 
 def latent(path: Path) -> None:
@@ -282,12 +282,41 @@ def pairs(path: Path) -> None:
         save(figure, path)
 
 
+def starts(path: Path) -> None:
+    """Validation perplexity of single trainings after three epochs, by what the decoder starts from; lines join a
+    seed."""
+    runs = results("multi30k-de-en-start")
+    ways = {"": "encoder's states", "_zero": "zeros", "_drop": "either, at random"}
+    with canvas("starts", (6.4, 2.5)) as figure:
+        systems = {"lstm_soft": "lstm_soft", "lstm_adm_centred": "lstm_adm, centred keys", "lstm_adm_keys": "keys"}
+        for number, (system, title) in enumerate(systems.items()):
+            axes = figure.add_axes((number * 0.35, 0, 0.29, 1))
+            style(axes, title, grid="y")
+            axes.set_yscale("log")
+            axes.set_yticks([9, 10, 12, 15, 20], ["9", "10", "12", "15", "20"])
+            axes.set_yticks([], minor=True)
+            axes.set_ylim(8.6, 21)
+            by_way = [
+                {run["seed"]: run["valid_perplexity"] for run in runs.get(system + suffix, [])} for suffix in ways
+            ]
+            for seed in sorted({seed for found in by_way for seed in found}):
+                measured = [(place, found[seed]) for place, found in enumerate(by_way) if seed in found]
+                axes.plot(*zip(*measured), color=LIGHT, linewidth=1, zorder=1)
+            for place, (found, colour) in enumerate(zip(by_way, (ORANGE, GREEN, BLUE))):
+                axes.scatter([place] * len(found), list(found.values()), 22, color=colour, zorder=2)
+            axes.set_xlim(-0.4, len(ways) - 0.6)
+            axes.set_xticks(range(len(ways)), list(ways.values()), rotation=20, ha="right", fontsize=8)
+            if number == 0:
+                axes.set_ylabel("validation perplexity", fontsize=9)
+        save(figure, path)
+
+
 def first_word(path: Path) -> None:
     """Mean weights of three trainings after one epoch: one attends to the first word at most steps."""
     runs = results("multi30k-de-en-first-word")
     shown = {
-        "lstm_adm_keys_epoch1": "lstm_adm",
-        "lstm_adm_keys_zero": "the same, from zeros",
+        "lstm_adm_keys_epoch1": "lstm_adm, init dropout 0",
+        "lstm_adm_keys_drop": "init dropout 0.5",
         "lstm_soft": "lstm_soft",
     }
     with canvas("first word", (7.2, 2.3)) as figure:

@@ -61,9 +61,9 @@ class ADMConfig(AttentionConfig):
     prefix: ClassVar[str] = "adm"
 
     pairs: str = option(
-        "keys",
+        "centred-keys",
         "what pairs are formed of: encodings (equation 10 as written), keys, their projections, or centred-keys, keys "
-        "minus their mean over the sentence (default: keys)",
+        "minus their mean over the sentence (default: centred-keys)",
         before="keys",
     )
     pairing: str = option(

@@ -195,9 +195,12 @@ class AttnLSTMModel(FairseqEncoderDecoderModel):
             return self.decoder(prev_output_tokens, encoder_out=encoder_out, **kwargs)
 
 
-register_architecture("lstm_soft", attention="soft", **PAPER_SIZES)(AttnLSTMModel)
-register_architecture("lstm_adm", attention="mqt", **PAPER_SIZES)(AttnLSTMModel)
-register_architecture("lstm_adm_aqt", attention="aqt", **PAPER_SIZES)(AttnLSTMModel)
+# A decoder that always starts from the encoder's states can do without attention that moves.
+ATTENTIVE = {"decoder_init_dropout": 0.5, **PAPER_SIZES}
+
+register_architecture("lstm_soft", attention="soft", **ATTENTIVE)(AttnLSTMModel)
+register_architecture("lstm_adm", attention="mqt", **ATTENTIVE)(AttnLSTMModel)
+register_architecture("lstm_adm_aqt", attention="aqt", **ATTENTIVE)(AttnLSTMModel)
 register_architecture("lstm_gaussian", attention="gaussian", **PAPER_SIZES)(AttnLSTMModel)
 register_architecture("lstm_election", attention="election", **PAPER_SIZES)(AttnLSTMModel)
 register_architecture("lstm_structured", attention="structured", **STRUCTURED_SIZES)(AttnLSTMModel)

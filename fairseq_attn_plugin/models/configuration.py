@@ -54,7 +54,9 @@ class AttnLSTMConfig(FairseqDataclass):
     decoder_attention: str = option("True", "decoder attention; False decodes from the encoder's last state alone")
     decoder_zero_init: bool = option(False, "start the decoder from zeros instead of the encoder's last states")
     decoder_init_dropout: float = option(
-        0.0, "in training, the probability that a sentence's decoder starts from zeros, as with --decoder-zero-init"
+        0.0,
+        "in training, the probability that a sentence's decoder starts from zeros, as with --decoder-zero-init",
+        before=0.0,
     )
     forget_bias: Optional[float] = option(
         None,

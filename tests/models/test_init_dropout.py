@@ -6,11 +6,14 @@ import pytest
 import torch
 from fairseq.models import MODEL_DATACLASS_REGISTRY
 from models_for_tests import build, pad_batch
+from omegaconf import OmegaConf
 
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.models.attn_lstm import AttnLSTMModel
+from fairseq_attn_plugin.patches.checkpoint_files import as_written
 
 ROWS = 200
+ARCHITECTURES = {"attn_lstm": 0.0, "lstm_soft": 0.5, "lstm_adm": 0.5, "lstm_adm_aqt": 0.5, "lstm_gaussian": 0.0}
 CASES = [{}, {"rnn": "gru"}, {"encoder_rnn": "gru"}, {"input_feeding": "none"}, {"decoder_layers": 2}]
 
 
@@ -60,8 +63,16 @@ def check_training(**options):
     AttnLSTMModel.check_training({"model": config, "criterion": {}})
 
 
+def test_architectures():
+    defaults = {name: MODEL_DATACLASS_REGISTRY[name]().decoder_init_dropout for name in ARCHITECTURES}
+    assert defaults == ARCHITECTURES
+    for name in ARCHITECTURES:
+        earlier = as_written(OmegaConf.create({"_name": name}))
+        assert earlier.decoder_init_dropout == 0, "a checkpoint without the option was trained without it"
+
+
 def test_there_is_nothing_to_drop_of_zeros():
-    check_training(decoder_init_dropout=0.5)
-    check_training(decoder_zero_init=True)
-    with pytest.raises(OptionError, match="^--decoder-init-dropout 0.5: has no effect with --decoder-zero-init"):
-        check_training(decoder_init_dropout=0.5, decoder_zero_init=True)
+    check_training(decoder_init_dropout=0.25)
+    check_training(decoder_zero_init=True)  # the architecture's own does not need to be turned off
+    with pytest.raises(OptionError, match="^--decoder-init-dropout 0.25: has no effect with --decoder-zero-init"):
+        check_training(decoder_init_dropout=0.25, decoder_zero_init=True)
