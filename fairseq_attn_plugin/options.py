@@ -31,8 +31,8 @@ def option(default: Any, text: str, file: bool = False, before: Any = None) -> A
             such an option is left out when a checkpoint is loaded
         before: what a checkpoint has that was written before the option was there, if the default may change
     """
-    known = {"help": text, "file": file, "before": before}
-    return field(default=default, metadata={name: x for name, x in known.items() if x is not None and x is not False})
+    metadata = {"help": text, **({"file": True} if file else {}), **({} if before is None else {"before": before})}
+    return field(default=default, metadata=metadata)
 
 
 def flag(name: str) -> str:

@@ -157,9 +157,10 @@ class AttnLSTMModel(FairseqEncoderDecoderModel):
         model = cfg["model"]
         off = not parse_boolean("--decoder-attention", model["decoder_attention"])
         defaults = MODEL_DATACLASS_REGISTRY[model["_name"]]()
-        check_attention_options(model, defaults, "--decoder-attention False" if off else None)
+        without = "--decoder-attention False" if off else None
+        check_attention_options(model, defaults, without)
         check_encoder_options(model, defaults)
-        check_init_dropout(model, defaults)
+        check_init_dropout(model, defaults, without)
         check_adaptive_softmax(cfg)
 
     @classmethod

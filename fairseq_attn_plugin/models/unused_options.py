@@ -111,21 +111,27 @@ def check_encoder_options(config: Mapping[str, Any], defaults: Any) -> None:
             )
 
 
-def check_init_dropout(config: Mapping[str, Any], defaults: Any) -> None:
-    """Checks that the decoder's start is not dropped where there is none.
+def check_init_dropout(config: Mapping[str, Any], defaults: Any, off: Optional[str] = None) -> None:
+    """Checks that the decoder's start is dropped only where it has one, and attention beside it.
 
     Args:
         config: the options of a model
         defaults: the configuration of its architecture
+        off: the option by which the model has no attention, with its value
 
     Raises:
         OptionError: ``--decoder-init-dropout`` is given and has no effect
     """
     p = config["decoder_init_dropout"]
-    if config["decoder_zero_init"] and p not in (0, defaults.decoder_init_dropout):
+    if p in (0, defaults.decoder_init_dropout):
+        return
+    if off is not None:
+        raise OptionError(f"--decoder-init-dropout {p}: has no effect with {off}; leave one of the two out")
+    if config["decoder_zero_init"]:
+        remedy = "choose --no-decoder-zero-init" if defaults.decoder_zero_init else "leave one of the two out"
         raise OptionError(
             f"--decoder-init-dropout {p}: has no effect with --decoder-zero-init, by which all sentences start from "
-            "zeros; leave one of them out"
+            f"zeros; {remedy}"
         )
 
 

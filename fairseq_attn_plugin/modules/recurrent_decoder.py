@@ -50,7 +50,7 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         input_feeding: ``output``, ``context`` or ``none``
         output_layer: ``tanh``, or ``linear``: o is context and state side by side
         zero_init: start from zeros instead of the encoder's states (projected where the sizes differ)
-        init_dropout: probability, in training, that a sentence starts from zeros
+        init_dropout: probability, in training, that a sentence starts from zeros; unused without attention
         dropout_in: dropout of the embeddings
         dropout_out: dropout between layers and of the attentional output
         rnn: ``lstm`` or ``gru``
@@ -103,7 +103,9 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         self.add_module(rnn, uniform_(network))
         self.hidden_projection: Optional[nn.Module] = None
         self.cell_projection: Optional[nn.Module] = None
-        self.zero_init, self.init_dropout = zero_init, init_dropout
+        self.zero_init = zero_init
+        # Without attention the encoder's states are all that a sentence has.
+        self.init_dropout = 0.0 if zero_init or attention is None else init_dropout
         if not zero_init and (memory_dim != hidden_size or not set(STATES[rnn]) <= set(states_given)):
             self.hidden_projection = uniform_(Linear(memory_dim, hidden_size))
             if "cell" in STATES[rnn]:

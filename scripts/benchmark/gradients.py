@@ -59,6 +59,7 @@ def measure(settings: Mapping[str, Any], device: torch.device, tick: Tick) -> di
             module.p = 0.0
         elif isinstance(module, nn.LSTM):
             module.dropout = 0.0
+    system.model.decoder.init_dropout = 0.0
     batches = batches_of(task, "train", settings, True, max_tokens=settings["max_tokens"])
     gradients: dict[torch.dtype, list[dict[str, Tensor]]] = {precision: [] for precision in PRECISIONS}
     for batch in batches[: settings["gradient_batches"]]:

@@ -35,8 +35,16 @@ def test_a_sentence_keeps_or_loses_all_of_its_start(options):
     assert 0.15 < zero.float().mean() < 0.35
 
 
-def test_without_it_no_random_number_is_drawn():
-    model = build("attn_lstm", dropout=0.0).train()
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"decoder_zero_init": True, "decoder_init_dropout": 0.5},
+        {"decoder_attention": "False", "decoder_init_dropout": 0.5},
+    ],
+)
+def test_where_nothing_is_dropped_no_random_number_is_drawn(options):
+    model = build("attn_lstm", **options).train()
     torch.manual_seed(1)
     starts(model)
     after = torch.rand(1)
@@ -58,8 +66,8 @@ def test_gradients_of_dropped_starts_are_those_of_zeros(options):
         torch.testing.assert_close(model.get_parameter(name).grad, parameter.grad, msg=name)
 
 
-def check_training(**options):
-    config = {**asdict(MODEL_DATACLASS_REGISTRY["lstm_soft"]()), "_name": "lstm_soft", **options}
+def check_training(arch, **options):
+    config = {**asdict(MODEL_DATACLASS_REGISTRY[arch]()), "_name": arch, **options}
     AttnLSTMModel.check_training({"model": config, "criterion": {}})
 
 
@@ -71,8 +79,14 @@ def test_architectures():
         assert earlier.decoder_init_dropout == 0, "a checkpoint without the option was trained without it"
 
 
-def test_there_is_nothing_to_drop_of_zeros():
-    check_training(decoder_init_dropout=0.25)
-    check_training(decoder_zero_init=True)  # the architecture's own does not need to be turned off
-    with pytest.raises(OptionError, match="^--decoder-init-dropout 0.25: has no effect with --decoder-zero-init"):
-        check_training(decoder_init_dropout=0.25, decoder_zero_init=True)
+def test_it_is_refused_where_it_has_no_effect():
+    check_training("lstm_soft", decoder_init_dropout=0.25)
+    for off in ({"decoder_zero_init": True}, {"decoder_attention": "False"}):
+        check_training("lstm_soft", **off)  # the architecture's own does not need to be turned off
+    for arch, options, words in (
+        ("lstm_soft", {"decoder_zero_init": True}, "with --decoder-zero-init, by .* zeros; leave one of the two out"),
+        ("lstm_soft", {"decoder_attention": "False"}, "with --decoder-attention False; leave one of the two out"),
+        ("lstm_latent_small", {}, "with --decoder-zero-init, by .* zeros; choose --no-decoder-zero-init"),
+    ):
+        with pytest.raises(OptionError, match=f"^--decoder-init-dropout 0.25: has no effect {words}$"):
+            check_training(arch, decoder_init_dropout=0.25, **options)

@@ -179,11 +179,13 @@ def tutorial_schedule(rate: float, updates: int) -> List[str]:
 def density_matrix_model(variables: Variables) -> List[str]:
     """Options of the models of the attention-density-matrix paper that its architectures do not set.
 
-    Words are predicted from softmax(W [s; c] + b). The gain of the score ``general`` and the bias of forget gates are
-    those of the TensorFlow seq2seq tutorial, whose settings the paper takes over. Stock fairseq's ``lstm`` has no such
-    options.
+    Words are predicted from softmax(W [s; c] + b), and the decoder always starts from the encoder's states. The gain of
+    the score ``general`` and the bias of forget gates are those of the TensorFlow seq2seq tutorial, whose settings the
+    paper takes over. Stock fairseq's ``lstm`` has no such options.
     """
     arch = variables.text("ARCH")
     general = arch in ("lstm_soft", "lstm_adm", "lstm_structured") and not variables.text("ATTENTION")
     gain = ["--attention-score-gain"] if general else []
-    return [] if arch == "lstm" else ["--output-layer", "linear", "--forget-bias", "1", *gain]
+    if arch == "lstm":
+        return []
+    return ["--output-layer", "linear", "--decoder-init-dropout", "0", "--forget-bias", "1", *gain]
