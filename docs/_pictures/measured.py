@@ -240,13 +240,17 @@ def _by_epoch(path: Path, curves: Dict[str, List[Dict[int, float]]], ticks: Sequ
                     label=f"{system} ({len(lines)})" if number == 0 else None,
                     linewidth=1.5,
                 )
-        axes.set_yscale("log")
-        axes.set_yticks(ticks, [str(tick) for tick in ticks])
-        axes.set_yticks([], minor=True)
+        _logarithmic(axes, ticks)
         axes.set_xlabel("epoch", fontsize=9)
         axes.set_ylabel("validation perplexity", fontsize=9)
         axes.legend(frameon=False, fontsize=8.5, loc="upper left", bbox_to_anchor=(1.01, 1))
         save(figure, path)
+
+
+def _logarithmic(axes: Any, ticks: Sequence[int]) -> None:
+    axes.set_yscale("log")
+    axes.set_yticks(ticks, [str(tick) for tick in ticks])
+    axes.set_yticks([], minor=True)
 
 
 def pairs(path: Path) -> None:
@@ -274,9 +278,7 @@ def pairs(path: Path) -> None:
                     drawn[0].set(marker=look.marker, markersize=3.5, markevery=max(1, len(points) // 5))
             axes.set_xlabel("updates", fontsize=9)
             if number == 0:
-                axes.set_yscale("log")
-                axes.set_yticks([15, 30, 60, 120], ["15", "30", "60", "120"])
-                axes.set_yticks([], minor=True)
+                _logarithmic(axes, (15, 30, 60, 120))
                 handles, labels = axes.get_legend_handles_labels()
         axes.legend(handles, labels, frameon=False, fontsize=8.5, loc="upper left", bbox_to_anchor=(1.02, 1))
         save(figure, path)
@@ -292,9 +294,7 @@ def starts(path: Path) -> None:
         for number, (system, title) in enumerate(systems.items()):
             axes = figure.add_axes((number * 0.35, 0, 0.29, 1))
             style(axes, title, grid="y")
-            axes.set_yscale("log")
-            axes.set_yticks([9, 10, 12, 15, 20], ["9", "10", "12", "15", "20"])
-            axes.set_yticks([], minor=True)
+            _logarithmic(axes, (9, 10, 12, 15, 20))
             axes.set_ylim(8.6, 21)
             by_way = [
                 {run["seed"]: run["valid_perplexity"] for run in runs.get(system + suffix, [])} for suffix in ways

@@ -32,10 +32,9 @@ def density_matrix(path: Path) -> None:
     """Psi of `mqt` for random encodings, and its weights against those of `soft` with the same diagonal."""
     torch.manual_seed(3)
     size, width = 8, 16
-    mqt = build_attention("mqt", query_dim=width, memory_dim=width, pairs="keys", pairing="direct").requires_grad_(
-        False
-    )
-    soft = build_attention("soft", query_dim=width, memory_dim=width, score="general").requires_grad_(False)
+    sizes = {"query_dim": width, "memory_dim": width}
+    mqt = build_attention("mqt", **sizes, pairs="keys", pairing="direct").requires_grad_(False)
+    soft = build_attention("soft", **sizes, score="general").requires_grad_(False)
     mqt.score.projection.weight.normal_(0, 0.25)
     soft.score.load_state_dict(mqt.score.state_dict())
     encodings, query = torch.randn(1, size, width), torch.randn(1, 1, width)
