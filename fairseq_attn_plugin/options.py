@@ -31,8 +31,8 @@ def option(default: Any, text: str, file: bool = False, before: Any = None) -> A
             such an option is left out when a checkpoint is loaded
         before: what a checkpoint has that was written before the option was there, if the default may change
     """
-    metadata = {"help": text, **({"file": True} if file else {}), **({} if before is None else {"before": before})}
-    return field(default=default, metadata=metadata)
+    changed = {} if before is None else {"before": before}
+    return field(default=default, metadata={"help": text, "file": file, **changed})
 
 
 def flag(name: str) -> str:
