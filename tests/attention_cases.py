@@ -101,7 +101,7 @@ def cases():
             yield name, {"score": score, **pairing}
         yield name, {"score": "additive", "pairing": "direct", "bias": "markov"}
         for score, pairing in (("general", {}), ("additive", {}), ("general", {"pairing": "direct"})):
-            for pairs in ("centred-keys", "keys", "encodings"):
+            for pairs in ("keys", "encodings"):
                 yield name, {"pairs": pairs, "score": score, **pairing}
         yield name, {"pairs": "encodings", "score": "dot", "normalizer": "entmax15", "bias": "position,markov"}
 
