@@ -2,8 +2,8 @@
 
 Every row of every step is a node. A node knows its parent, a row of the step before, and the word that led to it. No
 step copies what the steps before have written. A finished hypothesis is a node and a score. When the search is over,
-each is followed back to the first step. That happens on lists, once per sentence: for so few numbers each call of torch
-or numpy costs more than the loop.
+each is followed back to the first step. That happens on lists: for the few numbers of a path each call of torch or
+numpy costs more than the loop. Words and scores of all paths are then read at once.
 """
 
 from __future__ import annotations
@@ -99,44 +99,43 @@ class Finished:
             divisors: for each number of words, from 1, that by which log p(Y | X) is divided
             lengths: of B sentences; hypotheses with more words before their ends are the worst
         """
-        parents, words, scores = (
-            torch.cat(part).tolist() if part else [] for part in (trace.parents, trace.words, trace.scores)
-        )
+        parents = torch.cat(trace.parents).tolist() if trace.parents else []
         first = trace.starts[1]
-        tokens: List[int] = []
-        gains: List[float] = []
         nodes: List[int] = []
         sizes: List[int] = []
         ranks: List[float] = []
+        sums: List[float] = []
         for sentence, endings in enumerate(self.endings):
             ranked = []
             for ending in endings:
                 late = lengths is not None and lengths[sentence] < ending.step
                 # as float32 rounds it: hypotheses may tie
                 ranked.append(-math.inf if late else float(np.float32(ending.score / divisors[ending.step])))
-            for order in sorted(range(len(endings)), key=lambda place: -ranked[place]):
-                step, row, score = endings[order]
+            for place in sorted(range(len(endings)), key=lambda place: -ranked[place]):
+                step, row, score = endings[place]
                 path = [trace.starts[step] + row]
                 for start in trace.starts[step - 1 :: -1] if step else []:
                     path.append(start + parents[path[-1] - first])
                 path.reverse()
-                tokens += [words[node - first] for node in path[1:]]
-                tokens.append(eos)
-                sums = [0.0, *(scores[node - first] for node in path[1:]), score]
-                gains += [after - before for before, after in zip(sums, sums[1:])]
                 nodes += path
                 sizes.append(step + 1)
-                ranks.append(ranked[order])
-        nothing = torch.empty(0)
+                ranks.append(ranked[place])
+                sums.append(score)
+        places, nothing = self._tensor(nodes, torch.long), torch.empty(0)
+        ends = self._tensor(sizes, torch.long).cumsum(0) - 1
+        # What follows a node: the word and the sum of the next one of its path, or the end and the hypothesis's score.
+        words = torch.cat([places.new_full((first,), eos), *trace.words]).index_select(0, places)
+        before = torch.cat([torch.zeros(first, device=self.device), *trace.scores]).index_select(0, places)
+        tokens, after = words.roll(-1), before.roll(-1)
+        after[ends] = self._tensor(sums, torch.float32)
         weights = [nothing] * len(sizes)
         if trace.weights and sizes:
-            chosen = torch.cat(trace.weights).index_select(0, self._tensor(nodes, torch.long))
-            weights = [part.t() for part in chosen.split(sizes)]
+            weights = [part.t() for part in torch.cat(trace.weights).index_select(0, places).split(sizes)]
         parts = zip(
-            self._tensor(tokens, torch.long).split(sizes),
+            tokens.split(sizes),
             self._tensor(ranks, torch.float32).unbind(),
             weights,
-            self._tensor(gains, torch.float32).split(sizes),
+            after.sub_(before).split(sizes),
             strict=True,
         )
         hypotheses = (

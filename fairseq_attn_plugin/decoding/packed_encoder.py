@@ -57,8 +57,9 @@ class Direction(nn.Module):
         steps, rows, size = x.size(0), x.size(1), self.size
         gates = self.inputs(x.flatten(0, 1)).view(steps, rows, -1)
         if pad_mask is not None:
-            gates[:, :, :size].masked_fill_(pad_mask, self.closed)
-            gates[:, :, size : 2 * size].masked_fill_(pad_mask, -self.closed)
+            padding, flat = pad_mask.flatten().nonzero().squeeze(1), gates.flatten(0, 1)
+            flat[:, :size].index_fill_(0, padding, self.closed)  # masked_fill_ would read all of them
+            flat[:, size : 2 * size].index_fill_(0, padding, -self.closed)
         hidden, cell, outputs = x.new_zeros(rows, size), x.new_zeros(rows, size), x.new_empty(steps, rows, size)
         for step in range(steps):
             position = steps - 1 - step if self.reverse else step

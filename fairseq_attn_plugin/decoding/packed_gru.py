@@ -99,7 +99,8 @@ class GRUDirection(nn.Module):
         steps, rows, size = x.size(0), x.size(1), self.size
         gates = self.inputs(x.flatten(0, 1)).view(steps, rows, -1)
         if pad_mask is not None:
-            gates[:, :, size : 2 * size].masked_fill_(pad_mask, self.open)
+            padding = pad_mask.flatten().nonzero().squeeze(1)
+            gates.flatten(0, 1)[:, size : 2 * size].index_fill_(0, padding, self.open)
         hidden, outputs = x.new_zeros(rows, size), x.new_empty(steps, rows, size)
         for step in range(steps):
             position = steps - 1 - step if self.reverse else step
