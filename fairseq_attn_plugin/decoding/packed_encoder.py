@@ -43,12 +43,12 @@ class Direction(nn.Module):
         self.size = lstm.hidden_size
         self.reverse, self.closed = name.endswith("reverse"), CLOSED  # TorchScript reads no globals
 
-    def forward(self, x: Tensor, pad_mask: Optional[Tensor], last: Optional[Tensor]) -> Tuple[Tensor, Tensor, Tensor]:
+    def forward(self, x: Tensor, padding: Optional[Tensor], last: Optional[Tensor]) -> Tuple[Tensor, Tensor, Tensor]:
         """Reads a batch.
 
         Args:
             x: ``[N, B, E]``
-            pad_mask: ``[N, B, 1]``, True on padding; None without padding
+            padding: numbers n B + b of the positions that are padding; None without padding
             last: ``[1, B, H]``, the position that is read last, in all units; None without padding
 
         Returns:
@@ -56,9 +56,9 @@ class Direction(nn.Module):
         """
         steps, rows, size = x.size(0), x.size(1), self.size
         gates = self.inputs(x.flatten(0, 1)).view(steps, rows, -1)
-        if pad_mask is not None:
-            padding, flat = pad_mask.flatten().nonzero().squeeze(1), gates.flatten(0, 1)
-            flat[:, :size].index_fill_(0, padding, self.closed)  # masked_fill_ would read all of them
+        if padding is not None:
+            flat = gates.flatten(0, 1)
+            flat[:, :size].index_fill_(0, padding, self.closed)
             flat[:, size : 2 * size].index_fill_(0, padding, -self.closed)
         hidden, cell, outputs = x.new_zeros(rows, size), x.new_zeros(rows, size), x.new_empty(steps, rows, size)
         for step in range(steps):
@@ -91,10 +91,12 @@ class FusedDirection(nn.Module):
         )
         self.of_inputs, self.of_state = biases
 
-    def forward(self, x: Tensor, pad_mask: Optional[Tensor], last: Optional[Tensor]) -> Tuple[Tensor, Tensor, Tensor]:
+    def forward(self, x: Tensor, padding: Optional[Tensor], last: Optional[Tensor]) -> Tuple[Tensor, Tensor, Tensor]:
         """See :meth:`Direction.forward`."""
         zeros = x.new_zeros(1, x.size(1), self.size)
-        mark = x.new_zeros(x.size(0), x.size(1), 1) if pad_mask is None else pad_mask.to(x.dtype)
+        mark = x.new_zeros(x.size(0), x.size(1), 1)
+        if padding is not None:
+            mark.view(-1).index_fill_(0, padding, 1.0)
         outputs, hidden, cell, _ = torch.ops.aten.mkldnn_rnn_layer(
             torch.cat([x, mark], 2),
             self.inputs,
@@ -147,16 +149,16 @@ class PackedEncoder:
 
     def __call__(self, src_tokens: Tensor) -> Dict[str, Any]:
         """What ``LSTMEncoder.forward`` returns for ``[B, N]``."""
-        padding = src_tokens.eq(self.padding_idx)
-        pad_mask = padding if bool(padding.any()) else None
-        columns, ends = None, [None, None]
+        is_padding = src_tokens.eq(self.padding_idx)
+        pad_mask = is_padding if bool(is_padding.any()) else None
+        padding, ends = None, [None, None]
         if pad_mask is not None:
-            columns = pad_mask.t().unsqueeze(2)
+            padding = pad_mask.t().flatten().nonzero().squeeze(1)
             ends = [end.view(1, -1, 1).expand(-1, -1, self.size) for end in ends_of_words(pad_mask)]
         x = torch.nn.functional.embedding(src_tokens.t(), self.embedding)
         states: List[List[Tensor]] = [[], []]  # hidden, cell; a GRU has no cell
         for directions in self.layers:
-            outputs, *layer = zip(*(read(x, columns, end) for read, end in zip(directions, ends)))
+            outputs, *layer = zip(*(read(x, padding, end) for read, end in zip(directions, ends)))
             x = torch.cat(outputs, dim=2)
             for known, parts in zip(states, layer):
                 known.append(torch.cat(parts, dim=1))

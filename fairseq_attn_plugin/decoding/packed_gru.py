@@ -91,15 +91,14 @@ class GRUDirection(nn.Module):
         self.size = int(gru.hidden_size)
         self.reverse, self.open = name.endswith("reverse"), -CLOSED  # TorchScript reads no globals
 
-    def forward(self, x: Tensor, pad_mask: Optional[Tensor], last: Optional[Tensor]) -> Tuple[Tensor, Tensor]:
+    def forward(self, x: Tensor, padding: Optional[Tensor], last: Optional[Tensor]) -> Tuple[Tensor, Tensor]:
         """See :meth:`fairseq_attn_plugin.decoding.packed_encoder.Direction.forward`; there is no cell state.
 
         On padding the update gate is open, so that the state stays.
         """
         steps, rows, size = x.size(0), x.size(1), self.size
         gates = self.inputs(x.flatten(0, 1)).view(steps, rows, -1)
-        if pad_mask is not None:
-            padding = pad_mask.flatten().nonzero().squeeze(1)
+        if padding is not None:
             gates.flatten(0, 1)[:, size : 2 * size].index_fill_(0, padding, self.open)
         hidden, outputs = x.new_zeros(rows, size), x.new_empty(steps, rows, size)
         for step in range(steps):
