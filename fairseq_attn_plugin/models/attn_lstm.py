@@ -197,13 +197,13 @@ class AttnLSTMModel(FairseqEncoderDecoderModel):
 
 
 # A decoder that always starts from the encoder's states can do without attention that moves.
-ATTENTIVE = {"decoder_init_dropout": 0.5, **PAPER_SIZES}
+ATTENTIVE = {"decoder_init_dropout": 0.5}
 
-register_architecture("lstm_soft", attention="soft", **ATTENTIVE)(AttnLSTMModel)
-register_architecture("lstm_adm", attention="mqt", **ATTENTIVE)(AttnLSTMModel)
-register_architecture("lstm_adm_aqt", attention="aqt", **ATTENTIVE)(AttnLSTMModel)
+register_architecture("lstm_soft", attention="soft", **ATTENTIVE, **PAPER_SIZES)(AttnLSTMModel)
+register_architecture("lstm_adm", attention="mqt", **ATTENTIVE, **PAPER_SIZES)(AttnLSTMModel)
+register_architecture("lstm_adm_aqt", attention="aqt", **ATTENTIVE, **PAPER_SIZES)(AttnLSTMModel)
 register_architecture("lstm_gaussian", attention="gaussian", **PAPER_SIZES)(AttnLSTMModel)
 register_architecture("lstm_election", attention="election", **PAPER_SIZES)(AttnLSTMModel)
 register_architecture("lstm_structured", attention="structured", **STRUCTURED_SIZES)(AttnLSTMModel)
 register_architecture("lstm_sigmoid", attention="sigmoid", **STRUCTURED_SIZES)(AttnLSTMModel)
-register_architecture("attn_lstm_small", **SMALL_SIZES)(AttnLSTMModel)
+register_architecture("attn_lstm_small", **ATTENTIVE, **SMALL_SIZES)(AttnLSTMModel)
