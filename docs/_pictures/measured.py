@@ -198,16 +198,43 @@ def _mean_of(runs: List[Dict[str, float]], name: str) -> float:
     return float(np.mean([run[name] for run in runs]))
 
 
+# what files of ten epochs are called, where it is not the label with underscores
+TEN_EPOCHS = {"lstm_soft_drop": "lstm_soft", "lstm_adm_centred_drop": "lstm_adm"}
+
+
 def multi30k(path: Path) -> None:
-    """Validation perplexity by epoch, a line for each training of seven or ten epochs."""
-    curves: Dict[str, List[Dict[int, float]]] = {}
-    for run in results("multi30k-de-en")["lstm"]:
-        curves.setdefault("lstm", []).append({int(item["epoch"]): float(item["valid_ppl"]) for item in run["epochs"]})
-    for system, lines in _perplexities("multi30k-de-en-epoch7").items():
-        curves[system.removesuffix("_keys") + ", init dropout 0"] = lines
-    for system, lines in _perplexities("multi30k-de-en-epoch10").items():
-        curves[system.removesuffix("_drop").removesuffix("_centred")] = lines
-    _by_epoch(path, curves, (6, 7, 10, 20, 50))
+    """Mean perplexity by epoch of every system of ten epochs, and perplexity and BLEU of each seed at the end."""
+    found = results("multi30k-de-en-epoch10")
+    runs = {TEN_EPOCHS.get(name, name).replace("_additive", ", additive"): seeds for name, seeds in found.items()}
+    order = sorted(runs, key=lambda name: np.mean([run["valid_perplexity"] for run in runs[name]]))
+    looks = dict(zip(order, series_of(len(order))))
+    with canvas("multi30k", (7.8, 0.32 * len(order) + 0.6)) as figure:
+        axes = figure.add_axes((0, 0, 0.33, 0.92))
+        style(axes, "validation perplexity by epoch", grid="y")
+        for name, look in looks.items():
+            curves = [run["valid_perplexities"] for run in runs[name]]
+            epochs = [epoch for epoch in curves[0] if int(epoch) > 1]
+            means = [np.mean([curve[epoch] for curve in curves]) for epoch in epochs]
+            axes.plot(
+                list(map(int, epochs)), means, marker=look.marker, markersize=3.5, color=look.colour, linewidth=1.3
+            )
+        _logarithmic(axes, (6, 7, 8, 10, 15))
+        axes.set_xlabel("epoch", fontsize=9)
+        ends = {
+            "perplexity (low is good)": lambda run: run["valid_perplexity"],
+            "BLEU (high is good)": lambda run: run["bleu"]["tokenized"]["score"],
+        }
+        for number, (title, value) in enumerate(ends.items()):
+            axes = figure.add_axes((0.53 + 0.25 * number, 0, 0.22, 0.92))
+            style(axes, title, grid="x")
+            for row, name in enumerate(order):
+                values = [value(run) for run in runs[name]]
+                axes.scatter(values, [row] * len(values), 24, color=looks[name].colour, marker=looks[name].marker)
+                axes.vlines(np.mean(values), row - 0.32, row + 0.32, color=looks[name].colour, linewidth=2)
+            axes.set_yticks(range(len(order)), order)
+            axes.tick_params(labelleft=number == 0)
+            axes.invert_yaxis()
+        save(figure, path)
 
 
 def latent(path: Path) -> None:
