@@ -198,26 +198,21 @@ def _mean_of(runs: List[Dict[str, float]], name: str) -> float:
     return float(np.mean([run[name] for run in runs]))
 
 
-# what files of ten epochs are called, where it is not the label with underscores
-TEN_EPOCHS = {"lstm_soft_drop": "lstm_soft", "lstm_adm_centred_drop": "lstm_adm"}
-
-
 def multi30k(path: Path) -> None:
     """Mean perplexity by epoch of every system of ten epochs, and perplexity and BLEU of each seed at the end."""
-    found = results("multi30k-de-en-epoch10")
-    runs = {TEN_EPOCHS.get(name, name).replace("_additive", ", additive"): seeds for name, seeds in found.items()}
+    runs = {
+        name.removesuffix("_drop").removesuffix("_centred").replace("_additive", ", additive"): seeds
+        for name, seeds in results("multi30k-de-en-epoch10").items()
+    }
     order = sorted(runs, key=lambda name: np.mean([run["valid_perplexity"] for run in runs[name]]))
     looks = dict(zip(order, series_of(len(order))))
     with canvas("multi30k", (7.8, 0.32 * len(order) + 0.6)) as figure:
         axes = figure.add_axes((0, 0, 0.33, 0.92))
         style(axes, "validation perplexity by epoch", grid="y")
         for name, look in looks.items():
-            curves = [run["valid_perplexities"] for run in runs[name]]
-            epochs = [epoch for epoch in curves[0] if int(epoch) > 1]
-            means = [np.mean([curve[epoch] for curve in curves]) for epoch in epochs]
-            axes.plot(
-                list(map(int, epochs)), means, marker=look.marker, markersize=3.5, color=look.colour, linewidth=1.3
-            )
+            means = np.mean([list(run["valid_perplexities"].values()) for run in runs[name]], axis=0)
+            epochs = range(2, len(means) + 1)  # the first is far above the others
+            axes.plot(epochs, means[1:], marker=look.marker, markersize=3.5, color=look.colour, linewidth=1.3)
         _logarithmic(axes, (6, 7, 8, 10, 15))
         axes.set_xlabel("epoch", fontsize=9)
         ends = {
@@ -238,36 +233,24 @@ def multi30k(path: Path) -> None:
 
 
 def latent(path: Path) -> None:
-    """The same for three objectives of latent alignment, with a linear output layer."""
-    curves = _perplexities("multi30k-de-en-small-epoch7").items()
-    _by_epoch(path, {name.removeprefix("small-").removesuffix("-linear"): lines for name, lines in curves}, (9, 15, 30))
-
-
-def _perplexities(folder: str) -> Dict[str, List[Dict[int, float]]]:
-    """The validation perplexities by epoch of the seeds of every system."""
-    curves = {}
-    for system, runs in results(folder).items():
-        by_epoch = [run["valid_perplexities"].items() for run in runs]
-        curves[system] = [{int(epoch): value for epoch, value in items} for items in by_epoch]
-    return curves
-
-
-def _by_epoch(path: Path, curves: Dict[str, List[Dict[int, float]]], ticks: Sequence[int]) -> None:
-    """A line for each training."""
-    with canvas(path.stem, (5.2, 2.7)) as figure:
+    """Validation perplexity by epoch of three objectives with a linear output layer, a line for each training."""
+    systems = results("multi30k-de-en-small-epoch7")
+    runs = {name.removeprefix("small-").removesuffix("-linear"): seeds for name, seeds in systems.items()}
+    with canvas("latent", (5.2, 2.7)) as figure:
         axes = figure.add_axes((0, 0, 1, 1))
         style(axes, grid="y")
-        for (system, lines), look in zip(sorted(curves.items()), series_of(len(curves))):
-            for number, epochs in enumerate(lines):
+        for (system, seeds), look in zip(sorted(runs.items()), series_of(len(runs))):
+            for number, run in enumerate(seeds):
                 axes.plot(
-                    *zip(*epochs.items()),
+                    list(map(int, run["valid_perplexities"])),
+                    list(run["valid_perplexities"].values()),
                     marker=look.marker,
                     markersize=4,
                     color=look.colour,
-                    label=f"{system} ({len(lines)})" if number == 0 else None,
+                    label=f"{system} ({len(seeds)})" if number == 0 else None,
                     linewidth=1.5,
                 )
-        _logarithmic(axes, ticks)
+        _logarithmic(axes, (9, 15, 30))
         axes.set_xlabel("epoch", fontsize=9)
         axes.set_ylabel("validation perplexity", fontsize=9)
         axes.legend(frameon=False, fontsize=8.5, loc="upper left", bbox_to_anchor=(1.01, 1))

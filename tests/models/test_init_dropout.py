@@ -13,8 +13,14 @@ from fairseq_attn_plugin.models.attn_lstm import AttnLSTMModel
 from fairseq_attn_plugin.patches.checkpoint_files import as_written
 
 ROWS = 200
-ARCHITECTURES = dict.fromkeys(("lstm_soft", "lstm_adm", "lstm_adm_aqt", "attn_lstm_small"), 0.5)
-ARCHITECTURES.update(attn_lstm=0.0, lstm_gaussian=0.0)
+ARCHITECTURES = {
+    "attn_lstm": 0.0,
+    "attn_lstm_small": 0.5,
+    "lstm_soft": 0.5,
+    "lstm_adm": 0.5,
+    "lstm_adm_aqt": 0.5,
+    "lstm_gaussian": 0.0,
+}
 CASES = [{}, {"rnn": "gru"}, {"encoder_rnn": "gru"}, {"input_feeding": "none"}, {"decoder_layers": 2}]
 
 
