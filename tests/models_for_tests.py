@@ -28,6 +28,7 @@ SIZES = {
     "decoder_out_embed_dim": 14,
     "dropout": 0.0,
     "decoder_init_dropout": 0.0,
+    "output_layer": "tanh",
 }
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from fairseq.models import MODEL_DATACLASS_REGISTRY
 from latent_models import PAD, sample
 from latent_models import make as make_latent
 from model_systems import LENGTHS, make, targets
@@ -72,6 +73,12 @@ def test_words_of_an_alignment_are_linear_in_encoding_and_state(topk):
         expected = (prior[places] / prior[places].sum()) @ words
         torch.testing.assert_close(log_probs[row, step], expected.log())
     assert batch["target"][2, 3] != PAD
+
+
+@pytest.mark.parametrize("family", ["attn_lstm", "lstm_latent", "lstm_latent_first_order", "lstm_posterior"])
+def test_architectures_of_128_units_have_it(family):
+    assert MODEL_DATACLASS_REGISTRY[family + "_small"]().output_layer == "linear"
+    assert MODEL_DATACLASS_REGISTRY[family]().output_layer == "tanh"
 
 
 def test_training_drops_context_and_state():
