@@ -1,0 +1,109 @@
+"""Tables of results say what the files in benchmarks/results say, cell by cell."""
+
+import json
+import re
+import statistics
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+MULTI30K, MECHANISMS = "docs/results/multi30k.md", "docs/results/mechanisms.md"
+PAIRS = {"`lstm_adm` over keys": "lstm_adm_keys", "`lstm_adm` over encodings": "lstm_adm_encodings"}
+DROP = {"`lstm_adm`": "lstm_adm_centred_drop", "`lstm_soft`": "lstm_soft_drop"}
+# page, section, number of the table -> folder of results, and the system of each row whose name is not the system's
+TABLES = {
+    (MULTI30K, "Ten epochs, three seeds", 0): (
+        "multi30k-de-en-epoch10",
+        {
+            **DROP,
+            "`lstm_soft`, additive score": "lstm_soft_additive",
+            "`lstm_soft` with `ATTENTION=structured`": "structured",
+            "`lstm`, stock fairseq's": "lstm",
+        },
+    ),
+    (MULTI30K, "The decoder's start", 1): ("multi30k-de-en-start", DROP),
+    (MULTI30K, "Three epochs, from the encoder's state", 0): ("multi30k-de-en-epoch3", PAIRS),
+    (MULTI30K, "Seven epochs", 0): ("multi30k-de-en-epoch7", PAIRS),
+    (MECHANISMS, "Three epochs, three seeds", 0): (
+        "multi30k-de-en-small-epoch3",
+        {"`small-attention`, start at random": "small-attention-drop"},
+    ),
+    (MECHANISMS, "Synthetic corpus, three seeds", 0): ("toy-corpus-epoch12", {}),
+    ("docs/results/latent.md", "A linear output layer", 0): (
+        "multi30k-de-en-small-epoch7",
+        {f"`small-{name}`": f"small-{name}-linear" for name in ("soft", "marginal", "elbo-enum")},
+    ),
+}
+VALUES = {
+    "perplexity": lambda run: run["valid_perplexity"],
+    "BLEU": lambda run: run["bleu"]["tokenized"]["score"],
+    "chrF": lambda run: run["chrf"]["score"],
+    "AER": lambda run: 100 * run["aer"],
+    "entropy": lambda run: run["entropy"],
+    "information": lambda run: run["information"],
+    "parameters": lambda run: run["parameters"],
+    "seeds": lambda run: run["seed"],
+}
+NUMBER = r"\d[\d,]*\.?\d*"
+
+
+def rows(page, section, number):
+    """A table of a section: the cells of each row by the heads of the columns."""
+    text = (ROOT / page).read_text(encoding="utf-8").split(f"\n## {section}\n")[1].split("\n## ")[0]
+    table = re.findall(r"(?:^\|.*\n)+", text, re.M)[number]
+    head, _, *body = ([cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines())
+    return [dict(zip(head, row)) for row in body]
+
+
+def runs_of(folder, system):
+    files = sorted((ROOT / "benchmarks/results" / folder).glob(f"{system}.seed*.json"))
+    return sorted((json.loads(file.read_text(encoding="utf-8")) for file in files), key=lambda run: run["seed"])
+
+
+def holds(cell, values):
+    """Whether a cell says the values: one after the other, or their mean with their deviation in brackets."""
+    found = re.findall(NUMBER, cell.replace("*", ""))
+    if "(" in cell or len(found) == 1 < len(values):
+        values = [statistics.mean(values), statistics.stdev(values)][: len(found)]
+    # a figure that ends in 5 may have been rounded either way
+    close = [
+        abs(float(text.replace(",", "")) - value) < 0.501 * 10.0 ** -len(text.partition(".")[2])
+        for text, value in zip(found, values)
+    ]
+    return len(found) == len(values) and all(close)
+
+
+@pytest.mark.parametrize(("page", "section", "number"), TABLES)
+def test_a_table_says_what_was_measured(page, section, number):
+    folder, names = TABLES[page, section, number]
+    checked, wrong = 0, []
+    for row in rows(page, section, number):
+        label = re.sub(r" \(\d\)$", "", next(iter(row.values())))
+        runs = runs_of(folder, names.get(label, label.strip("`")))
+        assert runs, f"{page}: no results of {label} in {folder}"
+        for head, cell in row.items():
+            name = next((name for name in VALUES if name in head), None)
+            if name and cell:
+                checked += 1
+                values = [VALUES[name](run) for run in runs]
+                wrong += [] if holds(cell, values) else [f"{label}, {head}: {cell}, measured {values}"]
+    assert not wrong, "\n".join(wrong)
+    assert checked >= 8
+
+
+@pytest.mark.parametrize(
+    ("cell", "right"),
+    [
+        ("1.23, **4.56**", True),
+        ("1.23, 4.57", False),
+        ("1.23", False),
+        ("2.90 (2.35)", True),
+        ("2.9 (2.4)", True),
+        ("2.90", True),
+        ("2.91 (2.35)", False),
+        ("2.90 (2.36)", False),
+    ],
+)
+def test_cells_are_compared(cell, right):
+    assert holds(cell, [1.234, 4.56]) == right
