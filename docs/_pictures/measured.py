@@ -263,6 +263,44 @@ def _logarithmic(axes: Any, ticks: Sequence[int]) -> None:
     axes.set_yticks([], minor=True)
 
 
+def learning_rates(path: Path) -> None:
+    """Validation perplexity by epoch with learning rates of 1e-3 and 3e-3: 256 units with seed 6, 128 units with
+    either output layer."""
+    large = {**results("multi30k-de-en-epoch10"), **results("multi30k-de-en-learning-rate")}
+    small = results("multi30k-de-en-small-epoch5")
+    earlier = results("multi30k-de-en-attention")["soft"][0]["epochs"]
+    lines = {
+        "256 units, seed 6": {
+            f"{name}, {rate}": next(run["valid_perplexities"] for run in large[system] if run["seed"] == 6)
+            for name, rate, system in (
+                ("lstm_soft", "1e-3", "lstm_soft_drop"),
+                ("lstm_adm", "1e-3", "lstm_adm_centred_drop"),
+                ("lstm_soft", "3e-3", "lstm_soft_rate_3e-3"),
+                ("lstm_adm", "3e-3", "lstm_adm_rate_3e-3"),
+            )
+        },
+        "attn_lstm_small, seed 1": {
+            "tanh, 1e-3": {run["epoch"]: float(run["valid_ppl"]) for run in earlier},
+            "linear, 1e-3": small["small-attention"][0]["valid_perplexities"],
+            "tanh, 3e-3": small["small-attention_tanh_rate_3e-3"][0]["valid_perplexities"],
+            "linear, 3e-3": small["small-attention_rate_3e-3"][0]["valid_perplexities"],
+        },
+    }
+    with canvas("learning rates", (8, 2.5)) as figure:
+        for number, (title, curves) in enumerate(lines.items()):
+            axes = figure.add_axes((number * 0.52, 0, 0.27, 1))
+            style(axes, title, grid="y")
+            for (label, values), look in zip(curves.items(), series_of(len(curves))):
+                epochs = list(map(int, values))
+                axes.plot(epochs, list(values.values()), marker=look.marker, markersize=4, color=look.colour,
+                          label=label, linewidth=1.5)  # fmt: skip
+            _logarithmic(axes, (6, 8, 10, 15, 30, 60)[: 5 + number])
+            axes.set_xticks(range(1, max(epochs) + 1, 1 + max(epochs) // 6))
+            axes.set_xlabel("epoch", fontsize=9)
+            axes.legend(frameon=False, fontsize=8.5, loc="upper left", bbox_to_anchor=(1, 1))
+        save(figure, path)
+
+
 def pairs(path: Path) -> None:
     """Perplexity by update of single trainings, and the slope of tanh and the offset of what forms the pairs."""
     runs = results("multi30k-de-en-pairs")

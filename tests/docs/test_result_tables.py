@@ -25,6 +25,13 @@ TABLES = {
     (MULTI30K, "The decoder's start", 1): ("multi30k-de-en-start", DROP),
     (MULTI30K, "Three epochs, from the encoder's state", 0): ("multi30k-de-en-epoch3", PAIRS),
     (MULTI30K, "Seven epochs", 0): ("multi30k-de-en-epoch7", PAIRS),
+    (MECHANISMS, "Five epochs: output layer, learning rate, biases", 0): (
+        "multi30k-de-en-small-epoch5",
+        {
+            "`small-attention` at 3e-3": "small-attention_rate_3e-3",
+            "`small-attention` at 3e-3, with a tanh": "small-attention_tanh_rate_3e-3",
+        },
+    ),
     (MECHANISMS, "Three epochs, three seeds", 0): (
         "multi30k-de-en-small-epoch3",
         {"`small-attention`, start at random": "small-attention-drop"},
