@@ -75,7 +75,9 @@ def test_words_of_an_alignment_are_linear_in_encoding_and_state(topk):
     assert batch["target"][2, 3] != PAD
 
 
-@pytest.mark.parametrize("family", ["attn_lstm", "lstm_latent", "lstm_latent_first_order", "lstm_posterior", "lstm_agreement"])
+@pytest.mark.parametrize(
+    "family", ["attn_lstm", "lstm_latent", "lstm_latent_first_order", "lstm_posterior", "lstm_agreement"]
+)
 def test_architectures_of_128_units_have_it(family):
     assert MODEL_DATACLASS_REGISTRY[family + "_small"]().output_layer == "linear"
     assert MODEL_DATACLASS_REGISTRY[family]().output_layer == "tanh"
