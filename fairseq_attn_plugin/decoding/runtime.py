@@ -19,7 +19,7 @@ FORMAT = "fairseq_attn_plugin translator 1"
 BOS, PAD, EOS, UNK = range(4)
 NUMBERS = ("beam", "lenpen", "min_len", "max_len", "max_len_a", "max_len_b", "max_source_positions")
 OTHERS = {"tokenizer", "bpe", "subwords", "lowercase", "languages"}
-BPE_MARK, PIECE_MARK = "@@", "\u2581"
+BPE_MARK, PIECE_MARK, BEGINNING = "@@", "\u2581", "<s>"
 
 
 class Hypothesis:
@@ -37,7 +37,8 @@ class Hypothesis:
         self.score, self.source, self.target, self.scores, self.attention = score, source, target, scores, attention
         self.source_words, self._source_word = spell(source, marks)
         self.target_words, self._target_word = spell(target, marks)
-        self.text = detokenize(" ".join(self.target_words))
+        # as fairseq prints it: a model that has hardly learnt may write the symbol of the beginning
+        self.text = detokenize(" ".join(spell([token for token in target if token != BEGINNING], marks)[0]))
 
     def word_attention(self):
         """``[target words, source words]``: rows of the subwords of a word averaged, columns added."""

@@ -193,7 +193,7 @@ def test_recipe_runs(name, arch, bpe, size, recipe, corpus_folder, tmp_path):
 
 def test_a_training_continues_and_is_guided(recipe, settings, tmp_path):
     """With fairseq's own commands: the second call does the second update only; a teacher of another recipe run."""
-    settings["ARCH"] = "attn_lstm_small"
+    settings.update(ARCH="attn_lstm_small", SEED=2)  # the attention of some seeds is on the end alone, untrained
     recipe("multi30k", "prepare", "train", "--", *TINY, "--max-update", "1", **settings)
     (log,) = (tmp_path / "out").rglob("train.log")
     recipe("multi30k", "train", "--", *TINY, "--max-update", "2", **settings)
@@ -202,4 +202,4 @@ def test_a_training_continues_and_is_guided(recipe, settings, tmp_path):
     (teacher,) = (tmp_path / "out").rglob("checkpoint_best.pt")
     guided = recipe("multi30k", "train", "--", *TINY, "--max-update", "2", TEACHER=teacher, **settings)
     assert "alignment_loss" in guided.stdout + guided.stderr
-    assert list(Path(teacher).parent.parent.glob("*.guided.seed1/bin/train.align*"))
+    assert list(Path(teacher).parent.parent.glob("*.guided.seed2/bin/train.align*"))
