@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
 from fairseq_attn_plugin.analysis.drawing.canvas import canvas, save
-from fairseq_attn_plugin.analysis.drawing.colours import series_of
+from fairseq_attn_plugin.analysis.drawing.colours import Series, series_of
 
 from .common import BENCHMARKS, BLUE, GREEN, GREY, LIGHT, ORANGE, results, style
 
@@ -241,20 +241,20 @@ def latent(path: Path) -> None:
         style(axes, grid="y")
         for (system, seeds), look in zip(sorted(runs.items()), series_of(len(runs))):
             for number, run in enumerate(seeds):
-                axes.plot(
-                    list(map(int, run["valid_perplexities"])),
-                    list(run["valid_perplexities"].values()),
-                    marker=look.marker,
-                    markersize=4,
-                    color=look.colour,
-                    label=f"{system} ({len(seeds)})" if number == 0 else None,
-                    linewidth=1.5,
-                )
+                label = f"{system} ({len(seeds)})" if number == 0 else None
+                _curve(axes, run["valid_perplexities"], look, label)
         _logarithmic(axes, (9, 15, 30))
         axes.set_xlabel("epoch", fontsize=9)
         axes.set_ylabel("validation perplexity", fontsize=9)
         axes.legend(frameon=False, fontsize=8.5, loc="upper left", bbox_to_anchor=(1.01, 1))
         save(figure, path)
+
+
+def _curve(axes: Any, perplexities: Dict[Any, float], look: Series, label: Optional[str]) -> None:
+    """A line through the values by epoch."""
+    epochs = list(map(int, perplexities))
+    values = list(perplexities.values())
+    axes.plot(epochs, values, marker=look.marker, markersize=4, color=look.colour, label=label, linewidth=1.5)
 
 
 def _logarithmic(axes: Any, ticks: Sequence[int]) -> None:
@@ -291,11 +291,9 @@ def learning_rates(path: Path) -> None:
             axes = figure.add_axes((number * 0.52, 0, 0.27, 1))
             style(axes, title, grid="y")
             for (label, values), look in zip(curves.items(), series_of(len(curves))):
-                epochs = list(map(int, values))
-                axes.plot(epochs, list(values.values()), marker=look.marker, markersize=4, color=look.colour,
-                          label=label, linewidth=1.5)  # fmt: skip
+                _curve(axes, values, look, label)
             _logarithmic(axes, (6, 8, 10, 15, 30, 60)[: 5 + number])
-            axes.set_xticks(range(1, max(epochs) + 1, 1 + max(epochs) // 6))
+            axes.set_xticks(range(1, len(values) + 1, 1 + len(values) // 6))
             axes.set_xlabel("epoch", fontsize=9)
             axes.legend(frameon=False, fontsize=8.5, loc="upper left", bbox_to_anchor=(1, 1))
         save(figure, path)

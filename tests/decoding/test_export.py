@@ -319,3 +319,12 @@ def test_hypotheses_show_words():
     assert found.target_words == ["de"] and found.source_words == ["ab", "c"]
     np.testing.assert_allclose(found.word_attention(), [[0.5, 0.4]])
     assert found.alignment() == [(0, 0)]
+
+
+@pytest.mark.parametrize(
+    "marks, tokens", [("bpe", ["d@@", "<s>"]), ("none", ["<s>", "d"]), ("sentencepiece", ["\u2581d", "<s>"])]
+)
+def test_the_symbol_of_the_beginning_is_no_text(marks, tokens):
+    """Whatever word it would be part of; :func:`test_hypotheses_are_those_of_fairseq` has the original."""
+    found = Hypothesis(-1.0, ["a"], tokens, [-1.0] * 3, None, marks)
+    assert found.text == "d" and found.target == tokens

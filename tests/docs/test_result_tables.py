@@ -3,11 +3,11 @@
 import json
 import re
 import statistics
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from documentation import REPO
+
 MULTI30K, MECHANISMS = "docs/results/multi30k.md", "docs/results/mechanisms.md"
 PAIRS = {"`lstm_adm` over keys": "lstm_adm_keys", "`lstm_adm` over encodings": "lstm_adm_encodings"}
 DROP = {"`lstm_adm`": "lstm_adm_centred_drop", "`lstm_soft`": "lstm_soft_drop"}
@@ -57,14 +57,14 @@ NUMBER = r"\d[\d,]*\.?\d*"
 
 def rows(page, section, number):
     """A table of a section: the cells of each row by the heads of the columns."""
-    text = (ROOT / page).read_text(encoding="utf-8").split(f"\n## {section}\n")[1].split("\n## ")[0]
+    text = (REPO / page).read_text(encoding="utf-8").split(f"\n## {section}\n")[1].split("\n## ")[0]
     table = re.findall(r"(?:^\|.*\n)+", text, re.M)[number]
     head, _, *body = ([cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines())
     return [dict(zip(head, row)) for row in body]
 
 
 def runs_of(folder, system):
-    files = sorted((ROOT / "benchmarks/results" / folder).glob(f"{system}.seed*.json"))
+    files = sorted((REPO / "benchmarks/results" / folder).glob(f"{system}.seed*.json"))
     return sorted((json.loads(file.read_text(encoding="utf-8")) for file in files), key=lambda run: run["seed"])
 
 
