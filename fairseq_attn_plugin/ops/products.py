@@ -90,6 +90,8 @@ class Prepared:
     def __init__(self, matrix: Tensor, dtype: Optional[torch.dtype] = None, once: bool = False):
         self.dtype = product_type(matrix) if dtype is None else dtype
         self.matrix = matrix.detach().to(self.dtype)
+        if matrix.device.type == "cpu":  # oneDNN is a thousand times slower with gaps between the rows of this operand
+            self.matrix = self.matrix.contiguous()
         self._once = once
         self._by_onednn = _by_onednn(self.matrix) and matrix.numel() >= _SMALLEST
         self._adds_bias = _by_onednn(self.matrix, torch.bfloat16) and has_bfloat16("cpu")

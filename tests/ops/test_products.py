@@ -13,14 +13,16 @@ types = pytest.mark.parametrize("dtype", TYPES, ids=str)
 
 
 class Operations(TorchDispatchMode):
-    """The names of torch's operations that are called."""
+    """The names of torch's operations that are called, and the right operands of those of oneDNN."""
 
     def __init__(self):
         super().__init__()
-        self.names = []
+        self.names, self.right = [], []
 
     def __torch_dispatch__(self, function, kinds, args=(), kwargs=None):
         self.names.append(str(function))
+        if "_linear_pointwise" in str(function):
+            self.right.append(args[1 + ("binary" in str(function))])
         return function(*args, **(kwargs or {}))
 
 
@@ -73,6 +75,24 @@ def test_float32_products_are_onednns_unless_it_is_switched_off_or_mkl_is_fast(i
         other = products.Prepared(matrix).linear(x)
     assert not any("mkldnn" in name for name in called.names)
     torch.testing.assert_close(one, other)
+
+
+@pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="torch without oneDNN")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("once", [False, True])
+def test_onednn_gets_no_right_operand_with_gaps_between_its_rows(dtype, once, monkeypatch):
+    """It has its slowest kernel alone for these, a thousand times slower: parts of a matrix are copied."""
+    monkeypatch.setattr(products, "by_intel", lambda: False)
+    monkeypatch.setattr(products, "has_bfloat16", lambda device: True)
+    matrix, x, y = (torch.randn(rows, 256).to(dtype)[:, 64:192] for rows in (96, 300, 300))
+    with Operations() as called:
+        prepared = products.Prepared(matrix, dtype, once)
+        prepared.linear(x, torch.randn(96))
+        prepared.matmul(y[:, :96], torch.randn(128))
+        products.outer(x, y, dtype)
+    assert len(called.right) >= 2
+    for one in called.right:
+        assert one.is_mkldnn or one.is_contiguous() or one.t().is_contiguous(), (one.shape, one.stride())
 
 
 @types
