@@ -199,21 +199,31 @@ def _mean_of(runs: List[Dict[str, float]], name: str) -> float:
 
 
 def multi30k(path: Path) -> None:
-    """Mean perplexity by epoch of every system of ten epochs, and perplexity and BLEU of each seed at the end."""
+    """Ten epochs at a learning rate of 3e-3."""
+    _ten_epochs(path, "multi30k-de-en-epoch10-lr3e-3", (5, 6, 7, 8, 10))
+
+
+def multi30k_slow(path: Path) -> None:
+    """Ten epochs at a learning rate of 1e-3."""
+    _ten_epochs(path, "multi30k-de-en-epoch10", (6, 7, 8, 10, 15))
+
+
+def _ten_epochs(path: Path, folder: str, ticks: Sequence[int]) -> None:
+    """Mean perplexity by epoch of every system of a folder, and perplexity and BLEU of each seed at the end."""
     runs = {
         name.removesuffix("_drop").removesuffix("_centred").replace("_additive", ", additive"): seeds
-        for name, seeds in results("multi30k-de-en-epoch10").items()
+        for name, seeds in results(folder).items()
     }
     order = sorted(runs, key=lambda name: np.mean([run["valid_perplexity"] for run in runs[name]]))
     looks = dict(zip(order, series_of(len(order))))
-    with canvas("multi30k", (7.8, 0.32 * len(order) + 0.6)) as figure:
+    with canvas(folder, (7.8, 0.32 * len(order) + 0.6)) as figure:
         axes = figure.add_axes((0, 0, 0.33, 0.92))
         style(axes, "validation perplexity by epoch", grid="y")
         for name, look in looks.items():
             means = np.mean([list(run["valid_perplexities"].values()) for run in runs[name]], axis=0)
             epochs = range(2, len(means) + 1)  # the first is far above the others
             axes.plot(epochs, means[1:], marker=look.marker, markersize=3.5, color=look.colour, linewidth=1.3)
-        _logarithmic(axes, (6, 7, 8, 10, 15))
+        _logarithmic(axes, ticks)
         axes.set_xlabel("epoch", fontsize=9)
         ends = {
             "perplexity (low is good)": lambda run: run["valid_perplexity"],
@@ -264,9 +274,9 @@ def _logarithmic(axes: Any, ticks: Sequence[int]) -> None:
 
 
 def learning_rates(path: Path) -> None:
-    """Validation perplexity by epoch with learning rates of 1e-3 and 3e-3: 256 units with seed 6, 128 units with
-    either output layer."""
-    large = {**results("multi30k-de-en-epoch10"), **results("multi30k-de-en-learning-rate")}
+    """Validation perplexity by epoch with several learning rates: 256 units with seed 6, 128 units with either output
+    layer."""
+    large = {**results("multi30k-de-en-epoch10"), **results("multi30k-de-en-epoch10-lr3e-3")}
     small = results("multi30k-de-en-small-epoch5")
     earlier = results("multi30k-de-en-attention")["soft"][0]["epochs"]
     lines = {
@@ -275,8 +285,8 @@ def learning_rates(path: Path) -> None:
             for name, rate, system in (
                 ("lstm_soft", "1e-3", "lstm_soft_drop"),
                 ("lstm_adm", "1e-3", "lstm_adm_centred_drop"),
-                ("lstm_soft", "3e-3", "lstm_soft_rate_3e-3"),
-                ("lstm_adm", "3e-3", "lstm_adm_rate_3e-3"),
+                ("lstm_soft", "3e-3", "lstm_soft"),
+                ("lstm_adm", "3e-3", "lstm_adm"),
             )
         },
         "attn_lstm_small, seed 1": {
@@ -284,6 +294,7 @@ def learning_rates(path: Path) -> None:
             "linear, 1e-3": small["small-attention"][0]["valid_perplexities"],
             "tanh, 3e-3": small["small-attention_tanh_rate_3e-3"][0]["valid_perplexities"],
             "linear, 3e-3": small["small-attention_rate_3e-3"][0]["valid_perplexities"],
+            "linear, 5e-3": small["small-attention_rate_5e-3"][0]["valid_perplexities"],
         },
     }
     with canvas("learning rates", (8, 2.5)) as figure:

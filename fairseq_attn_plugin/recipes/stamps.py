@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 import zlib
 from pathlib import Path
-from typing import Iterable, List, Optional, Sequence
+from typing import Dict, Iterable, List, Optional, Sequence
 
 from ..writing import whole_text
 
@@ -72,10 +71,26 @@ def lasting_options(options: Sequence[str], files: Iterable[Path]) -> str:
 
 
 def differences(before: str, now: str) -> str:
-    """``was: LINE; now: LINE`` for the lines in which two texts differ."""
-    old, new = before.split("\n"), now.split("\n")
+    """``was: LINE; now: LINE`` for what differs between two results of :func:`lasting_options`.
+
+    Of an option that is given several times the last one counts, as it does for fairseq. The order of different options
+    does not matter.
+    """
+    old, new = _by_name(before), _by_name(now)
     found = []
-    for kind, a, b, c, d in difflib.SequenceMatcher(a=old, b=new, autojunk=False).get_opcodes():
-        if kind != "equal":
-            found += [f"was: {line}" for line in old[a:b]] + [f"now: {line}" for line in new[c:d]]
+    for name in [*old, *(name for name in new if name not in old)]:
+        if old.get(name) != new.get(name):
+            found += [f"{when}: {lines[name]}" for when, lines in (("was", old), ("now", new)) if name in lines]
     return "; ".join(found)
+
+
+def _by_name(text: str) -> Dict[str, str]:
+    """The lines of :func:`lasting_options` by the option, or by the file."""
+    lines = {}
+    for line in filter(None, text.split("\n")):
+        if line.startswith("--"):
+            line = " ".join(line.replace("=", " ", 1).split()) if "=" in line.split()[0] else line
+            lines[line.split()[0]] = line
+        else:
+            lines[line.split()[-1]] = line
+    return lines

@@ -64,7 +64,7 @@ def test_options_of_the_user_replace_whole_groups(shown, tmp_path):
     training = only(shown("multi30k", "train", "--", "--optimizer", "sgd", OUT=tmp_path), "fairseq-train")
     assert "--lr" not in training and {"--label-smoothing", "--force-anneal", "--max-tokens"} <= set(training)
     training = only(shown("multi30k", "train", "--", "--optimizer", "fused_adam", OUT=tmp_path), "fairseq-train")
-    assert value(training, "--lr") == "1e-3"
+    assert value(training, "--lr") == "3e-3"
 
 
 def test_schedule_of_the_tutorial(shown, tmp_path):
@@ -102,7 +102,7 @@ def test_objectives_replace_the_criterion(name, objective, shown, tmp_path):
     assert value(training, "--posterior-normalizer") == ("sparsemax" if objective == "sparse-elbo" else None)
     assert value(training, "--num-samples") == ("5" if objective == "wake-sleep" else None)
     assert value(training, "--gumbel-tau") == ("0.1" if objective == "elbo-gumbel" else None)
-    epoch = {"multi30k": "260", "iwslt14_de_en": "26700"}[name] if objective == "dirichlet" else None
+    epoch = {"multi30k": "517", "iwslt14_de_en": "26700"}[name] if objective == "dirichlet" else None
     assert value(training, "--soft-updates") == value(training, "--kl-warmup-updates") == epoch
     folder = tmp_path / "de-en.subword-nmt2000" / f"{arch}.{objective}.seed1"
     assert value(training, "--save-dir") == str(folder)

@@ -46,6 +46,19 @@ def test_lasting_options_are_without_those_that_only_say_how_long(tmp_path):
 def test_differences_name_both_sides():
     assert differences("\n--a 1\n--b 2", "\n--a 1\n--b 2") == ""
     assert differences("\n--a 1\n--b 2", "\n--a 1\n--b 3\n--c") == "was: --b 2; now: --b 3; now: --c"
+    assert differences("\n--a\n12 9 dict.de.txt", "\n--a\n13 9 dict.de.txt") == (
+        "was: 12 9 dict.de.txt; now: 13 9 dict.de.txt"
+    )
+    assert differences("\n--a 1", "") == "was: --a 1"
+
+
+def test_of_options_given_twice_the_last_one_counts_in_any_order():
+    """A training goes on when a default changed and the user gives the old one."""
+    begun = "\n--lr 1e-3\n--force-anneal 12\n--max-tokens 2000"
+    assert differences(begun, "\n--lr 3e-3\n--force-anneal 5\n--max-tokens 2000\n--lr=1e-3\n--force-anneal 12") == ""
+    assert differences(begun, "\n--max-tokens 2000\n--force-anneal 12\n--lr 1e-3\n--lr 3e-3") == (
+        "was: --lr 1e-3; now: --lr 3e-3"
+    )
 
 
 def test_stamps_are_read_without_the_newline_at_the_end(tmp_path):

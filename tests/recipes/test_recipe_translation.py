@@ -88,7 +88,7 @@ def test_other_options_of_a_training_are_refused(recipe, tools, settings, tmp_pa
     (run,) = (path.parent for path in (tmp_path / "out").rglob("checkpoint_last.pt"))
     before = files_of(run)
     line = complaint(recipe("multi30k", "train", "--", "--dropout", "0.5", check=False, **settings))
-    assert "holds a training with other options (now: --dropout 0.5): choose another OUT" in line
+    assert "holds a training with other options (was: --dropout 0.2; now: --dropout 0.5): choose another OUT" in line
     (dictionary,) = (tmp_path / "out").rglob("bin/dict.de.txt")
     content = dictionary.read_text()
     dictionary.write_text("other 1\n")

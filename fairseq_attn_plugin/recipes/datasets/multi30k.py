@@ -32,14 +32,15 @@ def corpus(variables: Variables) -> Corpus:
         at_home="train, val and test_2016_flickr, each as .de.gz and .en.gz (or unzipped)",
         read=lambda reader: read(reader, variables.text("CORPUS_URL")),
         training=OptionGroups(
-            optimizer="--optimizer adam --lr 1e-3".split(),
-            schedule="--lr-scheduler fixed --force-anneal 12 --lr-shrink 0.6".split(),
+            # the density-matrix paper's rate, 1e-3, is too low here (docs/results/multi30k.md)
+            optimizer="--optimizer adam --lr 3e-3".split(),
+            schedule="--lr-scheduler fixed --force-anneal 5 --lr-shrink 0.5".split(),
             criterion="--criterion label_smoothed_cross_entropy --label-smoothing 0.1".split(),
-            batch="--max-tokens 2000".split(),
-            other=["--dropout", dropout, "--clip-norm", "5", "--max-epoch", "18"],
+            batch="--max-tokens 1000".split(),
+            other=["--dropout", dropout, "--clip-norm", "5", "--max-epoch", "10"],
         ),
         lowercase=True,
-        epoch_updates=260,
+        epoch_updates=517,
     )
 
 

@@ -39,7 +39,7 @@ def groups(pairs: int, max_epoch: int, patience: int) -> OptionGroups:
     batch = max(16, min(80, pairs // 200))
     dropout = "0.3" if pairs < 50000 else "0.2"
     return OptionGroups(
-        optimizer="--optimizer adam --lr 1e-3".split(),
+        optimizer="--optimizer adam --lr 3e-3".split(),
         schedule="--lr-scheduler reduce_lr_on_plateau --lr-shrink 0.5".split(),
         criterion="--criterion label_smoothed_cross_entropy --label-smoothing 0.1".split(),
         batch=["--max-tokens", "4000", "--batch-size", str(batch), "--required-batch-size-multiple", "1"],
