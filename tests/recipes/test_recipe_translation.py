@@ -194,9 +194,10 @@ def test_recipe_runs(name, arch, bpe, size, recipe, corpus_folder, tmp_path):
 def test_a_training_continues_and_is_guided(recipe, settings, tmp_path):
     """With fairseq's own commands: the second call does the second update only; a teacher of another recipe run."""
     settings.update(ARCH="attn_lstm_small", SEED=2)  # the attention of some seeds is on the end alone, untrained
-    recipe("multi30k", "prepare", "train", "--", *TINY, "--max-update", "1", **settings)
+    whole = [*TINY, "--max-tokens", "2000"]  # one batch an epoch
+    recipe("multi30k", "prepare", "train", "--", *whole, "--max-update", "1", **settings)
     (log,) = (tmp_path / "out").rglob("train.log")
-    recipe("multi30k", "train", "--", *TINY, "--max-update", "2", **settings)
+    recipe("multi30k", "train", "--", *whole, "--max-update", "2", **settings)
     begun = re.findall(r"epoch (\d+) \| valid on .* \| num_updates (\d+)", log.read_text(encoding="utf-8"))
     assert begun == [("001", "1"), ("002", "2")]
     (teacher,) = (tmp_path / "out").rglob("checkpoint_best.pt")
