@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 from pathlib import Path
 from typing import Dict, Iterable, List, Optional, Sequence
@@ -88,9 +89,7 @@ def _by_name(text: str) -> Dict[str, str]:
     """The lines of :func:`lasting_options` by the option, or by the file."""
     lines = {}
     for line in filter(None, text.split("\n")):
-        if line.startswith("--"):
-            line = " ".join(line.replace("=", " ", 1).split()) if "=" in line.split()[0] else line
-            lines[line.split()[0]] = line
-        else:
-            lines[line.split()[-1]] = line
+        line = re.sub("^(--[^ =]+)=", r"\1 ", line)
+        words = line.split()
+        lines[words[0] if line.startswith("--") else words[-1]] = line
     return lines
