@@ -212,7 +212,8 @@ class PackedStepper:
         return lambda attended: self.decoder.restricted(attended, encodings)
 
     def _lexicon_bias(self, weights: Tensor, state: PackedState) -> Tensor:
-        zeros = weights.new_zeros(len(weights), 1, len(self.decoder.dictionary))
+        words = self.decoder.embed_tokens.num_embeddings  # fairseq-generate adds words to the dictionary while it runs
+        zeros = weights.new_zeros(len(weights), 1, words)
         bias = self.decoder.lexicon(zeros, weights.unsqueeze(1), state.tokens, self.attention.normalized).squeeze(1)
         return bias if state.vocabulary is None else bias.index_select(1, state.vocabulary)
 

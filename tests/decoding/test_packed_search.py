@@ -1,5 +1,7 @@
 """Searches with packed models: fairseq's hypotheses in float32, the options of precision and shortlist, and errors."""
 
+import copy
+
 import pytest
 import torch
 from model_systems import make
@@ -68,6 +70,19 @@ def test_a_shortlist_of_all_words_changes_nothing(lexicon):
     )
     assert words_of(short) == words_of(plain)
     assert_same(short, plain)
+
+
+def test_a_lexicon_while_the_dictionary_grows(monkeypatch):
+    """As fairseq-generate adds the words of references with --remove-bpe."""
+    models = final(*models_of("soft"))
+    bias = models[0].decoder.lexicon
+    bias.entries, bias.probabilities = torch.randint(4, 15, (24, 2)), torch.rand(24, 2)
+    search = generator("plugin", models)
+    expected = search.generate(models, sample())
+    bigger = copy.deepcopy(models[0].decoder.dictionary)
+    bigger.add_symbol("unheard-of")
+    monkeypatch.setattr(models[0].decoder, "dictionary", bigger)
+    assert assert_same(search.generate(models, sample()), expected)
 
 
 @pytest.mark.parametrize("beam", [1, 4])
