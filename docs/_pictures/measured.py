@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
 from fairseq_attn_plugin.analysis.drawing.canvas import canvas, save
 from fairseq_attn_plugin.analysis.drawing.colours import Series, series_of
 
-from .common import BENCHMARKS, BLUE, GREEN, GREY, LIGHT, ORANGE, results, style
+from .common import BENCHMARKS, BLUE, GREEN, LIGHT, ORANGE, results, style
 
 # of the names of systems and searches
 ABBREVIATIONS = (
@@ -21,10 +21,6 @@ ABBREVIATIONS = (
     (r"optimizer=fused_adam", "fused Adam"),
     (r"input_feeding=none", "no feeding"),
     (r"shortlist_size=\d+", "shortlist"),
-)
-MECHANISMS = (
-    *("soft", "structured", "sigmoid", "local-p"),
-    *("soft-position", "soft-markov", "soft-fertility", "soft-all", "guided", "agreement"),
 )
 
 
@@ -113,28 +109,53 @@ def growth(path: Path) -> None:
 
 
 def mechanisms(path: Path) -> None:
-    """Perplexity, BLEU and alignment error rate of every system of the table."""
-    columns: Dict[str, List[float]] = {"perplexity": [], "BLEU": [], "AER": []}
-    for name in MECHANISMS:
-        file = BENCHMARKS / "results" / "multi30k-de-en-attention" / f"{name}.seed1.json"
-        found = json.loads(file.read_text(encoding="utf-8"))
-        validation = found["validation"]
-        columns["perplexity"].append(float(validation.get("valid_forward_ppl", validation["valid_ppl"])))
-        columns["BLEU"].append(found["bleu"]["score"])
-        columns["AER"].append(float(re.findall(r"AER +([\d.]+)", "".join(found["synthetic"]))[0]))
-    labels = ("perplexity (low is good)", "BLEU (high is good)", "AER (low is good)")
-    with canvas("mechanisms", (7.2, 2.6)) as figure:
-        for number, (values, label) in enumerate(zip(columns.values(), labels)):
-            axes = figure.add_axes((number * 0.345, 0, 0.31, 0.92))
-            style(axes, label, grid="x")
-            axes.axvline(values[0], color=GREY, linewidth=1, linestyle="--")
-            colours = [BLUE if name == "soft" else GREEN if name[:5] == "soft-" else ORANGE for name in MECHANISMS]
-            axes.hlines(range(len(values)), values[0], values, color=colours, linewidth=1.6)
-            axes.scatter(values, range(len(values)), color=colours, s=28, zorder=3)
-            axes.set_yticks(range(len(values)), [name.replace("soft-", "soft + ") for name in MECHANISMS])
-            axes.tick_params(labelleft=number == 0)
-            axes.invert_yaxis()
+    """Perplexity, BLEU and alignment error rate of every system with 128 units: a point for each seed."""
+    folder = "multi30k-de-en-small-epoch7-lr3e-3"
+    runs: Dict[str, List[Any]] = {}
+    for file in sorted((BENCHMARKS / "results" / f"{folder}-links").glob("*.json")):
+        run, links = (
+            json.loads((BENCHMARKS / "results" / part / file.name).read_text(encoding="utf-8"))
+            for part in (folder, f"{folder}-links")
+        )
+        run["aer"] = next(iter(links["gold"].values()))["aer"]
+        runs.setdefault(run["system"].removeprefix("small-").replace("_", ", "), []).append(run)
+    attention, other, bias = series_of(3)
+    biases = {"position", "markov", "fertility"}
+    looks = {name: attention if name == "attention" else bias if name in biases else other for name in runs}
+    ends = {**ENDS, "AER, per cent (low is good)": lambda run: 100 * run["aer"]}
+    with canvas("mechanisms", (7.2, 0.26 * len(runs) + 0.4)) as figure:
+        boxes = [(number * 0.345, 0, 0.31, 0.92) for number in range(len(ends))]
+        _ends(figure, boxes, runs, looks, ends)
         save(figure, path)
+
+
+# title of a panel -> value of a training
+ENDS: Dict[str, Callable[[Any], float]] = {
+    "perplexity (low is good)": lambda run: run["valid_perplexity"],
+    "BLEU (high is good)": lambda run: run["bleu"]["tokenized"]["score"],
+}
+
+
+def _ends(
+    figure: Any,
+    boxes: Sequence[Tuple[float, float, float, float]],
+    runs: Dict[str, List[Any]],
+    looks: Dict[str, Series],
+    ends: Dict[str, Callable[[Any], float]],
+) -> None:
+    """Values of the systems' seeds and their mean, in a panel for each value; systems in the order of perplexity."""
+    order = sorted(runs, key=lambda name: np.mean([run["valid_perplexity"] for run in runs[name]]))
+    for number, (box, (title, value)) in enumerate(zip(boxes, ends.items())):
+        axes = figure.add_axes(box)
+        style(axes, title, grid="x")
+        for row, name in enumerate(order):
+            values = [value(run) for run in runs[name]]
+            axes.scatter(values, [row] * len(values), 24, color=looks[name].colour, marker=looks[name].marker)
+            if len(values) > 1:
+                axes.vlines(np.mean(values), row - 0.32, row + 0.32, color=looks[name].colour, linewidth=2)
+        axes.set_yticks(range(len(order)), order)
+        axes.tick_params(labelleft=number == 0)
+        axes.invert_yaxis()
 
 
 # title of a panel -> measures of `fairseq-attn faithfulness` by their names in the legend
@@ -225,20 +246,7 @@ def _ten_epochs(path: Path, folder: str, ticks: Sequence[int]) -> None:
             axes.plot(epochs, means[1:], marker=look.marker, markersize=3.5, color=look.colour, linewidth=1.3)
         _logarithmic(axes, ticks)
         axes.set_xlabel("epoch", fontsize=9)
-        ends = {
-            "perplexity (low is good)": lambda run: run["valid_perplexity"],
-            "BLEU (high is good)": lambda run: run["bleu"]["tokenized"]["score"],
-        }
-        for number, (title, value) in enumerate(ends.items()):
-            axes = figure.add_axes((0.53 + 0.25 * number, 0, 0.22, 0.92))
-            style(axes, title, grid="x")
-            for row, name in enumerate(order):
-                values = [value(run) for run in runs[name]]
-                axes.scatter(values, [row] * len(values), 24, color=looks[name].colour, marker=looks[name].marker)
-                axes.vlines(np.mean(values), row - 0.32, row + 0.32, color=looks[name].colour, linewidth=2)
-            axes.set_yticks(range(len(order)), order)
-            axes.tick_params(labelleft=number == 0)
-            axes.invert_yaxis()
+        _ends(figure, [(0.53, 0, 0.22, 0.92), (0.78, 0, 0.22, 0.92)], runs, looks, ENDS)
         save(figure, path)
 
 
@@ -278,7 +286,6 @@ def learning_rates(path: Path) -> None:
     layer."""
     large = {**results("multi30k-de-en-epoch10"), **results("multi30k-de-en-epoch10-lr3e-3")}
     small = results("multi30k-de-en-small-epoch5")
-    earlier = results("multi30k-de-en-attention")["soft"][0]["epochs"]
     lines = {
         "256 units, seed 6": {
             f"{name}, {rate}": next(run["valid_perplexities"] for run in large[system] if run["seed"] == 6)
@@ -290,7 +297,6 @@ def learning_rates(path: Path) -> None:
             )
         },
         "attn_lstm_small, seed 1": {
-            "tanh, 1e-3": {run["epoch"]: float(run["valid_ppl"]) for run in earlier},
             "linear, 1e-3": small["small-attention"][0]["valid_perplexities"],
             "tanh, 3e-3": small["small-attention_tanh_rate_3e-3"][0]["valid_perplexities"],
             "linear, 3e-3": small["small-attention_rate_3e-3"][0]["valid_perplexities"],

@@ -11,6 +11,8 @@ from documentation import REPO
 MULTI30K, MECHANISMS = "docs/results/multi30k.md", "docs/results/mechanisms.md"
 PAIRS = {"`lstm_adm` over keys": "lstm_adm_keys", "`lstm_adm` over encodings": "lstm_adm_encodings"}
 DROP = {"`lstm_adm`": "lstm_adm_centred_drop", "`lstm_soft`": "lstm_soft_drop"}
+AT_1E_3 = ("attention", "fertility", "markov", "position", "agreement")
+SEVEN = "multi30k-de-en-small-epoch7-lr3e-3"
 # page, section, number of the table -> folder of results, and the system of each row whose name is not the system's
 TABLES = {
     (MULTI30K, "Ten epochs, three seeds", 0): ("multi30k-de-en-epoch10-lr3e-3", {"`lstm`, stock fairseq's": "lstm"}),
@@ -26,12 +28,17 @@ TABLES = {
     (MULTI30K, "The decoder's start", 1): ("multi30k-de-en-start", DROP),
     (MULTI30K, "Three epochs, from the encoder's state", 0): ("multi30k-de-en-epoch3", PAIRS),
     (MULTI30K, "Seven epochs", 0): ("multi30k-de-en-epoch7", PAIRS),
-    (MECHANISMS, "Five epochs: output layer, learning rate, biases", 0): (
+    (MECHANISMS, "Seven epochs at 3e-3", 0): (
+        SEVEN,
+        {f"`small-{name}` with `--lexicon`": f"small-{name}_lexicon" for name in ("attention", "fertility")},
+    ),
+    (MECHANISMS, "Output layer and learning rate", 0): (
         "multi30k-de-en-small-epoch5",
         {
             "`small-attention` at 5e-3": "small-attention_rate_5e-3",
             "`small-attention` at 3e-3": "small-attention_rate_3e-3",
             "`small-attention` at 3e-3, with a tanh": "small-attention_tanh_rate_3e-3",
+            **{f"`small-{name}` at 1e-3": f"small-{name}" for name in AT_1E_3},
         },
     ),
     (MECHANISMS, "Three epochs, three seeds", 0): (
@@ -39,7 +46,7 @@ TABLES = {
         {"`small-attention`, start at random": "small-attention-drop"},
     ),
     (MECHANISMS, "Synthetic corpus, three seeds", 0): ("toy-corpus-epoch12", {}),
-    ("docs/results/latent.md", "A linear output layer", 1): ("multi30k-de-en-small-epoch7-lr3e-3", {}),
+    ("docs/results/latent.md", "A linear output layer", 1): (SEVEN, {}),
     ("docs/results/latent.md", "A linear output layer", 0): (
         "multi30k-de-en-small-epoch7",
         {f"`small-{name}`": f"small-{name}-linear" for name in ("soft", "marginal", "elbo-enum")},
@@ -52,6 +59,8 @@ VALUES = {
     "AER": lambda run: 100 * run["aer"],
     "entropy": lambda run: run["entropy"],
     "information": lambda run: run["information"],
+    "eflomal": lambda run: 100 * run["links"]["aer"],
+    "CPU": lambda run: run["cpu_seconds_per_1000_updates"],
     "parameters": lambda run: run["parameters"],
     "seeds": lambda run: run["seed"],
 }
@@ -67,8 +76,14 @@ def rows(page, section, number):
 
 
 def runs_of(folder, system):
-    files = sorted((REPO / "benchmarks/results" / folder).glob(f"{system}.seed*.json"))
-    return sorted((json.loads(file.read_text(encoding="utf-8")) for file in files), key=lambda run: run["seed"])
+    """The trainings of a system, with the alignments of the folder FOLDER-links where it has them."""
+    results, runs = REPO / "benchmarks/results", []
+    for file in sorted((results / folder).glob(f"{system}.seed*.json")):
+        run, links = json.loads(file.read_text(encoding="utf-8")), results / f"{folder}-links" / file.name
+        if links.exists():
+            run["links"] = next(iter(json.loads(links.read_text(encoding="utf-8"))["gold"].values()))
+        runs.append(run)
+    return sorted(runs, key=lambda run: run["seed"])
 
 
 def holds(cell, values):
