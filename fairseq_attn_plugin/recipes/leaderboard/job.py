@@ -64,13 +64,15 @@ class Job:
         return self.folder / "job.log"
 
     def is_done(self) -> bool:
-        """Whether the results are those of the same command."""
+        """Whether the results are those of the same command, with the same options of the recipe."""
         if not self.result.is_file():
             return False
         try:
-            return bool(read_json(self.result).get("command") == self.command)
+            found = read_json(self.result)
         except CorpusError:
             return False
+        # the options too: the command does not name the recipe's defaults, which may have changed
+        return (found.get("command"), found.get("options")) == (self.command, " ".join(self.training.training.options))
 
     def summary(self) -> str:
         """A line on the results."""
