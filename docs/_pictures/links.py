@@ -76,7 +76,7 @@ def alignments(path: Path) -> None:
     pupil = Pupil()
     pupil.learn(pairs[:800])
     panel = pupil.panel(unseen, "")
-    links, gold = hard_alignment(panel.weights), set(unseen.links)
+    links, gold = hard_alignment(panel.weights), frozenset(unseen.links)
     rate = alignment_error_rate([links], [GoldAlignment(gold, gold)])
     with canvas("alignments", (6.4, 2.9)) as figure:
         left, right = figure.add_axes((0, 0, 0.45, 0.9)), figure.add_axes((0.7, 0, 0.3, 0.9))
