@@ -107,6 +107,10 @@ def test_recipe_runs(recipe, settings, tmp_path):
     assert "23.65 |" in table and "trained further" in table and "tok:none" in table
     assert re.search(r"\| log2 +\|[0-9. |]+\| +93.22 \|", table)
     assert "teacher: additive" not in table, "it is not one of SYSTEMS"
+    figures = json.loads((work / "table.seed1.json").read_text(encoding="utf-8"))
+    assert list(figures["systems"]) == ["mask-words", "gaussian"] and figures["election"]["rules"]
+    for system, found in figures["systems"].items():
+        assert f"{min(found['valid_perplexities'].values()):.2f}" in table, system
     hypotheses = lines_of(work / "gaussian.seed1" / "beam5", "test", "hyp")
     assert len(hypotheses) == len(lines_of(work / "data" / "text", "test", "es"))
 
@@ -123,16 +127,16 @@ def test_table_of_scores(tmp_path, capsys):
     assert lines == capsys.readouterr().out.splitlines()
     assert lines[0] == "## title" and lines[-1] == "BLEU: `nrefs:1`"
     assert [cells(line) for line in lines[2:3] + lines[4:6]] == [
-        ["system", "BLEU", "paper, BLEU"],
-        ["teacher: additive attention", "24.50", "24.22"],
-        ["`lstm_gaussian`, trained further", "24.50", ""],
+        ["system", "validation perplexity", "BLEU", "paper, BLEU"],
+        ["teacher: additive attention", "", "24.50", "24.22"],
+        ["`lstm_gaussian`, trained further", "", "24.50", ""],
     ]
     metrics = [{"name": name, "score": 20.0, "signature": "nrefs:1"} for name in ("BLEU", "chrF2", "TER")]
     score.write_text(json.dumps(metrics))
     write_table("title", {"teacher": score}, None, to)
     lines = to.read_text(encoding="utf-8").splitlines()
-    assert cells(lines[2]) == ["system", "BLEU", "chrF2", "TER", "paper, BLEU"] and lines[-1] == "TER: `nrefs:1`"
-    assert cells(lines[4]) == ["teacher: additive attention", "20.00", "20.00", "20.00", "24.22"]
+    assert cells(lines[2])[2:] == ["BLEU", "chrF2", "TER", "paper, BLEU"] and lines[-1] == "TER: `nrefs:1`"
+    assert cells(lines[4]) == ["teacher: additive attention", "", "20.00", "20.00", "20.00", "24.22"]
 
 
 def test_table_reports_what_is_missing(tmp_path):

@@ -215,7 +215,9 @@ class ElectionRun:
         direction = f"{corpus.source}-{corpus.target}"
         title = f"{direction}, PAIRS={pairs}, {corpus.split}, beam {settings.beam}, seed {corpus.seed}"
         inputs = " ".join(str(file) for file in [*files.values(), *([election] if election else [])])
-        self.shell.step(f"table of {inputs} > {to}", write_table, title, files, election, to)
+        # a teacher that was given, and a dry run, have no log
+        logs = {name: log for name in files if (log := self.folder(name) / "train.log").is_file()}
+        self.shell.step(f"table of {inputs} > {to}", write_table, title, files, election, to, logs)
 
 
 class ElectionRecipe(Recipe):

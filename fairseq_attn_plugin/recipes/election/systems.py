@@ -33,9 +33,9 @@ class SystemKind:
 # Bal and Sinha, "Modelling Bahdanau Attention using Election methods aided by Q-Learning", tables 2 and 3. The paper
 # replaces the teacher's attention by the mask and does not say whether training continues.
 SYSTEMS: Dict[str, SystemKind] = {
-    "teacher": SystemKind("teacher: additive attention", "lstm_soft", "1e-3", 24.22),
+    "teacher": SystemKind("teacher: additive attention", "lstm_soft", "3e-3", 24.22),
     "mask": SystemKind("mask of the election, not trained further", "lstm_gaussian", bleu=23.02),
     "mask-words": SystemKind("mask and the agent's words, not trained further", "lstm_election", bleu=23.65),
-    "gaussian": SystemKind("`lstm_gaussian`, trained further", "lstm_gaussian", "5e-4"),
-    "election-model": SystemKind("`lstm_election`, trained further", "lstm_election", "5e-4"),
+    "gaussian": SystemKind("`lstm_gaussian`, trained further", "lstm_gaussian", "2e-3"),
+    "election-model": SystemKind("`lstm_election`, trained further", "lstm_election", "2e-3"),
 }
