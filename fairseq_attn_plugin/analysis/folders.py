@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Callable, List, Optional, Sequence, Tuple
 
 from fairseq_attn_plugin.analysis.records.files import label_and_path
+from fairseq_attn_plugin.analysis.training_logs import log_of
 from fairseq_attn_plugin.model_folder import ModelFolder, open_model_folder
 
 __all__ = ["BEAM", "data_of_checkpoint", "first_folder", "with_attention", "with_logs", "with_translations"]
@@ -31,8 +32,13 @@ def with_translations(texts: Sequence[str]) -> List[str]:
 
 
 def with_logs(texts: Sequence[str]) -> List[str]:
-    """``[LABEL=]FOLDER`` becomes ``LABEL=`` the log of its training."""
-    return _replaced(texts, lambda model: str(model.log))
+    """``[LABEL=]FOLDER`` becomes ``LABEL=`` the log of its training; a folder of TensorBoard files stays."""
+    result = []
+    for text in _replaced(texts, lambda model: str(model.log)):
+        label, path = label_and_path(text)
+        log = log_of(Path(path)) if Path(path).is_dir() else None
+        result.append(text if log is None else f"{label or Path(path).resolve().name}={log}")
+    return result
 
 
 def first_folder(texts: Sequence[str]) -> Optional[ModelFolder]:

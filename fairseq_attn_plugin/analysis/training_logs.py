@@ -16,10 +16,11 @@ from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Tuple
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.writing import PathLike
 
-__all__ = ["AXES", "Curves", "knows_epochs", "read_log", "read_run", "read_scalars", "read_tensorboard"]
+__all__ = ["AXES", "Curves", "knows_epochs", "log_of", "read_log", "read_run", "read_scalars", "read_tensorboard"]
 
 
 AXES = ("epochs", "updates")
+LOGS = ("train.log", "log", "log/train")  # the names that the recipes and the demo use
 EVENTS = "tfevents"  # part of the name of every TensorBoard file
 _AROUND = 16  # bytes around the content of a record: its length, and two checksums
 _SIMPLE = re.compile(r"\bepoch (\d+) \| (?:valid on '([^']*)' subset \| )?(.*)")
@@ -32,6 +33,12 @@ class Curves(NamedTuple):
     train: Dict[str, Dict[int, float]]
     valid: Dict[str, Dict[int, float]]
     x: str = "epochs"  # or "updates"
+
+
+def log_of(folder: Path) -> Optional[Path]:
+    """The log in the folder of a training: ``train.log``, ``log``, ``log/train``, or another ``.log``."""
+    places = [*(folder / name for name in LOGS), *sorted(folder.glob("*.log"))]
+    return next((path for path in places if path.is_file()), None)
 
 
 def read_log(path: PathLike, x: str = "epochs") -> Curves:

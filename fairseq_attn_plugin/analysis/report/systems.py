@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from fairseq_attn_plugin.analysis.records.files import Records
+from fairseq_attn_plugin.analysis.training_logs import log_of
 from fairseq_attn_plugin.attention import attention_statistics
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.model_folder import ModelFolder, open_model_folder
@@ -20,7 +21,6 @@ __all__ = ["Measures", "Reported", "System", "find_systems", "measures", "withou
 
 
 CHECKPOINTS = ("checkpoint_best.pt", "checkpoint_last.pt")
-LOGS = ("train.log", "log", "log/train")  # the names that the recipes and the demo use
 
 
 class System(NamedTuple):
@@ -97,9 +97,8 @@ def _search(folder: Path) -> Dict[str, System]:
         places = [where / name for name in CHECKPOINTS for where in (child, child / "checkpoints")]
         checkpoint = next((path for path in places if path.is_file()), None)
         if checkpoint is not None:
-            logs = [path for path in [*(child / name for name in LOGS), *sorted(child.glob("*.log"))] if path.is_file()]
-            logs += [path for path in [child / "tensorboard"] if path.is_dir()]
-            found[name] = System(name, checkpoint, logs[0] if logs else None)
+            tensorboard = child / "tensorboard"
+            found[name] = System(name, checkpoint, log_of(child) or (tensorboard if tensorboard.is_dir() else None))
     return dict(sorted(found.items()))
 
 

@@ -259,6 +259,16 @@ def test_command_line(logs, tmp_path, capsys):
     }
 
 
+def test_the_folder_of_a_training_is_its_log(logs, tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    folder = tmp_path / "lstm_latent.seed1"
+    folder.mkdir()
+    (folder / "train.log").write_text(logs["elbo"].read_text(encoding="utf-8"), encoding="utf-8")
+    for given, label in ((str(folder), "lstm_latent.seed1"), (f"elbo={folder}", "elbo")):
+        cli.main(["curves", given, "--out", str(tmp_path / "curves.png")])
+        assert capsys.readouterr().out.endswith(f"accuracy, bound, ppl of {label}\n")
+
+
 def test_an_argument_that_is_no_run():
     with pytest.raises(OptionError, match="^'soft=': must be LABEL=PATH, a name for the run"):
         cli.main(["curves", "soft=", "--out", "a.png"])
