@@ -250,18 +250,21 @@ def _ten_epochs(path: Path, folder: str, ticks: Sequence[int]) -> None:
         save(figure, path)
 
 
+OBJECTIVES = ("soft", "marginal", "elbo-enum", "elbo-sum-and-sample", "elbo-reinforce", "hard-reinforce")
+
+
 def latent(path: Path) -> None:
-    """Validation perplexity by epoch of three objectives with a linear output layer, a line for each training."""
-    systems = results("multi30k-de-en-small-epoch7")
-    runs = {name.removeprefix("small-").removesuffix("-linear"): seeds for name, seeds in systems.items()}
+    """Validation perplexity by epoch of the objectives of latent alignment, a line for each training."""
+    systems = results("multi30k-de-en-small-epoch7-lr3e-3")
+    runs = {name: systems[f"small-{name}"] for name in OBJECTIVES}
     with canvas("latent", (5.2, 2.7)) as figure:
         axes = figure.add_axes((0, 0, 1, 1))
         style(axes, grid="y")
-        for (system, seeds), look in zip(sorted(runs.items()), series_of(len(runs))):
+        for (system, seeds), look in zip(runs.items(), series_of(len(runs))):
             for number, run in enumerate(seeds):
                 label = f"{system} ({len(seeds)})" if number == 0 else None
                 _curve(axes, run["valid_perplexities"], look, label)
-        _logarithmic(axes, (9, 15, 30))
+        _logarithmic(axes, (5, 7, 10, 15, 20))
         axes.set_xlabel("epoch", fontsize=9)
         axes.set_ylabel("validation perplexity", fontsize=9)
         axes.legend(frameon=False, fontsize=8.5, loc="upper left", bbox_to_anchor=(1.01, 1))
