@@ -113,6 +113,30 @@ def test_a_table_says_what_was_measured(page, section, number):
     assert checked >= 8
 
 
+def test_the_tables_of_the_election_say_what_was_measured():
+    files = sorted((REPO / "benchmarks/results/tatoeba-en-es-election").glob("equal.seed*.json"))
+    runs = [json.loads(file.read_text(encoding="utf-8")) for file in files]
+    page, wrong = "docs/results/election.md", []
+
+    def compare(row, head, values):
+        if not holds(row[head], values):
+            wrong.append(f"{next(iter(row.values()))}, {head}: {row[head]}, measured {values}")
+
+    systems = rows(page, "Pairs of equal length", 0)
+    assert len(systems) == len(runs[0]["systems"]) == 5
+    for row, name in zip(systems, runs[0]["systems"]):
+        found = [run["systems"][name] for run in runs]
+        compare(row, "BLEU", [one["scores"]["BLEU"]["score"] for one in found])
+        compare(row, "validation perplexity", [min(one["valid_perplexities"].values()) for one in found])
+    rules = rows(page, "Pairs of equal length", 1)
+    assert len(rules) == len(runs[0]["election"]["rules"]) == 4
+    for number, row in enumerate(rules):
+        found = [run["election"]["rules"][number]["satisfaction"] for run in runs]
+        for head, name in (("k-Borda satisfaction", "k-borda"), ("SNTV", "sntv"), ("Bloc", "bloc")):
+            compare(row, head, [one[name] for one in found])
+    assert not wrong, "\n".join(wrong)
+
+
 @pytest.mark.parametrize(
     ("cell", "right"),
     [
