@@ -32,7 +32,7 @@ def with_translations(texts: Sequence[str]) -> List[str]:
 
 
 def with_logs(texts: Sequence[str]) -> List[str]:
-    """``[LABEL=]FOLDER`` becomes ``LABEL=`` the log of its training; a folder of TensorBoard files stays."""
+    """``[LABEL=]FOLDER`` becomes ``LABEL=`` the log of its training, if it has one; other folders stay."""
     result = []
     for text in _replaced(texts, lambda model: str(model.log)):
         label, path = label_and_path(text)

@@ -36,9 +36,8 @@ class Curves(NamedTuple):
 
 
 def log_of(folder: Path) -> Optional[Path]:
-    """The log in the folder of a training: ``train.log``, ``log``, ``log/train``, or another ``.log``."""
-    places = [*(folder / name for name in LOGS), *sorted(folder.glob("*.log"))]
-    return next((path for path in places if path.is_file()), None)
+    """The log in the folder of a training: ``train.log``, ``log`` or ``log/train``."""
+    return next((folder / name for name in LOGS if (folder / name).is_file()), None)
 
 
 def read_log(path: PathLike, x: str = "epochs") -> Curves:
@@ -139,8 +138,8 @@ def read_tensorboard(path: PathLike) -> Curves:
             files = {path.resolve().name: _event_files(path)}
     if not any(files.get(name) for name in known):
         raise OptionError(
-            f"{path}: has no TensorBoard files (events.out.{EVENTS}...) in folders {', '.join(known)}; name the folder "
-            "of fairseq-train --tensorboard-logdir"
+            f"{path}: has no TensorBoard files (events.out.{EVENTS}...) in folders {', '.join(known)}, and no "
+            "train.log; name a log, or the folder of fairseq-train --tensorboard-logdir"
         )
     found: Dict[str, Dict[str, Dict[int, float]]] = {}
     for subset, names in _FOLDERS.items():

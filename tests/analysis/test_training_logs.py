@@ -93,10 +93,12 @@ def test_contents_that_are_not_events(tmp_path):
 
 
 def test_folders_that_are_none(tmp_path, monkeypatch):
-    with pytest.raises(OptionError, match=r"has no TensorBoard files .*train, train_inner, valid; name"):
+    with pytest.raises(
+        OptionError, match=r"has no TensorBoard files .*train, train_inner, valid, and no train.log; name"
+    ):
         read_run(tmp_path)
     file = write_events(tmp_path / "mine", ("loss", 1, 1))
-    with pytest.raises(OptionError, match="name the folder of fairseq-train --tensorboard-logdir"):
+    with pytest.raises(OptionError, match="name a log, or the folder of fairseq-train --tensorboard-logdir"):
         read_run(file)
     write_events(tmp_path / "valid")
     with pytest.raises(OptionError, match="its TensorBoard files have no values yet"):

@@ -82,9 +82,10 @@ def test_a_killed_queue_continues(recipe, settings, tmp_path):
     check(job)
     assert "lstm\\_soft" in (tmp_path / "out" / "report" / "report.md").read_text(encoding="utf-8")
     assert job.is_done()
-    other = {**json.loads(job.result.read_text(encoding="utf-8")), "options": "--lr 1"}
-    job.result.write_text(json.dumps(other), encoding="utf-8")
-    assert not job.is_done(), "trained with other defaults of the recipe"
+    found = json.loads(job.result.read_text(encoding="utf-8"))
+    for options, same in ((f"--lr 1 {found['options']}", True), (f"{found['options']} --lr 1", False), ("", False)):
+        job.result.write_text(json.dumps({**found, "options": options}), encoding="utf-8")
+        assert job.is_done() == same, options
 
 
 def check(job):

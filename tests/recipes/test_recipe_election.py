@@ -109,8 +109,9 @@ def test_recipe_runs(recipe, settings, tmp_path):
     assert "teacher: additive" not in table, "it is not one of SYSTEMS"
     figures = json.loads((work / "table.seed1.json").read_text(encoding="utf-8"))
     assert list(figures["systems"]) == ["mask-words", "gaussian"] and figures["election"]["rules"]
+    assert "--arch lstm_gaussian" in figures["options"]["gaussian"] and str(tmp_path) not in str(figures)
     for system, found in figures["systems"].items():
-        assert f"{min(found['valid_perplexities'].values()):.2f}" in table, system
+        assert f"{found['valid_perplexity']:.2f}" in table and found["valid_perplexities"], system
     hypotheses = lines_of(work / "gaussian.seed1" / "beam5", "test", "hyp")
     assert len(hypotheses) == len(lines_of(work / "data" / "text", "test", "es"))
 
@@ -137,6 +138,26 @@ def test_table_of_scores(tmp_path, capsys):
     lines = to.read_text(encoding="utf-8").splitlines()
     assert cells(lines[2])[2:] == ["BLEU", "chrF2", "TER", "paper, BLEU"] and lines[-1] == "TER: `nrefs:1`"
     assert cells(lines[4]) == ["teacher: additive attention", "", "20.00", "20.00", "20.00", "24.22"]
+
+
+@pytest.mark.parametrize(
+    ("log", "perplexity"),
+    [
+        (
+            "x | INFO | valid | epoch 001 | valid on 'valid' subset | loss 3.5 | ppl 9.5 | num_updates 1\n"
+            "x | INFO | valid | epoch 002 | valid on 'valid' subset | loss 3.6 | ppl 9.4 | num_updates 2\n",
+            "9.50",
+        ),
+        ("it was cut off\n", ""),
+    ],
+)
+def test_perplexity_of_the_table(tmp_path, log, perplexity):
+    """That of the checkpoint with the lowest loss; a log without epochs leaves its cell empty."""
+    score, file, to = tmp_path / "score", tmp_path / "train.log", tmp_path / "table.md"
+    score.write_text('{"score": 24.5, "signature": "nrefs:1"}')
+    file.write_text(log)
+    write_table("title", {"teacher": score}, None, to, {"teacher": file})
+    assert cells(to.read_text(encoding="utf-8").splitlines()[4])[1:3] == [perplexity, "24.50"]
 
 
 def test_table_reports_what_is_missing(tmp_path):

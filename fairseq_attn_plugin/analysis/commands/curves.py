@@ -4,9 +4,9 @@
         [--metrics accuracy bound ppl] [--x updates] [--json curves.json]
 
 A log is the output of fairseq-train with ``--log-format json`` or ``simple``, or its ``--log-file``. A folder is its
-``--tensorboard-logdir``, or holds the log: a model folder, or that of a recipe's model. There is one panel per metric:
-a metric of the logs, or one of the groups that make latent alignment models comparable (Deng et al., "Latent Alignment
-and Variational Attention", 2018):
+``--tensorboard-logdir``, a model folder, or a folder of a recipe that holds ``train.log``. There is one panel per
+metric: a metric of the logs, or one of the groups that make latent alignment models comparable (Deng et al., "Latent
+Alignment and Variational Attention", 2018):
 
     accuracy   posterior_accuracy, else prior_accuracy, else accuracy; per cent of words
     bound      bound; nats per word
@@ -58,7 +58,7 @@ def label_runs(arguments: Sequence[str]) -> Dict[str, str]:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("runs", nargs="+", metavar="[LABEL=]PATH", help="log, TensorBoard folder or model folder")
+    parser.add_argument("runs", nargs="+", metavar="[LABEL=]PATH", help="log, its folder, or TensorBoard folder")
     parser.add_argument(
         "--metrics",
         nargs="+",

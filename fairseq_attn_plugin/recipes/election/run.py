@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Callable, Dict, List, Sequence
 
+from ...analysis.report.versions import versions_of
 from ..commands import Shell
 from ..errors import OptionError
 from ..recipe import Recipe
@@ -106,7 +107,7 @@ class ElectionRun:
         if kind.rate is None:
             # one update with the learning rate zero writes the checkpoint of an untrained model
             extra += "--lr-scheduler fixed --lr 0 --max-update 1".split()
-        # the rate is halved in every epoch of the last quarter
+        # the rate is halved in this epoch and in every one after it
         schedule = ["--lr-scheduler", "fixed", "--force-anneal", str(epochs - epochs // 4), "--lr-shrink", "0.5"]
         groups = replace(
             self.experiment.corpus.training,
@@ -215,9 +216,14 @@ class ElectionRun:
         direction = f"{corpus.source}-{corpus.target}"
         title = f"{direction}, PAIRS={pairs}, {corpus.split}, beam {settings.beam}, seed {corpus.seed}"
         inputs = " ".join(str(file) for file in [*files.values(), *([election] if election else [])])
-        # a teacher that was given, and a dry run, have no log
+        # a teacher that was given has no log
         logs = {name: log for name in files if (log := self.folder(name) / "train.log").is_file()}
-        self.shell.step(f"table of {inputs} > {to}", write_table, title, files, election, to, logs)
+        options = {name: " ".join(self.training(name).options) for name in logs}
+        about = {
+            "options": {name: text.replace(f"{self.experiment.work}/", "") for name, text in options.items()},
+            "versions": versions_of("fairseq_attn_plugin", "fairseq", "torch", "sacrebleu"),
+        }
+        self.shell.step(f"table of {inputs} > {to}", write_table, title, files, election, to, logs, about)
 
 
 class ElectionRecipe(Recipe):

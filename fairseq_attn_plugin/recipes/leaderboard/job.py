@@ -13,6 +13,7 @@ from .. import datasets
 from ..commands import Shell
 from ..errors import CorpusError, OptionError
 from ..settings import Variables
+from ..stamps import differences, lasting_options
 from ..tables import read_json, write_json
 from ..translation.results import score, translate
 from ..translation.run import TranslationRecipe, TranslationRun
@@ -64,7 +65,7 @@ class Job:
         return self.folder / "job.log"
 
     def is_done(self) -> bool:
-        """Whether the results are those of the same command, with the same options of the recipe."""
+        """Whether the results are those of the same command, with the same options of fairseq-train."""
         if not self.result.is_file():
             return False
         try:
@@ -72,7 +73,9 @@ class Job:
         except CorpusError:
             return False
         # the options too: the command does not name the recipe's defaults, which may have changed
-        return (found.get("command"), found.get("options")) == (self.command, " ".join(self.training.training.options))
+        before, now = str(found.get("options")).split(), self.training.training.options
+        same = not differences(lasting_options(before, []), lasting_options(now, []))
+        return found.get("command") == self.command and same
 
     def summary(self) -> str:
         """A line on the results."""

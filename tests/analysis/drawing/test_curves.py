@@ -12,6 +12,7 @@ from figures_for_tests import kept_figures
 from fairseq_attn_plugin.analysis import cli
 from fairseq_attn_plugin.analysis.commands.curves import label_runs
 from fairseq_attn_plugin.analysis.drawing.curves import choose, plot_curves
+from fairseq_attn_plugin.analysis.folders import with_logs
 from fairseq_attn_plugin.analysis.training_logs import Curves, read_log
 from fairseq_attn_plugin.errors import OptionError
 
@@ -267,6 +268,8 @@ def test_the_folder_of_a_training_is_its_log(logs, tmp_path, capsys):
     for given, label in ((str(folder), "lstm_latent.seed1"), (f"elbo={folder}", "elbo")):
         cli.main(["curves", given, "--out", str(tmp_path / "curves.png")])
         assert capsys.readouterr().out.endswith(f"accuracy, bound, ppl of {label}\n")
+    (folder / "train.log").rename(folder / "bpe.log")
+    assert with_logs([str(folder)]) == [str(folder)], "not a log of fairseq-train by its name"
 
 
 def test_an_argument_that_is_no_run():
