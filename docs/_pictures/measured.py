@@ -250,6 +250,7 @@ def _ten_epochs(path: Path, folder: str, ticks: Sequence[int]) -> None:
         save(figure, path)
 
 
+# in the order of the legend
 OBJECTIVES = ("soft", "marginal", "elbo-enum", "elbo-sum-and-sample", "elbo-reinforce", "hard-reinforce")
 
 

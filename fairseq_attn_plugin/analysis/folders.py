@@ -33,12 +33,7 @@ def with_translations(texts: Sequence[str]) -> List[str]:
 
 def with_logs(texts: Sequence[str]) -> List[str]:
     """``[LABEL=]FOLDER`` becomes ``LABEL=`` the log of its training, if it has one; other folders stay."""
-    result = []
-    for text in _replaced(texts, lambda model: str(model.log)):
-        label, path = label_and_path(text)
-        log = log_of(Path(path)) if Path(path).is_dir() else None
-        result.append(text if log is None else f"{label or Path(path).resolve().name}={log}")
-    return result
+    return _replaced(texts, lambda model: str(model.log), log_of)
 
 
 def first_folder(texts: Sequence[str]) -> Optional[ModelFolder]:
@@ -64,10 +59,20 @@ def _is_checkpoint(text: object) -> bool:
     return isinstance(text, str) and text.endswith(".pt") and Path(text).is_file()
 
 
-def _replaced(texts: Sequence[str], file_of: Callable[[ModelFolder], str]) -> List[str]:
+def _replaced(
+    texts: Sequence[str],
+    file_of: Callable[[ModelFolder], str],
+    otherwise: Callable[[Path], Optional[Path]] = lambda folder: None,
+) -> List[str]:
+    """Each ``[LABEL=]FOLDER`` by its file; ``otherwise`` finds that of a folder that is no model folder, if it can."""
     result = []
     for text in texts:
         label, path = label_and_path(text)
-        model = open_model_folder(path) if Path(path).is_dir() else None
-        result.append(text if model is None else f"{label or Path(path).resolve().name}={file_of(model)}")
+        folder = Path(path)
+        if folder.is_dir():
+            model = open_model_folder(path)
+            file = otherwise(folder) if model is None else file_of(model)
+            if file is not None:
+                text = f"{label or folder.resolve().name}={file}"
+        result.append(text)
     return result

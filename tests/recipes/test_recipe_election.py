@@ -1,7 +1,10 @@
 """The election recipe: its systems, what is derived once, a given teacher, and its table."""
 
 import json
+import os
 import re
+import subprocess
+import sys
 
 import pytest
 from recipe_corpora import TINY, complaint, files_of, lines_of, tatoeba, tool_of, value
@@ -38,6 +41,8 @@ def test_systems_that_are_not_asked_for_are_left_out(recipe, tools, settings, tm
     recipe("tatoeba_election", *BEFORE_TABLE, SYSTEMS="gaussian", **settings)
     trained = [value(command, "--arch") for command in tools.commands if command[0] == "fairseq-train"]
     assert trained == ["lstm_soft", "lstm_gaussian"], "the teacher is always trained"
+    rates = [value(command, "--lr") for command in tools.commands if command[0] == "fairseq-train"]
+    assert rates == ["3e-3", "2e-3"]
     generated = [value(command, "--path") for command in tools.commands if command[0] == "fairseq-generate"]
     assert len(generated) == 1 and "gaussian.seed1" in generated[0]
 
@@ -110,10 +115,22 @@ def test_recipe_runs(recipe, settings, tmp_path):
     figures = json.loads((work / "table.seed1.json").read_text(encoding="utf-8"))
     assert list(figures["systems"]) == ["mask-words", "gaussian"] and figures["election"]["rules"]
     assert "--arch lstm_gaussian" in figures["options"]["gaussian"] and str(tmp_path) not in str(figures)
+    assert figures["versions"]["torch"] == torch.__version__
     for system, found in figures["systems"].items():
         assert f"{found['valid_perplexity']:.2f}" in table and found["valid_perplexities"], system
     hypotheses = lines_of(work / "gaussian.seed1" / "beam5", "test", "hyp")
     assert len(hypotheses) == len(lines_of(work / "data" / "text", "test", "es"))
+
+
+def test_a_dry_run_needs_no_torch(corpus_folder):
+    tatoeba(corpus_folder)
+    program = (
+        "import sys\nfrom fairseq_attn_plugin.recipes.cli import main\n"
+        "status = main(['tatoeba_election', '--dry-run'])\nprint(status, 'torch' in sys.modules)"
+    )
+    environment = {**os.environ, "DATA": str(corpus_folder), "DEVICE": "cpu"}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1:] == ["0 False"], done.stderr
 
 
 def cells(line):

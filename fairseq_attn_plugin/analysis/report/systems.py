@@ -97,7 +97,8 @@ def _search(folder: Path) -> Dict[str, System]:
         places = [where / name for name in CHECKPOINTS for where in (child, child / "checkpoints")]
         checkpoint = next((path for path in places if path.is_file()), None)
         if checkpoint is not None:
-            others = [*sorted(child.glob("*.log")), *(path for path in [child / "tensorboard"] if path.is_dir())]
+            others = [path for path in sorted(child.glob("*.log")) if path.is_file()]
+            others += [path for path in [child / "tensorboard"] if path.is_dir()]
             found[name] = System(name, checkpoint, log_of(child) or next(iter(others), None))
     return dict(sorted(found.items()))
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Callable, Dict, List, Sequence
+from typing import Callable, Dict, List, Mapping, Optional, Sequence
 
 from ...analysis.report.versions import versions_of
 from ..commands import Shell
@@ -216,6 +216,10 @@ class ElectionRun:
         direction = f"{corpus.source}-{corpus.target}"
         title = f"{direction}, PAIRS={pairs}, {corpus.split}, beam {settings.beam}, seed {corpus.seed}"
         inputs = " ".join(str(file) for file in [*files.values(), *([election] if election else [])])
+        self.shell.step(f"table of {inputs} > {to}", self._write_table, title, files, election, to)
+
+    def _write_table(self, title: str, files: Mapping[str, Path], election: Optional[Path], to: Path) -> None:
+        """Writes the table; a part of the step, since the versions need torch and fairseq, which a dry run does not."""
         # a teacher that was given has no log
         logs = {name: log for name in files if (log := self.folder(name) / "train.log").is_file()}
         options = {name: " ".join(self.training(name).options) for name in logs}
@@ -223,7 +227,7 @@ class ElectionRun:
             "options": {name: text.replace(f"{self.experiment.work}/", "") for name, text in options.items()},
             "versions": versions_of("fairseq_attn_plugin", "fairseq", "torch", "sacrebleu"),
         }
-        self.shell.step(f"table of {inputs} > {to}", write_table, title, files, election, to, logs, about)
+        write_table(title, files, election, to, logs, about)
 
 
 class ElectionRecipe(Recipe):
