@@ -1,4 +1,4 @@
-"""Draws the pictures of the documentation into docs/images: ``python docs/pictures.py [--out FOLDER]``.
+"""Draws the pictures of the documentation into docs/images: ``python docs/pictures.py [--out FOLDER] [NAME...]``.
 
 The weights in the pictures are computed by the package, from fixed seeds. The measured values are read from the files
 in benchmarks.
@@ -65,11 +65,15 @@ PICTURES = {
 def main(arguments: Optional[Sequence[str]] = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split(":")[0])
     parser.add_argument("--out", type=Path, default=HERE / "images", metavar="FOLDER")
-    folder = parser.parse_args(arguments).out
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, draw in PICTURES.items():
-        draw(folder / name)
-        shrink(folder / name)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="such as multi30k.png (default: all)")
+    given = parser.parse_args(arguments)
+    unknown = sorted(set(given.names) - set(PICTURES))
+    if unknown:
+        parser.error(f"no picture {', '.join(unknown)}: expected any of {', '.join(PICTURES)}")
+    given.out.mkdir(parents=True, exist_ok=True)
+    for name in given.names or PICTURES:
+        PICTURES[name](given.out / name)
+        shrink(given.out / name)
 
 
 if __name__ == "__main__":

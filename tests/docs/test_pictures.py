@@ -15,13 +15,17 @@ PICTURE = re.compile(r"!\[[^\]]+\]\(([^)\s]+)\)")
 SUBJECTS = sorted((REPO / "docs" / "subjects").glob("*.md"))
 
 
+def draw(work: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, str(REPO / "docs" / "pictures.py"), *arguments]
+    variables = environment(MPLCONFIGDIR=str(work))
+    return subprocess.run(command, env=variables, cwd=work, text=True, capture_output=True, timeout=600)
+
+
 @pytest.mark.slow
 def test_script_draws_the_committed_pictures(tmp_path: Path) -> None:
     image = pytest.importorskip("PIL.Image")
     out = tmp_path / "new" / "images"
-    command = [sys.executable, str(REPO / "docs" / "pictures.py"), "--out", str(out)]
-    variables = environment(MPLCONFIGDIR=str(tmp_path))
-    done = subprocess.run(command, env=variables, cwd=tmp_path, text=True, capture_output=True, timeout=600)
+    done = draw(tmp_path, "--out", str(out))
     assert done.returncode == 0, done.stderr[-6000:]
     assert sorted(path.name for path in out.iterdir()) == sorted(path.name for path in IMAGES.iterdir())
     for path in [*out.iterdir(), *IMAGES.iterdir()]:
@@ -30,6 +34,19 @@ def test_script_draws_the_committed_pictures(tmp_path: Path) -> None:
             corner = picture.convert("RGBA").getpixel((0, 0))
         assert corner == (255, 255, 255, 255), f"{path.name}: the background is not white"
         assert len(colours) > 10, f"{path.name}: nothing is drawn"
+
+
+@pytest.mark.slow
+def test_script_draws_only_the_named_pictures(tmp_path: Path) -> None:
+    pytest.importorskip("PIL.Image")
+    out = tmp_path / "images"
+    done = draw(tmp_path, "--out", str(out), "starts.png")
+    assert done.returncode == 0, done.stderr[-6000:]
+    assert [path.name for path in out.iterdir()] == ["starts.png"]
+    done = draw(tmp_path, "--out", str(out / "none"), "start.png")
+    assert done.returncode == 2
+    assert "no picture start.png: expected any of" in done.stderr
+    assert not (out / "none").exists()
 
 
 def test_pictures_are_small_and_shown() -> None:
