@@ -141,7 +141,8 @@ def test_table_has_mean_and_standard_deviation_over_folds():
 def test_table_is_written_for_all_folds(tmp_path, capsys):
     runs = []
     for fold, accuracy in (("a", 80.0), ("b", 90.0)):
-        place = tmp_path / f"{fold}.json"
+        place = tmp_path / fold / "tfidf.json"
+        place.parent.mkdir()
         place.write_text(json.dumps({"accuracy": accuracy, "macro_f1": 1.0, "documents": 3}))
         runs.append(("tfidf", place))
     table.write_table("Title", "test", runs, tmp_path / "table.md", tmp_path / "table.json")
@@ -149,7 +150,9 @@ def test_table_is_written_for_all_folds(tmp_path, capsys):
     assert text == capsys.readouterr().out
     assert text.startswith("## Title (test, 2 folds)\n\n| system")
     assert re.search(r"\| TF-IDF, logistic regression +\| +85.00 ± 7.07 \| +1.00 ± 0.00 \| 80.0, 90.0 +\|", text)
-    assert json.loads((tmp_path / "table.json").read_text())["systems"]["tfidf"]["accuracy"] == 85
+    content = json.loads((tmp_path / "table.json").read_text())["systems"]["tfidf"]
+    assert content["accuracy"] == 85
+    assert [run["file"] for run in content["runs"]] == ["a/tfidf.json", "b/tfidf.json"]
 
 
 def test_table_asks_for_what_is_missing(tmp_path):

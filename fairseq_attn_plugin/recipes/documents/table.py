@@ -6,6 +6,7 @@ epochs, without validation. It depends on the load of the machine.
 
 from __future__ import annotations
 
+import os
 import statistics
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Tuple
@@ -97,14 +98,16 @@ def write_table(title: str, split: str, runs: Sequence[Tuple[str, Path]], to: Pa
         split: that was scored
         runs: systems and places, see :func:`run_of`
         to: Markdown file
-        json_file: JSON file
+        json_file: JSON file; the files that it names are relative to its folder
 
     Raises:
         CorpusError: the scores of a run are missing
     """
     systems: Dict[str, List[Dict[str, Any]]] = {}
     for system, place in runs:
-        systems.setdefault(system, []).append(run_of(place, split))
+        run = run_of(place, split)
+        run["file"] = os.path.relpath(run["file"], json_file.parent)
+        systems.setdefault(system, []).append(run)
     folds = max(map(len, systems.values()))
     what = split if folds == 1 else f"{split}, {folds} folds"
     lines = [f"## {title} ({what})", "", *markdown(HEADER, rows_of(systems), left=(0, 3))]
