@@ -28,6 +28,7 @@ from _pictures.measured import (  # noqa: E402
     pairs,
     speed,
     starts,
+    tatoeba,
     translation,
 )
 from _pictures.methods import alignment_methods  # noqa: E402
@@ -58,6 +59,7 @@ PICTURES = {
     "starts.png": starts,
     "structured.png": structured,
     "supervision.png": supervision,
+    "tatoeba.png": tatoeba,
     "translation.png": translation,
 }
 

@@ -272,6 +272,30 @@ def latent(path: Path) -> None:
         save(figure, path)
 
 
+def tatoeba(path: Path) -> None:
+    """Validation perplexity by epoch on two corpora of Tatoeba, a line for each training."""
+    panels = (
+        ("English-Spanish", "tatoeba-en-es-epoch4", (4, 5, 6, 8, 10, 13)),
+        ("English-Vietnamese", "tatoeba-en-vi-epoch12", (25, 35, 50, 100, 200)),
+    )
+    names = ("lstm_soft", "lstm_adm", "lstm_soft_rate_1e-3")
+    with canvas("tatoeba", (7.4, 2.5)) as figure:
+        for number, (title, folder, ticks) in enumerate(panels):
+            axes = figure.add_axes((number * 0.43, 0, 0.36, 1))
+            style(axes, title, grid="y")
+            systems = results(folder)
+            for name, look in zip(names, series_of(len(names))):
+                for run in systems.get(name, ()):
+                    label = name.replace("_rate_1e-3", ", 1e-3") if run["seed"] == 1 else None
+                    _curve(axes, run["valid_perplexities"], look, label)
+            _logarithmic(axes, ticks)
+            last = len(systems["lstm_soft"][0]["valid_perplexities"])
+            axes.set_xticks(range(1, last + 1, 1 + last // 12))
+            axes.set_xlabel("epoch", fontsize=9)
+        axes.legend(frameon=False, fontsize=8.5, loc="upper left", bbox_to_anchor=(1.01, 1))
+        save(figure, path)
+
+
 def _curve(axes: Any, perplexities: Dict[Any, float], look: Series, label: Optional[str]) -> None:
     """A line through the values by epoch."""
     epochs = list(map(int, perplexities))

@@ -9,6 +9,7 @@ import pytest
 from documentation import REPO
 
 MULTI30K, MECHANISMS = "docs/results/multi30k.md", "docs/results/mechanisms.md"
+TATOEBA = "docs/results/tatoeba.md"
 PAIRS = {"`lstm_adm` over keys": "lstm_adm_keys", "`lstm_adm` over encodings": "lstm_adm_encodings"}
 DROP = {"`lstm_adm`": "lstm_adm_centred_drop", "`lstm_soft`": "lstm_soft_drop"}
 AT_1E_3 = ("attention", "agreement")
@@ -46,6 +47,11 @@ TABLES = {
         {"`small-attention`, start at random": "small-attention-drop"},
     ),
     (MECHANISMS, "Synthetic corpus, three seeds", 0): ("toy-corpus-epoch12", {}),
+    (TATOEBA, "English-Spanish", 0): ("tatoeba-en-es-epoch4", {}),
+    (TATOEBA, "English-Vietnamese", 0): (
+        "tatoeba-en-vi-epoch12",
+        {"`lstm_soft` at 1e-3, batches of 2,000 tokens": "lstm_soft_rate_1e-3"},
+    ),
     ("docs/results/latent.md", "Seven epochs at 3e-3", 0): (SEVEN, {}),
 }
 VALUES = {

@@ -77,11 +77,11 @@ def corpus(variables: Variables) -> Corpus:
         read=lambda reader: read_pairs(reader, name, pair, variables.text("CORPUS_URL"), treatment),
         stamp=f"pair {name}",
         training=OptionGroups(
-            optimizer="--optimizer adam --lr 1e-3".split(),
+            optimizer="--optimizer adam --lr 3e-3".split(),
             schedule="--lr-scheduler fixed --force-anneal 9 --lr-shrink 0.5".split(),
             criterion="--criterion label_smoothed_cross_entropy --label-smoothing 0.1".split(),
             # the multiple: batches are as full as the limit allows, not rounded down to a multiple of 8
-            batch="--max-tokens 2000 --required-batch-size-multiple 1".split(),
+            batch="--max-tokens 1000 --required-batch-size-multiple 1".split(),
             other="--dropout 0.2 --clip-norm 5 --max-epoch 12".split(),
         ),
         generate="--max-len-a 1.5 --max-len-b 20".split(),
