@@ -7,9 +7,10 @@ samples,
     p = (1 + #{b: |D_b - D| >= |D|}) / (1 + B)
 
 is the probability of so large a difference if the two were equally good: the samples, moved to the mean zero, are the
-distribution under that hypothesis. The test is about the models that were trained. What another seed would change is
-seen from the deviation of the seeds. There is no p where nothing is tested: outputs that are the same, or a system
-without a match with the reference (BLEU 0.00).
+distribution under that hypothesis. A system whose seeds are known is compared on those that the baseline has as well,
+if there are any: seeds differ by more than most systems do. The test is about the models that were trained. What
+another seed would change is seen from the deviation of the seeds. There is no p where nothing is tested: outputs that
+are the same, or a system without a match with the reference (BLEU 0.00).
 
 The scores are sacrebleu's. Its own tests take one output per system: its approximate randomisation gives nearly the
 same p, its bootstrap about half of it, since that looks at one side of the distribution.
@@ -17,7 +18,7 @@ same p, its bootstrap about half of it, since that looks at one side of the dist
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -68,6 +69,7 @@ def score_seeds(
     seed: int = 12345,
     score: Callable[[Any], float] = bleu,
     least: float = 0.005,
+    seeds_of: Optional[Mapping[str, Sequence[int]]] = None,
 ) -> Dict[str, Score]:
     """The score of every system with its interval, and the p-value of its difference to the baseline.
 
@@ -78,6 +80,7 @@ def score_seeds(
         seed: of the random numbers
         score: of the sum of the statistics
         least: a score below it is shown as 0.00 and not tested
+        seeds_of: {system: the seeds, in the order of their statistics} (default: not known)
 
     Raises:
         ValueError: the outputs have different numbers of sentences
@@ -89,28 +92,39 @@ def score_seeds(
     random = np.random.default_rng(seed)
     # how often each sample has each sentence
     drawn = np.stack([np.bincount(random.integers(size, size=size), minlength=size) for _ in range(samples)])
-    observed = {name: [float(score(lines.sum(0))) for lines in seeds] for name, seeds in systems.items()}
+    observed = {name: np.array([float(score(lines.sum(0))) for lines in seeds]) for name, seeds in systems.items()}
     sampled = {
-        name: np.mean([[score(row) for row in drawn @ lines] for lines in seeds], axis=0)
-        for name, seeds in systems.items()
+        name: np.array([[score(row) for row in drawn @ lines] for lines in seeds]) for name, seeds in systems.items()
     }
     scores = {}
     for name in systems:
-        low, high = np.percentile(sampled[name], [2.5, 97.5])
-        mean, base = np.mean(observed[name]), np.mean(observed[baseline])
-        apart = np.abs(sampled[name] - sampled[baseline] - (mean - base)) >= abs(mean - base)
+        all_sampled = sampled[name].mean(0)
+        low, high = np.percentile(all_sampled, [2.5, 97.5])
+        ours, theirs = _compared(name, baseline, seeds_of) if seeds_of else (slice(None), slice(None))
+        mean, base = observed[name][ours].mean(), observed[baseline][theirs].mean()
+        mean_sampled, base_sampled = sampled[name][ours].mean(0), sampled[baseline][theirs].mean(0)
+        apart = np.abs(mean_sampled - base_sampled - (mean - base)) >= abs(mean - base)
         p_value = float(1 + apart.sum()) / (1 + samples)
         # sums of the same numbers in another order of the seeds differ in the last digit
-        same = name == baseline or np.allclose(sampled[name], sampled[baseline], rtol=1e-12, atol=0)
+        same = name == baseline or np.allclose(mean_sampled, base_sampled, rtol=1e-12, atol=0)
         untested = same or min(mean, base) < least
         scores[name] = Score(
-            float(mean),
-            observed[name],
-            float(sampled[name].mean()),
+            float(observed[name].mean()),
+            observed[name].tolist(),
+            float(all_sampled.mean()),
             float(high - low) / 2,
             None if untested else p_value,
         )
     return scores
+
+
+def _compared(name: str, baseline: str, seeds_of: Mapping[str, Sequence[int]]) -> Tuple[Any, Any]:
+    """Which outputs of a system and of the baseline are compared: those of the seeds that both have, or all."""
+    both = set(seeds_of[name]) & set(seeds_of[baseline])
+    if not both:
+        return slice(None), slice(None)
+    ours, theirs = ([place for place, seed in enumerate(seeds_of[one]) if seed in both] for one in (name, baseline))
+    return ours, theirs
 
 
 def holm(p_values: Mapping[str, float]) -> Dict[str, float]:

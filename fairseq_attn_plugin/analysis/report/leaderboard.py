@@ -110,7 +110,8 @@ def _add_table(
     scores: Dict[str, Score] = {}
     if samples:
         counts = {system: [bleu_statistics(run.statistics) for run in runs] for system, runs in table.systems.items()}
-        scores = score_seeds(counts, table.baseline, samples)
+        seeds_of = {system: [run.seed for run in runs] for system, runs in table.systems.items()}
+        scores = score_seeds(counts, table.baseline, samples, seeds_of=seeds_of)
     others = {system: score.p_value for system, score in scores.items() if score.p_value is not None}
     corrected = holm(others)
     headers = ["system", "seeds", *(column.header for column in _BEFORE)]
@@ -145,7 +146,8 @@ def _add_test(document: Document, table: Table, scores: Mapping[str, Score], pic
     """What the test is, and its picture."""
     document.paragraph(
         f"\u00b1 is half of the 95 % interval of the mean BLEU, p the probability of so large a difference to "
-        f"{table.baseline} by chance: paired bootstrap of the sentences, {samples:,} samples, all seeds together. "
+        f"{table.baseline} by chance: paired bootstrap of the sentences, {samples:,} samples, all seeds together that "
+        f"both have. "
         f"Holm: p corrected for the number of comparisons, {len(scores) - 1}. Without a p: the same translations as "
         "the baseline's, or a BLEU of 0.00."
     )

@@ -96,6 +96,22 @@ def test_p_values():
     assert scores == scores_of(**OUTPUTS), "the same at every call"
 
 
+def test_seeds_that_both_have_are_compared():
+    counts = {name: [bleu_statistics(statistics(lines)) for lines in seeds] for name, seeds in OUTPUTS.items()}
+    seeds_of = {"lstm_soft": [4, 1], "better": [6, 1, 4], "equal": [9]}
+    scores = score_seeds(counts, "lstm_soft", 200, seeds_of=seeds_of)
+    plain = score_seeds(counts, "lstm_soft", 200)
+    for name, score in scores.items():
+        assert score[:4] == plain[name][:4], "p alone depends on them"
+    assert scores["equal"].p_value == plain["equal"].p_value, "no seed in common: all are compared"
+    counts["better"] = counts["better"][1:]
+    assert scores["better"].p_value == score_seeds(counts, "lstm_soft", 200)["better"].p_value
+    one = {"lstm_soft": counts["lstm_soft"], "equal": [counts["equal"][0]]}
+    alone = score_seeds({**one, "lstm_soft": one["lstm_soft"][1:]}, "lstm_soft", 200)["equal"].p_value
+    matched = score_seeds(one, "lstm_soft", 200, seeds_of={"lstm_soft": [4, 1], "equal": [1]})["equal"].p_value
+    assert matched == alone != plain["equal"].p_value
+
+
 def test_outputs_of_different_test_sets_are_refused():
     with pytest.raises(ValueError, match=r"\[3, 4\]"):
         score_seeds({"a": [bleu_statistics([[1, 1, 1, 0, 0, 0]] * 3)], "b": [bleu_statistics([[1] * 6] * 4)]}, "a")
