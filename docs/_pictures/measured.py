@@ -286,12 +286,13 @@ def tatoeba(path: Path) -> None:
             systems = results(folder)
             for name, look in zip(names, series_of(len(names))):
                 for run in systems.get(name, ()):
-                    label = name.replace("_rate_1e-3", ", 1e-3") if run["seed"] == 1 else None
+                    label = None if run is not systems[name][0] else name.replace("_rate_1e-3", ", 1e-3")
                     _curve(axes, run["valid_perplexities"], look, label)
             _logarithmic(axes, ticks)
-            last = len(systems["lstm_soft"][0]["valid_perplexities"])
-            axes.set_xticks(range(1, last + 1, 1 + last // 12))
+            axes.set_xticks([int(epoch) for epoch in systems["lstm_soft"][0]["valid_perplexities"]])
             axes.set_xlabel("epoch", fontsize=9)
+            if number == 0:
+                axes.set_ylabel("validation perplexity", fontsize=9)
         axes.legend(frameon=False, fontsize=8.5, loc="upper left", bbox_to_anchor=(1.01, 1))
         save(figure, path)
 

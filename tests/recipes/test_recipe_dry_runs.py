@@ -67,6 +67,12 @@ def test_options_of_the_user_replace_whole_groups(shown, tmp_path):
     assert value(training, "--lr") == "3e-3"
 
 
+@pytest.mark.parametrize("name", ["multi30k", "tatoeba"])
+def test_rate_and_batches_of_the_results(shown, tmp_path, name):
+    training = only(shown(name, "train", OUT=tmp_path), "fairseq-train")
+    assert [value(training, option) for option in ("--lr", "--max-tokens")] == ["3e-3", "1000"]
+
+
 def test_schedule_of_the_tutorial(shown, tmp_path):
     training = only(shown("iwslt15_en_vi", "train", OUT=tmp_path, UPDATES=12000), "fairseq-train")
     assert value(training, "--update2lr") == '{"1":0.001,"9000":0.0005,"10000":0.00025,"11000":0.000125}'

@@ -77,6 +77,7 @@ def corpus(variables: Variables) -> Corpus:
         read=lambda reader: read_pairs(reader, name, pair, variables.text("CORPUS_URL"), treatment),
         stamp=f"pair {name}",
         training=OptionGroups(
+            # 1e-3 and batches of 2,000 tokens are too slow (docs/results/tatoeba.md)
             optimizer="--optimizer adam --lr 3e-3".split(),
             schedule="--lr-scheduler fixed --force-anneal 9 --lr-shrink 0.5".split(),
             criterion="--criterion label_smoothed_cross_entropy --label-smoothing 0.1".split(),
