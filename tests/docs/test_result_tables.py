@@ -50,6 +50,7 @@ TABLES = {
         "tatoeba-en-vi-epoch12",
         {"`lstm_soft` at 1e-3, batches of 2,000 tokens": "lstm_soft_rate_1e-3"},
     ),
+    (TATOEBA, "Latent alignment", 0): ("tatoeba-en-es-small-epoch4", {}),
     ("docs/results/latent.md", "Seven epochs at 3e-3", 0): (SEVEN, {}),
 }
 VALUES = {
