@@ -261,10 +261,7 @@ def latent(path: Path) -> None:
     with canvas("latent", (5.2, 2.7)) as figure:
         axes = figure.add_axes((0, 0, 1, 1))
         style(axes, grid="y")
-        for (system, seeds), look in zip(runs.items(), series_of(len(runs))):
-            for number, run in enumerate(seeds):
-                label = f"{system} ({len(seeds)})" if number == 0 else None
-                _curve(axes, run["valid_perplexities"], look, label)
+        _trainings(axes, {f"{system} ({len(seeds)})": seeds for system, seeds in runs.items()})
         _logarithmic(axes, (5, 7, 10, 15, 20))
         axes.set_xlabel("epoch", fontsize=9)
         axes.set_ylabel("validation perplexity", fontsize=9)
@@ -278,16 +275,13 @@ def tatoeba(path: Path) -> None:
         ("English-Spanish", "tatoeba-en-es-epoch4", (4, 5, 6, 8, 10, 13)),
         ("English-Vietnamese", "tatoeba-en-vi-epoch12", (25, 35, 50, 100, 200)),
     )
-    names = ("lstm_soft", "lstm_adm", "lstm_soft_rate_1e-3")
+    names = {"lstm_soft": "lstm_soft", "lstm_adm": "lstm_adm", "lstm_soft_rate_1e-3": "lstm_soft, 1e-3"}
     with canvas("tatoeba", (7.4, 2.5)) as figure:
         for number, (title, folder, ticks) in enumerate(panels):
             axes = figure.add_axes((number * 0.43, 0, 0.36, 1))
             style(axes, title, grid="y")
             systems = results(folder)
-            for name, look in zip(names, series_of(len(names))):
-                for run in systems.get(name, ()):
-                    label = None if run is not systems[name][0] else name.replace("_rate_1e-3", ", 1e-3")
-                    _curve(axes, run["valid_perplexities"], look, label)
+            _trainings(axes, {label: systems[name] for name, label in names.items() if name in systems})
             _logarithmic(axes, ticks)
             axes.set_xticks([int(epoch) for epoch in systems["lstm_soft"][0]["valid_perplexities"]])
             axes.set_xlabel("epoch", fontsize=9)
@@ -295,6 +289,13 @@ def tatoeba(path: Path) -> None:
                 axes.set_ylabel("validation perplexity", fontsize=9)
         axes.legend(frameon=False, fontsize=8.5, loc="upper left", bbox_to_anchor=(1.01, 1))
         save(figure, path)
+
+
+def _trainings(axes: Any, systems: Dict[str, List[Any]]) -> None:
+    """Validation perplexity by epoch, a line for each training; systems by their labels."""
+    for (system, seeds), look in zip(systems.items(), series_of(len(systems))):
+        for number, run in enumerate(seeds):
+            _curve(axes, run["valid_perplexities"], look, system if number == 0 else None)
 
 
 def _curve(axes: Any, perplexities: Dict[Any, float], look: Series, label: Optional[str]) -> None:

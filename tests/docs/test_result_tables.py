@@ -69,8 +69,10 @@ NUMBER = r"\d[\d,]*\.?\d*"
 
 
 def rows(page, section, number):
-    """A table of a section: the cells of each row by the heads of the columns."""
-    text = (REPO / page).read_text(encoding="utf-8").split(f"\n## {section}\n")[1].split("\n## ")[0]
+    """A table of a section, or of the page for an empty one: the cells of each row by the heads of the columns."""
+    text = (REPO / page).read_text(encoding="utf-8")
+    if section:
+        text = text.split(f"\n## {section}\n")[1].split("\n## ")[0]
     table = re.findall(r"(?:^\|.*\n)+", text, re.M)[number]
     head, _, *body = ([cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines())
     return [dict(zip(head, row)) for row in body]
@@ -150,6 +152,25 @@ def test_the_tables_of_the_election_say_what_was_measured():
             ("Bloc", "bloc"),
         ):
             compare(row, head, [one[name] for one in found])
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_table_of_the_film_reviews_says_what_was_measured():
+    systems = json.loads((REPO / "benchmarks/results/polarity-han/table.json").read_text(encoding="utf-8"))["systems"]
+    table = rows("docs/results/documents.md", "", 0)
+    assert len(table) == len(systems) == 4
+    wrong = []
+    for row in table:
+        name = "tfidf" if row["system"].startswith("TF-IDF") else row["system"].split("`")[1]
+        one = systems[name]
+        seconds = [run["seconds_per_epoch"] for run in one["runs"] if "seconds_per_epoch" in run]
+        for head, values in (
+            ("accuracy", [one["accuracy"], one["accuracy_sd"]]),
+            ("macro-F1", [one["macro_f1"]]),
+            ("folds", [run["accuracy"] for run in one["runs"]]),
+            ("seconds per epoch", [statistics.median(seconds)] if seconds else []),
+        ):
+            wrong += [] if holds(row[head], values) else [f"{name}, {head}: {row[head]}, measured {values}"]
     assert not wrong, "\n".join(wrong)
 
 

@@ -100,7 +100,7 @@ def score_seeds(
     for name in systems:
         all_sampled = sampled[name].mean(0)
         low, high = np.percentile(all_sampled, [2.5, 97.5])
-        ours, theirs = _compared(name, baseline, seeds_of) if seeds_of else (slice(None), slice(None))
+        ours, theirs = _compared(name, baseline, seeds_of or {})
         mean, base = observed[name][ours].mean(), observed[baseline][theirs].mean()
         mean_sampled, base_sampled = sampled[name][ours].mean(0), sampled[baseline][theirs].mean(0)
         apart = np.abs(mean_sampled - base_sampled - (mean - base)) >= abs(mean - base)
@@ -120,11 +120,11 @@ def score_seeds(
 
 def _compared(name: str, baseline: str, seeds_of: Mapping[str, Sequence[int]]) -> Tuple[Any, Any]:
     """Which outputs of a system and of the baseline are compared: those of the seeds that both have, or all."""
-    both = set(seeds_of[name]) & set(seeds_of[baseline])
+    ours, theirs = (seeds_of.get(one, ()) for one in (name, baseline))
+    both = set(ours) & set(theirs)
     if not both:
         return slice(None), slice(None)
-    ours, theirs = ([place for place, seed in enumerate(seeds_of[one]) if seed in both] for one in (name, baseline))
-    return ours, theirs
+    return [seed in both for seed in ours], [seed in both for seed in theirs]
 
 
 def holm(p_values: Mapping[str, float]) -> Dict[str, float]:

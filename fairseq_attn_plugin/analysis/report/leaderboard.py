@@ -146,8 +146,8 @@ def _add_test(document: Document, table: Table, scores: Mapping[str, Score], pic
     """What the test is, and its picture."""
     document.paragraph(
         f"\u00b1 is half of the 95 % interval of the mean BLEU, p the probability of so large a difference to "
-        f"{table.baseline} by chance: paired bootstrap of the sentences, {samples:,} samples, all seeds together that "
-        f"both have. "
+        f"{table.baseline} by chance: paired bootstrap of the sentences, {samples:,} samples, together for all seeds "
+        "that both systems have, or for all of each if they have none in common. "
         f"Holm: p corrected for the number of comparisons, {len(scores) - 1}. Without a p: the same translations as "
         "the baseline's, or a BLEU of 0.00."
     )

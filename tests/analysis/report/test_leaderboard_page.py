@@ -217,6 +217,16 @@ def test_chosen_systems_and_baseline(results, tmp_path):
     assert list(rows) == ["equal", "better"] and rows["better"]["p"] == "\u2013"
 
 
+def test_a_system_of_one_seed_is_compared_with_this_seed(results, tmp_path):
+    def p_of_equal(out):
+        write_leaderboard(results, tmp_path / out, samples=200)
+        return cells(tmp_path / out, "## multi30k")["equal"]["p"]
+
+    both = p_of_equal("both")
+    next(results.rglob("lstm_soft.seed2.json")).unlink()
+    assert p_of_equal("one") == both, "equal has seed 1, as this lstm_soft"
+
+
 def test_other_files_are_left_alone(results, tmp_path):
     (results / "curves.json").write_text('{"epochs": []}')
     (results / "list.json").write_text("[]")
