@@ -43,6 +43,7 @@ def score_systems(
     samples: int = 1000,
     seed: int = 12345,
     tokenize: str = "none",
+    seeds_of: Optional[Mapping[str, Sequence[int]]] = None,
 ) -> Tuple[Dict[str, Dict[str, Score]], Dict[str, str]]:
     """Corpus BLEU, chrF2 and TER of every system.
 
@@ -53,6 +54,7 @@ def score_systems(
         samples: number of samples drawn
         seed: of the random numbers
         tokenize: sacrebleu's tokenizer for BLEU; ``none`` for text whose words are separated by blanks
+        seeds_of: {label: the seeds, in the order of their lines}, for :func:`score_seeds` (default: not known)
 
     Returns:
         {metric: {label: score}}, and {metric: sacrebleu's signature}
@@ -76,7 +78,7 @@ def score_systems(
         else:
             # TER 0.00 is a perfect translation
             least = 0.0 if name in LOWER_IS_BETTER else 0.005
-            scores[name] = score_seeds(counted, baseline, samples, seed, score, least)
+            scores[name] = score_seeds(counted, baseline, samples, seed, score, least, seeds_of)
         signatures[name] = str(metric.get_signature())
     return scores, signatures
 

@@ -143,6 +143,7 @@ def _document(read: _Read, corpus: Corpus, out: Path, settings: Settings) -> Doc
         baseline=tested,
         samples=settings.samples,
         tokenize=settings.tokenize,
+        seeds_of={group.name: group.seeds for group in groups},
     )
     explored = attention_sections.write_explorer(shown, out, settings.explored)
     imported_scores.write_texts(read.reported, corpus, out)

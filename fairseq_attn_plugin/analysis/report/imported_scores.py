@@ -49,7 +49,10 @@ def scores_by_group(
             means = {name: [_mean(lines.sum(0)) for lines in seeds] for name, seeds in counted.items()}
             found[given.metric] = {name: Score(float(np.mean(seeds)), seeds) for name, seeds in means.items()}
         else:
-            found[given.metric] = score_seeds(counted, baseline, settings.samples, score=_mean, least=-np.inf)
+            seeds_of = {group.name: group.seeds for group in groups}
+            found[given.metric] = score_seeds(
+                counted, baseline, settings.samples, score=_mean, least=-np.inf, seeds_of=seeds_of
+            )
     return found
 
 

@@ -60,6 +60,8 @@ def add_systems(
             f"Paired bootstrap: \u00b1 is half of the 95 % interval; p tests the difference to {baseline}. Without a "
             "p: the same translations, or a score of 0.00."
         )
+        if several:
+            notes.append("Only seeds that both systems have are compared; all of each, if they have none in common.")
     document.paragraph(" ".join(notes))
     for metric, signature in signatures.items():
         document.paragraph(f"{metric}: {signature}")

@@ -29,6 +29,11 @@ class Group(NamedTuple):
     name: str
     runs: List[Reported]
 
+    @property
+    def seeds(self) -> List[int]:
+        """The seeds of the trainings; empty where the configurations do not say them."""
+        return [_seed(run.config) for run in self.runs] if all(run.config for run in self.runs) else []
+
 
 def groups_of(reported: Sequence[Reported]) -> List[Group]:
     """The systems, in the order of their first trainings.

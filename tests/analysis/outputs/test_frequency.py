@@ -166,6 +166,16 @@ def test_seeds_are_one_system():
         assert of["a"].seeds == alone and of["a"].value == pytest.approx(sum(alone) / 2)
 
 
+def test_the_same_seeds_are_compared():
+    reference, one = corpus(1, 0.2)
+    late, other = corpus(2, 0.3)[1], corpus(3, 0.2)[1]
+    seeds_of = {"a": [1, 2], "b": [1]}
+    scores, _ = score_systems({"a": [other, late], "b": [one]}, reference, "a", samples=50, seeds_of=seeds_of)
+    expected, _ = score_systems({"a": [other], "b": [one]}, reference, "a", samples=50)
+    for metric, of in scores.items():
+        assert of["b"].p_value == expected[metric]["b"].p_value and of["b"].value == expected[metric]["b"].value
+
+
 # ---- the command
 
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import statistics
 from pathlib import Path
 from types import SimpleNamespace
@@ -31,6 +32,12 @@ def trained(name, seed, options=(), **sections):
         **sections,
     }
     return Reported(System(name, None, None), 1, None, None, None, given)
+
+
+def test_seeds_of_a_system():
+    (system,) = groups_of([trained("soft.seed4", 4), trained("soft.seed1", 1)])
+    assert system.seeds == [1, 4]
+    assert groups_of([trained("soft.seed4", 4)._replace(config=None)])[0].seeds == [], "not known"
 
 
 def grouped(*reported):
@@ -158,6 +165,19 @@ def test_report_of_a_sweep(tiny_data, tmp_path):
     found = table((out / "report.md").read_text(encoding="utf-8"), "Systems")
     means = [statistics.mean(len(line) / 100 for line in lines) for path, lines in texts.items() if "soft" in str(path)]
     assert found[soft["system"]]["COMET"].startswith(f"{statistics.mean(means):.4f}")
+    # a seed that the baseline alone has takes no part in the comparison; here its scores are far from all others
+    shutil.rmtree(grid / adm["system"].replace("lstm_adm", "lstm_adm.seed2"))
+    scored = {path: 5 if "lstm_soft.seed2" in str(path) else 0 for path in texts if "lstm_adm.seed2" not in str(path)}
+    given = {
+        str(path): [{"COMET": apart + (number + len(str(path))) % 2} for number in range(len(reference))]
+        for path, apart in scored.items()
+    }
+    (tmp_path / "comet.json").write_text(json.dumps(given))
+    options = ["--baseline", soft["system"], f"--scores=COMET={tmp_path}/comet.json"]
+    cli.main([*command, "--beam", "2", "--pictures", "0", "--examples", "0", *options])
+    left = table((out / "report.md").read_text(encoding="utf-8"), "Systems")
+    (adm_alone,) = (row for row in left.values() if row["seeds"] == "1")
+    assert left[soft["system"]]["seeds"] == "2" and float(adm_alone["p"]) > 0.05, "p of the last metric"
     # one mechanism, chosen without its seeds; another baseline by the name of a training
     names = ["--systems", "lstm_soft" + soft["system"].partition("lstm_soft")[2]]
     cli.main([*command, "--beam", "2", "--pictures", "0", "--examples", "0", *names])
