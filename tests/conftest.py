@@ -18,6 +18,10 @@ import types
 from pathlib import Path
 from typing import Any, Callable, Dict, FrozenSet, Iterator, List
 
+# one thread for each process, before anything imports torch: its sums are the same in batches of any size
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("MKL_NUM_THREADS", "1")
+
 import pytest
 import warm
 from zoo import Zoo, made_once, open_zoo
