@@ -251,18 +251,18 @@ def _ten_epochs(path: Path, folder: str, ticks: Sequence[int]) -> None:
 
 
 # in the order of the legend
-OBJECTIVES = ("soft", "marginal", "elbo-enum", "elbo-sum-and-sample", "elbo-reinforce", "hard-reinforce")
+OBJECTIVES = ("soft", "marginal-scratch", "elbo-enum", "elbo-sum-and-sample")
 
 
 def latent(path: Path) -> None:
     """Validation perplexity by epoch of the objectives of latent alignment, a line for each training."""
-    systems = results("multi30k-de-en-small-epoch7-lr3e-3")
+    systems = results("multi30k-de-en-small-epoch15-lr3e-3")
     runs = {name: systems[f"small-{name}"] for name in OBJECTIVES}
     with canvas("latent", (5.2, 2.7)) as figure:
         axes = figure.add_axes((0, 0, 1, 1))
         style(axes, grid="y")
         _trainings(axes, {f"{system} ({len(seeds)})": seeds for system, seeds in runs.items()})
-        _logarithmic(axes, (5, 7, 10, 15, 20))
+        _logarithmic(axes, (4, 5, 7, 10, 15, 20))
         axes.set_xlabel("epoch", fontsize=9)
         axes.set_ylabel("validation perplexity", fontsize=9)
         axes.legend(frameon=False, fontsize=8.5, loc="upper left", bbox_to_anchor=(1.01, 1))

@@ -34,10 +34,10 @@ def corpus(variables: Variables) -> Corpus:
         training=OptionGroups(
             # the density-matrix paper's rate, 1e-3, is too low here (docs/results/multi30k.md)
             optimizer="--optimizer adam --lr 3e-3".split(),
-            schedule="--lr-scheduler fixed --force-anneal 5 --lr-shrink 0.5".split(),
+            schedule="--lr-scheduler fixed --force-anneal 10 --lr-shrink 0.5".split(),
             criterion="--criterion label_smoothed_cross_entropy --label-smoothing 0.1".split(),
             batch="--max-tokens 1000".split(),
-            other=["--dropout", dropout, "--clip-norm", "5", "--max-epoch", "10"],
+            other=["--dropout", dropout, "--clip-norm", "5", "--max-epoch", "15"],
         ),
         lowercase=True,
         epoch_updates=517,
