@@ -18,7 +18,7 @@ import types
 from pathlib import Path
 from typing import Any, Callable, Dict, FrozenSet, Iterator, List
 
-# one thread for each process, before anything imports torch: its sums are the same in batches of any size
+# one thread for each process, unless set, before anything imports torch: sums are the same in batches of any size
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("MKL_NUM_THREADS", "1")
 

@@ -31,7 +31,7 @@ class Group(NamedTuple):
 
     @property
     def seeds(self) -> List[int]:
-        """The seeds of the trainings; empty where the configurations do not say them."""
+        """The seeds of the trainings; empty if one of them has no configuration."""
         return [_seed(run.config) for run in self.runs] if all(run.config for run in self.runs) else []
 
 

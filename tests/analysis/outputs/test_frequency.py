@@ -169,11 +169,17 @@ def test_seeds_are_one_system():
 def test_the_same_seeds_are_compared():
     reference, one = corpus(1, 0.2)
     late, other = corpus(2, 0.3)[1], corpus(3, 0.2)[1]
-    seeds_of = {"a": [1, 2], "b": [1]}
-    scores, _ = score_systems({"a": [other, late], "b": [one]}, reference, "a", samples=50, seeds_of=seeds_of)
-    expected, _ = score_systems({"a": [other], "b": [one]}, reference, "a", samples=50)
-    for metric, of in scores.items():
-        assert of["b"].p_value == expected[metric]["b"].p_value and of["b"].value == expected[metric]["b"].value
+    systems = {"a": [late, other], "b": [one]}
+
+    def p_values(systems, **given):
+        scores, _ = score_systems(systems, reference, "a", samples=50, **given)
+        return {metric: of["b"].p_value for metric, of in scores.items()}
+
+    matched, pooled = p_values({"a": [other], "b": [one]}), p_values(systems)
+    assert matched != pooled
+    assert p_values(systems, seeds_of={"a": [2, 1], "b": [1]}) == matched
+    assert p_values(systems, seeds_of={"a": [2, 3], "b": [1]}) == pooled, "none in common"
+    assert p_values(systems, seeds_of={"a": [], "b": [1]}) == pooled, "not known"
 
 
 # ---- the command

@@ -12,7 +12,9 @@ from omegaconf import OmegaConf
 from sacrebleu.metrics import BLEU
 
 from fairseq_attn_plugin.analysis import cli
+from fairseq_attn_plugin.analysis.outputs.significance import score_systems
 from fairseq_attn_plugin.analysis.records.files import open_records
+from fairseq_attn_plugin.analysis.report import building
 from fairseq_attn_plugin.analysis.report.seeds import groups_of, spread
 from fairseq_attn_plugin.analysis.report.systems import Reported, System
 
@@ -117,7 +119,7 @@ def table(markdown, heading):
     return {row[0]: dict(zip(rows[0], row)) for row in rows[2:end]}
 
 
-def test_report_of_a_sweep(tiny_data, tmp_path):
+def test_report_of_a_sweep(tiny_data, tmp_path, monkeypatch):
     """Two mechanisms, two seeds, one of them with a learning rate in the name of its folder."""
     small = ["model.%s=16" % key for key in ("encoder_embed_dim", "encoder_hidden_size", "decoder_hidden_size")]
     run_cli(
@@ -174,10 +176,19 @@ def test_report_of_a_sweep(tiny_data, tmp_path):
     }
     (tmp_path / "comet.json").write_text(json.dumps(given))
     options = ["--baseline", soft["system"], f"--scores=COMET={tmp_path}/comet.json"]
+    compared = []
+
+    def spy(*arguments, **keywords):
+        compared.append(keywords["seeds_of"])
+        return score_systems(*arguments, **keywords)
+
+    monkeypatch.setattr(building, "score_systems", spy)
     cli.main([*command, "--beam", "2", "--pictures", "0", "--examples", "0", *options])
+    assert "Only seeds that both systems have are compared" in (out / "report.md").read_text(encoding="utf-8")
     left = table((out / "report.md").read_text(encoding="utf-8"), "Systems")
     (adm_alone,) = (row for row in left.values() if row["seeds"] == "1")
     assert left[soft["system"]]["seeds"] == "2" and float(adm_alone["p"]) > 0.05, "p of the last metric"
+    assert compared == [{adm_alone["system"]: [1], soft["system"]: [1, 2]}]
     # one mechanism, chosen without its seeds; another baseline by the name of a training
     names = ["--systems", "lstm_soft" + soft["system"].partition("lstm_soft")[2]]
     cli.main([*command, "--beam", "2", "--pictures", "0", "--examples", "0", *names])
