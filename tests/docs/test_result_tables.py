@@ -30,7 +30,11 @@ TABLES = {
     (MULTI30K, "Seven epochs", 0): ("multi30k-de-en-epoch7", PAIRS),
     (MECHANISMS, "Seven epochs at 3e-3", 0): (
         SEVEN,
-        {f"`small-{name}` with `--lexicon`": f"small-{name}_lexicon" for name in ("attention", "fertility")},
+        {
+            **{f"`small-{name}` with `--lexicon`": f"small-{name}_lexicon" for name in ("attention", "fertility")},
+            "`small-agreement`, weight 0.03": "small-agreement",
+            "`small-agreement`, weight 0.1": "small-agreement_weight_0.1",
+        },
     ),
     (MECHANISMS, "Output layer and learning rate", 0): (
         "multi30k-de-en-small-epoch5",
