@@ -14,5 +14,5 @@ if [[ ${1:-} =~ ^[0-9.]+$ ]]; then
   shift
 fi
 [[ -d .venv ]] && export PATH="$PWD/.venv/bin:$PATH"
-export OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 FAIRSEQ_ATTN_FUZZ=$MINUTES
+export FAIRSEQ_ATTN_FUZZ=$MINUTES
 exec python -m pytest -q tests/fuzz -W ignore --timeout 0 "$@"

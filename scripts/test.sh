@@ -19,8 +19,6 @@ fi
 
 bash scripts/setup.sh
 export PATH="$PWD/.venv/bin:$PATH"
-# tests run in parallel, with one thread each
-export OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 set -x
 ruff check .

@@ -86,8 +86,8 @@ def words_of(args: "tuple[object, ...]") -> "list[str]":
 
 
 def usual_environment() -> "dict[str, str]":
-    """One thread for each process, the checkout on PYTHONPATH, and nothing that a developer may have exported."""
-    environment = dict(os.environ, OMP_NUM_THREADS="1", MKL_NUM_THREADS="1", PYTHONIOENCODING="utf-8")
+    """The checkout on PYTHONPATH, and nothing that a developer may have exported."""
+    environment = dict(os.environ, PYTHONIOENCODING="utf-8")
     # tests of what is written to stderr must not depend on them
     environment.pop("FAIRSEQ_ATTN_TRACEBACK", None)
     environment.pop("HYDRA_FULL_ERROR", None)

@@ -18,9 +18,9 @@ import types
 from pathlib import Path
 from typing import Any, Callable, Dict, FrozenSet, Iterator, List
 
-# one thread for each process, unless set, before anything imports torch: sums are the same in batches of any size
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-os.environ.setdefault("MKL_NUM_THREADS", "1")
+# one thread for this process and those that it starts, before anything imports torch: tests run in parallel, and sums
+# are the same in batches of any size
+os.environ.update(OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")
 
 import pytest
 import warm

@@ -21,7 +21,7 @@ PAGES = sorted(
 
 def environment(**variables: str) -> Dict[str, str]:
     """For a process that has this checkout, one thread, and no home folder."""
-    result = dict(os.environ, PYTHONPATH=str(REPO), OMP_NUM_THREADS="1", PYTHONIOENCODING="utf-8", **variables)
+    result = dict(os.environ, PYTHONPATH=str(REPO), PYTHONIOENCODING="utf-8", **variables)
     result.pop("HOME", None)
     return result
 

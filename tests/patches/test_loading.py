@@ -151,7 +151,7 @@ def test_new_torch_is_recognised(release: str, monkeypatch: pytest.MonkeyPatch) 
 
 
 def python(code: str, **environment: str) -> "subprocess.CompletedProcess[str]":
-    env = dict(os.environ, PYTHONPATH=str(REPO), OMP_NUM_THREADS="1", **environment)
+    env = dict(os.environ, PYTHONPATH=str(REPO), **environment)
     return subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=300)
 
 

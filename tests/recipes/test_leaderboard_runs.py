@@ -33,7 +33,7 @@ EXTRA = [*TINY, "--no-progress-bar", "--log-format", "simple"]
 
 
 def start(settings, *words):
-    environment = {**os.environ, **settings, "PYTHONPATH": str(REPO), "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, **settings, "PYTHONPATH": str(REPO)}
     command = [sys.executable, "-m", "fairseq_attn_plugin.recipes", "leaderboard", *words, "--", *EXTRA]
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 

@@ -32,7 +32,7 @@ def corpus(variables: Variables) -> Corpus:
         at_home="train, val and test_2016_flickr, each as .de.gz and .en.gz (or unzipped)",
         read=lambda reader: read(reader, variables.text("CORPUS_URL")),
         training=OptionGroups(
-            # the density-matrix paper's rate, 1e-3, is too low here (docs/results/multi30k.md)
+            # the density-matrix paper's rate, 1e-3, is too low here, ten epochs are too few (docs/results/multi30k.md)
             optimizer="--optimizer adam --lr 3e-3".split(),
             schedule="--lr-scheduler fixed --force-anneal 10 --lr-shrink 0.5".split(),
             criterion="--criterion label_smoothed_cross_entropy --label-smoothing 0.1".split(),
