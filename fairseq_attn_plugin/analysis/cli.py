@@ -141,9 +141,6 @@ def program() -> str:
 def main(argv: Optional[Sequence[str]] = None) -> None:
     """Runs a subcommand. Ends with status 130 after Ctrl-C and 141 if the reader of the output closes it."""
     install_hook()
-    # oneDNN caches the code for the last 1,024 matrix shapes, about 100 kB each, and nearly every batch has new shapes:
-    # with the default the process would grow for the first hundred thousand sentences
-    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "32")
     parser = _Parser(prog=program(), description="Trains translators, and shows their attention.")
     parser.add_argument("--version", action="version", version=f"fairseq_attn_plugin {__version__}")
     parser.add_argument(

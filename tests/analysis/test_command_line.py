@@ -1,5 +1,6 @@
 """The command ``fairseq-attn`` itself: version, completion, and words that are not known."""
 
+import os
 import subprocess
 
 import pytest
@@ -16,6 +17,14 @@ def ended(capsys, *words):
 
 def test_version(capsys):
     assert ended(capsys, "--version") == (0, (f"fairseq_attn_plugin {__version__}\n", ""))
+
+
+def test_trainings_that_it_starts_get_the_environment_as_it_was(capsys, monkeypatch):
+    """A small cache of kernels that suits a command would make its trainings compile some in every update."""
+    monkeypatch.delenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY", raising=False)
+    before = dict(os.environ)
+    assert ended(capsys, "recipe", "--help")[0] == 0
+    assert dict(os.environ) == before
 
 
 @pytest.mark.parametrize("path, name", [("/bin/attn-analysis", "attn-analysis"), ("pytest", "fairseq-attn")])
