@@ -3,7 +3,9 @@
 import json
 import re
 
+import gradient_variance
 import pytest
+import torch
 from training import SIZES, error_line, generate, right_lines, soft_weights, training_command
 from training import train as train_with
 
@@ -154,6 +156,13 @@ def test_latent_options_of_an_ordinary_model(ordinary, tiny_data):
     command = ["fairseq-generate", tiny_data, "--user-dir", USER_DIR, "--gen-subset", "test", "--cpu"]
     done = run_cli([*command, "--path", ordinary, "--latent-topk", 5], check=False)
     error_line(done, ["--latent-topk 5: none of the models"])
+
+
+def test_estimators_of_a_gradient_of_zero_have_no_variance(monkeypatch):
+    """As those of a sparse posterior that has come down to single positions."""
+    monkeypatch.setattr(gradient_variance, "gradient", lambda *_: (torch.zeros(3), torch.ones(3), 0.01))
+    figures = gradient_variance.measure(None, None, repeats=2)["sum and sample, K = 4"]
+    assert figures["posterior_variance"] == figures["posterior_bias"] == figures["model_variance"] == 0
 
 
 def test_gradient_variance(trained, ordinary, tiny_data, tmp_path):
