@@ -145,9 +145,9 @@ def measure(model: Any, sample: Any, repeats: int) -> dict[str, dict[str, float]
         for part, moment, reference in zip(("posterior", "model"), moments[name], exact_ones[exact(name)]):
             if not len(reference):
                 continue  # the objective has no posterior
-            # A sparse posterior that has come down to single positions has no gradient, and its estimators have none:
-            # their variance and bias are 0, not 0 / 0.
-            scale = max(float(reference.double().square().sum()), sys.float_info.min)
+            # A sparse posterior that has come down to single positions has no gradient: its figures are absolute, and 0
+            # for estimators without one.
+            scale = float(reference.double().square().sum()) or 1.0
             figures[f"{part}_variance"] = moment.variance / scale
             figures[f"{part}_bias"] = float((moment.mean - reference.double()).square().sum()) / scale
             figures[f"{part}_bias_expected"] = moment.variance / scale / repeats
