@@ -109,8 +109,17 @@ def growth(path: Path) -> None:
 
 
 def mechanisms(path: Path) -> None:
-    """Perplexity, BLEU and alignment error rate of every system with 128 units: a point for each seed."""
-    folder = "multi30k-de-en-small-epoch7-lr3e-3"
+    """Biases on attention after fifteen epochs at a learning rate of 3e-3."""
+    _mechanisms(path, "multi30k-de-en-mechanisms-epoch15-lr3e-3")
+
+
+def mechanisms_seven(path: Path) -> None:
+    """Mechanisms, biases and supervision after seven epochs at a learning rate of 3e-3."""
+    _mechanisms(path, "multi30k-de-en-small-epoch7-lr3e-3")
+
+
+def _mechanisms(path: Path, folder: str) -> None:
+    """Perplexity, BLEU and alignment error rate of every system with links in a folder: a point for each seed."""
     runs: Dict[str, List[Any]] = {}
     for file in sorted((BENCHMARKS / "results" / f"{folder}-links").glob("*.json")):
         run, links = (
@@ -123,7 +132,7 @@ def mechanisms(path: Path) -> None:
     biases = {"position", "markov", "fertility"}
     looks = {name: attention if name == "attention" else bias if name in biases else other for name in runs}
     ends = {**ENDS, "AER, per cent (low is good)": lambda run: 100 * run["aer"]}
-    with canvas("mechanisms", (7.2, 0.26 * len(runs) + 0.4)) as figure:
+    with canvas(folder, (7.2, 0.26 * len(runs) + 0.4)) as figure:
         boxes = [(number * 0.345, 0, 0.31, 0.92) for number in range(len(ends))]
         _ends(figure, boxes, runs, looks, ends)
         save(figure, path)

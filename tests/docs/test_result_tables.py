@@ -28,6 +28,7 @@ TABLES = {
     (MULTI30K, "The decoder's start", 1): ("multi30k-de-en-start", DROP),
     (MULTI30K, "Three epochs, from the encoder's state", 0): ("multi30k-de-en-epoch3", PAIRS),
     (MULTI30K, "Seven epochs", 0): ("multi30k-de-en-epoch7", PAIRS),
+    (MECHANISMS, "Fifteen epochs", 0): ("multi30k-de-en-mechanisms-epoch15-lr3e-3", {}),
     (MECHANISMS, "Seven epochs at 3e-3", 0): (
         SEVEN,
         {
