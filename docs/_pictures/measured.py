@@ -287,7 +287,7 @@ def latent(path: Path) -> None:
 def tatoeba(path: Path) -> None:
     """Validation perplexity by epoch on two corpora of Tatoeba, a line for each training."""
     panels = (
-        ("English-Spanish", "tatoeba-en-es-epoch4", (4, 5, 6, 8, 10, 13)),
+        ("English-Spanish", "tatoeba-en-es-epoch12", (3, 4, 5, 6, 8, 10)),
         ("English-Vietnamese", "tatoeba-en-vi-epoch12", (25, 35, 50, 100, 200)),
     )
     names = {"lstm_soft": "lstm_soft", "lstm_adm": "lstm_adm", "lstm_soft_rate_1e-3": "lstm_soft, 1e-3"}

@@ -51,7 +51,7 @@ TABLES = {
         {"`small-attention`, start at random": "small-attention-drop"},
     ),
     (MECHANISMS, "Synthetic corpus, three seeds", 0): ("toy-corpus-epoch12", {}),
-    (TATOEBA, "English-Spanish", 0): ("tatoeba-en-es-epoch4", {}),
+    (TATOEBA, "English-Spanish", 0): ("tatoeba-en-es-epoch12", {}),
     (TATOEBA, "English-Vietnamese", 0): (
         "tatoeba-en-vi-epoch12",
         {"`lstm_soft` at 1e-3, batches of 2,000 tokens": "lstm_soft_rate_1e-3"},
