@@ -288,17 +288,18 @@ def tatoeba(path: Path) -> None:
     """Validation perplexity by epoch on two corpora of Tatoeba, a line for each training."""
     panels = (
         ("English-Spanish", "tatoeba-en-es-epoch12", (3, 4, 5, 6, 8, 10)),
-        ("English-Vietnamese", "tatoeba-en-vi-epoch12", (25, 35, 50, 100, 200)),
+        ("English-Vietnamese", "tatoeba-en-vi-epoch30", (25, 35, 50, 100, 150)),
     )
-    names = {"lstm_soft": "lstm_soft", "lstm_adm": "lstm_adm", "lstm_soft_rate_1e-3": "lstm_soft, 1e-3"}
+    names = ("lstm_soft", "lstm_adm")
     with canvas("tatoeba", (7.4, 2.5)) as figure:
         for number, (title, folder, ticks) in enumerate(panels):
             axes = figure.add_axes((number * 0.43, 0, 0.36, 1))
             style(axes, title, grid="y")
             systems = results(folder)
-            _trainings(axes, {label: systems[name] for name, label in names.items() if name in systems})
+            _trainings(axes, {name: systems[name] for name in names})
             _logarithmic(axes, ticks)
-            axes.set_xticks([int(epoch) for epoch in systems["lstm_soft"][0]["valid_perplexities"]])
+            epochs = len(systems["lstm_soft"][0]["valid_perplexities"])
+            axes.set_xticks(range(0, epochs + 1, epochs // 6))
             axes.set_xlabel("epoch", fontsize=9)
             if number == 0:
                 axes.set_ylabel("validation perplexity", fontsize=9)

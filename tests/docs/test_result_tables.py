@@ -53,6 +53,14 @@ TABLES = {
     (MECHANISMS, "Synthetic corpus, three seeds", 0): ("toy-corpus-epoch12", {}),
     (TATOEBA, "English-Spanish", 0): ("tatoeba-en-es-epoch12", {}),
     (TATOEBA, "English-Vietnamese", 0): (
+        "tatoeba-en-vi-epoch30",
+        {
+            f"`lstm_{name}`, {kind}": f"lstm_{name}{tail}"
+            for name in ("soft", "adm")
+            for kind, tail in (("the last checkpoint", ""), ("of the lowest loss", "_best"))
+        },
+    ),
+    (TATOEBA, "English-Vietnamese", 1): (
         "tatoeba-en-vi-epoch12",
         {"`lstm_soft` at 1e-3, batches of 2,000 tokens": "lstm_soft_rate_1e-3"},
     ),
