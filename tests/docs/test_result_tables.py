@@ -19,6 +19,7 @@ LARGE = {
 }
 AT_1E_3 = ("attention", "agreement")
 SEVEN = "multi30k-de-en-small-epoch7-lr3e-3"
+LEXICON = {f"`small-{name}` with `--lexicon`": f"small-{name}_lexicon" for name in ("attention", "fertility")}
 # page, section, number of the table -> folder of results, and the system of each row whose name is not the system's
 TABLES = {
     (MULTI30K, "Fifteen epochs", 0): ("multi30k-de-en-epoch15-lr3e-3", LARGE),
@@ -28,11 +29,11 @@ TABLES = {
     (MULTI30K, "The decoder's start", 1): ("multi30k-de-en-start", DROP),
     (MULTI30K, "Three epochs, from the encoder's state", 0): ("multi30k-de-en-epoch3", PAIRS),
     (MULTI30K, "Seven epochs", 0): ("multi30k-de-en-epoch7", PAIRS),
-    (MECHANISMS, "Fifteen epochs", 0): ("multi30k-de-en-mechanisms-epoch15-lr3e-3", {}),
+    (MECHANISMS, "Fifteen epochs", 0): ("multi30k-de-en-mechanisms-epoch15-lr3e-3", LEXICON),
     (MECHANISMS, "Seven epochs at 3e-3", 0): (
         SEVEN,
         {
-            **{f"`small-{name}` with `--lexicon`": f"small-{name}_lexicon" for name in ("attention", "fertility")},
+            **LEXICON,
             "`small-agreement`, weight 0.03": "small-agreement",
             "`small-agreement`, weight 0.1": "small-agreement_weight_0.1",
         },
