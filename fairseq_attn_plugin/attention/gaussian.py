@@ -102,6 +102,7 @@ class GaussianAttention(Attention):
         rule = Rule.parse("log2" if config.rule is None else str(config.rule))
         register = self._register_parameter if config.trained else self.register_buffer
         self.register_buffer("rule", torch.tensor(rule.code))
+        self._known: Dict[str, Any] = {}  # by name: which tensor it was, and its number
         for name in ("log_sigma", "mean", "log_ratio"):
             register(name, torch.zeros(()))
         self._set(rule, or_default(config.sigma, 1.0), or_default(config.mean, 0.0), or_default(config.ratio, 1.0))
@@ -167,12 +168,20 @@ class GaussianAttention(Attention):
         return GaussianMemory(share(encodings), torch.cat(columns, dim=-1), tokens)
 
     def _curve(self, dtype: torch.dtype) -> Curve:
-        rule, trained = Rule.from_code(int(self.rule)), self.config.trained and torch.is_grad_enabled()
-        values = (self.log_ratio, self.log_sigma, self.mean)
-        if trained:
-            kind = torch.promote_types(dtype, torch.float32)
-            values = (self.log_ratio.to(kind), self.log_sigma.to(kind), self.mean.to(kind))
-        return Curve.of(rule, *values, self.config.max_normalize, trained)
+        rule, divided = Rule.from_code(int(self._number("rule"))), self.config.max_normalize
+        if not (self.config.trained and torch.is_grad_enabled()):
+            log_ratio, log_sigma, mean = map(self._number, ("log_ratio", "log_sigma", "mean"))
+            return Curve.of_numbers(rule, log_ratio, log_sigma, mean, divided)
+        kind = torch.promote_types(dtype, torch.float32)
+        return Curve.of_tensors(rule, self.log_ratio.to(kind), self.log_sigma.to(kind), self.mean.to(kind), divided)
+
+    def _number(self, name: str) -> float:
+        """A parameter or buffer on the host. It is read only after a change, because a GPU has to be waited for."""
+        scalar = getattr(self, name)
+        seen = (scalar._version, scalar.device, scalar.data_ptr())
+        if self._known.get(name, (None,))[0] != seen:
+            self._known[name] = (seen, float(scalar))
+        return self._known[name][1]
 
     def _votes(
         self, rows: Rows, pad_mask: Optional[Tensor], source_tokens: Optional[Tensor]

@@ -11,13 +11,13 @@ ends there.
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import Any, NamedTuple, Optional
 
 import torch
 from torch import Tensor
 
+from ..ops.devices import constant
 from .normalizers import LOG_ZERO, build_normalizer, divide_by_maximum
 from .positions import word_positions
 from .windows import HALF, Rule
@@ -41,12 +41,14 @@ class Curve(NamedTuple):
     divided: bool  # by the maximum instead of by the sum
 
     @classmethod
-    def of(cls, rule: Rule, log_ratio: Tensor, log_sigma: Tensor, mean: Tensor, divided: bool, trained: bool) -> Curve:
-        """From the parameters of the mechanism: tensors with gradients if ``trained``, else numbers."""
-        if trained:
-            return cls(rule, log_ratio.exp(), log_sigma.exp().clamp(min=_NARROWEST), mean, divided)
-        sigma = max(math.exp(float(log_sigma)), _NARROWEST)
-        return cls(rule, math.exp(float(log_ratio)), sigma, float(mean), divided)
+    def of_tensors(cls, rule: Rule, log_ratio: Tensor, log_sigma: Tensor, mean: Tensor, divided: bool) -> Curve:
+        """From the parameters of the mechanism, with gradients."""
+        return cls(rule, log_ratio.exp(), log_sigma.exp().clamp(min=_NARROWEST), mean, divided)
+
+    @classmethod
+    def of_numbers(cls, rule: Rule, log_ratio: float, log_sigma: float, mean: float, divided: bool) -> Curve:
+        """The same of numbers."""
+        return cls(rule, math.exp(log_ratio), max(math.exp(log_sigma), _NARROWEST), mean, divided)
 
 
 class Rows(NamedTuple):
@@ -87,7 +89,7 @@ def _rows(words: Tensor, length: Tensor, pad_mask: Optional[Tensor], curve: Curv
     steps = torch.arange(math.ceil(reached * (1 + 1e-6)) + 1, dtype=words.dtype, device=words.device)
     centre = torch.minimum(steps / ratio, last)
     nearest = torch.floor(centre.detach() + HALF)
-    reach = torch.tensor(curve.rule.windows(width), dtype=words.dtype, device=words.device)[last.long()]
+    reach = _windows(curve.rule, width, words.dtype, words.device)[last.long()]
     position = words.unsqueeze(1)
     outside = (position - nearest.unsqueeze(-1)).abs() > reach.unsqueeze(-1)
     if pad_mask is not None:
@@ -100,7 +102,12 @@ def _rows(words: Tensor, length: Tensor, pad_mask: Optional[Tensor], curve: Curv
     return Rows(weights, scores.masked_fill(outside, LOG_ZERO).clamp(min=LOG_ZERO), nearest, words)
 
 
-@functools.lru_cache(maxsize=128)
+@constant
+def _windows(rule: Rule, longest: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    return torch.tensor(rule.windows(longest), dtype=dtype, device=device)
+
+
+@constant
 def _rows_of_length(size: int, curve: Curve, dtype: torch.dtype, device: torch.device) -> Rows:
     """The rows of one sentence without padding. The tensors are shared: nobody writes to them."""
     words = torch.arange(size, dtype=dtype, device=device).unsqueeze(0)

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from ..ops.alignment_blocks import rows_of_a_block
 from ..ops.deferred import Linear, project
+from ..ops.devices import on_gpu
 from ..ops.precision import recomputed
 from ..ops.vocabulary_loss import Targets, VocabularyLoss
 from .rnn import uniform_
@@ -90,10 +91,13 @@ class Copying(nn.Module):
             tokens: ``[B, N]``
             targets: words ``[B, T]``
         """
-        words = targets.words
-        sentences, steps = words.ne(targets.pad).nonzero(as_tuple=True)  # no product is wasted on padding
-        flat = features[sentences, steps], weights[sentences, steps], words[sentences, steps]
-        ids = self.target_of[tokens]
+        words, ids = targets.words, self.target_of[tokens]
+        if on_gpu(words):  # the host does not know which words are padding: they are computed, with the weight 0
+            sentences = torch.arange(len(words), device=words.device).repeat_interleave(words.size(1))
+            flat = features.flatten(0, 1), weights.flatten(0, 1), words.flatten()
+        else:
+            sentences, steps = words.ne(targets.pad).nonzero(as_tuple=True)  # no product is wasted on padding
+            flat = features[sentences, steps], weights[sentences, steps], words[sentences, steps]
         places: Optional[Tensor] = None
         if targets.smoothing or targets.correct:
             places = ids.unsqueeze(1).eq(ids.unsqueeze(2)).to(torch.uint8).argmax(2)  # the first of the greatest
@@ -128,7 +132,8 @@ class Copying(nn.Module):
         logits = project(features, *vocabulary)
         log_words, copied = self._parts(logits, features, weights)
         gold = log_words.gather(1, words.unsqueeze(1)).squeeze(1)
-        nll = -_log_sum(gold, (copied * ids.eq(words.unsqueeze(1))).sum(1)).sum()
+        real = words.ne(targets.pad)
+        nll = -(_log_sum(gold, (copied * ids.eq(words.unsqueeze(1))).sum(1)) * real).sum()
         correct = nll.new_zeros((), dtype=torch.long)
         if places is None:
             return nll, nll.detach(), correct
@@ -138,11 +143,11 @@ class Copying(nn.Module):
         mixed = _log_sum(own, all_copies)
         if targets.correct:
             with torch.no_grad():
-                correct = log_words.scatter(1, ids, mixed).argmax(1).eq(words).sum()
+                correct = (log_words.scatter(1, ids, mixed).argmax(1).eq(words) & real).sum()
         if not targets.smoothing:
             return nll, nll.detach(), correct
         first = places == torch.arange(places.size(1), device=places.device)
-        of_all = log_words.sum() + ((mixed - own) * first).sum()
+        of_all = ((log_words.sum(1) + ((mixed - own) * first).sum(1)) * real).sum()
         uniform = targets.smoothing / (log_words.size(1) - 1)
         return (1 - targets.smoothing - uniform) * nll - uniform * of_all, nll.detach(), correct
 

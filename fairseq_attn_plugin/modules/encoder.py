@@ -6,12 +6,12 @@ from typing import Any, List, Optional, Tuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from ..ops.devices import on_gpu
 from ..ops.dropout import dropout
 from ..ops.lstm_layer import computed_by_layers
 from .dropout import Dropout
-from .rnn import KINDS, STATES, rnn_layer, uniform_, with_padding_input
+from .rnn import KINDS, STATES, closed_on_padding, rnn_layer, uniform_, with_padding_input
 from .source_encoder import EncoderOut, SourceEncoder
 
 __all__ = ["LSTMEncoder", "ends_of_words"]
@@ -90,15 +90,14 @@ class LSTMEncoder(SourceEncoder):
         pad_mask = src_tokens.eq(self.padding_idx)
         vectors = self.embed_tokens(src_tokens)
         embeddings = self.dropout_in_module(vectors if train_embeddings else vectors.detach())
-        padding = pad_mask if bool(pad_mask.any()) else None
+        padding = pad_mask if on_gpu(pad_mask) or bool(pad_mask.any()) else None
         if computed_by_layers(embeddings, self.rnn):
             encodings, states = self._encode_by_layers(embeddings, padding)
         elif padding is None:
             encodings, last = self.rnn(embeddings)
             states = last if isinstance(last, tuple) else (last,)
         else:
-            encode = self._encode_frozen if embeddings.device.type == "cpu" else self._encode_packed
-            encodings, states = encode(embeddings, padding)
+            encodings, states = self._encode_frozen(embeddings, padding)
         joined = dict(zip(self.states, map(self._join_directions, states)))
         return {
             "encodings": self.dropout_out_module(encodings),
@@ -109,35 +108,20 @@ class LSTMEncoder(SourceEncoder):
             "rows": self.rows_of(src_tokens),
         }
 
-    def _encode_packed(self, embeddings: Tensor, pad_mask: Tensor) -> Tuple[Tensor, Tuple[Tensor, ...]]:
-        # Packing needs the words first, and at least one of them. A stable sort of the mask moves them there, for
-        # padding on either side. Its inverse moves the encodings back to the given coordinates.
-        to_front = pad_mask.to(torch.uint8).argsort(dim=1, stable=True)
-        lengths = (~pad_mask).sum(1).clamp(min=1)
-        packed = pack_padded_sequence(
-            _gather(embeddings, to_front), lengths.cpu(), batch_first=True, enforce_sorted=False
-        )
-        outputs, last = self.rnn(packed)
-        outputs, _ = pad_packed_sequence(outputs, batch_first=True, total_length=pad_mask.size(1))
-        # A row without words was encoded as one padding symbol, which must not count.
-        empty = pad_mask.all(dim=1)[None, :, None]
-        states = tuple(state.masked_fill(empty, 0.0) for state in (last if isinstance(last, tuple) else (last,)))
-        encodings = _gather(outputs, to_front.argsort(dim=1)).masked_fill(pad_mask.unsqueeze(-1), 0.0)
-        return encodings, states
-
     def _encode_frozen(self, embeddings: Tensor, pad_mask: Tensor) -> Tuple[Tensor, Tuple[Tensor, ...]]:
-        """The same as :meth:`_encode_packed`, by layers whose state does not change on padding.
+        """Encodes a padded batch by layers whose state does not change on padding.
 
         One more input (:func:`~fairseq_attn_plugin.modules.rnn.with_padding_input`) keeps the state there. From zeros,
         padding before the first word leaves it at zero, and padding after the last word keeps a cell state; the last
-        hidden state is read at the last word. torch has a fused LSTM for processors, but not for packed sequences of
-        unequal length.
+        hidden state is read at the last word. For packed sequences torch has no fused LSTM on processors, and needs the
+        lengths on the host, for which a GPU has to be waited for.
         """
         batch, size, directions = embeddings.size(0), self.rnn.hidden_size, 2 if self.bidirectional else 1
         mark = pad_mask.unsqueeze(-1).to(embeddings.dtype)
         zeros = embeddings.new_zeros(directions, batch, size)
         run, start = (torch.lstm, (zeros, zeros)) if self.kind == "lstm" else (torch.gru, zeros)
-        rows, ends = torch.arange(batch), ends_of_words(pad_mask)
+        rows, ends = torch.arange(batch, device=pad_mask.device), ends_of_words(pad_mask)
+        closed = closed_on_padding(self.rnn.weight_ih_l0, self.kind)
         outputs = embeddings
         hidden: List[Tensor] = []
         cells: List[Tensor] = []
@@ -150,7 +134,7 @@ class LSTMEncoder(SourceEncoder):
                     getattr(self.rnn, f"{part}_l{layer}{direction}")
                     for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
                 )
-                weights += [with_padding_input(w_input, self.kind), *others]
+                weights += [with_padding_input(w_input, closed), *others]
             inputs, flags = torch.cat([outputs, mark], dim=-1), (self.training, directions == 2, True)
             outputs, _, *last_cell = run(inputs, start, weights, True, 1, 0.0, *flags)  # type: ignore[operator]
             hidden += [h[rows, end] for h, end in zip(outputs.split(size, dim=-1), ends)]
@@ -193,8 +177,3 @@ def ends_of_words(pad_mask: Tensor) -> Tuple[Tensor, Tensor]:
     positions = torch.arange(pad_mask.size(1), device=pad_mask.device)
     last = positions.masked_fill(pad_mask, 0).amax(1)
     return last, positions.masked_fill(pad_mask, pad_mask.size(1) - 1).amin(1)
-
-
-def _gather(x: Tensor, index: Tensor) -> Tensor:
-    """Permutes the positions of ``x`` ``[B, N, D]`` by ``index`` ``[B, N]``."""
-    return x.gather(1, index.unsqueeze(-1).expand(-1, -1, x.size(-1)))

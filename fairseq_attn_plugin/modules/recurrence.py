@@ -9,24 +9,28 @@ the layer below (the first one y_{t-1} and what is fed) and its own state:
 Everything that does not depend on the recurrence stays outside the loop: the first layer's product with all embeddings,
 an LSTM's joined matrices [W_input, W_hidden], and the dropout masks of all steps. The parameters are those of an
 ``nn.LSTM`` or ``nn.GRU``, so that a decoder has the same ones with and without a loop.
+
+A step on a GPU costs what it launches. :class:`FusedLSTM` therefore has torch's fused cell, joins the products that
+read the same state, and copies nothing.
 """
 
 from __future__ import annotations
 
-from typing import Callable, List, NamedTuple, Optional, Tuple, Union
+from typing import List, NamedTuple, Optional, Tuple, Union
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..ops.deferred import linear, share, shared_in_pass
+from ..ops.deferred import linear, matmul_transposed, share, shared_in_pass
 from ..ops.dropout import dropout_mask
 from ..ops.gru_cell import gru_cell
-from ..ops.lstm_cell import lstm_cell
+from ..ops.lstm_cell import fused_lstm_cell, has_fused_cell, lstm_cell
 from ..ops.precision import product_type
 from ..ops.tanh import tanh
 from .dropout import Dropout
 
-__all__ = ["DropoutMasks", "LayerStates", "SteppedGRU", "SteppedLSTM", "output_in_loop", "step_weights", "stepped"]
+__all__ = ["DropoutMasks", "FusedLSTM", "LayerStates", "SteppedGRU", "SteppedLSTM", "step_weights", "stepped"]
 
 
 class LayerStates(NamedTuple):
@@ -61,6 +65,14 @@ class DropoutMasks:
             rows, steps = like.shape[:2]
             masks = dropout_mask(like, (layers, steps, rows, size), module.p)
             self.masks = [layer.unbind(0) for layer in masks.unbind(0)]
+            self.drawn = masks
+
+    def with_ones(self, layers: int) -> Optional[List[Tuple[Tensor, ...]]]:
+        """Of each of the lowest layers and every step, ones beside the mask, ``[2, R, Ds]``; None without dropout."""
+        if self.masks is None or not layers:
+            return None
+        drawn = self.drawn[:layers].unsqueeze(2)
+        return [layer.unbind(0) for layer in torch.cat([torch.ones_like(drawn), drawn], dim=2).unbind(0)]
 
     def __call__(self, x: Tensor, layer: int, step: int) -> Tensor:
         """Applies the mask of one layer and step to ``x`` ``[R, Ds]``."""
@@ -83,33 +95,63 @@ def step_weights(rnn: nn.RNNBase, embed_dim: int) -> List[Tensor]:
     return [share(weight) for weight in weights]
 
 
-def _of_embeddings(rnn: nn.RNNBase, embeddings: Tensor, bias: Tensor) -> List[Tensor]:
-    """The embeddings' share of the first layer's gates with a bias, ``[R, gates Ds]`` for each of T steps."""
+def _of_embeddings(rnn: nn.RNNBase, embeddings: Tensor, bias: Tensor, kind: torch.dtype) -> List[Tensor]:
+    """The embeddings' share of the first layer's gates with a bias, ``[R, gates Ds]`` of type ``kind`` for each of T
+    steps."""
     rows, steps, embed_dim = embeddings.shape
     words = embeddings.transpose(0, 1).reshape(steps * rows, -1)
-    gates = linear(words, share(rnn.weight_ih_l0[:, :embed_dim]), bias, product_type(embeddings))
+    gates = linear(words, share(rnn.weight_ih_l0[:, :embed_dim]), bias, kind)
     return list(gates.view(steps, rows, -1).unbind(0))
 
 
-class SteppedLSTM:
+class _Stepped:
+    """What the layers of all kinds have in common: the attentional output of a step.
+
+    Args:
+        projection: W_o, where the output is part of the loop; without it o_t = s_t, of a decoder without attention
+        dropout: masks of the layers, applied between them and to the output
+    """
+
+    def __init__(self, projection: Optional[nn.Module], dropout: DropoutMasks):
+        self.dropout = dropout
+        # The gradient of W_o is summed once, after the loop.
+        self.projection = None if projection is None else shared_in_pass(projection.weight)
+
+    def output(self, t: int, context: Optional[Tensor], hidden: Tensor) -> Tensor:
+        """o_t = tanh(W_o [c_t; s_t]) ``[R, Ds]`` of c_t ``[R, Dh]`` and s_t ``[R, Ds]``, with dropout."""
+        if self.projection is not None:
+            assert context is not None
+            hidden = tanh(linear(torch.cat([context, hidden], dim=1), self.projection))
+        return self.dropout(hidden, -1, t)
+
+
+class SteppedLSTM(_Stepped):
     """The layers of an LSTM over T steps whose input is partly known beforehand (embeddings) and partly fed.
 
     Args:
         lstm: supplies parameters; its input is the embedding and what is fed, side by side
         weights: :func:`step_weights` of it
         embeddings: ``[R, T, E]``
-        dropout: masks of the layers, applied between them
+        projection, dropout: see :class:`_Stepped`
     """
 
-    def __init__(self, lstm: nn.LSTM, weights: List[Tensor], embeddings: Tensor, dropout: DropoutMasks):
-        self.weights, self.dropout = weights, dropout
+    def __init__(
+        self,
+        lstm: nn.LSTM,
+        weights: List[Tensor],
+        embeddings: Tensor,
+        projection: Optional[nn.Module],
+        dropout: DropoutMasks,
+    ):
+        super().__init__(projection, dropout)
+        self.weights = weights
         self.kind = product_type(embeddings)  # of the gates
         steps = embeddings.size(1)
         # [layer][step]: biases [4 Ds], and in the first layer also the embeddings' share of the gates, [R, 4 Ds]
         self.known: List[List[Tensor]] = []
         for layer in range(lstm.num_layers):
             bias = getattr(lstm, f"bias_ih_l{layer}") + getattr(lstm, f"bias_hh_l{layer}")
-            self.known.append([bias] * steps if layer else _of_embeddings(lstm, embeddings, bias))
+            self.known.append([bias] * steps if layer else _of_embeddings(lstm, embeddings, bias, self.kind))
 
     def step(self, t: int, fed: Optional[Tensor], states: LayerStates) -> LayerStates:
         """The states after step ``t``, counted from 0.
@@ -130,14 +172,95 @@ class SteppedLSTM:
         return LayerStates(tuple(hidden), tuple(cell))
 
 
-class SteppedGRU:
+class FusedLSTM(_Stepped):
+    """As :class:`SteppedLSTM`, with few launches, for training on a GPU.
+
+    Products of a state are formed as soon as it is known. h_tl of a lower layer is multiplied by its own hidden matrix,
+    for step t + 1, and after dropout by the input matrix of the layer above, in one batched product. s_t of the top
+    layer is multiplied by its hidden matrix and by the columns of W_o in another. A step of two layers launches ten
+    kernels beside the attention's. ``--matmul-precision`` does not change these products: they are small, and a GPU
+    would spend more time on the casts.
+
+    Args:
+        lstm, embeddings: as of :class:`SteppedLSTM`
+        projection, dropout: see :class:`_Stepped`
+    """
+
+    def __init__(self, lstm: nn.LSTM, embeddings: Tensor, projection: Optional[nn.Module], dropout: DropoutMasks):
+        super().__init__(None, dropout)
+        rows, steps, embed_dim = embeddings.shape
+        top, units = lstm.num_layers - 1, lstm.hidden_size
+        self.hidden_weights = [getattr(lstm, f"weight_hh_l{layer}") for layer in range(top + 1)]
+        biases = [getattr(lstm, f"bias_ih_l{layer}") + getattr(lstm, f"bias_hh_l{layer}") for layer in range(top + 1)]
+        kind = lstm.weight_ih_l0.dtype
+        self.known = _of_embeddings(lstm, embeddings, biases[0], kind)
+        self.of_fed = share(lstm.weight_ih_l0[:, embed_dim:], kind)
+        # of layer l below the top one, [2, 4 Ds, Ds]: its hidden matrix and the input matrix above
+        self.pairs = [
+            share(torch.stack([self.hidden_weights[layer], getattr(lstm, f"weight_ih_l{layer + 1}")]), kind)
+            for layer in range(top)
+        ]
+        of_top, self.of_context, self.parts = [self.hidden_weights[top]], None, [4 * units]
+        if projection is not None:
+            split = projection.weight.size(1) - units
+            of_top.append(projection.weight[:, split:])
+            self.of_context = share(projection.weight[:, :split], kind)
+            self.parts.append(units)
+        self.of_top = share(torch.cat(of_top), kind)
+        self.biases = [biases[layer].expand(rows, -1) for layer in range(top + 1)]
+        wide = biases[top].new_zeros(len(self.of_top)) if top == 0 else biases[top]
+        if top and projection is not None:
+            wide = torch.cat([biases[top], biases[top].new_zeros(units)])
+        # one for each step, so that its gradient is summed once
+        self.wide = wide.expand(steps, rows, -1).unbind(0)
+        self.pending: Optional[List[Tensor]] = None  # the hidden states' share of the gates of each layer's next step
+        self.of_output: Optional[Tensor] = None  # the top state's share of W_o [c; s]
+        self.masks = dropout.with_ones(top)
+
+    def step(self, t: int, fed: Optional[Tensor], states: LayerStates) -> LayerStates:
+        """See :meth:`SteppedLSTM.step`."""
+        top = len(self.pairs)
+        if self.pending is None:
+            self.pending = [F.linear(h, weight) for h, weight in zip(states.hidden, self.hidden_weights)]
+            for layer in range(1, top + 1):
+                self.pending[layer] = self.pending[layer] + self.biases[layer]
+        gates = self.known[t] if fed is None else linear(fed, self.of_fed, self.known[t])
+        hidden, cells = [], []
+        for layer, cell in enumerate(states.cell):
+            h, c = fused_lstm_cell(gates, self.pending[layer], cell)
+            hidden.append(h)
+            cells.append(c)
+            if layer < top:
+                both = h.expand(2, -1, -1) if self.masks is None else h * self.masks[layer][t]
+                own, gates = matmul_transposed(both, self.pairs[layer]).unbind(0)
+                self.pending[layer] = own if layer == 0 else own + self.biases[layer]
+        self.pending[top], *output = linear(hidden[-1], self.of_top, self.wide[t]).split(self.parts, dim=1)
+        self.of_output = output[0] if output else None
+        return LayerStates(tuple(hidden), tuple(cells))
+
+    def output(self, t: int, context: Optional[Tensor], hidden: Tensor) -> Tensor:
+        if self.of_context is not None:
+            assert context is not None
+            hidden = torch.tanh(linear(context, self.of_context, self.of_output))
+        return self.dropout(hidden, -1, t)
+
+
+class SteppedGRU(_Stepped):
     """As :class:`SteppedLSTM`, of a GRU."""
 
-    def __init__(self, gru: nn.GRU, weights: List[Tensor], embeddings: Tensor, dropout: DropoutMasks):
-        self.weights, self.dropout = list(zip(weights[::2], weights[1::2])), dropout
+    def __init__(
+        self,
+        gru: nn.GRU,
+        weights: List[Tensor],
+        embeddings: Tensor,
+        projection: Optional[nn.Module],
+        dropout: DropoutMasks,
+    ):
+        super().__init__(projection, dropout)
+        self.weights = list(zip(weights[::2], weights[1::2]))
         self.kind = product_type(embeddings)
         self.biases = [(getattr(gru, f"bias_ih_l{k}"), getattr(gru, f"bias_hh_l{k}")) for k in range(gru.num_layers)]
-        self.known = _of_embeddings(gru, embeddings, self.biases[0][0])
+        self.known = _of_embeddings(gru, embeddings, self.biases[0][0], self.kind)
 
     def step(self, t: int, fed: Optional[Tensor], states: LayerStates) -> LayerStates:
         """See :meth:`SteppedLSTM.step`."""
@@ -155,33 +278,16 @@ class SteppedGRU:
 
 
 def stepped(
-    rnn: nn.RNNBase, weights: List[Tensor], embeddings: Tensor, dropout: DropoutMasks
-) -> Union[SteppedLSTM, SteppedGRU]:
+    rnn: nn.RNNBase,
+    weights: List[Tensor],
+    embeddings: Tensor,
+    projection: Optional[nn.Module],
+    dropout: DropoutMasks,
+) -> Union[SteppedLSTM, SteppedGRU, FusedLSTM]:
     """The layers of either kind, step by step."""
-    if isinstance(rnn, nn.LSTM):
-        return SteppedLSTM(rnn, weights, embeddings, dropout)
-    assert isinstance(rnn, nn.GRU)
-    return SteppedGRU(rnn, weights, embeddings, dropout)
-
-
-def output_in_loop(
-    projection: Optional[nn.Module], dropout: DropoutMasks, layer: int
-) -> Callable[[int, Optional[Tensor], Tensor], Tensor]:
-    """A function of t, c_t ``[R, Dh]`` and s_t ``[R, Ds]`` that returns o_t = tanh(W_o [c_t; s_t]), with dropout.
-
-    The gradient of W_o is summed once, after the loop.
-
-    Args:
-        projection: W_o; without it o_t = s_t, of a decoder without attention
-        dropout: its masks of ``layer`` are applied
-        layer: see ``dropout``
-    """
-    if projection is None:
-        return lambda t, context, hidden: dropout(hidden, layer, t)
-    weight = shared_in_pass(projection.weight)
-
-    def output(t: int, context: Optional[Tensor], hidden: Tensor) -> Tensor:
-        assert context is not None
-        return dropout(tanh(linear(torch.cat([context, hidden], dim=1), weight)), layer, t)
-
-    return output
+    if isinstance(rnn, nn.GRU):
+        return SteppedGRU(rnn, weights, embeddings, projection, dropout)
+    assert isinstance(rnn, nn.LSTM)
+    if has_fused_cell(embeddings):
+        return FusedLSTM(rnn, embeddings, projection, dropout)
+    return SteppedLSTM(rnn, weights, embeddings, projection, dropout)

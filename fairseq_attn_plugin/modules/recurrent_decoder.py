@@ -28,7 +28,7 @@ from ..ops.tanh import tanh
 from .beam import Intervention, SentenceAttention, SourceMemory
 from .decoder_state import Decoded, DecoderInputs, DecoderState, Progress
 from .dropout import Dropout
-from .recurrence import DropoutMasks, LayerStates, output_in_loop, step_weights, stepped
+from .recurrence import DropoutMasks, LayerStates, step_weights, stepped
 from .rnn import KINDS, STATES, run, uniform_
 from .source_encoder import EncoderOut
 
@@ -219,8 +219,11 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
             zeros: Tensor = encoder_out["encodings"].new_zeros(len(rows), self.num_layers, self.hidden_size)
             return zeros
         states = encoder_out["hidden" if encoder_out[name] is None else name]
-        layers = rows.new_tensor(self.sources_of_layers(states.size(1)))
-        states = states.index_select(1, layers).index_select(0, rows)
+        chosen = self.sources_of_layers(states.size(1))
+        if chosen != list(range(states.size(1))):
+            states = torch.stack([states[:, layer] for layer in chosen], dim=1)
+        if len(rows) > len(states):  # else the rows are the sentences
+            states = states.index_select(0, rows)
         return states if projection is None else projection(states)
 
     def sources_of_layers(self, encoder_layers: int) -> List[int]:
@@ -250,8 +253,8 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         feeds_output = attend is None or (self.input_feeding == "output" and self.output_projection is not None)
         dropped = self.num_layers if feeds_output else self.num_layers - 1  # layers with dropout at every step
         dropout = DropoutMasks(self.dropout_out_module, inputs.embeddings, dropped, self.hidden_size)
-        rnn = stepped(self.rnn, progress.weights, inputs.embeddings, dropout)
-        output = output_in_loop(self.output_projection, dropout, self.num_layers - 1) if feeds_output else None
+        projection = self.output_projection if feeds_output else None
+        rnn = stepped(self.rnn, progress.weights, inputs.embeddings, projection, dropout)
         layers = LayerStates.unstack(progress.state.hidden, progress.state.cell)
         feed, attention_state = progress.state.feed, progress.state.attention
 
@@ -265,14 +268,14 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
             if attend is not None:
                 attended.append(attend(hidden.unsqueeze(1), attention_state, *inputs.step(t)))
                 attention_state, context = attended[-1].state, attended[-1].context.squeeze(1)
-            if output is not None:
-                feed = output(t, context, hidden)
+            if feeds_output:
+                feed = rnn.output(t, context, hidden)
             elif self.feed_size and context is not None:
                 feed = context if self.input_feeding == "context" else torch.cat([context, hidden], dim=1)
-            results.append(hidden if output is None else feed)
+            results.append(feed if feeds_output else hidden)
 
         features = torch.stack(results, dim=1)
-        if output is None:
+        if not feeds_output:
             features = self.combine(torch.cat([out.context for out in attended], dim=1), features)
         state = DecoderState(*layers.stack(), feed, attention_state)
         if attend is None:

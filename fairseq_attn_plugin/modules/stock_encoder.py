@@ -8,6 +8,7 @@ import torch
 from fairseq.modules import LearnedPositionalEmbedding
 from torch import Tensor, nn
 
+from ..ops.devices import on_gpu
 from .source_encoder import EncoderOut, SourceEncoder
 
 __all__ = ["StockEncoder"]
@@ -93,7 +94,7 @@ class StockEncoder(SourceEncoder):
         """
         pad_mask = src_tokens.eq(self.padding_idx)
         lengths = (~pad_mask).sum(1)
-        padding = pad_mask if bool(pad_mask.any()) else None
+        padding = pad_mask if on_gpu(pad_mask) or bool(pad_mask.any()) else None
         encodings = self._result(self.stock, src_tokens, lengths)
         if self.positions_first:
             encodings = encodings.transpose(0, 1)

@@ -21,6 +21,7 @@ from typing import Iterator, List, NamedTuple, Optional, Tuple
 import torch
 from torch import Tensor
 
+from .devices import on_gpu
 from .tanh import tanh, tanh_
 
 __all__ = ["BLOCK_BYTES", "Alignments", "Block", "block_inputs", "block_masks", "blocks_of", "rows_of_a_block"]
@@ -141,11 +142,14 @@ def _rows_at_a_time(alignments: Alignments) -> int:
 
 
 def _extent(mask: Tensor) -> Tuple[List[int], List[int]]:
-    """For each row of a mask ``[B, N]`` the first position that is not masked, and the one after the last."""
+    """For each row of a mask ``[B, N]`` the first position that is not masked, and the one after the last; on a GPU 0
+    and N."""
+    if on_gpu(mask):  # the host does not know the lengths: padding is computed as well
+        return [0] * len(mask), [mask.size(1)] * len(mask)
     positions = torch.arange(mask.size(1), device=mask.device)
     first = positions.masked_fill(mask, mask.size(1)).amin(1)
     last = (positions + 1).masked_fill(mask, 0).amax(1)
-    bounds = torch.stack([first, last]).tolist()  # one transfer
+    bounds = torch.stack([first, last]).tolist()
     return bounds[0], bounds[1]
 
 

@@ -31,6 +31,7 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from .chebyshev import cosine_matrix
+from .devices import constant, on_gpu
 from .precision import without_autocast
 
 __all__ = ["sum_basis", "sum_tanh"]
@@ -41,7 +42,7 @@ _BLOCK_ELEMENTS = {"cpu": 1 << 18, "cuda": 1 << 25}
 
 
 def _prepare(keys: Tensor, pad_mask: Optional[Tensor]) -> Tuple[Tensor, bool]:
-    """The operands of :func:`_pair`: e^{2k}, or k if some e^{2k} overflows; infinite on padding.
+    """The operands of :func:`_pair`: e^{2k}, or k on a GPU and if some e^{2k} overflows; infinite on padding.
 
     In both cases u = 1 / (1 + e^{2 (k_j + k_k)}) is exactly zero for every pair with padding.
 
@@ -51,7 +52,7 @@ def _prepare(keys: Tensor, pad_mask: Optional[Tensor]) -> Tuple[Tensor, bool]:
     if keys.dtype in (torch.float16, torch.bfloat16):
         keys = keys.float()  # e^{2k} leaves float16's range at k = 5.5
     bound = math.log(torch.finfo(keys.dtype).max) / 2 - 1
-    exponential = keys.numel() == 0 or bool(keys.abs().amax() <= bound)
+    exponential = not on_gpu(keys) and (keys.numel() == 0 or bool(keys.abs().amax() <= bound))
     prepared = torch.exp(2 * keys) if exponential else keys
     if pad_mask is not None:
         prepared = prepared.masked_fill(pad_mask.unsqueeze(-1), math.inf)
@@ -65,7 +66,8 @@ def _pair(one: Tensor, other: Tensor, exponential: bool) -> Tensor:
     return (one + other).mul_(-2).sigmoid_()
 
 
-# More rows compute more pairs twice (j and k within the rows); fewer rows mean more and smaller operations.
+# More rows compute more pairs twice (j and k within the rows); fewer rows mean more and smaller operations. A GPU takes
+# all rows at once, as long as the pairs fit into a block.
 _ROWS = 8
 
 
@@ -97,7 +99,8 @@ def _blocks(prepared: Tensor, exponential: bool, chunk_size: int) -> Iterator[Tu
     start = 0
     while start < length:
         columns = (length - start) * dim
-        rows = chunk_size or max(1, min(budget // columns, _ROWS))
+        most = length if on_gpu(prepared) else _ROWS
+        rows = chunk_size or max(1, min(budget // columns, most))
         end = min(length, start + rows)
         sentences = max(1, budget // (columns * (end - start)))
         for first in range(0, batch, sentences):
@@ -164,15 +167,13 @@ class _SumBasis(Function):
             total -= pad_mask.sum(1).to(total.dtype)[:, None, None, None]
             total.masked_fill_(pad_mask[:, :, None, None], 0.0)
         with without_autocast(total):
-            return torch.matmul(cosine_matrix(count).to(total), total).to(keys.dtype)
+            return torch.matmul(cosine_matrix(count, total.dtype, total.device), total).to(keys.dtype)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> Tuple[Tensor, None, None, None]:
         prepared, pad_mask = ctx.saved_tensors
-        degrees = [p * _sign(p) for p in range(1, ctx.count)]
-        # The derivative of sum_m C[m, p] T_p needs p U_{p-1}: the matrix takes degree and sign.
-        matrix = (cosine_matrix(ctx.count)[:, 1:] * torch.tensor(degrees)).t().to(prepared)
+        matrix = _of_derivatives(ctx.count, prepared.dtype, prepared.device)
         with without_autocast(prepared):
             grad = torch.matmul(matrix, grad.to(prepared.dtype))
         if pad_mask is not None:
@@ -190,6 +191,14 @@ class _SumBasis(Function):
 def _sign(p: int) -> float:
     """s_p with s_{p+1} = -s_{p-1}: the recurrence of s_p T_p has no subtraction, one fused operation per degree."""
     return -1.0 if p % 4 in (2, 3) else 1.0
+
+
+@constant
+def _of_derivatives(count: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """The transposed cosine matrix for derivatives: that of sum_m C[m, p] T_p needs p U_{p-1}, so that the matrix takes
+    degree and sign."""
+    degrees = [p * _sign(p) for p in range(1, count)]
+    return (cosine_matrix(count)[:, 1:] * torch.tensor(degrees)).t().to(device=device, dtype=dtype)
 
 
 def _polynomials(u: Tensor, count: int) -> Iterator[Tuple[int, float, Tensor]]:

@@ -29,15 +29,18 @@ which is a linear recurrence against the direction of the messages.
 
 from __future__ import annotations
 
-from typing import Any, Optional, Tuple
+import functools
+from typing import Any, NamedTuple, Optional, Tuple
 
 import torch
 from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
+from .devices import constant
 from .exporting import exporting
 from .plain_chain import plain_chain_log_odds
+from .precision import kept_in_pass, without_autocast
 
 __all__ = ["METHODS", "chain_log_odds"]
 
@@ -65,18 +68,42 @@ def chain_log_odds(
         raise ValueError(f"method {method!r}: choose from {', '.join(METHODS)}")
     dtype = torch.float64 if potentials.dtype == torch.float64 else torch.float32
     # without autocast: log-odds in half precision are too inexact
-    with torch.autocast(potentials.device.type, enabled=False):
-        (t00, t01), (t10, t11) = (row.unbind() for row in transitions.to(dtype).unbind())
-        coupling = 0.5 * (t00 + t11 - t01 - t10)
-        fields = potentials.to(dtype) + (t11 - t00)
+    with without_autocast(potentials):
+        chain = kept_in_pass(transitions, functools.partial(_chain, dtype=dtype))
+        fields = potentials.to(dtype) + chain.shift
         if pad_mask is not None:
             fields = fields.masked_fill(pad_mask, 0.0)
         if exporting():
-            return plain_chain_log_odds(fields, coupling)
+            return plain_chain_log_odds(fields, chain.coupling)
         flat = fields.reshape(-1, fields.size(-1))
         if method == "auto":
             method = _choose(flat)
-        return _ChainLogOdds.apply(flat, coupling, method == "scan").view(fields.shape)
+        return _ChainLogOdds.apply(flat, chain.coupling, chain, method == "scan").view(fields.shape)
+
+
+class _Chain(NamedTuple):
+    """What depends on the transitions alone; all but ``coupling`` and ``shift`` without gradients."""
+
+    coupling: Tensor  # k
+    shift: Tensor  # t11 - t00
+    lowest: Tensor  # fields are limited to [lowest, highest]
+    highest: Tensor
+    shifts: Tensor  # [k, -k]
+    closed: Tensor  # the map of the field 0, [2, 2]
+    top: Tensor  # [1, 0], the rows of a map to which the field is added
+
+
+def _chain(transitions: Tensor, dtype: torch.dtype) -> _Chain:
+    (t00, t01), (t10, t11) = (row.unbind() for row in transitions.to(dtype).unbind())
+    coupling = 0.5 * (t00 + t11 - t01 - t10)
+    with torch.no_grad():
+        # Beyond this limit L is +-k to the last digit. Without the limit large fields would cancel all its digits.
+        highest = 40.0 + 2.0 * coupling.abs()
+        zero = torch.zeros_like(coupling)
+        closed = torch.stack([coupling, zero, zero, coupling]).view(2, 2)
+        shifts = torch.stack([coupling, -coupling])
+        top = torch.arange(1, -1, -1, dtype=dtype, device=transitions.device)
+    return _Chain(coupling, t11 - t00, -highest, highest, shifts, closed, top)
 
 
 def _choose(fields: Tensor) -> str:
@@ -94,24 +121,21 @@ class _ChainLogOdds(Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, fields: Tensor, coupling: Tensor, scan: bool) -> Tensor:
-        # Beyond this limit L is +-k to the last digit. Without the limit large fields would cancel all its digits.
-        limit = 40.0 + 2.0 * coupling.abs()
-        bounded = torch.minimum(torch.maximum(fields, -limit), limit).t()
-        bounded = torch.stack([bounded, bounded.flip(0)], dim=1)
-        odds, messages = (_scan if scan else _recursion)(bounded, coupling)
-        ctx.save_for_backward(odds, messages, coupling)
+    def forward(ctx: Any, fields: Tensor, coupling: Tensor, chain: _Chain, scan: bool) -> Tensor:
+        bounded = _both_ways(fields.clamp(chain.lowest, chain.highest).t())
+        odds, messages = (_scan if scan else _recursion)(bounded, chain)
+        ctx.save_for_backward(odds, chain.shifts)
         ctx.scan = scan
         return (fields.t() + messages[:, 0] + messages[:, 1].flip(0)).t()
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> Tuple[Tensor, Tensor, None]:
-        odds, messages, coupling = ctx.saved_tensors
-        rising, falling = torch.sigmoid(odds + coupling), torch.sigmoid(odds - coupling)
+    def backward(ctx: Any, grad: Tensor) -> Tuple[Tensor, Tensor, None, None]:
+        odds, shifts = ctx.saved_tensors
+        rising, falling = torch.sigmoid(odds + shifts[:, None, None, None]).unbind()
         slopes = rising - falling  # of each message by the one before
         grad = grad.t()
-        sums = torch.stack([grad, grad.flip(0)], dim=1)  # of the loss by message j; later messages are added below
+        sums = _both_ways(grad)  # of the loss by message j; later messages are added below
         if ctx.scan:
             sums = _linear_scan(sums, slopes)
         else:
@@ -123,21 +147,26 @@ class _ChainLogOdds(Function):
         d_fields[:-1] += by_odds[:, 0]
         d_fields[1:] += by_odds[:, 1].flip(0)
         d_coupling = ((rising + falling - 1)[:-1] * sums[1:]).sum()
-        return d_fields.t(), d_coupling, None
+        return d_fields.t(), d_coupling, None, None
 
 
-def _message(odds: Tensor, coupling: Tensor) -> Tensor:
-    """L(V) of every V."""
-    zero = odds.new_zeros(())
-    return torch.logaddexp(odds + coupling, zero) - torch.logaddexp(odds - coupling, zero) - coupling
+def _both_ways(x: Tensor) -> Tensor:
+    """``[N, R]`` and, beside it, its reverse: ``[N, 2, R]``."""
+    return x.index_select(0, _places(len(x), x.device)).view(len(x), 2, x.size(1))
 
 
-def _recursion(fields: Tensor, coupling: Tensor) -> Tuple[Tensor, Tensor]:
+@constant
+def _places(size: int, device: torch.device) -> Tensor:
+    steps = torch.arange(size, device=device)
+    return torch.stack([steps, steps.flip(0)], dim=1).flatten()
+
+
+def _recursion(fields: Tensor, chain: _Chain) -> Tuple[Tensor, Tensor]:
     """V and the message L(V of the position before) at every position, ``[N, 2, R]`` each, one position at a time."""
     odds, messages = torch.empty_like(fields), torch.empty_like(fields)
     odds[0], messages[0] = fields[0], 0.0
-    shifted = fields - coupling  # L's last term, for all positions at once
-    shifts = torch.stack([coupling, -coupling])[:, None, None]
+    shifted = fields - chain.coupling  # L's last term, for all positions at once
+    shifts = chain.shifts[:, None, None]
     zero = fields.new_zeros(())
     pair = fields.new_empty(2, *fields.shape[1:])
     rising, falling = pair.unbind()
@@ -148,28 +177,27 @@ def _recursion(fields: Tensor, coupling: Tensor) -> Tuple[Tensor, Tensor]:
         torch.sub(rising, falling, out=message)
         torch.add(message, field, out=after)
         before = after
-    messages[1:] -= coupling
+    messages[1:] -= chain.coupling
     return odds, messages
 
 
-def _scan(fields: Tensor, coupling: Tensor) -> Tuple[Tensor, Tensor]:
+def _scan(fields: Tensor, chain: _Chain) -> Tuple[Tensor, Tensor]:
     """The results of :func:`_recursion`, by composing the steps.
 
     V -> A + L(V) is the map e^V -> (a e^V + b) / (c e^V + d) with log a = k + A, log b = A, log c = 0, log d = k. Maps
     compose as their matrices multiply.
     """
-    zero = torch.zeros_like(fields)
-    maps = torch.stack([fields + coupling, fields, zero, zero + coupling]).view(2, 2, *fields.shape)
+    maps = torch.addcmul(chain.closed[..., None, None, None], chain.top[:, None, None, None, None], fields)
     reach = 1  # maps[..., j, :, :] composes the steps j - reach + 1 .. j
     while reach < len(fields):
-        later, earlier = maps[:, :, reach:], maps[:, :, :-reach]
-        joined = torch.logaddexp(later[:, :1] + earlier[:1], later[:, 1:] + earlier[1:])
+        pairs = (maps[:, :, reach:].unsqueeze(2) + maps[:, :, :-reach]).unbind(1)
+        joined = torch.logaddexp(*pairs)
         # A common factor does not change a map. Without this the logarithms grow with the length and lose precision.
-        maps = torch.cat([maps[:, :, :reach], joined - joined[1, 1]], dim=2)
+        torch.sub(joined, joined[1, 1], out=maps[:, :, reach:])
         reach *= 2
     top, bottom = torch.logaddexp(maps[:, 0], maps[:, 1]).unbind()  # at V_0 = 0
     odds = top - bottom
-    return odds, torch.cat([zero[:1], _message(odds[:-1], coupling)])
+    return odds, odds - fields
 
 
 def _linear_scan(sums: Tensor, slopes: Tensor) -> Tensor:
@@ -177,6 +205,7 @@ def _linear_scan(sums: Tensor, slopes: Tensor) -> Tensor:
     reach = 1
     while reach < len(sums):
         sums = torch.cat([torch.addcmul(sums[:-reach], slopes[: len(sums) - reach], sums[reach:]), sums[-reach:]])
-        slopes = slopes[:-reach] * slopes[reach:]
         reach *= 2
+        if reach < len(sums):
+            slopes = slopes[: -reach // 2] * slopes[reach // 2 :]
     return sums

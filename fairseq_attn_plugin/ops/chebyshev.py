@@ -7,34 +7,32 @@ cosine transform (Trefethen 2013, "Approximation Theory and Approximation Practi
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import Optional
 
 import torch
 from torch import Tensor
 
+from .devices import constant
+
 __all__ = ["chebyshev_nodes", "cosine_matrix", "lagrange_basis"]
 
 
-@functools.lru_cache(maxsize=None)
+@constant
 def chebyshev_nodes(count: int, dtype: torch.dtype = torch.float64, device: Optional[torch.device] = None) -> Tensor:
-    """The ``count`` Chebyshev points of the first kind, x_m = cos(pi (2m - 1) / (2 count)), shape ``[count]``.
-
-    Cached, so that a decoder step on a GPU does not wait for a copy.
-    """
-    with torch.inference_mode(False):
-        m = torch.arange(1, count + 1, dtype=torch.float64)
-        return torch.cos(math.pi * (2 * m - 1) / (2 * count)).to(device=device, dtype=dtype)
+    """The ``count`` Chebyshev points of the first kind, x_m = cos(pi (2m - 1) / (2 count)), shape ``[count]``."""
+    m = torch.arange(1, count + 1, dtype=torch.float64)
+    return torch.cos(math.pi * (2 * m - 1) / (2 * count)).to(device=device, dtype=dtype)
 
 
-def cosine_matrix(count: int) -> Tensor:
-    """C[m, p] with l_m(x) = sum_p C[m, p] T_p(x): the discrete cosine transform, in float64."""
+@constant
+def cosine_matrix(count: int, dtype: torch.dtype = torch.float64, device: Optional[torch.device] = None) -> Tensor:
+    """C[m, p] with l_m(x) = sum_p C[m, p] T_p(x): the discrete cosine transform."""
     p = torch.arange(count, dtype=torch.float64)
     m = torch.arange(1, count + 1, dtype=torch.float64)
     matrix = torch.cos(math.pi * (2 * m[:, None] - 1) * p / (2 * count)) * (2.0 / count)
     matrix[:, 0] /= 2
-    return matrix
+    return matrix.to(device=device, dtype=dtype)
 
 
 def lagrange_basis(x: Tensor, count: int) -> Tensor:

@@ -141,18 +141,21 @@ def _share_node(matrix: Tensor) -> Any:
     return node if hasattr(node, "products") and not autocast_enabled(matrix) else None
 
 
-def share(matrix: Tensor) -> Tensor:
+def share(matrix: Tensor, dtype: Optional[torch.dtype] = None) -> Tensor:
     """Prepares a matrix to be the right operand of many products (see the module's docstring).
 
     Args:
         matrix: ``[..., N, D]``; a weight is ``[N, D]``
+        dtype: the type of the products (default: :func:`~fairseq_attn_plugin.ops.precision.product_type`)
 
     Returns:
-        the same values, a weight in :func:`~fairseq_attn_plugin.ops.precision.product_type`; the tensor itself if no
-        gradient is recorded. Only first derivatives are supported.
+        the same values, a weight in the type of the products; the tensor itself if no gradient is recorded. Only first
+        derivatives are supported.
     """
     if torch.is_grad_enabled() and matrix.requires_grad:
-        return _Share.apply(matrix, matrix.dtype if autocast_enabled(matrix) else product_type(matrix))
+        if dtype is None:
+            dtype = matrix.dtype if autocast_enabled(matrix) else product_type(matrix)
+        return _Share.apply(matrix, dtype)
     return matrix
 
 

@@ -9,6 +9,8 @@
 
 Gates from products in half precision are the sums before their activation. They are kept for the backward pass, which
 activates them again; the cell state and all arithmetic are in float32.
+
+A GPU has torch's own fused cell (:func:`fused_lstm_cell`), one kernel in each pass.
 """
 
 from __future__ import annotations
@@ -20,9 +22,12 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
+from .devices import on_gpu
+from .exporting import exporting
+from .precision import without_autocast
 from .tanh import by_sigmoid, tanh_
 
-__all__ = ["CLOSED", "lstm_cell"]
+__all__ = ["CLOSED", "fused_lstm_cell", "has_fused_cell", "lstm_cell"]
 
 # The pre-activation of a closed gate: its sigmoid is exactly 0, and that of its negative, of an open gate, exactly 1.
 CLOSED = -1e4
@@ -107,3 +112,15 @@ def lstm_cell(gates: Tensor, cell: Tensor) -> Tuple[Tensor, Tensor]:
         hidden and cell state, ``[..., H]`` each, in the type of ``cell``
     """
     return _LSTMCell.apply(gates, cell)
+
+
+def has_fused_cell(like: Tensor) -> bool:
+    """Whether :func:`fused_lstm_cell` takes tensors like this one: torch has it for GPUs."""
+    return on_gpu(like) and not exporting()
+
+
+def fused_lstm_cell(gates: Tensor, others: Tensor, cell: Tensor) -> Tuple[Tensor, Tensor]:
+    """:func:`lstm_cell` of ``gates + others``, ``[R, 4 * H]`` each."""
+    with without_autocast(cell):  # cell states would lose digits at every step
+        hidden, new_cell, _ = torch.ops.aten._thnn_fused_lstm_cell(gates.to(cell.dtype), others.to(cell.dtype), cell)
+    return hidden, new_cell

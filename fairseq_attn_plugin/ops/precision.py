@@ -13,7 +13,7 @@ import math
 import platform
 import threading
 from contextlib import contextmanager, nullcontext
-from typing import Any, Callable, ContextManager, Dict, Iterator, Optional
+from typing import Any, Callable, ContextManager, Dict, Iterator, Optional, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -38,6 +38,7 @@ __all__ = [
 logger = logging.getLogger(__name__)
 
 NO_INSTRUCTIONS = "this machine has no instructions for it; products are computed in float32"
+T = TypeVar("T")
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 _STATE = threading.local()
@@ -55,7 +56,7 @@ def products_in(precision: torch.dtype) -> Iterator[None]:
         _STATE.__dict__.update(before)
 
 
-def kept_in_pass(tensor: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
+def kept_in_pass(tensor: Tensor, function: Callable[[Tensor], T]) -> T:
     """``function(tensor)``, computed once in a context of :func:`products_in`."""
     kept: Optional[Dict[Any, Any]] = getattr(_STATE, "kept", None)
     if kept is None:
@@ -63,7 +64,7 @@ def kept_in_pass(tensor: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor
     key = (id(tensor), torch.is_grad_enabled())
     if key not in kept:
         kept[key] = (function(tensor), tensor)  # the tensor too, so that no other takes its number
-    result: Tensor = kept[key][0]
+    result: T = kept[key][0]
     return result
 
 

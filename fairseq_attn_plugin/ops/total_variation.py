@@ -8,8 +8,9 @@ coordinate optimization"). Between two such events a group g of n neighbours wit
     y_g(lambda) = (S + lambda (sign(y_{g+1} - y_g) - sign(y_g - y_{g-1}))) / n,
 
 a straight line. The path is followed from event to event, in all rows at once: at most N rounds of a few operations on
-``[R, N]``, on any device. Each round asks once whether a row has an event left. The Jacobian is the mean over each
-group (Niculae and Blondel 2017, "A regularized framework for sparse and structured neural attention").
+``[R, N]``, on any device. On a processor each round asks whether a row has an event left. A GPU does all N - 1 rounds,
+because the host would have to wait for each answer. The Jacobian is the mean over each group (Niculae and Blondel 2017,
+"A regularized framework for sparse and structured neural attention").
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from typing import Any, Callable, Tuple
 
 import torch
 from torch import Tensor
+
+from .devices import on_gpu
 
 __all__ = ["total_variation_prox"]
 
@@ -38,20 +41,20 @@ def total_variation_prox(x: Tensor, real: Tensor, strength: float) -> Tensor:
     """
     rows = (x.reshape(-1, x.size(-1)), real.reshape(-1, x.size(-1)))
     if torch.jit.is_tracing():
-        levels, _ = _loop()(*rows, strength)
+        levels, _ = _loop()(*rows, strength, False)
     else:
         levels = _Prox.apply(*rows, strength)
     return levels.view_as(x)
 
 
-def _path(x: Tensor, real: Tensor, strength: float) -> Tuple[Tensor, Tensor]:
-    """The levels ``[R, N]``, and the number of each position's group."""
+def _path(x: Tensor, real: Tensor, strength: float, all_rounds: bool) -> Tuple[Tensor, Tensor]:
+    """The levels ``[R, N]``, and the number of each position's group; ``all_rounds`` even if the path has ended."""
     zero = torch.zeros_like(x)
     group = (torch.cumsum(real.long(), 1) - 1).clamp(min=0)
     count = zero.scatter_add(1, group, real.to(x.dtype))
     total = zero.scatter_add(1, group, torch.where(real, x, zero))
     sign = torch.sign(total[:, 1:] - total[:, :-1])  # of the step up to the next group
-    pull, level, exists, unfinished = zero, zero, count[:, 1:] > 0, True
+    pull, level, exists, unfinished, left = zero, zero, count[:, 1:] > 0, True, x.size(1)
     while unfinished:
         sign = torch.where(exists, sign, zero[:, 1:])
         pull = torch.cat([sign, zero[:, :1]], 1) - torch.cat([zero[:, :1], sign], 1)
@@ -60,7 +63,8 @@ def _path(x: Tensor, real: Tensor, strength: float) -> Tuple[Tensor, Tensor]:
         level = start + strength * slope
         rise, closing = start[:, 1:] - start[:, :-1], slope[:, 1:] - slope[:, :-1]
         met = exists & (sign * (rise + strength * closing) <= 0)
-        unfinished = bool(met.any())
+        left -= 1
+        unfinished = left > 0 if all_rounds else bool(met.any())
         if unfinished:
             # The first event of each row; later ones depend on it. Neighbours that are equal meet at zero.
             moving = (closing != 0) & (sign != 0)
@@ -85,7 +89,7 @@ def _loop() -> Callable[..., Tuple[Tensor, Tensor]]:
 class _Prox(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, real: Tensor, strength: float) -> Tensor:
-        levels, group = _path(x, real, strength)
+        levels, group = _path(x, real, strength, on_gpu(x))
         ctx.save_for_backward(real, group)
         return levels
 

@@ -14,7 +14,8 @@ the vocabulary matrix, as many as backpropagation through all logits, and the me
 from __future__ import annotations
 
 import math
-from typing import Any, List, NamedTuple, Optional, Tuple
+from itertools import repeat
+from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
@@ -22,6 +23,7 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from .alignment_blocks import rows_of_a_block
+from .devices import on_gpu
 from .precision import product_type, without_autocast
 from .vocabulary_blocks import VocabularyBlocks
 
@@ -74,10 +76,14 @@ class _Blockwise(Function):
         words = targets.words.reshape(-1)
         real = words.ne(targets.pad)
         flat = features.reshape(-1, features.size(-1))
-        rows = None if bool(real.all()) else real.nonzero().squeeze(1)  # no product is wasted on padding
-        if rows is not None:
+        rows: Optional[Tensor] = None
+        counted: Sequence[Optional[Tensor]] = repeat(None)  # type: ignore[assignment]
+        if not on_gpu(words) and not bool(real.all()):  # no product is wasted on padding
+            rows = real.nonzero().squeeze(1)
             flat, words = flat.index_select(0, rows), words.index_select(0, rows)
         at_once = _rows_at_a_time(len(words), weight)
+        if on_gpu(words):  # the host does not know which rows are padding: they are computed, with the weight 0
+            counted = real.to(weight.dtype if weight.dtype == torch.float64 else torch.float32).split(at_once)
         wanted = grad_enabled and any(ctx.needs_input_grad[:3])
         products = product_type(features)  # autocast's, which is off inside
         with without_autocast(features):
@@ -85,13 +91,16 @@ class _Blockwise(Function):
             loss, nll = weight.new_zeros(2, dtype=blocks.full).unbind()
             correct = words.new_zeros(()) if targets.correct else None
             d_features = []
-            for x, y in zip(flat.split(at_once), words.split(at_once)):
+            for x, y, share in zip(flat.split(at_once), words.split(at_once), counted):
                 block = blocks.exponentials(x, y, targets.correct)
-                loss, nll = loss - block.score.sum(), nll - block.log_likelihood.sum()
+                score, log_likelihood = block.score, block.log_likelihood
+                if share is not None:
+                    score, log_likelihood = score * share, log_likelihood * share
+                loss, nll = loss - score.sum(), nll - log_likelihood.sum()
                 if correct is not None and block.best is not None:
-                    correct = correct + block.best.eq(y).sum()
+                    correct = correct + (block.best.eq(y) & y.ne(targets.pad)).sum()
                 if wanted:
-                    d_features.append(blocks.add_gradients(block, x, y))
+                    d_features.append(blocks.add_gradients(block, x, y, share))
             if wanted:
                 d_flat = torch.cat(d_features)
                 if rows is not None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Optional
 
-from benchmark import epochs, gradients, growth, roofline, translation
+from benchmark import epochs, gradients, growth, launches, roofline, translation
 from benchmark.latency import CLASSES
 from benchmark.latency import SYSTEMS as LATENCY_ARCHS
 from benchmark.latent import OBJECTIVES, objective
@@ -23,7 +23,7 @@ class Section(NamedTuple):
     tables: Callable[[Mapping[str, Any]], list[str]]  # the report: Markdown
 
 
-OWNERS = (epochs, translation, roofline, growth, gradients)
+OWNERS = (epochs, translation, roofline, growth, gradients, launches)
 OWN = {
     "epochs": Section(epochs.turns, epochs.measure, epochs.tables),
     "translate": Section(translation.batch_turns, translation.measure_batches, translation.batch_tables),
@@ -31,6 +31,7 @@ OWN = {
     "growth": Section(growth.turns, growth.measure, growth.tables),
     "roofline": Section(roofline.turns, roofline.measure, roofline.tables),
     "gradients": Section(gradients.turns, gradients.measure, gradients.tables),
+    "launches": Section(launches.turns, launches.measure, launches.tables),
 }
 SECTIONS = (*OWN, "train", "decode", "latency", "latent", "aqt", "chain", "documents", "extract")
 FED_CONTEXT = "lstm_soft:input_feeding=context"

@@ -417,4 +417,4 @@ def test_top_positions_of_a_short_sentence():
 
 def test_moving_average():
     average = MovingAverage(0.9)
-    assert [average.update(x) for x in (2.0, 3.0, 2.0)] == pytest.approx([2.0, 2.0, 2.1])
+    assert [float(average.update(torch.tensor(x))) for x in (2.0, 3.0, 2.0)] == pytest.approx([2.0, 2.0, 2.1])

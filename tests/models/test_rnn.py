@@ -14,12 +14,10 @@ from fairseq_attn_plugin.ops.precision import products_in
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
-@pytest.mark.parametrize("by", ["torch", "layers", "packed"])
+@pytest.mark.parametrize("by", ["torch", "layers"])
 def test_encoder_equals_torchs_gru_on_every_sentence_alone(side, by, monkeypatch):
     encoder = make("gru/soft").encoder
     monkeypatch.setattr(encoders, "computed_by_layers", lambda x, rnn: by == "layers")
-    if by == "packed":
-        monkeypatch.setattr(type(encoder), "_encode_frozen", type(encoder)._encode_packed)
     source = pad_batch([3, 6, 0, 4], side, width=7)
     with products_in(torch.float64):
         out = encoder(source)

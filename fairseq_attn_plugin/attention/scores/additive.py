@@ -49,8 +49,8 @@ class AdditiveScore(Score):
 
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
         # u . tanh(x) = sum_d u_d (2 sigmoid(2 x_d) - 1), see ops/tanh.py: three passes over [B, T, N, A] instead of six
-        doubled = 2 * self.query_projection(query)
-        if by_sigmoid(doubled):
-            gates = torch.add(doubled.unsqueeze(2), keys.unsqueeze(1), alpha=2).sigmoid_()
+        projected = self.query_projection(query).unsqueeze(2)
+        if by_sigmoid(projected):
+            gates = torch.add(2 * projected, keys.unsqueeze(1), alpha=2).sigmoid_()
             return torch.matmul(gates, 2 * self.vector) - self.vector.sum()
-        return torch.matmul(torch.tanh(0.5 * doubled.unsqueeze(2) + keys.unsqueeze(1)), self.vector)
+        return torch.matmul(torch.tanh(projected + keys.unsqueeze(1)), self.vector)

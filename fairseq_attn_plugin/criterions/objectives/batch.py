@@ -114,14 +114,20 @@ class Batch(NamedTuple):
 
 
 class MovingAverage:
-    """The exponential moving average of the rewards. For the first update it is the mean of that update."""
+    """The exponential moving average of the rewards. For the first update it is the mean of that update.
+
+    Attributes:
+        value: a scalar on the device of the rewards, None before the first update
+    """
 
     def __init__(self, decay: float = 0.99):
-        self.decay, self.value = decay, float("nan")
+        self.decay = decay
+        self.value: Optional[Tensor] = None
 
-    def update(self, mean: float) -> float:
+    def update(self, mean: Tensor) -> Tensor:
         """Adds the mean of new rewards; returns the average before them, which is their baseline."""
-        before = mean if self.value != self.value else self.value
+        mean = mean.detach()
+        before = mean if self.value is None else self.value
         self.value = before + (1 - self.decay) * (mean - before)
         return before
 

@@ -46,8 +46,8 @@ def _score_function(
             baseline = batch.soft(settings.smoothing)
         reward, prior_correct = reward - baseline.score, correct_words(baseline)
     elif settings.baseline == "average":
-        words = int(batch.real.sum())
-        reward = reward - average.update(batch.sum(reward.mean(-1)).item() / max(1, words))
+        words = batch.real.sum().clamp(min=1)
+        reward = reward - average.update(batch.sum(reward.mean(-1)) / words)
     score = batch.sum((reward * log_probs.gather(-1, index)).mean(-1))
     loss = out.total - score + score.detach()  # the score-function term has a gradient and the value zero
     reconstruction = batch.mean_nll(out)

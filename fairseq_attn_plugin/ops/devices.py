@@ -1,0 +1,29 @@
+"""What differs between a processor and a GPU."""
+
+from __future__ import annotations
+
+import functools
+from typing import Callable, TypeVar
+
+import torch
+from torch import Tensor
+
+__all__ = ["constant", "on_gpu"]
+
+F = TypeVar("F", bound=Callable[..., object])
+
+
+def on_gpu(x: Tensor) -> bool:
+    """Whether a tensor is on a device that runs beside the host. The host then has to wait for a number of the tensor
+    (``bool``, ``item``) or for a shape that depends on its numbers (``nonzero``), and every operation costs a launch.
+    """
+    return x.device.type != "cpu"
+
+
+def constant(function: F) -> F:
+    """Decorates a function of sizes, types and devices that makes tensors: each is made once, and nobody writes to it.
+
+    A GPU then does not wait for its copy at every step. Tensors are made outside of inference mode, because autograd
+    could not save them otherwise.
+    """
+    return functools.lru_cache(maxsize=128)(torch.inference_mode(False)(function))  # type: ignore[return-value]

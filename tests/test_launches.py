@@ -1,0 +1,139 @@
+"""What a training step does on a GPU, counted and computed without one: launches, waits of the host, and results."""
+
+import latent_models
+import model_systems as models
+import pytest
+import torch
+from benchmark.launches import META, count, training_step
+from benchmark.systems import Sizes, Spec, to_device
+from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
+from models_for_tests import build, fake_task
+
+from fairseq_attn_plugin.attention import NORMALIZERS
+from fairseq_attn_plugin.criterions.objectives import OBJECTIVES
+from fairseq_attn_plugin.modules import copying, encoder, recurrence
+from fairseq_attn_plugin.ops import alignment_blocks, all_pairs, pair_pooling, total_variation, vocabulary_loss
+from fairseq_attn_plugin.ops.lstm_cell import lstm_cell
+
+# Launches with 80 sentences of 25 words, 256 units and two layers: decoder forward, and a whole training step.
+# fairseq's own lstm has 539 and 1,702.
+BOUNDS = {
+    "lstm_soft": (385, 978),
+    "lstm_adm": (420, 1047),
+    "lstm_adm_aqt": (700, 1677),
+    "lstm_soft:attention=structured": (1435, 2574),
+    "lstm_soft:input_feeding=none": (24, 145),
+}
+# Objectives whose shapes are what the model computes: the supports of sparse weights.
+SUPPORTS = ("sparse-marginal", "sparse-elbo")
+
+
+@pytest.mark.parametrize("system", BOUNDS)
+def test_launches(system):
+    found = count(Spec.parse(system), Sizes(), 2000, 25)
+    decoder, step = BOUNDS[system]
+    assert found["encoder"] <= 31 and found["decoder"] <= decoder and found["step"] <= step
+    assert not found["waits"]
+
+
+# ---- waits of the host
+
+
+def waits(model, criterion=None):
+    criterion = criterion or LabelSmoothedCrossEntropyCriterion(fake_task(), sentence_avg=False, label_smoothing=0.1)
+    return list(training_step(criterion, model.to(META).train(), to_device(latent_models.sample(), META)).waits)
+
+
+@models.systems
+def test_no_mechanism_waits_for_the_host(attention, feeding):
+    latent = attention.startswith("latent")
+    criterion = latent_models.criterion(objective="marginal") if latent else None
+    found = waits(models.make(attention, feeding, torch.float32), criterion)
+    assert len(found) == attention.startswith("latent-linear")  # whether its sums were safe, once at the end
+
+
+@pytest.mark.parametrize("normalizer", NORMALIZERS.names())
+def test_no_normalizer_waits_for_the_host(normalizer):
+    assert not waits(models.make("soft", "output", torch.float32, attention_normalizer=normalizer))
+
+
+def test_a_trained_ratio_waits_once():
+    """It says how many rows the Gaussian's table has."""
+    assert len(waits(models.make("gaussian", "output", torch.float32, gaussian_trained=True))) == 1
+
+
+@pytest.mark.parametrize("name", [name for name in OBJECTIVES if name not in SUPPORTS])
+def test_no_objective_waits_for_the_host(name):
+    arch = "lstm_latent_first_order_small" if name == "first-order" else "lstm_latent_small"
+    baselines = ("soft", "none", "average") if name.endswith("reinforce") else ("soft",)
+    for baseline in baselines:
+        assert not waits(build(arch).float(), latent_models.criterion(objective=name, baseline=baseline))
+
+
+def test_copying_does_not_wait_for_the_host():
+    assert not waits(models.make("soft", "output", torch.float32, copy_attention=True))
+
+
+# ---- results of what a GPU computes otherwise, on the processor
+
+
+@pytest.fixture
+def gpu_paths(monkeypatch):
+    """Modules take the ways of a GPU; the fused cell is this project's own."""
+    for module in (encoder, copying, alignment_blocks, all_pairs, pair_pooling, total_variation, vocabulary_loss):
+        monkeypatch.setattr(module, "on_gpu", lambda x: True)
+    monkeypatch.setattr(recurrence, "has_fused_cell", lambda like: True)
+    monkeypatch.setattr(recurrence, "fused_lstm_cell", lambda gates, others, cell: lstm_cell(gates + others, cell))
+
+
+def results(model, criterion=None):
+    """Loss, weights and gradients of a training step."""
+    torch.manual_seed(3)
+    criterion = criterion or LabelSmoothedCrossEntropyCriterion(fake_task(), sentence_avg=False, label_smoothing=0.1)
+    loss = criterion(model, latent_models.sample())[0]
+    model.zero_grad()
+    loss.backward()
+    found = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+    return {"loss": loss.detach(), **found}
+
+
+CASES = [
+    (attention, feeding, options)
+    for attention in ("soft", "mqt", "aqt", "structured", "local-p", "monotonic")
+    for feeding in ("output", "context", "none")
+    for options in ({}, {"decoder_layers": 1}, {"decoder_layers": 3, "dropout": 0.3})
+]
+CASES += [
+    ("soft", "output", options)
+    for options in (
+        {"attention_normalizer": "fusedmax"},
+        {"copy_attention": True},
+        {"output_layer": "linear"},
+        {"rnn": "gru"},
+        {"matmul_precision": "bfloat16"},
+        {"decoder_attention": False},
+    )
+]
+
+
+@pytest.mark.parametrize(("attention", "feeding", "options"), CASES, ids=str)
+def test_a_gpu_computes_the_same(attention, feeding, options, request):
+    model = models.make(attention, feeding, **options).train()
+    expected = results(model)
+    request.getfixturevalue("gpu_paths")
+    ours = results(model)
+    assert ours.keys() == expected.keys()
+    for name, value in expected.items():
+        torch.testing.assert_close(
+            ours[name], value, rtol=1e-7, atol=1e-9, msg=lambda text, name=name: f"{name}: {text}"
+        )
+
+
+@pytest.mark.parametrize("name", [name for name in OBJECTIVES if name not in (*SUPPORTS, "first-order")])
+def test_a_gpu_computes_the_same_objectives(name, request):
+    model, criterion = latent_models.make().train(), latent_models.criterion(objective=name, label_smoothing=0.1)
+    expected = results(model, criterion)
+    request.getfixturevalue("gpu_paths")
+    ours = results(model, criterion)
+    for key, value in expected.items():
+        torch.testing.assert_close(ours[key], value, rtol=1e-7, atol=1e-9)
