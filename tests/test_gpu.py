@@ -92,64 +92,6 @@ def low_precision(way, half):
     return torch.autocast(DEVICE.type, dtype=half) if way == "autocast" else nullcontext()
 
 
-# ---- attention
-
-
-def attend(module, query, encodings, pad_mask, at_once=True):
-    """The contract's ``attend`` and ``stepwise``, with positions where the queries are."""
-    memory = contract.precompute(module, encodings, pad_mask)
-    state = module.initial_state(memory)
-    where = torch.arange(query.size(1), device=query.device).expand(query.shape[:2])
-    size = query.size(1) if at_once and not module.recurrent else 1
-    contexts, weights = [], []
-    for part, part_where in zip(query.split(size, 1), where.split(size, 1)):
-        out = contract.step_at(module, part, memory, state, part_where)
-        state = out.state
-        contexts.append(out.context)
-        weights.append(out.weights)
-    return torch.cat(contexts, 1), torch.cat(weights, 1)
-
-
-def attention_results(module, device, dtype, side, at_once):
-    """Context, weights and all gradients of a padded batch, wide enough for what is done for long sources only."""
-    module = copy.deepcopy(module).to(device)
-    encodings, pad_mask, _ = contract.batch_of(side, width=12, dtype=dtype)
-    encodings, query = (x.to(device).requires_grad_() for x in (encodings, contract.draw_queries(dtype=dtype)))
-    context, weights = attend(module, query, encodings, pad_mask.to(device), at_once)
-    factor = torch.linspace(-1, 1, context.numel(), dtype=dtype).view_as(context).to(device)
-    (context * factor).sum().backward()
-    seen = {"context": context.detach(), "weights": weights.detach(), "d encodings": encodings.grad}
-    if query.grad is not None:  # weights from positions alone have none
-        seen["d query"] = query.grad
-    return {**seen, **gradients_by_name(module)}
-
-
-@mechanisms
-@both_types
-@pytest.mark.parametrize("at_once", [True, False], ids=["at-once", "stepwise"])
-def test_attention(name, options, dtype, at_once):
-    module = contract.make(name, options, dtype)
-    for side in ("left", "right"):
-        ours, expected = (attention_results(module, device, dtype, side, at_once) for device in (DEVICE, CPU))
-        agree(ours, expected)
-
-
-@mechanisms
-@pytest.mark.parametrize("half", [torch.float16, torch.bfloat16])
-def test_attention_in_half_precision(name, options, half):
-    module = contract.make(name, options, torch.float32)
-    encodings, pad_mask, _ = contract.batch_of(dtype=torch.float32)
-    expected, _ = attend(module, contract.draw_queries(dtype=torch.float32), encodings, pad_mask)
-    module = module.to(DEVICE, half)
-    encodings = encodings.to(DEVICE, half).requires_grad_()
-    context, weights = attend(module, contract.draw_queries(dtype=half).to(DEVICE), encodings, pad_mask.to(DEVICE))
-    context.float().pow(2).sum().backward()
-    assert context.dtype == weights.dtype == half
-    assert finite([context, weights, encodings.grad, *gradients_by_name(module).values()])
-    # As the contract has it for the processor.
-    torch.testing.assert_close(context.float().cpu(), expected, rtol=0.1, atol=0.15)
-
-
 # ---- models
 
 
@@ -212,21 +154,6 @@ def test_beam_search_reorders_on_the_gpu(attention, feeding):
     agree(*results)
 
 
-@models.systems
-@low_precisions
-def test_model_in_low_precision(attention, feeding, way, half):
-    model = models.make(attention, feeding, torch.float32).train()
-    source, target = pad_batch([*models.LENGTHS, 0]), models.targets(5)
-    expected, _ = model(source, None, target)
-    model = model.to(DEVICE, half if way == "whole" else torch.float32)
-    with low_precision(way, half):
-        logits, extra = model(source.to(DEVICE), None, target.to(DEVICE))
-    logits.float().pow(2).mean().backward()
-    assert finite([logits, extra["attn"][0], *(p.grad for p in model.parameters())])
-    # As the tests of autocast on the processor have it.
-    torch.testing.assert_close(logits.float().cpu(), expected, rtol=0.1, atol=0.1)
-
-
 # ---- objectives of latent alignment
 
 
@@ -263,6 +190,77 @@ def test_every_objective_trains_and_validates(name, options):
     assert finite([loss, *map(torch.as_tensor, sums.values())])
 
 
+@pytest.mark.parametrize("options", [{}, {"latent_topk": 2}, {"latent_prediction": "soft"}], ids=str)
+def test_latent_prediction(options):
+    results = []
+    for device in (DEVICE, CPU):
+        model = latent_model.make(**options).to(device)
+        with torch.no_grad():
+            log_probs, extra = model(**move(latent_model.sample()["net_input"], device))
+        results.append({"log_probs": log_probs, "prior": extra["attn"][0]})
+    agree(*results)
+
+
+# ---- attention
+
+
+def attend(module, query, encodings, pad_mask, at_once=True):
+    """The contract's ``attend`` and ``stepwise``, with positions where the queries are."""
+    memory = contract.precompute(module, encodings, pad_mask)
+    state = module.initial_state(memory)
+    where = torch.arange(query.size(1), device=query.device).expand(query.shape[:2])
+    size = query.size(1) if at_once and not module.recurrent else 1
+    contexts, weights = [], []
+    for part, part_where in zip(query.split(size, 1), where.split(size, 1)):
+        out = contract.step_at(module, part, memory, state, part_where)
+        state = out.state
+        contexts.append(out.context)
+        weights.append(out.weights)
+    return torch.cat(contexts, 1), torch.cat(weights, 1)
+
+
+def attention_results(module, device, dtype, side, at_once):
+    """Context, weights and all gradients of a padded batch, wide enough for what is done for long sources only."""
+    module = copy.deepcopy(module).to(device)
+    encodings, pad_mask, _ = contract.batch_of(side, width=12, dtype=dtype)
+    encodings, query = (x.to(device).requires_grad_() for x in (encodings, contract.draw_queries(dtype=dtype)))
+    context, weights = attend(module, query, encodings, pad_mask.to(device), at_once)
+    factor = torch.linspace(-1, 1, context.numel(), dtype=dtype).view_as(context).to(device)
+    (context * factor).sum().backward()
+    seen = {"context": context.detach(), "weights": weights.detach(), "d encodings": encodings.grad}
+    if query.grad is not None:  # weights from positions alone have none
+        seen["d query"] = query.grad
+    return {**seen, **gradients_by_name(module)}
+
+
+@mechanisms
+@both_types
+@pytest.mark.parametrize("at_once", [True, False], ids=["at-once", "stepwise"])
+def test_attention(name, options, dtype, at_once):
+    module = contract.make(name, options, dtype)
+    for side in ("left", "right"):
+        ours, expected = (attention_results(module, device, dtype, side, at_once) for device in (DEVICE, CPU))
+        agree(ours, expected)
+
+
+# ---- half precision
+
+
+@models.systems
+@low_precisions
+def test_model_in_low_precision(attention, feeding, way, half):
+    model = models.make(attention, feeding, torch.float32).train()
+    source, target = pad_batch([*models.LENGTHS, 0]), models.targets(5)
+    expected, _ = model(source, None, target)
+    model = model.to(DEVICE, half if way == "whole" else torch.float32)
+    with low_precision(way, half):
+        logits, extra = model(source.to(DEVICE), None, target.to(DEVICE))
+    logits.float().pow(2).mean().backward()
+    assert finite([logits, extra["attn"][0], *(p.grad for p in model.parameters())])
+    # As the tests of autocast on the processor have it.
+    torch.testing.assert_close(logits.float().cpu(), expected, rtol=0.1, atol=0.1)
+
+
 @pytest.mark.parametrize("name", OBJECTIVES)
 @low_precisions
 def test_every_objective_in_low_precision(name, way, half):
@@ -279,15 +277,109 @@ def test_every_objective_in_low_precision(name, way, half):
     assert finite([*map(torch.as_tensor, sums.values()), *gradients_by_name(model).values()])
 
 
-@pytest.mark.parametrize("options", [{}, {"latent_topk": 2}, {"latent_prediction": "soft"}], ids=str)
-def test_latent_prediction(options):
+@mechanisms
+@pytest.mark.parametrize("half", [torch.float16, torch.bfloat16])
+def test_attention_in_half_precision(name, options, half):
+    module = contract.make(name, options, torch.float32)
+    encodings, pad_mask, _ = contract.batch_of(dtype=torch.float32)
+    expected, _ = attend(module, contract.draw_queries(dtype=torch.float32), encodings, pad_mask)
+    module = module.to(DEVICE, half)
+    encodings = encodings.to(DEVICE, half).requires_grad_()
+    context, weights = attend(module, contract.draw_queries(dtype=half).to(DEVICE), encodings, pad_mask.to(DEVICE))
+    context.float().pow(2).sum().backward()
+    assert context.dtype == weights.dtype == half
+    assert finite([context, weights, encodings.grad, *gradients_by_name(module).values()])
+    # As the contract has it for the processor.
+    torch.testing.assert_close(context.float().cpu(), expected, rtol=0.1, atol=0.15)
+
+
+@pytest.mark.parametrize("arch", ["han", "han_flat", "han_mean"])
+def test_document_classifiers_in_half_precision(arch):
+    model = han.build(arch, dtype=torch.float16).to(DEVICE).train()
+    logits, _ = han.classify(model, han.batch(han.DOCUMENTS).to(DEVICE))
+    labels = torch.arange(len(logits), device=DEVICE) % han.CLASSES
+    torch.nn.functional.cross_entropy(logits.float(), labels).backward()
+    assert torch.isfinite(logits).all()
+    assert all(torch.isfinite(p.grad).all() for p in model.parameters() if p.grad is not None)
+
+
+@pytest.mark.parametrize("kind", likelihoods.KINDS)
+@pytest.mark.parametrize("half", [torch.float16, torch.bfloat16])
+def test_likelihoods_under_autocast(kind, half):
+    batch = move(likelihoods.alignments(kind, dtype=torch.float32), DEVICE)
+    weights = likelihoods.log_weights(likelihoods.alignments(kind, dtype=torch.float32)).to(DEVICE).requires_grad_()
+    with torch.autocast(DEVICE.type, dtype=half):
+        result = likelihoods.mixture_nll(batch, weights)
+        with torch.no_grad():
+            log_probs = mixture_log_probs(batch, weights)
+    exact = likelihoods.mixture_nll(batch, weights)
+    torch.testing.assert_close(result.total, exact.total, rtol=2e-2, atol=1e-2)
+    for one, other in zip(*(likelihoods.gradients(out.total, batch, weights) for out in (result, exact))):
+        assert one.dtype == torch.float32
+        torch.testing.assert_close(one, other, rtol=0.1, atol=5e-2)
+    assert log_probs.dtype == torch.float32 and finite([log_probs])
+
+
+# ---- the command-line tools
+
+SYSTEMS = {
+    "lstm_adm": ["--arch", "lstm_adm", *SIZES],
+    "structured": ["--arch", "attn_lstm", *SIZES, "--attention", "structured", "--attention-bias", "markov,fertility"],
+    "lstm_latent_small": [*LATENT, "--objective", "marginal"],
+}
+
+
+def translate(data, checkpoint, *options):
+    """Words and score of every hypothesis, by sentence, and the tool's messages."""
+    done = run_cli(
+        ["fairseq-generate", data, "--user-dir", USER_DIR, "--path", checkpoint, "--gen-subset", "test", *options]
+        + ["--beam", 5, "--batch-size", 16, "--no-progress-bar"],
+        env={"NVIDIA_TF32_OVERRIDE": "0"},
+    )
+    found = re.findall(r"^H-(\d+)\t(\S+)\t(.*)$", done.stdout, re.MULTILINE)
+    return {int(i): (words, float(score)) for i, score, words in found}
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_trains_in_half_precision_and_translates_as_the_processor_does(system, tiny_data, tmp_path):
+    training = [option for option in TRAINING if option != "--cpu"]
+    done = run_cli(
+        ["fairseq-train", tiny_data, "--user-dir", USER_DIR, "--save-dir", tmp_path, *SYSTEMS[system], *training]
+        + ["--max-update", 120, "--fp16", "--log-format", "json"]
+    )
+    messages = done.stdout + done.stderr
+    assert "loss_scale" in messages and "CUDA" in messages
+    losses = [float(value) for value in re.findall(r'"valid_loss": "([\d.]+)"', messages)]
+    assert losses[-1] < losses[0]
+    checkpoint = tmp_path / "checkpoint_last.pt"
+    ours, expected = translate(tiny_data, checkpoint), translate(tiny_data, checkpoint, "--cpu")
+    assert len(expected) == 40
+    assert {i: words for i, (words, _) in ours.items()} == {i: words for i, (words, _) in expected.items()}
+    # Four decimals of a mean of log-probabilities are printed.
+    assert [ours[i][1] for i in expected] == pytest.approx([score for _, score in expected.values()], abs=2e-3)
+    assert len(translate(tiny_data, checkpoint, "--fp16")) == 40
+
+
+# ---- document classifiers
+
+
+@han.cases
+def test_document_classifiers(arch, options):
+    """In other blocks than on the processor, forward and backward."""
     results = []
     for device in (DEVICE, CPU):
-        model = latent_model.make(**options).to(device)
-        with torch.no_grad():
-            log_probs, extra = model(**move(latent_model.sample()["net_input"], device))
-        results.append({"log_probs": log_probs, "prior": extra["attn"][0]})
-    agree(*results)
+        model = han.build(arch, **options).to(device)
+        logits, attention = han.classify(model, han.batch(han.DOCUMENTS).to(device))
+        labels = torch.arange(len(logits), device=device) % han.CLASSES
+        torch.nn.functional.cross_entropy(logits, labels).backward()
+        gradients = {name: parameter.grad for name, parameter in model.named_parameters() if parameter.grad is not None}
+        numbers = attention.pop("sentences", torch.zeros(0))
+        results.append(
+            ({"logits": logits.detach(), **{k: v.detach() for k, v in attention.items()}, **gradients}, numbers.cpu())
+        )
+    (ours, our_numbers), (expected, numbers) = results
+    agree(ours, expected)
+    assert torch.equal(our_numbers, numbers)
 
 
 # ---- numerics
@@ -322,23 +414,6 @@ def test_likelihoods_under_all_alignments(kind, bias, mixture, dtype, monkeypatc
         ours, our_correct = likelihood_results(kind, bias, mixture, dtype, DEVICE)
         agree(ours, expected)
         assert torch.equal(our_correct.cpu(), correct)
-
-
-@pytest.mark.parametrize("kind", likelihoods.KINDS)
-@pytest.mark.parametrize("half", [torch.float16, torch.bfloat16])
-def test_likelihoods_under_autocast(kind, half):
-    batch = move(likelihoods.alignments(kind, dtype=torch.float32), DEVICE)
-    weights = likelihoods.log_weights(likelihoods.alignments(kind, dtype=torch.float32)).to(DEVICE).requires_grad_()
-    with torch.autocast(DEVICE.type, dtype=half):
-        result = likelihoods.mixture_nll(batch, weights)
-        with torch.no_grad():
-            log_probs = mixture_log_probs(batch, weights)
-    exact = likelihoods.mixture_nll(batch, weights)
-    torch.testing.assert_close(result.total, exact.total, rtol=2e-2, atol=1e-2)
-    for one, other in zip(*(likelihoods.gradients(out.total, batch, weights) for out in (result, exact))):
-        assert one.dtype == torch.float32
-        torch.testing.assert_close(one, other, rtol=0.1, atol=5e-2)
-    assert log_probs.dtype == torch.float32 and finite([log_probs])
 
 
 def test_gradients_of_chosen_alignments_are_the_same_in_every_run():
@@ -424,75 +499,3 @@ def test_functions(function, shapes, dtype):
     leaves = [2 * normal(*shape, dtype=dtype, seed=i) for i, shape in enumerate(shapes)]
     ours, expected = (differentiated(function, leaves, device) for device in (DEVICE, CPU))
     agree(ours, expected)
-
-
-# ---- document classifiers
-
-
-@han.cases
-def test_document_classifiers(arch, options):
-    """In other blocks than on the processor, forward and backward."""
-    results = []
-    for device in (DEVICE, CPU):
-        model = han.build(arch, **options).to(device)
-        logits, attention = han.classify(model, han.batch(han.DOCUMENTS).to(device))
-        labels = torch.arange(len(logits), device=device) % han.CLASSES
-        torch.nn.functional.cross_entropy(logits, labels).backward()
-        gradients = {name: parameter.grad for name, parameter in model.named_parameters() if parameter.grad is not None}
-        numbers = attention.pop("sentences", torch.zeros(0))
-        results.append(
-            ({"logits": logits.detach(), **{k: v.detach() for k, v in attention.items()}, **gradients}, numbers.cpu())
-        )
-    (ours, our_numbers), (expected, numbers) = results
-    agree(ours, expected)
-    assert torch.equal(our_numbers, numbers)
-
-
-@pytest.mark.parametrize("arch", ["han", "han_flat", "han_mean"])
-def test_document_classifiers_in_half_precision(arch):
-    model = han.build(arch, dtype=torch.float16).to(DEVICE).train()
-    logits, _ = han.classify(model, han.batch(han.DOCUMENTS).to(DEVICE))
-    labels = torch.arange(len(logits), device=DEVICE) % han.CLASSES
-    torch.nn.functional.cross_entropy(logits.float(), labels).backward()
-    assert torch.isfinite(logits).all()
-    assert all(torch.isfinite(p.grad).all() for p in model.parameters() if p.grad is not None)
-
-
-# ---- the command-line tools
-
-SYSTEMS = {
-    "lstm_adm": ["--arch", "lstm_adm", *SIZES],
-    "structured": ["--arch", "attn_lstm", *SIZES, "--attention", "structured", "--attention-bias", "markov,fertility"],
-    "lstm_latent_small": [*LATENT, "--objective", "marginal"],
-}
-
-
-def translate(data, checkpoint, *options):
-    """Words and score of every hypothesis, by sentence, and the tool's messages."""
-    done = run_cli(
-        ["fairseq-generate", data, "--user-dir", USER_DIR, "--path", checkpoint, "--gen-subset", "test", *options]
-        + ["--beam", 5, "--batch-size", 16, "--no-progress-bar"],
-        env={"NVIDIA_TF32_OVERRIDE": "0"},
-    )
-    found = re.findall(r"^H-(\d+)\t(\S+)\t(.*)$", done.stdout, re.MULTILINE)
-    return {int(i): (words, float(score)) for i, score, words in found}
-
-
-@pytest.mark.parametrize("system", SYSTEMS)
-def test_trains_in_half_precision_and_translates_as_the_processor_does(system, tiny_data, tmp_path):
-    training = [option for option in TRAINING if option != "--cpu"]
-    done = run_cli(
-        ["fairseq-train", tiny_data, "--user-dir", USER_DIR, "--save-dir", tmp_path, *SYSTEMS[system], *training]
-        + ["--max-update", 120, "--fp16", "--log-format", "json"]
-    )
-    messages = done.stdout + done.stderr
-    assert "loss_scale" in messages and "CUDA" in messages
-    losses = [float(value) for value in re.findall(r'"valid_loss": "([\d.]+)"', messages)]
-    assert losses[-1] < losses[0]
-    checkpoint = tmp_path / "checkpoint_last.pt"
-    ours, expected = translate(tiny_data, checkpoint), translate(tiny_data, checkpoint, "--cpu")
-    assert len(expected) == 40
-    assert {i: words for i, (words, _) in ours.items()} == {i: words for i, (words, _) in expected.items()}
-    # Four decimals of a mean of log-probabilities are printed.
-    assert [ours[i][1] for i in expected] == pytest.approx([score for _, score in expected.values()], abs=2e-3)
-    assert len(translate(tiny_data, checkpoint, "--fp16")) == 40

@@ -1,0 +1,129 @@
+"""scripts/gpu.sh in tiny sizes on the processor: every step leaves its file, a step that fails stops no other one."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from importlib.metadata import requires
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+import torch
+from packaging.requirements import Requirement
+
+from cli import REPO, usual_environment
+
+pytestmark = [
+    pytest.mark.skipif(find_spec("fairseq") is None, reason="NO FAIRSEQ: the check cannot run"),
+    pytest.mark.skipif(shutil.which("bash") is None, reason="NO BASH: the check cannot run"),
+]
+STEPS = ("smoke", "tests", "benchmark", "training")
+
+
+def script(name, *arguments, path=None, **settings):
+    before = str(Path(sys.executable).parent) if path is None else path
+    environment = {**usual_environment(), "PATH": os.pathsep.join([before, os.environ["PATH"]]), **settings}
+    return subprocess.run(
+        ["bash", str(REPO / "scripts" / name), *map(str, arguments)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=900,
+    )
+
+
+def results(folder):
+    return {file.stem: json.loads(file.read_text()) for file in folder.glob("*.json")}
+
+
+@pytest.mark.slow
+@pytest.mark.cli
+def test_every_step_runs_on_the_processor(tmp_path, warm_path):
+    data = tmp_path / "data"  # looks like a corpus and is none: the training fails, after all other steps have run
+    data.mkdir()
+    for name in ("train.xx-yy.xx.idx", "test.xx-yy.xx.idx"):
+        (data / name).touch()
+    out = tmp_path / "out"
+    path = os.pathsep.join([warm_path.split(os.pathsep)[0], str(Path(sys.executable).parent)])
+    done = script("gpu.sh", path=path, DEVICE="cpu", OUT=str(out), DATA=str(data))
+    found = results(out)
+    statuses = {step: found[step]["status"] for step in STEPS}
+    assert statuses == {"smoke": "passed", "tests": "skipped", "benchmark": "passed", "training": "failed"}
+    assert done.returncode == 1 and re.search(r"training +failed", done.stdout), done.stdout + done.stderr
+    assert found["environment"]["packages"]["torch"] == torch.__version__
+    runs = found["smoke"]["runs"]
+    assert {name for name, run in runs.items() if run["status"] == "ok"} == {
+        *("lstm, float32", "lstm_soft, float32", "han, float32"),
+        *("lstm, beam 10, float32", "lstm_soft, beam 10, float32"),
+    }
+    assert all(run["loss"] > 0 for run in runs.values() if run["status"] == "ok" and "loss" in run)
+    assert "NO GPU" in found["tests"]["reason"]
+    measured = found["benchmark"]["busy"]["systems"]
+    assert measured.keys() >= {"lstm", "lstm_soft", "lstm_adm"} and all(one["seconds"] > 0 for one in measured.values())
+    for section in ("train", "decode"):
+        for cell in found["benchmark"][section].values():
+            assert all(one["tokens_per_second"] > 0 for one in cell["systems"].values())
+    assert "fairseq-train" in (out / "log.txt").read_text()
+    assert not [line for line in done.stdout.splitlines() if "Traceback" in line]
+
+
+@pytest.mark.slow
+@pytest.mark.cli
+def test_a_step_that_takes_too_long_is_stopped_and_says_so(tmp_path):
+    done = script("gpu.sh", DEVICE="cpu", OUT=str(tmp_path), SMOKE="1", TESTS="0", BENCHMARK="0", TRAINING="0")
+    assert done.returncode == 1 and re.search(r"smoke +(stopped|failed)", done.stdout)
+    assert results(tmp_path).keys() <= {"environment", "smoke"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"DEVICE": "tpu"}, "DEVICE=tpu: must be cuda or cpu"),
+        ({"DEVICE": "cpu", "SMOKE": "long"}, "SMOKE=long: must be a whole number of seconds, 0 to leave the step out"),
+        ({"DEVICE": "cpu", "WHEELS": "/nowhere"}, "WHEELS=/nowhere: must be a folder with wheels"),
+        ({"DEVICE": "cpu", "DATA": "/nowhere"}, "DATA=/nowhere: must be a folder of fairseq-preprocess"),
+        ({"DEVICE": "cpu", "OUT": str(REPO / "setup.py")}, "is no folder"),
+    ],
+    ids=str,
+)
+def test_wrong_settings_get_one_line(settings, message):
+    done = script("gpu.sh", **settings)
+    assert done.returncode == 1 and done.stderr.startswith("gpu: ") and message in done.stderr
+    assert len(done.stderr.splitlines()) == 1 and not done.stdout
+
+
+@pytest.mark.cli
+@pytest.mark.skipif(torch.cuda.is_available(), reason="A GPU: it would be used")
+def test_without_a_gpu_it_says_so(tmp_path):
+    done = script("gpu.sh", OUT=str(tmp_path / "out"))
+    assert done.returncode == 1 and "torch sees no GPU here" in done.stderr and "DEVICE=cpu" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_wheels_go_into_an_empty_folder(tmp_path):
+    (tmp_path / "file").touch()
+    for arguments, message in (((tmp_path,), "exists and is no empty folder"), ((), "name one folder")):
+        done = script("gpu_wheels.sh", *arguments)
+        assert done.returncode == 1 and message in done.stderr and len(done.stderr.splitlines()) == 1
+
+
+def test_every_package_is_a_wheel_or_known_to_be_there():
+    """What the plugin and all it needs import, by the metadata of what is installed here."""
+    text = (REPO / "scripts" / "gpu_wheels.sh").read_text()
+    wanted, present = (re.search(rf'{name}="([^"]*)"', text)[1].split() for name in ("WANTED", "PRESENT"))
+    needed, missing = set(), ["fairseq-attn-plugin"]
+    while missing:
+        name = missing.pop()
+        needed.add(name)
+        if name in present:  # with what it needs
+            continue
+        for line in requires(name) or []:
+            other = Requirement(line)
+            if other.marker is None or other.marker.evaluate({"python_version": "3.12", "extra": ""}):
+                other = re.sub(r"[-_.]+", "-", other.name).lower()
+                if other not in needed:
+                    missing.append(other)
+    assert needed - {"fairseq-attn-plugin", "ve-fairseq", *wanted, *present} == set()
