@@ -42,12 +42,13 @@ SYSTEMS = {
     "lstm_adm": ["--arch", "lstm_adm"],
     "lstm_adm_aqt": ["--arch", "lstm_adm_aqt"],
     "structured": ["--arch", "lstm_soft", "--attention", "structured"],
+    "lstm_adm graphs": "--arch lstm_adm --cuda-graphs --num-batch-buckets 8 --max-tokens 4000".split(),
     "latent": "--arch lstm_latent_small --criterion latent_alignment --objective elbo-enum".split(),
     "han": "--arch han --task document_classification --criterion document_classification".split(),
 }
 PRECISIONS = {"float32": [], "fp16": ["--fp16"], "bf16": ["--bf16"], "amp": ["--amp"]}
 BENCHMARKED = ("lstm", "lstm_soft", "lstm_adm", "lstm_soft:attention=structured", "lstm_soft:input_feeding=none")
-TRAINED = ("lstm_soft", "lstm") if CPU else ("lstm_adm", "lstm_soft", "lstm")
+TRAINED = ("lstm_soft", "lstm") if CPU else ("lstm_adm", "lstm_soft", "lstm", "lstm_adm graphs")
 
 
 class Result:
@@ -165,6 +166,9 @@ def smoke() -> int:
         fields = {**done.fields(), "loss": losses[-1] if losses and math.isfinite(losses[-1]) else None}
         if done.ok and not (losses and all(map(math.isfinite, losses))):
             fields.update(status="failed", error=f"losses that are no numbers: {losses}")
+        refused = re.findall(r"--cuda-graphs: .*", done.text)
+        if refused:
+            fields.update(status="failed", error=refused[0])
         record(name, fields)
         if precision != "float32" or system == "han" or fields["status"] != "ok":
             return

@@ -8,6 +8,7 @@ import attention_cases as contract
 import latent_models as latent_model
 import model_systems as models
 import pytest
+import test_cuda_graphs as graphs
 import test_han as han
 import test_mixture_nll as likelihoods
 import torch
@@ -24,6 +25,7 @@ from fairseq_attn_plugin.ops.chain_crf import METHODS, chain_log_odds
 from fairseq_attn_plugin.ops.lstm_cell import lstm_cell
 from fairseq_attn_plugin.ops.mixture_log_probs import mixture_log_probs
 from fairseq_attn_plugin.ops.tanh import tanh
+from fairseq_attn_plugin.patches.cuda_graphs import GraphedSteps
 
 from cli import USER_DIR, run_cli
 
@@ -152,6 +154,41 @@ def test_beam_search_reorders_on_the_gpu(attention, feeding):
                 logits.append(model.decoder(prefixes[:, : t + 2], encoder_out, state)[0])
         results.append({str(t): step for t, step in enumerate(logits)})
     agree(*results)
+
+
+# ---- training steps as CUDA graphs
+
+
+@pytest.mark.parametrize("way", ["float32", "autocast", "fp16"])
+@pytest.mark.parametrize("attention", ["soft", "mqt", "aqt", "structured", "soft+position,markov,fertility"])
+def test_graphs_replay_the_step_itself(attention, way):
+    """Losses and gradients of batches of one shape, and of two batches of one update."""
+    half = torch.float16 if way == "fp16" else torch.float32
+    model = graphs.without_dropout(models.make(attention, dtype=torch.float32)).to(DEVICE, half).train()
+    samples = [move(sample, DEVICE) for sample in graphs.batches()]
+    seen = []
+    steps = GraphedSteps(graphs.build_criterion())
+    for criterion in (graphs.build_criterion(), steps):
+        found = {}
+        for number, sample in enumerate([*samples, *samples]):
+            if number not in (5, 7):  # the others begin an update
+                model.zero_grad()
+            with low_precision(way, torch.float16):
+                loss, size, logged = criterion(model, sample)
+            (64.0 * loss).backward()
+            assert size == logged["ntokens"] == sample["ntokens"]
+            found.update({f"{number} loss": loss.detach().float(), f"{number} nll": logged["nll_loss"].float()})
+            found.update({f"{number} {name}": grad.float() for name, grad in graphs.gradients(model).items()})
+        seen.append(found)
+    assert len(steps.graphs) == 1 and not steps.off
+    torch.testing.assert_close(seen[1], seen[0], rtol=2e-5 if way == "float32" else 2e-2, atol=1e-4)
+
+
+def test_graphs_draw_new_dropout():
+    model = models.make("soft", dtype=torch.float32, dropout=0.5).to(DEVICE).train()
+    steps, sample = GraphedSteps(graphs.build_criterion()), move(graphs.batches(1)[0], DEVICE)
+    losses = {float(graphs.step(steps, model, sample)[0]) for _ in range(5)}
+    assert len(steps.graphs) == 1 and len(losses) == 5
 
 
 # ---- objectives of latent alignment

@@ -1,5 +1,7 @@
 """What a training step does on a GPU, counted and computed without one: launches, waits of the host, and results."""
 
+import json
+
 import latent_models
 import model_systems as models
 import pytest
@@ -7,7 +9,7 @@ import torch
 from benchmark.launches import META, count, training_step
 from benchmark.systems import Sizes, Spec, to_device
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
-from models_for_tests import build, fake_task
+from models_for_tests import build, fake_task, needs_autocast
 
 from fairseq_attn_plugin.attention import NORMALIZERS
 from fairseq_attn_plugin.criterions.objectives import OBJECTIVES
@@ -15,13 +17,15 @@ from fairseq_attn_plugin.modules import copying, encoder, recurrence
 from fairseq_attn_plugin.ops import alignment_blocks, all_pairs, pair_pooling, total_variation, vocabulary_loss
 from fairseq_attn_plugin.ops.lstm_cell import lstm_cell
 
+from cli import REPO
+
 # Launches with 80 sentences of 25 words, 256 units and two layers: decoder forward, and a whole training step.
-# fairseq's own lstm has 539 and 1,702.
+# fairseq's own lstm has 539 and 1,702, and 31 in a step of the search.
 BOUNDS = {
-    "lstm_soft": (385, 978),
-    "lstm_adm": (420, 1047),
-    "lstm_adm_aqt": (700, 1677),
-    "lstm_soft:attention=structured": (1435, 2574),
+    "lstm_soft": (383, 976),
+    "lstm_adm": (418, 1045),
+    "lstm_adm_aqt": (698, 1675),
+    "lstm_soft:attention=structured": (1433, 2572),
     "lstm_soft:input_feeding=none": (24, 145),
 }
 # Objectives whose shapes are what the model computes: the supports of sparse weights.
@@ -34,6 +38,7 @@ def test_launches(system):
     decoder, step = BOUNDS[system]
     assert found["encoder"] <= 31 and found["decoder"] <= decoder and found["step"] <= step
     assert not found["waits"]
+    assert found["search"] <= {"lstm_adm_aqt": 36, "lstm_soft:attention=structured": 70}.get(system, 31)
 
 
 # ---- waits of the host
@@ -129,6 +134,36 @@ def test_a_gpu_computes_the_same(attention, feeding, options, request):
         )
 
 
+@pytest.mark.parametrize("feeding", models.FEEDING)
+@pytest.mark.parametrize("options", [{}, {"decoder_layers": 2}, {"rnn": "gru"}, {"attention": "structured"}], ids=str)
+def test_a_gpu_searches_by_the_same_steps(feeding, options, request):
+    model = models.make(**{"attention": "soft", "feeding": feeding, **options})
+    source, words = latent_models.sample()["net_input"]["src_tokens"], models.targets(4)
+
+    @torch.no_grad()
+    def steps():
+        state = {}
+        encoded = model.encoder(source, src_lengths=None)
+        return torch.cat(
+            [model.decoder(words[:, : t + 1], encoder_out=encoded, incremental_state=state)[0] for t in range(4)]
+        )
+
+    expected = steps()
+    request.getfixturevalue("gpu_paths")
+    torch.testing.assert_close(steps(), expected, rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("half", [torch.bfloat16, pytest.param(None, marks=needs_autocast)], ids=["whole", "autocast"])
+def test_a_gpu_trains_in_half_precision(half, gpu_paths):
+    model = models.make("soft", "output", torch.float32, decoder_layers=2).train()
+    exact = results(model)
+    with torch.autocast("cpu", torch.bfloat16, enabled=half is None):
+        found = results(model if half is None else model.to(half))
+    for name, value in exact.items():
+        assert found[name].isfinite().all()
+        torch.testing.assert_close(found[name].float(), value, rtol=0.2, atol=0.05 * float(value.abs().max()))
+
+
 @pytest.mark.parametrize("name", [name for name in OBJECTIVES if name not in (*SUPPORTS, "first-order")])
 def test_a_gpu_computes_the_same_objectives(name, request):
     model, criterion = latent_models.make().train(), latent_models.criterion(objective=name, label_smoothing=0.1)
@@ -137,3 +172,19 @@ def test_a_gpu_computes_the_same_objectives(name, request):
     ours = results(model, criterion)
     for key, value in expected.items():
         torch.testing.assert_close(ours[key], value, rtol=1e-7, atol=1e-9)
+
+
+def test_the_page_has_what_was_counted():
+    """docs/subjects/gpu.md, CHANGELOG.md and the bounds of this file say what benchmarks/launches.json has."""
+    page = (REPO / "docs/subjects/gpu.md").read_text(encoding="utf-8")
+    report = json.loads((REPO / "benchmarks/launches.json").read_text(encoding="utf-8"))
+    assert report["command"] in page
+    rows = [
+        f"| `{name}` | {found['encoder']} | {found['decoder']:,} | {found['step']:,} | {found['search']} | "
+        f"{sum(found['waits'].values())} |"
+        for name, found in report["sections"]["launches"]["systems"].items()
+    ]
+    assert "\n".join(rows) in page
+    for name, bounds in BOUNDS.items():
+        found = report["sections"]["launches"]["systems"][name]
+        assert (found["decoder"], found["step"]) == bounds

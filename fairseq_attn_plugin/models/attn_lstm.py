@@ -48,6 +48,7 @@ class AttnLSTMModel(FairseqEncoderDecoderModel):
     encoder: SourceEncoder
     decoder: LSTMDecoder
     matmul_precision = torch.float32
+    cuda_graphs = False  # whether training steps are captured (:mod:`fairseq_attn_plugin.patches.cuda_graphs`)
     base_config: ClassVar[Type[Any]] = AttnLSTMConfig
     decoder_class: ClassVar[Type[LSTMDecoder]] = LSTMDecoder
 
@@ -139,6 +140,7 @@ class AttnLSTMModel(FairseqEncoderDecoderModel):
             decoder.lexicon.read(cfg.lexicon, source, target)
         model = cls(encoder, decoder)
         model.matmul_precision = training_precision(cfg.matmul_precision)
+        model.cuda_graphs = cfg.cuda_graphs
         if cfg.election_teacher is not None:
             take_parameters(model, cfg.election_teacher)
         return model

@@ -87,6 +87,11 @@ class AttnLSTMConfig(FairseqDataclass):
         "type of the matrix products in training: float32, or bfloat16 with sums, parameters, cell states, softmax and "
         "loss in float32",
     )
+    cuda_graphs: bool = option(
+        False,
+        "on a GPU: capture the training step of each shape of batches once and replay it; with --num-batch-buckets, "
+        "which makes shapes few",
+    )
     election_teacher: Optional[str] = option(
         None,
         "checkpoint of a model with attention: training starts from its parameters, all but the attention's",

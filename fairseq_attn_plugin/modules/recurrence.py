@@ -82,16 +82,17 @@ class DropoutMasks:
 def step_weights(rnn: nn.RNNBase, embed_dim: int) -> List[Tensor]:
     """The matrices of every layer's steps, without the first layer's columns for the ``embed_dim`` embedding units.
 
-    A layer of an LSTM has one, [W_input, W_hidden]; a layer of a GRU has two, W_input and W_hidden. Prepared once: in
-    training for all steps, in incremental decoding for all calls with the same state.
+    A layer of an LSTM has one, [W_input, W_hidden]; a layer of a GRU, or of an LSTM with a fused cell, has two, W_input
+    and W_hidden. Prepared once: in training for all steps, in incremental decoding for all calls with the same state.
     """
+    joined = isinstance(rnn, nn.LSTM) and not has_fused_cell(rnn.weight_ih_l0)
     weights = []
     for layer in range(rnn.num_layers):
         parts = [
             getattr(rnn, f"weight_ih_l{layer}")[:, 0 if layer else embed_dim :],
             getattr(rnn, f"weight_hh_l{layer}"),
         ]
-        weights += [torch.cat(parts, dim=1)] if isinstance(rnn, nn.LSTM) else parts
+        weights += [torch.cat(parts, dim=1)] if joined else parts
     return [share(weight) for weight in weights]
 
 
@@ -144,7 +145,8 @@ class SteppedLSTM(_Stepped):
         dropout: DropoutMasks,
     ):
         super().__init__(projection, dropout)
-        self.weights = weights
+        self.fused = has_fused_cell(embeddings)
+        self.weights = list(zip(weights[::2], weights[1::2])) if self.fused else [(weight,) for weight in weights]
         self.kind = product_type(embeddings)  # of the gates
         steps = embeddings.size(1)
         # [layer][step]: biases [4 Ds], and in the first layer also the embeddings' share of the gates, [R, 4 Ds]
@@ -162,9 +164,15 @@ class SteppedLSTM(_Stepped):
             states: after the previous step
         """
         hidden, cell, x = [], [], fed
-        for layer, (weight, h, c) in enumerate(zip(self.weights, *states)):
-            read = h if x is None else torch.cat([x, h], dim=1)
-            new_hidden, new_cell = lstm_cell(linear(read, weight, self.known[layer][t], self.kind), c)
+        for layer, (weights, h, c) in enumerate(zip(self.weights, *states)):
+            known = self.known[layer][t]
+            if self.fused:
+                of_input, of_state = weights
+                gates = known if x is None else linear(x, of_input, known)
+                new_hidden, new_cell = fused_lstm_cell(gates, linear(h, of_state), c)
+            else:
+                read = h if x is None else torch.cat([x, h], dim=1)
+                new_hidden, new_cell = lstm_cell(linear(read, weights[0], known, self.kind), c)
             hidden.append(new_hidden)
             cell.append(new_cell)
             if layer + 1 < len(self.weights):
@@ -173,7 +181,7 @@ class SteppedLSTM(_Stepped):
 
 
 class FusedLSTM(_Stepped):
-    """As :class:`SteppedLSTM`, with few launches, for training on a GPU.
+    """As :class:`SteppedLSTM`, with few launches, for many steps on a GPU.
 
     Products of a state are formed as soon as it is known. h_tl of a lower layer is multiplied by its own hidden matrix,
     for step t + 1, and after dropout by the input matrix of the layer above, in one batched product. s_t of the top
@@ -288,6 +296,6 @@ def stepped(
     if isinstance(rnn, nn.GRU):
         return SteppedGRU(rnn, weights, embeddings, projection, dropout)
     assert isinstance(rnn, nn.LSTM)
-    if has_fused_cell(embeddings):
+    if has_fused_cell(embeddings) and embeddings.size(1) > 1:  # its preparation does not pay for a step of a search
         return FusedLSTM(rnn, embeddings, projection, dropout)
     return SteppedLSTM(rnn, weights, embeddings, projection, dropout)

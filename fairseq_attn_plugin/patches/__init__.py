@@ -11,10 +11,12 @@ from . import (
     batch_order,
     batches,
     broadcast,
+    buckets,
     checked_checkpoints,
     checkpoint_files,
     corpora,
     coverage,
+    cuda_graphs,
     decoding,
     diverse_beam,
     explained_checkpoints,
@@ -55,6 +57,7 @@ PATCHES: List[Patch] = [
     broadcast.PATCH,
     batches.PATCH,
     batch_order.PATCH,
+    buckets.PATCH,
     multirun.PATCH,
     log_file.PATCH,
     patience.PATCH,
@@ -74,6 +77,7 @@ PATCHES: List[Patch] = [
     unknown_words.PATCH,
     penalties.PATCH,
     vocabulary_losses.PATCH,
+    cuda_graphs.PATCH,
 ]
 
 

@@ -28,6 +28,7 @@ from benchmark.sections import Tick
 from benchmark.systems import MemoryTask, Sizes, Spec, System, make_batch
 from benchmark.tables import table
 from benchmark.targets import SOFT, STOCK, UNFED
+from fairseq_attn_plugin.attention import index_rows
 
 META = torch.device("meta")
 ROOT = Path(__file__).resolve().parents[2]
@@ -194,6 +195,30 @@ def training_step(criterion: Any, model: torch.nn.Module, batch: Any) -> Launche
     return counted
 
 
+@torch.no_grad()
+def search_step(model: Any, inputs: Any, beam: int = 10) -> int:
+    """Launches of the decoder in a step of beam search, and of putting its states in the order of the hypotheses."""
+    sentences = torch.arange(len(inputs["src_tokens"]), device=META).repeat_interleave(beam)
+    stock = not hasattr(model.decoder, "remember")
+    state: dict[str, Any] = {}
+    with as_on_a_gpu(inputs["src_tokens"].size(1)):
+        encoded = model.encoder(inputs["src_tokens"], src_lengths=inputs["src_lengths"])
+        if stock:
+            encoded = model.encoder.reorder_encoder_out(encoded, sentences)
+        else:  # the hypotheses of a sentence share its encodings
+            encoded["rows"] = sentences
+    for size in (1, 2):
+        with as_on_a_gpu() as counted:
+            tokens = sentences.new_zeros(len(sentences), size)
+            model.decoder(tokens, encoder_out=encoded, incremental_state=state)
+            if stock:
+                model.decoder.reorder_incremental_state_scripting(state, sentences)
+            else:
+                for progress in state.values():
+                    index_rows(progress.state, sentences)
+    return counted.total - 1  # the words
+
+
 def count(spec: Spec, sizes: Sizes, tokens: int, length: int) -> dict[str, Any]:
     """Launches of a system by part, and the waits of its training step."""
     system = System(spec, sizes, MemoryTask(sizes.vocab), META, seed=1, optimizer="none")
@@ -208,6 +233,7 @@ def count(spec: Spec, sizes: Sizes, tokens: int, length: int) -> dict[str, Any]:
         "encoder": encoder.total,
         "decoder": decoder.total,
         "step": step.total,
+        "search": search_step(system.model.eval(), inputs),
         "waits": dict(step.waits),
         "operations": dict(decoder.operations.most_common()),
     }
@@ -246,7 +272,7 @@ def tables(report: Mapping[str, Any]) -> list[str]:
     rows = [
         [
             f"`{name}`",
-            *(f"{found[part]:,}" for part in ("encoder", "decoder", "step")),
+            *(f"{found[part]:,}" for part in ("encoder", "decoder", "step", "search")),
             str(sum(found["waits"].values())),
         ]
         for name, found in section["systems"].items()
@@ -255,7 +281,8 @@ def tables(report: Mapping[str, Any]) -> list[str]:
     return [
         "## Launches on a GPU, counted without one",
         f"Batches of {report['settings']['tokens']} source tokens, N = {section['length']}. Forward pass of the "
-        "encoder and of the decoder; a training step without optimizer, forward and backward; the host's waits in it.",
-        table(["system", "encoder", "decoder", "training step", "waits"], rows),
+        "encoder and of the decoder; a training step without optimizer, forward and backward; the decoder in a step of "
+        "beam search, beam 10, with its states put in order; the host's waits in a training step.",
+        table(["system", "encoder", "decoder", "training step", "search step", "waits"], rows),
         *(f"- {line}" for line in waits),
     ]

@@ -1,0 +1,195 @@
+"""Training steps as graphs. A stand-in replays on the processor what a graph does: it writes results where they were
+at its capture. tests/test_gpu.py has the real ones."""
+
+import copy
+import logging
+
+import latent_models
+import pytest
+import torch
+from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
+from in_process import run_tool
+from model_systems import make
+from models_for_tests import fake_task
+from training import SIZES
+
+from fairseq_attn_plugin.patches import cuda_graphs
+from fairseq_attn_plugin.patches.cuda_graphs import GraphedSteps, shape_of
+from fairseq_attn_plugin.patches.penalties import add_penalties
+
+from cli import USER_DIR
+
+
+def replaying(module, arguments, allow_unused_input, pool):
+    """As torch.cuda.make_graphed_callables: inputs, outputs and gradients have fixed places."""
+    parameters = tuple(module.parameters())
+    places = {}
+
+    class Replay(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, *inputs):
+            for place, value in zip(arguments, inputs):
+                place.copy_(value)
+            with torch.enable_grad():
+                outputs = module(*arguments)
+                gradients = torch.autograd.grad(outputs[0], parameters, allow_unused=True)
+            places.setdefault("outputs", [one.detach().clone() for one in outputs])
+            places.setdefault("own", [None if one is None else torch.empty_like(one) for one in gradients])
+            for place, value in zip(places["outputs"], outputs):
+                place.copy_(value)
+            ctx.gradients = gradients
+            return tuple(place.detach() for place in places["outputs"])
+
+        @staticmethod
+        def backward(ctx, grad, *others):
+            for place, value in zip(places["own"], ctx.gradients):
+                if place is not None:
+                    place.copy_(value * grad)
+            inputs = [None] * len(arguments)
+            return (*inputs, *(None if place is None else place.detach() for place in places["own"]))
+
+    return lambda *inputs: Replay.apply(*inputs, *parameters)
+
+
+@pytest.fixture
+def graphs(monkeypatch):
+    monkeypatch.setattr(cuda_graphs, "on_gpu", lambda x: True)
+    monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: None)
+    monkeypatch.setattr(torch.cuda, "make_graphed_callables", replaying)
+
+
+def build_criterion(**options):
+    settings = {"sentence_avg": False, "label_smoothing": 0.1, **options}
+    criterion = LabelSmoothedCrossEntropyCriterion(fake_task(), **settings)
+    add_penalties(criterion)
+    return criterion
+
+
+def batches(count=4):
+    """Of one shape, with different words and numbers of words."""
+    found = []
+    for seed in range(count):
+        sample = copy.deepcopy(latent_models.sample())
+        draw = torch.Generator().manual_seed(seed)
+        target = sample["target"]
+        words = torch.randint(4, 15, target.shape, generator=draw)
+        sample["target"] = torch.where(target.eq(1), target, words)
+        sample["target"][seed % 4, -1] = 1
+        sample["ntokens"] = int(sample["target"].ne(1).sum())
+        found.append(sample)
+    return found
+
+
+def without_dropout(model):
+    for module in model.modules():
+        if hasattr(module, "p"):
+            module.p = 0.0
+        if isinstance(module, torch.nn.RNNBase):
+            module.dropout = 0.0
+    return model
+
+
+def step(criterion, model, sample, scale=1.0):
+    loss, size, logged = criterion(model, sample)
+    (scale * loss).backward()
+    return loss.detach(), size, logged
+
+
+def gradients(model):
+    return {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+
+
+@pytest.mark.parametrize("attention", ["soft", "structured", "soft+position,markov,fertility", "aqt"])
+@pytest.mark.parametrize("sentence_avg", [False, True])
+def test_replays_are_the_steps_themselves(graphs, attention, sentence_avg):
+    model = without_dropout(make(attention)).train()
+    plain = build_criterion(sentence_avg=sentence_avg)
+    steps = GraphedSteps(build_criterion(sentence_avg=sentence_avg))
+    for number, sample in enumerate(batches()):
+        results = []
+        for criterion in (plain, steps):
+            model.zero_grad()
+            loss, size, logged = step(criterion, model, sample, scale=128.0)
+            results.append(({"loss": loss, **gradients(model)}, size, logged))
+        assert len(steps.graphs) == (number > 0)
+        (expected, size, logged), (ours, our_size, our_logged) = results
+        assert our_size == size and list(our_logged) == list(logged)
+        torch.testing.assert_close(ours, expected)
+        for name, value in logged.items():
+            torch.testing.assert_close(our_logged[name], value, check_dtype=False)
+
+
+def test_batches_of_one_update_add_up(graphs):
+    model, steps = without_dropout(make("soft")).train(), GraphedSteps(build_criterion())
+    kept = []
+    for criterion in (build_criterion(), steps):
+        for _ in range(3):
+            model.zero_grad()
+            logged = [step(criterion, model, sample)[2] for sample in batches()]
+        kept.append({**gradients(model), "losses": torch.stack([one["loss"] for one in logged])})
+    torch.testing.assert_close(kept[1], kept[0])
+
+
+def test_dropout_differs_between_replays(graphs):
+    model, steps = make("soft", dropout=0.5).train(), GraphedSteps(build_criterion())
+    sample = latent_models.sample()
+    losses = {float(step(steps, model, sample)[0]) for _ in range(4)}
+    assert len(steps.graphs) == 1 and len(losses) == 4
+
+
+def test_a_shape_is_all_but_words():
+    one, other = batches(2)
+    assert shape_of(one) == shape_of(other) is not None
+    other["target"] = other["target"][:, :-1]
+    assert shape_of(one) != shape_of(other)
+    assert shape_of({**one, "constraints": [[1]]}) is None
+
+
+def test_graphs_are_limited(graphs, monkeypatch, caplog):
+    monkeypatch.setattr(cuda_graphs, "MOST_GRAPHS", 1)
+    model, steps = make("soft").train(), GraphedSteps(build_criterion())
+    samples = [latent_models.sample(width=width) for width in (6, 7, 8)]
+    with caplog.at_level(logging.WARNING):
+        for sample in (*samples, *samples, *samples):
+            step(steps, model, sample)
+    assert len(steps.graphs) == 1 and caplog.text.count("--num-batch-buckets makes shapes few") == 1
+
+
+@pytest.mark.parametrize(
+    ("problem", "message"),
+    [
+        ("device", "--cuda-graphs: there is no GPU; the training goes on without graphs"),
+        ("torch", "has no torch.cuda.make_graphed_callables; the training goes on"),
+        ("criterion", "--cuda-graphs: it needs --criterion cross_entropy or label_smoothed_cross_entropy"),
+        (
+            "capture",
+            "--cuda-graphs: a training step cannot be captured (operation not permitted); the training",
+        ),
+    ],
+)
+def test_what_cannot_be_captured_is_said_once(graphs, problem, message, monkeypatch, caplog):
+    def fails(*args, **kwargs):
+        raise RuntimeError("operation not permitted\nmore")
+
+    model, criterion = make("soft").train(), build_criterion()
+    if problem == "device":
+        monkeypatch.setattr(cuda_graphs, "on_gpu", lambda x: False)
+    elif problem == "torch":
+        monkeypatch.delattr(torch.cuda, "make_graphed_callables")
+    elif problem == "criterion":
+        criterion = type("Own", (LabelSmoothedCrossEntropyCriterion,), {})(fake_task(), False, 0.1)
+    else:
+        monkeypatch.setattr(torch.cuda, "make_graphed_callables", fails)
+    steps = GraphedSteps(criterion)
+    with caplog.at_level(logging.WARNING):
+        for sample in batches():
+            step(steps, model, sample)
+    assert caplog.text.count(message) == 1 and caplog.text.count("WARNING") == 1 and not steps.graphs
+
+
+def test_training_without_a_gpu_goes_on(tiny_data, tmp_path):
+    options = ["--arch", "lstm_soft", *SIZES, "--cuda-graphs", "--num-batch-buckets", 3, "--optimizer", "adam"]
+    options += ["--max-update", 4, "--max-tokens", 200, "--disable-validation", "--save-dir", tmp_path]
+    done = run_tool("fairseq-train", tiny_data, "--user-dir", USER_DIR, *options)
+    assert done.stdout.count("--cuda-graphs: there is no GPU; the training goes on without graphs") == 1
+    assert "done training" in done.stdout
