@@ -29,17 +29,18 @@ setup(
     license_files=["LICENSE"],
     long_description=long_description(),
     long_description_content_type="text/markdown",
-    packages=find_packages(include=["fairseq_attn_plugin", "fairseq_attn_plugin.*"]),
+    packages=[*find_packages(include=["fairseq_attn_plugin", "fairseq_attn_plugin.*"]), "fairseq_attn_plugin.configs"],
+    package_dir={"fairseq_attn_plugin.configs": "configs"},
     entry_points={"console_scripts": [f"{name} = fairseq_attn_plugin.analysis.cli:main" for name in COMMAND_NAMES]},
     package_data={
         "fairseq_attn_plugin": [
             "py.typed",
             "analysis/pages/assets/*",
             "analysis/pages/templates/*",
-            "configs/**/*.yaml",
             "recipes/leaderboard/*.yaml",
             "recipes/manuals/*.txt",
-        ]
+        ],
+        "fairseq_attn_plugin.configs": ["**/*.yaml"],
     },
     python_requires=">=3.11",
     install_requires=[

@@ -104,6 +104,17 @@ pip install --no-deps --no-build-isolation --require-hashes -r fairseq.txt
 say "4/4 fairseq_attn_plugin, for editing, with its extras"
 install --no-build-isolation --editable ".[dev,analysis,serve,export,hub,docs]"
 
+# fairseq looks for --user-dir NAME beside its own folder, where an installation for editing puts nothing
+BESIDE="$("$VENV/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/fairseq_attn_plugin"
+mkdir -p "$BESIDE"
+cat >"$BESIDE/__init__.py" <<STUB
+"""The package is in a checkout; scripts/setup.sh has made this file."""
+
+__path__[:] = ["$PWD/fairseq_attn_plugin"]
+with open(__path__[0] + "/__init__.py", encoding="utf-8") as _file:
+    exec(compile(_file.read(), _file.name, "exec"))
+STUB
+
 # a stamped environment must be able to import the package
 "$VENV/bin/python" -c 'import fairseq, fairseq_attn_plugin' >&2
 printf '%s\n' "$WANTED" >"$STAMP"

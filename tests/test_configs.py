@@ -16,7 +16,7 @@ from fairseq_attn_plugin.recipes.cli import open_recipe
 
 from cli import REPO, run_cli
 
-CONFIGS = REPO / "fairseq_attn_plugin" / "configs"
+CONFIGS = REPO / "configs"
 EXPERIMENTS = sorted(path.stem for path in CONFIGS.glob("*.yaml"))
 MODELS = sorted(path.stem for path in (CONFIGS / "model").glob("*.yaml"))
 LATENT_MODELS = [name for name in MODELS if name.startswith("lstm_latent")]  # trained by an objective
@@ -26,7 +26,7 @@ LATENT = {"multi30k_latent": "multi30k", "iwslt14_latent": "iwslt14_de_en"}  # e
 TINY = ["optimization.max_update=2", "dataset.num_workers=0", "common.cpu=true"]
 # of the models that are trained, in YAML and on the command line; other tests compare the sizes that files name
 SIZES = "encoder_embed_dim encoder_hidden_size decoder_embed_dim decoder_hidden_size decoder_out_embed_dim".split()
-SMALL = ["model.%s=16" % key for key in SIZES]
+SMALL = ["++model.%s=16" % key for key in SIZES]  # a latent model has no layer before the vocabulary
 SMALL_OPTIONS = [word for key in SIZES for word in (flag(key), "16")]
 
 
@@ -44,7 +44,7 @@ def composed(name, *overrides):
 
 def train(config_name, tiny_data, cwd, *overrides, multirun=False):
     """fairseq-hydra-train on the tiny corpus; every checkpoint that it wrote, by its path below ``cwd``."""
-    command = ["fairseq-attn", "fairseq-hydra-train", "--config-name", config_name]
+    command = ["fairseq-hydra-train", "--config-dir", CONFIGS, "--config-name", config_name]
     data = ["task.data=%s" % tiny_data, "task.source_lang=xx", "task.target_lang=yy"]
     command += [*data, *TINY, *SMALL, *overrides]
     cwd.mkdir(exist_ok=True)

@@ -56,12 +56,11 @@ COMMANDS: Dict[str, str] = {
     "documents": "convert labelled documents to lines for fairseq-preprocess, for document classification",
     "subword-alignments": "convert word alignments to indices of subwords, or back, for supervised attention",
     "export-direction": "write one direction of an agreement model as an ordinary checkpoint",
-    "where": "print the folder of this package, for --user-dir or --config-dir of fairseq's commands",
+    "where": "print the folder of this package, or with --configs that of its YAML configurations",
 }
 # subcommand of another command line -> help
 OTHERS: Dict[str, str] = {
     "recipe": "prepare a published corpus, train, translate and score; recipe --help lists the corpora",
-    **{name: f"{name} with this package loaded" for name in ELSEWHERE if name.startswith("fairseq-")},
 }
 
 MODULES = {"train": "fairseq_attn_plugin.recipes.own.command"}  # in other places than commands/

@@ -176,8 +176,10 @@ class GaussianAttention(Attention):
         return Curve.of_tensors(rule, self.log_ratio.to(kind), self.log_sigma.to(kind), self.mean.to(kind), divided)
 
     def _number(self, name: str) -> float:
-        """A parameter or buffer on the host. It is read only after a change, because a GPU has to be waited for."""
+        """A parameter or buffer on the host. A buffer is read after a change only: a GPU has to be waited for."""
         scalar = getattr(self, name)
+        if isinstance(scalar, nn.Parameter):  # optimizers change parameters without leaving a trace
+            return float(scalar)
         seen = (scalar._version, scalar.device, scalar.data_ptr())
         if self._known.get(name, (None,))[0] != seen:
             self._known[name] = (seen, float(scalar))

@@ -49,7 +49,7 @@ class Progress(NamedTuple):
 
     state: DecoderState
     memory: SourceMemory
-    weights: List[Tensor]  # of the recurrence, see recurrence.step_weights; empty for a decoder without a loop
+    weights: List[Tensor]  # of the recurrence, see recurrence.step_weights; kept in a search by a decoder with a loop
 
     def reorder(self, new_order: Tensor) -> Progress:
         """The progress of the hypotheses that survive a step of beam search, ``new_order`` ``[R']`` of R rows."""

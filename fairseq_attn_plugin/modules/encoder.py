@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, List, Optional, Tuple
 
 import torch
@@ -15,6 +16,9 @@ from .rnn import KINDS, STATES, closed_on_padding, rnn_layer, uniform_, with_pad
 from .source_encoder import EncoderOut, SourceEncoder
 
 __all__ = ["LSTMEncoder", "ends_of_words"]
+
+# cuDNN copies weights that have one more input column at each call; torch says so, and how nn.LSTM would avoid it.
+warnings.filterwarnings("ignore", message="RNN module weights are not part of single contiguous chunk of memory")
 
 
 class LSTMEncoder(SourceEncoder):

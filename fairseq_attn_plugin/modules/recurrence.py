@@ -16,7 +16,7 @@ read the same state, and copies nothing.
 
 from __future__ import annotations
 
-from typing import List, NamedTuple, Optional, Tuple, Union
+from typing import List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import torch
 import torch.nn.functional as F
@@ -185,7 +185,7 @@ class FusedLSTM(_Stepped):
 
     Products of a state are formed as soon as it is known. h_tl of a lower layer is multiplied by its own hidden matrix,
     for step t + 1, and after dropout by the input matrix of the layer above, in one batched product. s_t of the top
-    layer is multiplied by its hidden matrix and by the columns of W_o in another. A step of two layers launches ten
+    layer is multiplied by its hidden matrix and by the columns of W_o in another. A step of two layers launches twelve
     kernels beside the attention's. ``--matmul-precision`` does not change these products: they are small, and a GPU
     would spend more time on the casts.
 
@@ -216,11 +216,11 @@ class FusedLSTM(_Stepped):
             self.parts.append(units)
         self.of_top = share(torch.cat(of_top), kind)
         self.biases = [biases[layer].expand(rows, -1) for layer in range(top + 1)]
-        wide = biases[top].new_zeros(len(self.of_top)) if top == 0 else biases[top]
-        if top and projection is not None:
-            wide = torch.cat([biases[top], biases[top].new_zeros(units)])
-        # one for each step, so that its gradient is summed once
-        self.wide = wide.expand(steps, rows, -1).unbind(0)
+        self.wide: Sequence[Optional[Tensor]] = [None] * steps  # the bias of one layer is part of `known`
+        if top:
+            wide = biases[top] if projection is None else torch.cat([biases[top], biases[top].new_zeros(units)])
+            # one for each step, so that its gradient is summed once
+            self.wide = wide.expand(steps, rows, -1).unbind(0)
         self.pending: Optional[List[Tensor]] = None  # the hidden states' share of the gates of each layer's next step
         self.of_output: Optional[Tensor] = None  # the top state's share of W_o [c; s]
         self.masks = dropout.with_ones(top)
@@ -292,10 +292,11 @@ def stepped(
     projection: Optional[nn.Module],
     dropout: DropoutMasks,
 ) -> Union[SteppedLSTM, SteppedGRU, FusedLSTM]:
-    """The layers of either kind, step by step."""
+    """The layers of either kind, step by step; without ``weights`` these are prepared now."""
+    if isinstance(rnn, nn.LSTM) and has_fused_cell(embeddings) and embeddings.size(1) > 1:
+        return FusedLSTM(rnn, embeddings, projection, dropout)  # its preparation does not pay for a step of a search
+    weights = weights or step_weights(rnn, embeddings.size(-1))
     if isinstance(rnn, nn.GRU):
         return SteppedGRU(rnn, weights, embeddings, projection, dropout)
     assert isinstance(rnn, nn.LSTM)
-    if has_fused_cell(embeddings) and embeddings.size(1) > 1:  # its preparation does not pay for a step of a search
-        return FusedLSTM(rnn, embeddings, projection, dropout)
     return SteppedLSTM(rnn, weights, embeddings, projection, dropout)

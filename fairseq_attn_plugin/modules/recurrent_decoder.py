@@ -24,6 +24,7 @@ from torch import Tensor, nn
 
 from ..attention import Attention, AttentionOutput, attention_statistics, index_rows
 from ..ops.deferred import Linear
+from ..ops.precision import autocast_enabled
 from ..ops.tanh import tanh
 from .beam import Intervention, SentenceAttention, SourceMemory
 from .decoder_state import Decoded, DecoderInputs, DecoderState, Progress
@@ -193,7 +194,7 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         """The progress before the first step of a whole target, or of a search."""
         memory = self.remember(encoder_out)
         state = self.initial_state(encoder_out, memory)
-        weights = [] if self._loop_free else step_weights(self.rnn, self.embed_tokens.embedding_dim)
+        weights = step_weights(self.rnn, self.embed_tokens.embedding_dim) if searches and not self._loop_free else []
         return Progress(state, memory, weights)
 
     def initial_state(self, encoder_out: EncoderOut, memory: SourceMemory) -> DecoderState:
@@ -202,6 +203,8 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         cell = None
         if "cell" in STATES[self.kind]:
             cell = self._first_states(encoder_out, "cell", self.cell_projection, rows)
+            if autocast_enabled(cell):  # the encoder's LSTM is in half precision; a cell state would lose digits
+                cell = cell.to(torch.promote_types(cell.dtype, torch.float32))
         if self.training and self.init_dropout > 0:  # whole states, and not scaled: translation starts from all of them
             kept = torch.rand(len(rows), 1, 1, device=rows.device) >= self.init_dropout
             hidden, cell = hidden * kept, None if cell is None else cell * kept

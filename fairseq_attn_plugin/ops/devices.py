@@ -24,6 +24,6 @@ def constant(function: F) -> F:
     """Decorates a function of sizes, types and devices that makes tensors: each is made once, and nobody writes to it.
 
     A GPU then does not wait for its copy at every step. Tensors are made outside of inference mode, because autograd
-    could not save them otherwise.
+    could not save them otherwise, and stay, because a CUDA graph may read them.
     """
-    return functools.lru_cache(maxsize=128)(torch.inference_mode(False)(function))  # type: ignore[return-value]
+    return functools.lru_cache(maxsize=None)(torch.inference_mode(False)(function))  # type: ignore[return-value]

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from functools import partial
 from typing import Any, Callable, Dict, Hashable, List, Optional, Tuple
-from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -34,15 +34,13 @@ Path = Tuple[str, ...]
 
 
 def _graphing(original: Callable[..., Any]) -> Callable[..., Any]:
-    steps: WeakKeyDictionary[Any, GraphedSteps] = WeakKeyDictionary()
-
     def train_step(
         self: Any, sample: Any, model: Any, criterion: Any, optimizer: Any, update_num: int, ignore_grad: bool = False
     ) -> Any:
         if getattr(model, "cuda_graphs", False) and not ignore_grad:
-            if criterion not in steps:
-                steps[criterion] = GraphedSteps(criterion)
-            criterion = steps[criterion]
+            if "graphed_steps" not in vars(criterion):
+                criterion.graphed_steps = GraphedSteps(criterion)
+            criterion = criterion.graphed_steps
         return original(self, sample, model, criterion, optimizer, update_num, ignore_grad)
 
     return train_step
@@ -78,7 +76,11 @@ class GraphedSteps:
                 graph = _Graph(self.criterion, model, sample, self)
             except (RuntimeError, AssertionError) as problem:
                 self._warn(f"a training step cannot be captured ({str(problem).splitlines()[0]})")
+                for generator in torch.cuda.default_generators:  # would expect to be captured in some versions of torch
+                    generator.graphsafe_set_state(generator.clone_state())
                 return self.criterion(model, sample)
+            if not self.graphs:
+                logger.info("--cuda-graphs: the training step of a shape of batches is captured")
             self.graphs[shape] = graph
         own_gradients(model)
         return graph(sample)
@@ -89,6 +91,8 @@ class GraphedSteps:
         from fairseq.criterions.cross_entropy import CrossEntropyCriterion
         from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 
+        from fairseq_attn_plugin.modules.encoder import LSTMEncoder
+
         reason = ""
         if not on_gpu(sample["target"]):
             reason = "there is no GPU"
@@ -96,6 +100,10 @@ class GraphedSteps:
             reason = f"torch {torch.__version__} has no torch.cuda.make_graphed_callables"
         elif hasattr(model, "module"):
             reason = "a training in several processes cannot be captured"
+        elif not isinstance(model.encoder, LSTMEncoder):
+            reason = "an encoder by --encoder-arch cannot be captured"
+        elif getattr(self.criterion, "report_accuracy", False):
+            reason = "--report-accuracy cannot be captured"
         elif type(self.criterion) not in (CrossEntropyCriterion, LabelSmoothedCrossEntropyCriterion):
             reason = "it needs --criterion cross_entropy or label_smoothed_cross_entropy"
         if reason:
@@ -111,7 +119,8 @@ class GraphedSteps:
         return self.seen[shape] > 1 and not self.full
 
     def _warn(self, reason: str) -> None:
-        self.off = True
+        self.off, self.pool = True, None
+        self.graphs.clear()
         logger.warning(f"--cuda-graphs: {reason}; the training goes on without graphs")
 
 
@@ -157,9 +166,16 @@ class _Graph:
         if steps.pool is None:
             steps.pool = torch.cuda.graph_pool_handle()
         tensors = tuple(tensor.clone() for tensor in self.module.tensors_of(sample))
-        enabled, dtype = torch.is_autocast_enabled(), torch.get_autocast_gpu_dtype()
-        with torch.autocast("cuda", enabled=enabled, dtype=dtype, cache_enabled=False):
-            self.run = torch.cuda.make_graphed_callables(self.module, tensors, allow_unused_input=True, pool=steps.pool)
+        plain = torch.cuda.graph
+        # fairseq's loader pins memory in another thread, which a capture would forbid by default
+        torch.cuda.graph = partial(plain, capture_error_mode="thread_local")  # type: ignore[assignment, misc]
+        try:
+            with torch.autocast("cuda", enabled=False):  # the forward pass has its own, the backward pass has none
+                self.run = torch.cuda.make_graphed_callables(
+                    self.module, tensors, allow_unused_input=True, pool=steps.pool
+                )
+        finally:
+            torch.cuda.graph = plain  # type: ignore[misc]
 
     def __call__(self, sample: Dict[str, Any]) -> Any:
         loss, *values = self.run(*self.module.tensors_of(sample))
@@ -189,6 +205,7 @@ class _Step(nn.Module):
         self.logged: Dict[str, Any] = {}
         self.names: List[str] = []
         self.size: Optional[int] = None
+        self.autocast = torch.is_autocast_enabled(), torch.get_autocast_gpu_dtype()
 
     def tensors_of(self, sample: Dict[str, Any]) -> Tuple[Tensor, ...]:
         """The number of words, and the tensors of a batch."""
@@ -203,7 +220,9 @@ class _Step(nn.Module):
             for name in path[:-1]:
                 inner = inner.setdefault(name, {})
             inner[path[-1]] = value
-        loss, size, self.logged = self.criterion(self.model, sample)
+        enabled, dtype = self.autocast
+        with torch.autocast("cuda", enabled=enabled, dtype=dtype, cache_enabled=False):
+            loss, size, self.logged = self.criterion(self.model, sample)
         self.size = None if isinstance(size, Tensor) else size
         self.names = [name for name, value in self.logged.items() if isinstance(value, Tensor) and name not in WORDS]
         return (loss, *(self.logged[name] for name in self.names))

@@ -90,7 +90,8 @@ class Launches(TorchDispatchMode):
         if func == aten.lift_fresh.default and not isinstance(args[0], torch.nn.Parameter):
             self.wait()  # numbers of Python, copied to the device
         if not (func.is_view or name.startswith(FREE) or name == "_unsafe_view"):
-            self.operations[name] += 1
+            # a matrix that is added to a product is copied before the product is added to it
+            self.operations[name] += 2 if name in ("addmm", "baddbmm") and args[0].dim() > 1 else 1
         stand_in = _STAND_INS.get(name)
         return func(*args, **kwargs) if stand_in is None else stand_in(*args, **kwargs)
 

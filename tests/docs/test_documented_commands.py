@@ -107,7 +107,7 @@ def test_recipes_exist_and_name_their_variables(item: Command) -> None:
 @pytest.mark.parametrize("item", [item for item in COMMANDS if item.words[1:2] == ["fairseq-hydra-train"]], ids=str)
 def test_configurations_exist(item: Command) -> None:
     words = item.words
-    folder = REPO / "fairseq_attn_plugin" / "configs"
+    folder = REPO / "configs"
     assert (folder / (words[words.index("--config-name") + 1] + ".yaml")).is_file()
     for word in words:
         group, _, values = word.partition("=")

@@ -2,7 +2,9 @@
 at its capture. tests/test_gpu.py has the real ones."""
 
 import copy
+import gc
 import logging
+import weakref
 
 import latent_models
 import pytest
@@ -185,6 +187,17 @@ def test_what_cannot_be_captured_is_said_once(graphs, problem, message, monkeypa
         for sample in batches():
             step(steps, model, sample)
     assert caplog.text.count(message) == 1 and caplog.text.count("WARNING") == 1 and not steps.graphs
+
+
+def test_graphs_end_with_their_criterion(graphs):
+    steps, model = GraphedSteps(build_criterion()), make("soft").train()
+    for sample in batches(2):
+        step(steps, model, sample)
+    steps.criterion.graphed_steps = steps
+    seen = weakref.ref(steps)
+    del steps
+    gc.collect()
+    assert seen() is None
 
 
 def test_training_without_a_gpu_goes_on(tiny_data, tmp_path):

@@ -18,10 +18,9 @@ def test_a_worse_training_writes_its_best_checkpoint(tiny_data, tmp_path):
         assert (tmp_path / folder / "checkpoint_best.pt").exists(), folder
 
 
-def test_scores_are_forgotten(monkeypatch):
-    monkeypatch.setattr(checkpoint_utils.save_checkpoint, "best", 3.0, raising=False)
-    monkeypatch.setattr(train.should_stop_early, "best", 3.0, raising=False)
-    monkeypatch.setattr(train.should_stop_early, "num_runs", 2, raising=False)
+def test_scores_are_forgotten():
+    checkpoint_utils.save_checkpoint.best = train.should_stop_early.best = 3.0
+    train.should_stop_early.num_runs = 2
     forget_best_scores()
     assert not hasattr(checkpoint_utils.save_checkpoint, "best")
     assert not vars(train.should_stop_early)

@@ -1,33 +1,27 @@
-"""Prints where the package is, for stock commands of fairseq.
+"""Prints where the package is, or its YAML configurations.
 
-    fairseq-train data --user-dir "$(fairseq-attn where)" --arch lstm_adm
-    fairseq-hydra-train --config-dir "$(fairseq-attn where --config-dir)" --config-name multi30k_adm
-
-``--user-dir fairseq_attn_plugin``, the name alone, is found by fairseq in a folder that holds the package, and in every
-folder if the package is installed beside fairseq (not for editing, ``pip install --editable``).
+fairseq-hydra-train --config-dir "$(fairseq-attn where --configs)" --config-name multi30k_adm
 """
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
-from fairseq_attn_plugin.analysis.elsewhere import PLACES
+__all__ = ["CONFIGS", "PACKAGE", "configure", "run"]
 
-__all__ = ["configure", "run"]
+PACKAGE = Path(__file__).resolve().parents[2]
+# a wheel has them inside the package, a checkout beside it
+CONFIGS = PACKAGE / "configs" if (PACKAGE / "configs").is_dir() else PACKAGE.parent / "configs"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    which = parser.add_mutually_exclusive_group()
-    for option in PLACES:
-        which.add_argument(
-            option,
-            dest="option",
-            action="store_const",
-            const=option,
-            default="--user-dir",
-            help=f"the folder for {option} of fairseq's commands" + (" (default)" if option == "--user-dir" else ""),
-        )
+    parser.add_argument(
+        "--configs",
+        action="store_true",
+        help="the folder for --config-dir of fairseq-hydra-train instead",
+    )
 
 
 def run(args: argparse.Namespace) -> None:
-    print(PLACES[args.option])
+    print(CONFIGS if args.configs else PACKAGE)

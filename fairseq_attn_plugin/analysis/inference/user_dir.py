@@ -27,12 +27,12 @@ def add_user_dir_option(parser: Any) -> None:
 def folder_of(name: str) -> str:
     """What ``--user-dir NAME`` stands for: a folder, else the folder of the installed package of that name.
 
-    fairseq looks for folders only, and an installation for editing puts none beside fairseq. Any other name stays.
+    fairseq looks for folders only, and an installation for editing puts no code beside fairseq. Any other name stays.
     """
     if name.isidentifier() and not os.path.isdir(name) and name != "__main__":
         spec = find_spec(name)
-        if spec is not None and spec.submodule_search_locations and spec.origin:
-            return os.path.dirname(spec.origin)
+        if spec is not None and spec.submodule_search_locations:
+            return spec.submodule_search_locations[0]
     return name
 
 

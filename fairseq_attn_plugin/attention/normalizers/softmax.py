@@ -33,8 +33,7 @@ class _MaskedSoftmax(Function):
 
     @staticmethod
     def forward(ctx: Any, scores: Tensor, pad_mask: Tensor) -> Tensor:
-        with torch.no_grad():
-            weights = over_words(in_full(scores), pad_mask, torch.softmax)
+        weights = over_words(in_full(scores), pad_mask, torch.softmax)
         ctx.save_for_backward(weights)
         ctx.dtype = scores.dtype
         return weights.to(scores.dtype)

@@ -4,7 +4,6 @@ import json
 import re
 import shutil
 import statistics
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -18,7 +17,7 @@ from fairseq_attn_plugin.analysis.report import building
 from fairseq_attn_plugin.analysis.report.seeds import groups_of, spread
 from fairseq_attn_plugin.analysis.report.systems import Reported, System
 
-from cli import USER_DIR, run_cli
+from cli import REPO, run_cli
 
 pytest.importorskip("matplotlib")
 
@@ -123,8 +122,8 @@ def test_report_of_a_sweep(tiny_data, tmp_path, monkeypatch):
     """Two mechanisms, two seeds, one of them with a learning rate in the name of its folder."""
     small = ["model.%s=16" % key for key in ("encoder_embed_dim", "encoder_hidden_size", "decoder_hidden_size")]
     run_cli(
-        *("fairseq-hydra-train", "-m", "--config-dir", Path(USER_DIR) / "configs", "--config-name", "grid"),
-        *(f"common.user_dir={USER_DIR}", f"task.data={tiny_data}", "task.source_lang=xx", "task.target_lang=yy"),
+        *("fairseq-hydra-train", "-m", "--config-dir", REPO / "configs", "--config-name", "grid"),
+        *(f"task.data={tiny_data}", "task.source_lang=xx", "task.target_lang=yy"),
         *("common.seed=1,2", "model=lstm_soft,lstm_adm", "common.cpu=true", "dataset.num_workers=0"),
         *("optimization.lr=[0.005]", "optimization.max_update=40", "optimization.max_epoch=20", *small),
         cwd=tmp_path,
