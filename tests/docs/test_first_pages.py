@@ -1,0 +1,89 @@
+"""The commands of README.md and of the page "From fairseq" run as they stand; results of the README were measured."""
+
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cli import REPO, usual_environment
+from documentation import fenced
+
+PAGE = REPO / "docs/start/from-fairseq.md"
+NAMES = {"structured": "structured", "soft (`lstm_soft`)": "lstm_soft", "density matrix (`lstm_adm`)": "lstm_adm"}
+NAMES["stock fairseq's `lstm`"] = "lstm"
+SMALL = """
+sizes='--encoder-embed-dim 32 --encoder-hidden-size 32 --decoder-embed-dim 32 --decoder-hidden-size 32'
+fairseq-train() { command fairseq-train "$@" $sizes --decoder-out-embed-dim 32 --no-progress-bar > train.log; }
+"""
+
+
+def run(script, folder, path):
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", script],
+        cwd=folder,
+        env={**usual_environment(), "PATH": os.pathsep.join([path, str(Path(sys.executable).parent)])},
+        text=True,
+        capture_output=True,
+        timeout=900,
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return done.stdout
+
+
+@pytest.fixture
+def texts(tiny_data, tmp_path):
+    """Text of two languages, with and without subwords."""
+    for ours, theirs in (("xx", "de"), ("yy", "en")):
+        for split in ("train", "valid", "test"):
+            text = (tiny_data.parent / "text" / f"{split}.{ours}").read_text()
+            for name in (f"{split}.{theirs}", f"{split}.bpe.{theirs}"):
+                (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+@pytest.mark.slow
+@pytest.mark.cli
+def test_commands_of_the_readme_run(texts, warm_path):
+    block = next(block for block in fenced(REPO / "README.md", "bash") if "fairseq-train" in block)
+    script = block.replace("source .venv/bin/activate\n", "")
+    assert script != block
+    shown = run(script, texts, warm_path)
+    assert re.search(r"BLEU4? = ", shown) and (texts / "checkpoints/checkpoint_best.pt").is_file()
+
+
+@pytest.mark.slow
+@pytest.mark.cli
+def test_commands_from_fairseq_run(texts, warm_path):
+    (texts / "configs").symlink_to(REPO / "configs")
+    (pieces,) = fenced(PAGE, "python")
+    script = pieces.replace("vocab_size=2000", "vocab_size=30")
+    subprocess.run([sys.executable, "-c", script], cwd=texts, check=True, timeout=300)
+    shown = run(SMALL + "\n".join(fenced(PAGE, "bash")), texts, warm_path)
+    assert len(re.findall(r"BLEU4? = ", shown)) == 3 and len(re.findall(r"^H-\d+", shown, re.MULTILINE)) == 160
+    assert {"spm.model", "bpe.codes", "average.pt", "data", "data-sp", "out"} <= {path.name for path in texts.iterdir()}
+
+
+def test_results_of_the_readme_are_those_measured():
+    text = (REPO / "README.md").read_text(encoding="utf-8").split("\n## Results\n")[1]
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("| ")
+    ]
+    assert {row[0] for row in rows[2:]} == set(NAMES)
+    for name, *cells in rows[2:]:
+        for place, epochs in ((0, 15), (2, 10)):
+            files = list(
+                (REPO / f"benchmarks/results/multi30k-de-en-epoch{epochs}-lr3e-3").glob(f"{NAMES[name]}.seed*.json")
+            )
+            if not cells[place]:
+                assert not files
+                continue
+            runs = [json.loads(file.read_text(encoding="utf-8")) for file in files]
+            assert len(runs) == 3
+            bleu = statistics.mean(one["bleu"]["tokenized"]["score"] for one in runs)
+            perplexity = statistics.mean(one["valid_perplexity"] for one in runs)
+            assert cells[place : place + 2] == [f"{bleu:.2f}", f"{perplexity:.2f}"]
