@@ -14,7 +14,7 @@ OPTIONS += [*SIZES, "--log-format", "json"]
 
 @pytest.fixture(scope="module")
 def trained(tiny_data, tmp_path_factory):
-    options = [*OPTIONS, "--objective", "first-order", "--soft-updates", 100, "--jump-window", 3, "--seed", 3]
+    options = [*OPTIONS, "--objective", "first-order", "--soft-updates", 100, "--jump-window", 3, "--seed", 1]
     return train_with(tiny_data, tmp_path_factory.mktemp("first_order"), *options, updates=300)
 
 
@@ -48,6 +48,8 @@ def test_posterior_alignments(trained, tiny_data, tmp_path):
 def test_mistakes_are_one_line(trained, tiny_data, tmp_path):
     command = training_command(tiny_data, tmp_path, *OPTIONS, "--objective", "marginal", updates=2)
     error_line(run_cli(command, check=False), ["--objective marginal", "--objective first-order"])
+    command = training_command(tiny_data, tmp_path, *OPTIONS, "--criterion", "cross_entropy", updates=2)
+    error_line(run_cli(command, check=False), ["--criterion cross_entropy", "--objective first-order"])
     command = ["fairseq-generate", tiny_data, "--user-dir", USER_DIR, "--gen-subset", "test", "--cpu"]
     done = run_cli([*command, "--path", trained.best, "--latent-topk", 3], check=False)
     error_line(done, ["--latent-topk 3", "forward algorithm"])

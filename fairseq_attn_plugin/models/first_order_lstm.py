@@ -57,6 +57,16 @@ class FirstOrderModel(LatentLSTMModel):
             )
 
     @classmethod
+    def check_training(cls, cfg: Any) -> None:
+        super().check_training(cfg)
+        criterion = cfg["criterion"]["_name"]
+        if criterion != "latent_alignment":  # b_t of the output has no gradient by the words before
+            raise OptionError(
+                f"--criterion {criterion}: does not train first-order alignments; choose --criterion latent_alignment "
+                "--objective first-order"
+            )
+
+    @classmethod
     def build_model(cls, cfg: Any, task: Any) -> "FirstOrderModel":
         model = super().build_model(cfg, task)
         assert isinstance(model, FirstOrderModel)

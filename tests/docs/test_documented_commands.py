@@ -19,7 +19,7 @@ from documentation import PAGES, REPO, Command, commands, environment, fenced
 COMMANDS = [item for page in PAGES for item in commands(page)]
 PARSED = ("fairseq-preprocess", "fairseq-train", "fairseq-validate", "fairseq-generate", "fairseq-interactive")
 PROGRAMS = ("fairseq-attn", "attn-analysis")
-SHELL = {"source", "for", "done", "do", "cat", "subword-nmt"}
+SHELL = {"source", "for", "done", "do", "subword-nmt"}
 EXAMPLE = "docs/examples/distance_attention"
 
 
