@@ -4,9 +4,11 @@ A mechanism may have terms of the training loss of its own: the likelihood of fe
 size of the transitions (structured attention). They are added to the loss of every criterion in training, stock
 criterions included. At validation they are only logged, so that losses stay comparable. They are logged by name and
 unweighted: penalties that depend on the weights in nats per target word, penalties of parameters as they are. A term
-whose weight is 0 is a statistic: it is logged and has no part in the loss.
+whose weight is 0 is a statistic: it is logged and has no part in the loss. The first validation after a thousand
+updates says in one line if the attention has not begun to move.
 """
 
+import logging
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator
 
 from .wrapping import Patch, wrap
@@ -19,6 +21,11 @@ __all__ = ["PATCH", "add_penalties"]
 PATCH_NAME = "penalties"
 KEY = "penalties"
 SUFFIXES = ("_penalty", "_statistic")
+# Updates after which attention has begun to move, and the least information of attention that does. Trainings that got
+# stuck have .24 to .29, others .55 and more.
+SETTLED, MOVING = 1000, 0.4
+
+logger = logging.getLogger(__name__)
 
 
 def _building(build: Callable[..., Any]) -> Callable[..., Any]:
@@ -36,6 +43,22 @@ def _reducing(reduce: Callable[..., None]) -> Callable[..., None]:
         _log(logging_outputs)
 
     return reduce_metrics
+
+
+def _watching(get_valid_stats: Callable[..., Any]) -> Callable[..., Any]:
+    def watch(cfg: Any, trainer: Any, stats: Any, *rest: Any) -> Any:
+        if trainer.get_num_updates() >= SETTLED and not getattr(trainer, "attention_watched", False):
+            trainer.attention_watched = True
+            information = float(stats.get("attention_information_statistic", 1.0))
+            if information < MOVING:
+                logger.warning(
+                    f"the attention hardly moves from step to step: attention_information_statistic {information:.2f} "
+                    f"after {trainer.get_num_updates()} updates, where it is {MOVING} or more in trainings that align; "
+                    "another --seed, --warmup-updates 200 or --decoder-init-dropout 0.5 may help"
+                )
+        return get_valid_stats(cfg, trainer, stats, *rest)
+
+    return watch
 
 
 def add_penalties(criterion: Any) -> None:
@@ -112,5 +135,6 @@ PATCH = Patch(
     wraps={
         "fairseq.tasks.fairseq_task:FairseqTask.build_criterion": _building,
         "fairseq.tasks.fairseq_task:FairseqTask.reduce_metrics": _reducing,
+        "fairseq_cli.train:get_valid_stats": _watching,
     },
 )

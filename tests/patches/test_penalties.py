@@ -2,6 +2,7 @@
 
 import math
 import re
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from models_for_tests import build, fake_task, pad_batch
 
 from fairseq_attn_plugin.attention import attention_statistics, build_attention
 from fairseq_attn_plugin.attention.pairs import pair_statistics
+from fairseq_attn_plugin.patches import penalties
 from fairseq_attn_plugin.patches.penalties import add_penalties
 from fairseq_attn_plugin.patches.wrapping import wrapped_by
 
@@ -220,3 +222,22 @@ def test_criterions_of_any_family_log_the_penalties(arch, tiny_data, tmp_path):
     for name in ("fertility_penalty", "transition_penalty"):
         for prefix in ("", "valid_"):
             assert re.search(rf'"{prefix}{name}": "[\d.]+"', output.stdout), prefix + name
+
+
+def test_attention_that_does_not_move_is_said_once(caplog):
+    trainer = SimpleNamespace(updates=0)
+    trainer.get_num_updates = lambda: trainer.updates
+    watch = penalties._watching(lambda cfg, trainer, stats: stats)
+    for updates, information in ((999, 0.2), (1200, 0.25), (1500, 0.2)):
+        trainer.updates = updates
+        stats = {"attention_information_statistic": information}
+        assert watch(None, trainer, stats) is stats
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "attention_information_statistic 0.25 after 1200 updates" in caplog.text and "--seed" in caplog.text
+
+
+@pytest.mark.parametrize("stats", [{"attention_information_statistic": 0.6}, {}])
+def test_attention_that_moves_and_models_without_are_not_mentioned(stats, caplog):
+    trainer = SimpleNamespace(get_num_updates=lambda: 5000)
+    penalties._watching(lambda cfg, trainer, stats: stats)(None, trainer, stats)
+    assert not caplog.records
