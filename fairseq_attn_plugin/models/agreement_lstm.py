@@ -158,7 +158,7 @@ class AgreementLSTMModel(AttnLSTMModel):
             backward.encoder.embed_tokens = forward.decoder.embed_tokens
             backward.decoder.embed_tokens = forward.encoder.embed_tokens
         model = cls({direction: forward, reverse: backward}, direction, reverse, named_by)
-        model.matmul_precision = forward.matmul_precision
+        model.matmul_precision, model.cuda_graphs = forward.matmul_precision, forward.cuda_graphs
         return model
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor, prev_output_tokens: Tensor, **kwargs: Any) -> Any:

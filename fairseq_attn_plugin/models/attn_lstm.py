@@ -19,7 +19,7 @@ from torch import Tensor
 from .. import attention as attentions
 from ..errors import OptionError
 from ..modules.decoder import LSTMDecoder
-from ..modules.embeddings import translation_embedding
+from ..modules.embeddings import word_embedding
 from ..modules.encoder import LSTMEncoder
 from ..modules.rnn import forget_bias_
 from ..modules.source_encoder import SourceEncoder
@@ -81,15 +81,17 @@ class AttnLSTMModel(FairseqEncoderDecoderModel):
             stock = build_stock_encoder(cfg, task, longest)
             source_embedding = stock.embed_tokens
         else:
-            source_embedding = translation_embedding(
-                source, cfg.encoder_embed_dim, cfg.encoder_embed_path, cfg.encoder_freeze_embed, "--encoder-embed-path"
+            names = "--encoder-embed-path", "--encoder-embed-dim"
+            source_embedding = word_embedding(
+                source, cfg.encoder_embed_dim, cfg.encoder_embed_path, cfg.encoder_freeze_embed, *names
             )
         if cfg.share_all_embeddings:
             target_embedding = source_embedding
             source_embedding.weight.requires_grad &= not cfg.decoder_freeze_embed
         else:
-            target_embedding = translation_embedding(
-                target, cfg.decoder_embed_dim, cfg.decoder_embed_path, cfg.decoder_freeze_embed, "--decoder-embed-path"
+            names = "--decoder-embed-path", "--decoder-embed-dim"
+            target_embedding = word_embedding(
+                target, cfg.decoder_embed_dim, cfg.decoder_embed_path, cfg.decoder_freeze_embed, *names
             )
         # the order in which parameters are drawn is that of older versions: a seed gives the same model
         encoder: SourceEncoder = stock or LSTMEncoder(

@@ -14,7 +14,7 @@ import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY, FairseqEncoderDecoderModel
 
 from ..errors import OptionError
-from ..modules.embeddings import translation_embedding
+from ..modules.embeddings import word_embedding
 from ..modules.stock_encoder import StockEncoder
 from ..options import flag, or_default
 
@@ -145,9 +145,8 @@ def _check_names(cfg: Any, parser: _Parser, names: List[str], convolutional: boo
 def _embeddings(cfg: Any, task: Any, encoder: StockEncoder) -> None:
     """Vectors from a file, frozen or not."""
     if cfg.encoder_embed_path:
-        own = translation_embedding(
-            task.source_dictionary, cfg.encoder_embed_dim, cfg.encoder_embed_path, False, "--encoder-embed-path"
-        )
+        names = "--encoder-embed-path", "--encoder-embed-dim"
+        own = word_embedding(task.source_dictionary, cfg.encoder_embed_dim, cfg.encoder_embed_path, False, *names)
         encoder.embed_tokens.weight.copy_(own.weight)
     if cfg.encoder_freeze_embed:
         encoder.embed_tokens.weight.requires_grad = False

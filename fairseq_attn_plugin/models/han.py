@@ -24,7 +24,7 @@ from .. import attention as attentions
 from ..errors import OptionError
 from ..modules.document_pooling import AttentionPooling, MeanPooling, layout_of
 from ..modules.dropout import Dropout
-from ..modules.embeddings import classifier_embedding
+from ..modules.embeddings import word_embedding
 from ..modules.ragged import BlockRNN, RaggedEncoder
 from ..modules.rnn import uniform_
 from ..ops.deferred import Linear
@@ -84,8 +84,9 @@ class HANModel(BaseFairseqModel):
             dim = input_dim if rnn is None else rnn.output_dim
             return RaggedEncoder(rnn, cls.build_pooling(cfg, dim), dim)
 
-        embedding = classifier_embedding(
-            dictionary, cfg.word_embed_dim, cfg.word_embeddings, cfg.freeze_word_embeddings
+        names = "--word-embeddings", "--word-embed-dim"
+        embedding = word_embedding(
+            dictionary, cfg.word_embed_dim, cfg.word_embeddings, cfg.freeze_word_embeddings, *names
         )
         words = encoder(cfg.word_embed_dim, cfg.word_hidden_size)
         hierarchical = cfg.document_encoder == "hierarchical"

@@ -4,7 +4,8 @@
   the folder) ends with its process, however that ends. Trainings with a ``--checkpoint-suffix`` may share a folder.
 - What a killed process left of a checkpoint that it was writing is removed.
 - A folder that cannot be written is refused in one line.
-- ``--restore-file`` names a file that is there. Stock fairseq trains from scratch if it is not.
+- ``--restore-file`` names a file that is there, and so does a link ``checkpoint_last.pt``. Stock fairseq trains from
+  scratch if it is not.
 - A training that has ended trains no further. Stock fairseq makes one more update and overwrites its checkpoints,
   whether ``--max-update``, ``--patience`` or ``--stop-time-hours`` has ended it.
 """
@@ -114,6 +115,11 @@ def _where_there_is_something_to_do(load: Callable[..., Any]) -> Callable[..., A
         path = cfg.restore_file.replace(".pt", trainer.checkpoint_suffix + ".pt")
         last = os.path.join(cfg.save_dir, f"checkpoint_last{trainer.checkpoint_suffix}.pt")
         begins = cfg.restore_file == "checkpoint_last.pt" or os.path.abspath(path) == os.path.abspath(last)
+        if begins and os.path.islink(last) and not os.path.exists(last):
+            raise OptionError(
+                f"{last}: is a link to {os.readlink(last)}, which is not there; mount its disk to continue, or remove "
+                "the link to begin anew"
+            )
         if not begins and not PathManager.isfile(path):
             raise OptionError(
                 f"--restore-file {path}: no such file; leave it out to continue what is in --save-dir {cfg.save_dir}, "

@@ -228,15 +228,32 @@ def test_shared_embeddings():
     assert logits.size(-1) == len(words)
 
 
-def test_pretrained_and_frozen_embeddings(tmp_path):
+@pytest.mark.parametrize("header", ["2 10\n", ""], ids=["word2vec", "GloVe"])
+def test_pretrained_and_frozen_embeddings(header, tmp_path):
     path = tmp_path / "vectors.txt"
-    path.write_text("2 10\nw3 " + " ".join(["0.5"] * 10) + "\nw5 " + " ".join(["-1"] * 10) + "\n")
+    path.write_text(header + "w3 " + " ".join(["0.5"] * 10) + "\nw5 " + " ".join(["-1"] * 10) + "\n")
     task = fake_task()
     model = build("attn_lstm", task, encoder_embed_path=str(path), encoder_freeze_embed=True)
     weight = model.encoder.embed_tokens.weight
     assert not weight.requires_grad
     assert (weight[task.source_dictionary.index("w3")] == 0.5).all()
     assert (weight[task.source_dictionary.index("w5")] == -1).all()
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("w3 nan" + " 1" * 9, "line 1: the values after the word 'w3' must be finite numbers"),
+        ("w3" + " 1" * 9, "its vectors have 9 dimensions; give --decoder-embed-dim 9 (now 10)"),
+        ("unknown" + " 1" * 10, "has a vector for none of the"),
+    ],
+)
+def test_wrong_vectors_are_refused(line, message, tmp_path):
+    path = tmp_path / "vectors.txt"
+    path.write_text(line + "\n")
+    with pytest.raises(OptionError) as error:
+        build("attn_lstm", decoder_embed_path=str(path), decoder_embed_dim=10)
+    assert f"--decoder-embed-path {path}" in str(error.value) and message in str(error.value)
 
 
 def test_adaptive_softmax():

@@ -132,6 +132,17 @@ def test_a_mistyped_restore_file_is_refused(words, tmp_path):
     assert list((tmp_path / "run").iterdir()) == []
 
 
+@pytest.mark.parametrize("target", ["unmounted/checkpoint.pt", "checkpoint_last.pt"], ids=["gone", "loop"])
+def test_a_last_checkpoint_that_leads_nowhere_is_refused(target, words, tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "checkpoint_best.pt").write_text("kept")
+    (folder / "checkpoint_last.pt").symlink_to(target)
+    error = run_tool(*words(), fails=True).error
+    assert f"checkpoint_last.pt: is a link to {target}, which is not there" in error
+    assert (folder / "checkpoint_best.pt").read_text() == "kept" and (folder / "checkpoint_last.pt").is_symlink()
+
+
 def test_the_usual_restore_file_may_be_missing(words, tmp_path):
     words = words("--max-update", 1, "--restore-file", tmp_path / "run" / "checkpoint_last.pt")
     run_tool(*words)
