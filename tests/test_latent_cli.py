@@ -133,6 +133,7 @@ def test_validate_and_resume(trained, tiny_data, tmp_path):
         (["--objective", "sparse-marginal"], ["--objective sparse-marginal", "--attention-normalizer sparsemax"]),
         (["--objective", "sparse-elbo"], ["--objective sparse-elbo", "--posterior-normalizer softmax", "sparsemax"]),
         (["--posterior-normalizer", "sparse"], ["--posterior-normalizer sparse", "sparsemax"]),
+        (["--objective", "elbo-enum", "--num-samples", "3"], ["--num-samples 3", "elbo-enum does not read it"]),
     ],
 )
 def test_mistakes_in_training_are_one_line(options, words, tiny_data, tmp_path):

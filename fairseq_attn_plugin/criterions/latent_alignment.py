@@ -30,7 +30,7 @@ from torch import Tensor
 from ..errors import OptionError
 from ..modules.latent_alignments import LatentAlignments
 from ..ops.precision import precision_of, products_in
-from .latent_alignment_config import LatentAlignmentConfig, check_config
+from .latent_alignment_config import LatentAlignmentConfig, check_config, check_read
 from .logged_sums import log_sums
 from .objectives import OBJECTIVES, Batch, MovingAverage, Settings, Terms, entropy, evaluate
 from .objectives.enumerated import soft
@@ -52,6 +52,11 @@ class LatentAlignmentCriterion(FairseqCriterion):
         check_config(cfg)
         self.cfg = cfg
         self.average = MovingAverage()
+
+    @classmethod
+    def check_training(cls, cfg: Any) -> None:
+        """Raises OptionError for options that have no effect; ``cfg``: all sections of a configuration."""
+        check_read(cfg["criterion"])
 
     def forward(self, model: Any, sample: Dict[str, Any], reduce: bool = True) -> Tuple[Tensor, int, Dict[str, Any]]:
         """Returns the loss, the sample size and the logged sums of a batch."""

@@ -1,7 +1,7 @@
 """Options of ``--criterion latent_alignment``, and the checks of their values."""
 
 from dataclasses import dataclass
-from typing import Any, Dict, Optional
+from typing import Any, Dict, Mapping, Optional
 
 from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
 from fairseq.dataclass import FairseqDataclass
@@ -11,12 +11,23 @@ from ..added_options import add_options
 from ..attention import Option, follow
 from ..attention.parts import choices
 from ..errors import OptionError
-from ..options import need, option
-from .objectives import BASELINES, OBJECTIVES, objective_options
+from ..options import flag, need, option
+from .objectives import BASELINES, OBJECTIVES, having, objective_options
 
-__all__ = ["LatentAlignmentConfig", "check_config"]
+__all__ = ["LatentAlignmentConfig", "check_config", "check_read"]
 
 MOST_SAMPLES = 1000  # more is a slip, and takes hours for a batch
+# Which of the package's objectives read an option of the criterion that not all of them read.
+REINFORCE = ("hard-reinforce", "elbo-reinforce")
+READ_BY = {
+    "num_samples": (*REINFORCE, "elbo-gumbel", "dirichlet", "wake-sleep"),
+    "baseline": REINFORCE,
+    "exact_positions": ("elbo-sum-and-sample",),
+    "control_variates": ("wake-sleep",),
+    **dict.fromkeys(
+        ("gumbel_tau", "gumbel_tau_start", "gumbel_anneal_updates", "gumbel_straight_through"), ("elbo-gumbel",)
+    ),
+}
 
 
 @dataclass
@@ -99,3 +110,30 @@ def check_config(cfg: Any) -> None:
     need(cfg.kl_warmup_updates >= 0, cfg, "kl_warmup_updates", "0 or more")
     need(cfg.soft_updates >= 0, cfg, "soft_updates", "0 or more")
     need(0 <= cfg.label_smoothing < 1, cfg, "label_smoothing", "at least 0 and less than 1")
+
+
+def check_read(cfg: Mapping[str, Any]) -> None:
+    """Checks that a training reads the options that are given. Checkpoints may have others.
+
+    Args:
+        cfg: the options of the criterion
+
+    Raises:
+        OptionError: an option is given and has no effect
+    """
+    objective, own = cfg["objective"], objective_options()
+    if objective not in OBJECTIVES or OBJECTIVES[objective].function.__module__.split(".")[0] != __name__.split(".")[0]:
+        return  # another package's objective may read all
+    read_by = {**READ_BY, **{name: tuple(having(name)) for name in own}}
+    defaults = LatentAlignmentConfig()
+    for name, objectives in read_by.items():
+        if objective not in objectives and name in cfg and cfg[name] != getattr(defaults, name):
+            raise OptionError(
+                f"{flag(name)} {cfg[name]}: --objective {objective} does not read it; leave it out, or choose "
+                f"{' or '.join(objectives)}"
+            )
+    if cfg["gumbel_tau_start"] is None and cfg["gumbel_anneal_updates"] != defaults.gumbel_anneal_updates:
+        raise OptionError(
+            f"--gumbel-anneal-updates {cfg['gumbel_anneal_updates']}: nothing is annealed without --gumbel-tau-start; "
+            "give both or neither"
+        )

@@ -165,6 +165,9 @@ class AttnLSTMModel(FairseqEncoderDecoderModel):
         check_attention_options(model, defaults, without)
         check_encoder_options(model, defaults)
         check_init_dropout(model, defaults, without)
+        epsilon = model["lexicon_epsilon"]
+        if model["lexicon"] is None and epsilon != defaults.lexicon_epsilon:
+            raise OptionError(f"--lexicon-epsilon {epsilon}: has no effect without --lexicon; give both, or neither")
         check_adaptive_softmax(cfg)
 
     @classmethod

@@ -107,22 +107,24 @@ def _numbers(value: Any, expected: bool) -> Tuple[float, ...]:
 def check_together(cfg: Any) -> None:
     """Checks what the sections of a configuration say together.
 
-    The class of the model that is to be trained has ``check_training(cfg)`` for this.
+    The classes of the model and of the criterion may have ``check_training(cfg)`` for this.
 
     Raises:
         OptionError: options that contradict each other
     """
+    from fairseq.criterions import CRITERION_REGISTRY
     from fairseq.models import MODEL_REGISTRY
 
     dataset = cfg.get("dataset") or {}
     part, parts = dataset.get("shard_id") or 0, dataset.get("num_shards") or 1
     if part >= parts:
         raise OptionError(f"--shard-id {part}: must be less than --num-shards {parts}")
-    model = cfg.get("model")
-    name = model.get("_name") if isinstance(model, dict) else None
-    check = getattr(MODEL_REGISTRY.get(name), "check_training", None)
-    if check is not None:
-        check(cfg)
+    for section, registry in (("model", MODEL_REGISTRY), ("criterion", CRITERION_REGISTRY)):
+        chosen = cfg.get(section)
+        name = chosen.get("_name") if isinstance(chosen, dict) else None
+        check = getattr(registry.get(name), "check_training", None)
+        if check is not None:
+            check(cfg)
 
 
 def _sections(cfg: Any) -> Dict[str, Any]:

@@ -8,7 +8,9 @@ import torch
 
 from fairseq_attn_plugin.attention.normalizers import LOG_ZERO, build_normalizer, log_softmax
 from fairseq_attn_plugin.criterions import objectives
+from fairseq_attn_plugin.criterions.latent_alignment_config import READ_BY, LatentAlignmentConfig, check_read
 from fairseq_attn_plugin.criterions.objectives import OBJECTIVES, Batch, MovingAverage, Settings, evaluate, sample
+from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.modules.latent_alignments import LatentAlignments, top_positions
 from fairseq_attn_plugin.ops.mixture_nll import log_likelihoods
 
@@ -418,3 +420,29 @@ def test_top_positions_of_a_short_sentence():
 def test_moving_average():
     average = MovingAverage(0.9)
     assert [float(average.update(torch.tensor(x))) for x in (2.0, 3.0, 2.0)] == pytest.approx([2.0, 2.0, 2.1])
+
+
+def options_of_criterion(**options):
+    return {**vars(LatentAlignmentConfig()), **options}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"objective": "elbo-enum", "baseline": "none"}, "--baseline none: --objective elbo-enum does not read it"),
+        ({"objective": "elbo-gumbel", "exact_positions": 2}, "or choose elbo-sum-and-sample"),
+        ({"objective": "marginal", "topk_positions": 3}, "or choose topk-marginal"),
+        ({"objective": "elbo-gumbel", "gumbel_anneal_updates": 5}, "nothing is annealed without --gumbel-tau-start"),
+    ],
+)
+def test_options_that_no_one_reads_are_refused(options, message):
+    with pytest.raises(OptionError) as error:
+        check_read(options_of_criterion(**options))
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_defaults_go_with_every_objective(name):
+    check_read(options_of_criterion(objective=name))
+    read = {option: 2 for option, objectives in READ_BY.items() if name in objectives}
+    check_read(options_of_criterion(objective=name, **read))

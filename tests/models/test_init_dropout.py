@@ -97,3 +97,9 @@ def test_it_is_refused_where_it_has_no_effect():
     ):
         with pytest.raises(OptionError, match=f"^--decoder-init-dropout 0.25: has no effect {words}$"):
             check_training(arch, decoder_init_dropout=0.25, **options)
+
+
+def test_the_epsilon_of_no_lexicon_is_refused():
+    check_training("lstm_soft", lexicon="lexicon.tsv", lexicon_epsilon=0.1)
+    with pytest.raises(OptionError, match="^--lexicon-epsilon 0.1: has no effect without --lexicon"):
+        check_training("lstm_soft", lexicon_epsilon=0.1)

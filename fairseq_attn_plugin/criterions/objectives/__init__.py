@@ -31,7 +31,7 @@ from ...attention import import_all
 from .batch import BASELINES, Batch, MovingAverage, Settings, Terms
 from .divergences import dirichlet_kl, entropy, kl_divergence, sample
 from .evaluation import Evaluation, evaluate
-from .objective import OBJECTIVES, Objective, RegisteredObjective, objective_options, register_objective
+from .objective import OBJECTIVES, Objective, RegisteredObjective, having, objective_options, register_objective
 
 __all__ = [
     "BASELINES",
@@ -47,6 +47,7 @@ __all__ = [
     "dirichlet_kl",
     "entropy",
     "evaluate",
+    "having",
     "kl_divergence",
     "objective_options",
     "register_objective",
