@@ -47,7 +47,7 @@ def train(pairs, *options):
 
 def test_from_pairs_to_a_translation(tools, pairs, capfd, monkeypatch):
     with pytest.raises(OptionError, match="fairseq-train failed; the same command continues"):
-        train(pairs, "--max-epoch", "1", "--", "--no-such-option")
+        train(pairs, "--max-epoch", "1", "--", "--restore-file", "/no/such/file.pt")
     with pytest.raises(OptionError, match="its training has not ended; run the same fairseq-attn train again"):
         cli.main(["translate", str(pairs.parent / "model"), "Ama."])
     capfd.readouterr()
@@ -103,9 +103,24 @@ def test_from_pairs_to_a_translation(tools, pairs, capfd, monkeypatch):
     assert written[0] == written[1] and len(written[0].out.splitlines()) > 3 * len(text.read_text().splitlines()) - 6
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--dropot", "0.3"], "unrecognized arguments: --dropot 0.3; did you mean --dropout?"),
+        (["--dropout", "much"], "argument --dropout: invalid float value: 'much'"),
+    ],
+    ids=["unknown", "wrong"],
+)
+def test_mistakes_behind_the_dashes_are_found_before_the_preparation(options, said, tools, pairs, capfd):
+    with pytest.raises(OptionError) as error:
+        cli.main(["train", str(pairs), "--from", "xx", "--to", "yy", "--out", str(pairs.parent / "m"), "--", *options])
+    assert str(error.value) == f"options after --: fairseq-train says: {said}"
+    assert not (pairs.parent / "m" / "training" / "data").exists() and "$ fairseq" not in capfd.readouterr().out
+
+
 def test_a_corpus_that_changed_is_another_corpus(tools, pairs, capfd):
     with pytest.raises(OptionError, match="fairseq-train failed"):
-        train(pairs, "--", "--no-such-option")
+        train(pairs, "--", "--restore-file", "/no/such/file.pt")
     held = pairs.with_name("held.tsv")
     held.write_text("Neu hier.\thier neu!\n")
     for option in ("--valid", "--test"):  # the same files in other places

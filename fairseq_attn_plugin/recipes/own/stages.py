@@ -5,9 +5,10 @@ A stage that has ended is not run again, and an interrupted training continues.
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Dict, List, Sequence
+from typing import Any, Dict, List, NoReturn, Sequence
 
 from ... import __version__
 from ...model_folder import SETTINGS, Text, open_model_folder, read_settings, write_model_folder
@@ -79,7 +80,8 @@ def run_stages(plan: Plan, shell: LoggingShell, splits: Dict[str, List[Pair]]) -
         splits: the pairs
 
     Raises:
-        OptionError: a stage fails, or the folder holds a model of other settings or another corpus
+        OptionError: a stage fails, fairseq-train does not know an option, or the folder holds a model of other settings
+            or another corpus
     """
     settings = plan.settings
     corpus = Corpus(
@@ -91,11 +93,33 @@ def run_stages(plan: Plan, shell: LoggingShell, splits: Dict[str, List[Pair]]) -
         stamp=plan.stamp,
         epoch_updates=200,
     )
-    prepare(_Experiment(corpus, settings, shell))
     run = _Run(_Experiment(corpus, settings, shell), plan.model, plan.extra)
+    if plan.extra:
+        check_command(run.train_command()[1:], plan.extra)
+    prepare(run.experiment)
     run.train()
     translate(run.experiment, run.system)
     return _finish(plan, run, {name: len(pairs) for name, pairs in splits.items()})
+
+
+def check_command(words: Sequence[str], extra: Sequence[str]) -> None:
+    """Parses the words of a command as fairseq-train will, so that a mistake is found before the preparation.
+
+    Raises:
+        OptionError: what fairseq-train would say, with the option that may be meant
+    """
+    from fairseq import options
+
+    parser = options.get_training_parser()
+
+    def refuse(message: str) -> NoReturn:
+        wrong = next((word for word in message.split() if word.startswith("--") and word in extra), "")
+        close = difflib.get_close_matches(wrong, parser._option_string_actions, 1)
+        meant = "".join(f"; did you mean {name}?" for name in close)
+        raise OptionError(f"options after --: fairseq-train says: {message}{meant}")
+
+    parser.error = refuse  # type: ignore[method-assign]
+    options.parse_args_and_arch(parser, input_args=list(words))
 
 
 def _read(reader: CorpusReader, tokenizer: str, splits: Dict[str, List[Pair]]) -> None:
