@@ -75,7 +75,8 @@ class GraphedSteps:
             try:
                 graph = _Graph(self.criterion, model, sample, self)
             except (RuntimeError, AssertionError) as problem:
-                self._warn(f"a training step cannot be captured ({str(problem).splitlines()[0]})")
+                said = (str(problem) or type(problem).__name__).splitlines()[0]
+                self._warn(f"a training step cannot be captured ({said})")
                 for generator in torch.cuda.default_generators:  # would expect to be captured in some versions of torch
                     generator.graphsafe_set_state(generator.clone_state())
                 return self.criterion(model, sample)
@@ -100,12 +101,12 @@ class GraphedSteps:
             reason = f"torch {torch.__version__} has no torch.cuda.make_graphed_callables"
         elif hasattr(model, "module"):
             reason = "a training in several processes cannot be captured"
-        elif not isinstance(model.encoder, LSTMEncoder):
-            reason = "an encoder by --encoder-arch cannot be captured"
-        elif getattr(self.criterion, "report_accuracy", False):
-            reason = "--report-accuracy cannot be captured"
         elif type(self.criterion) not in (CrossEntropyCriterion, LabelSmoothedCrossEntropyCriterion):
             reason = "it needs --criterion cross_entropy or label_smoothed_cross_entropy"
+        elif getattr(self.criterion, "report_accuracy", False):
+            reason = "--report-accuracy cannot be captured"
+        elif not isinstance(model.encoder, LSTMEncoder):
+            reason = "an encoder by --encoder-arch cannot be captured"
         if reason:
             self._warn(reason)
             return False
