@@ -175,8 +175,8 @@ def test_a_gpu_computes_the_same_objectives(name, request):
 
 
 def test_the_page_has_what_was_counted():
-    """docs/subjects/gpu.md, CHANGELOG.md and the bounds of this file say what benchmarks/launches.json has."""
-    page = (REPO / "docs/subjects/gpu.md").read_text(encoding="utf-8")
+    """docs/gpu.md, CHANGELOG.md and the bounds of this file say what benchmarks/launches.json has."""
+    page = (REPO / "docs/gpu.md").read_text(encoding="utf-8")
     report = json.loads((REPO / "benchmarks/launches.json").read_text(encoding="utf-8"))
     assert report["command"] in page
     rows = [
