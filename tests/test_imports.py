@@ -32,7 +32,6 @@ ANALYSIS = (
     ("outputs", "importing"),
     ("drawing",),
     ("inference",),
-    ("elsewhere",),
     ("folders",),
     ("translator", "web", "voting", "report", "hub"),
     ("commands",),

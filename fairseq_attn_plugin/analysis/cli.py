@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Dict, List, NoReturn, Optional, Sequence
 
 from fairseq_attn_plugin import __version__
-from fairseq_attn_plugin.analysis.elsewhere import ELSEWHERE, run_elsewhere
 from fairseq_attn_plugin.analysis.folders import data_of_checkpoint
 from fairseq_attn_plugin.errors import install_hook
 from fairseq_attn_plugin.model_folder import expand
@@ -58,10 +57,7 @@ COMMANDS: Dict[str, str] = {
     "export-direction": "write one direction of an agreement model as an ordinary checkpoint",
     "where": "print the folder of this package, or with --configs that of its YAML configurations",
 }
-# subcommand of another command line -> help
-OTHERS: Dict[str, str] = {
-    "recipe": "prepare a published corpus, train, translate and score; recipe --help lists the corpora",
-}
+RECIPE = "prepare a published corpus, train, translate and score; recipe --help lists the corpora"
 
 MODULES = {"train": "fairseq_attn_plugin.recipes.own.command"}  # in other places than commands/
 
@@ -152,13 +148,11 @@ def main(argv: Optional[Sequence[str]] = None) -> None:
     for name, text in COMMANDS.items():
         module = MODULES.get(name, f"fairseq_attn_plugin.analysis.commands.{name.replace('-', '_')}")
         subparsers.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".", module=module)
-    for name, text in OTHERS.items():
-        subparsers.add_parser(name, help=text)
+    subparsers.add_parser("recipe", help=RECIPE)  # a command line of its own
     words = list(sys.argv[1:] if argv is None else argv)
     try:
-        if words and words[0] in ELSEWHERE:
-            run_elsewhere(words)
-            return
+        if words[:1] == ["recipe"]:  # by its name, since a recipe calls subcommands of this program
+            sys.exit(importlib.import_module("fairseq_attn_plugin.recipes.cli").main(words[1:]))
         args = parser.parse_args(words)
         for folder in getattr(args, "user_dir", None) or ():
             from fairseq_attn_plugin.analysis.inference.user_dir import import_user_dir

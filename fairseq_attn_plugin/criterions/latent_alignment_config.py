@@ -23,7 +23,6 @@ READ_BY = {
     "num_samples": (*REINFORCE, "elbo-gumbel", "dirichlet", "wake-sleep"),
     "baseline": REINFORCE,
     "exact_positions": ("elbo-sum-and-sample",),
-    "control_variates": ("wake-sleep",),
     **dict.fromkeys(
         ("gumbel_tau", "gumbel_tau_start", "gumbel_anneal_updates", "gumbel_straight_through"), ("elbo-gumbel",)
     ),

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from ..modules.encoder import LSTMEncoder, ends_of_words
-from ..modules.rnn import closed_on_padding, with_padding_input
+from ..modules.rnn import with_padding_input
 from ..ops.lstm_cell import CLOSED
 from .packed_gru import GRUDirection
 from .products import pack
@@ -87,7 +87,7 @@ class FusedDirection(nn.Module):
         w_input, w_state, *biases = (getattr(lstm, f"{part}_l{name}").detach() for part in parts)
         self.size, self.reverse = lstm.hidden_size, name.endswith("reverse")
         self.inputs, self.state = torch.ops.mkldnn._reorder_mkldnn_rnn_layer_weight(
-            with_padding_input(w_input, closed_on_padding(w_input)), w_state, self.size, self.reverse, True, False
+            with_padding_input(w_input), w_state, self.size, self.reverse, True, False
         )
         self.of_inputs, self.of_state = biases
 

@@ -12,7 +12,7 @@ from ..ops.devices import on_gpu
 from ..ops.dropout import dropout
 from ..ops.lstm_layer import computed_by_layers
 from .dropout import Dropout
-from .rnn import KINDS, STATES, closed_on_padding, rnn_layer, uniform_, with_padding_input
+from .rnn import KINDS, STATES, rnn_layer, uniform_, with_padding_input
 from .source_encoder import EncoderOut, SourceEncoder
 
 __all__ = ["LSTMEncoder", "ends_of_words"]
@@ -125,7 +125,6 @@ class LSTMEncoder(SourceEncoder):
         zeros = embeddings.new_zeros(directions, batch, size)
         run, start = (torch.lstm, (zeros, zeros)) if self.kind == "lstm" else (torch.gru, zeros)
         rows, ends = torch.arange(batch, device=pad_mask.device), ends_of_words(pad_mask)
-        closed = closed_on_padding(self.rnn.weight_ih_l0, self.kind)
         outputs = embeddings
         hidden: List[Tensor] = []
         cells: List[Tensor] = []
@@ -138,7 +137,7 @@ class LSTMEncoder(SourceEncoder):
                     getattr(self.rnn, f"{part}_l{layer}{direction}")
                     for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
                 )
-                weights += [with_padding_input(w_input, closed), *others]
+                weights += [with_padding_input(w_input, self.kind), *others]
             inputs, flags = torch.cat([outputs, mark], dim=-1), (self.training, directions == 2, True)
             outputs, _, *last_cell = run(inputs, start, weights, True, 1, 0.0, *flags)  # type: ignore[operator]
             hidden += [h[rows, end] for h, end in zip(outputs.split(size, dim=-1), ends)]

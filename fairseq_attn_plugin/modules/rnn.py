@@ -17,7 +17,7 @@ from ..ops.gru_layer import gru_layer
 from ..ops.lstm_cell import CLOSED
 from ..ops.lstm_layer import computed_by_layers, lstm_layer
 
-__all__ = ["KINDS", "STATES", "closed_on_padding", "forget_bias_", "rnn_layer", "run", "uniform_", "with_padding_input"]
+__all__ = ["KINDS", "STATES", "forget_bias_", "rnn_layer", "run", "uniform_", "with_padding_input"]
 
 KINDS: Dict[str, Type[nn.RNNBase]] = {"lstm": nn.LSTM, "gru": nn.GRU}
 STATES = {"lstm": ("hidden", "cell"), "gru": ("hidden",)}  # what a layer of each kind hands to its next step
@@ -42,25 +42,20 @@ def forget_bias_(lstm: nn.Module, value: float) -> None:
             bias[gate] = value if name.startswith("bias_ih") else 0.0
 
 
-def closed_on_padding(weight: Tensor, kind: str = "lstm") -> Tensor:
-    """The column ``[gates H, 1]`` of :func:`with_padding_input`, for input weights ``[gates H, I]``."""
-    return _closed(len(weight), kind, weight.dtype, weight.device)
-
-
 @constant
 def _closed(rows: int, kind: str, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """The last column of :func:`with_padding_input`."""
     gates = (CLOSED, -CLOSED, 0.0, 0.0) if kind == "lstm" else (0.0, -CLOSED, 0.0)
     return torch.tensor(gates, dtype=dtype).repeat_interleave(rows // len(gates)).unsqueeze(1).to(device)
 
 
-def with_padding_input(weight: Tensor, closed: Tensor) -> Tensor:
+def with_padding_input(weight: Tensor, kind: str = "lstm") -> Tensor:
     """The input weight of a layer, ``[gates H, I]``, with one more input, ``[gates H, I + 1]``.
 
     The input is 1 on padding and 0 on words. On padding an LSTM's input gate is closed and its forget gate open, and a
     GRU's update gate is open: c_t = c_{t-1}, exactly; h_t = h_{t-1}, up to rounding, and exactly where that is zero.
-    ``closed`` is :func:`closed_on_padding`, the same for all layers.
     """
-    return torch.cat([weight, closed], dim=1)
+    return torch.cat([weight, _closed(len(weight), kind, weight.dtype, weight.device)], dim=1)
 
 
 def rnn_layer(

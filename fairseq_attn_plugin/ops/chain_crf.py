@@ -205,7 +205,7 @@ def _linear_scan(sums: Tensor, slopes: Tensor) -> Tensor:
     reach = 1
     while reach < len(sums):
         sums = torch.cat([torch.addcmul(sums[:-reach], slopes[: len(sums) - reach], sums[reach:]), sums[-reach:]])
+        if 2 * reach < len(sums):
+            slopes = slopes[:-reach] * slopes[reach:]
         reach *= 2
-        if reach < len(sums):
-            slopes = slopes[: -reach // 2] * slopes[reach // 2 :]
     return sums

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from itertools import repeat
-from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Iterable, List, NamedTuple, Optional, Tuple
 
 import torch
 from torch import Tensor
@@ -77,13 +77,10 @@ class _Blockwise(Function):
         real = words.ne(targets.pad)
         flat = features.reshape(-1, features.size(-1))
         rows: Optional[Tensor] = None
-        counted: Sequence[Optional[Tensor]] = repeat(None)  # type: ignore[assignment]
         if not on_gpu(words) and not bool(real.all()):  # no product is wasted on padding
             rows = real.nonzero().squeeze(1)
             flat, words = flat.index_select(0, rows), words.index_select(0, rows)
         at_once = _rows_at_a_time(len(words), weight)
-        if on_gpu(words):  # the host does not know which rows are padding: they are computed, with the weight 0
-            counted = real.to(weight.dtype if weight.dtype == torch.float64 else torch.float32).split(at_once)
         wanted = grad_enabled and any(ctx.needs_input_grad[:3])
         products = product_type(features)  # autocast's, which is off inside
         with without_autocast(features):
@@ -91,6 +88,9 @@ class _Blockwise(Function):
             loss, nll = weight.new_zeros(2, dtype=blocks.full).unbind()
             correct = words.new_zeros(()) if targets.correct else None
             d_features = []
+            counted: Iterable[Optional[Tensor]] = repeat(None)
+            if on_gpu(words):  # the host does not know which rows are padding: they are computed, with the weight 0
+                counted = real.to(blocks.full).split(at_once)
             for x, y, share in zip(flat.split(at_once), words.split(at_once), counted):
                 block = blocks.exponentials(x, y, targets.correct)
                 score, log_likelihood = block.score, block.log_likelihood

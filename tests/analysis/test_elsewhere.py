@@ -4,8 +4,6 @@ import shutil
 
 import pytest
 
-from fairseq_attn_plugin.analysis.elsewhere import ELSEWHERE
-
 from cli import REPO, TINY, USER_DIR, run_cli
 
 NAME = ["--user-dir", "fairseq_attn_plugin"]
@@ -44,5 +42,4 @@ def test_recipes_end_with_their_status(tmp_path):
 
 
 def test_help_lists_them():
-    shown = run_cli("fairseq-attn", "--help").stdout
-    assert all(f"\n    {name} " in shown for name in ELSEWHERE)
+    assert "\n    recipe " in run_cli("fairseq-attn", "--help").stdout

@@ -1,7 +1,4 @@
-"""Prints where the package is, or its YAML configurations.
-
-fairseq-hydra-train --config-dir "$(fairseq-attn where --configs)" --config-name multi30k_adm
-"""
+"""Prints where the package is, or its YAML configurations, for ``--config-dir`` of fairseq-hydra-train."""
 
 from __future__ import annotations
 
