@@ -135,7 +135,6 @@ def test_experiments_are_cells_of_the_grid(config_name, model, hydra_dir):
 def test_what_papers_have_changes_the_model(hydra_dir):
     """These files come after the architecture, whose defaults would win otherwise."""
     for name, experiment in (
-        ("density_matrix", "iwslt15_adm"),
         ("latent", "iwslt14_latent"),
         ("structured", "multi30k_structured"),
     ):

@@ -10,10 +10,10 @@ L_jk = tanh(x_j + x_k) (eq. 10) a pair's score is
 Both equations need encodings and states of one width. Encodings h_j of any width have three readings
 (``--adm-pairs``):
 
+    encodings      x_j = h_j, equation 10 as it is written, the default; mqt projects the pair as `general` projects an
+                   encoding, sigma_jk = w_s (W L_jk) . s, and aqt projects s, sigma_jk = w . tanh(L_jk + P s)
     keys           x_j = W h_j, projected to the width of s
     centred-keys   x_j = W h_j - mean_i W h_i, the mean over the sentence
-    encodings      x_j = h_j, equation 10 as it is written; mqt projects the pair as `general` projects an encoding,
-                   sigma_jk = w_s (W L_jk) . s, and aqt projects s, sigma_jk = w . tanh(L_jk + P s)
 
 A vector that all keys of a sentence have in common does not change a softmax over s . k_j. In tanh(k_j + k_k) it does:
 it drives tanh into saturation, where gradients vanish, and nothing bounds it. Centred keys have none, so that the pairs
@@ -61,9 +61,9 @@ class ADMConfig(AttentionConfig):
     prefix: ClassVar[str] = "adm"
 
     pairs: str = option(
-        "centred-keys",
+        "encodings",
         "what pairs are formed of: encodings (equation 10 as written), keys, their projections, or centred-keys, keys "
-        "minus their mean over the sentence (default: centred-keys)",
+        "minus their mean over the sentence (default: encodings)",
         before="keys",
     )
     pairing: str = option(

@@ -25,6 +25,7 @@ __all__ = [
     "build_attention",
     "chosen_parts",
     "follow",
+    "idle_flags",
     "names",
     "options",
     "options_taken",
@@ -157,17 +158,28 @@ def _explain_missing(name: str, cls: Type[Attention], key: str, full: str, taken
     raise OptionError(f"attention {name} has no option {key!r}; it has {', '.join(sorted(taken))}")
 
 
+def idle_flags(mechanism: Type[Attention], values: Callable[[str], Any]) -> Dict[str, Parts[Any]]:
+    """The flags of parts that a mechanism can have and that are not chosen, by full name.
+
+    Args:
+        mechanism: the mechanism
+        values: as in :func:`chosen_parts`
+    """
+    chosen = chosen_parts(mechanism, values)
+    return {
+        name: parts
+        for parts in parts_of(mechanism)
+        for name, own in sorted(parts.options().items())
+        if own.type is bool and not set(parts.having(name)) & set(chosen[parts.option])
+    }
+
+
 def _check_flags(cls: Type[Attention], config: Any) -> None:
     """Raises OptionError for a flag that is on and belongs to a part that is not chosen."""
     chosen = chosen_parts(cls, lambda field: getattr(config, field))
-    for parts in parts_of(cls):
-        having = chosen[parts.option]
-        idle = {name for name, own in parts.options().items() if own.type is bool}
-        for name in having:
-            idle -= options_of(parts.find(name).Config).keys()
-        for name in sorted(idle):
-            if config.of_parts.get(name):
-                raise OptionError(
-                    f"{flag(name)}: is for the {parts.kind} {' or '.join(parts.having(name))}, and this attention has "
-                    f"{parts.option} {','.join(having) or 'none'}; leave one of the two out"
-                )
+    for name, parts in idle_flags(cls, lambda field: getattr(config, field)).items():
+        if config.of_parts.get(name):
+            raise OptionError(
+                f"{flag(name)}: is for the {parts.kind} {' or '.join(parts.having(name))}, and this attention has "
+                f"{parts.option} {','.join(chosen[parts.option]) or 'none'}; leave one of the two out"
+            )

@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, Type
 
 from fairseq.models import MODEL_REGISTRY, register_model
 
-__all__ = ["PAPER_SIZES", "SMALL_SIZES", "STRUCTURED_SIZES", "register_architecture"]
+__all__ = ["PAPER_MODEL", "PAPER_SIZES", "SMALL_SIZES", "STRUCTURED_SIZES", "register_architecture"]
 
 _CLASSES: Dict[str, type] = {}
 
@@ -25,6 +25,16 @@ PAPER_SIZES: Dict[str, Any] = {
     "decoder_hidden_size": 256,
     "decoder_layers": 2,
     "decoder_out_embed_dim": 256,
+}
+
+# The models of that paper. Words are predicted from softmax(W [s; c] + b) (eq. 1), and the decoder starts from the
+# encoder's last states. What the paper does not name, it takes from the TensorFlow seq2seq tutorial (Luong, Brevdo and
+# Zhao 2017; section 4): the forget gates' bias starts at 1, and the score `general` has a trained gain.
+PAPER_MODEL: Dict[str, Any] = {
+    "output_layer": "linear",
+    "forget_bias": 1.0,
+    "attention_score_gain": True,
+    **PAPER_SIZES,
 }
 
 # Kim et al. 2017, "Structured Attention Networks", section 4.2 and appendix: unidirectional LSTMs of 500 units, without

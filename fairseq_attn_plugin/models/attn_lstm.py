@@ -1,9 +1,9 @@
 """LSTM encoder-decoder models with any attention mechanism, and the named architectures.
 
 ``attn_lstm`` has stock fairseq ``lstm``'s options and defaults plus ``--attention`` and its own; ``lstm_soft``,
-``lstm_adm`` and ``lstm_adm_aqt`` are the same model with the sizes of the attention-density-matrix paper,
-``lstm_gaussian`` and ``lstm_election`` have the same sizes and no attention network; ``lstm_structured`` and
-``lstm_sigmoid`` have the sizes of the structured-attention paper. Each is a dataclass model, so
+``lstm_adm`` and ``lstm_adm_aqt`` are the models of the attention-density-matrix paper; ``lstm_adm_centred`` has its
+sizes and other pairs; ``lstm_gaussian`` and ``lstm_election`` are ``lstm_soft`` without an attention network;
+``lstm_structured`` and ``lstm_sigmoid`` have the sizes of the structured-attention paper. Each is a dataclass model, so
 that ``fairseq-train --arch NAME`` and ``model: {_name: NAME}`` in YAML mean the same.
 """
 
@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Optional, Type
 import torch
 from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.models import MODEL_DATACLASS_REGISTRY, FairseqEncoderDecoderModel, register_model
-from torch import Tensor
+from torch import Tensor, nn
 
 from .. import attention as attentions
 from ..errors import OptionError
@@ -26,7 +26,7 @@ from ..modules.source_encoder import SourceEncoder
 from ..modules.teacher import take_parameters
 from ..ops.precision import precision_of, products_in, training_precision
 from ..options import flag, or_default, parse_boolean, parse_integers
-from .architectures import PAPER_SIZES, SMALL_SIZES, STRUCTURED_SIZES, register_architecture
+from .architectures import PAPER_MODEL, PAPER_SIZES, SMALL_SIZES, STRUCTURED_SIZES, register_architecture
 from .checks import check_options, check_pointer, rnn_of
 from .configuration import AttnLSTMConfig
 from .encoder_architectures import build_stock_encoder
@@ -34,6 +34,7 @@ from .unused_options import (
     check_adaptive_softmax,
     check_attention_options,
     check_encoder_options,
+    check_forget_bias,
     check_init_dropout,
     readers,
 )
@@ -81,18 +82,12 @@ class AttnLSTMModel(FairseqEncoderDecoderModel):
             stock = build_stock_encoder(cfg, task, longest)
             source_embedding = stock.embed_tokens
         else:
-            names = "--encoder-embed-path", "--encoder-embed-dim"
-            source_embedding = word_embedding(
-                source, cfg.encoder_embed_dim, cfg.encoder_embed_path, cfg.encoder_freeze_embed, *names
-            )
+            source_embedding = _embedding(cfg, "encoder", source)
         if cfg.share_all_embeddings:
             target_embedding = source_embedding
             source_embedding.weight.requires_grad &= not cfg.decoder_freeze_embed
         else:
-            names = "--decoder-embed-path", "--decoder-embed-dim"
-            target_embedding = word_embedding(
-                target, cfg.decoder_embed_dim, cfg.decoder_embed_path, cfg.decoder_freeze_embed, *names
-            )
+            target_embedding = _embedding(cfg, "decoder", target)
         # the order in which parameters are drawn is that of older versions: a seed gives the same model
         encoder: SourceEncoder = stock or LSTMEncoder(
             source,
@@ -164,6 +159,7 @@ class AttnLSTMModel(FairseqEncoderDecoderModel):
         without = "--decoder-attention False" if off else None
         check_attention_options(model, defaults, without)
         check_encoder_options(model, defaults)
+        check_forget_bias(model, defaults)
         check_init_dropout(model, defaults, without)
         epsilon = model["lexicon_epsilon"]
         if model["lexicon"] is None and epsilon != defaults.lexicon_epsilon:
@@ -180,6 +176,9 @@ class AttnLSTMModel(FairseqEncoderDecoderModel):
         mechanism = attentions.attention_class(cfg.attention)  # a wrong name is an error even where attention is off
         off = not parse_boolean("--decoder-attention", cfg.decoder_attention)
         taken = {} if off else {name: cfg[name] for name in attentions.options_taken(mechanism)}
+        for name in attentions.idle_flags(mechanism, lambda name: cfg["attention_" + name]):
+            if taken.get(name) == getattr(getattr(cls, "__dataclass")(), name):
+                del taken[name]  # the architecture's own, of a score that is not the one chosen
         for name, own in attentions.options().items():
             if own.field.metadata.get("file") and cfg[name] is not None and name not in taken:
                 what = "a model with --decoder-attention False" if off else f"--attention {cfg.attention}"
@@ -203,14 +202,23 @@ class AttnLSTMModel(FairseqEncoderDecoderModel):
             return self.decoder(prev_output_tokens, encoder_out=encoder_out, **kwargs)
 
 
+def _embedding(cfg: Any, side: str, dictionary: Any) -> nn.Embedding:
+    """The embeddings of encoder or decoder, by their options."""
+    dim, path, freeze = (cfg[f"{side}_{name}"] for name in ("embed_dim", "embed_path", "freeze_embed"))
+    options = f"--{side}-embed-path", f"--{side}-embed-dim"
+    return word_embedding(dictionary, dim, path, freeze, *options, bound=cfg.embed_init_range)
+
+
 # A decoder that always starts from the encoder's states can do without attention that moves.
 ATTENTIVE = {"decoder_init_dropout": 0.5}
+CENTRED = {"attention": "mqt", "adm_pairs": "centred-keys", **ATTENTIVE}
 
-register_architecture("lstm_soft", attention="soft", **ATTENTIVE, **PAPER_SIZES)(AttnLSTMModel)
-register_architecture("lstm_adm", attention="mqt", **ATTENTIVE, **PAPER_SIZES)(AttnLSTMModel)
-register_architecture("lstm_adm_aqt", attention="aqt", **ATTENTIVE, **PAPER_SIZES)(AttnLSTMModel)
-register_architecture("lstm_gaussian", attention="gaussian", **PAPER_SIZES)(AttnLSTMModel)
-register_architecture("lstm_election", attention="election", **PAPER_SIZES)(AttnLSTMModel)
+register_architecture("lstm_soft", attention="soft", **PAPER_MODEL)(AttnLSTMModel)
+register_architecture("lstm_adm", attention="mqt", **PAPER_MODEL)(AttnLSTMModel)
+register_architecture("lstm_adm_aqt", attention="aqt", **PAPER_MODEL)(AttnLSTMModel)
+register_architecture("lstm_adm_centred", **CENTRED, **PAPER_SIZES)(AttnLSTMModel)
+register_architecture("lstm_gaussian", attention="gaussian", **PAPER_MODEL)(AttnLSTMModel)
+register_architecture("lstm_election", attention="election", **PAPER_MODEL)(AttnLSTMModel)
 register_architecture("lstm_structured", attention="structured", **STRUCTURED_SIZES)(AttnLSTMModel)
 register_architecture("lstm_sigmoid", attention="sigmoid", **STRUCTURED_SIZES)(AttnLSTMModel)
 register_architecture("attn_lstm_small", **ATTENTIVE, **SMALL_SIZES)(AttnLSTMModel)

@@ -76,11 +76,7 @@ def check_options(config: Any, task: Any) -> None:
         _check_copying(config)
     finite = config.forget_bias is None or math.isfinite(config.forget_bias)
     need(finite, config, "forget_bias", "a number, as in --forget-bias 1")
-    sides = ("encoder", "decoder") if config.encoder_arch is None else ("decoder",)
-    if config.forget_bias is not None and "lstm" not in [rnn_of(config, side) for side in sides]:
-        raise OptionError(
-            f"--forget-bias {config.forget_bias}: the model has no LSTM, and a GRU has no forget gates; leave it out"
-        )
+    need(0 < config.embed_init_range < math.inf, config, "embed_init_range", "more than 0, as in --embed-init-range 1")
     need(config.lexicon_epsilon > 0, config, "lexicon_epsilon", "more than 0")
     if config.lexicon is not None:
         if config.adaptive_softmax_cutoff is not None:
@@ -133,6 +129,7 @@ def _check_cutoff(text: Any, words: int) -> None:
 def _check_shared_output(config: Any) -> None:
     """Raises OptionError if the embeddings do not have the units from which the words are predicted."""
     units, of = config.decoder_out_embed_dim, f"--decoder-out-embed-dim ({config.decoder_out_embed_dim})"
+    remedy = ""
     if config.output_layer == "linear":
         units = state = or_default(config.decoder_hidden_size, config.decoder_embed_dim)
         of = f"the {state} units of the state (--output-layer linear)"
@@ -142,8 +139,9 @@ def _check_shared_output(config: Any) -> None:
                 context = or_default(config.encoder_hidden_size, context) * (2 if config.encoder_bidirectional else 1)
             units += context
             of = f"the {context} + {state} units of context and state (--output-layer linear)"
+            remedy = f"; or choose --output-layer tanh --decoder-out-embed-dim {config.decoder_embed_dim}"
     if config.decoder_embed_dim != units:
         raise OptionError(
             "--share-decoder-input-output-embed (and --share-all-embeddings) requires --decoder-embed-dim "
-            f"({config.decoder_embed_dim}) to match {of}"
+            f"({config.decoder_embed_dim}) to match {of}{remedy}"
         )

@@ -22,6 +22,7 @@ class AttnLSTMConfig(FairseqDataclass):
         "tanh",
         "words are predicted from: tanh (attentional output, tanh(W_o [context; state])), or linear (context and state "
         "side by side, which --input-feeding output then feeds; --decoder-out-embed-dim has no effect)",
+        before="tanh",
     )
     rnn: str = option("lstm", "recurrent layers of encoder and decoder: lstm or gru")
     encoder_rnn: Optional[str] = option(None, "those of the encoder (default: --rnn)")
@@ -61,6 +62,11 @@ class AttnLSTMConfig(FairseqDataclass):
     forget_bias: Optional[float] = option(
         None,
         "initial bias of the forget gates of encoder and decoder, as in 1 (default: drawn around 0, as all parameters)",
+    )
+    embed_init_range: float = option(
+        0.1,
+        "new embeddings are drawn uniformly from -X to X; with 1 encodings tell words apart from the start, so that "
+        "attention moves within a few hundred updates",
     )
     copy_attention: bool = option(
         False,

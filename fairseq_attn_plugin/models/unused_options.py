@@ -16,6 +16,7 @@ __all__ = [
     "check_adaptive_softmax",
     "check_attention_options",
     "check_encoder_options",
+    "check_forget_bias",
     "check_init_dropout",
     "readers",
 ]
@@ -109,6 +110,23 @@ def check_encoder_options(config: Mapping[str, Any], defaults: Any) -> None:
                 f"{flag(name)} {config[name]}: is of a recurrent encoder, and has no effect with --encoder-arch "
                 f"{arch}; leave one of them out"
             )
+
+
+def check_forget_bias(config: Mapping[str, Any], defaults: Any) -> None:
+    """Checks that there are forget gates where their bias is given.
+
+    Args:
+        config: the options of a model
+        defaults: the configuration of its architecture
+
+    Raises:
+        OptionError: ``--forget-bias`` is given, and the model has no LSTM
+    """
+    bias = config["forget_bias"]
+    sides = ("decoder",) if config["encoder_arch"] else ("encoder", "decoder")
+    kinds = {config[f"{side}_rnn"] or config["rnn"] for side in sides}
+    if bias != defaults.forget_bias and bias is not None and "lstm" not in kinds:
+        raise OptionError(f"--forget-bias {bias}: the model has no LSTM, and a GRU has no forget gates; leave it out")
 
 
 def check_init_dropout(config: Mapping[str, Any], defaults: Any, off: Optional[str] = None) -> None:

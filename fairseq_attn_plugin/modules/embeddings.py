@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 
 def word_embedding(
-    dictionary: Any, dim: int, path: Optional[str], freeze: bool, option: str, dim_option: str
+    dictionary: Any, dim: int, path: Optional[str], freeze: bool, option: str, dim_option: str, bound: float = 0.1
 ) -> nn.Embedding:
     """Embeddings of the words of a dictionary, from a file of word2vec, fastText or GloVe if one is given
     (:func:`fairseq_attn_plugin.text.word_vectors.read_word_vectors`).
@@ -28,12 +28,13 @@ def word_embedding(
         freeze: whether embeddings are excluded from training
         option: the option that names the file, for messages
         dim_option: the option that sets ``dim``, for messages
+        bound: words without a vector are drawn uniformly from [-bound, bound]
 
     Raises:
         OptionError: the file cannot be read, its vectors have another dimension, or it has no word of the vocabulary
     """
     embedding = nn.Embedding(len(dictionary), dim, padding_idx=dictionary.pad())
-    uniform_(embedding)
+    uniform_(embedding, bound)
     nn.init.zeros_(embedding.weight[dictionary.pad()])
     if path:
         (vectors,) = read_word_vectors(path, [dictionary], option)

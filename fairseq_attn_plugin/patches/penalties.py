@@ -54,7 +54,7 @@ def _watching(get_valid_stats: Callable[..., Any]) -> Callable[..., Any]:
                 logger.warning(
                     f"the attention hardly moves from step to step: attention_information_statistic {information:.2f} "
                     f"after {trainer.get_num_updates()} updates, where it is {MOVING} or more in trainings that align; "
-                    "another --seed, --warmup-updates 200 or --decoder-init-dropout 0.5 may help"
+                    "--embed-init-range 1 in a new training lets it move from the start"
                 )
         return get_valid_stats(cfg, trainer, stats, *rest)
 

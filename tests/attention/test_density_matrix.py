@@ -58,7 +58,12 @@ def test_parameters_of_checkpoints_over_keys(name, shapes):
 
 
 def test_a_checkpoint_without_the_option_is_over_keys():
-    assert earlier_values(AttnLSTMConfig) == {"adm_pairs": "keys", "decoder_init_dropout": 0.0}
+    assert earlier_values(AttnLSTMConfig) == {
+        "adm_pairs": "keys",
+        "attention_score_gain": False,
+        "decoder_init_dropout": 0.0,
+        "output_layer": "tanh",
+    }
     for name in ("lstm_adm", "lstm_adm_aqt", "attn_lstm"):
         assert as_written(OmegaConf.create({"_name": name, "attention": "mqt"})).adm_pairs == "keys"
         chosen = OmegaConf.create({"_name": name, "adm_pairs": "encodings"})

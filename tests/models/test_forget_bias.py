@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 from models_for_tests import build
+from test_init_dropout import check_training
 
 from fairseq_attn_plugin.errors import OptionError
 
@@ -40,3 +41,11 @@ def test_cells_remember():
 def test_a_bias_that_is_no_number():
     with pytest.raises(OptionError, match="^--forget-bias nan: must be a number, as in --forget-bias 1$"):
         build("attn_lstm", forget_bias=math.nan)
+
+
+def test_a_model_without_forget_gates():
+    with pytest.raises(OptionError, match="^--forget-bias 2.0: the model has no LSTM, .*; leave it out$"):
+        check_training("lstm_adm", rnn="gru", forget_bias=2.0)
+    check_training("lstm_adm", rnn="gru")  # the architecture's own does not need to be turned off
+    check_training("lstm_adm", encoder_rnn="gru", forget_bias=2.0)
+    build("lstm_adm", rnn="gru")

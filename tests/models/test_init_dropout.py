@@ -16,9 +16,10 @@ ROWS = 200
 ARCHITECTURES = {
     "attn_lstm": 0.0,
     "attn_lstm_small": 0.5,
-    "lstm_soft": 0.5,
-    "lstm_adm": 0.5,
-    "lstm_adm_aqt": 0.5,
+    "lstm_soft": 0.0,
+    "lstm_adm": 0.0,
+    "lstm_adm_aqt": 0.0,
+    "lstm_adm_centred": 0.5,
     "lstm_gaussian": 0.0,
 }
 CASES = [{}, {"rnn": "gru"}, {"encoder_rnn": "gru"}, {"input_feeding": "none"}, {"decoder_layers": 2}]

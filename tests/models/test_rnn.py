@@ -148,7 +148,6 @@ def test_documents_in_bfloat16_have_layers_of_our_own(monkeypatch, bfloat16):
     [
         ({"rnn": "rnn"}, "^--rnn rnn: must be lstm or gru$"),
         ({"encoder_rnn": "GRU"}, "^--encoder-rnn GRU: must be lstm or gru$"),
-        ({"rnn": "gru", "forget_bias": 1.0}, "^--forget-bias 1.0: the model has no LSTM, .*; leave it out$"),
     ],
 )
 def test_mistakes(options, words):

@@ -21,7 +21,9 @@ __all__ = ["GeneralScore"]
 @dataclass
 class GeneralConfig(ScoreConfig):
     gain: bool = option(
-        False, "multiply the general score by a trained number that starts at 1 (scaled Luong attention)"
+        False,
+        "multiply the general score by a trained number that starts at 1 (scaled Luong attention)",
+        before=False,
     )
 
 
