@@ -9,7 +9,7 @@ from omegaconf import II
 
 from ..added_options import add_options
 from ..attention import Option, follow
-from ..attention.parts import choices
+from ..attention.part_registry import choices
 from ..errors import OptionError
 from ..options import flag, need, option
 from .objectives import BASELINES, OBJECTIVES, having, objective_options

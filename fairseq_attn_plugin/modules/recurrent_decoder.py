@@ -26,12 +26,12 @@ from ..attention import Attention, AttentionOutput, attention_statistics, index_
 from ..ops.deferred import Linear
 from ..ops.precision import autocast_enabled
 from ..ops.tanh import tanh
-from .beam import Intervention, SentenceAttention, SourceMemory
 from .decoder_state import Decoded, DecoderInputs, DecoderState, Progress
 from .dropout import Dropout
 from .recurrence import DropoutMasks, LayerStates, step_weights, stepped
 from .rnn import KINDS, STATES, run, uniform_
 from .source_encoder import EncoderOut
+from .source_memory import Intervention, SentenceAttention, SourceMemory
 
 __all__ = ["PROGRESS", "RecurrentDecoder"]
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from ...errors import OptionError
 from ...ops.tanh import by_sigmoid
 from ...options import option
-from ..parts import PartConfig
+from ..part_registry import PartConfig
 from .score import Score, ScoreConfig, projection, register_score
 
 __all__ = ["AdditiveScore"]

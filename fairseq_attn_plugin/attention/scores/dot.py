@@ -8,7 +8,7 @@ from torch import Tensor
 
 from ...errors import OptionError
 from ...ops.deferred import matmul_transposed
-from ..parts import PartConfig
+from ..part_registry import PartConfig
 from .score import Score, register_score
 
 __all__ = ["DotScore", "ScaledDotScore"]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Callable, Dict, List, Type
 
 from ...attention import Option, PartConfig, options_of
-from ...attention.parts import announce, check_options
+from ...attention.part_registry import announce, check_options
 from .batch import Batch, MovingAverage, Settings, Terms
 
 __all__ = ["OBJECTIVES", "Objective", "RegisteredObjective", "objective_options", "register_objective"]
