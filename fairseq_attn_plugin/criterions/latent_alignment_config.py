@@ -31,7 +31,10 @@ READ_BY = {
 
 @dataclass
 class LatentAlignmentConfig(FairseqDataclass):
-    objective: str = option("elbo-enum", "objective")
+    objective: str = option(
+        "elbo-enum",
+        "objective; variational attention, by the variational bound (ELBO), is elbo-enum and other elbo-...",
+    )
     num_samples: Optional[int] = option(
         None, "samples per word of hard-reinforce, elbo-reinforce, elbo-gumbel, dirichlet (1) and wake-sleep (5)"
     )

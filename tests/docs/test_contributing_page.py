@@ -7,7 +7,7 @@ import pytest
 from documentation import REPO, fenced
 
 PACKAGE = REPO / "fairseq_attn_plugin"
-TREE = next(block for block in fenced(REPO / "docs/contributing.md", "text") if block.startswith("fairseq_attn_plugin/"))
+TREE = next(one for one in fenced(REPO / "docs/contributing.md", "text") if one.startswith("fairseq_attn_plugin/"))
 
 
 def listed(section, indent):

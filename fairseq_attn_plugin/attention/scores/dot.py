@@ -35,4 +35,4 @@ class DotScore(Score):
 @register_score("scaled_dot")
 class ScaledDotScore(DotScore):
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
-        return matmul_transposed(query * (1 / math.sqrt(query.size(-1))), keys)
+        return matmul_transposed(query * (1 / math.sqrt(query.size(-1))), keys)  # Vaswani et al. 2017, eq. 1
