@@ -2,7 +2,7 @@
 
 An objective is a function from :class:`Batch`, :class:`Settings` and :class:`MovingAverage` to :class:`Terms`, which
 registers itself with :func:`register_objective`, from this package or from outside. Options of its own are the fields
-of a dataclass with a ``prefix``, as those of a mechanism; the function finds them in ``settings.own``.
+of a dataclass with a ``prefix``, like the options of a mechanism; the function finds them in ``settings.own``.
 """
 
 from __future__ import annotations
