@@ -129,6 +129,9 @@ def sayings():
         yield f"{against(SMALL15, *both, seeds=(1, 2))}, p = {p(SMALL15, *both):.2f}"
     for name in ("small-elbo-enum", *best):
         yield " and ".join(f"{value:.2f}" for value in each("perplexity", SMALL15, name, (1, 2)))
+    entropies = [mean("entropy", SMALL15, name) for name in ("small-elbo-enum", "small-soft", best[0])]
+    yield "{:.2f} against {:.2f}; the marginal has {:.2f}".format(*entropies)
+    yield against(SEVEN, "small-hard-reinforce", "small-soft", "perplexity")
     trainings = [(SEVEN, f"small-{name}", (1,)) for name in ("elbo-enum", "elbo-reinforce", "soft")]
     score = ", ".join(f"{mean('BLEU', *one):.2f}" for one in trainings)
     yield f"{score}; REINFORCE against soft attention p = {p(SEVEN, 'small-elbo-reinforce', 'small-soft'):.3f}"
