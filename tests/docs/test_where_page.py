@@ -17,7 +17,7 @@ def test_a_row_leads_there(what, files, name):
     code = [(REPO / file).read_text(encoding="utf-8") for file in re.findall(r"`([^`]+\.\w+)`", files)]
     assert code
     if name:
-        assert re.search(rf"^ *(?:def|class) {name.strip('`')}\b", "".join(code), re.MULTILINE)
+        assert re.search(rf"^ *(?:(?:def|class) )?{name.strip('`')}\b", "".join(code), re.MULTILINE)
     for number in re.findall(r"\d+", what) if what[0].isdigit() else ():
         assert re.search(rf"\beqs?\. (?:\d+ (?:and|or) )?{number}\b", "".join(code)), number
 
