@@ -21,8 +21,7 @@ def test_fairseq_trains_and_translates_in_any_folder(tiny_data, tmp_path):
 def test_hydra_trains_in_any_folder(configs, tiny_data, tmp_path):
     if configs == "copy":
         shutil.copytree(REPO / "configs", tmp_path / configs)
-    sizes = [f"model.{name}=16" for name in ("encoder_embed_dim", "encoder_hidden_size", "decoder_embed_dim")]
-    sizes += [f"model.{name}=16" for name in ("decoder_hidden_size", "decoder_out_embed_dim")]
+    sizes = [f"model.{side}_{name}=16" for side in ("encoder", "decoder") for name in ("embed_dim", "hidden_size")]
     data = [f"task.data={tiny_data}", "task.source_lang=xx", "task.target_lang=yy"]
     options = [*data, *sizes, "common.cpu=true", "optimization.max_update=1", "dataset.num_workers=0"]
     command = ["fairseq-hydra-train", "--config-dir", configs, "--config-name", "multi30k_adm"]
