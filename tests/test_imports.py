@@ -23,6 +23,7 @@ LAYERS = (
     ("decoding",),
     ("export", "patches"),
     ("analysis", "testing"),
+    ("corpora",),
     ("recipes",),
 )
 ANALYSIS = (

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable, Optional, Sequence
 
+from fairseq_attn_plugin.corpora.locks import locked
+
 from .commands import Shell
 from .downloads import fetch, unpack
 from .errors import OptionError
-from .locks import locked
 from .settings import CommonSettings
 from .stamps import write_stamp
 

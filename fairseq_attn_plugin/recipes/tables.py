@@ -6,10 +6,11 @@ import json
 from pathlib import Path
 from typing import Any, Dict, List, Sequence
 
+from fairseq_attn_plugin.corpora.files import read_text
+
 from ..analysis.outputs.tables import markdown_table
 from ..writing import whole_text
 from .errors import CorpusError
-from .text.files import read_text
 
 __all__ = ["markdown", "number", "read_json", "read_scores", "write_json"]
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from fairseq_attn_plugin.corpora.locks import locked
 from fairseq_attn_plugin.recipes.leaderboard import queue as queues
 from fairseq_attn_plugin.recipes.leaderboard.queue import Queue
-from fairseq_attn_plugin.recipes.locks import locked
 
 from cli import REPO
 

@@ -5,10 +5,10 @@ import shlex
 import pytest
 from recipe_corpora import PAIRS, complaint, value
 
+from fairseq_attn_plugin.corpora.locks import locked
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.recipes.cli import open_recipe
 from fairseq_attn_plugin.recipes.leaderboard.systems import read_systems
-from fairseq_attn_plugin.recipes.locks import locked
 
 
 def jobs(tmp_path, extra=(), **environment):

@@ -6,12 +6,12 @@ import zipfile
 import pytest
 
 from fairseq_attn_plugin.analysis import cli
+from fairseq_attn_plugin.corpora.pair_splits import assign, normalize
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.recipes.errors import CorpusError
 from fairseq_attn_plugin.recipes.own.reading import read_pairs
 from fairseq_attn_plugin.recipes.own.settings import check_architecture, tokenizer_of
 from fairseq_attn_plugin.recipes.own.splitting import split
-from fairseq_attn_plugin.recipes.text.pair_splits import assign, normalize
 from fairseq_attn_plugin.recipes.translation.segmentation import fitting_size
 
 ROWS = [("I do not know the way.", "Ich kenne den Weg nicht."), ("The dog is here.", "Der Hund  ist hier.")]

@@ -6,11 +6,11 @@ import re
 import pytest
 from recipe_corpora import complaint, files_of, polarity_archive, polarity_jsonl, reviews, yelp
 
+from fairseq_attn_plugin.corpora.locks import locked
 from fairseq_attn_plugin.recipes.commands import Shell
 from fairseq_attn_plugin.recipes.documents import baseline, table
 from fairseq_attn_plugin.recipes.errors import CorpusError
-from fairseq_attn_plugin.recipes.locks import locked
-from fairseq_attn_plugin.recipes.text import polarity
+from fairseq_attn_plugin.corpora import polarity
 
 TINY = "--word-embed-dim 8 --word-hidden-size 4 --sentence-hidden-size 4 --max-epoch 1".split()
 

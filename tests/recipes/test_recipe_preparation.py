@@ -21,9 +21,9 @@ from recipe_corpora import (
     write,
 )
 
+from fairseq_attn_plugin.corpora.locks import locked
 from fairseq_attn_plugin.recipes.cli import main
 from fairseq_attn_plugin.recipes.commands import Shell
-from fairseq_attn_plugin.recipes.locks import locked
 
 pytestmark = pytest.mark.usefixtures("tools")
 

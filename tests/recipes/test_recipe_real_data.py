@@ -6,7 +6,7 @@ import pytest
 from recipe_corpora import TINY, complaint, lines_of
 from test_recipe_text import LANGUAGES, shared_sentences
 
-from fairseq_attn_plugin.recipes.text.pair_splits import split_pairs
+from fairseq_attn_plugin.corpora.pair_splits import split_pairs
 
 
 def folder_of(real_data, name):

@@ -8,11 +8,11 @@ import re
 import pytest
 from recipe_corpora import lines_of, multi30k, tatoeba, write
 
+from fairseq_attn_plugin.corpora.pair_splits import split_pairs
+from fairseq_attn_plugin.corpora.parallel import Treatment, drop_split, import_split
+from fairseq_attn_plugin.corpora.subwords import apply_model, learn_model
+from fairseq_attn_plugin.corpora.tokens import bare_words, detokenize, tokenize
 from fairseq_attn_plugin.recipes.errors import CorpusError
-from fairseq_attn_plugin.recipes.text.pair_splits import split_pairs
-from fairseq_attn_plugin.recipes.text.parallel import Treatment, drop_split, import_split
-from fairseq_attn_plugin.recipes.text.sentencepiece_bpe import apply_model, learn_model
-from fairseq_attn_plugin.recipes.text.tokens import bare_words, detokenize, tokenize
 from fairseq_attn_plugin.recipes.translation.hypotheses import write_hypotheses
 
 LANGUAGES = ("en", "es")

@@ -5,10 +5,11 @@ The options are those of Deng et al. 2018, "Latent Alignment and Variational Att
 
 from pathlib import Path
 
+from fairseq_attn_plugin.corpora.files import find
+from fairseq_attn_plugin.corpora.iwslt14 import extract, holds_archive, members, split
+
 from ..errors import CorpusError
 from ..settings import Variables
-from ..text.files import find
-from ..text.iwslt14 import extract, holds_archive, members, split
 from ..training import OptionGroups
 from ..translation.reading import CorpusReader, Treatment
 from ..translation.recipe import Corpus

@@ -2,12 +2,13 @@
 
 from typing import List
 
+from fairseq_attn_plugin.corpora.polarity import write_fold
+
 from ..data_folder import Preparation
 from ..documents.recipe import DocumentCorpus
 from ..documents.run import DocumentRecipe
 from ..errors import OptionError
 from ..settings import Variables
-from ..text.polarity import write_fold
 from ..training import OptionGroups
 
 URL = "https://www.cs.cornell.edu/people/pabo/movie-review-data"

@@ -3,9 +3,10 @@
 import re
 from typing import NamedTuple
 
+from fairseq_attn_plugin.corpora.pair_splits import split_pairs
+
 from ..errors import OptionError
 from ..settings import Variables
-from ..text.pair_splits import split_pairs
 from ..training import OptionGroups
 from ..translation.reading import CorpusReader, Treatment
 from ..translation.recipe import Corpus

@@ -3,10 +3,11 @@
 from pathlib import Path
 from typing import Dict
 
+from fairseq_attn_plugin.corpora.files import find, read_lines, write_lines
+
 from ...toy_corpus import generate, write
 from ..errors import CorpusError
 from ..settings import Variables
-from ..text.files import find, read_lines, write_lines
 from ..training import OptionGroups
 from ..translation.reading import CorpusReader, Treatment
 from ..translation.recipe import Corpus

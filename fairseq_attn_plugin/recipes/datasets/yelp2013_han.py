@@ -5,13 +5,14 @@ Sizes and batches are those of Yang et al. 2016, "Hierarchical Attention Network
 
 import shutil
 
+from fairseq_attn_plugin.corpora.yelp2013 import write_splits
+
 from ..data_folder import Preparation
 from ..documents.recipe import DocumentCorpus
 from ..documents.run import DocumentRecipe
 from ..errors import OptionError
 from ..settings import Variables
 from ..stamps import write_stamp
-from ..text.yelp2013 import write_splits
 from ..training import OptionGroups
 
 URL = "http://ir.hit.edu.cn/~dytang/paper/emnlp2015"

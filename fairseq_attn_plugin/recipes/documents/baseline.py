@@ -11,9 +11,10 @@ import time
 from pathlib import Path
 from typing import Any, Dict, List, Tuple
 
+from fairseq_attn_plugin.corpora.files import read_text, split_lines
+
 from ..errors import CorpusError
 from ..tables import write_json
-from ..text.files import read_text, split_lines
 
 __all__ = ["evaluate", "write_baseline"]
 

@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Callable, Dict, Iterator, List, Sequence, Tuple
 
+from fairseq_attn_plugin.corpora.locks import locked
+
 from ..commands import Shell
 from ..data_folder import DataFolder, Preparation
 from ..errors import OptionError
-from ..locks import locked
 from ..recipe import Recipe
 from ..settings import Variables
 from ..stamps import checksum, read_stamp, write_stamp

@@ -11,10 +11,11 @@ import statistics
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
+from fairseq_attn_plugin.corpora.files import write_lines
+
 from ...analysis.training_logs import read_log
 from ..errors import CorpusError
 from ..tables import markdown, read_json, write_json
-from ..text.files import write_lines
 
 __all__ = ["rows_of", "run_of", "summary", "write_table"]
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional
 
+from fairseq_attn_plugin.corpora.files import write_lines
+
 from ...analysis.training_logs import read_log
 from ..errors import OptionError
 from ..tables import markdown, number, read_json, read_scores, write_json
-from ..text.files import write_lines
 from .systems import SYSTEMS
 
 __all__ = ["results", "satisfaction", "scores", "write_table"]

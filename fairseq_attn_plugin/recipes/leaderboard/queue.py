@@ -19,7 +19,7 @@ from typing import Any, Callable, Deque, List, Mapping, NamedTuple, Protocol, Se
 
 from tqdm import tqdm
 
-from ..locks import locked
+from fairseq_attn_plugin.corpora.locks import locked
 
 __all__ = ["Failure", "Queue", "Runnable", "end_with_the_queue"]
 

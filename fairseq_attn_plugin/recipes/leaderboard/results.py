@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence
 
+from fairseq_attn_plugin.corpora.files import read_lines, read_text
+
 from ...analysis.alignment.evaluation import evaluate, load_alignments
 from ...analysis.alignment.linking import Linking
 from ...analysis.alignment.links import read_gold
@@ -16,7 +18,6 @@ from ...analysis.report.versions import versions_of
 from ...analysis.training_logs import read_log
 from ..errors import CorpusError
 from ..tables import number, read_json, read_scores
-from ..text.files import read_lines, read_text
 from ..translation.run import TranslationRun
 
 __all__ = ["collect", "sentence_statistics"]

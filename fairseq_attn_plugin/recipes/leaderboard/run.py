@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable, Dict, List, Mapping, Sequence, Tuple
 
+from fairseq_attn_plugin.corpora.locks import locked
+
 from ..commands import Shell, import_path
 from ..errors import OptionError
-from ..locks import locked
 from ..recipe import Recipe
 from ..settings import Variables, is_number
 from ..translation.model import DEFAULTS as MODEL_DEFAULTS

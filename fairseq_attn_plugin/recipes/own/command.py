@@ -17,11 +17,12 @@ import re
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
+from fairseq_attn_plugin.corpora.locks import locked
+
 from ... import __version__
 from ...model_folder import is_training, read_settings
 from ..commands import ended_by_sigterm
 from ..errors import OptionError
-from ..locks import locked
 from ..settings import Variables
 from ..stamps import checksum
 from ..translation import model as models

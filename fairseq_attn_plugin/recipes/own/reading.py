@@ -8,8 +8,9 @@ import zlib
 from pathlib import Path, PurePosixPath
 from typing import List, NamedTuple, Optional, Sequence, Tuple
 
+from fairseq_attn_plugin.corpora.files import split_lines
+
 from ..errors import CorpusError
-from ..text.files import split_lines
 from .columns import choose_columns
 
 __all__ = ["Pair", "read_pairs"]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Dict, List, Optional, Sequence, Tuple
 
+from fairseq_attn_plugin.corpora.pair_splits import VALID, assign, normalize
+
 from ..errors import CorpusError
-from ..text.pair_splits import VALID, assign, normalize
 from .reading import Pair
 
 __all__ = ["split"]

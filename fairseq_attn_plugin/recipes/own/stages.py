@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Dict, List, NoReturn, Sequence
 
+from fairseq_attn_plugin.corpora.files import read_lines, write_lines
+
 from ... import __version__
 from ...model_folder import SETTINGS, Text, open_model_folder, read_settings, write_model_folder
 from ...text.normalization import build_normalizer
 from ..errors import OptionError
 from ..stamps import checksum
-from ..text.files import read_lines, write_lines
 from ..translation.model import ModelSettings
 from ..translation.preparation import prepare
 from ..translation.reading import CorpusReader, Treatment

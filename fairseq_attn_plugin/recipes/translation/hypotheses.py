@@ -9,9 +9,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Dict, List, Optional, Tuple
 
+from fairseq_attn_plugin.corpora.files import read_lines, read_text, split_lines, write_lines
+from fairseq_attn_plugin.corpora.tokens import detokenize
+
 from ..errors import CorpusError
-from ..text.files import read_lines, read_text, split_lines, write_lines
-from ..text.tokens import detokenize
 
 __all__ = ["read_hypotheses", "write_hypotheses"]
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from fairseq_attn_plugin.corpora.parallel import cut_split, drop_split
+
 from ..data_folder import Preparation
-from ..text.parallel import cut_split, drop_split
 from .reading import CorpusReader
 from .recipe import Experiment
 from .segmentation import segment

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Optional, Sequence, Tuple
 
+from fairseq_attn_plugin.corpora.parallel import AS_IT_IS, Treatment, import_split
+
 from ..data_folder import Preparation
-from ..text.parallel import AS_IT_IS, Treatment, import_split
 
 __all__ = ["CorpusReader", "Treatment"]
 

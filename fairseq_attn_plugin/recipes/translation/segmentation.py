@@ -6,8 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Iterator, List, Sequence, Tuple
 
-from ..text.files import read_lines
-from ..text.sentencepiece_bpe import apply_model, learn_model
+from fairseq_attn_plugin.corpora.files import read_lines
+from fairseq_attn_plugin.corpora.subwords import apply_model, learn_model
+
 from .reading import CorpusReader
 from .recipe import CorpusSettings
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Iterator
 
-from ...text.documents import Document, split_sentences, write_documents
-from ..errors import CorpusError
+from fairseq_attn_plugin.text.documents import Document, split_sentences, write_documents
+
+from .errors import CorpusError
 from .files import check_folder, read_text, split_lines
 from .parallel import note
 

@@ -1,6 +1,6 @@
 """Files of parallel corpora: plain, gzipped, or the SGML of the WMT test sets.
 
-A damaged file raises :class:`~fairseq_attn_plugin.recipes.errors.CorpusError`, whose message names the file and the
+A damaged file raises :class:`~fairseq_attn_plugin.corpora.errors.CorpusError`, whose message names the file and the
 remedy. A written file appears under its name only when it is complete.
 """
 
@@ -13,8 +13,9 @@ import zlib
 from pathlib import Path
 from typing import Iterable, List, Optional, Sequence, Tuple
 
-from ...writing import whole_text
-from ..errors import CorpusError
+from fairseq_attn_plugin.writing import whole_text
+
+from .errors import CorpusError
 
 __all__ = ["SEGMENT", "check_folder", "find", "read_lines", "read_pair", "read_text", "split_lines", "write_lines"]
 

@@ -9,8 +9,9 @@ import zlib
 from pathlib import Path
 from typing import Dict, Iterator, List, Tuple
 
-from ...text.documents import Document, documents_of, write_documents
-from ..errors import CorpusError, OptionError
+from fairseq_attn_plugin.text.documents import Document, documents_of, write_documents
+
+from .errors import CorpusError, OptionError
 from .files import check_folder, find
 from .parallel import note
 

@@ -15,7 +15,7 @@ import re
 from pathlib import Path
 from typing import Iterable, List, Sequence
 
-from ..errors import CorpusError
+from .errors import CorpusError
 from .files import SEGMENT, find, read_pair, read_text, split_lines, write_lines
 
 __all__ = ["TEST_SETS", "extract", "holds_archive", "members", "split"]

@@ -21,7 +21,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Dict, List, Sequence, Tuple
 
-from ..errors import CorpusError
+from .errors import CorpusError
 from .files import check_folder, find, read_text, split_lines, write_lines
 from .parallel import note
 

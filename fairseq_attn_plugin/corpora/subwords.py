@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Sequence
 
-from ...writing import whole_file
+from fairseq_attn_plugin.writing import whole_file
+
 from .files import read_lines, write_lines
 
 __all__ = ["apply_model", "learn_model"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Optional, Sequence, Tuple
 
-from ..errors import CorpusError
+from .errors import CorpusError
 from .files import check_folder, find, read_lines, read_pair, write_lines
 from .tokens import bare_words, tokenize
 
