@@ -24,7 +24,7 @@ LAYERS = (
     ("export", "patches"),
     ("analysis", "testing"),
     ("corpora",),
-    ("recipes",),
+    ("own_data",),
 )
 ANALYSIS = (
     ("training_logs", "pages"),

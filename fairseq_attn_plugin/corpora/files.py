@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import html
 import re
+import sys
 import zlib
 from pathlib import Path
 from typing import Iterable, List, Optional, Sequence, Tuple
@@ -17,15 +18,30 @@ from fairseq_attn_plugin.writing import whole_text
 
 from .errors import CorpusError
 
-__all__ = ["SEGMENT", "check_folder", "find", "read_lines", "read_pair", "read_text", "split_lines", "write_lines"]
+__all__ = [
+    "SEGMENT",
+    "check_folder",
+    "find",
+    "note",
+    "read_lines",
+    "read_pair",
+    "read_text",
+    "split_lines",
+    "write_lines",
+]
 
 SEGMENT = re.compile(r"<seg\b[^>]*>(.*?)</seg>", re.IGNORECASE | re.DOTALL)
+
+
+def note(text: str) -> None:
+    """A remark about the corpus, on stderr."""
+    print("note: " + text, file=sys.stderr, flush=True)
 
 
 def check_folder(folder: Path) -> None:
     """Raises ``CorpusError`` if the folder of the corpus does not exist."""
     if not folder.is_dir():
-        raise CorpusError(f"DATA={folder} is not a folder")
+        raise CorpusError(f"{folder} is not a folder")
 
 
 def find(folder: Path, names: str) -> Optional[Path]:

@@ -22,8 +22,7 @@ from pathlib import Path
 from typing import Dict, List, Sequence, Tuple
 
 from .errors import CorpusError
-from .files import check_folder, find, read_text, split_lines, write_lines
-from .parallel import note
+from .files import check_folder, find, note, read_text, split_lines, write_lines
 
 __all__ = ["assign", "split_pairs"]
 

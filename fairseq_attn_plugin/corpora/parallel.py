@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Optional, Sequence, Tuple
 
 from .errors import CorpusError
-from .files import check_folder, find, read_lines, read_pair, write_lines
+from .files import check_folder, find, note, read_lines, read_pair, write_lines
 from .tokens import bare_words, tokenize
 
-__all__ = ["AS_IT_IS", "Treatment", "cut_split", "drop_split", "import_split", "note"]
+__all__ = ["AS_IT_IS", "Treatment", "cut_split", "drop_split", "import_split"]
 
 
 @dataclass(frozen=True)
@@ -36,17 +35,8 @@ class Treatment:
     drop_empty: bool = False
     raw: bool = False
 
-    def __str__(self) -> str:
-        chosen = [field.name.replace("_", "-") for field in fields(self) if getattr(self, field.name)]
-        return ", ".join(chosen) or "as it is"
-
 
 AS_IT_IS = Treatment()
-
-
-def note(text: str) -> None:
-    """A remark about the corpus, on stderr."""
-    print("note: " + text, file=sys.stderr, flush=True)
 
 
 def import_split(

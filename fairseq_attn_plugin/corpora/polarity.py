@@ -12,8 +12,7 @@ from typing import Dict, Iterator, List, Tuple
 from fairseq_attn_plugin.text.documents import Document, documents_of, write_documents
 
 from .errors import CorpusError, OptionError
-from .files import check_folder, find
-from .parallel import note
+from .files import check_folder, find, note
 
 __all__ = ["read_reviews", "splits_of", "write_fold"]
 

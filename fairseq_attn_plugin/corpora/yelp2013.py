@@ -11,8 +11,7 @@ from typing import Iterator
 from fairseq_attn_plugin.text.documents import Document, split_sentences, write_documents
 
 from .errors import CorpusError
-from .files import check_folder, read_text, split_lines
-from .parallel import note
+from .files import check_folder, note, read_text, split_lines
 
 __all__ = ["read_reviews", "write_splits"]
 
