@@ -154,5 +154,6 @@ def damage(path: Path) -> None:
 
 def yahoo(folder: Path) -> None:
     for name, count in (("train", 60), ("test", 20)):
-        rows = [f'"{1 + n // 2 % 10}","Why is it {n}?","I ask.\\nTwice.","Because ""so"" it is."\n' for n in range(count)]
+        texts = '"I ask.\\nTwice.","Because ""so"" it is."\n'
+        rows = [f'"{1 + n // 2 % 10}","Why is it {n}?",{texts}' for n in range(count)]
         (folder / f"{name}.csv").write_text("".join(rows))

@@ -155,7 +155,7 @@ def main(argv: Optional[Sequence[str]] = None) -> None:
     try:
         if words[:1] == ["recipe"]:  # by its name, since a recipe calls subcommands of this program
             importlib.import_module("fairseq_attn_plugin.analysis.commands.recipe").main(words[1:])
-            return
+            sys.exit(0)
         args = parser.parse_args(words)
         for folder in getattr(args, "user_dir", None) or ():
             from fairseq_attn_plugin.analysis.inference.user_dir import import_user_dir
