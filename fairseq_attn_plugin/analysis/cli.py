@@ -58,7 +58,7 @@ COMMANDS: Dict[str, str] = {
     "export-direction": "write one direction of an agreement model as an ordinary checkpoint",
     "where": "print the folder of this package, of its YAML configurations (--configs), or of its recipes (--recipes)",
 }
-RECIPE = "prepare a published corpus, train, translate and score; a shell file; recipe --help lists them"
+RECIPE = "prepare a published corpus, train, translate and score, by a shell file; recipe --help lists them"
 
 # in other places than commands/
 MODULES = {"train": "fairseq_attn_plugin.own_data.command", "prepare": "fairseq_attn_plugin.corpora.command"}

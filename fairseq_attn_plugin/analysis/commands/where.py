@@ -10,7 +10,8 @@ __all__ = ["CONFIGS", "PACKAGE", "RECIPES", "configure", "run"]
 PACKAGE = Path(__file__).resolve().parents[2]
 # a wheel has them inside the package, a checkout beside it
 CONFIGS = PACKAGE / "configs" if (PACKAGE / "configs").is_dir() else PACKAGE.parent / "configs"
-RECIPES = PACKAGE / "recipes" if (PACKAGE / "recipes").is_dir() else PACKAGE.parent / "scripts" / "recipes"
+# of a checkout, caches of an earlier version may be inside
+RECIPES = PACKAGE / "recipes" if any(PACKAGE.glob("recipes/*.sh")) else PACKAGE.parent / "scripts" / "recipes"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
