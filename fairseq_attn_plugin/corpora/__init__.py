@@ -8,6 +8,10 @@
     reading and checking files of sentence pairs, tokenisation, subword models
 ``iwslt14``, ``pair_splits``, ``polarity``, ``yelp2013``, ``yahoo_answers``
     readers of single corpora
+``tools``, ``locks``
+    commands of this environment, and folders that several processes share
+``tfidf``
+    the baseline of document classification
 ``command``
     the command line
 """
