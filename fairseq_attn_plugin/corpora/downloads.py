@@ -25,7 +25,7 @@ class Download(NamedTuple):
 
     Attributes:
         url: its address
-        known: its SHA-256, or ``md5:`` and its MD5; empty if its publisher has changed it before
+        known: its SHA-256, or ``md5:`` and its MD5; empty if none is known
         least: smallest number of bytes of a complete file
         members: of an archive, that are unpacked
     """
