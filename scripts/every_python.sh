@@ -10,7 +10,7 @@
 #   KEEP=1                     0: remove each environment after its tests
 #   PIP_EXTRA_INDEX_URL=       of pip: https://download.pytorch.org/whl/cpu has CPU builds of torch
 set -uo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 [[ ${1:-} != -* ]] || { sed -n '2,/^[^#]/{/^#/{s/^# \{0,1\}//;p;};}' "$0"; exit 0; }
 
 python_of() {
@@ -41,6 +41,7 @@ step() {
     fi
 }
 
+# shellcheck disable=SC2329 # step calls it
 tests() { python -m pytest -q -n "${WORKERS:-2}" --dist worksteal -m "not slow and not cli and not browser and not gpu"; }
 
 [[ $# -gt 0 ]] || set -- 3.11 3.12 3.13

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs all checks: set-up, formatting, linting, types, tests. Other arguments go to pytest:
+# Runs all checks: set-up, formatting, linting, types, shell scripts, tests. Other arguments go to pytest:
 #
 #   bash scripts/test.sh           about 13 minutes on two cores
 #   bash scripts/test.sh --fast    without tests that start processes, a browser or a GPU, or are slow
@@ -24,4 +24,5 @@ set -x
 ruff check .
 ruff format --check .
 mypy
+shellcheck scripts/*.sh scripts/recipes/*.sh
 python -m pytest -n "${WORKERS:-2}" --dist worksteal --durations=15 ${SELECTION[@]+"${SELECTION[@]}"} "$@"

@@ -23,7 +23,8 @@ LAYERS = (
     ("decoding",),
     ("export", "patches"),
     ("analysis", "testing"),
-    ("recipes",),
+    ("corpora",),
+    ("own_data",),
 )
 ANALYSIS = (
     ("training_logs", "pages"),

@@ -9,6 +9,8 @@ import zipfile
 
 import pytest
 
+from fairseq_attn_plugin import toy_corpus
+
 from cli import REPO, usual_environment
 
 
@@ -17,7 +19,7 @@ def wheel(tmp_path_factory):
     """The wheel, built from a copy of what it is made of."""
     folder = tmp_path_factory.mktemp("wheel")
     ignore = shutil.ignore_patterns("__pycache__")
-    for name in ("fairseq_attn_plugin", "configs"):
+    for name in ("fairseq_attn_plugin", "configs", "scripts/recipes"):
         shutil.copytree(REPO / name, folder / "copy" / name, ignore=ignore)
     for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(REPO / name, folder / "copy" / name)
@@ -41,7 +43,8 @@ def test_the_wheel_holds_every_file_of_the_package(site):
         return {path.relative_to(folder).as_posix() for path in found if "__pycache__" not in path.parts}
 
     configs = {f"configs/{name}" for name in files(REPO / "configs")}
-    assert files(site / "fairseq_attn_plugin") == files(REPO / "fairseq_attn_plugin") | configs
+    recipes = {f"recipes/{name}" for name in files(REPO / "scripts" / "recipes")}
+    assert files(site / "fairseq_attn_plugin") == files(REPO / "fairseq_attn_plugin") | configs | recipes
 
 
 def test_the_description_shows_nothing_that_an_index_lacks(site):
@@ -54,19 +57,24 @@ def test_the_description_shows_nothing_that_an_index_lacks(site):
     assert "\n" not in message["Author"] and len(message.get_all("Classifier")) > 8
 
 
-def python(site, folder, *words):
+def python(site, folder, *words, **variables):
     """Runs Python with the content of the wheel, and without the checkout."""
-    environment = {**usual_environment(), "PYTHONPATH": str(site)}
+    environment = {**usual_environment(), "PYTHONPATH": str(site), **variables}
     done = subprocess.run([sys.executable, *words], cwd=folder, env=environment, text=True, capture_output=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-def test_recipes_and_their_manuals_work_in_any_folder(site, tmp_path):
-    command = ["-m", "fairseq_attn_plugin.analysis.cli", "recipe", "toy_corpus"]
-    assert "fairseq-attn recipe toy_corpus [prepare" in python(site, tmp_path, *command, "--help")
-    shown = python(site, tmp_path, *command, "--dry-run")
-    assert f"--user-dir {site}/fairseq_attn_plugin " in shown and f"--save-dir {tmp_path}/out/toy_corpus/" in shown
+def test_recipes_work_in_any_folder(site, tmp_path):
+    command = ["-m", "fairseq_attn_plugin.analysis.cli", "recipe"]
+    assert "\ntoy_corpus  " in python(site, tmp_path, *command)
+    assert "Variables (default): SRC and TGT" in python(site, tmp_path, *command, "toy_corpus", "--help")
+    data = tmp_path / "out" / "toy_corpus" / "vr-dm.subword-nmt1500" / "data"
+    corpus = toy_corpus.generate(1, {"train": 30, "valid": 5, "test": 5})
+    toy_corpus.write(corpus, tmp_path / "corpus")
+    environment = {"DATA": str(tmp_path / "corpus")}
+    python(site, tmp_path, *command, "toy_corpus", "prepare", **environment)
+    assert (data / "bin" / "dict.vr.txt").is_file()
 
 
 def test_fairseq_finds_the_package_beside_itself_by_name(site, tmp_path):

@@ -1,4 +1,4 @@
-"""``{recipe-manuals}``: the manual of every recipe."""
+"""``{recipe-manuals}``: the comment at the beginning of every recipe."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from fairseq_attn_plugin.recipes import datasets
-from fairseq_attn_plugin.recipes.cli import manual, manual_of
+from fairseq_attn_plugin.analysis.commands.recipe import header, names
+from fairseq_attn_plugin.analysis.commands.where import RECIPES
 
 __all__ = ["setup"]
 
@@ -17,11 +17,11 @@ __all__ = ["setup"]
 class RecipeManualsDirective(SphinxDirective):
     def run(self) -> List[nodes.Node]:
         result: List[nodes.Node] = []
-        for name in datasets.names():
-            self.env.note_dependency(str(manual_of(name)))
+        for name in names():
+            self.env.note_dependency(str(RECIPES / f"{name}.sh"))
             section = nodes.section(ids=["recipe-" + nodes.make_id(name)], names=["recipe " + name])
             section += nodes.title("", "", nodes.literal(name, name))
-            text = manual(name).rstrip("\n")
+            text = header(name).rstrip("\n")
             section += nodes.literal_block(text, text, language="text")
             result.append(section)
         return result

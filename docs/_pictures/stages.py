@@ -1,18 +1,17 @@
-"""The stages of a recipe, and of a translation by an exported folder."""
+"""The steps of a recipe, and of a translation by an exported folder."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from fairseq_attn_plugin.analysis.drawing.canvas import canvas, save
-from fairseq_attn_plugin.recipes.translation.run import TranslationRecipe
 
 from .common import BLUE, GREY
 
 STAGES = {
-    "prepare": ("tokenise, BPE,\nfairseq-preprocess", "data/text/*\ndata/codes\ndata/bin/*"),
+    "prepare": ("fairseq-attn prepare,\nfairseq-preprocess", "data/text/*\ndata/codes\ndata/bin/*"),
     "train": ("fairseq-train", "checkpoint_best.pt\ncheckpoint_last.pt\ntrain.log"),
-    "generate": ("fairseq-generate", "generate-test.txt\ntest.hyp\ntest.detok.hyp"),
+    "generate": ("fairseq-generate", "generate.txt\ntest.hyp\ntest.detok.hyp"),
     "score": ("sacrebleu", "test.tokenized.json\ntest.detokenized.json"),
 }
 
@@ -26,15 +25,14 @@ PARTS = {
 
 
 def recipe_stages(path: Path) -> None:
-    """The stages of a translation recipe, their commands and the files that they write."""
+    """The steps of a recipe of translation, their commands and the files that they write."""
     with canvas("stages", (7.8, 2.3)) as figure:
         axes = figure.add_axes((0, 0, 1, 1))
-        axes.set(xlim=(-0.5, len(TranslationRecipe.stages) - 0.5), ylim=(0, 1))
+        axes.set(xlim=(-0.5, len(STAGES) - 0.5), ylim=(0, 1))
         axes.axis("off")
         frame = {"boxstyle": "round,pad=0.5", "edgecolor": BLUE, "facecolor": "#e7f5ff", "linewidth": 1.2}
         arrow = {"arrowstyle": "-|>", "color": GREY, "linewidth": 1.4}
-        for number, stage in enumerate(TranslationRecipe.stages):
-            command, written = STAGES[stage]
+        for number, (stage, (command, written)) in enumerate(STAGES.items()):
             axes.text(number, 0.86, stage, ha="center", va="center", fontsize=11, weight="bold", bbox=frame)
             axes.text(number, 0.6, command, ha="center", va="center", fontsize=8.5, color="#495057", style="italic")
             axes.annotate("", (number, 0.36), (number, 0.48), arrowprops=arrow)

@@ -26,6 +26,7 @@ __all__ = ["COMMANDS", "main", "program"]
 # subcommand -> help; the module is commands/SUBCOMMAND.py, with _ in place of -
 COMMANDS: Dict[str, str] = {
     "train": "train a translator on a file of sentence pairs, and write it as a model folder",
+    "prepare": "write a published corpus as text files for fairseq-preprocess: download, tokenise, subwords, split",
     "translate": "translate text with a model folder, or with a checkpoint",
     "extract": "write the attention of a model for every sentence of a split or a text, as JSONL or NPZ",
     "import": "turn attention or alignments of Marian, OpenNMT-py, Sockeye, Hugging Face models ... into such a file",
@@ -55,11 +56,12 @@ COMMANDS: Dict[str, str] = {
     "documents": "convert labelled documents to lines for fairseq-preprocess, for document classification",
     "subword-alignments": "convert word alignments to indices of subwords, or back, for supervised attention",
     "export-direction": "write one direction of an agreement model as an ordinary checkpoint",
-    "where": "print the folder of this package, or with --configs that of its YAML configurations",
+    "where": "print the folder of this package, of its YAML configurations (--configs), or of its recipes (--recipes)",
 }
-RECIPE = "prepare a published corpus, train, translate and score; recipe --help lists the corpora"
+RECIPE = "prepare a published corpus, train, translate and score, by a shell file; recipe --help lists them"
 
-MODULES = {"train": "fairseq_attn_plugin.recipes.own.command"}  # in other places than commands/
+# in other places than commands/
+MODULES = {"train": "fairseq_attn_plugin.own_data.command", "prepare": "fairseq_attn_plugin.corpora.command"}
 
 
 class _Parser(argparse.ArgumentParser):
@@ -152,7 +154,8 @@ def main(argv: Optional[Sequence[str]] = None) -> None:
     words = list(sys.argv[1:] if argv is None else argv)
     try:
         if words[:1] == ["recipe"]:  # by its name, since a recipe calls subcommands of this program
-            sys.exit(importlib.import_module("fairseq_attn_plugin.recipes.cli").main(words[1:]))
+            importlib.import_module("fairseq_attn_plugin.analysis.commands.recipe").main(words[1:])
+            sys.exit(0)
         args = parser.parse_args(words)
         for folder in getattr(args, "user_dir", None) or ():
             from fairseq_attn_plugin.analysis.inference.user_dir import import_user_dir

@@ -1,3 +1,66 @@
 #!/usr/bin/env bash
-# fairseq-attn recipe wmt16_en_ro, in the active environment or in that of the checkout; --help shows the manual.
-exec bash "$(dirname "${BASH_SOURCE[0]}")/_run.sh" wmt16_en_ro "$@"
+# WMT'16 English-Romanian: Europarl v7 (399K pairs), newsdev2016 to tune, newstest2016 to test (1,999 each).
+#
+#   fairseq-attn recipe wmt16_en_ro [prepare] [options of fairseq-train]
+#
+# Variables (default): SRC and TGT, en and ro in either order (en, ro); ARCH (lstm_adm); SEED (1);
+# OUT, folder for all files (out/wmt16_en_ro); DATA, folder with the corpus in place of a download;
+# DEVICE, cpu or auto (auto: a GPU if there is one).
+# Paper: attention-density-matrix. Tutorial: the TensorFlow seq2seq tutorial, whose settings the paper takes over.
+# Text: Moses-tokenised, with its case. Scores: of the tokenised text, as in the paper, and of the detokenised one.
+# A second call continues: what is there is not made again. With prepare, it ends before the training.
+set -euo pipefail
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+command -v fairseq-attn >/dev/null || PATH=$ROOT/.venv/bin:$PATH # the environment of the checkout
+
+SRC=${SRC:-en} TGT=${TGT:-ro} ARCH=${ARCH:-lstm_adm} SEED=${SEED:-1} DEVICE=${DEVICE:-auto} DATA=${DATA:-}
+OUT=${OUT:-out/wmt16_en_ro} CPU=${DEVICE#auto}
+DIR=$OUT/$SRC-$TGT.subword-nmt32000
+BIN=$DIR/data/bin RUN=$DIR/$ARCH.seed$SEED
+[[ $SRC-$TGT =~ ^(en-ro|ro-en)$ ]] ||
+  { echo "wmt16_en_ro: SRC=$SRC TGT=$TGT: must be en and ro, in either order" >&2 && exit 1; }
+[[ $DEVICE =~ ^(auto|cpu)$ ]] || { echo "wmt16_en_ro: DEVICE=$DEVICE: must be auto or cpu" >&2 && exit 1; }
+
+# paper: joint BPE of 32K merges; tutorial: training sentences are cut to 50 tokens
+fairseq-attn prepare wmt16_en_ro --out "$DIR/data" --subwords subword-nmt --subword-size 32000 --cut 50 \
+  ${DATA:+--data "$DATA"}
+if [ ! -d "$BIN" ]; then
+  rm -rf "$BIN.part"
+  fairseq-preprocess --source-lang "$SRC" --target-lang "$TGT" --destdir "$BIN.part" --joined-dictionary \
+    --trainpref "$DIR/data/segmented/train" --validpref "$DIR/data/segmented/valid" \
+    --testpref "$DIR/data/segmented/test"
+  mv "$BIN.part" "$BIN"
+fi
+[ "${1:-}" != prepare ] || exit 0
+
+mkdir -p "$RUN"
+[ -e "$RUN/options" ] || printf '%s\n' "$*" >"$RUN/options"
+[ "$(cat "$RUN/options")" = "$*" ] ||
+  { echo "wmt16_en_ro: $RUN: has options '$(cat "$RUN/options")', not '$*': choose another OUT" >&2 && exit 1; }
+if [ ! -e "$RUN/trained" ]; then
+  # paper: dropout, SGD, 4 epochs; tutorial: the rest, with the rate halved at 9/12, 10/12, 11/12 of them (luong234)
+  fairseq-train "$BIN" --user-dir fairseq_attn_plugin --source-lang "$SRC" --target-lang "$TGT" --arch "$ARCH" \
+    --dropout 0.2 --optimizer sgd --lr 1.0 --clip-norm 5 --criterion cross_entropy --sentence-avg \
+    --batch-size 128 --required-batch-size-multiple 1 --max-update 12000 --lr-scheduler manual \
+    --update2lr '{"1":1,"9000":0.5,"10000":0.25,"11000":0.125}' --save-interval-updates 1000 --keep-interval-updates 1 \
+    --seed "$SEED" --save-dir "$RUN" --no-epoch-checkpoints --log-file "$RUN/train.log" ${CPU:+--cpu} "$@"
+  touch "$RUN/trained"
+fi
+
+if [ ! "$RUN/test.hyp" -nt "$RUN/checkpoint_best.pt" ]; then
+  fairseq-generate "$BIN" --user-dir fairseq_attn_plugin --source-lang "$SRC" --target-lang "$TGT" \
+    --path "$RUN/checkpoint_best.pt" --gen-subset test --beam 10 --batch-size 64 \
+    --max-len-a 0 --max-len-b 50 --remove-bpe --tokenizer moses ${CPU:+--cpu} >"$RUN/generate.txt"
+  grep '^D-' "$RUN/generate.txt" | LC_ALL=C sort -t- -k2 -n | cut -f 3 >"$RUN/test.detok.hyp"
+  grep '^H-' "$RUN/generate.txt" | LC_ALL=C sort -t- -k2 -n | cut -f 3 >"$RUN/test.hyp.part"
+  mv "$RUN/test.hyp.part" "$RUN/test.hyp"
+fi
+sacrebleu "$DIR/data/text/test.$TGT" --input "$RUN/test.hyp" --metrics bleu chrf ter --width 2 \
+  --tokenize none --force | tee "$RUN/test.tokenized.json"
+sacrebleu "$DIR/data/text/test.raw.$TGT" --input "$RUN/test.detok.hyp" --metrics bleu chrf ter --width 2 \
+  | tee "$RUN/test.detokenized.json"
+if [ ! "$RUN/explore.html" -nt "$RUN/checkpoint_best.pt" ]; then # attention, to be opened in a browser
+  fairseq-attn extract "$BIN" --path "$RUN/checkpoint_best.pt" --gen-subset test --out "$RUN/attention.jsonl" \
+    --overwrite ${CPU:+--cpu}
+  fairseq-attn explore "$RUN/attention.jsonl" --out "$RUN/explore.html"
+fi

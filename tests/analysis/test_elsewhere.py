@@ -32,11 +32,14 @@ def test_hydra_trains_in_any_folder(configs, tiny_data, tmp_path):
 def test_where_the_package_is(tmp_path):
     assert run_cli("fairseq-attn", "where", cwd=tmp_path).stdout == USER_DIR + "\n"
     assert run_cli("fairseq-attn", "where", "--configs", cwd=tmp_path).stdout == f"{REPO / 'configs'}\n"
+    assert run_cli("fairseq-attn", "where", "--recipes", cwd=tmp_path).stdout == f"{REPO / 'scripts' / 'recipes'}\n"
 
 
 def test_recipes_end_with_their_status(tmp_path):
     done = run_cli("fairseq-attn", "recipe", "no-such-corpus", cwd=tmp_path, check=False)
-    assert done.returncode == 1 and done.stderr.startswith("no-such-corpus: unknown recipe")
+    assert done.returncode == 1 and "no-such-corpus: there is no such recipe; choose from iwslt14" in done.stderr
+    done = run_cli("fairseq-attn", "recipe", "multi30k", cwd=tmp_path, check=False, env={"SRC": "fr"})
+    assert done.returncode == 1 and done.stderr.startswith("multi30k: SRC=fr TGT=en: must be de and en")
     assert run_cli("fairseq-attn", "recipe", "multi30k", "--help").stdout.startswith("Multi30k: German-English")
 
 

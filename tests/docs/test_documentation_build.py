@@ -12,7 +12,7 @@ import pytest
 
 from fairseq_attn_plugin import attention
 from fairseq_attn_plugin.analysis.cli import COMMANDS
-from fairseq_attn_plugin.recipes import datasets
+from fairseq_attn_plugin.analysis.commands.recipe import names
 
 from documentation import REPO, environment
 
@@ -93,5 +93,5 @@ def test_notebook_is_shown_with_its_pictures(site: Path) -> None:
 
 def test_recipes_are_shown_with_their_manuals(site: Path) -> None:
     page = text_of(site / "recipes.html")
-    for name in datasets.names():
+    for name in names():
         assert f"fairseq-attn recipe {name} [" in page

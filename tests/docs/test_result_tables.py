@@ -14,7 +14,7 @@ PAIRS = {"`lstm_adm` over keys": "lstm_adm_keys", "`lstm_adm` over encodings": "
 DROP = {"`lstm_adm`": "lstm_adm_centred_drop", "`lstm_soft`": "lstm_soft_drop"}
 LARGE = {
     "`lstm_soft`, additive score": "lstm_soft_additive",
-    "`lstm_soft` with `ATTENTION=structured`": "structured",
+    "`lstm_soft` with `--attention structured`": "structured",
     "`lstm`, stock fairseq's": "lstm",
 }
 AT_1E_3 = ("attention", "agreement")

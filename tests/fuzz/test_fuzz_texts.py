@@ -5,17 +5,15 @@ import json
 from pathlib import Path
 
 import pytest
-import yaml
 from fairseq.data import Dictionary
 from fuzzing import attempt, fuzz
 from hypothesis import strategies as st
-from mutations import damaged_bytes, damaged_lines, damaged_value, words
+from mutations import damaged_bytes, damaged_lines, damaged_value
 from test_fuzz_records import check_lexicon, check_page, strict
 
 from fairseq_attn_plugin.analysis.cli import main
 from fairseq_attn_plugin.analysis.training_logs import read_log
 from fairseq_attn_plugin.attention.election_files import ELECTION_FORMAT, read_recommendation
-from fairseq_attn_plugin.recipes.leaderboard.systems import read_systems
 from fairseq_attn_plugin.text.documents import documents_of, to_line
 from fairseq_attn_plugin.text.vocabulary import describe_vocabulary
 from fairseq_attn_plugin.text.word_vectors import read_word_vectors
@@ -39,7 +37,6 @@ DOCUMENTS = [
     {"label": "pos", "sentences": ["the film is long .", ["i", "liked", "it"]], "id": "a"},
     {"label": "neg", "text": "the film is long . i left"},
 ]
-SYSTEMS = {"mine": "ARCH=lstm_soft --dropout 0.3", "other": "ARCH=lstm_adm CRITERION=cross_entropy --adm-pairs keys"}
 
 
 @pytest.fixture(scope="module")
@@ -186,30 +183,3 @@ def test_election(folder, data):
     text = json.dumps(data.draw(damaged_value(valid))).encode()
     (folder / "damaged").write_bytes(data.draw(damaged_bytes(text)) if data.draw(st.booleans()) else text)
     attempt("elections", lambda: read_recommendation(str(folder / "damaged"), dictionary(), dictionary()))
-
-
-BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
-    f"{name}: &{name} [{','.join(['*' + before] * 9)}]\n" for before, name in zip("abcdefgh", "bcdefghi")
-)
-YAML = [
-    BOMB,
-    "!!python/object/apply:os.mkdir [executed]",
-    "mine: !!python/name:os.system",
-    "a: &a [*a]",
-    "? [a]\n: b",
-    "{" * 3000,
-]
-
-
-@fuzz(
-    st.one_of(
-        damaged_value(SYSTEMS).map(lambda value: yaml.safe_dump(value).encode()),
-        damaged_bytes(yaml.safe_dump(SYSTEMS).encode()),
-        st.sampled_from(YAML).map(str.encode),
-        st.dictionaries(words, words).map(lambda value: yaml.safe_dump(value).encode()),
-    )
-)
-def test_systems(folder, data):
-    (folder / "damaged").write_bytes(data)
-    attempt("systems (YAML)", lambda: read_systems(folder / "damaged"))
-    assert not Path("executed").exists()

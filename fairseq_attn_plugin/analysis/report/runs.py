@@ -1,4 +1,4 @@
-"""Runs of a leaderboard: the JSON files of ``fairseq-attn recipe leaderboard``, in groups that one table shows."""
+"""Runs of a leaderboard: a JSON file for each, in groups that one table shows."""
 
 from __future__ import annotations
 
@@ -60,9 +60,7 @@ def read_tables(folder: Path, names: Optional[Sequence[str]] = None, baseline: O
         if run is not None and (names is None or run.system in names):
             found.setdefault(path.parent, []).append(run)
     if not found:
-        raise OptionError(
-            f"{folder}: has no results of fairseq-attn recipe leaderboard; for trained models, give --data"
-        )
+        raise OptionError(f"{folder}: has no results of a leaderboard; for trained models, give --data")
     if baseline is not None and not any(run.system == baseline for runs in found.values() for run in runs):
         known = sorted({run.system for runs in found.values() for run in runs})
         raise OptionError(f"--baseline {baseline}: must be one of {', '.join(known)}")
@@ -105,5 +103,5 @@ def _read(path: Path) -> Optional[Run]:
     except (TypeError, ValueError, KeyError, AttributeError):
         complete = False
     if not complete:
-        raise OptionError(f"{path}: is not complete; remove it, and run fairseq-attn recipe leaderboard again")
+        raise OptionError(f"{path}: is not complete; remove it")
     return run

@@ -1,0 +1,60 @@
+"""``fairseq-attn recipe NAME [options of fairseq-train]``: runs the shell file of a recipe.
+
+A recipe prepares a published corpus, trains, translates or classifies, and scores. It is a file to read and to copy;
+``fairseq-attn where --recipes`` prints its folder.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import shutil
+import sys
+import sysconfig
+from typing import List, NoReturn, Sequence
+
+from fairseq_attn_plugin.analysis.commands.where import PACKAGE, RECIPES
+from fairseq_attn_plugin.errors import OptionError
+
+__all__ = ["header", "main", "names"]
+
+
+def names() -> List[str]:
+    return sorted(path.stem for path in RECIPES.glob("*.sh"))
+
+
+def header(name: str) -> str:
+    """The comment at the beginning of a recipe: what it does, and its variables."""
+    lines = (RECIPES / f"{name}.sh").read_text(encoding="utf-8").splitlines()[1:]
+    end = next(number for number, line in enumerate(lines) if not line.startswith("#"))
+    return "".join(line[2:] + "\n" for line in lines[:end])
+
+
+def main(words: Sequence[str]) -> None:
+    """Runs a recipe in place of this process; without a name, or with ``--help``, prints what there is."""
+    name = words[0] if words else "--help"
+    if name in ("-h", "--help"):
+        print("usage: fairseq-attn recipe NAME [options of fairseq-train]; NAME --help prints its settings\n")
+        print("".join(f"{one:18} {header(one).splitlines()[0]}\n" for one in names()), end="")
+        return
+    if name not in names():
+        close = difflib.get_close_matches(name, names(), 1)
+        hint = f"did you mean {close[0]}?" if close else f"choose from {', '.join(names())}"
+        raise OptionError(f"{name}: there is no such recipe; {hint}")
+    if words[1:2] and words[1] in ("-h", "--help"):
+        print(header(name), end="")
+        return
+    _replace_process(name, list(words[1:]))
+
+
+def _replace_process(name: str, words: List[str]) -> NoReturn:
+    bash = shutil.which("bash")
+    if bash is None:
+        raise OptionError(f"{name}: bash is not installed, which runs the recipes")
+    # the tools of this environment come first
+    os.environ["PATH"] = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", os.defpath)])
+    if str(PACKAGE.parent) not in (sysconfig.get_path("purelib"), sysconfig.get_path("platlib")):
+        before = os.environ.get("PYTHONPATH")
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(PACKAGE.parent), before]))
+    sys.stdout.flush()
+    os.execv(bash, [bash, str(RECIPES / f"{name}.sh"), *words])

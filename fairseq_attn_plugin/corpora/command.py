@@ -1,0 +1,168 @@
+"""``fairseq-attn prepare``: a published corpus as text files for fairseq-preprocess.
+
+    fairseq-attn prepare multi30k --out data --subword-size 8000
+    fairseq-attn prepare polarity_han --out data --fold 0 --data folder
+
+Downloads the corpus into the folder ``downloads`` beside FOLDER, or reads it from ``--data``. Writes FOLDER, complete
+or not at all::
+
+    text/SPLIT.LANGUAGE        train, valid, test: tokenised text; documents are SPLIT.input0 and SPLIT.label
+    text/SPLIT.raw.LANGUAGE    the published text of valid and test, where it is not tokenised
+    segmented/SPLIT.LANGUAGE   the text in subwords, for fairseq-preprocess
+    codes, vocab.LANGUAGE      of subword-nmt; spm.model of SentencePiece
+    prepared.json              the options, and the checksums of the files that were read
+
+A second call with the same options does nothing. One with other options is refused.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+from functools import partial
+from pathlib import Path
+from typing import Any, Dict
+
+from .catalogue import CORPORA, Corpus, Job
+from .downloads import checksum, fetch, unpack
+from .errors import OptionError
+from .locks import locked
+from .parallel import cut_split, drop_split
+from .subwords import KINDS, segment
+from .tools import run_quietly
+
+__all__ = ["configure", "run"]
+
+STAMP = "prepared.json"
+SPECIAL = {
+    "pair": "spa-eng",
+    "language": "es",
+    "fold": 0,
+    "seed": 1,
+    "equal_words": False,
+    "setimes": False,
+}  # of single corpora
+OF_TRANSLATION = {"subwords": "subword-nmt", "subword_size": 8000, "cut": 0, "longest": 0}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("corpus", choices=sorted(CORPORA), metavar="NAME", help=", ".join(CORPORA))
+    add("--out", type=Path, required=True, metavar="FOLDER", help="folder to write")
+    add("--data", type=Path, metavar="FOLDER", help="read the corpus from this folder instead of downloading it")
+    add("--mirror", metavar="URL", help="address of a folder with the files to download")
+    add("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="number of processes (default: all cores)")
+    text = parser.add_argument_group("sentence pairs")
+    text.add_argument("--subwords", choices=KINDS, help="joint over both languages (default: subword-nmt)")
+    text.add_argument("--subword-size", type=int, metavar="N", help="merges or SentencePiece pieces (default: 8000)")
+    text.add_argument("--cut", type=int, metavar="N", help="cut training sentences to N tokens; 0: never (default: 0)")
+    text.add_argument(
+        "--longest", type=int, metavar="N", help="drop training pairs of more than N tokens; 0: none (default: 0)"
+    )
+    single = parser.add_argument_group("single corpora")
+    single.add_argument("--pair", metavar="NAME", help="of tatoeba: name at manythings.org/anki (default: spa-eng)")
+    single.add_argument("--language", metavar="CODE", help="of tatoeba: language beside English (default: es)")
+    single.add_argument(
+        "--equal-words",
+        action="store_true",
+        default=None,
+        help="of tatoeba_election: pairs with as many words on both sides, without punctuation",
+    )
+    single.add_argument("--setimes", action="store_true", default=None, help="of wmt16_en_ro: Europarl and SETIMES2")
+    single.add_argument("--fold", type=int, metavar="K", help="of polarity_han: test fold, 0 to 9 (default: 0)")
+    single.add_argument("--seed", type=int, metavar="N", help="of toy_corpus: of its words and sentences (default: 1)")
+
+
+def run(args: argparse.Namespace) -> None:
+    corpus = CORPORA[args.corpus]
+    chosen = _check(args, corpus)
+    out = Path(os.path.abspath(args.out))
+    if _is_done(args, out, chosen):
+        return
+    with locked(out.parent / f"{out.name}.lock"):
+        if not _is_done(args, out, chosen):
+            _prepare(args, corpus, out, chosen)
+
+
+def _check(args: argparse.Namespace, corpus: Corpus) -> Dict[str, Any]:
+    """Gives the options their defaults, and returns those that determine the text."""
+    taken = {name: SPECIAL[name] for name in corpus.options}
+    if corpus.languages:
+        taken.update(OF_TRANSLATION)
+    for name in (*SPECIAL, *OF_TRANSLATION):
+        value, option = getattr(args, name), "--" + name.replace("_", "-")
+        if name not in taken and value is not None:
+            raise OptionError(f"{option}: is not an option of {args.corpus}; leave it out")
+        if value is None:
+            setattr(args, name, taken.get(name, SPECIAL.get(name)))
+        elif isinstance(value, int) and value < 0:
+            raise OptionError(f"{option} {value}: must be at least 0")
+    if args.jobs < 1:
+        raise OptionError(f"--jobs {args.jobs}: must be at least 1")
+    if args.fold > 9:
+        raise OptionError(f"--fold {args.fold}: must be 0 to 9")
+    if args.data is not None and not args.data.is_dir():
+        raise OptionError(f"--data {args.data}: is not a folder; must be one with {corpus.expected}")
+    return {"corpus": args.corpus, **{name: getattr(args, name) for name in taken}}
+
+
+def _is_done(args: argparse.Namespace, out: Path, chosen: Dict[str, Any]) -> bool:
+    """Whether the folder has this text.
+
+    Raises:
+        OptionError: it has something else
+    """
+    try:
+        before = json.loads((out / STAMP).read_text(encoding="utf-8"))
+    except OSError:
+        if out.exists() and (not out.is_dir() or any(out.iterdir())):
+            raise OptionError(
+                f"--out {args.out}: exists, and fairseq-attn prepare has not made it; name another"
+            ) from None
+        return False
+    remedy = "name another folder, or remove that one"
+    for name, value in chosen.items():
+        if before.get(name) != value:
+            raise OptionError(f"--out {args.out}: was prepared with {name} {before.get(name)}, not {value}; {remedy}")
+    # without --data the prepared text is used, wherever it came from
+    if args.data is not None and before["data"] != os.path.abspath(args.data):
+        was = before["data"] or "downloads"
+        raise OptionError(f"--out {args.out}: was prepared from {was}, not from --data {args.data}; {remedy}")
+    print(f"{args.out}: prepared before", flush=True)
+    return True
+
+
+def _prepare(args: argparse.Namespace, corpus: Corpus, out: Path, chosen: Dict[str, Any]) -> None:
+    folder, known = args.data, {}
+    if folder is None:
+        folder = out.parent / "downloads"
+        for download in corpus.downloads(args):
+            if args.mirror:
+                download = download._replace(url=f"{args.mirror.rstrip('/')}/{download.name}")
+            path = fetch(download, folder, corpus.expected)
+            unpack(path, folder, download.members)
+            known[download.name] = checksum(path)
+    partial_folder = out.with_name(out.name + ".partial")
+    shutil.rmtree(partial_folder, ignore_errors=True)
+    (partial_folder / "text").mkdir(parents=True)
+    languages = corpus.languages
+    if args.corpus == "tatoeba":
+        languages = ("en", args.language)
+    corpus.read(Job(corpus, args, folder, partial_folder, languages))
+    if languages:
+        log = out.parent / "subwords.log"
+        run_tool = partial(run_quietly, log)
+        segment(partial_folder, languages, args.subwords, args.subword_size, run_tool, args.jobs)
+        train = partial_folder / "segmented" / "train"
+        if args.cut:
+            cut_split(train, languages, args.cut)
+        if args.longest:
+            drop_split(train, languages, args.longest)
+    stamp = {**chosen, "data": os.path.abspath(args.data) if args.data else None, "sha256": known}
+    (partial_folder / STAMP).write_text(json.dumps(stamp, indent=1) + "\n", encoding="utf-8")
+    if out.is_dir():
+        out.rmdir()
+    partial_folder.rename(out)
+    print(f"{args.out}: prepared", flush=True)

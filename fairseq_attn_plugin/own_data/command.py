@@ -1,0 +1,183 @@
+"""``fairseq-attn train``: from a file of sentence pairs to a translator.
+
+    fairseq-attn train pairs.tsv --from de --to en
+    fairseq-attn train text.de text.en --from de --to en --arch lstm_soft --out model -- --dropout 0.4
+
+PAIRS is a table with a sentence, a tab and its translation in each line, or two files, of which line n of one is the
+translation of line n of the other; plain UTF-8 text, .gz or .zip. What follows ``--`` goes to fairseq-train. Every
+command that runs is printed. The same call continues after an interruption.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any, Dict, List, Optional
+
+from fairseq_attn_plugin import __version__
+from fairseq_attn_plugin.corpora.errors import OptionError
+from fairseq_attn_plugin.corpora.locks import locked
+from fairseq_attn_plugin.model_folder import is_training, read_settings
+
+from .reading import Pair, read_pairs
+from .settings import Model, check_architecture, tokenizer_of
+from .shell import LoggingShell, ended_by_sigterm
+from .splitting import split
+from .stages import Plan, is_complete, run_stages
+from .stamps import checksum
+
+__all__ = ["TAKES_EXTRA", "configure", "run"]
+
+TAKES_EXTRA = True  # words after --
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("pairs", nargs="+", type=Path, metavar="PAIRS", help="table of sentence pairs, or source file and target file")
+    add("--from", required=True, dest="source", metavar="LANG", help="source language, as in de")
+    add("--to", required=True, dest="target", metavar="LANG", help="target language, as in en")
+    add("--out", type=Path, metavar="FOLDER", help="model folder to write (default: LANG-LANG.ARCH)")
+    add("--arch", default="lstm_adm", metavar="NAME", help="architecture (default: lstm_adm)")
+    add(
+        "--objective",
+        default="",
+        metavar="NAME",
+        help="of latent alignment models (default: elbo-enum, or first-order)",
+    )
+    add("--columns", metavar="S,T", help="columns of source and target in a table, from 1 (default: chosen, and said)")
+    add("--valid", nargs="+", type=Path, metavar="FILE", help="validation pairs (default: taken out of PAIRS)")
+    add("--test", nargs="+", type=Path, metavar="FILE", help="test pairs (default: taken out of PAIRS)")
+    text = parser.add_argument_group("text")
+    text.add_argument(
+        "--tokenizer",
+        choices=("auto", "moses", "none"),
+        default="auto",
+        help="auto (default): moses, or none if a language writes no blanks between words",
+    )
+    text.add_argument(
+        "--subwords",
+        choices=("auto", "subword-nmt", "sentencepiece", "none"),
+        default="auto",
+        help="auto (default): subword-nmt after moses, otherwise sentencepiece",
+    )
+    text.add_argument(
+        "--subword-size", type=int, default=0, metavar="N", help="merges or pieces (default: as many as fit the corpus)"
+    )
+    training = parser.add_argument_group("training; further options of fairseq-train follow --")
+    training.add_argument("--max-epoch", type=int, default=60, metavar="N", help="end after N epochs (default: 60)")
+    training.add_argument(
+        "--patience",
+        type=int,
+        default=5,
+        metavar="N",
+        help="end when validation is no better for N epochs (default: 5)",
+    )
+    training.add_argument("--seed", type=int, default=1, metavar="N", help="random seed (default: 1)")
+    training.add_argument(
+        "--user-dir", action="append", metavar="FOLDER", help="code that registers attention, models or objectives"
+    )
+    training.add_argument("--cpu", action="store_true", help="do not use a GPU")
+
+
+def run(args: argparse.Namespace) -> None:
+    with ended_by_sigterm():
+        _run(args)
+
+
+def _run(args: argparse.Namespace) -> None:
+    source, target = _languages(args)
+    columns = _columns(args.columns)
+    for name, least in (("subword_size", 0), ("max_epoch", 1), ("patience", 1), ("seed", 0)):
+        if getattr(args, name) < least:
+            raise OptionError(f"--{name.replace('_', '-')} {getattr(args, name)}: must be at least {least}")
+    files: Dict[str, Optional[List[Path]]] = {"train": args.pairs, "valid": args.valid, "test": args.test}
+    folder = args.out or Path(f"{source}-{target}.{args.arch}")
+    checksums = {name: [checksum(path) for path in paths or () if path.is_file()] for name, paths in files.items()}
+    request = _request(args, checksums)
+    done = read_settings(folder)
+    if done.get("request") == request and is_complete(folder):  # nothing is read again
+        _conclude(folder, done["scores"], done["pairs"]["test"])
+        return
+    # mistakes in the corpus are reported before anything is written or imported
+    notes: List[str] = []
+    given: Dict[str, Optional[List[Pair]]] = {}
+    for name, paths in files.items():
+        given[name], about = read_pairs(paths, (source, target), columns) if paths else (None, "")
+        notes += [f"{name}: {about}"] if paths else []
+    splits, left_out = split(given)
+    usual = check_architecture(args.arch)
+    user_dir = os.path.abspath(args.user_dir[-1]) if args.user_dir else ""
+    model = Model(args.arch, args.objective or usual, args.seed, user_dir, args.extra)
+    model.check()
+    if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not is_training(folder))):
+        raise OptionError(f"--out {folder}: exists, and is no model folder; name another")
+    tokenizer = tokenizer_of(splits["train"]) if args.tokenizer == "auto" else args.tokenizer
+    training = Path(os.path.abspath(folder)) / "training"
+    try:
+        training.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OptionError(f"--out {folder}: cannot be made: {error.strerror or error}") from None
+    with locked(training / "lock", wait=False) as lock:
+        if lock is None:
+            raise OptionError(f"--out {folder}: another process trains there; wait, or name another folder")
+        shell = LoggingShell(training, lock)
+        for note in (*notes, *left_out):
+            shell.say(note)
+        stamp = " ".join([tokenizer, *(f"{name} {one}" for name, found in checksums.items() for one in found)])
+        plan = Plan(
+            folder=folder,
+            training=training,
+            languages=(source, target),
+            tokenizer=tokenizer,
+            subwords=_subwords(args.subwords, tokenizer),
+            subword_size=args.subword_size,
+            model=model,
+            max_epoch=args.max_epoch,
+            patience=args.patience,
+            cpu=args.cpu,
+            jobs=os.cpu_count() or 1,
+            stamp=f"{stamp} columns {args.columns or 'auto'}",
+            request=request,
+        )
+        scores = run_stages(plan, shell, splits)
+    _conclude(folder, scores, len(splits["test"]))
+
+
+def _request(args: argparse.Namespace, checksums: Dict[str, List[str]]) -> str:
+    """All that the user gave: options, the content of the files, the version of this package."""
+    options = {name: value for name, value in vars(args).items() if name not in {"out", "pairs", *checksums}}
+    options = {name: value for name, value in options.items() if not callable(value)}
+    return json.dumps({"version": __version__, **options, **checksums}, sort_keys=True, default=str)
+
+
+def _conclude(folder: Path, scores: Dict[str, Any], sentences: int) -> None:
+    found = ", ".join(f"{name} {scores[name.lower()]['score']}" for name in ("BLEU", "chrF", "TER"))
+    print(f"{folder}: {found} on {sentences:,} test sentences")
+    print(f"fairseq-attn translate {folder} 'A sentence.'   # also: serve, explore, report, plot, compare, export")
+
+
+def _languages(args: argparse.Namespace) -> List[str]:
+    for option, language in (("--from", args.source), ("--to", args.target)):
+        if not re.fullmatch("[A-Za-z]{2,8}([_-][A-Za-z0-9]{1,8})*", language):
+            raise OptionError(f"{option} {language}: must be a language code, as in de or zh_Hant")
+    if args.source == args.target:
+        raise OptionError(f"--from {args.source} --to {args.target}: must be two languages")
+    return [args.source.replace("-", "_"), args.target.replace("-", "_")]  # fairseq splits a pair at the hyphen
+
+
+def _columns(text: Optional[str]) -> Optional[List[int]]:
+    if text is None:
+        return None
+    parts = text.split(",")
+    if len(parts) != 2 or not all(part.isascii() and part.isdigit() and int(part) for part in parts):
+        raise OptionError(f"--columns {text}: must be two numbers from 1, as in 2,1")
+    return [int(part) for part in parts]
+
+
+def _subwords(chosen: str, tokenizer: str) -> str:
+    if chosen == "auto":
+        return "subword-nmt" if tokenizer == "moses" else "sentencepiece"
+    return chosen

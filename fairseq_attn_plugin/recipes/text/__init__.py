@@ -1,1 +1,0 @@
-"""Text of published corpora: reading, checking, tokenising, splitting, segmenting."""

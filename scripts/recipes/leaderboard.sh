@@ -1,3 +1,0 @@
-#!/usr/bin/env bash
-# fairseq-attn recipe leaderboard, in the active environment or in that of the checkout; --help shows the manual.
-exec bash "$(dirname "${BASH_SOURCE[0]}")/_run.sh" leaderboard "$@"

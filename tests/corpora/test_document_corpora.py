@@ -1,0 +1,112 @@
+"""Corpora of documents: the folds of polarity, Yelp, Yahoo Answers, and the baseline."""
+
+import json
+
+import pytest
+from miniature_corpora import polarity_archive, polarity_jsonl, reviews, yahoo, yelp
+
+from fairseq_attn_plugin.corpora import catalogue, polarity, tfidf
+from fairseq_attn_plugin.corpora.errors import CorpusError
+
+
+@pytest.mark.parametrize("write", [polarity_jsonl, polarity_archive])
+def test_folds_are_those_of_the_names(write, tmp_path):
+    write(tmp_path)
+    documents = polarity.read_reviews(tmp_path)
+    assert len(documents) == 80
+    splits = polarity.splits_of(documents, 9)
+    assert {split: {document.id[2] for document in part} for split, part in splits.items()} == {
+        "train": set("12345678"), "valid": {"0"}, "test": {"9"},
+    }  # fmt: skip
+    assert [len(part) for part in splits.values()] == [64, 8, 8]
+    by_name = {document.id: document for document in documents if document.label == "pos"}
+    name, _, sentences = [review for review in reviews() if review[1] == "pos"][7]
+    expected = [sentence.split() for sentence in sentences]
+    if write is polarity_archive:
+        expected[-1].append("caf\xe9")
+    assert by_name[name].sentences == expected
+
+
+def test_damaged_corpora_are_one_line(tmp_path):
+    with pytest.raises(CorpusError, match="has no reviews: expected review_polarity.tar.gz"):
+        polarity.read_reviews(tmp_path)
+    polarity_archive(tmp_path)
+    path = tmp_path / "review_polarity.tar.gz"
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(CorpusError, match="truncated or not an archive"):
+        polarity.read_reviews(tmp_path)
+    path.unlink()
+    (tmp_path / "polarity.jsonl").write_text('{"label": "pos", "sentences": ["a"], "name": "review1"}\n')
+    with pytest.raises(CorpusError, match="review1, must be cvNNN"):
+        polarity.splits_of(polarity.read_reviews(tmp_path), 0)
+
+
+def test_a_download_that_is_too_short_is_refused(tmp_path):
+    polarity_jsonl(tmp_path)
+    with pytest.raises(CorpusError, match="holds 80 reviews, the corpus 2000: the download is truncated"):
+        polarity.write_fold(tmp_path, 0, tmp_path / "text", strict=True)
+
+
+def test_a_fold_is_prepared(prepare, corpus_folder):
+    polarity_jsonl(corpus_folder)
+    text = prepare("polarity_han", data=corpus_folder, fold=4).out / "text"
+    assert {path.name for path in text.iterdir()} == {
+        f"{split}.{side}" for split in ("train", "valid", "test") for side in ("input0", "label")
+    }
+    assert "was prepared with fold 4, not 5" in prepare("polarity_han", check=False, fold=5).error
+
+
+def test_yelp_is_read_from_a_folder(prepare, corpus_folder, tmp_path):
+    (corpus_folder / "emnlp").mkdir()
+    yelp(corpus_folder / "emnlp")
+    text = prepare("yelp2013_han", data=corpus_folder).out / "text"
+    labels = (text / "train.label").read_text().split()
+    assert len(labels) == 40 and set(labels) == set("12345")
+    assert any("</s>" in line for line in (text / "train.input0").read_text().splitlines())
+    (corpus_folder / "emnlp" / "yelp-2013-dev.txt.ss").write_text("user\t\tplace\t\t7\t\ttext\n")
+    done = prepare("yelp2013_han", data=corpus_folder, out=tmp_path / "b", check=False)
+    assert "yelp-2013-dev.txt.ss, line 1" in done.error
+
+
+def test_yelp_is_unpacked_once_with_the_tool_that_is_there(prepare, tmp_path, monkeypatch):
+    raw = tmp_path / "downloads"
+    raw.mkdir()
+    (raw / "emnlp-2015-data.7z").write_bytes(b"")
+    monkeypatch.setattr("fairseq_attn_plugin.corpora.command.fetch", lambda download, folder, text: raw / download.name)
+    commands = []
+    monkeypatch.setattr(catalogue, "run_quietly", lambda log, *words: commands.append(words))
+    monkeypatch.setattr("shutil.which", lambda tool: None)
+    line = prepare("yelp2013_han", check=False).error
+    assert "needs 7z, 7za or bsdtar" in line and "--data FOLDER" in line
+    monkeypatch.setattr("shutil.which", lambda tool: "/bin/bsdtar" if tool == "bsdtar" else None)
+    for _ in range(2):
+        assert "yelp-2013-train.txt.ss is missing" in prepare("yelp2013_han", check=False).error
+    assert commands == [("bsdtar", "-x", "-f", raw / "emnlp-2015-data.7z", "-C", raw)]
+
+
+def test_every_tenth_question_of_yahoo_validates(prepare, corpus_folder, tmp_path):
+    yahoo(corpus_folder)
+    text = prepare("yahoo_answers_han", data=corpus_folder).out / "text"
+    sizes = {split: len((text / f"{split}.label").read_text().splitlines()) for split in ("train", "valid", "test")}
+    assert sizes == {"train": 54, "valid": 6, "test": 20}
+    first = 'why is it 0 ? </s> i ask . </s> twice . </s> because " so " it is .'
+    assert (text / "train.input0").read_text().splitlines()[0] == first
+    assert (text / "valid.input0").read_text().startswith("why is it 9 ?")
+    (corpus_folder / "test.csv").write_text('"11","a","b","c"\n')
+    line = prepare("yahoo_answers_han", data=corpus_folder, out=tmp_path / "b", check=False).error
+    assert line.endswith("test.csv, row 1: must be class (1 to 10), title, question and answer")
+
+
+def test_baseline_finds_the_word_that_tells(tmp_path, capsys):
+    pytest.importorskip("sklearn", reason="needs scikit-learn")
+    for split, folds in (("train", "2345678"), ("valid", "1"), ("test", "0")):
+        chosen = [review for review in reviews(8) if review[0][2] in folds]
+        (tmp_path / f"{split}.input0").write_text("".join(" </s> ".join(s) + "\n" for _, _, s in chosen))
+        (tmp_path / f"{split}.label").write_text("".join(label + "\n" for _, label, _ in chosen))
+    tfidf.main([str(tmp_path), "--out", str(tmp_path / "seed1" / "test.json")])
+    result = json.loads((tmp_path / "seed1" / "test.json").read_text())
+    assert result["accuracy"] == 100 and result["documents"] == 16
+    assert capsys.readouterr().out.startswith("accuracy 100.00, macro-F1 100.00 (C = ")
+    (tmp_path / "test.label").write_text("pos\n")
+    with pytest.raises(CorpusError, match="16 documents and 1 labels"):
+        tfidf.evaluate(tmp_path, "test")

@@ -1,0 +1,149 @@
+"""Downloads and archives: nothing half-written or changed is taken for whole."""
+
+import hashlib
+import http.server
+import io
+import random
+import tarfile
+import threading
+import zipfile
+
+import pytest
+from miniature_corpora import multi30k, sentences, truncate
+
+from fairseq_attn_plugin.corpora.catalogue import CORPORA
+from fairseq_attn_plugin.corpora.downloads import TRIES, Download, checksum, fetch, unpack
+from fairseq_attn_plugin.corpora.errors import CorpusError, OptionError
+
+CONTENT = random.Random(0).getrandbits(8 * 300000).to_bytes(300000, "little")
+KNOWN = hashlib.sha256(CONTENT).hexdigest()
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    """Serves ``server.files``; ``script`` has what happens to each request: a status, or the bytes before the end."""
+
+    def do_GET(self):
+        self.server.requests.append(self.path)
+        action = self.server.script.pop(0) if self.server.script else None
+        body = self.server.files.get(self.path.lstrip("/"))
+        if body is None or (action is not None and action < 1000):
+            self.send_error(action or 404)
+            return
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body[:action])
+
+    def log_message(self, *args):
+        pass
+
+
+@pytest.fixture
+def server(monkeypatch):
+    monkeypatch.setenv("no_proxy", "*")
+    monkeypatch.setattr("time.sleep", lambda seconds: None)  # between two tries
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.script, server.requests, server.files = [], [], {"file": CONTENT}
+        server.url = f"http://127.0.0.1:{server.server_address[1]}"
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def get(server, folder, known=KNOWN, **options):
+    return fetch(Download(f"{server.url}/file", known, **options), folder, "the files")
+
+
+@pytest.mark.parametrize("known", [KNOWN, "md5:" + hashlib.md5(CONTENT).hexdigest(), ""])
+def test_a_file_is_fetched_once(known, server, tmp_path):
+    for _ in range(2):
+        path = get(server, tmp_path, known)
+        assert path.read_bytes() == CONTENT and checksum(path) == KNOWN
+    assert len(server.requests) == 1 and [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_busy_server_and_a_broken_transfer_are_tried_again(server, tmp_path):
+    server.script = [503, 100000]
+    assert get(server, tmp_path).read_bytes() == CONTENT
+    assert len(server.requests) == 3 and [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_damaged_file_is_fetched_again(server, tmp_path):
+    (tmp_path / "file").write_bytes(CONTENT[:-1])
+    assert get(server, tmp_path).read_bytes() == CONTENT
+
+
+def test_what_is_not_there_is_one_line(server, tmp_path):
+    server.files.clear()
+    said = r"/file: cannot be fetched \(404 .* try again, or fetch it by hand and give --data FOLDER with the files"
+    with pytest.raises(OptionError, match=said):
+        get(server, tmp_path)
+    assert len(server.requests) == TRIES + 1 and not list(tmp_path.iterdir())
+
+
+def test_another_file_is_refused(server, tmp_path):
+    with pytest.raises(OptionError, match=f"gives a file with another checksum than {'0' * 64}: truncated, or changed"):
+        get(server, tmp_path, "0" * 64)
+    with pytest.raises(OptionError, match="gives 300000 bytes, at least 300001 are expected: truncated or moved"):
+        get(server, tmp_path, "", least=300001)
+    assert not list(tmp_path.iterdir())
+
+
+def test_no_server(tmp_path, monkeypatch):
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    with pytest.raises(OptionError, match="http://127.0.0.1:1/file: cannot be fetched"):
+        fetch(Download("http://127.0.0.1:1/file"), tmp_path, "the files")
+
+
+def test_every_download_has_a_checksum_or_a_least_size():
+    class Options:
+        pair, setimes = "spa-eng", True
+
+    for corpus in CORPORA.values():
+        for download in corpus.downloads(Options):
+            assert len(download.known) == 64 or download.least > 1000, download
+
+
+def test_a_miniature_from_a_mirror_has_another_checksum(server, prepare, corpus_folder):
+    multi30k(corpus_folder)
+    server.files = {path.name: path.read_bytes() for path in corpus_folder.iterdir()}
+    line = prepare("multi30k", check=False, mirror=server.url).error
+    assert line.startswith(f"{server.url}/train.de.gz: gives a file with another checksum than 726e39b2")
+
+
+def test_archive_with_too_few_lines_is_refused(server, prepare, tmp_path):
+    """An archive of the right size whose text is not the published corpus, here by its number of lines."""
+    english, foreign = sentences(800, 0)
+    noise = random.Random(0)
+    lines = [f"{a}\t{b}\t{noise.getrandbits(20000):x}" for a, b in zip(english, foreign)]
+    with zipfile.ZipFile(tmp_path / "vie-eng.zip", "w") as archive:
+        archive.writestr("vie.txt", "\n".join(lines) + "\n")
+    server.files = {"vie-eng.zip": (tmp_path / "vie-eng.zip").read_bytes()}
+    line = prepare("tatoeba", check=False, pair="vie-eng", language="vi", mirror=server.url).error
+    assert "800 pairs, the published file at least 7000" in line
+    assert (tmp_path / "downloads" / "vie.txt").is_file()
+
+
+@pytest.mark.parametrize("kind", ["tgz", "zip"])
+def test_members_of_an_archive(kind, tmp_path):
+    data, path = random.Random(1).getrandbits(8 * 25000).to_bytes(25000, "little"), tmp_path / f"a.{kind}"
+    if kind == "tgz":
+        with tarfile.open(path, "w:gz") as archive:
+            info = tarfile.TarInfo("../dir/member")
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+    else:
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("../dir/member", data)
+    unpack(path, tmp_path, ["../dir/member"])  # by its base name: nothing is written outside the folder
+    assert (tmp_path / "member").read_bytes() == data and not (tmp_path.parent / "dir").exists()
+    with pytest.raises(CorpusError, match="dir/third.*: not the expected archive"):
+        unpack(path, tmp_path, ["dir/third"])
+    truncate(path)
+    unpack(path, tmp_path, ["../dir/member"])  # it is there
+    (tmp_path / "member").unlink()
+    with pytest.raises(CorpusError, match="is truncated or not an archive .* remove it and fetch it again"):
+        unpack(path, tmp_path, ["../dir/member"])
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]

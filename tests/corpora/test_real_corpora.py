@@ -1,0 +1,49 @@
+"""The published corpora, where there are copies of them."""
+
+import gzip
+import hashlib
+
+import pytest
+from miniature_corpora import lines_of
+from test_text import LANGUAGES, shared_sentences
+
+from fairseq_attn_plugin.corpora.catalogue import IWSLT15_FILES, MULTI30K_FILES
+from fairseq_attn_plugin.corpora.downloads import checksum
+from fairseq_attn_plugin.corpora.pair_splits import split_pairs
+
+
+def folder_of(real_data, name):
+    folder = real_data / name
+    if not folder.is_dir():
+        pytest.skip(f"NO REAL DATA: {folder} is not a folder")
+    return folder
+
+
+def test_tatoeba_has_39115_pairs_of_equally_many_words(real_data, tmp_path, capsys):
+    split_pairs(folder_of(real_data, "tatoeba-spa-eng"), "spa.txt", LANGUAGES, tmp_path, equal_words=True)
+    assert "note: 39115 of 118964 pairs have equally many words on both sides" in capsys.readouterr().out
+    sizes = {split: len(lines_of(tmp_path, split, "en")) for split in ("train", "valid", "test")}
+    assert sizes == {"train": 35246, "valid": 1947, "test": 1922}
+    assert not shared_sentences(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "folder", "message"),
+    [
+        ("iwslt15_en_vi", "iwslt15-en-vi", "train.en.gz (or train.en) is missing"),
+        ("iwslt14_de_en", "iwslt14-de-en", "no train.de.gz, train.en.gz (or unzipped)"),
+    ],
+)
+def test_folders_without_training_data_say_so(name, folder, message, real_data, prepare):
+    source = folder_of(real_data, folder)
+    if (source / "train.en.gz").is_file():
+        pytest.skip("the folder holds the training data")
+    assert message in prepare(name, check=False, data=source).error
+
+
+def test_published_files_have_the_checksums_of_the_downloads(real_data):
+    for name, known in MULTI30K_FILES.items():
+        assert checksum(folder_of(real_data, "multi30k") / name) == known
+    for name in ("tst2012.en", "tst2013.vi"):
+        data = gzip.decompress((folder_of(real_data, "iwslt15-en-vi") / f"{name}.gz").read_bytes())
+        assert hashlib.sha256(data).hexdigest() == IWSLT15_FILES[name]

@@ -1,0 +1,203 @@
+"""fairseq-attn train: reading and splitting a user's sentence pairs; every mistake is one line."""
+
+import gzip
+import zipfile
+
+import pytest
+
+from fairseq_attn_plugin.analysis import cli
+from fairseq_attn_plugin.corpora.errors import CorpusError
+from fairseq_attn_plugin.corpora.pair_splits import assign, normalize
+from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.own_data.reading import read_pairs
+from fairseq_attn_plugin.own_data.settings import check_architecture, fitting_size, tokenizer_of
+from fairseq_attn_plugin.own_data.splitting import split
+
+ROWS = [("I do not know the way.", "Ich kenne den Weg nicht."), ("The dog is here.", "Der Hund  ist hier.")]
+READ = [(a, " ".join(b.split())) for a, b in ROWS]
+
+
+def table(rows):
+    return "".join("\t".join(row) + "\n" for row in rows)
+
+
+@pytest.mark.parametrize("suffix", ["tsv", "tsv.gz", "zip"])
+def test_a_table_of_any_form(tmp_path, suffix):
+    path, data = tmp_path / f"pairs.{suffix}", table(ROWS).encode()
+    if suffix == "zip":
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("_about.txt", "Tatoeba")
+            archive.writestr("deu.txt", data)
+    else:
+        path.write_bytes(gzip.compress(data) if suffix.endswith("gz") else b"\xef\xbb\xbf" + data)
+    pairs, about = read_pairs([path], ["en", "de"])
+    assert pairs == READ and "columns 1 (en) and 2 (de)" in about
+
+
+def test_two_files_and_two_members(tmp_path):
+    for language, side in (("en", 0), ("de", 1)):
+        (tmp_path / f"text.{language}").write_text("".join(row[side] + "\n" for row in ROWS))
+    files = [tmp_path / "text.en", tmp_path / "text.de"]
+    assert read_pairs(files, ["en", "de"])[0] == READ
+    with zipfile.ZipFile(tmp_path / "both.zip", "w") as archive:
+        for file in files:
+            archive.write(file, f"corpus/{file.name}")
+    assert read_pairs([tmp_path / "both.zip"], ["de", "en"])[0] == [(b, a) for a, b in READ]
+
+
+@pytest.mark.parametrize(
+    "rows, languages, said",
+    [
+        (ROWS, ["de", "en"], "columns 2 (de) and 1 (en), since column 1 looks like English"),
+        ([(*row, "CC-BY 2.0 (France)") for row in ROWS], ["en", "de"], "columns 1 (en) and 2 (de); of 3 columns"),
+        ([("17", a, "4711", b) for a, b in ROWS], ["en", "de"], "columns 2 (en) and 4 (de); of 4 columns"),
+        ([("0.93", a, b) for a, b in ROWS], ["en", "de"], "columns 2 (en) and 3 (de); of 3 columns"),
+        ([("1", "deu", b, "2", "eng", a) for a, b in ROWS], ["de", "en"], "columns 3 (de) and 6 (en); of 6"),
+        (ROWS, ["de", "EN_us"], "columns 2 (de) and 1 (EN_us), since column 1 looks like English"),
+        ([("DE", "id", "en"), *((b, "1", a) for a, b in ROWS)], ["en", "de"], "columns 3 (en) and 1 (de), as its"),
+    ],
+)
+def test_columns_are_chosen(tmp_path, rows, languages, said):
+    (tmp_path / "pairs").write_text(table(rows))
+    pairs, about = read_pairs([tmp_path / "pairs"], languages)
+    assert said in about and pairs == (READ if languages == ["en", "de"] else [(b, a) for a, b in READ])
+    swapped, _ = read_pairs([tmp_path / "pairs"], languages, [1, 2])
+    assert swapped[0] == tuple(rows["as its" in said][:2])
+
+
+@pytest.mark.parametrize(
+    "content, said",
+    [
+        (None, "there is no such file"),
+        (b"", "is empty: expected sentence pairs"),
+        (b" \n\n", "is empty"),
+        (b"a\tb\nc\n", "row 2 has one column"),
+        (b"a\tb\nSe\xf1or\tb\n", "line 2: is not UTF-8; convert the file"),
+        (b"a\tb\n\0\tb\n", "line 2: has a NUL character"),
+        (b"1\t2\n3\t4\n", "has no two columns of sentences; choose them by --columns"),
+    ],
+)
+def test_mistakes_in_a_table(tmp_path, content, said):
+    path = tmp_path / "pairs.tsv"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(CorpusError, match=said):
+        read_pairs([path], ["en", "de"])
+
+
+def test_mistakes_in_files(tmp_path):
+    (tmp_path / "a.en").write_text("a\nb\n")
+    (tmp_path / "a.de").write_text("a\n")
+    with pytest.raises(CorpusError, match="a.en has 2 lines and .*a.de has 1"):
+        read_pairs([tmp_path / "a.en", tmp_path / "a.de"], ["en", "de"])
+    with pytest.raises(CorpusError, match="one table or two aligned files"):
+        read_pairs([tmp_path / "a.en"] * 3, ["en", "de"])
+    for name in ("one.tsv", "two.tsv"):
+        (tmp_path / name).write_text("a\tb\n\n")
+    with pytest.raises(CorpusError, match="one.tsv and .*two.tsv: have a tab in every line, as tables"):
+        read_pairs([tmp_path / "one.tsv", tmp_path / "two.tsv"], ["en", "de"])
+    with pytest.raises(CorpusError, match="is a folder"):
+        read_pairs([tmp_path], ["en", "de"])
+    for name in ("broken.gz", "broken.zip"):
+        (tmp_path / name).write_bytes(b"something else")
+        with pytest.raises(CorpusError, match=f"{name}: is damaged"):
+            read_pairs([tmp_path / name], ["en", "de"])
+    with zipfile.ZipFile(tmp_path / "three.zip", "w") as archive:
+        for name in "abc":
+            archive.writestr(name, "x")
+    with pytest.raises(CorpusError, match="three.zip: holds a, b, c; expected one table, or one file .en and one .de"):
+        read_pairs([tmp_path / "three.zip"], ["en", "de"])
+
+
+def sentences(count):
+    return [(f"source {n}", f"target {n}") for n in range(count)]
+
+
+def test_no_sentence_of_test_is_in_train():
+    pairs = sentences(400) + [("Source 1!", "another"), ("more", "target 2")] * 2
+    splits, notes = split({"train": pairs, "valid": None, "test": None})
+    sides = {name: [{normalize(pair[side]) for pair in part} for side in (0, 1)] for name, part in splits.items()}
+    for one, other in (("train", "valid"), ("train", "test"), ("valid", "test")):
+        assert all(sides[one][side].isdisjoint(sides[other][side]) for side in (0, 1))
+    assert sum(map(len, splits.values())) == 402 and notes == ["train: 2 pairs are left out, which occur before"]
+    assert min(map(len, splits.values())) > 5
+
+
+def test_given_splits_stay_whole():
+    given = [("SOURCE 3", "x"), ("y", "target 4"), ("y", "target 4")]
+    splits, notes = split({"train": sentences(300), "valid": None, "test": given})
+    assert splits["test"] == given and len(splits["train"]) + len(splits["valid"]) == 298 and splits["valid"]
+    assert notes == ["train: 2 pairs are left out, which have a sentence of valid or test"]
+
+
+def test_large_corpora_have_small_test_sets():
+    splits = assign(sentences(20000), 0.5)
+    assert 60 < len(splits["valid"]) < 140 and 60 < len(splits["test"]) < 140
+    assert set(splits["valid"]) < set(assign(sentences(20000))["valid"])
+
+
+def test_empty_and_long_pairs_are_left_out():
+    splits, notes = split({"train": [*sentences(300), ("", "x"), ("x" * 1001, "y")], "valid": None, "test": None})
+    assert sum(map(len, splits.values())) == 300 and len(notes) == 2
+    with pytest.raises(CorpusError, match="40 different sentence pairs are too few: expected at least 100"):
+        split({"train": sentences(40) * 9, "valid": None, "test": None})
+
+
+def test_size_of_subwords_and_tokeniser_follow_the_corpus():
+    assert [fitting_size(words) for words in (100, 26000, 750000, 10**9)] == [200, 1300, 6900, 32000]
+    assert (
+        tokenizer_of(READ) == "moses"
+        and tokenizer_of([("The dog is here.", "那只狗在这里睡觉而且很高兴。" * 2)]) == "none"
+    )
+
+
+def test_a_folder_of_the_user_stays_whole(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pairs").write_text(table(sentences(400)))
+    corpus = tmp_path / "project" / "training" / "data" / "corpus.txt"
+    corpus.parent.mkdir(parents=True)
+    corpus.write_text("mine")
+    with pytest.raises(OptionError, match="--out project: exists, and is no model folder"):
+        cli.main(["train", "pairs", "--from", "de", "--to", "en", "--out", "project"])
+    (tmp_path / "project" / "training" / "lock").touch()
+    with pytest.raises(OptionError, match="data: exists, and fairseq-attn train has not prepared it"):
+        cli.main(["train", "pairs", "--from", "de", "--to", "en", "--out", "project"])
+    assert corpus.read_text() == "mine"
+
+
+def test_the_default_objective_of_an_architecture():
+    import fairseq_attn_plugin.models  # noqa: F401
+
+    wanted = {"lstm_latent_first_order_small": "first-order", "lstm_latent_small": "elbo-enum"}
+    wanted.update({"lstm_posterior_small": "elbo-enum", "lstm_adm": ""})
+    assert {arch: check_architecture(arch) for arch in wanted} == wanted
+
+
+@pytest.mark.parametrize(
+    "options, said",
+    [
+        (["--from", "de", "--to", "de"], "--from de --to de: must be two languages"),
+        (["--from", "d/e", "--to", "en"], "--from d/e: must be a language code"),
+        (["--from", "de", "--to", "en", "--columns", "1"], "--columns 1: must be two numbers from 1"),
+        (["--from", "de", "--to", "en", "--max-epoch", "0"], "--max-epoch 0: must be at least 1"),
+        (["--from", "de", "--to", "en", "--arch", "lstm_adn"], "--arch lstm_adn: .* did you mean lstm_adm"),
+        (["--from", "de", "--to", "en", "--arch", "han"], "--arch han: there is no such architecture of a transl"),
+        (
+            [*"--from de --to en --arch lstm_latent_first_order_small --objective elbo-enum".split()],
+            "--objective elbo-enum does not fit --arch lstm_latent_first_order_small: choose --objective first-order",
+        ),
+        (
+            [*"--from de --to en --arch lstm_latent_small --objective first-order".split()],
+            "--objective first-order does not fit --arch lstm_latent_small",
+        ),
+        (["--from", "de", "--to", "en", "--objective", "soft2"], "--objective soft2 is unknown"),
+        (["--from", "de", "--to", "en", "--out", __file__], "--out .*: exists, and is no model folder"),
+        (["--from", "de", "--to", "en", "--", "--seed", "3"], "--seed: the seed is chosen by --seed 1"),
+    ],
+)
+def test_mistakes_in_options(tmp_path, monkeypatch, options, said):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pairs").write_text(table(sentences(400)))
+    with pytest.raises(OptionError, match=said):
+        cli.main(["train", "pairs", *options])
+    assert [path.name for path in tmp_path.iterdir()] == ["pairs"]

@@ -1,0 +1,189 @@
+"""fairseq-attn train and translate, with the real tools on a tiny corpus."""
+
+import io
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from fairseq_attn_plugin.analysis import cli
+from fairseq_attn_plugin.corpora import tools as run_tools
+from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.model_folder import open_model_folder
+from fairseq_attn_plugin.own_data import command
+
+from cli import usual_environment
+
+SIZES = (
+    "--encoder-embed-dim 16 --encoder-hidden-size 16 --encoder-layers 1 --decoder-embed-dim 16 "
+    "--decoder-hidden-size 16 --decoder-layers 1 --decoder-out-embed-dim 16"
+).split()
+
+
+@pytest.fixture
+def tools(monkeypatch, warm_path):
+    """The commands start from a warm process."""
+    environment = {**usual_environment(), "PATH": warm_path}
+    monkeypatch.setattr(run_tools, "environment", lambda: environment)
+
+
+@pytest.fixture
+def pairs(tmp_path, tiny_data):
+    sides = [
+        (tiny_data.parent / "text" / f"train.{language}").read_text().split("\n")[:-1] for language in ("xx", "yy")
+    ]
+    (tmp_path / "pairs.tsv").write_text("".join(f"{a.capitalize()}.\t{b}, it's!\n" for a, b in zip(*sides)))
+    return tmp_path / "pairs.tsv"
+
+
+def train(pairs, *options):
+    out = pairs.parent / "model"
+    cli.main(["train", str(pairs), "--from", "xx", "--to", "yy", "--out", str(out), "--cpu", *options, *SIZES])
+    return out
+
+
+def test_from_pairs_to_a_translation(tools, pairs, capfd, monkeypatch):
+    with pytest.raises(OptionError, match="fairseq-train failed; the same command continues"):
+        train(pairs, "--max-epoch", "1", "--", "--restore-file", "/no/such/file.pt")
+    with pytest.raises(OptionError, match="its training has not ended; run the same fairseq-attn train again"):
+        cli.main(["translate", str(pairs.parent / "model"), "Ama."])
+    capfd.readouterr()
+    out = train(pairs, "--max-epoch", "1", "--")
+    first = capfd.readouterr().out
+    assert "prepare: done before" in first and "$ fairseq-train " in first and "epoch 1/1" in first
+    assert "$ fairseq-preprocess" not in first and "BLEU" in first.splitlines()[-2]
+
+    model = open_model_folder(out)
+    assert model.languages == ("xx", "yy") and set(model.settings["scores"]) == {"bleu", "chrf", "ter"}
+    assert model.settings["bpe"] == "subword_nmt" and model.settings["tokenizer"]["escape"] is False
+    test = model.test_file("reference").read_text().splitlines()
+    assert all(line.endswith(", it's!") for line in test) and model.settings["pairs"]["test"] == len(test)
+    assert "it &apos;s" not in (out / "training" / "data" / "text" / "train.yy").read_text()
+
+    stamp = (out / "settings.json").stat().st_mtime_ns
+    with monkeypatch.context() as context:  # a finished training reads no corpus
+        context.setattr(command, "read_pairs", None)
+        train(pairs, "--max-epoch", "1", "--")
+    again = capfd.readouterr().out
+    assert "$ " not in again and (out / "settings.json").stat().st_mtime_ns == stamp
+    train(pairs, "--max-epoch", "2", "--")
+    assert "epoch 2/2" in capfd.readouterr().out and (out / "settings.json").stat().st_mtime_ns != stamp
+    with pytest.raises(OptionError, match="holds a training with other options .*: choose another --out"):
+        train(pairs, "--max-epoch", "2", "--", "--dropout", "0.5")
+
+    # a file that was lost is written again
+    (out / "dict.xx.txt").unlink()
+    train(pairs, "--max-epoch", "2", "--")
+    assert open_model_folder(out) is not None and "Traceback" not in (out / "training/fairseq-train.log").read_text()
+
+    # a report has the scores of the training
+    report = ["report", str(out), "--out", str(pairs.parent / "report"), "--cpu", "--pictures", "0", "--examples", "0"]
+    cli.main([*report, "--explored", "1"])
+    page, scores = (pairs.parent / "report" / "report.md").read_text(), open_model_folder(out).settings["scores"]
+    head, row = (re.findall(rf"^\| *{name} .*", page, re.MULTILINE)[0].split("|") for name in ("system", "model"))
+    shown = {name.strip(): cell.strip() for name, cell in zip(head, row)}
+    assert [shown[name] for name in ("BLEU", "chrF2", "TER")] == [
+        f"{scores[name]['score']:,.2f}" for name in ("bleu", "chrf", "ter")
+    ]
+    assert "tok:13a" in scores["bleu"]["signature"] and "tok:13a" in page
+
+    # the folder alone is enough
+    (out / "training").rename(pairs.parent / "elsewhere")
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"Ama bel.\n\nBel\rama\n" + b"Bel " * 2000 + b"\n")))
+    capfd.readouterr()
+    cli.main(["translate", str(out)])
+    read = capfd.readouterr()
+    lines = read.out.split("\n")
+    assert len(lines) == 5 and lines[1] == lines[3] == "" and "@@" not in "".join(lines)
+    assert "line 4: the sentence is too long" in read.err
+    cli.main(["translate", str(out), "Ama bel.", "--nbest", "2", "--alignments", "--out", str(out / "it")])
+    rows = [line.split("\t") for line in (out / "it").read_text().splitlines()]
+    assert [row[0] for row in rows] == ["0", "0"] and float(rows[0][1]) >= float(rows[1][1])
+    assert all(int(link.split("-")[0]) < 3 for row in rows for link in row[3].split())
+
+    # lines of a file are searched together, and are the same
+    text = pairs.parent / "some.xx"
+    text.write_text((out / "test.xx").read_text() + "\n" + "Bel " * 2000 + "\nAma bel.\n")
+    written = []
+    for size in ("1", "1024"):
+        cli.main(["translate", str(out), "--input", str(text), "--nbest", "3", "--alignments", "--buffer-size", size])
+        written.append(capfd.readouterr())
+    assert written[0] == written[1] and len(written[0].out.splitlines()) > 3 * len(text.read_text().splitlines()) - 6
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--dropot", "0.3"], "unrecognized arguments: --dropot 0.3; did you mean --dropout?"),
+        (["--dropout", "much"], "argument --dropout: invalid float value: 'much'"),
+    ],
+    ids=["unknown", "wrong"],
+)
+def test_mistakes_behind_the_dashes_are_found_before_the_preparation(options, said, tools, pairs, capfd):
+    with pytest.raises(OptionError) as error:
+        cli.main(["train", str(pairs), "--from", "xx", "--to", "yy", "--out", str(pairs.parent / "m"), "--", *options])
+    assert str(error.value) == f"options after --: fairseq-train says: {said}"
+    assert not (pairs.parent / "m" / "training" / "data").exists() and "$ fairseq" not in capfd.readouterr().out
+
+
+def test_a_corpus_that_changed_is_another_corpus(tools, pairs, capfd):
+    with pytest.raises(OptionError, match="fairseq-train failed"):
+        train(pairs, "--", "--restore-file", "/no/such/file.pt")
+    held = pairs.with_name("held.tsv")
+    held.write_text("Neu hier.\thier neu!\n")
+    for option in ("--valid", "--test"):  # the same files in other places
+        with pytest.raises(OptionError, match="was prepared with other settings .*: choose another --out"):
+            train(pairs, option, str(held), "--")
+    pairs.write_text("".join(line.replace("it's", "it is") for line in pairs.read_text().splitlines(keepends=True)))
+    with pytest.raises(OptionError, match="was prepared with other settings .*: choose another --out"):
+        train(pairs, "--")
+
+
+def test_text_without_blanks_is_split_by_sentencepiece(tools, pairs, capfd):
+    lines = [line.replace(" ", "") for line in pairs.read_text().splitlines()]
+    pairs.write_text("\n".join(lines) + "\n")
+    out = train(pairs, "--max-epoch", "1", "--tokenizer", "none", "--subword-size", "60", "--")
+    model = open_model_folder(out)
+    assert model.settings["bpe"] == "sentencepiece" and model.settings["tokenizer"] is None
+    capfd.readouterr()
+    cli.main(["translate", str(out), "Amabel."])
+    assert "\u2581" not in capfd.readouterr().out
+    assert os.path.getsize(out / "test.hyp.yy")
+
+
+def test_mistakes_of_translate(tmp_path, tiny_data):
+    for options, said in [
+        ([str(tiny_data), "x"], "is no model folder, checkpoint or exported model"),
+        ([str(tiny_data), "x", "--input", "y"], "--input y: is given beside sentences"),
+        ([str(tiny_data), "x", "--nbest", "9"], "--nbest 9"),
+    ]:
+        with pytest.raises(OptionError, match=said):
+            cli.main(["translate", *options])
+
+
+@pytest.mark.parametrize("tool", ["fairseq-train", "sacrebleu"])
+def test_the_end_by_sigterm_ends_the_command_that_runs(tmp_path, tool):
+    fake = tmp_path / tool
+    fake.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/partial\nmv {tmp_path}/partial {tmp_path}/pid\nexec sleep 300\n")
+    fake.chmod(0o755)
+    code = (
+        "import os, pathlib, sys\n"
+        "from fairseq_attn_plugin.corpora import tools\n"
+        "from fairseq_attn_plugin.own_data.shell import LoggingShell, ended_by_sigterm\n"
+        "tools.environment = lambda: {**os.environ, 'PATH': sys.argv[1] + ':' + os.environ['PATH']}\n"
+        "os.environ['PATH'] = sys.argv[1] + ':' + os.environ['PATH']\n"
+        "with ended_by_sigterm():\n"
+        "    LoggingShell(pathlib.Path(sys.argv[1])).run(sys.argv[2])\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path), tool], env=usual_environment())
+    while not (tmp_path / "pid").exists():
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.terminate()
+    assert process.wait(timeout=60) == 128 + signal.SIGTERM
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)

