@@ -130,6 +130,7 @@ stage_train() {
   fairseq-train "$OUT/bin" --user-dir "$ROOT/fairseq_attn_plugin" --arch "$ARCH" \
     --encoder-embed-dim 128 --encoder-hidden-size 128 --encoder-layers 1 --encoder-bidirectional \
     --decoder-embed-dim 128 --decoder-hidden-size 128 --decoder-layers 1 --decoder-out-embed-dim 128 --dropout 0.2 \
+    --embed-init-range 1 \
     --criterion label_smoothed_cross_entropy --label-smoothing 0.1 --optimizer adam --lr 3e-3 --clip-norm 1 \
     --lr-scheduler fixed --force-anneal 11 --lr-shrink 0.7 --max-tokens 600 --required-batch-size-multiple 1 \
     --max-epoch "$MAX_EPOCH" --max-update "$MAX_UPDATE" --seed "$SEED" --cpu --num-workers 0 \

@@ -111,6 +111,8 @@ class Model(NamedTuple):
         not fallen for an epoch. fairseq refuses, for example, ``--label-smoothing`` with ``--criterion cross_entropy``:
         a group of options is left out if the user gives its leading option. ``fused_adam`` keeps Adam's options.
         """
+        from fairseq.models import MODEL_DATACLASS_REGISTRY
+
         batch = max(16, min(80, pairs // 200))
         criterion = "--criterion label_smoothed_cross_entropy --label-smoothing 0.1"
         if self.arch.startswith("lstm_agreement"):
@@ -119,6 +121,8 @@ class Model(NamedTuple):
             criterion = f"--criterion latent_alignment --objective {self.objective} "
             criterion += OBJECTIVE_OPTIONS.get(self.objective, "")
         chosen = ["--arch", self.arch, *(STOCK_SIZES if self.arch == "lstm" else ())]
+        if hasattr(MODEL_DATACLASS_REGISTRY.get(self.arch), "embed_init_range"):
+            chosen += ["--embed-init-range", "1"]  # attention begins to align within the first epoch
         optimizer = () if last_value(self.extra, "--optimizer") in ADAM else ("--optimizer",)
         for group, leading in (
             ("--optimizer adam --lr 3e-3", optimizer),
