@@ -17,6 +17,7 @@ from . import (
     corpora,
     coverage,
     cuda_graphs,
+    data_folders,
     decoding,
     diverse_beam,
     explained_checkpoints,
@@ -78,6 +79,7 @@ PATCHES: List[Patch] = [
     penalties.PATCH,
     vocabulary_losses.PATCH,
     cuda_graphs.PATCH,
+    data_folders.PATCH,
 ]
 
 

@@ -133,8 +133,7 @@ def _counting(make_binary_dataset: Callable[..., None]) -> Callable[..., None]:
 
 PATCH = Patch(
     name="corpora",
-    reason="fairseq-preprocess takes texts of different lengths, binarises lines twice, and stops with a trace at other "
-    "encodings",
+    reason="fairseq-preprocess takes texts of different lengths, binarises lines twice, and stops with traces",
     checked=("0.12.3", "0.12.3.1"),
     wraps={
         "fairseq_cli.preprocess:main": _checking,
