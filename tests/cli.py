@@ -105,12 +105,10 @@ _TINY_LSTM = [
     *("--decoder-embed-dim", "16", "--decoder-hidden-size", "16", "--decoder-layers", "1"),
     *("--decoder-out-embed-dim", "16"),
 ]
-# With --dropout 0 nothing of a training is random.
-_TINY_ATTENTIVE = [*_TINY_LSTM, "--decoder-init-dropout", "0"]
 TINY = {
     "lstm": ["--arch", "lstm", *_TINY_LSTM],
-    "lstm_soft": ["--arch", "lstm_soft", *_TINY_ATTENTIVE],
-    "lstm_adm": ["--arch", "lstm_adm", *_TINY_ATTENTIVE],
+    "lstm_soft": ["--arch", "lstm_soft", *_TINY_LSTM],
+    "lstm_adm": ["--arch", "lstm_adm", *_TINY_LSTM],
     "lstm_latent": ["--arch", "lstm_latent_small", *_TINY_LSTM, "--criterion", "latent_alignment"],
     "lstm_agreement": ["--arch", "lstm_agreement_small", *_TINY_LSTM, "--criterion", "agreement"],
     "transformer": [

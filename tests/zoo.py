@@ -21,7 +21,7 @@ _SAID = ["--log-format", "json"]
 # name: (updates, options). The small ones learn little; "reversal", "latent" and "agreement" learn the tiny corpus.
 MODELS: Dict[str, "tuple[int, Sequence[object]]"] = {
     **{name: (40, [*TINY[name], *_QUICK]) for name in ("lstm", "lstm_soft", "lstm_adm", "transformer")},
-    "reversal": (300, ["--arch", "lstm_soft", *SIZES, *_SAID]),
+    "reversal": (300, ["--arch", "lstm_soft", "--embed-init-range", "1", *SIZES, *_SAID]),
     "latent": (
         300,
         [

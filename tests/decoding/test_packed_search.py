@@ -41,7 +41,7 @@ def test_same_hypotheses(attention, feeding, dtype):
 
 @pytest.mark.parametrize(
     "options",
-    [{"temperature": 1.7}, {"match_source_len": True}, {"sampling": True}, {"no_repeat_ngram_size": 2}],
+    [{"temperature": 1.7}, {"match_source_len": True}, {"sampling": True}],
     ids=str,
 )
 def test_options_of_the_search(options):
