@@ -23,7 +23,6 @@ extensions = [
     "myst_nb",
     "files_outside",
     "mathml",
-    "mechanism_example",
     "docstrings",
     "api_pages",
     "option_tables",

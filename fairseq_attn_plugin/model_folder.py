@@ -19,7 +19,7 @@ import argparse
 import json
 import shutil
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from .errors import OptionError
 from .writing import whole_file, whole_text
@@ -108,6 +108,15 @@ class ModelFolder(NamedTuple):
         if not file.is_file():
             raise OptionError(f"{self.path}: has no test set ({names[name]}); name the files instead of the folder")
         return file
+
+    def detokenizer(self) -> Callable[[str], str]:
+        """What joins the words of a translation to text, as ``fairseq-attn train`` does before it scores them."""
+        if self.settings["tokenizer"] is None:
+            return str
+        from sacremoses import MosesDetokenizer
+
+        moses = MosesDetokenizer(lang=self.languages[1])
+        return lambda line: str(moses.detokenize(line.split(), unescape=True))
 
     def text_options(self) -> Dict[str, Any]:
         """Values of the options that prepare text; those of :func:`.analysis.inference.segmenter.add_text_options`."""

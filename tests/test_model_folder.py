@@ -36,6 +36,7 @@ def test_the_folder_needs_nothing_else(folder, tmp_path):
     assert sorted(path.name for path in copy.glob("[!at]*")) == [
         *("bpe.codes", "dict.xx.txt", "dict.yy.txt", "model.pt", "settings.json")
     ]
+    assert found.detokenizer()("leb , ama !") == "leb, ama!"
     translator = Translator.of_folder(str(copy))
     assert translator.encode("ama “bel”")[0] == ["ama", '"', "bel", '"']  # normalised, tokenised, not escaped
     assert translator("ama bel")[0].text == "leb ama"

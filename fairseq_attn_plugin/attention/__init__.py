@@ -10,7 +10,7 @@ from __future__ import annotations
 from .base import Attention, AttentionConfig, AttentionOutput, Penalty
 from .biases import BIASES, Bias, BiasConfig, BiasMemory, parse_biases, register_bias
 from .normalizers import NORMALIZERS, Normalizer, over_words, register_normalizer
-from .parts import Option, PartConfig, import_all, options_of
+from .part_registry import Option, PartConfig, import_all, options_of
 from .positions import word_positions
 from .registry import (
     PARTS,

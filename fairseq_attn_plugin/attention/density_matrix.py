@@ -133,12 +133,13 @@ class DensityMatrixAttention(ScoredAttention):
             # A row that is all padding gets length 1: its weights are zero whatever is divided.
             length = (~pad_mask).sum(1).clamp(min=1).to(encodings.dtype)[:, None, None]
         if self._direct:
-            pairs = torch.tanh(paired.unsqueeze(2) + paired.unsqueeze(1))
+            pairs = torch.tanh(paired.unsqueeze(2) + paired.unsqueeze(1))  # eq. 10
         else:
             pairs = share(self._pool(paired, pad_mask, length))
         return ADMMemory(share(encodings), diagonal, pairs, length, pad_mask)
 
     def _score(self, query: Tensor, memory: ADMMemory) -> Tensor:
+        # The column means of Psi (eq. 6), whose softmax is eq. 9: ScoredAttention.step normalises them.
         if self._direct:
             scores = (
                 self._direct_sums(query, memory.pairs, absent_pairs(memory.encodings, memory.pad_mask)) / memory.length
@@ -206,7 +207,7 @@ class MultiplicativeDensityMatrix(DensityMatrixAttention):
         return self._general  # alpha_k = (W h_k) . s has the form of the pairs
 
     def _pool(self, paired: Tensor, pad_mask: Optional[Tensor], length: Tensor) -> Tensor:
-        pairs = self.pair_weight * pooled_tanh(paired, pad_mask, self.config.chunk_size)
+        pairs = self.pair_weight * pooled_tanh(paired, pad_mask, self.config.chunk_size)  # eq. 10 and w_s of eq. 11
         # Divided before any product: sums over many positions could leave float16's range.
         means = (self.score.scaled(paired) + pairs if self._folds else pairs) / length
         return means if self._over_keys else self._matrix()(means)
@@ -217,6 +218,7 @@ class MultiplicativeDensityMatrix(DensityMatrixAttention):
     def _direct_sums(self, query: Tensor, pairs: Tensor, absent: Tensor) -> Tensor:
         if not self._over_keys:
             query = query @ self._matrix().weight
+        # eq. 11
         return self.pair_weight * torch.einsum("btd,bjkd->btjk", query, pairs).masked_fill(absent, 0).sum(2)
 
 
@@ -240,17 +242,17 @@ class AdditiveDensityMatrix(DensityMatrixAttention):
         return self._over_keys
 
     def _pool(self, paired: Tensor, pad_mask: Optional[Tensor], length: Tensor) -> Tensor:
-        sums = pooled_basis(paired, self.config.nodes, pad_mask, self.config.chunk_size)
+        sums = pooled_basis(paired, self.config.nodes, pad_mask, self.config.chunk_size)  # of eq. 10
         return (sums * (self.pair_vector / length).unsqueeze(2)).flatten(2)
 
     def _features(self, query: Tensor) -> Tensor:
         query = self._as_wide_as_pairs(query)
         nodes = chebyshev_nodes(self.config.nodes, device=query.device, dtype=query.dtype)
-        return tanh(nodes[:, None] + query.unsqueeze(-2)).flatten(-2)
+        return tanh(nodes[:, None] + query.unsqueeze(-2)).flatten(-2)  # eq. 12 at the nodes
 
     def _direct_sums(self, query: Tensor, pairs: Tensor, absent: Tensor) -> Tensor:
         values = torch.tanh(pairs.unsqueeze(1) + self._as_wide_as_pairs(query)[:, :, None, None])
-        return torch.einsum("btjkd,d->btjk", values, self.pair_vector).masked_fill(absent, 0).sum(2)
+        return torch.einsum("btjkd,d->btjk", values, self.pair_vector).masked_fill(absent, 0).sum(2)  # eq. 12
 
     def _as_wide_as_pairs(self, query: Tensor) -> Tensor:
         return query if self.query_projection is None else self.query_projection(query)

@@ -18,7 +18,7 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Iterable
 
-from .parts import explain_unknown
+from .part_registry import explain_unknown
 
 __all__ = ["GROUP", "load_entry_points"]
 

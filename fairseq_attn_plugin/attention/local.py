@@ -99,7 +99,8 @@ class LocalPredictiveAttention(LocalAttention):
 
     def _centre(self, query: Tensor, memory: LocalMemory, positions: Optional[Tensor]) -> Tensor:
         where = in_full(torch.tanh(self.centre_projection(query)) @ self.centre_vector)
-        return memory.length * torch.sigmoid(where)
+        return memory.length * torch.sigmoid(where)  # eq. 9
 
     def _shape(self, weights: Tensor, distance: Tensor) -> Tensor:
+        # eq. 10, with sigma = D / 2
         return (weights * torch.exp(-2.0 * (distance / self.config.window).square())).type_as(weights)

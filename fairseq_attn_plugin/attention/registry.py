@@ -2,7 +2,7 @@
 
 A mechanism registers itself with :func:`register_attention`, from this package, from a ``--user-dir`` or from an
 installed package. Its options are its own, and those of the scores, normalisers and biases that it can have
-(:mod:`fairseq_attn_plugin.attention.parts`). Whoever offers the options of all mechanisms
+(:mod:`fairseq_attn_plugin.attention.part_registry`). Whoever offers the options of all mechanisms
 (:mod:`fairseq_attn_plugin.models.configuration`) follows the registry with :func:`follow`, so that it also sees what
 registers later.
 """
@@ -16,7 +16,7 @@ from ..options import flag
 from .base import TAKES, Attention
 from .biases import BIASES, parse_biases
 from .normalizers import NORMALIZERS
-from .parts import FOLLOWERS, Option, Parts, announce, check_options, choices, options_of
+from .part_registry import FOLLOWERS, Option, Parts, announce, check_options, choices, options_of
 from .scores import SCORES
 
 __all__ = [

@@ -70,10 +70,12 @@ class ScoredAttention(Attention):
         positions: Optional[Tensor] = None,
     ) -> AttentionOutput:
         scores = self._biased_score(query, memory, state, positions)
+        # Charalampous and Chatzis, eq. 4; of the column means of Psi, eq. 9
         weights = self._weigh(scores, query, memory, positions)
         if self.config.max_normalize:
             weights = divide_by_maximum(weights)
-        return AttentionOutput(matmul(weights, memory.encodings), weights, scores, self.advance(state, weights))
+        context = matmul(weights, memory.encodings)  # the same, eq. 7; in a density matrix eq. 8
+        return AttentionOutput(context, weights, scores, self.advance(state, weights))
 
     def _biased_score(
         self, query: Tensor, memory: Any, state: Optional[BiasState], positions: Optional[Tensor]

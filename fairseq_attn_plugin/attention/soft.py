@@ -1,6 +1,6 @@
 """Ordinary attention: a score, a normaliser, a weighted sum (Bahdanau et al. 2015; Luong et al. 2015).
 
-a_t = normalise_j( score(s_t, h_j) ),     c_t = sum_j a_tj h_j
+a_t = normalise_j( score(s_t, h_j) ),     c_t = sum_j a_tj h_j     (Bahdanau et al., eqs. 6 and 5; Luong et al., eq. 7)
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ def alignment_terms(weights: Tensor, links: Tensor, loss: str = "cross-entropy")
     """D(g, a) of every target word, by the formulas of the module's docstring.
 
     Args:
-        weights: attention ``[B, T, N]``, non-negative, zero on padding; rows need not sum to one
+        weights: attention ``[B, T, N]``, non-negative, zero on padding; rows do not have to sum to one
         links: ``[B, T, N]``, True on links
         loss: ``cross-entropy`` or ``squared``
 

@@ -1,4 +1,6 @@
-"""``--criterion latent_alignment``: the objectives of latent alignment models, chosen by ``--objective``.
+"""``--criterion latent_alignment``: variational attention, and the other objectives of latent alignment models.
+
+``--objective`` chooses. Those whose names begin with ``elbo`` maximise the variational bound (ELBO).
 
 The formulas are in :mod:`fairseq_attn_plugin.criterions.objectives`, the options in
 :mod:`fairseq_attn_plugin.criterions.latent_alignment_config`. Logged metrics, in training and validation:
@@ -41,7 +43,8 @@ __all__ = ["LatentAlignmentConfig", "LatentAlignmentCriterion"]
 
 @register_criterion("latent_alignment", dataclass=LatentAlignmentConfig)
 class LatentAlignmentCriterion(FairseqCriterion):
-    """Trains models of the ``lstm_latent`` family; with ``--objective soft`` any encoder-decoder model.
+    """Variational attention and its relatives: trains models of the ``lstm_latent`` family, and with ``--objective
+    soft`` any encoder-decoder model.
 
     Raises:
         OptionError: an option has a wrong value, or the objective does not suit the model

@@ -9,7 +9,7 @@ from omegaconf import II
 
 from ..added_options import add_options
 from ..attention import Option, follow
-from ..attention.parts import choices
+from ..attention.part_registry import choices
 from ..errors import OptionError
 from ..options import flag, need, option
 from .objectives import BASELINES, OBJECTIVES, having, objective_options
@@ -31,7 +31,10 @@ READ_BY = {
 
 @dataclass
 class LatentAlignmentConfig(FairseqDataclass):
-    objective: str = option("elbo-enum", "objective")
+    objective: str = option(
+        "elbo-enum",
+        "objective; variational attention, by the variational bound (ELBO), is elbo-enum and other elbo-...",
+    )
     num_samples: Optional[int] = option(
         None, "samples per word of hard-reinforce, elbo-reinforce, elbo-gumbel, dirichlet (1) and wake-sleep (5)"
     )

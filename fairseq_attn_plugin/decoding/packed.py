@@ -18,11 +18,11 @@ from torch import Tensor
 from ..attention import index_rows
 from ..attention.scores import DotScore, GeneralScore, ScaledDotScore
 from ..attention.soft import SoftAttention
-from ..modules.beam import Change, SentenceAttention
 from ..modules.decoder import LSTMDecoder
 from ..modules.encoder import LSTMEncoder
 from ..modules.latent_decoder import LatentDecoder
 from ..modules.posterior_decoder import PosteriorDecoder
+from ..modules.source_memory import Change, SentenceAttention
 from ..modules.stock_encoder import StockEncoder
 from .latent_words import LatentMemory, LatentWords, Projection, StateHead
 from .packed_encoder import PackedEncoder

@@ -87,7 +87,7 @@ def is_ours(model: Any) -> bool:
 class ModelStepper:
     """The plain stepper: the model's own encoder and decoder, with fairseq's incremental state.
 
-    What depends on the source exists once per sentence (:mod:`fairseq_attn_plugin.modules.beam`).
+    What depends on the source exists once per sentence (:mod:`fairseq_attn_plugin.modules.source_memory`).
 
     Args:
         model: a translation model of this package, in evaluation mode

@@ -1,6 +1,6 @@
 """``--encoder-arch``: the encoder of a registered encoder-decoder architecture, as our models build it.
 
-Its sizes are ``--encoder-embed-dim``, ``--encoder-layers`` and ``--dropout``, as those of our own encoder. All other
+Its sizes are ``--encoder-embed-dim``, ``--encoder-layers`` and ``--dropout``, as for our own encoder. All other
 options have the architecture's defaults, or the values in ``--encoder-options``, which its own parser reads.
 """
 

@@ -1,5 +1,5 @@
 """Copying of source words: the attention as pointer (See, Liu and Manning 2017, "Get To The Point: Summarization with
-Pointer-Generator Networks").
+Pointer-Generator Networks", equations 8 and 9).
 
 With the weights a_tj of the attention, the output o_t from which words are predicted, and m(x) the target word that is
 spelled as the source word x,
@@ -154,11 +154,11 @@ class Copying(nn.Module):
     def _parts(self, logits: Tensor, features: Tensor, weights: Tensor) -> Tuple[Tensor, Tensor]:
         """log(g softmax(z)) ``[..., V]`` and (1 - g) a ``[..., N]``, in float32 or better."""
         full = torch.promote_types(logits.dtype, torch.float32)
-        gate = self.gate(features).to(full)
+        gate = self.gate(features).to(full)  # its sigmoid is p_gen, eq. 8
         return logits.to(full).log_softmax(-1) + F.logsigmoid(gate), weights.to(full) * torch.sigmoid(-gate)
 
 
 def _log_sum(logs: Tensor, shares: Tensor) -> Tensor:
     """log(e^logs + shares), for shares of zero too; ``logs`` where the sum is next to zero."""
-    sums = logs.exp() + shares
+    sums = logs.exp() + shares  # eq. 9
     return torch.where(sums > SMALLEST, sums.clamp(min=SMALLEST).log(), logs)

@@ -7,7 +7,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 from torch import Tensor
 
 from ..attention import Penalty, index_rows
-from .beam import SourceMemory, reorder_memory
+from .source_memory import SourceMemory, reorder_memory
 
 __all__ = ["Decoded", "DecoderInputs", "DecoderState", "Progress"]
 

@@ -75,7 +75,7 @@ class AttentionPooling(nn.Module):
         memory = self.attention.precompute(values, pad_mask)
         query = self.query.expand(values.size(0), 1, -1)
         output = self.attention.step(query, memory, self.attention.initial_state(memory))
-        return output.context.squeeze(1), output.weights.squeeze(1)
+        return output.context.squeeze(1), output.weights.squeeze(1)  # eq. 7 or 10, and 6 or 9
 
 
 class MeanPooling(nn.Module):

@@ -28,12 +28,12 @@ from ..ops.deferred import Linear, project
 from ..ops.dropout import dropout_mask
 from ..ops.mixture_log_probs import mixture_log_probs
 from ..ops.vocabulary_loss import Targets
-from .beam import SentenceAttention, SourceMemory
 from .decoder import LSTMDecoder
 from .decoder_state import Decoded
 from .latent_alignments import LatentAlignments, top_context, top_positions
 from .rnn import uniform_
 from .source_encoder import EncoderOut
+from .source_memory import SentenceAttention, SourceMemory
 
 logger = logging.getLogger(__name__)
 

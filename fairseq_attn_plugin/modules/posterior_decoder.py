@@ -31,10 +31,10 @@ from ..ops.deferred import linear, matmul, matmul_transposed, project, share
 from ..ops.precision import recomputed
 from ..ops.separable import EXPONENTIALS_BYTES, log_posterior_of, shared_exponentials
 from ..ops.tanh import tanh
-from .beam import SentenceAttention, SourceMemory
 from .decoder_state import DecoderInputs, Progress
 from .latent_decoder import LatentDecoder
 from .source_encoder import EncoderOut
+from .source_memory import SentenceAttention, SourceMemory
 
 __all__ = ["PosteriorDecoder"]
 

@@ -26,12 +26,12 @@ from ..attention import Attention, AttentionOutput, attention_statistics, index_
 from ..ops.deferred import Linear
 from ..ops.precision import autocast_enabled
 from ..ops.tanh import tanh
-from .beam import Intervention, SentenceAttention, SourceMemory
 from .decoder_state import Decoded, DecoderInputs, DecoderState, Progress
 from .dropout import Dropout
 from .recurrence import DropoutMasks, LayerStates, step_weights, stepped
 from .rnn import KINDS, STATES, run, uniform_
 from .source_encoder import EncoderOut
+from .source_memory import Intervention, SentenceAttention, SourceMemory
 
 __all__ = ["PROGRESS", "RecurrentDecoder"]
 
@@ -47,7 +47,7 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         attention: a mechanism built for ``query_dim = hidden_size``, or None
         memory_dim: units of a source encoding
         hidden_size: units of every layer
-        num_layers: number of layers; need not equal the encoder's
+        num_layers: number of layers; may differ from the encoder's
         input_feeding: ``output``, ``context`` or ``none``
         output_layer: ``tanh``, or ``linear``: o is context and state side by side
         zero_init: start from zeros instead of the encoder's states (projected where the sizes differ)
@@ -58,7 +58,7 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         states_given: which states of layers the encoder has; the start is projected where the kind has others, too
 
     Attributes:
-        intervention: replaces what the attention returns in a step, for analysis (:func:`.beam.reweighed`)
+        intervention: replaces what the attention returns in a step, for analysis (:func:`.source_memory.reweighed`)
     """
 
     revises: ClassVar[bool] = False  # whether :meth:`revise` is called before each step
@@ -168,6 +168,7 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
 
     def combine(self, context: Tensor, hidden: Tensor) -> Tensor:
         """A step's features from its context ``[R, T, Dh]`` and state ``[R, T, Ds]`` (see the module's text)."""
+        # [c; s] of Charalampous and Chatzis, eq. 1; with a tanh layer Luong et al. 2015, eq. 5
         both = torch.cat([context, hidden], dim=-1)
         return self.dropout_out_module(both if self.output_projection is None else tanh(self.output_projection(both)))
 
@@ -266,7 +267,7 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         for t in range(inputs.embeddings.size(1)):
             if self.revises:
                 feed, attention_state = self.revise(attend, feed, attention_state, layers.hidden[-1], inputs, t)
-            layers = rnn.step(t, feed, layers)
+            layers = rnn.step(t, feed, layers)  # s_t: Charalampous and Chatzis, eq. 2
             hidden, context = layers.hidden[-1], None
             if attend is not None:
                 attended.append(attend(hidden.unsqueeze(1), attention_state, *inputs.step(t)))

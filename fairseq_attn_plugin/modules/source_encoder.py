@@ -18,7 +18,7 @@ import torch
 from fairseq.models import FairseqEncoder
 from torch import Tensor, nn
 
-from .beam import follow
+from .source_memory import follow
 
 __all__ = ["EncoderOut", "SourceEncoder"]
 

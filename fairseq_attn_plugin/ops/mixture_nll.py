@@ -43,7 +43,7 @@ def mixture_nll(
 
     Args:
         alignments: the words and their alignments
-        log_weights: ``[B, T, K]``, finite; very negative on padding. They need not be normalised.
+        log_weights: ``[B, T, K]``, finite; very negative on padding. They do not have to be normalised.
         smoothing: label smoothing epsilon, applied to every log p(y | j): with e = epsilon / (V - 1) it becomes
             (1 - epsilon - e) log p(y | j) + e sum_v log p(v | j)
         mixtures: ``[C, B, T, K]`` non-negative weights; ``correct`` says for each of the C mixtures of p(. | j)

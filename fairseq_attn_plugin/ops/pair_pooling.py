@@ -1,6 +1,7 @@
 """Sums over pairs of positions, by whichever way is cheaper: all pairs, or series whose cost is linear in N.
 
-For vectors x_1..x_N of one sentence let L_jk = tanh(x_j + x_k), element by element. Attention density matrices need
+For vectors x_1..x_N of one sentence let L_jk = tanh(x_j + x_k), element by element (equation 10 of
+Charalampous and Chatzis). Attention density matrices need
 
     pooled_tanh:    g_k    = sum_{j != k} L_jk                     (mqt)
     pooled_basis:   G_{mk} = sum_{j != k} l_m(L_jk),  m = 1..M     (aqt)

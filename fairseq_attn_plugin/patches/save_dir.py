@@ -118,7 +118,7 @@ def _where_there_is_something_to_do(load: Callable[..., Any]) -> Callable[..., A
         if begins and os.path.islink(last) and not os.path.exists(last):
             raise OptionError(
                 f"{last}: is a link to {os.readlink(last)}, which is not there; mount its disk to continue, or remove "
-                "the link to begin anew"
+                "the link to begin again"
             )
         if not begins and not PathManager.isfile(path):
             raise OptionError(

@@ -46,7 +46,7 @@ def _names_the_user_dir(load: Callable[..., Any]) -> Callable[..., Any]:
                     missing = "" if os.path.isdir(folder) else ", which is not there"
                     raise OptionError(
                         f"{line}; {path} was trained with --user-dir {folder}{missing}: code of a checkpoint is not "
-                        "imported unasked; name the folder by --user-dir if you trust it"
+                        "imported by itself; name the folder by --user-dir if you trust it"
                     ) from error
             raise
 

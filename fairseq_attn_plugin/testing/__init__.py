@@ -1,7 +1,8 @@
-"""Checks for authors: one function runs the whole contract on a mechanism, a score, a normaliser, a bias or an
-objective. ``python -m fairseq_attn_plugin.testing --user-dir FOLDER`` runs them on all that a folder registers."""
+"""Checks for authors: one function runs the whole contract on a mechanism, a score, a normaliser, a bias, an objective
+or an encoder. ``python -m fairseq_attn_plugin.testing --user-dir FOLDER`` runs them on all that a folder registers."""
 
 from .contract import check_attention
+from .encoders import check_encoder
 from .objectives import check_objective
 from .parts import check_bias, check_normalizer, check_score
 from .rules import CHECKS
@@ -12,6 +13,7 @@ __all__ = [
     "Subject",
     "check_attention",
     "check_bias",
+    "check_encoder",
     "check_normalizer",
     "check_objective",
     "check_score",

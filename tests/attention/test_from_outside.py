@@ -71,7 +71,7 @@ def test_one_file_is_enough(trained, tiny_data):
 def test_a_checkpoint_without_its_mechanism_is_one_line(trained, tiny_data):
     line = run_tool(*generation(tiny_data, trained, USER_DIR), fails=True).error
     assert line.startswith("--attention distance: unknown attention; choose from aqt, ") and "--user-dir" in line
-    assert f"{trained} was trained with --user-dir {FOLDER}: code of a checkpoint is not imported unasked" in line
+    assert f"{trained} was trained with --user-dir {FOLDER}: code of a checkpoint is not imported by itself" in line
 
 
 def test_yaml(trained, tiny_data, tmp_path):

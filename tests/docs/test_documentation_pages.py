@@ -70,3 +70,13 @@ def test_citation_has_the_package_version() -> None:
     found = re.search(r'__version__ = "([^"]+)"', init)
     assert found is not None
     assert f"\nversion: {found.group(1)}\n" in (REPO / "CITATION.cff").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_short_names_of_density_matrices_are_spelled_out(page: Path) -> None:
+    """Where `mqt` or `aqt` stands first on a page: before, in the same line or in the next."""
+    text = outside_of_code(page)
+    first = re.search(r"`(--attention )?[ma]qt`|\b[ma]qt:", text)
+    if first is not None and page.name != "CHANGELOG.md":
+        beginning = text[: first.end() + LONGEST]
+        assert re.search("quantum[-\\s]theoretical", beginning), f"{first.group()} is not explained"

@@ -14,7 +14,7 @@ from cli import REPO, usual_environment
 from documentation import fenced
 
 PAGE = REPO / "docs/start/from-fairseq.md"
-NAMES = {"structured": "structured", "soft (`lstm_soft`)": "lstm_soft", "density matrix (`lstm_adm`)": "lstm_adm"}
+NAMES = {"structured": "structured", "soft": "lstm_soft", "density matrix (`lstm_adm_centred`)": "lstm_adm"}
 NAMES["stock fairseq's `lstm`"] = "lstm"
 SMALL = """
 sizes='--encoder-embed-dim 32 --encoder-hidden-size 32 --decoder-embed-dim 32 --decoder-hidden-size 32'

@@ -11,8 +11,12 @@ SECTION = PAGE.split("## From an empty folder to the leaderboard\n")[1].split("\
 EXAMPLE = REPO / "docs" / "examples" / "distance_attention" / "__init__.py"
 
 
-def block(language):
-    return re.search(rf"```{language}\n(.*?)```", SECTION, re.DOTALL).group(1)
+def block(language, text=SECTION):
+    return re.search(rf"```{language}\n(.*?)```", text, re.DOTALL).group(1)
+
+
+def test_the_page_shows_the_file():
+    assert block("python", PAGE) == EXAMPLE.read_text(encoding="utf-8")
 
 
 def test_the_commands_of_the_page(tmp_path):

@@ -2,6 +2,7 @@
 
 import io
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -78,6 +79,17 @@ def test_from_pairs_to_a_translation(tools, pairs, capfd, monkeypatch):
     (out / "dict.xx.txt").unlink()
     train(pairs, "--max-epoch", "2", "--")
     assert open_model_folder(out) is not None and "Traceback" not in (out / "training/fairseq-train.log").read_text()
+
+    # a report has the scores of the training
+    report = ["report", str(out), "--out", str(pairs.parent / "report"), "--cpu", "--pictures", "0", "--examples", "0"]
+    cli.main([*report, "--explored", "1"])
+    page, scores = (pairs.parent / "report" / "report.md").read_text(), open_model_folder(out).settings["scores"]
+    head, row = (re.findall(rf"^\| *{name} .*", page, re.MULTILINE)[0].split("|") for name in ("system", "model"))
+    shown = {name.strip(): cell.strip() for name, cell in zip(head, row)}
+    assert [shown[name] for name in ("BLEU", "chrF2", "TER")] == [
+        f"{scores[name]['score']:,.2f}" for name in ("bleu", "chrf", "ter")
+    ]
+    assert "tok:13a" in scores["bleu"]["signature"] and "tok:13a" in page
 
     # the folder alone is enough
     (out / "training").rename(pairs.parent / "elsewhere")

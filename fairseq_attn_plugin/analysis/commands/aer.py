@@ -27,6 +27,7 @@ from fairseq_attn_plugin.analysis.alignment.links import GOLD_FORMATS, GoldAlign
 from fairseq_attn_plugin.analysis.folders import with_attention
 from fairseq_attn_plugin.analysis.records.files import label_and_path
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.writing import check_not_lost, whole_text
 
 
@@ -67,7 +68,7 @@ def run(args: argparse.Namespace) -> None:
     if args.json:
         _write_json(args, results, gold, linking)
     sure, possible = (sum(len(one[index]) for one in gold) for index in (0, 1))
-    print(f"{args.gold}: {len(gold)} sentences, {sure} sure and {possible - sure} only possible links\n")
+    print(f"{args.gold}: {counted(len(gold), 'sentence')}, {sure} sure and {possible - sure} only possible links\n")
     print(error_table(results))
     print("\nPrecision: possible links; recall: sure links; F1: their harmonic mean (Fraser and Marcu 2007).")
     if any(system.lengths is not None for system in systems):

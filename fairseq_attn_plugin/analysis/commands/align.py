@@ -48,6 +48,7 @@ from fairseq_attn_plugin.analysis.records.files import Records, check_labels, la
 from fairseq_attn_plugin.analysis.records.record import SUFFIXES
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.options import flag, parse_overrides
+from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.writing import check_not_lost, whole_text
 
 
@@ -112,7 +113,7 @@ def _write(path: str, found: List[Optional[FrozenSet[Link]]]) -> None:
             stream.write(format_alignment(GoldAlignment(links or frozenset(), links or frozenset())) + "\n")
     count, left_out = sum(len(links or ()) for links in found), sum(links is None for links in found)
     print(
-        f"{path}: {count} links of {len(found)} sentences"
+        f"{path}: {counted(count, 'link')} of {counted(len(found), 'sentence')}"
         + (f"; the records lack {left_out} of them, which have empty lines" if left_out else "")
     )
 

@@ -34,6 +34,7 @@ from fairseq_attn_plugin.analysis.inference.classification_scores import Classif
 from fairseq_attn_plugin.analysis.inference.user_dir import add_user_dir_option
 from fairseq_attn_plugin.analysis.records.selection import sentence_numbers
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.text.documents import documents_of
 from fairseq_attn_plugin.text.reading import add_reading_options, reading_from
 from fairseq_attn_plugin.writing import check_not_lost, whole_text
@@ -129,7 +130,7 @@ def run(args: argparse.Namespace) -> None:
         given = (
             f"--documents {' '.join(args.documents)}" if args.documents else f"--plot-documents {args.plot_documents}"
         )
-        message = f"{given}: there are {scores.documents} documents"
+        message = f"{given}: the data have {counted(scores.documents, 'document')}"
         if not chosen:
             raise OptionError(message)
         print(f"{message}; only these are drawn", file=sys.stderr)

@@ -26,6 +26,7 @@ from fairseq_attn_plugin.analysis.outputs.reading import (
 from fairseq_attn_plugin.analysis.outputs.segment_scores import read_segment_scores, scores_of
 from fairseq_attn_plugin.analysis.records.selection import add_sentence_options, sentence_numbers
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.writing import check_not_lost, whole_text
 
 FIRST_PRINTED, FIRST_WRITTEN = 10, 200
@@ -106,7 +107,7 @@ def run(args: argparse.Namespace) -> None:
     else:
         with whole_text(args.out, f"--out {args.out}: cannot be written") as stream:
             stream.write(WRITERS[suffix](comparison))
-        print(f"{args.out}: {len(comparison.sentences)} sentences")
+        print(f"{args.out}: {counted(len(comparison.sentences), 'sentence')}")
     left = comparison.total - len(comparison.sentences)
     if numbers is None and left:
-        sys.stderr.write(f"{left} of {comparison.total} sentences are not shown; --first 0 shows all of them\n")
+        sys.stderr.write(f"{left} of {counted(comparison.total, 'sentence')} not shown; --first 0 shows all of them\n")

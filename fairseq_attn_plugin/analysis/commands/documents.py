@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Dict, Sequence
 
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.text.documents import documents_of, split_documents, write_documents
 from fairseq_attn_plugin.text.reading import add_reading_options, reading_from
 from fairseq_attn_plugin.writing import check_not_lost
@@ -63,4 +64,5 @@ def run(args: argparse.Namespace) -> None:
     splits = split_documents(documents, shares, args.name, args.seed) if shares else {args.name: documents}
     for name, part in splits.items():
         count, sentences, words = write_documents(part, Path(args.to) / name)
-        print(f"{Path(args.to) / name}: {count} documents, {sentences} sentences, {words} words")
+        sizes = zip((count, sentences, words), ("document", "sentence", "word"))
+        print(f"{Path(args.to) / name}: " + ", ".join(counted(*one) for one in sizes))

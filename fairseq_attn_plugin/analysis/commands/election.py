@@ -30,6 +30,7 @@ from fairseq_attn_plugin.analysis.voting.election_report import report
 from fairseq_attn_plugin.analysis.voting.tally import Tally
 from fairseq_attn_plugin.attention.windows import RULES
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.writing import whole_text
 
 __all__ = ["configure", "run"]
@@ -128,7 +129,8 @@ def run(args: argparse.Namespace) -> None:
     outcome = hold_election(loaded, args.gen_subset, rules, ratio, args.max_tokens, criteria)
     source, target = loaded.languages
     print(
-        f"{source}-{target} {args.gen_subset}: {outcome.voters} voters in {outcome.sentences} sentences"
+        f"{source}-{target} {args.gen_subset}: {counted(outcome.voters, 'voter')} in "
+        f"{counted(outcome.sentences, 'sentence')}"
         + (f" ({outcome.left_out} left out: empty, or longer than the teacher accepts)" if outcome.left_out else "")
         + f"; {ratio:.4g} target words per source word ({measured}); {100 * outcome.end_of_sentence:.1f} % of the "
         "attention is on the end of the source and does not vote"

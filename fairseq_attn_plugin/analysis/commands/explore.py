@@ -13,6 +13,7 @@ from fairseq_attn_plugin.analysis.folders import BEAM, with_attention
 from fairseq_attn_plugin.analysis.records.selection import add_sentence_options, sentence_numbers
 from fairseq_attn_plugin.analysis.web.explore import FIRST, explore
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.text.counting import counted
 
 __all__ = ["configure", "run"]
 
@@ -36,9 +37,11 @@ def run(args: argparse.Namespace) -> None:
     explored = explore(records, args.out, numbers, FIRST if args.first is None else args.first, args.title)
     count = len(explored.data["sentences"])
     size = Path(args.out).stat().st_size / 1e6
-    print(f"{args.out}: {count} sentence{'s' if count != 1 else ''}, {size:.1f} MB; open it in a browser")
+    print(f"{args.out}: {counted(count, 'sentence')}, {size:.1f} MB; open it in a browser")
     if explored.cut:
-        sys.stderr.write(f"only the first {count} sentences; --first 0 shows all, --sentences 3 17 20-25 shows some\n")
+        sys.stderr.write(
+            f"only the first {counted(count, 'sentence')}; --first 0 shows all, --sentences 3 17 20-25 shows some\n"
+        )
     if explored.missing:
         names = " ".join(map(str, explored.missing[:10])) + (" ..." if len(explored.missing) > 10 else "")
         sys.stderr.write(f"--sentences {names}: not in the files\n")

@@ -32,6 +32,7 @@ from fairseq_attn_plugin.analysis.inference.sentences import MANY_UNKNOWN, Split
 from fairseq_attn_plugin.decoding.options import DecodingOptions, add_decoding_options
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.patches.search_options import check_search
+from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.text.subwords import SUBWORDS
 from fairseq_attn_plugin.writing import check_not_lost
 
@@ -102,7 +103,7 @@ def run(args: argparse.Namespace) -> None:
         print(f"{args.out}: is complete already; give --overwrite to extract it again")
         return
     print(
-        f"{args.out}: attention of {header.name} ({', '.join(header.weights)}) for {done.written} sentences"
+        f"{args.out}: attention of {header.name} ({', '.join(header.weights)}) for {counted(done.written, 'sentence')}"
         + (f", {done.resumed} of them from an interrupted run" if done.resumed else "")
         + (f"; {done.left_out} longer than the model allows are left out" if done.left_out else "")
     )

@@ -30,6 +30,7 @@ from fairseq_attn_plugin.analysis.inference.loading import add_model_options, lo
 from fairseq_attn_plugin.analysis.inference.sentences import SplitSentences
 from fairseq_attn_plugin.analysis.outputs.tables import plain_table
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.writing import check_not_lost, whole_text
 
 DEFAULTS = Measuring()
@@ -124,8 +125,8 @@ def run(args: argparse.Namespace) -> None:
             stream.write("\n")
     systems = [*others, result]
     print(table(systems))
-    words = f"{done} sentences, {result['words']} target subwords with their ends"
-    print(f"{done} documents" if args.documents else words)
+    words = f"{counted(done, 'sentence')}, {counted(result['words'], 'target subword')}, ends included"
+    print(counted(done, "document") if args.documents else words)
     if not args.documents and "variation uniform" not in result["measures"]:
         print("other weights were not tried: that needs one model of this package with attention, not of first order")
     if args.plot:

@@ -18,6 +18,7 @@ from fairseq_attn_plugin.analysis.outputs.filtering import Rule, filter_records
 from fairseq_attn_plugin.analysis.records.confidence import BASELINES, MEASURES
 from fairseq_attn_plugin.analysis.records.files import open_systems
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.writing import check_not_lost
 
 
@@ -60,7 +61,7 @@ def run(args: argparse.Namespace) -> None:
     done = filter_records(records, rule, args.out, args.source_text, args.target_text)
     missing = done.corpus - done.read
     print(
-        f"{args.out}: {done.kept} of {done.read} sentence pairs"
+        f"{args.out}: {done.kept} of {counted(done.read, 'sentence pair')}"
         + (f", {args.by} of at least {done.least:.4f}" if done.kept else "")
         + (f"; {done.empty} have no words on one side and are not kept" if done.empty else "")
         + (f"; the records lack {missing} others of the corpus" if missing else "")

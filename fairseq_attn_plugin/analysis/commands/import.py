@@ -17,6 +17,7 @@ from fairseq_attn_plugin.analysis.importing.formats import FORMATS
 from fairseq_attn_plugin.analysis.importing.marks import MARKS
 from fairseq_attn_plugin.analysis.importing.sentence import Files
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.writing import check_not_lost
 
 
@@ -59,7 +60,8 @@ def run(args: argparse.Namespace) -> None:
     found = import_file(args.format, files, args.out, about)
     ranks = f", {found.hypotheses} hypotheses" if found.hypotheses > found.sentences else ""
     print(
-        f"{args.out}: attention of {found.header.name} for {found.sentences} sentences{ranks}, {_words(found.header)}"
+        f"{args.out}: attention of {found.header.name} for {counted(found.sentences, 'sentence')}{ranks}, "
+        f"{_words(found.header)}"
     )
 
 

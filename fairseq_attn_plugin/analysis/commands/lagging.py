@@ -22,6 +22,7 @@ from fairseq_attn_plugin.analysis.outputs.tables import markdown_table
 from fairseq_attn_plugin.analysis.records.files import open_systems
 from fairseq_attn_plugin.analysis.records.record import LEVELS
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.writing import check_not_lost, whole_text
 
 
@@ -60,7 +61,8 @@ def run(args: argparse.Namespace) -> None:
         means = [math.fsum(values) / len(known) for values in zip(*((one.lagging, one.proportion) for one in known))]
         rows.append([records.label, f"{means[0]:.2f}", f"{means[1]:.3f}", str(len(known))])
         if len(known) < len(found):
-            print(f"{records.label}: {len(found) - len(known)} sentences without words are left out", file=sys.stderr)
+            left_out = counted(len(found) - len(known), "sentence")
+            print(f"{records.label}: {left_out} without words left out", file=sys.stderr)
     print(markdown_table(["system", "AL", "AP", "sentences"], rows, "lrrr"))
     if args.out:
         with whole_text(args.out, f"--out {args.out}: cannot be written") as stream:

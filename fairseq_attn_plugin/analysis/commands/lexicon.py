@@ -31,6 +31,7 @@ from fairseq_attn_plugin.analysis.folders import with_attention
 from fairseq_attn_plugin.analysis.records.files import Records, open_systems
 from fairseq_attn_plugin.analysis.records.record import LEVELS
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.writing import check_not_lost, whole_text
 
 
@@ -104,7 +105,10 @@ def run(args: argparse.Namespace) -> None:
     with whole_text(args.out, f"--out {args.out}: cannot be written") as stream:
         write_lexicon(stream, lexicon, args.format)
     translations = sum(map(len, lexicon.values()))
-    sys.stderr.write(f"{args.out}: {translations:,} translations of {len(lexicon):,} words, {sentences:,} sentences\n")
+    sys.stderr.write(
+        f"{args.out}: {counted(translations, 'translation')} of {counted(len(lexicon), 'word')}, "
+        f"{counted(sentences, 'sentence')}\n"
+    )
 
 
 def _check_same_kind(systems: Sequence[Records], level: str) -> None:

@@ -60,7 +60,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="names of the systems, with a seed or without it for all seeds, in this order (default: all)",
     )
     add("--gen-subset", default="test", metavar="SPLIT", help="split of the data (default: test)")
-    add("--beam", type=int, default=5, help="beam width of the translations (default: 5)")
+    add("--beam", type=int, default=10, help="beam width of the translations (default: 10)")
     add("--gold", metavar="LINKS", help="gold alignments of the split's words")
     add(
         "--gold-format",
@@ -77,7 +77,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="system that the others are compared with (default: the first; leaderboard: lstm_soft)",
     )
     add("--samples", type=int, default=1000, help="samples of the paired bootstrap; 0: no test (default: 1000)")
-    add("--tokenize", default="none", help="sacrebleu's tokenizer for BLEU, such as 13a (default: none)")
+    add(
+        "--tokenize",
+        help="sacrebleu's tokenizer for BLEU (default: none; for model folders 13a or that of their language)",
+    )
     add(
         "--scores",
         action="append",

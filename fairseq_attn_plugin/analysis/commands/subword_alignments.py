@@ -13,6 +13,7 @@ import argparse
 
 from fairseq_attn_plugin.analysis.alignment.subword_links import check_file, convert_file
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.text.subwords import SUBWORDS
 
 __all__ = ["configure", "run"]
@@ -53,7 +54,8 @@ def run(args: argparse.Namespace) -> None:
             words=args.to_words,
         )
     print(
-        f"{args.out or args.alignments}: {counts.links} links of {counts.sentences} sentence pairs, "
+        f"{args.out or args.alignments}: {counted(counts.links, 'link')} of "
+        f"{counted(counts.sentences, 'sentence pair')}, "
         f"{counts.unaligned} of them without links"
         + (f"; {counts.possible} possible links left out (--possible keep)" if counts.possible else "")
     )

@@ -34,6 +34,7 @@ from fairseq_attn_plugin.analysis.inference.teacher_alignments import (
     write_links,
 )
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.text.counting import counted
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -94,8 +95,9 @@ def run(args: argparse.Namespace) -> None:
             os.remove(out)
     left_out = sum(sentence is None for sentence in links)
     print(
-        f"{args.out or prefix}: {sum(len(sentence or ()) for sentence in links)} links of {len(links)} sentences"
-        + (f"; {left_out} sentences longer than the teacher allows have no links" if left_out else "")
+        f"{args.out or prefix}: {counted(sum(len(one or ()) for one in links), 'link')} of "
+        f"{counted(len(links), 'sentence')}"
+        + (f"; {counted(left_out, 'sentence')} longer than the teacher allows, without links" if left_out else "")
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any, Dict, Sequence
 
 from fairseq_attn_plugin.analysis.inference.classification import Classified
 from fairseq_attn_plugin.criterions.document_classification import macro_f1
+from fairseq_attn_plugin.text.counting import counted
 
 __all__ = ["ClassificationScores"]
 
@@ -49,7 +50,7 @@ class ClassificationScores:
 
     def __str__(self) -> str:
         values = self.summary()
-        parts = [f"{self.documents} documents"]
+        parts = [counted(self.documents, "document")]
         if "accuracy" in values:
             parts.append(
                 "accuracy {accuracy:.2f}, macro-F1 {macro_f1:.2f}, loss {loss:.3f} bits".format(**values)

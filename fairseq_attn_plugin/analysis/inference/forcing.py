@@ -67,7 +67,7 @@ def with_targets(
 
 @torch.no_grad()
 def forced_scores(loaded: LoadedModels, rows: Sequence[SourceSentence], max_tokens: int = 4000) -> List[Tensor]:
-    """log p(y_t | y_<t, x) ``[T]`` of each row, a source with its target; ids need not differ.
+    """log p(y_t | y_<t, x) ``[T]`` of each row, a source with its target; ids may be equal.
 
     Args:
         loaded: the models; of an ensemble the log of the mean probability

@@ -20,7 +20,7 @@ def add_user_dir_option(parser: Any) -> None:
         action="append",
         metavar="FOLDER",
         help="Python package to import first, as with --user-dir of fairseq-train; may be repeated; the folder that a "
-        "checkpoint names is not imported unasked",
+        "checkpoint names is not imported by itself",
     )
 
 

@@ -19,7 +19,7 @@ LOWER_IS_BETTER = ("TER",)
 
 
 def metrics(tokenize: str = "none", lowercase: bool = False, of_sentences: bool = False) -> Dict[str, Any]:
-    """sacrebleu's metrics by name. TER ignores case in any event, as sacrebleu does by default.
+    """sacrebleu's metrics by name. TER always ignores case, as sacrebleu does by default.
 
     Args:
         tokenize: sacrebleu's tokenizer for BLEU; ``none`` for text whose words are separated by blanks

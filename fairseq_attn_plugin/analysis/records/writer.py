@@ -28,7 +28,7 @@ class RecordWriter:
         path: file to write, ``.jsonl`` or ``.npz``
         header: of the extraction
         replace: discard the unfinished file of another extraction, or a damaged one
-        resume: go on after an interrupted run; False always starts anew
+        resume: go on after an interrupted run; False always starts from the beginning
 
     Raises:
         OptionError: the suffix is wrong, the file cannot be written, another process is writing it, or the unfinished

@@ -19,6 +19,7 @@ from fairseq_attn_plugin.analysis.report.systems import Reported
 from fairseq_attn_plugin.analysis.training_logs import read_run
 from fairseq_attn_plugin.analysis.web import explore
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.text.escapes import as_typed
 from fairseq_attn_plugin.writing import whole_text
 
@@ -147,7 +148,7 @@ def add_lexicon(document: Document, one: Reported, out: Path) -> None:
         "P(target | source), estimated from the links of this split, for the most frequent source words:"
     )
     document.table(["source", "targets"], rows)
-    document.link(path, f"{len(found):,} source words")
+    document.link(path, counted(len(found), "source word"))
 
 
 def write_explorer(reported: Sequence[Reported], out: Path, count: int) -> Set[int]:
@@ -165,4 +166,4 @@ def sentence_link(out: Path, number: int) -> Link:
 def add_explorer(document: Document, out: Path, explored: Collection[int]) -> None:
     """The link to the explorer."""
     document.heading("Sentence by sentence")
-    document.link(out / EXPLORER, f"Explore the attention in {len(explored)} sentences")
+    document.link(out / EXPLORER, f"Explore the attention in {counted(len(explored), 'sentence')}")

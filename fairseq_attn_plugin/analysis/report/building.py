@@ -20,12 +20,13 @@ from fairseq_attn_plugin.analysis.outputs.segment_scores import read_segment_sco
 from fairseq_attn_plugin.analysis.outputs.significance import check_tokenizer, score_systems
 from fairseq_attn_plugin.analysis.records.files import open_records
 from fairseq_attn_plugin.analysis.report import attention_sections, imported_scores, output_sections
-from fairseq_attn_plugin.analysis.report.corpus import Corpus, corpus_of, outputs_of, training_words
+from fairseq_attn_plugin.analysis.report.corpus import Corpus, corpus_of, outputs_of, scored_texts, training_words
 from fairseq_attn_plugin.analysis.report.document import Document
 from fairseq_attn_plugin.analysis.report.seeds import Group, groups_of
 from fairseq_attn_plugin.analysis.report.settings import Settings
 from fairseq_attn_plugin.analysis.report.systems import Reported, System, find_systems, measures, without_seed
 from fairseq_attn_plugin.errors import OptionError, one_line
+from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.writing import whole_text
 
 __all__ = ["write_report"]
@@ -86,7 +87,7 @@ def _check(systems: Sequence[System], folder: Path, settings: Settings) -> None:
         raise OptionError(f"--baseline {settings.baseline}: must be one of {', '.join(names)}")
     for name in {frequency.TRAINING, frequency.REFERENCE} & set(names):
         raise OptionError(f"{folder / name}: has the name of a column in the tables; rename the folder")
-    check_tokenizer(settings.tokenize)
+    check_tokenizer(settings.tokenize or "none")
 
 
 def _read(
@@ -125,10 +126,10 @@ def _document(read: _Read, corpus: Corpus, out: Path, settings: Settings) -> Doc
     shown = [group.runs[0] for group in groups]
     base = _baseline(groups, settings.baseline)
     about = shown[0].forced.header
-    title = settings.title or f"Attention of {len(groups)} systems, {about.source_lang}-{about.target_lang}"
+    title = settings.title or f"Attention of {counted(len(groups), 'system')}, {about.source_lang}-{about.target_lang}"
     document = Document(title)
     document.paragraph(
-        f"{about.sentences:,} sentences ({about.split}). Attention is measured with the reference forced; "
+        f"{counted(about.sentences, 'sentence')} ({about.split}). Attention is measured with the reference forced; "
         f"translations are from beam search of width {settings.beam}."
     )
     if len(shown) < len(read.reported):
@@ -137,12 +138,13 @@ def _document(read: _Read, corpus: Corpus, out: Path, settings: Settings) -> Doc
             "deviation. Curves, heatmaps, words and sentences are those of the first seed."
         )
     tested = groups[base].name if settings.samples and len(groups) > 1 else None
+    scored = scored_texts(read.reported, corpus, settings)
     scores, signatures = score_systems(
-        {group.name: list(outputs_of(group.runs, corpus).values()) for group in groups},
-        corpus.reference,
+        {group.name: [scored.outputs[run.system.name] for run in group.runs] for group in groups},
+        scored.reference,
         baseline=tested,
         samples=settings.samples,
-        tokenize=settings.tokenize,
+        tokenize=scored.tokenize,
         seeds_of={group.name: group.seeds for group in groups},
     )
     explored = attention_sections.write_explorer(shown, out, settings.explored)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import Counter as Counts
 from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
@@ -11,13 +12,14 @@ from tqdm import tqdm
 from fairseq_attn_plugin.analysis.inference.loading import LoadedModels, load_split
 from fairseq_attn_plugin.analysis.inference.segmenter import vocabulary_subwords
 from fairseq_attn_plugin.analysis.inference.sentences import symbols_of
-from fairseq_attn_plugin.analysis.outputs.reading import check_lengths, unknown_in_reference
+from fairseq_attn_plugin.analysis.outputs.reading import check_lengths, read_lines, unknown_in_reference
 from fairseq_attn_plugin.analysis.records.files import Records
+from fairseq_attn_plugin.analysis.report.settings import Settings
 from fairseq_attn_plugin.analysis.report.systems import Reported
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.subwords import spell
 
-__all__ = ["Corpus", "Lengths", "corpus_of", "outputs_of", "training_words"]
+__all__ = ["Corpus", "Lengths", "Scored", "corpus_of", "outputs_of", "scored_texts", "training_words"]
 
 
 Lengths = List[Optional[Tuple[int, int]]]  # source and target words of each sentence, None where they are unknown
@@ -80,3 +82,26 @@ def outputs_of(reported: Sequence[Reported], corpus: Corpus) -> Dict[str, List[s
             lines[record.id] = " ".join(record.target_words)
         outputs[one.system.name] = lines
     return outputs
+
+
+class Scored(NamedTuple):
+    """The texts whose BLEU, chrF and TER a report has."""
+
+    outputs: Dict[str, List[str]]
+    reference: List[str]
+    tokenize: str  # sacrebleu's tokenizer for BLEU
+
+
+def scored_texts(reported: Sequence[Reported], corpus: Corpus, settings: Settings) -> Scored:
+    """Of model folders what ``fairseq-attn train`` scores: detokenised text and the references as they were given.
+    Otherwise the words of the outputs."""
+    outputs = outputs_of(reported, corpus)
+    models = [one.system.model for one in reported if one.system.model is not None]
+    asked = settings.reference is not None or settings.tokenize is not None or settings.split != "test"
+    if asked or len(models) < len(reported):
+        return Scored(outputs, corpus.reference, settings.tokenize or "none")
+    for one, model in zip(reported, models):
+        outputs[one.system.name] = list(map(model.detokenizer(), outputs[one.system.name]))
+    signature = models[0].settings.get("scores", {}).get("bleu", {}).get("signature", "")
+    found = re.search(r"tok:([^|]+)", signature)
+    return Scored(outputs, read_lines(str(models[0].test_file("reference"))), found.group(1) if found else "13a")

@@ -18,6 +18,7 @@ from fairseq_attn_plugin.analysis.report.document import Document
 from fairseq_attn_plugin.analysis.report.seeds import Group, spread
 from fairseq_attn_plugin.analysis.report.systems import Reported
 from fairseq_attn_plugin.analysis.report.versions import versions_of
+from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.writing import whole_text
 
 __all__ = ["add_examples", "add_frequencies", "add_origin", "add_systems"]
@@ -117,7 +118,7 @@ def add_examples(
         document.table([f"sentence {sentence.number}", "text", *found.names.values()], rows)
         if sentence.number in explored:
             document.link(*sentence_link(out, sentence.number))
-    document.link(out / "compare.html", f"{len(found.sentences)} sentences side by side")
+    document.link(out / "compare.html", f"{counted(len(found.sentences), 'sentence')} side by side")
 
 
 def _marked(span: Span) -> str:

@@ -16,7 +16,7 @@ class Settings:
 
     names: Optional[Sequence[str]] = None  # of the systems (default: all)
     split: str = "test"
-    beam: int = 5
+    beam: int = 10
     gold: Optional[str] = None  # file of gold alignments of the split's words
     gold_format: str = "auto"  # one of GOLD_FORMATS
     one_based: bool = False  # words in a Pharaoh file of gold alignments are counted from 1
@@ -25,7 +25,7 @@ class Settings:
     train_text: Optional[str] = None  # target side of the training text (default: the data's training split, if any)
     baseline: Optional[str] = None  # system that all others are compared with (default: the first)
     samples: int = 1000  # of the paired bootstrap; 0: none
-    tokenize: str = "none"  # sacrebleu's tokenizer for BLEU
+    tokenize: Optional[str] = None  # sacrebleu's tokenizer for BLEU (default: that of the model folders, or none)
     scores: Sequence[str] = ()  # METRIC=FILE: scores of the sentences by another program
     pictures: int = 4  # sentences with heatmaps
     examples: int = 6  # sentences in the comparison

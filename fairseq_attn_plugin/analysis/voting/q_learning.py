@@ -131,7 +131,7 @@ class _Episodes:
     def act(self, network: nn.Module, epsilon: float) -> Tuple[Dict[str, Tensor], Tensor]:
         """One action in every episode: the transitions, and the rewards ``[E]`` of the E episodes that ended.
 
-        Ended episodes begin anew.
+        Ended episodes begin again.
         """
         row, step, horizon = self._row, self._step, self._path.words.size(1)
         action = self._actions(network, epsilon)

@@ -19,6 +19,7 @@ from fairseq_attn_plugin.analysis.records.pairing import UNKNOWN, check_same
 from fairseq_attn_plugin.analysis.records.record import Header, Record
 from fairseq_attn_plugin.analysis.records.shown import shown_units
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.text.escapes import as_typed
 from fairseq_attn_plugin.text.subwords import spell, words_of
 from fairseq_attn_plugin.writing import PathLike, whole_text
@@ -116,11 +117,12 @@ def collect(
     order = sorted(found) if sentences is None else [number for number in sentences if number in found]
     headers = [system.header for system in systems]
     total = max(header.sentences for header in headers)
-    shown = f"{len(order)} of {total}" if len(order) < total else f"{len(order)}"
+    shown = counted(total, "sentence")
+    shown = f"{len(order):,} of {shown}" if len(order) < total else shown
     direction = "\u2009\u2192\u2009".join(languages[0])
     data = {
         "title": title or f"Attention, {direction}",
-        "subtitle": ", ".join(dict.fromkeys(header.split for header in headers)) + f": {shown} sentences",
+        "subtitle": ", ".join(dict.fromkeys(header.split for header in headers)) + f": {shown}",
         "languages": list(languages[0]),
         "subwords": any("words" in one for row in found.values() for one in (*row["sources"], *row["targets"])),
         "heavy": heavy,  # some rows of weights sum to more than 1

@@ -12,7 +12,7 @@ Neural Translation Model" (there they are inputs of the additive score; as terms
 
 from __future__ import annotations
 
-from ..parts import import_all
+from ..part_registry import import_all
 from .bias import BIASES, Bias, BiasConfig, Biases, BiasMemory, BiasState, parse_biases, register_bias
 
 __all__ = [

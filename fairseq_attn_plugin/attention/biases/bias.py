@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ..base import Penalty
-from ..parts import Part, PartConfig, Parts
+from ..part_registry import Part, PartConfig, Parts
 
 __all__ = ["BIASES", "Bias", "BiasConfig", "BiasMemory", "BiasState", "Biases", "parse_biases", "register_bias"]
 

@@ -11,7 +11,7 @@ entmax15.
 
 from __future__ import annotations
 
-from ..parts import import_all
+from ..part_registry import import_all
 from .normalizer import (
     LOG_ZERO,
     NORMALIZERS,

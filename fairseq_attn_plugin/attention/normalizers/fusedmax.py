@@ -18,7 +18,7 @@ from torch import Tensor
 from ...errors import OptionError
 from ...ops.total_variation import total_variation_prox
 from ...options import option
-from ..parts import PartConfig
+from ..part_registry import PartConfig
 from .normalizer import in_full, register_normalizer
 from .sparse import Sparsemax
 

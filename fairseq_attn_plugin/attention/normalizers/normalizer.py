@@ -11,7 +11,7 @@ from typing import Any, Callable, ClassVar, Optional
 import torch
 from torch import Tensor
 
-from ..parts import Part, Parts
+from ..part_registry import Part, Parts
 
 __all__ = [
     "LOG_ZERO",

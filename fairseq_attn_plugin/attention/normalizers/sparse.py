@@ -6,7 +6,7 @@ from typing import Optional
 
 from torch import Tensor
 
-from ..parts import PartConfig
+from ..part_registry import PartConfig
 from .normalizer import Normalizer, over_words, register_normalizer
 
 __all__ = ["Entmax15", "Sparsemax"]

@@ -11,7 +11,7 @@ queries with keys.
 
 from __future__ import annotations
 
-from ..parts import import_all
+from ..part_registry import import_all
 from .additive import AdditiveScore
 from .dot import DotScore, ScaledDotScore
 from .general import GeneralScore

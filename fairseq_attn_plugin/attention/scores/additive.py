@@ -1,4 +1,7 @@
-"""additive: u . tanh(W s + V h_j + b) (Bahdanau et al. 2015; "MLP"), or without b (Deng et al. 2018)."""
+"""additive: u . tanh(W s + V h_j + b) (Bahdanau et al. 2015; "MLP"), or without b (Deng et al. 2018).
+
+This is equation 5 of Charalampous and Chatzis, "Quantum Statistics-Inspired Neural Attention".
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from torch import Tensor, nn
 from ...errors import OptionError
 from ...ops.tanh import by_sigmoid
 from ...options import option
-from ..parts import PartConfig
+from ..part_registry import PartConfig
 from .score import Score, ScoreConfig, projection, register_score
 
 __all__ = ["AdditiveScore"]
@@ -53,4 +56,4 @@ class AdditiveScore(Score):
         if by_sigmoid(projected):
             gates = torch.add(2 * projected, keys.unsqueeze(1), alpha=2).sigmoid_()
             return torch.matmul(gates, 2 * self.vector) - self.vector.sum()
-        return torch.matmul(torch.tanh(projected + keys.unsqueeze(1)), self.vector)
+        return torch.matmul(torch.tanh(projected + keys.unsqueeze(1)), self.vector)  # eq. 5

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from ...errors import OptionError
 from ...ops.deferred import matmul_transposed
-from ..parts import PartConfig
+from ..part_registry import PartConfig
 from .score import Score, register_score
 
 __all__ = ["DotScore", "ScaledDotScore"]
@@ -35,4 +35,4 @@ class DotScore(Score):
 @register_score("scaled_dot")
 class ScaledDotScore(DotScore):
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
-        return matmul_transposed(query * (1 / math.sqrt(query.size(-1))), keys)
+        return matmul_transposed(query * (1 / math.sqrt(query.size(-1))), keys)  # Vaswani et al. 2017, eq. 1

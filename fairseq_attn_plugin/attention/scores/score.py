@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Optional
 from torch import Tensor, nn
 
 from ...ops.deferred import Linear
-from ..parts import Part, PartConfig, Parts
+from ..part_registry import Part, PartConfig, Parts
 
 __all__ = ["SCORES", "Score", "ScoreConfig", "build_score", "projection", "register_score"]
 

@@ -11,9 +11,9 @@ alignment j, and c the mean context of the prior. Every objective is a loss, sum
     first-order          -log sum_z prod_t p(z_t | z_{t-1}) p(y_t | z_t)  (Wu and Cotterell 2019)
     hard-enum            -sum_j p(j) log p(y|j)
     hard-reinforce       the same, estimated from one or more samples of p
-    elbo-enum            -sum_j q(j) log p(y|j) + KL(q || p)
+    elbo-enum            -sum_j q(j) log p(y|j) + KL(q || p), the negative variational bound (ELBO), exactly
     sparse-elbo          the same for a sparse q, over its support  (Correia et al. 2020)
-    elbo-reinforce       elbo-enum, estimated from samples of q
+    elbo-reinforce       the variational bound, estimated from samples of q
     elbo-gumbel          -log p(y | sum_j z_j h_j) + KL(q || p), z = softmax((log q + Gumbel noise) / tau)
                          (Jang et al. 2017)
     elbo-sum-and-sample  the gradient of elbo-enum from the K most probable positions under q and one sample of the rest

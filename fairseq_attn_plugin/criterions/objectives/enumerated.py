@@ -37,7 +37,7 @@ def hard_enum(batch: Batch, settings: Settings, average: MovingAverage) -> Terms
 
 @register_objective("elbo-enum", posterior=True, validation="elbo", recompute=True)
 def elbo_enum(batch: Batch, settings: Settings, average: MovingAverage) -> Terms:
-    """-sum_j q(j) log p(y|j) + KL(q || p)."""
+    """The negative variational bound (ELBO), -sum_j q(j) log p(y|j) + KL(q || p), summed over all positions."""
     return _expected(batch, settings, batch.log_posterior, batch.kl())
 
 
@@ -46,6 +46,7 @@ def _expected(batch: Batch, settings: Settings, log_weights: Tensor, kl: Optiona
     out = expected_nll(batch.words(), weights, settings.smoothing, batch.mixtures())
     reconstruction = -batch.sum((weights.detach() * out.log_likelihood).sum(-1))
     exact = -batch.sum((batch.latent.log_prior + out.log_likelihood).logsumexp(-1)).detach()
+    # with q and --kl-weight 1 the negative variational bound (ELBO)
     loss = out.total if kl is None else out.total + settings.kl_weight * kl
     return Terms(
         loss,

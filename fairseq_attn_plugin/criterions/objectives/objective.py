@@ -2,7 +2,7 @@
 
 An objective is a function from :class:`Batch`, :class:`Settings` and :class:`MovingAverage` to :class:`Terms`, which
 registers itself with :func:`register_objective`, from this package or from outside. Options of its own are the fields
-of a dataclass with a ``prefix``, as those of a mechanism; the function finds them in ``settings.own``.
+of a dataclass with a ``prefix``, like the options of a mechanism; the function finds them in ``settings.own``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Callable, Dict, List, Type
 
 from ...attention import Option, PartConfig, options_of
-from ...attention.parts import announce, check_options
+from ...attention.part_registry import announce, check_options
 from .batch import Batch, MovingAverage, Settings, Terms
 
 __all__ = ["OBJECTIVES", "Objective", "RegisteredObjective", "objective_options", "register_objective"]

@@ -29,7 +29,7 @@ def hard_reinforce(batch: Batch, settings: Settings, average: MovingAverage) -> 
 
 @register_objective("elbo-reinforce", posterior=True, validation="elbo")
 def elbo_reinforce(batch: Batch, settings: Settings, average: MovingAverage) -> Terms:
-    """-sum_j q(j) log p(y|j) + KL(q || p), the first term estimated by samples of q."""
+    """The negative variational bound (ELBO), -sum_j q(j) log p(y|j) + KL(q || p); its first term by samples of q."""
     return _score_function(batch, settings, average, batch.log_posterior, batch.kl())
 
 

@@ -36,7 +36,7 @@ def test_by_hand(tmp_path, capsys):
         {"aer": 2 / 7, "precision": 3 / 4, "recall": 2 / 3, "f1": 12 / 17, "links": 4, "sentences_left_out": 0}
     )
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == f"{gold}: 1 sentences, 3 sure and 2 only possible links"
+    assert lines[0] == f"{gold}: 1 sentence, 3 sure and 2 only possible links"
     assert [line.split() for line in (lines[2], *lines[4:6])] == [
         ["system", "AER", "precision", "recall", "F1", "links"],
         ["fast", "0.2857", "0.7500", "0.6667", "0.7059", "4"],

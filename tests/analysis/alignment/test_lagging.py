@@ -52,7 +52,7 @@ def test_the_command(hard, tmp_path, capsys):
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in printed.out.splitlines()]
     assert rows[0] == ["system", "AL", "AP", "sentences"] and rows[2] == ["hard", "1.00", "0.667", "1"]
     assert rows[3][0] == "soft" and rows[3][2:] == ["1.000", "3"]
-    assert "hard: 1 sentences without words are left out" in printed.err
+    assert "hard: 1 sentence without words left out" in printed.err
     cli.main(["lagging", str(hard), "--out", str(tmp_path / "reads"), "--level", "subwords"])
     assert (tmp_path / "reads").read_text() == "1 3 4\n\n"
 

@@ -28,7 +28,7 @@ from fairseq_attn_plugin.analysis.inference.reweighing import (
 from fairseq_attn_plugin.analysis.inference.sentences import SplitSentences
 from fairseq_attn_plugin.analysis.outputs.distributions import jensen_shannon, kendall_tau, total_variation
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.modules.beam import reweighed
+from fairseq_attn_plugin.modules.source_memory import reweighed
 
 
 def test_distances_of_rows():

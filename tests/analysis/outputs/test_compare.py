@@ -164,7 +164,7 @@ def test_the_command(files):
     done = run_cli("fairseq-attn", "compare", files / "soft.txt", f"bpe={files / 'out.txt'}", "--first", 2,
                    "--reference", files / "test.en", "--remove-bpe", "--source", files / "test.de")  # fmt: skip
     assert "  bpe        the cat [missing: sat on the mat .]\n" in done.stdout and "\x1b" not in done.stdout
-    assert done.stdout.startswith("soft: BLEU ") and "1 of 3 sentences are not shown; --first 0" in done.stderr
+    assert done.stdout.startswith("soft: BLEU ") and "1 of 3 sentences not shown; --first 0" in done.stderr
 
 
 def test_mistakes_are_named(files, capsys):

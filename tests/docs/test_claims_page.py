@@ -1,0 +1,177 @@
+"""The figures of docs/results/claims.md are those of benchmarks/results, and its p-values come out again."""
+
+import json
+import re
+import statistics
+from functools import lru_cache
+
+import pytest
+from scipy.stats import ttest_rel
+from test_result_tables import VALUES, runs_of
+
+from fairseq_attn_plugin.analysis.outputs.seed_significance import bleu_statistics, holm, score_seeds
+
+from documentation import REPO
+
+PAGE = " ".join((REPO / "docs/results/claims.md").read_text(encoding="utf-8").split())
+PLAIN = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", PAGE)  # without links
+E10, E10_SLOW, E15 = (f"multi30k-de-en-epoch{name}" for name in ("10-lr3e-3", "10", "15-lr3e-3"))
+SMALL15, SEVEN = "multi30k-de-en-small-epoch15-lr3e-3", "multi30k-de-en-small-epoch7-lr3e-3"
+MECHANISMS = "multi30k-de-en-mechanisms-epoch15-lr3e-3"
+LAST = {"q": "reconstruction_ppl", "accuracy of q": "posterior_accuracy", "accuracy": "prior_accuracy"}
+
+
+@lru_cache(maxsize=None)
+def p(folder, system, baseline):
+    """The p-value of a difference in BLEU, over the seeds that both have."""
+    runs = {name: runs_of(folder, name) for name in (system, baseline)}
+    found = score_seeds(
+        {
+            name: [bleu_statistics([[*map(int, s.split())] for s in sentences(r)]) for r in of]
+            for name, of in runs.items()
+        },
+        baseline,
+        seeds_of={name: [run["seed"] for run in of] for name, of in runs.items()},
+    )
+    return found[system].p_value
+
+
+def sentences(run):
+    return run["statistics"]["sentences"]
+
+
+def each(what, folder, system, seeds=None):
+    """A figure of each seed."""
+    runs = [run for run in runs_of(folder, system) if seeds is None or run["seed"] in seeds]
+    assert runs, (folder, system)
+    if what in LAST:
+        return [float(re.search(rf"\b{LAST[what]} ([\d.]+)", " ".join(run["log_end"])).group(1)) for run in runs]
+    return [VALUES[what](run) for run in runs]
+
+
+def mean(*args, **seeds):
+    return statistics.mean(each(*args, **seeds))
+
+
+def against(folder, system, baseline, what="BLEU", **seeds):
+    return " against ".join(f"{mean(what, folder, name, **seeds):.2f}" for name in (system, baseline))
+
+
+def deviations(folder, system):
+    file = REPO / f"benchmarks/results/{folder}-words/frequency.json"
+    systems = json.loads(file.read_text(encoding="utf-8"))["systems"]
+    return ", ".join(f"{systems[f'{system}-{seed}']['rare_deviation']:.1f}" for seed in (1, 4, 6))
+
+
+def lost(folder, system):
+    return "{}, {} and {}".format(*deviations(folder, system).replace("-", "").split(", "))
+
+
+def latency(system, kind, digits=2):
+    file = REPO / "benchmarks/cpu-latency.json"
+    found = json.loads(file.read_text(encoding="utf-8"))["sections"]["latency"]
+    baseline = "lstm_soft:attention_score=additive"
+    ratios = (found[words]["systems"][system]["time_ratio"][baseline][kind] for words in ("4-7", "8-11", "12-15"))
+    return ", ".join(f"{ratio:.{digits}f}" for ratio in ratios)
+
+
+def faithfulness(measure):
+    files = sorted((REPO / "benchmarks/results/multi30k-de-en-faithfulness").glob("lstm_soft.seed*.json"))
+    return f"{statistics.mean(json.loads(file.read_text())['measures'][measure] for file in files):.3f}"
+
+
+def elected(system):
+    files = sorted((REPO / "benchmarks/results/tatoeba-en-es-election").glob("equal.seed*.json"))
+    runs = [json.loads(file.read_text(encoding="utf-8"))["systems"][system] for file in files]
+    return f"{statistics.mean(run['scores']['BLEU']['score'] for run in runs):.2f}"
+
+
+def sayings():
+    """What the page must say, in its words."""
+    yield f"{against(E15, 'lstm_adm', 'lstm_soft')}, p = {p(E15, 'lstm_adm', 'lstm_soft'):.2f}"
+    slow = "lstm_adm_centred_drop", "lstm_soft_drop"
+    yield f"{against(E10_SLOW, *slow)}, p = {p(E10_SLOW, *slow):.3f}"
+    for folder, digits in (("tatoeba-en-es-epoch12", 3), ("tatoeba-en-vi-epoch30", 2)):
+        yield f"{against(folder, 'lstm_adm', 'lstm_soft')}, p = {p(folder, 'lstm_adm', 'lstm_soft'):.{digits}f}"
+    yield f"`mqt` loses {lost(E10_SLOW, 'mqt')} per cent of them, soft attention {lost(E10_SLOW, 'soft')}, soft"
+    yield f"additive score {lost(E10_SLOW, 'additive')}. After ten epochs at 3e-3 these are {lost(E10, 'mqt')};"
+    yield f"{deviations(E15, 'mqt')} against {deviations(E15, 'soft')} per cent"
+    worst = "lstm_adm_aqt", "lstm_soft_drop"
+    yield f"{against(E10_SLOW, *worst)} of soft attention, p = {p(E10_SLOW, *worst):.2f}"
+    yield f"{against(E15, 'structured', 'lstm_soft')}, p = {p(E15, 'structured', 'lstm_soft'):.2f}"
+    yield against(E10, "lstm_adm", "lstm_soft", "perplexity")
+    yield f"{against(E10, 'lstm_adm', 'lstm_soft')} (p = {p(E10, 'lstm_adm', 'lstm_soft'):.2f})"
+    yield against(E15, "lstm_adm", "lstm_soft", "perplexity")
+    folder = "tatoeba-en-vi-epoch12"
+    yield f"{against(folder, 'lstm_adm', 'lstm_soft')} (p = {p(folder, 'lstm_adm', 'lstm_soft'):.3f})"
+    yield f"(one seed, p = {p('multi30k-en-de-epoch10-lr3e-3', 'lstm_adm', 'lstm_soft'):.3f})"
+    additive = "lstm_adm_centred_drop", "lstm_soft_additive"
+    others = ("lstm_soft_drop", "structured", "lstm", "lstm_adm_aqt", "lstm_adm_centred_drop")
+    corrected = holm({name: p(E10_SLOW, name, additive[1]) for name in others})[additive[0]]
+    yield (
+        f"{against(E10_SLOW, *additive)} (p = {p(E10_SLOW, *additive):.3f}, after Holm's correction {corrected:.2f})"
+    )
+    one, two = ("structured", "lstm_soft_drop"), ("structured", "lstm_soft")
+    yield f"{against(E10_SLOW, *one)} (p = {p(E10_SLOW, *one):.3f}), and level"
+    yield f"at 3e-3 (p = {p(E10, *two):.2f})"
+    scale = [each("perplexity", SEVEN, name, (1, 2)) for name in ("small-structured_scale_1", "small-structured")]
+    scale.append(each("perplexity", SEVEN, "small-attention", (1, 2)))
+    for text, (first, second) in zip(("it has {} and {}", "a scale of 2 {} and {}", "soft attention {} and {}"), scale):
+        yield text.format(f"{first:.2f}", f"{second:.2f}")
+    for name, kind in (("lstm_gaussian", "median"), ("lstm_election", "median"), ("lstm_election", "max")):
+        yield latency(name, kind)
+    best = "small-marginal-scratch", "small-soft"
+    yield f"{against(SMALL15, *best, 'perplexity')}, {against(SMALL15, *best)}, p = {p(SMALL15, *best):.3f}"
+    folder = "tatoeba-en-es-small-epoch4"
+    yield f"{against(folder, *best, 'perplexity')}, {against(folder, *best)}, p = {p(folder, *best):.3f}"
+    for baseline in best:
+        both = "small-elbo-enum", baseline
+        yield f"{against(SMALL15, *both, seeds=(1, 2))}, p = {p(SMALL15, *both):.2f}"
+    for name in ("small-elbo-enum", *best):
+        yield " and ".join(f"{value:.2f}" for value in each("perplexity", SMALL15, name, (1, 2)))
+    entropies = [mean("entropy", SMALL15, name) for name in ("small-elbo-enum", "small-soft", best[0])]
+    yield "{:.2f} against {:.2f}; the marginal has {:.2f}".format(*entropies)
+    yield against(SEVEN, "small-hard-reinforce", "small-soft", "perplexity")
+    trainings = [(SEVEN, f"small-{name}", (1,)) for name in ("elbo-enum", "elbo-reinforce", "soft")]
+    score = ", ".join(f"{mean('BLEU', *one):.2f}" for one in trainings)
+    yield f"{score}; REINFORCE against soft attention p = {p(SEVEN, 'small-elbo-reinforce', 'small-soft'):.3f}"
+    for kinds, digits in ((("q", "q", "q"), 2), (("accuracy of q", "accuracy of q", "accuracy"), 1)):
+        yield ", ".join(f"{mean(kind, *one):.{digits}f}" for kind, one in zip(kinds, trainings))
+    yield ", ".join(f"{mean('perplexity', *one):.2f}" for one in trainings)
+    yield ", ".join(f"{mean('accuracy', *one):.1f}" for one in trainings)
+    mlp = "lstm_soft_additive", "lstm_soft"
+    yield f"{mean('parameters', E10, mlp[0]):,.0f} against {mean('parameters', E10, mlp[1]):,.0f}"
+    bilinear = "lstm_soft_additive", "lstm_soft_drop"
+    yield f"{against(E10_SLOW, *bilinear)} BLEU, p = {p(E10_SLOW, *bilinear):.2f}"
+    yield f"{against(E10, *mlp)}, p = {p(E10, *mlp):.3f}"
+    yield against(E10, *mlp, "perplexity")
+    yield f"by {faithfulness('comprehensiveness 1')} without the word most attended to"
+    yield f"by {faithfulness('comprehensiveness 1 random')} without a random one"
+    yield f"{faithfulness('tau leave-one-out')}, two attributions one of {faithfulness('tau leave-one-out / gradient')}"
+    lexicon = "small-attention_lexicon", "small-attention"
+    yield f"{against(MECHANISMS, *lexicon)}, p = {p(MECHANISMS, *lexicon):.3f}"
+    yield f"{against(SEVEN, *lexicon)}, three seeds, p = {p(SEVEN, *lexicon):.3f}"
+    biases = [f"small-{name}" for name in ("position", "markov", "fertility")]
+    found = [p(MECHANISMS, name, "small-attention") for name in biases]
+    yield "p = " + "{:.2f}, {:.2f} and {:.2f}".format(*found)
+    for what in ("perplexity", "BLEU"):
+        values = [mean(what, MECHANISMS, name) for name in (*biases, "small-attention")]
+        yield f"{what} " + "{:.2f}, {:.2f} and {:.2f} against {:.2f}".format(*values)
+
+    folds = json.loads((REPO / "benchmarks/results/polarity-han/table.json").read_text(encoding="utf-8"))["systems"]
+    scores = {name: [run["accuracy"] for run in of["runs"]] for name, of in folds.items()}
+    tests = {name: ttest_rel(scores["han"], scores[name]).pvalue for name in scores if name != "han"}
+    yield f"means in place of attention {statistics.mean(scores['han_mean']):.1f} (t-test over ten folds: "
+    yield f"p = {tests['han_mean']:.2f})"
+    yield f"(p = {tests['han_flat']:.3f}, after Holm's correction {holm(tests)['han_flat']:.3f})"
+    students = {name: elected(name) for name in ("election-model", "gaussian", "mask-words", "mask")}
+    yield "{election-model} against {gaussian} trained, {mask-words} against {mask} untrained".format(**students)
+
+
+@pytest.mark.slow
+def test_the_page_says_what_was_measured():
+    said = [re.sub(r"\s+", " ", text) for text in sayings()]
+    missing = [text for text in said if text not in PLAIN]
+    assert not missing, missing
+    shown = re.findall(r"\bp = ([\d.]*\d)", PLAIN)
+    assert sorted(shown) == sorted(re.findall(r"\bp = ([\d.]*\d)", " ".join(said)))

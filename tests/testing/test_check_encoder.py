@@ -1,0 +1,104 @@
+"""The check of encoders accepts those of this package and of fairseq, and names the rule that a wrong one breaks."""
+
+import pytest
+import torch
+from fairseq.models.transformer import TransformerConfig, TransformerEncoderBase
+from models_for_tests import dictionary
+from torch import nn
+
+from fairseq_attn_plugin.modules.encoder import LSTMEncoder
+from fairseq_attn_plugin.testing import check_encoder
+
+
+@pytest.fixture
+def parts():
+    words = dictionary()
+    return words, nn.Embedding(len(words), 8, words.pad())
+
+
+@pytest.mark.parametrize("rnn", ["lstm", "gru"])
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_our_encoders(parts, rnn, bidirectional):
+    encoder = LSTMEncoder(*parts, 6, num_layers=2, bidirectional=bidirectional, rnn=rnn)
+    check_encoder(encoder)
+    assert encoder.training
+
+
+def test_an_encoder_of_fairseq(parts):
+    cfg = TransformerConfig()
+    cfg.encoder.embed_dim = cfg.encoder.ffn_embed_dim = 8
+    cfg.encoder.layers, cfg.encoder.attention_heads, cfg.max_source_positions = 1, 2, 20
+    check_encoder(TransformerEncoderBase(cfg, *parts))
+
+
+class Shifted(LSTMEncoder):
+    """As stock fairseq's: left padding is moved to the right, and stays there."""
+
+    def forward(self, src_tokens, **options):
+        out = super().forward(src_tokens, **options)
+        moved = [torch.cat([row[row.abs().sum(1) > 0], row[row.abs().sum(1) == 0]]) for row in out["encodings"]]
+        return {**out, "encodings": torch.stack(moved)}
+
+
+class Normalized(LSTMEncoder):
+    def forward(self, src_tokens, **options):
+        out = super().forward(src_tokens, **options)
+        return {**out, "encodings": out["encodings"] - out["encodings"].mean((0, 1))}
+
+
+class OverBatch(LSTMEncoder):
+    def forward(self, src_tokens, **options):
+        out = super().forward(src_tokens, **options)
+        return {**out, "encodings": out["encodings"] * len(src_tokens)}
+
+
+class Wide(LSTMEncoder):
+    def forward(self, src_tokens, **options):
+        out = super().forward(src_tokens, **options)
+        return {**out, "hidden": torch.cat([out["hidden"], out["hidden"]], -1)}
+
+
+class Nameless(LSTMEncoder):
+    def forward(self, src_tokens, **options):
+        out = super().forward(src_tokens, **options)
+        return {name: value for name, value in out.items() if name != "tokens"}
+
+
+class PerRow(LSTMEncoder):
+    def reorder_encoder_out(self, encoder_out, new_order):
+        return {name: None if one is None else one.index_select(0, new_order) for name, one in encoder_out.items()}
+
+
+class Frozen(LSTMEncoder):
+    def forward(self, src_tokens, **options):
+        return super().forward(src_tokens, train_embeddings=False)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "rule"),
+    [
+        (Shifted, "encodings must be exactly zero on padding"),
+        (Normalized, "encodings must be exactly zero on padding"),
+        (OverBatch, "encodings must not depend on padding and on other sentences"),
+        (Wide, r"hidden must be of shape \(1, 1, 6\), is of \(1, 1, 12\)"),
+        (Nameless, "the result must have .*, tokens; has"),
+        (PerRow, "reorder_encoder_out must keep one entry per sentence"),
+        (Frozen, "gradients must reach the embeddings"),
+    ],
+)
+def test_a_wrong_encoder_is_found(parts, wrong, rule):
+    with pytest.raises(AssertionError, match=rule):
+        check_encoder(wrong(*parts, 6))
+
+
+def test_one_vector_for_a_sentence_is_not_enough(parts):
+    class Bag(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.dictionary, self.embed_tokens = parts
+
+        def forward(self, src_tokens, src_lengths):
+            return {"encoder_out": self.embed_tokens(src_tokens).mean(1)}
+
+    with pytest.raises(ValueError, match="not a vector for every source position"):
+        check_encoder(Bag())
