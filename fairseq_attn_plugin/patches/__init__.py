@@ -17,6 +17,7 @@ from . import (
     corpora,
     coverage,
     cuda_graphs,
+    data_folders,
     decoding,
     diverse_beam,
     explained_checkpoints,
@@ -36,6 +37,7 @@ from . import (
     penalties,
     save_dir,
     scorer,
+    typing_errors,
     unknown_words,
     user_dirs,
     vocabulary_losses,
@@ -74,10 +76,12 @@ PATCHES: List[Patch] = [
     decoding.PATCH,
     diverse_beam.PATCH,
     coverage.PATCH,
+    typing_errors.PATCH,
     unknown_words.PATCH,
     penalties.PATCH,
     vocabulary_losses.PATCH,
     cuda_graphs.PATCH,
+    data_folders.PATCH,
 ]
 
 

@@ -5,11 +5,14 @@ from typing import Any
 
 import pytest
 from fairseq import options
+from fairseq.data import Dictionary
+from fairseq.data.indexed_dataset import make_dataset
 from fairseq_cli import preprocess
 from in_process import run_tool
 
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.patches.corpora import PATCH, count_lines
+from fairseq_attn_plugin.patches import corpora
+from fairseq_attn_plugin.patches.corpora import PATCH, count_lines, line_offsets, lines_between
 
 from cli import TINY, USER_DIR, run_cli
 
@@ -19,7 +22,8 @@ WRONG = {
     "bom": ("ama\nbel\n".encode("utf-8-sig"), "train.xx: begins with a byte-order mark"),
     "empty": (b"", "train.xx: is empty"),
     "short": (b"ama\n", "train.xx has 1 lines and .*train.yy has 2: must have the same number"),
-    "old Mac": (b"ama\rbel\rcor\n", "train.xx has 3 lines and .*train.yy has 2"),
+    "old Mac": (b"ama\rbel\rcor\n", r"train.xx, line 1: has a carriage return \(CR\) that does not end the line"),
+    "within": (b"ama\r\nbel\rcor\n", "train.xx, line 2: has a carriage return .*; replace it by a space"),
 }
 
 
@@ -63,6 +67,39 @@ def test_lines_of_windows_empty_lines_and_single_words_are_texts(tmp_path: Path)
     preprocess.main(arguments(tmp_path))
     words = (tmp_path / "bin" / "dict.xx.txt").read_text().split("\n")
     assert {line.split(" ")[0] for line in words if line} >= {"ama", "bel", "cor"} and "\r" not in "".join(words)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 8, 500])
+def test_chunks_of_lines_are_the_lines(workers: int, tmp_path: Path) -> None:
+    text = "".join(f"wörter {n} {'ö' * (n % 7)}\r\n" + "\r\n" * (n % 3) for n in range(100)) + "last"
+    path = tmp_path / "text"
+    path.write_bytes(text.encode())
+    offsets = line_offsets(str(path), workers)
+    found = []
+    for start, end in zip(offsets, offsets[1:]):
+        with lines_between(str(path), start, end) as lines:
+            found += list(lines)
+    assert len(offsets) == workers + 1 and found == text.splitlines(keepends=True)
+
+
+def test_several_workers_binarise_each_line_of_windows_once(tmp_path: Path) -> None:
+    for side in ("xx", "yy"):
+        lines = [f"wort{n} {side} mann" for n in range(400)]
+        (tmp_path / f"train.{side}").write_bytes("".join(f"{line}\r\n\r\n" for line in lines).encode())
+    preprocess.main(arguments(tmp_path, "--workers", "8"))
+    for side in ("xx", "yy"):
+        dictionary = Dictionary.load(str(tmp_path / "bin" / f"dict.{side}.txt"))
+        data = make_dataset(str(tmp_path / "bin" / f"train.xx-yy.{side}"), "mmap")
+        found = [dictionary.string(data[number]) for number in range(len(data))]
+        assert found == [text for n in range(400) for text in (f"wort{n} {side} mann", "")]
+
+
+def test_what_was_written_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for side in ("xx", "yy"):
+        (tmp_path / f"train.{side}").write_text("ama\nbel\n")
+    monkeypatch.setattr(corpora, "line_offsets", lambda path, chunks: [0, 4])
+    with pytest.raises(OptionError, match="train.xx: has 2 lines, and .* holds 1; try --workers 1"):
+        preprocess.main(arguments(tmp_path))
 
 
 def test_the_command(tmp_path: Path) -> None:

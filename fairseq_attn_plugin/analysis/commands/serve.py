@@ -193,6 +193,7 @@ def run(args: argparse.Namespace) -> None:
         # importing fairseq sets the root logger to DEBUG
         logging.getLogger("asyncio").setLevel(logging.WARNING)
         from fairseq_attn_plugin.analysis.web.application import application
+        from fairseq_attn_plugin.analysis.web.connections import Connection
 
         models = _translators(each)
         notes = _notes(models)
@@ -207,7 +208,7 @@ def run(args: argparse.Namespace) -> None:
         print(f"http://{f'[{host}]' if ':' in host else host}:{port}  (Ctrl+C stops it)", flush=True)
         with contextlib.suppress(KeyboardInterrupt):
             # h11 bounds the headers of a request
-            config = uvicorn.Config(app, log_level="warning", http="h11", ws="none")
+            config = uvicorn.Config(app, log_level="warning", http=Connection, ws="none")
             uvicorn.Server(config).run(sockets=[listener])
 
 

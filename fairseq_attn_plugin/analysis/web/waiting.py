@@ -50,12 +50,13 @@ class Line:
             raise Full(max(1, math.ceil(self._mean * len(self._jobs))))
         given_up = threading.Event()
         self._jobs.add(given_up)
-        job = self._worker.submit(self._run, function, given_up)
+        job = asyncio.wrap_future(self._worker.submit(self._run, function, given_up))
         try:
             # shielded: a place is free when the thread has come to it, which bounds what given-up requests hold
-            return await asyncio.shield(asyncio.wrap_future(job))
+            return await asyncio.shield(job)
         except asyncio.CancelledError:
             given_up.set()
+            job.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody asks for it any more
             raise
 
     def _run(self, function: Callable[[], Any], given_up: threading.Event) -> Any:

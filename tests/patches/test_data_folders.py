@@ -1,0 +1,133 @@
+"""Damaged data folders: one line that names the file."""
+
+import os
+import shutil
+import struct
+
+import numpy as np
+import pytest
+from fairseq.data import Dictionary
+from fairseq.data.data_utils import load_indexed_dataset
+
+from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.patches.data_folders import PATCH, check_dictionary
+
+from cli import USER_DIR, run_cli
+
+NAME = "train.xx-yy.xx"
+COUNT = struct.Struct("<Q")
+
+
+@pytest.fixture(autouse=True)
+def installed():
+    PATCH.install()
+
+
+@pytest.fixture
+def folder(tiny_data, tmp_path):
+    shutil.copytree(tiny_data, tmp_path / "bin")
+    return tmp_path / "bin"
+
+
+def load(folder):
+    dictionary = Dictionary.load(str(folder / "dict.xx.txt"))
+    return load_indexed_dataset(str(folder / NAME), dictionary)
+
+
+def change(offset, value):
+    return lambda content: content[:offset] + value + content[offset + len(value) :]
+
+
+def change_words(edit):
+    """A change of the words, which are the whole of a .bin file."""
+
+    def apply(content):
+        words = np.frombuffer(content, dtype="<i8" if len(content) % 8 == 0 else "<u2").copy()
+        edit(words)
+        return words.tobytes()
+
+    return apply
+
+
+DAMAGES = {
+    "cut header": ("idx", lambda content: content[:20], r"\.idx: is no index of binarised text"),
+    "no index": ("idx", lambda content: b"<html>" + content, r"\.idx: is no index of binarised text"),
+    "version": ("idx", change(9, COUNT.pack(2)), r"\.idx: has version 2 and type"),
+    "type": ("idx", change(17, b"\x63"), r"\.idx: has version 1 and type 99"),
+    "cut index": ("idx", lambda content: content[:200], r"\.idx: has 200 bytes, and an index of \d+ sentences has \d+"),
+    "count": ("idx", change(18, COUNT.pack(3)), r"\.idx: has \d+ bytes, and an index of 3 sentences has 62"),
+    "huge count": ("idx", change(18, COUNT.pack(2**60)), r"\.idx: has \d+ bytes, and an index"),
+    "pointer": ("idx", lambda content: content[:-8] + COUNT.pack(7), r"\.idx: its sentences are not side by side"),
+    "size": ("idx", change(26, struct.pack("<i", -3)), r"\.idx: its sentences are not side by side"),
+    "cut words": ("bin", lambda content: content[:-8], r"\.bin: has \d+ bytes, and its index speaks of \d+"),
+    "no words": ("bin", lambda content: b"", r"\.bin: has 0 bytes, and its index speaks of \d+"),
+    "beyond": ("bin", change_words(lambda words: words.__setitem__(0, 999)), r"\.bin: has words beyond the \d+ of its"),
+    "no end": ("bin", change_words(lambda words: words.__setitem__(-1, 5)), r"\.bin: sentence \d+ does not end by"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_damaged_data(name, folder):
+    file, damage, message = DAMAGES[name]
+    path = folder / f"{NAME}.{file}"
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(OptionError, match=message + ".*; prepare the data anew by fairseq-preprocess$"):
+        load(folder)
+
+
+def test_empty_sentences(folder):
+    index = folder / f"{NAME}.idx"
+    header = bytearray(index.read_bytes()[:26])
+    header[18:] = COUNT.pack(2)
+    words = (folder / f"{NAME}.bin").stat().st_size // (2 if header[17] == 8 else 8)
+    starts = np.array([0, 0], dtype="<i8").tobytes()
+    index.write_bytes(bytes(header) + np.array([0, words], dtype="<i4").tobytes() + starts)
+    with pytest.raises(OptionError, match="sentence 1 has no words, not even the end of sentence"):
+        load(folder)
+    assert len(load_indexed_dataset(str(folder / NAME), None)) == 2, "alignments may be empty"
+
+
+def test_whole_data_are_read(folder):
+    assert len(load(folder)) > 10
+    (folder / f"{NAME}.bin").unlink()
+    with pytest.raises(OptionError, match=r"\.bin: is missing"):
+        load(folder)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"haus\nbaum 3\n", "line 1: 'haus' is not a word, a space and a count, as in 'house 12'"),
+        (b"haus 4\nbaum 1.5\n", "line 2: 'baum 1.5' is not a word"),
+        (b"haus 4\nbaum -1\n", "line 2: 'baum -1' is not a word"),
+        (b"haus 4\n\nbaum 1\n", "line 2: '' is not a word"),
+        (b'{"haus": 4}\n', "line 1: .* is not a word"),
+        ("gr\xfcn 4\n".encode("latin-1"), "is not UTF-8 after line 0"),
+        ("\ufeffhaus 4\n".encode(), "begins with a byte-order mark"),
+    ],
+)
+def test_damaged_dictionaries(content, message, tmp_path):
+    path = tmp_path / "dict.xx.txt"
+    path.write_bytes(content)
+    with pytest.raises(OptionError, match=rf"dict\.xx\.txt(:|, ) ?{message}"):
+        Dictionary.load(str(path))
+
+
+def test_a_dictionary_that_is_no_file(tmp_path):
+    with pytest.raises(OptionError, match="cannot be read: Is a directory"):
+        Dictionary.load(str(tmp_path))
+    os.symlink("loop", tmp_path / "loop")
+    with pytest.raises(OptionError, match="cannot be read: Too many levels of symbolic links"):
+        Dictionary.load(str(tmp_path / "loop"))
+    (tmp_path / "good").write_text("haus 4\nhaus 5 #fairseq:overwrite\na b 2\n")
+    check_dictionary(str(tmp_path / "good"))
+    assert len(Dictionary.load(str(tmp_path / "good"))) == 7, "the other haus is a word of its own"
+
+
+def test_the_command(folder, tmp_path):
+    path = folder / f"{NAME}.idx"
+    path.write_bytes(path.read_bytes()[:200])
+    command = ["fairseq-train", folder, "--user-dir", USER_DIR, "--arch", "lstm_soft", "--optimizer", "adam", "--cpu"]
+    done = run_cli(*command, "--max-tokens", "100", "--save-dir", tmp_path / "save", check=False)
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert done.stderr.splitlines()[-1].startswith(f"fairseq-train: error: {path}: has 200 bytes")
