@@ -7,7 +7,7 @@ sentence TAB number TAB translation`` (tatoeba.org).
 from __future__ import annotations
 
 import re
-from typing import List, Optional, Sequence, Tuple
+from typing import List, Optional, Sequence, Set, Tuple
 
 from fairseq_attn_plugin.corpora.errors import CorpusError
 
@@ -15,6 +15,20 @@ __all__ = ["choose_columns"]
 
 LOOKED_AT = 1000  # rows
 NUMBER = re.compile(r"[-+]?\d+([.,]\d+)*")
+# how headings name the two sides, and languages
+SIDES = (
+    {"source", "src", "source text", "source sentence"},
+    {"target", "tgt", "trg", "target text", "target sentence"},
+)
+LANGUAGES = dict(
+    item.split("=")
+    for item in "arabic=ar basque=eu bengali=bn bulgarian=bg catalan=ca chinese=zh croatian=hr czech=cs danish=da "
+    "dutch=nl english=en esperanto=eo estonian=et finnish=fi french=fr galician=gl german=de greek=el hebrew=he hindi=hi "
+    "hungarian=hu icelandic=is indonesian=id irish=ga italian=it japanese=ja korean=ko latin=la latvian=lv "
+    "lithuanian=lt norwegian=no persian=fa polish=pl portuguese=pt romanian=ro russian=ru serbian=sr slovak=sk "
+    "slovenian=sl spanish=es swahili=sw swedish=sv tamil=ta thai=th turkish=tr ukrainian=uk urdu=ur vietnamese=vi "
+    "welsh=cy deutsch=de français=fr español=es italiano=it português=pt nederlands=nl polski=pl".split()
+)
 ENGLISH = frozenset(
     "the a an of to and is are was i you he she it we they that this in on for with not do have".split()
 )
@@ -25,7 +39,7 @@ def choose_columns(
 ) -> Tuple[int, int, int, str]:
     """Source column, target column (from 0), number of header rows, and the reason of the choice for the user.
 
-    A first row with both language codes names the columns. Otherwise numbers, attributions and what never changes are
+    A first row with both languages, by code or name, or with ``source`` and ``target``, names the columns. Otherwise numbers, attributions and what never changes are
     left out, and the first two columns count in their order; if one language is English, the column with more of its
     function words.
 
@@ -39,8 +53,11 @@ def choose_columns(
         CorpusError: there are no two columns of text
     """
     head = [cell.strip().lower() for cell in rows[0]]
-    named = [head.index(language.lower()) if language.lower() in head else -1 for language in languages]
-    header = int(min(named) >= 0)
+    named = [
+        next((place for place, cell in enumerate(head) if _names(cell, language, side)), -1)
+        for language, side in zip(languages, SIDES)
+    ]
+    header = int(min(named) >= 0 and named[0] != named[1])
     if given:
         return given[0] - 1, given[1] - 1, header, ""
     if header:
@@ -60,11 +77,21 @@ def choose_columns(
     first, second, *others = text
     why = f"; of {width} columns, --columns chooses others" if others or width > 2 else ""
     english = [_english(cells[column]) for column in (first, second)]
-    spoken = [language.lower().replace("-", "_").split("_")[0] for language in languages]
+    spoken = [_base(language) for language in languages]
     clear = "en" in spoken and abs(english[0] - english[1]) > 0.1
     if clear and (english[1] > english[0]) != (spoken[1] == "en"):
         return second, first, 0, f", since column {(first if spoken[1] == 'en' else second) + 1} looks like English"
     return first, second, 0, why
+
+
+def _base(language: str) -> str:
+    """``pt`` of ``pt_BR``."""
+    return language.lower().replace("-", "_").split("_")[0]
+
+
+def _names(heading: str, language: str, side: Set[str]) -> bool:
+    """Whether a heading, in lower case, names a language or its side."""
+    return heading in (language.lower(), *side) or LANGUAGES.get(heading) == _base(language)
 
 
 def _is_no_text(cells: List[str]) -> bool:

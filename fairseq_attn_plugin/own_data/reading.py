@@ -1,12 +1,13 @@
-"""Reads sentence pairs: a table with tabs, or two aligned files; plain, ``.gz``, or ``.zip``."""
+"""Reads sentence pairs: a table with tabs or ``.csv``, or two aligned files; plain, ``.gz``, or ``.zip``."""
 
 from __future__ import annotations
 
+import csv
 import gzip
 import zipfile
 import zlib
 from pathlib import Path, PurePosixPath
-from typing import List, NamedTuple, Optional, Sequence, Tuple
+from typing import Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from fairseq_attn_plugin.corpora.errors import CorpusError
 from fairseq_attn_plugin.corpora.files import split_lines
@@ -16,6 +17,7 @@ from .columns import choose_columns
 __all__ = ["Pair", "read_pairs"]
 
 Pair = Tuple[str, str]
+LOOKED_AT = 1000  # rows of a table by which its separator is chosen
 
 
 class _Content(NamedTuple):
@@ -59,13 +61,13 @@ def read_pairs(
             "line n of the other"
         )
     pairs = [(" ".join(source.split()), " ".join(target.split())) for source, target in zip(sources, targets)]
-    return pairs, f"{len(pairs):,} lines of {one} ({languages[0]}) and {other} ({languages[1]})"
+    return pairs, f"{len(pairs):,} lines of {one} ({languages[0]}) and {other} ({languages[1]}){_alike(pairs, one)}"
 
 
 def _table(
     name: str, lines: Sequence[str], languages: Sequence[str], columns: Optional[Sequence[int]]
 ) -> Tuple[List[Pair], str]:
-    rows = [(number, line.split("\t")) for number, line in enumerate(lines, 1) if line.strip()]
+    rows = [(number, row) for number, row in _rows(name, lines) if any(map(str.strip, row))]
     source, target, header, why = choose_columns(name, [row for _, row in rows], languages, columns)
     pairs = []
     for number, row in rows[header:]:
@@ -76,7 +78,56 @@ def _table(
             )
         pairs.append((" ".join(row[source].split()), " ".join(row[target].split())))
     about = f"columns {source + 1} ({languages[0]}) and {target + 1} ({languages[1]}){why}"
-    return pairs, f"{len(pairs):,} lines of {name}, {about}"
+    return pairs, f"{len(pairs):,} lines of {name}, {about}{_alike(pairs, name)}"
+
+
+def _rows(name: str, lines: Sequence[str]) -> Iterator[Tuple[int, List[str]]]:
+    """The rows of a table with their line numbers: ``.csv``, or with tabs, with or without quotation marks."""
+    separator = "\t"
+    if name.removesuffix(".gz").lower().endswith(".csv"):
+        separator = max(",;\t", key=lambda one: _evenness(lines[:LOOKED_AT], one))
+    elif not _is_quoted(lines):
+        yield from ((number, line.split("\t")) for number, line in enumerate(lines, 1))
+        return
+    reader = csv.reader((line + "\n" for line in lines), delimiter=separator)
+    try:
+        yield from ((reader.line_num, row) for row in reader)
+    except csv.Error as error:
+        raise CorpusError(f"{name}, line {reader.line_num}: is no row of a table ({error})") from None
+
+
+def _evenness(lines: Sequence[str], separator: str) -> int:
+    """How many rows of a table have as many columns as its first one, which has several."""
+    widths = [len(row) for row in csv.reader((line + "\n" for line in lines), delimiter=separator) if row]
+    return widths.count(widths[0]) if widths and widths[0] > 1 else 0
+
+
+def _is_quoted(lines: Sequence[str]) -> bool:
+    """Whether a table with tabs was written by a program that puts fields in quotation marks, as spreadsheets do.
+
+    Such a program doubles the marks within a field. In text that people quote, a field has marks in other places.
+    """
+    doubled, all_marked = False, True
+    for line in lines:
+        for field in filter(None, line.rstrip("\r").split("\t")):
+            marked = len(field) > 1 and field[0] == field[-1] == '"'
+            inside = field[1:-1] if marked else field
+            if '"' in inside.replace('""', "") or not marked and '"' in field:
+                return False
+            doubled, all_marked = doubled or '""' in inside, all_marked and marked
+    return doubled or all_marked
+
+
+def _alike(pairs: Sequence[Pair], name: str) -> str:
+    """A warning where most sentences are their own translation.
+
+    Raises:
+        CorpusError: all are
+    """
+    same = sum(source == target for source, target in pairs)
+    if same == len(pairs) > 1:
+        raise CorpusError(f"{name}: source and target are the same text in all lines; is one of them another file?")
+    return f"; WARNING: {same:,} sentences are their own translation" if same > len(pairs) / 2 and same > 1 else ""
 
 
 def _contents(path: Path, languages: Sequence[str]) -> List[_Content]:

@@ -66,6 +66,42 @@ def test_columns_are_chosen(tmp_path, rows, languages, said):
 
 
 @pytest.mark.parametrize(
+    "name, content",
+    [
+        ("all.tsv", '"He said ""no""."\t"Er sagte nein."\n"Go, now."\t"Geh jetzt."\n'),
+        ("needed.tsv", '"He said ""no""."\tEr sagte nein.\r\nGo, now.\tGeh jetzt.\r\n'),
+        ("comma.csv", '"He said ""no"".",Er sagte nein.\n"Go, now.",Geh jetzt.\n'),
+        ("semicolon.csv", '"He said ""no"".";Er sagte nein.\nGo, now.;Geh jetzt.\n'),
+        ("headed.csv", 'German,English\nEr sagte nein.,"He said ""no""."\n"Geh\njetzt.","Go, now."\n'),
+        ("sides.tsv", 'source\ttarget\n"He said ""no""."\tEr sagte nein.\nGo, now.\tGeh jetzt.\n'),
+    ],
+)
+def test_tables_of_spreadsheets(tmp_path, name, content):
+    (tmp_path / name).write_bytes(content.encode())
+    pairs, _ = read_pairs([tmp_path / name], ["en", "de"])
+    assert pairs == [('He said "no".', "Er sagte nein."), ("Go, now.", "Geh jetzt.")]
+
+
+@pytest.mark.parametrize(
+    "content",
+    ['"No," he said.\t"Nein", sagte er.\n"Go!"\t"Geh!"\n', '"Go!"\t"Geh!"\nHe said "no".\tEr sagte "nein".\n'],
+)
+def test_quoted_speech_is_text(tmp_path, content):
+    (tmp_path / "pairs").write_text(content)
+    pairs, _ = read_pairs([tmp_path / "pairs"], ["en", "de"])
+    assert ["\t".join(pair) for pair in pairs] == content.splitlines()
+
+
+def test_sentences_that_are_their_own_translation(tmp_path):
+    path = tmp_path / "pairs"
+    path.write_text("a b\ta b\nc d\tc d\ne\tf\n")
+    assert read_pairs([path], ["en", "de"])[1].endswith("; WARNING: 2 sentences are their own translation")
+    path.write_text("a b\ta b\nc d\tc d\n")
+    with pytest.raises(CorpusError, match="source and target are the same text in all lines"):
+        read_pairs([path], ["en", "de"])
+
+
+@pytest.mark.parametrize(
     "content, said",
     [
         (None, "there is no such file"),
