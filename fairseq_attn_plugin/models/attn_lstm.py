@@ -209,9 +209,7 @@ def _embedding(cfg: Any, side: str, dictionary: Any) -> nn.Embedding:
     return word_embedding(dictionary, dim, path, freeze, *options, bound=cfg.embed_init_range)
 
 
-# A decoder that always starts from the encoder's states can do without attention that moves.
-ATTENTIVE = {"decoder_init_dropout": 0.5}
-CENTRED = {"attention": "mqt", "adm_pairs": "centred-keys", **ATTENTIVE}
+CENTRED = {"attention": "mqt", "adm_pairs": "centred-keys", "decoder_init_dropout": 0.5}
 
 register_architecture("lstm_soft", attention="soft", **PAPER_MODEL)(AttnLSTMModel)
 register_architecture("lstm_adm", attention="mqt", **PAPER_MODEL)(AttnLSTMModel)
@@ -221,4 +219,5 @@ register_architecture("lstm_gaussian", attention="gaussian", **PAPER_MODEL)(Attn
 register_architecture("lstm_election", attention="election", **PAPER_MODEL)(AttnLSTMModel)
 register_architecture("lstm_structured", attention="structured", **STRUCTURED_SIZES)(AttnLSTMModel)
 register_architecture("lstm_sigmoid", attention="sigmoid", **STRUCTURED_SIZES)(AttnLSTMModel)
-register_architecture("attn_lstm_small", **ATTENTIVE, **SMALL_SIZES)(AttnLSTMModel)
+# Encodings that tell words apart from the start: attention begins to align within the first epoch.
+register_architecture("attn_lstm_small", embed_init_range=1.0, **SMALL_SIZES)(AttnLSTMModel)

@@ -67,6 +67,7 @@ class AttnLSTMConfig(FairseqDataclass):
         0.1,
         "new embeddings are drawn uniformly from -X to X; with 1 encodings tell words apart from the start, so that "
         "attention moves within a few hundred updates",
+        before=0.1,
     )
     copy_attention: bool = option(
         False,

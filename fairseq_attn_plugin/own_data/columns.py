@@ -16,15 +16,12 @@ __all__ = ["choose_columns"]
 LOOKED_AT = 1000  # rows
 NUMBER = re.compile(r"[-+]?\d+([.,]\d+)*")
 # how headings name the two sides, and languages
-SIDES = (
-    {"source", "src", "source text", "source sentence"},
-    {"target", "tgt", "trg", "target text", "target sentence"},
-)
+SIDES = ({"source", "src", "source text"}, {"target", "tgt", "trg", "target text"})
 LANGUAGES = dict(
     item.split("=")
     for item in "arabic=ar basque=eu bengali=bn bulgarian=bg catalan=ca chinese=zh croatian=hr czech=cs danish=da "
-    "dutch=nl english=en esperanto=eo estonian=et finnish=fi french=fr galician=gl german=de greek=el hebrew=he hindi=hi "
-    "hungarian=hu icelandic=is indonesian=id irish=ga italian=it japanese=ja korean=ko latin=la latvian=lv "
+    "dutch=nl english=en esperanto=eo estonian=et finnish=fi french=fr galician=gl german=de greek=el hebrew=he "
+    "hindi=hi hungarian=hu icelandic=is indonesian=id irish=ga italian=it japanese=ja korean=ko latin=la latvian=lv "
     "lithuanian=lt norwegian=no persian=fa polish=pl portuguese=pt romanian=ro russian=ru serbian=sr slovak=sk "
     "slovenian=sl spanish=es swahili=sw swedish=sv tamil=ta thai=th turkish=tr ukrainian=uk urdu=ur vietnamese=vi "
     "welsh=cy deutsch=de français=fr español=es italiano=it português=pt nederlands=nl polski=pl".split()
@@ -39,9 +36,9 @@ def choose_columns(
 ) -> Tuple[int, int, int, str]:
     """Source column, target column (from 0), number of header rows, and the reason of the choice for the user.
 
-    A first row with both languages, by code or name, or with ``source`` and ``target``, names the columns. Otherwise numbers, attributions and what never changes are
-    left out, and the first two columns count in their order; if one language is English, the column with more of its
-    function words.
+    A first row with both languages, by code or name, or with ``source`` and ``target``, names the columns. Otherwise
+    numbers, attributions and what never changes are left out, and the first two columns count in their order; if one
+    language is English, the column with more of its function words.
 
     Args:
         name: of the file, for messages

@@ -62,6 +62,7 @@ def test_a_checkpoint_without_the_option_is_over_keys():
         "adm_pairs": "keys",
         "attention_score_gain": False,
         "decoder_init_dropout": 0.0,
+        "embed_init_range": 0.1,
         "output_layer": "tanh",
     }
     for name in ("lstm_adm", "lstm_adm_aqt", "attn_lstm"):

@@ -15,7 +15,7 @@ from fairseq_attn_plugin.patches.checkpoint_files import as_written
 ROWS = 200
 ARCHITECTURES = {
     "attn_lstm": 0.0,
-    "attn_lstm_small": 0.5,
+    "attn_lstm_small": 0.0,
     "lstm_soft": 0.0,
     "lstm_adm": 0.0,
     "lstm_adm_aqt": 0.0,
