@@ -2,11 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Iterator, TextIO
+import re
+from typing import Iterator, List, TextIO
 
-__all__ = ["LONGEST", "LineTooLong", "bounded_lines"]
+__all__ = ["LONGEST", "LineTooLong", "bounded_lines", "tokens"]
 
 LONGEST = 2**26  # characters: a document of ten million words
+
+
+OTHER_SPACE = re.compile(r"[^\S \t]")
+
+
+def tokens(line: str) -> List[str]:
+    """The tokens of a line whose links or lengths count them, where all programs count alike.
+
+    Raises:
+        ValueError: the line has white space at which fairseq splits words, and aligners do not: a no-break space, a
+            carriage return within the line
+    """
+    other = OTHER_SPACE.search(line.rstrip("\r\n"))
+    if other is not None:
+        raise ValueError(
+            f"has the white space U+{ord(other.group()):04X}, which ends a word for fairseq and not for aligners; "
+            "replace it by a space before the text is aligned"
+        )
+    return line.split()
 
 
 class LineTooLong(ValueError):

@@ -22,6 +22,7 @@ from fairseq_attn_plugin.analysis.alignment.linking import Linking, linking_in, 
 from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, Link, read_gold
 from fairseq_attn_plugin.analysis.records.files import Records, check_labels, is_records, label_and_path, open_records
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.text.lines import tokens
 
 __all__ = [
     "AlignedSystem",
@@ -132,10 +133,15 @@ def text_lengths(source: str, target: str) -> CorpusLengths:
     counts = []
     for option, path in (("--source-text", source), ("--target-text", target)):
         try:
-            with open(path, encoding="utf-8") as stream:
-                counts.append([len(line.split()) for line in stream])
+            count: List[int] = []
+            with open(path, encoding="utf-8", newline="\n") as stream:
+                for line in stream:
+                    count.append(len(tokens(line)))
+            counts.append(count)
         except (OSError, UnicodeDecodeError) as error:
             raise OptionError(f"{option} {path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        except ValueError as error:
+            raise OptionError(f"{option} {path}, line {len(count) + 1}: {error}") from None
     if len(counts[0]) != len(counts[1]):
         raise OptionError(f"--target-text {target}: has {len(counts[1])} lines, {source} has {len(counts[0])}")
     return CorpusLengths(list(zip(*counts)), f"{source} and {target}")

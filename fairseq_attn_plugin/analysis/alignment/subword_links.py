@@ -14,6 +14,7 @@ from tqdm import tqdm
 
 from fairseq_attn_plugin.analysis.alignment.links import Link, parse_alignment
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.text.lines import tokens
 from fairseq_attn_plugin.text.subwords import word_count, words_of
 from fairseq_attn_plugin.writing import PathLike, whole_text
 
@@ -165,18 +166,18 @@ def _read(
     """Yields line number, links, number of dropped possible links, and the tokens of both sides."""
     for number, lines in _parallel([alignments, source, target]):
         with _named(alignments, number):
-            alignment = parse_alignment(lines[0])
+            alignment, sides = parse_alignment(lines[0]), (tokens(lines[1]), tokens(lines[2]))
         links = alignment.possible if keep_possible else alignment.sure
         if reverse:
             links = frozenset((j, i) for i, j in links)
-        yield number, set(links), len(alignment.possible) - len(links), (lines[1].split(), lines[2].split())
+        yield number, set(links), len(alignment.possible) - len(links), sides
 
 
 def _parallel(paths: Sequence[PathLike]) -> Iterator[Tuple[int, List[str]]]:
     """Yields the number, from 1, and the lines of several files in parallel, in constant memory."""
     with ExitStack() as stack:
         try:
-            streams = [stack.enter_context(open(path, encoding="utf-8")) for path in paths]
+            streams = [stack.enter_context(open(path, encoding="utf-8", newline="\n")) for path in paths]
         except OSError as error:
             raise OptionError(f"{error.filename}: cannot be read: {error.strerror}") from None
         bar = stack.enter_context(tqdm(unit=" lines", disable=None))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Iterator, List, Optional, Tuple
 
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.text.lines import LineTooLong, bounded_lines
+from fairseq_attn_plugin.text.lines import LineTooLong, bounded_lines, tokens
 
 __all__ = ["Text", "numbered_lines"]
 
@@ -44,8 +44,11 @@ class Text:
         return self._line
 
     def tokens(self, number: int, where: str) -> List[str]:
-        """The tokens of a line."""
-        return self.line(number, where).split()
+        """The tokens of a line; raises ``OptionError`` for white space that does not separate tokens everywhere."""
+        try:
+            return tokens(self.line(number, where))
+        except ValueError as error:
+            raise OptionError(f"{self.name}, line {number + 1}: {error}") from None
 
     def check_end(self, path: str) -> None:
         """Raises ``OptionError`` if lines are left."""
