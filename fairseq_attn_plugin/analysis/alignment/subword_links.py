@@ -123,11 +123,11 @@ def check_file(alignments: PathLike, source: PathLike, target: PathLike) -> Link
     Raises ``OptionError`` as :func:`convert_file` does, and for possible links, which fairseq cannot read.
     """
     links = unaligned = number = 0
-    for number, found, possible, tokens in _read(alignments, source, target, reverse=False, keep_possible=False):
+    for number, found, possible, sides in _read(alignments, source, target, reverse=False, keep_possible=False):
         with _named(alignments, number):
             if possible:
                 raise ValueError("fairseq cannot read possible links (ipj); write i-j")
-            _check_range(found, len(tokens[0]), len(tokens[1]), "subwords")
+            _check_range(found, len(sides[0]), len(sides[1]), "subwords")
         links += len(found)
         unaligned += not found
     return LinkCounts(number, links, unaligned, 0)
