@@ -52,7 +52,8 @@ def _in_one_line(parse: Callable[..., Any]) -> Callable[..., Any]:
         def error(message: str) -> NoReturn:
             parser.exit(2, f"{parser.prog}: error: {explain_slip(message, list(parser._option_string_actions))}\n")
 
-        parser.error = error  # type: ignore[method-assign]
+        if "error" not in vars(parser):  # otherwise the caller has its own way
+            parser.error = error  # type: ignore[method-assign]
         return parse(parser, *args, **kwargs)
 
     return parse_args_and_arch
