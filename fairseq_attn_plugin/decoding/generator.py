@@ -116,7 +116,8 @@ class Generator(SequenceGenerator):  # type: ignore[misc]
         """For each sentence its hypotheses, the best first.
 
         Raises:
-            OptionError: ``--min-len`` is greater than the greatest length
+            OptionError: ``--min-len`` is greater than the greatest length, or a sentence has no translation because
+                probabilities are not finite
         """
         net_input = sample["net_input"]
         if not self.searches or "src_tokens" not in net_input:
@@ -138,6 +139,13 @@ class Generator(SequenceGenerator):  # type: ignore[misc]
             search = Search(self.steppers, part, self.search_options, longest, first, prefix)
             search.run(self.watch)
             found += search.hypotheses()
+        for number, hypotheses in enumerate(found):
+            if not hypotheses:
+                name = int(sample["id"][number]) if "id" in sample else number
+                raise OptionError(
+                    f"sentence {name} (from 0): no translation has a finite probability; the model's parameters are "
+                    "damaged, or its training has diverged"
+                )
         return found
 
     def _parts(

@@ -187,6 +187,15 @@ def test_without_attention_where_it_is_not_wanted():
     assert ours[0][0]["attention"].numel() == 0
 
 
+def test_probabilities_that_are_not_finite_name_the_sentence():
+    models = models_of("soft")
+    models[0].decoder.fc_out.weight.data.mul_(1e38).mul_(1e3)
+    batch = sample()
+    batch["id"] = torch.arange(len(LENGTHS)) + 7
+    with pytest.raises(OptionError, match="^sentence 7 .*: no translation has a finite probability; the model's param"):
+        generator("plugin", models).generate(models, batch)
+
+
 @pytest.mark.parametrize("size", [1, 2, 3])
 def test_no_ngram_is_repeated(size):
     """By its meaning: fairseq's own check looks at the padding after the words, where nothing repeats."""

@@ -7,6 +7,7 @@ import os
 import sys
 from pathlib import Path
 
+import numpy as np
 import portalocker
 
 from fairseq_attn_plugin.analysis.records.jsonl import header_line, parse_header, partial_path, read_jsonl, to_line
@@ -110,8 +111,20 @@ class RecordWriter:
         return whole
 
     def write(self, record: Record) -> None:
-        """Appends a sentence; raises ``ValueError`` if its matrices or scores do not fit its tokens."""
+        """Appends a sentence.
+
+        Raises:
+            ValueError: its matrices or scores do not fit its tokens
+            OptionError: they are not numbers
+        """
         shape = (len(record.target) + 1, len(record.source) + 1)
+        # a score may be -inf: sparse alignments give words no probability
+        finite = all(np.isfinite(matrix).all() for matrix in record.weights.values())
+        if not finite or np.isnan(record.scores).any():
+            raise OptionError(
+                f"sentence {record.id} (from 0): its scores or weights are not numbers; the model's parameters are "
+                "damaged, or its training has diverged"
+            )
         for name, matrix in record.weights.items():
             if matrix.shape != shape or len(record.scores) not in (0, shape[0]):
                 raise ValueError(f"sentence {record.id}: {name} is {matrix.shape}, its tokens are {shape}")

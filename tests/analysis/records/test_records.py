@@ -338,6 +338,10 @@ def test_a_writer_that_came_between_locking_and_renaming_begins_anew(tmp_path, m
 def test_a_record_that_does_not_fit_is_not_written(tmp_path):
     with pytest.raises(ValueError, match="sentence 0: attention is"):
         write_records(tmp_path / "x.jsonl", records=[record(0, "a b", "c", np.ones((2, 2)))])
+    weights = np.ones((2, 3))
+    weights[1, 2] = np.nan
+    with pytest.raises(OptionError, match="^sentence 0 .*: its scores or weights are not numbers; the model's param"):
+        write_records(tmp_path / "y.jsonl", records=[record(0, "a b", "c", weights)])
 
 
 def test_wherever_the_checkpoint_was_looked_for(tmp_path):
