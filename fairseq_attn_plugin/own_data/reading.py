@@ -18,6 +18,7 @@ __all__ = ["Pair", "read_pairs"]
 
 Pair = Tuple[str, str]
 LOOKED_AT = 1000  # rows of a table by which its separator is chosen
+MOST_LINES = 20  # of a field in quotation marks; more are a mark without its end
 
 
 class _Content(NamedTuple):
@@ -85,20 +86,31 @@ def _rows(name: str, lines: Sequence[str]) -> Iterator[Tuple[int, List[str]]]:
     """The rows of a table with their line numbers: ``.csv``, or with tabs, with or without quotation marks."""
     separator = "\t"
     if name.removesuffix(".gz").lower().endswith(".csv"):
-        separator = max(",;\t", key=lambda one: _evenness(lines[:LOOKED_AT], one))
+        separator = max(";,\t", key=lambda one: _evenness(lines[:LOOKED_AT], one))
     elif not _is_quoted(lines):
         yield from ((number, line.split("\t")) for number, line in enumerate(lines, 1))
         return
-    reader = csv.reader((line + "\n" for line in lines), delimiter=separator)
+    before = 0
+    reader = csv.reader((line + "\n" for line in lines), delimiter=separator, strict=True)
     try:
-        yield from ((reader.line_num, row) for row in reader)
+        for row in reader:
+            if reader.line_num > before + MOST_LINES:
+                raise csv.Error(f"it goes on to line {reader.line_num}")
+            yield reader.line_num, row
+            before = reader.line_num
     except csv.Error as error:
-        raise CorpusError(f"{name}, line {reader.line_num}: is no row of a table ({error})") from None
+        raise CorpusError(
+            f"{name}, line {before + 1}: is no row of a table ({error}); a quotation mark that begins a field must end "
+            "it, and one within a field is doubled"
+        ) from None
 
 
 def _evenness(lines: Sequence[str], separator: str) -> int:
     """How many rows of a table have as many columns as its first one, which has several."""
-    widths = [len(row) for row in csv.reader((line + "\n" for line in lines), delimiter=separator) if row]
+    try:
+        widths = [len(row) for row in csv.reader((line + "\n" for line in lines), delimiter=separator) if row]
+    except csv.Error:
+        return 0
     return widths.count(widths[0]) if widths and widths[0] > 1 else 0
 
 

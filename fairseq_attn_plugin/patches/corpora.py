@@ -93,12 +93,15 @@ def line_offsets(path: str, chunks: int) -> List[int]:
 
 @contextmanager
 def lines_between(path: str, start: int, end: int) -> Iterator[Iterator[str]]:
-    """The lines of a text from byte ``start`` to byte ``end``, as :func:`line_offsets` gives them."""
+    """The lines of a text from byte ``start`` to byte ``end``, as :func:`line_offsets` gives them.
+
+    As with fairseq's own, an end of 0 or less is that of the file.
+    """
 
     def read() -> Iterator[str]:
         position = start
         for line in stream:
-            if position >= end:
+            if 0 < end <= position:
                 return
             position += len(line)
             yield line.decode("utf-8")

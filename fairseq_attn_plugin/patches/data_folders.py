@@ -20,6 +20,8 @@ MAGIC, LEGACY = b"MMIDIDX\x00\x00", b"TNTIDX\x00\x00"  # at the start of an inde
 HEADER = struct.Struct("<9sQBQ")  # magic, version, type of the words, number of sentences
 DTYPES = dict(enumerate("u1 i1 i2 i4 i8 f8 f8 u2 u4 u8".split(), 1))  # by fairseq's codes
 MAPPED = (None, "cached", "lazy", "mmap")
+BLOCK = 2**18  # sentences that are looked at together
+MOST = 2**24  # sentences whose words are looked at: a check of larger data would take longer than users wait
 REMEDY = "prepare the data anew by fairseq-preprocess"
 
 
@@ -50,21 +52,32 @@ def check_binarised(path: str, dictionary: Any = None) -> None:
     need(size == expected, "idx", f"has {size} bytes, and an index of {count} sentences has {expected}")
     if not count:
         return
-    sizes = np.memmap(f"{path}.idx", dtype="<i4", mode="r", offset=HEADER.size, shape=(count,)).astype(np.int64)
+    sizes = np.memmap(f"{path}.idx", dtype="<i4", mode="r", offset=HEADER.size, shape=(count,))
     starts = np.memmap(f"{path}.idx", dtype="<i8", mode="r", offset=HEADER.size + 4 * count, shape=(count,))
-    width, ends = np.dtype(DTYPES[code]).itemsize, np.cumsum(sizes)
-    need((sizes >= 0).all() and (starts == (ends - sizes) * width).all(), "idx", "its sentences are not side by side")
+    width, end = np.dtype(DTYPES[code]).itemsize, 0
+    for first in range(0, count, BLOCK):
+        block = sizes[first : first + BLOCK].astype(np.int64)
+        ends = end + np.cumsum(block)
+        beside = (starts[first : first + BLOCK] == (ends - block) * width).all()
+        need(block.min() >= 0 and beside, "idx", "its sentences are not side by side")
+        end = int(ends[-1])
     need(os.path.isfile(f"{path}.bin"), "bin", "is missing")
-    found, wanted = os.path.getsize(f"{path}.bin"), int(ends[-1]) * width
-    need(found == wanted, "bin", f"has {found} bytes, and its index speaks of {wanted}")
-    if dictionary is None or not wanted:
+    found = os.path.getsize(f"{path}.bin")
+    need(found == end * width, "bin", f"has {found} bytes, and its index speaks of {end * width}")
+    if dictionary is None or not found:
         return
     words = np.memmap(f"{path}.bin", dtype=DTYPES[code], mode="r")
-    need(sizes.min() > 0, "bin", f"sentence {int(sizes.argmin()) + 1} has no words, not even the end of sentence")
-    known = words.min() >= 0 and words.max() < len(dictionary)
-    need(known, "bin", f"has words beyond the {len(dictionary)} of its dictionary")
-    last = words[ends - 1] == dictionary.eos()
-    need(last.all(), "bin", f"sentence {int(last.argmin()) + 1} does not end by the end of sentence")
+    for first in range(0, min(count, MOST), BLOCK):
+        block = sizes[first : first + BLOCK]
+        empty = first + int(block.argmin()) + 1
+        need(block.min() > 0, "bin", f"sentence {empty} has no words, not even the end of sentence")
+        begin = int(starts[first]) // width
+        ends = begin + np.cumsum(block, dtype=np.int64)
+        part = words[begin : int(ends[-1])]
+        known = part.min() >= 0 and part.max() < len(dictionary)
+        need(known, "bin", f"has words beyond the {len(dictionary)} of its dictionary")
+        last = words[ends - 1] == dictionary.eos()
+        need(last.all(), "bin", f"sentence {first + int(last.argmin()) + 1} does not end by the end of sentence")
 
 
 def check_dictionary(path: str) -> None:
@@ -73,17 +86,21 @@ def check_dictionary(path: str) -> None:
     Raises:
         OptionError: the file cannot be read, is not UTF-8, begins with a byte-order mark, or has another line
     """
-    number = 0
+    number, words = 0, set()
     try:
         with open(path, encoding="utf-8", newline="\n") as stream:
             for number, line in enumerate(stream, 1):
                 if number == 1 and line.startswith("\ufeff"):
                     raise OptionError(f"{path}: begins with a byte-order mark, a part of the first word; remove it")
-                word, _, count = line.rstrip().removesuffix(" #fairseq:overwrite").rpartition(" ")
-                if not word or not count.isdecimal():
+                entry = line.rstrip().removesuffix(" #fairseq:overwrite")
+                word, _, count = entry.rpartition(" ")
+                if not word or "\r" in word or not count.isdecimal():
                     raise OptionError(
-                        f"{path}, line {number}: {line.rstrip()!r} is not a word, a space and a count, as in 'house 12'"
+                        f"{path}, line {number}: {entry!r} is not a word, a space and a count, as in 'house 12'"
                     )
+                if word in words and entry == line.rstrip():
+                    raise OptionError(f"{path}, line {number}: has the word {word!r}, as an earlier line has; {REMEDY}")
+                words.add(word)
     except UnicodeDecodeError:
         raise OptionError(f"{path}: is not UTF-8 after line {number}; {REMEDY}") from None
     except FileNotFoundError:

@@ -51,10 +51,12 @@ def _watching(get_valid_stats: Callable[..., Any]) -> Callable[..., Any]:
             trainer.attention_watched = True
             information = float(stats.get("attention_information_statistic", 1.0))
             if information < MOVING:
+                larger = getattr(cfg.model, "embed_init_range", 1.0) < 1
+                remedy = "--embed-init-range 1" if larger else "another --lr, such as 3e-3 with --clip-norm 5,"
                 logger.warning(
                     f"the attention hardly moves from step to step: attention_information_statistic {information:.2f} "
                     f"after {trainer.get_num_updates()} updates, where it is {MOVING} or more in trainings that align; "
-                    "--embed-init-range 1 in a new training lets it move from the start"
+                    f"{remedy} in a new training lets it move sooner"
                 )
         return get_valid_stats(cfg, trainer, stats, *rest)
 

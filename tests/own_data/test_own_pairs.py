@@ -82,6 +82,20 @@ def test_tables_of_spreadsheets(tmp_path, name, content):
     assert pairs == [('He said "no".', "Er sagte nein."), ("Go, now.", "Geh jetzt.")]
 
 
+def test_a_quotation_mark_without_its_end(tmp_path):
+    rows = [f"Satz {number};sentence {number}\n" for number in range(100)]
+    rows[40] = '"Satz 40;sentence 40\n'
+    (tmp_path / "c.csv").write_text("".join(rows))
+    with pytest.raises(CorpusError, match=r"c\.csv, line 41: is no row of a table .* must end it"):
+        read_pairs([tmp_path / "c.csv"], ["de", "en"])
+    rows[70] = 'Satz 70;"sentence" 70\n'
+    (tmp_path / "c.csv").write_text("".join(rows))
+    with pytest.raises(CorpusError, match=r"c\.csv, line 41: is no row of a table"):
+        read_pairs([tmp_path / "c.csv"], ["de", "en"])
+    (tmp_path / "c.csv").write_text("Ja, gut;Yes, good\n" * 3 + "Nein, danke;No, thanks\n")
+    assert read_pairs([tmp_path / "c.csv"], ["de", "en"])[0][3] == ("Nein, danke", "No, thanks")
+
+
 @pytest.mark.parametrize(
     "content",
     ['"No," he said.\t"Nein", sagte er.\n"Go!"\t"Geh!"\n', '"Go!"\t"Geh!"\nHe said "no".\tEr sagte "nein".\n'],

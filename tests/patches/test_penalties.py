@@ -224,16 +224,20 @@ def test_criterions_of_any_family_log_the_penalties(arch, tiny_data, tmp_path):
             assert re.search(rf'"{prefix}{name}": "[\d.]+"', output.stdout), prefix + name
 
 
-def test_attention_that_does_not_move_is_said_once(caplog):
+@pytest.mark.parametrize(
+    ("bound", "remedy"), [(0.1, "--embed-init-range 1 in a new"), (1.0, "another --lr, such as 3e-3")]
+)
+def test_attention_that_does_not_move_is_said_once(bound, remedy, caplog):
+    cfg = SimpleNamespace(model=SimpleNamespace(embed_init_range=bound))
     trainer = SimpleNamespace(updates=0)
     trainer.get_num_updates = lambda: trainer.updates
     watch = penalties._watching(lambda cfg, trainer, stats: stats)
     for updates, information in ((999, 0.2), (1200, 0.25), (1500, 0.2)):
         trainer.updates = updates
         stats = {"attention_information_statistic": information}
-        assert watch(None, trainer, stats) is stats
+        assert watch(cfg, trainer, stats) is stats
     assert [record.levelname for record in caplog.records] == ["WARNING"]
-    assert "attention_information_statistic 0.25 after 1200 updates" in caplog.text and "--seed" in caplog.text
+    assert "attention_information_statistic 0.25 after 1200 updates" in caplog.text and remedy in caplog.text
 
 
 @pytest.mark.parametrize("stats", [{"attention_information_statistic": 0.6}, {}])

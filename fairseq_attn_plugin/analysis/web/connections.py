@@ -29,14 +29,19 @@ class Connection(H11Protocol):
         """Whether a request is being answered."""
         return self.cycle is not None and not self.cycle.response_complete
 
+    @property
+    def waits(self) -> bool:
+        """Whether the client has not sent all of its request."""
+        return not self.busy or self.cycle.more_body
+
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         self.since = time.monotonic()
         self._watch()
         there = [one for one in self.connections if isinstance(one, Connection) and not one.transport.is_closing()]
         if len(there) > MOST:
-            idle = [one for one in there if one is not self and not one.busy]
-            min(idle, key=lambda one: one.since, default=self).transport.abort()
+            waiting = [one for one in there if one is not self and one.waits]
+            min(waiting, key=lambda one: one.since, default=self).transport.abort()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
