@@ -96,6 +96,8 @@ def install_hook() -> None:
                 line = one_line(error)
             except Exception:  # a fault in the explanation must never hide the error itself
                 line = None
+        if issubclass(kind, KeyboardInterrupt) and not wants_traceback():
+            line = "interrupted; the same command continues a training from its last checkpoint"
         if line is None:
             previous(kind, error, trace)
         else:

@@ -109,7 +109,12 @@ class _LazyParser(_Parser):
         if self.takes_extra:
             found.extra = args[end + 1 :]
         for word in unknown:
-            close = difflib.get_close_matches(word.partition("=")[0], list(self._option_string_actions), 1)
+            known = list(self._option_string_actions)
+            if self.takes_extra and word.startswith("--"):
+                close = difflib.get_close_matches(word.partition("=")[0], known, 1, 0.8)
+                meant = f"did you mean {close[0]}? " if close else ""
+                self.error(f"unrecognized argument: {word}; {meant}options of fairseq-train follow --, as in -- {word}")
+            close = difflib.get_close_matches(word.partition("=")[0], known, 1)
             if word.startswith("--") and close:
                 self.error(f"unrecognized argument: {word}; did you mean {close[0]}?")
         if unknown:

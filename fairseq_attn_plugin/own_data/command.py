@@ -36,7 +36,9 @@ TAKES_EXTRA = True  # words after --
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("pairs", nargs="+", type=Path, metavar="PAIRS", help="table of sentence pairs, or source file and target file")
+    add(
+        "pairs", nargs="+", type=Path, metavar="PAIRS", help="table of pairs (tabs, or .csv), or source and target file"
+    )
     add("--from", required=True, dest="source", metavar="LANG", help="source language, as in de")
     add("--to", required=True, dest="target", metavar="LANG", help="target language, as in en")
     add("--out", type=Path, metavar="FOLDER", help="model folder to write (default: LANG-LANG.ARCH)")

@@ -75,7 +75,7 @@ def _table(
         if len(row) <= max(source, target):
             raise CorpusError(
                 f"{name}, line {number}: has {len(row)} column{'s' * (len(row) != 1)}, no column "
-                f"{max(source, target) + 1}: expected a sentence, a tab and its translation"
+                f"{max(source, target) + 1}: expected a sentence and its translation"
             )
         pairs.append((" ".join(row[source].split()), " ".join(row[target].split())))
     about = f"columns {source + 1} ({languages[0]}) and {target + 1} ({languages[1]}){why}"

@@ -37,6 +37,15 @@ def test_help_shows_the_name_by_which_the_command_was_called(capsys, monkeypatch
     [
         (["explor"], "explor: there is no such subcommand; did you mean explore or export?"),
         (["xyzzy"], "xyzzy: there is no such subcommand; fairseq-attn --help lists the subcommands"),
+        (
+            ["train", "p.tsv", "--from", "a", "--to", "b", "--lr", "1e-3"],
+            "unrecognized argument: --lr; options of fairseq-train follow --, as in -- --lr",
+        ),
+        (
+            ["train", "p.tsv", "--from", "a", "--to", "b", "--tokeniser", "none"],
+            "unrecognized argument: --tokeniser; did you mean --tokenizer? options of fairseq-train follow --, as in "
+            "-- --tokeniser",
+        ),
         (["aer", "--gold", "a", "b", "--treshold=1"], "unrecognized argument: --treshold=1; did you mean --threshold?"),
         (
             ["aer", "--gold", "a", "b", "--score-reference", "c"],

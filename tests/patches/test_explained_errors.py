@@ -88,10 +88,15 @@ def test_error_of_a_spawned_process_arrives() -> None:
         (OptionError("--a 1"), "1", "the hook before: --a 1\n"),
         (OptionError("--a 1"), "0", "tool: error: --a 1\n"),
         (ValueError("another"), "", "the hook before: another\n"),
+        (
+            KeyboardInterrupt(),
+            "",
+            "tool: error: interrupted; the same command continues a training from its last checkpoint\n",
+        ),
     ],
 )
 def test_hook(
-    error: Exception,
+    error: BaseException,
     variable: str,
     expected: str,
     monkeypatch: pytest.MonkeyPatch,
