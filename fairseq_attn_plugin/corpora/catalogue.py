@@ -19,7 +19,7 @@ from .pair_splits import split_pairs
 from .parallel import AS_IT_IS, Treatment, import_split
 from .tools import run_quietly
 
-__all__ = ["CORPORA", "Corpus", "Job"]
+__all__ = ["CORPORA", "Corpus", "Job", "language_of"]
 
 
 @dataclass(frozen=True)
@@ -185,6 +185,17 @@ def _wmt16(job: Job) -> None:
 # --- Tatoeba: pairs of manythings.org/anki, which grow from year to year
 
 ANKI = "https://www.manythings.org/anki/"
+# codes of the languages there that have one of two letters
+LANGUAGES = dict(
+    code.split(":")
+    for code in """
+    afr:af ara:ar aze:az bel:be ben:bn bos:bs bul:bg cat:ca ces:cs cmn:zh dan:da deu:de ell:el epo:eo est:et
+    eus:eu fin:fi fra:fr gle:ga glg:gl heb:he hin:hi hrv:hr hun:hu ido:io ind:id isl:is ita:it jpn:ja kat:ka
+    kaz:kk kor:ko lat:la lit:lt lvs:lv mar:mr mkd:mk nld:nl nno:nn nob:nb oci:oc pes:fa pol:pl por:pt ron:ro
+    rus:ru slk:sk slv:sl spa:es sqi:sq srp:sr swe:sv swh:sw tam:ta tel:te tgl:tl tha:th tur:tr uig:ug ukr:uk
+    urd:ur uzb:uz vie:vi
+""".split()
+)
 LEAST = {"spa": (100000, 2000000), "vie": (7000, 200000)}  # pairs, bytes of the archive
 
 
@@ -192,6 +203,19 @@ def _code(pair: str) -> str:
     if not re.fullmatch("[a-z]{3}-eng", pair):
         raise OptionError(f"--pair {pair}: must be a name of {ANKI}, as in spa-eng or deu-eng")
     return pair[:3]
+
+
+def language_of(pair: str, given: str) -> str:
+    """The language of a pair beside English: ``given``, unless it is empty.
+
+    Raises:
+        OptionError: it is another language than that of the pair
+    """
+    code = _code(pair)
+    known = LANGUAGES.get(code, code)
+    if given not in ("", known, code):
+        raise OptionError(f"--language {given}: must be {known}, the language of --pair {pair} beside English")
+    return given or known
 
 
 def _tatoeba_downloads(args: argparse.Namespace) -> List[Download]:

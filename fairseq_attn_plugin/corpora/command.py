@@ -3,8 +3,8 @@
     fairseq-attn prepare multi30k --out data --subword-size 8000
     fairseq-attn prepare polarity_han --out data --fold 0 --data folder
 
-Downloads the corpus into the folder ``downloads`` beside FOLDER, or reads it from ``--data``. Writes FOLDER, complete
-or not at all::
+Downloads the corpus into the folder ``downloads`` beside FOLDER, or that of ``--downloads``, or reads it from
+``--data``. Writes FOLDER, complete or not at all::
 
     text/SPLIT.LANGUAGE        train, valid, test: tokenised text; documents are SPLIT.input0 and SPLIT.label
     text/SPLIT.raw.LANGUAGE    the published text of valid and test, where it is not tokenised
@@ -25,7 +25,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Dict
 
-from .catalogue import CORPORA, Corpus, Job
+from .catalogue import CORPORA, Corpus, Job, language_of
 from .downloads import checksum, fetch, unpack
 from .errors import OptionError
 from .locks import locked
@@ -38,7 +38,7 @@ __all__ = ["configure", "run"]
 STAMP = "prepared.json"
 SPECIAL = {
     "pair": "spa-eng",
-    "language": "es",
+    "language": "",
     "fold": 0,
     "seed": 1,
     "equal_words": False,
@@ -52,6 +52,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("corpus", choices=sorted(CORPORA), metavar="NAME", help=", ".join(CORPORA))
     add("--out", type=Path, required=True, metavar="FOLDER", help="folder to write")
     add("--data", type=Path, metavar="FOLDER", help="read the corpus from this folder instead of downloading it")
+    add("--downloads", type=Path, metavar="FOLDER", help="of downloads (default: downloads, beside that of --out)")
     add("--mirror", metavar="URL", help="address of a folder with the files to download")
     add("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="number of processes (default: all cores)")
     text = parser.add_argument_group("sentence pairs")
@@ -63,7 +64,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     single = parser.add_argument_group("single corpora")
     single.add_argument("--pair", metavar="NAME", help="of tatoeba: name at manythings.org/anki (default: spa-eng)")
-    single.add_argument("--language", metavar="CODE", help="of tatoeba: language beside English (default: es)")
+    single.add_argument("--language", metavar="CODE", help="of tatoeba: language beside English (default: the pair's)")
     single.add_argument(
         "--equal-words",
         action="store_true",
@@ -105,6 +106,8 @@ def _check(args: argparse.Namespace, corpus: Corpus) -> Dict[str, Any]:
         raise OptionError(f"--fold {args.fold}: must be 0 to 9")
     if args.data is not None and not args.data.is_dir():
         raise OptionError(f"--data {args.data}: is not a folder; must be one with {corpus.expected}")
+    if args.corpus == "tatoeba":
+        args.language = language_of(args.pair, args.language)
     return {"corpus": args.corpus, **{name: getattr(args, name) for name in taken}}
 
 
@@ -137,12 +140,13 @@ def _is_done(args: argparse.Namespace, out: Path, chosen: Dict[str, Any]) -> boo
 def _prepare(args: argparse.Namespace, corpus: Corpus, out: Path, chosen: Dict[str, Any]) -> None:
     folder, known = args.data, {}
     if folder is None:
-        folder = out.parent / "downloads"
+        folder = Path(os.path.abspath(args.downloads or out.parent / "downloads"))
         for download in corpus.downloads(args):
             if args.mirror:
                 download = download._replace(url=f"{args.mirror.rstrip('/')}/{download.name}")
-            path = fetch(download, folder, corpus.expected)
-            unpack(path, folder, download.members)
+            with locked(folder / "lock"):  # other preparations may share the folder
+                path = fetch(download, folder, corpus.expected)
+                unpack(path, folder, download.members)
             known[download.name] = checksum(path)
     partial_folder = out.with_name(out.name + ".partial")
     shutil.rmtree(partial_folder, ignore_errors=True)

@@ -10,7 +10,7 @@ import csv
 import gzip
 import io
 from pathlib import Path
-from typing import Iterator
+from typing import Iterator, Optional
 
 from fairseq_attn_plugin.text.documents import Document, write_documents
 from fairseq_attn_plugin.text.reading import Reading, split_sentences, word_splitter
@@ -25,8 +25,12 @@ ROWS = {"train.csv": 1400000, "test.csv": 60000}
 EVERY = 10
 
 
-def read_questions(path: Path) -> Iterator[Document]:
+def read_questions(path: Path, tenth: Optional[bool] = None) -> Iterator[Document]:
     """The questions of one file; one without words has the word ``<empty>``.
+
+    Args:
+        path: of the file
+        tenth: whether every tenth row is read, or all others; None: all rows
 
     Raises:
         CorpusError: a row is not class, title, question and answer
@@ -37,6 +41,8 @@ def read_questions(path: Path) -> Iterator[Document]:
         for number, row in enumerate(csv.reader(text), 1):
             if len(row) != 4 or row[0] not in {str(label) for label in range(1, 11)}:
                 raise CorpusError(f"{path}, row {number}: must be class (1 to 10), title, question and answer")
+            if tenth not in (None, number % EVERY == 0):
+                continue
             plain = "\n".join(row[1:]).replace("\\n", "\n")
             sentences = [found for found in map(words, split_sentences(plain)) if found]
             yield Document(sentences or [["<empty>"]], row[0], str(number))
@@ -55,9 +61,7 @@ def write_splits(folder: Path, to: Path, strict: bool = False) -> None:
         path = find(folder, f"{name}|yahoo_answers_csv/{name}")
         if path is None:
             raise CorpusError(f"{name} (or {name}.gz) is missing in {folder}")
-        rows = enumerate(read_questions(path), 1)
-        chosen = (row for number, row in rows if wanted is None or (number % EVERY == 0) == wanted)
-        counts = write_documents(chosen, to / split)
+        counts = write_documents(read_questions(path, wanted), to / split)
         print("note: %s: %d documents, %d sentences, %d words" % (split, *counts), flush=True)
         share = {None: 1.0, True: 1 / EVERY, False: 1 - 1 / EVERY}[wanted]
         if counts[0] < round(ROWS[name] * share):

@@ -25,18 +25,18 @@ BIN=$DIR/data/bin RUN=$DIR/$ARCH.seed$SEED
 
 # paper: 14K merges, training pairs of at most 125 tokens
 fairseq-attn prepare iwslt14_de_en --out "$DIR/data" --subwords subword-nmt --subword-size 14000 --longest 125 \
-  ${DATA:+--data "$DATA"}
+  --downloads "$OUT/downloads" ${DATA:+--data "$DATA"}
 if [ ! -d "$BIN" ]; then
-  rm -rf "$BIN.part"
-  fairseq-preprocess --source-lang "$SRC" --target-lang "$TGT" --destdir "$BIN.part" \
-    --trainpref "$DIR/data/segmented/train" --validpref "$DIR/data/segmented/valid" \
-    --testpref "$DIR/data/segmented/test"
-  mv "$BIN.part" "$BIN"
+  trap 'rm -rf "$BIN.part.$$"' EXIT
+  fairseq-preprocess --source-lang "$SRC" --target-lang "$TGT" --destdir "$BIN.part.$$" \
+    --workers "$(getconf _NPROCESSORS_ONLN)" --trainpref "$DIR/data/segmented/train" \
+    --validpref "$DIR/data/segmented/valid" --testpref "$DIR/data/segmented/test"
+  [ -d "$BIN" ] || mv "$BIN.part.$$" "$BIN"
 fi
 [ "${1:-}" != prepare ] || exit 0
 
 mkdir -p "$RUN"
-[ -e "$RUN/options" ] || printf '%s\n' "$*" >"$RUN/options"
+[ -s "$RUN/options" ] || printf '%s\n' "$*" >"$RUN/options"
 [ "$(cat "$RUN/options")" = "$*" ] ||
   { echo "iwslt14_de_en: $RUN: has options '$(cat "$RUN/options")', not '$*': choose another OUT" >&2 && exit 1; }
 if [ ! -e "$RUN/trained" ]; then

@@ -24,18 +24,19 @@ case $SRC in en) WORDS=(--nwordssrc 17192 --nwordstgt 7710) ;; *) WORDS=(--nword
 [[ $DEVICE =~ ^(auto|cpu)$ ]] || { echo "iwslt15_en_vi: DEVICE=$DEVICE: must be auto or cpu" >&2 && exit 1; }
 
 # tutorial: training sentences are cut to 50 words
-fairseq-attn prepare iwslt15_en_vi --out "$DIR/data" --subwords none --cut 50 ${DATA:+--data "$DATA"}
+fairseq-attn prepare iwslt15_en_vi --out "$DIR/data" --subwords none --cut 50 \
+  --downloads "$OUT/downloads" ${DATA:+--data "$DATA"}
 if [ ! -d "$BIN" ]; then
-  rm -rf "$BIN.part"
-  fairseq-preprocess --source-lang "$SRC" --target-lang "$TGT" --destdir "$BIN.part" "${WORDS[@]}" --padding-factor 1 \
-    --trainpref "$DIR/data/segmented/train" --validpref "$DIR/data/segmented/valid" \
-    --testpref "$DIR/data/segmented/test"
-  mv "$BIN.part" "$BIN"
+  trap 'rm -rf "$BIN.part.$$"' EXIT
+  fairseq-preprocess --source-lang "$SRC" --target-lang "$TGT" --destdir "$BIN.part.$$" "${WORDS[@]}" \
+    --padding-factor 1 --workers "$(getconf _NPROCESSORS_ONLN)" --trainpref "$DIR/data/segmented/train" \
+    --validpref "$DIR/data/segmented/valid" --testpref "$DIR/data/segmented/test"
+  [ -d "$BIN" ] || mv "$BIN.part.$$" "$BIN"
 fi
 [ "${1:-}" != prepare ] || exit 0
 
 mkdir -p "$RUN"
-[ -e "$RUN/options" ] || printf '%s\n' "$*" >"$RUN/options"
+[ -s "$RUN/options" ] || printf '%s\n' "$*" >"$RUN/options"
 [ "$(cat "$RUN/options")" = "$*" ] ||
   { echo "iwslt15_en_vi: $RUN: has options '$(cat "$RUN/options")', not '$*': choose another OUT" >&2 && exit 1; }
 if [ ! -e "$RUN/trained" ]; then

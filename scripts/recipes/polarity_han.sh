@@ -20,15 +20,16 @@ OUT=${OUT:-out/polarity_han} CPU=${DEVICE#auto}
 for FOLD in $FOLDS; do
   DIR=$OUT/fold$FOLD
   BIN=$DIR/data/bin TEXT=$DIR/data/text
-  fairseq-attn prepare polarity_han --fold "$FOLD" --out "$DIR/data" ${DATA:+--data "$DATA"}
+  fairseq-attn prepare polarity_han --fold "$FOLD" --out "$DIR/data" \
+    --downloads "$OUT/downloads" ${DATA:+--data "$DATA"}
   if [ ! -d "$BIN" ]; then
-    rm -rf "$BIN.part"
+    trap 'rm -rf "$OUT"/fold*/data/bin.part.$$' EXIT
     # words that occur less than three times are unknown
-    fairseq-preprocess --only-source --trainpref "$TEXT/train.input0" --validpref "$TEXT/valid.input0" \
-      --testpref "$TEXT/test.input0" --destdir "$BIN.part/input0" --thresholdsrc 3
-    fairseq-preprocess --only-source --trainpref "$TEXT/train.label" --validpref "$TEXT/valid.label" \
-      --testpref "$TEXT/test.label" --destdir "$BIN.part/label"
-    mv "$BIN.part" "$BIN"
+    fairseq-preprocess --only-source --workers "$(getconf _NPROCESSORS_ONLN)" --trainpref "$TEXT/train.input0" \
+      --validpref "$TEXT/valid.input0" --testpref "$TEXT/test.input0" --destdir "$BIN.part.$$/input0" --thresholdsrc 3
+    fairseq-preprocess --only-source --workers "$(getconf _NPROCESSORS_ONLN)" --trainpref "$TEXT/train.label" \
+      --validpref "$TEXT/valid.label" --testpref "$TEXT/test.label" --destdir "$BIN.part.$$/label"
+    [ -d "$BIN" ] || mv "$BIN.part.$$" "$BIN"
   fi
   [ "${1:-}" != prepare ] || continue
 
@@ -36,7 +37,7 @@ for FOLD in $FOLDS; do
     RUN=$DIR/$MODEL.seed$SEED EPOCHS=10
     [ "$MODEL" != han_flat ] || EPOCHS=15 # it learns more slowly, in epochs that take a fifth of the time
     mkdir -p "$RUN"
-    [ -e "$RUN/options" ] || printf '%s\n' "$*" >"$RUN/options"
+    [ -s "$RUN/options" ] || printf '%s\n' "$*" >"$RUN/options"
     [ "$(cat "$RUN/options")" = "$*" ] ||
       { echo "polarity_han: $RUN: has options '$(cat "$RUN/options")', not '$*': choose another OUT" >&2 && exit 1; }
     if [ ! -e "$RUN/trained" ]; then

@@ -19,23 +19,23 @@ OUT=${OUT:-out/tatoeba-$PAIR} CPU=${DEVICE#auto}
 DIR=$OUT/$SRC-$TGT.subword-nmt8000
 BIN=$DIR/data/bin RUN=$DIR/$ARCH.seed$SEED
 case $TGT in en) OTHER=$SRC ;; *) OTHER=$TGT ;; esac
-[[ $SRC-$TGT =~ ^(en-$OTHER|$OTHER-en)$ ]] ||
-  { echo "tatoeba: SRC=$SRC TGT=$TGT: must be en and $OTHER, in either order" >&2 && exit 1; }
+[[ $OTHER != en && $SRC-$TGT =~ ^(en-$OTHER|$OTHER-en)$ ]] ||
+  { echo "tatoeba: SRC=$SRC TGT=$TGT: must be en and the language of $PAIR, in either order" >&2 && exit 1; }
 [[ $DEVICE =~ ^(auto|cpu)$ ]] || { echo "tatoeba: DEVICE=$DEVICE: must be auto or cpu" >&2 && exit 1; }
 
 fairseq-attn prepare tatoeba --pair "$PAIR" --language "$OTHER" --out "$DIR/data" --subwords subword-nmt \
-  --subword-size 8000 ${DATA:+--data "$DATA"}
+  --subword-size 8000 --downloads "$OUT/downloads" ${DATA:+--data "$DATA"}
 if [ ! -d "$BIN" ]; then
-  rm -rf "$BIN.part"
-  fairseq-preprocess --source-lang "$SRC" --target-lang "$TGT" --destdir "$BIN.part" \
-    --trainpref "$DIR/data/segmented/train" --validpref "$DIR/data/segmented/valid" \
-    --testpref "$DIR/data/segmented/test"
-  mv "$BIN.part" "$BIN"
+  trap 'rm -rf "$BIN.part.$$"' EXIT
+  fairseq-preprocess --source-lang "$SRC" --target-lang "$TGT" --destdir "$BIN.part.$$" \
+    --workers "$(getconf _NPROCESSORS_ONLN)" --trainpref "$DIR/data/segmented/train" \
+    --validpref "$DIR/data/segmented/valid" --testpref "$DIR/data/segmented/test"
+  [ -d "$BIN" ] || mv "$BIN.part.$$" "$BIN"
 fi
 [ "${1:-}" != prepare ] || exit 0
 
 mkdir -p "$RUN"
-[ -e "$RUN/options" ] || printf '%s\n' "$*" >"$RUN/options"
+[ -s "$RUN/options" ] || printf '%s\n' "$*" >"$RUN/options"
 [ "$(cat "$RUN/options")" = "$*" ] ||
   { echo "tatoeba: $RUN: has options '$(cat "$RUN/options")', not '$*': choose another OUT" >&2 && exit 1; }
 if [ ! -e "$RUN/trained" ]; then

@@ -22,13 +22,13 @@ NAME=all.subword-nmt8000 SUBWORDS=(--subwords subword-nmt --subword-size 8000)
 [ "$PAIRS" = all ] || NAME=equal.none SUBWORDS=(--equal-words --subwords none)
 DIR=$OUT/$SRC-$TGT.$NAME
 BIN=$DIR/data/bin TEXT=$DIR/data/segmented TEACHER=$DIR/teacher.seed$SEED WORDS=$DIR/teacher.seed$SEED/words.json
-
-fairseq-attn prepare tatoeba_election --out "$DIR/data" "${SUBWORDS[@]}" ${DATA:+--data "$DATA"}
+fairseq-attn prepare tatoeba_election --out "$DIR/data" "${SUBWORDS[@]}" \
+  --downloads "$OUT/downloads" ${DATA:+--data "$DATA"}
 if [ ! -d "$BIN" ]; then
-  rm -rf "$BIN.part"
-  fairseq-preprocess --source-lang "$SRC" --target-lang "$TGT" --destdir "$BIN.part" \
-    --trainpref "$TEXT/train" --validpref "$TEXT/valid" --testpref "$TEXT/test"
-  mv "$BIN.part" "$BIN"
+  trap 'rm -rf "$BIN.part.$$"' EXIT
+  fairseq-preprocess --source-lang "$SRC" --target-lang "$TGT" --destdir "$BIN.part.$$" \
+    --workers "$(getconf _NPROCESSORS_ONLN)" --trainpref "$TEXT/train" --validpref "$TEXT/valid" --testpref "$TEXT/test"
+  [ -d "$BIN" ] || mv "$BIN.part.$$" "$BIN"
 fi
 [ "${1:-}" != prepare ] || exit 0
 FROM=(--election-teacher "$TEACHER/checkpoint_best.pt" --gaussian-election "$TEACHER/election.json")
@@ -42,7 +42,7 @@ for SYSTEM in teacher mask mask-words gaussian election-model; do
     *) MODEL=("${FROM[@]}" --arch lstm_election --election-table "$WORDS" --lr 2e-3 --max-epoch 6 --force-anneal 5) ;;
   esac
   mkdir -p "$RUN"
-  [ -e "$RUN/options" ] || printf '%s\n' "$*" >"$RUN/options"
+  [ -s "$RUN/options" ] || printf '%s\n' "$*" >"$RUN/options"
   [ "$(cat "$RUN/options")" = "$*" ] ||
     { echo "tatoeba_election: $RUN: has options '$(cat "$RUN/options")', not '$*': choose another OUT" >&2 && exit 1; }
   if [ ! -e "$RUN/trained" ]; then # paper: the weights of the teacher are divided by their maximum

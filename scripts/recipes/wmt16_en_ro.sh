@@ -23,18 +23,18 @@ BIN=$DIR/data/bin RUN=$DIR/$ARCH.seed$SEED
 
 # paper: joint BPE of 32K merges; tutorial: training sentences are cut to 50 tokens
 fairseq-attn prepare wmt16_en_ro --out "$DIR/data" --subwords subword-nmt --subword-size 32000 --cut 50 \
-  ${DATA:+--data "$DATA"}
+  --downloads "$OUT/downloads" ${DATA:+--data "$DATA"}
 if [ ! -d "$BIN" ]; then
-  rm -rf "$BIN.part"
-  fairseq-preprocess --source-lang "$SRC" --target-lang "$TGT" --destdir "$BIN.part" --joined-dictionary \
-    --trainpref "$DIR/data/segmented/train" --validpref "$DIR/data/segmented/valid" \
-    --testpref "$DIR/data/segmented/test"
-  mv "$BIN.part" "$BIN"
+  trap 'rm -rf "$BIN.part.$$"' EXIT
+  fairseq-preprocess --source-lang "$SRC" --target-lang "$TGT" --destdir "$BIN.part.$$" --joined-dictionary \
+    --workers "$(getconf _NPROCESSORS_ONLN)" --trainpref "$DIR/data/segmented/train" \
+    --validpref "$DIR/data/segmented/valid" --testpref "$DIR/data/segmented/test"
+  [ -d "$BIN" ] || mv "$BIN.part.$$" "$BIN"
 fi
 [ "${1:-}" != prepare ] || exit 0
 
 mkdir -p "$RUN"
-[ -e "$RUN/options" ] || printf '%s\n' "$*" >"$RUN/options"
+[ -s "$RUN/options" ] || printf '%s\n' "$*" >"$RUN/options"
 [ "$(cat "$RUN/options")" = "$*" ] ||
   { echo "wmt16_en_ro: $RUN: has options '$(cat "$RUN/options")', not '$*': choose another OUT" >&2 && exit 1; }
 if [ ! -e "$RUN/trained" ]; then

@@ -20,22 +20,22 @@ OUT=${OUT:-out/yelp2013_han} CPU=${DEVICE#auto}
 BIN=$OUT/all/data/bin TEXT=$OUT/all/data/text
 [[ $DEVICE =~ ^(auto|cpu)$ ]] || { echo "yelp2013_han: DEVICE=$DEVICE: must be auto or cpu" >&2 && exit 1; }
 
-fairseq-attn prepare yelp2013_han --out "$OUT/all/data" ${DATA:+--data "$DATA"}
+fairseq-attn prepare yelp2013_han --out "$OUT/all/data" --downloads "$OUT/downloads" ${DATA:+--data "$DATA"}
 if [ ! -d "$BIN" ]; then
-  rm -rf "$BIN.part"
+  trap 'rm -rf "$BIN.part.$$"' EXIT
   # paper: words that occur less than six times are unknown
-  fairseq-preprocess --only-source --trainpref "$TEXT/train.input0" --validpref "$TEXT/valid.input0" \
-    --testpref "$TEXT/test.input0" --destdir "$BIN.part/input0" --thresholdsrc 6
-  fairseq-preprocess --only-source --trainpref "$TEXT/train.label" --validpref "$TEXT/valid.label" \
-    --testpref "$TEXT/test.label" --destdir "$BIN.part/label"
-  mv "$BIN.part" "$BIN"
+  fairseq-preprocess --only-source --workers "$(getconf _NPROCESSORS_ONLN)" --trainpref "$TEXT/train.input0" \
+    --validpref "$TEXT/valid.input0" --testpref "$TEXT/test.input0" --destdir "$BIN.part.$$/input0" --thresholdsrc 6
+  fairseq-preprocess --only-source --workers "$(getconf _NPROCESSORS_ONLN)" --trainpref "$TEXT/train.label" \
+    --validpref "$TEXT/valid.label" --testpref "$TEXT/test.label" --destdir "$BIN.part.$$/label"
+  [ -d "$BIN" ] || mv "$BIN.part.$$" "$BIN"
 fi
 [ "${1:-}" != prepare ] || exit 0
 
 for MODEL in $ARCH; do
   RUN=$OUT/all/$MODEL.seed$SEED
   mkdir -p "$RUN"
-  [ -e "$RUN/options" ] || printf '%s\n' "$*" >"$RUN/options"
+  [ -s "$RUN/options" ] || printf '%s\n' "$*" >"$RUN/options"
   [ "$(cat "$RUN/options")" = "$*" ] ||
     { echo "yelp2013_han: $RUN: has options '$(cat "$RUN/options")', not '$*': choose another OUT" >&2 && exit 1; }
   if [ ! -e "$RUN/trained" ]; then

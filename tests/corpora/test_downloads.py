@@ -1,5 +1,6 @@
 """Downloads and archives: nothing half-written or changed is taken for whole."""
 
+import gzip
 import hashlib
 import http.server
 import io
@@ -9,7 +10,7 @@ import threading
 import zipfile
 
 import pytest
-from miniature_corpora import multi30k, sentences, truncate
+from miniature_corpora import multi30k, sentences, tatoeba, truncate
 
 from fairseq_attn_plugin.corpora.catalogue import CORPORA
 from fairseq_attn_plugin.corpora.downloads import TRIES, Download, checksum, fetch, unpack
@@ -124,6 +125,19 @@ def test_archive_with_too_few_lines_is_refused(server, prepare, tmp_path):
     line = prepare("tatoeba", check=False, pair="vie-eng", language="vi", mirror=server.url).error
     assert "800 pairs, the published file at least 7000" in line
     assert (tmp_path / "downloads" / "vie.txt").is_file()
+
+
+def test_preparations_share_their_downloads(server, prepare, corpus_folder, tmp_path):
+    tatoeba(corpus_folder)
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("deu.txt", gzip.decompress((corpus_folder / "spa.txt.gz").read_bytes()))
+    server.files = {"deu-eng.zip": packed.getvalue()}
+    options = {"pair": "deu-eng", "mirror": server.url, "downloads": tmp_path / "shared"}
+    assert "fetching" in prepare("tatoeba", **options).stdout
+    other = prepare("tatoeba", out=tmp_path / "other", **options)
+    assert "fetching" not in other.stdout and (other.out / "text" / "train.de").is_file()
+    assert not (tmp_path / "downloads").exists()
 
 
 @pytest.mark.parametrize("kind", ["tgz", "zip"])

@@ -216,6 +216,9 @@ def test_links_of_the_synthetic_corpus_are_those_of_the_generator(prepare, corpu
         ("polarity_han", {"fold": 10}, "--fold 10: must be 0 to 9"),
         ("polarity_han", {"cut": 3}, "--cut: is not an option of polarity_han"),
         ("tatoeba", {"pair": "deutsch"}, "--pair deutsch: must be a name of"),
+        ("tatoeba", {"language": "en"}, "--language en: must be es, the language of --pair spa-eng beside English"),
+        ("tatoeba", {"pair": "deu-eng", "language": "es"}, "--language es: must be de, the language of --pair deu-eng"),
+        ("tatoeba", {"pair": "ber-eng", "language": "en"}, "--language en: must be ber, the language of --pair"),
     ],
 )
 def test_mistakes_are_one_line(name, options, said, prepare):

@@ -104,9 +104,9 @@ def test_a_killed_recipe_ends_as_one_that_went_through(tmp_path, warm_path):
     run("multi30k", tmp_path / "whole", warm_path, options)
     cold = str(Path(sys.executable).parent)  # a fork of the warm server would live on
     out = tmp_path / "killed" / "out" / SINGLE["multi30k"]
-    for sign in (out / "data" / "bin.part", out / "lstm_adm.seed1" / "checkpoint_last.pt"):
+    for sign in ("data/bin.part.*/*", "lstm_adm.seed1/checkpoint_last.pt"):
         process = start("multi30k", tmp_path / "killed", cold, options)
-        while not sign.exists():
+        while not list(out.glob(sign)):
             assert process.poll() is None, process.communicate()[0][-3000:]
             time.sleep(0.02)
         os.killpg(process.pid, signal.SIGKILL)
@@ -119,6 +119,32 @@ def test_a_killed_recipe_ends_as_one_that_went_through(tmp_path, warm_path):
         if re.search(r"/(text|segmented|bin)/.*(?<!\.log)$|\.hyp$|/codes$", name) and path.is_file():
             assert (tmp_path / "killed" / name).read_bytes() == path.read_bytes(), name
     assert not [path for path in out.rglob("*") if path.suffix in (".part", ".partial")]
+
+
+def test_two_seeds_may_begin_together(tmp_path, warm_path):
+    started = [start("multi30k", tmp_path, warm_path, ["prepare"], SEED=seed) for seed in "12"]
+    for process in started:
+        output = process.communicate(timeout=400)[0]
+        assert process.returncode == 0, output[-4000:]
+    data = tmp_path / "out" / SINGLE["multi30k"] / "data"
+    names = {path.name for path in (data / "bin").iterdir()}
+    assert names >= {f"{split}.de-en.{side}.idx" for split in ("train", "valid", "test") for side in ("de", "en")}
+    assert [path.name for path in data.glob("bin*")] == ["bin"]
+
+
+def test_preprocessing_does_not_disturb_that_of_another_process(tmp_path):
+    """Each has a folder of its own; the first whole one is taken, the other is removed."""
+    record("multi30k", tmp_path, "prepare")
+    preprocess = tmp_path / "tools" / "fairseq-preprocess"
+    other = tmp_path / "out" / SINGLE["multi30k"] / "data"
+    shutil.rmtree(other / "bin")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "fairseq-preprocess").write_text(f'#!/bin/sh\nmkdir {other}/bin && exec {preprocess} "$@"\n')
+    (tmp_path / "bin" / "fairseq-preprocess").chmod(0o755)
+    (other / "bin.part.1").mkdir()
+    record("multi30k", tmp_path, "prepare", PATH=f"{tmp_path / 'bin'}:{tmp_path / 'tools'}:{os.defpath}")
+    assert sorted(path.name for path in other.iterdir()) == ["bin", "bin.part.1"]
+    assert not list((other / "bin").iterdir())
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -174,7 +200,8 @@ def test_a_failed_command_ends_the_recipe(tmp_path):
     [
         ("multi30k", {"SRC": "fr"}, "multi30k: SRC=fr TGT=en: must be de and en, in either order"),
         ("iwslt15_en_vi", {"TGT": "en"}, "iwslt15_en_vi: SRC=en TGT=en: must be en and vi, in either order"),
-        ("tatoeba", {"SRC": "de", "TGT": "es"}, "tatoeba: SRC=de TGT=es: must be en and es, in either order"),
+        ("tatoeba", {"SRC": "de", "TGT": "es"}, "tatoeba: SRC=de TGT=es: must be en and the language of spa-eng"),
+        ("tatoeba", {"TGT": "en"}, "tatoeba: SRC=en TGT=en: must be en and the language of spa-eng"),
         ("polarity_han", {"DEVICE": "gpu"}, "polarity_han: DEVICE=gpu: must be auto or cpu"),
         (
             "tatoeba_election",
