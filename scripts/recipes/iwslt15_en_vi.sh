@@ -36,9 +36,9 @@ fi
 [ "${1:-}" != prepare ] || exit 0
 
 mkdir -p "$RUN"
-[ -s "$RUN/options" ] || printf '%s\n' "$*" >"$RUN/options"
+[ -e "$RUN/checkpoint_last.pt" ] || printf '%s\n' "$*" >"$RUN/options"
 [ "$(cat "$RUN/options")" = "$*" ] ||
-  { echo "iwslt15_en_vi: $RUN: has options '$(cat "$RUN/options")', not '$*': choose another OUT" >&2 && exit 1; }
+  { echo "$RUN: has options '$(cat "$RUN/options")', not '$*': choose another SEED or remove it" >&2 && exit 1; }
 if [ ! -e "$RUN/trained" ]; then
   # paper: dropout, Adam at 1e-3; tutorial: the rest, with the rate halved at 9/12, 10/12, 11/12 of 12 epochs (luong234)
   fairseq-train "$BIN" --user-dir fairseq_attn_plugin --source-lang "$SRC" --target-lang "$TGT" --arch "$ARCH" \

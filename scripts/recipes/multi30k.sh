@@ -33,9 +33,9 @@ fi
 [ "${1:-}" != prepare ] || exit 0
 
 mkdir -p "$RUN"
-[ -s "$RUN/options" ] || printf '%s\n' "$*" >"$RUN/options"
+[ -e "$RUN/checkpoint_last.pt" ] || printf '%s\n' "$*" >"$RUN/options"
 [ "$(cat "$RUN/options")" = "$*" ] ||
-  { echo "multi30k: $RUN: has options '$(cat "$RUN/options")', not '$*': choose another OUT" >&2 && exit 1; }
+  { echo "$RUN: has options '$(cat "$RUN/options")', not '$*': choose another SEED or remove it" >&2 && exit 1; }
 if [ ! -e "$RUN/trained" ]; then
   # dropout: density-matrix paper; its rate, 1e-3, and ten epochs are too little here: docs/results/multi30k.md
   fairseq-train "$BIN" --user-dir fairseq_attn_plugin --source-lang "$SRC" --target-lang "$TGT" --arch "$ARCH" \

@@ -37,9 +37,9 @@ for FOLD in $FOLDS; do
     RUN=$DIR/$MODEL.seed$SEED EPOCHS=10
     [ "$MODEL" != han_flat ] || EPOCHS=15 # it learns more slowly, in epochs that take a fifth of the time
     mkdir -p "$RUN"
-    [ -s "$RUN/options" ] || printf '%s\n' "$*" >"$RUN/options"
+    [ -e "$RUN/checkpoint_last.pt" ] || printf '%s\n' "$*" >"$RUN/options"
     [ "$(cat "$RUN/options")" = "$*" ] ||
-      { echo "polarity_han: $RUN: has options '$(cat "$RUN/options")', not '$*': choose another OUT" >&2 && exit 1; }
+      { echo "$RUN: has options '$(cat "$RUN/options")', not '$*': choose another SEED or remove it" >&2 && exit 1; }
     if [ ! -e "$RUN/trained" ]; then
       fairseq-train "$BIN" --user-dir fairseq_attn_plugin --task document_classification --arch "$MODEL" \
         --criterion document_classification --word-embed-dim 100 --dropout 0.5 --optimizer adam --lr 1e-3 \

@@ -42,9 +42,9 @@ for SYSTEM in teacher mask mask-words gaussian election-model; do
     *) MODEL=("${FROM[@]}" --arch lstm_election --election-table "$WORDS" --lr 2e-3 --max-epoch 6 --force-anneal 5) ;;
   esac
   mkdir -p "$RUN"
-  [ -s "$RUN/options" ] || printf '%s\n' "$*" >"$RUN/options"
+  [ -e "$RUN/checkpoint_last.pt" ] || printf '%s\n' "$*" >"$RUN/options"
   [ "$(cat "$RUN/options")" = "$*" ] ||
-    { echo "tatoeba_election: $RUN: has options '$(cat "$RUN/options")', not '$*': choose another OUT" >&2 && exit 1; }
+    { echo "$RUN: has options '$(cat "$RUN/options")', not '$*': choose another SEED or remove it" >&2 && exit 1; }
   if [ ! -e "$RUN/trained" ]; then # paper: the weights of the teacher are divided by their maximum
     fairseq-train "$BIN" --user-dir fairseq_attn_plugin --source-lang "$SRC" --target-lang "$TGT" "${MODEL[@]}" \
       --attention-max-normalize --dropout 0.2 --optimizer adam --lr-scheduler fixed --lr-shrink 0.5 --clip-norm 5 \

@@ -31,9 +31,9 @@ fi
 [ "${1:-}" != prepare ] || exit 0
 
 mkdir -p "$RUN"
-[ -s "$RUN/options" ] || printf '%s\n' "$*" >"$RUN/options"
+[ -e "$RUN/checkpoint_last.pt" ] || printf '%s\n' "$*" >"$RUN/options"
 [ "$(cat "$RUN/options")" = "$*" ] ||
-  { echo "toy_corpus: $RUN: has options '$(cat "$RUN/options")', not '$*': choose another OUT" >&2 && exit 1; }
+  { echo "$RUN: has options '$(cat "$RUN/options")', not '$*': choose another SEED or remove it" >&2 && exit 1; }
 if [ ! -e "$RUN/trained" ]; then
   fairseq-train "$BIN" --user-dir fairseq_attn_plugin --source-lang "$SRC" --target-lang "$TGT" --arch "$ARCH" \
     --dropout 0.2 --optimizer adam --lr 1e-3 --clip-norm 5 --max-tokens 600 --max-epoch 18 \

@@ -35,9 +35,9 @@ fi
 for MODEL in $ARCH; do
   RUN=$OUT/all/$MODEL.seed$SEED
   mkdir -p "$RUN"
-  [ -s "$RUN/options" ] || printf '%s\n' "$*" >"$RUN/options"
+  [ -e "$RUN/checkpoint_last.pt" ] || printf '%s\n' "$*" >"$RUN/options"
   [ "$(cat "$RUN/options")" = "$*" ] ||
-    { echo "yelp2013_han: $RUN: has options '$(cat "$RUN/options")', not '$*': choose another OUT" >&2 && exit 1; }
+    { echo "$RUN: has options '$(cat "$RUN/options")', not '$*': choose another SEED or remove it" >&2 && exit 1; }
   if [ ! -e "$RUN/trained" ]; then
     # paper: GRUs of 50 units in each direction, embeddings of 200, SGD with momentum 0.9, batches of 64
     fairseq-train "$BIN" --user-dir fairseq_attn_plugin --task document_classification --arch "$MODEL" \

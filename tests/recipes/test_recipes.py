@@ -218,7 +218,10 @@ def test_mistakes_are_one_line(name, variables, said, tmp_path):
 
 @pytest.mark.parametrize("name", ["multi30k", "polarity_han", "yelp2013_han", "tatoeba_election"])
 def test_a_training_with_other_options_needs_another_folder(name, tmp_path):
-    record(name, tmp_path, "--dropout", "0.3")
+    record(name, tmp_path, "--dropuot", "0.3")
+    record(name, tmp_path, "--dropout", "0.3")  # nothing had been trained by the first options
+    for options in tmp_path.rglob("options"):
+        (options.parent / "checkpoint_last.pt").touch()
     done = record(name, tmp_path, "--dropout", "0.4", check=False)
     assert done.returncode == 1
-    assert re.search("has options '--dropout 0.3', not '--dropout 0.4': choose another OUT\n$", done.stderr)
+    assert re.search("has options '--dropout 0.3', not '--dropout 0.4': choose another SEED or remove it\n$", done.stderr)
