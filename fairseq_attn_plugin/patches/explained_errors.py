@@ -221,6 +221,22 @@ def stock_check(error: BaseException) -> Optional[str]:
     return None
 
 
+def missing_number(error: BaseException) -> Optional[str]:
+    """An option that the chosen scheduler, optimizer or criterion needs, and that has no default."""
+    match = re.match(r"Error merging override (\w+)\.(\w+)=null\Z", str(error))
+    if match is None:
+        return None
+    section, name = (part.replace("_", "-") for part in match.groups())
+    return f"--{name} is missing: the chosen --{section} needs it"
+
+
+def no_such_pair_of_options(error: BaseException) -> Optional[str]:
+    """fairseq's assertion that half precision is of one kind."""
+    if "Cannot use fp16 and AMP together" in str(error):
+        return "--fp16 and --amp: exclude each other; leave one of the two out"
+    return None
+
+
 RULES: List[Rule] = [
     from_worker,
     sample_too_long,
@@ -233,6 +249,8 @@ RULES: List[Rule] = [
     no_room,
     not_utf8,
     stock_check,
+    missing_number,
+    no_such_pair_of_options,
 ]
 
 

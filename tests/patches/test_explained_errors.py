@@ -4,7 +4,7 @@ import os
 import pickle
 import sys
 from pathlib import Path
-from typing import Any, List
+from typing import Any, List, Optional
 
 import pytest
 import torch
@@ -71,6 +71,24 @@ def test_sizes_of_both_sides_are_named() -> None:
     assert line is not None and "--max-target-positions 32" in line
     line = explain(Exception(text % (7, 30, 20)))
     assert line is not None and "30 tokens" in line
+
+
+@pytest.mark.parametrize(
+    "error, line",
+    [
+        (
+            ValueError("Error merging override lr_scheduler.total_num_update=null"),
+            "--total-num-update is missing: the chosen --lr-scheduler needs it",
+        ),
+        (
+            AssertionError("Cannot use fp16 and AMP together"),
+            "--fp16 and --amp: exclude each other; leave one of the two out",
+        ),
+        (ValueError("Error merging override lr_scheduler.warmup_updates=x"), None),
+    ],
+)
+def test_options_that_lack_another_or_exclude_it(error: BaseException, line: Optional[str]) -> None:
+    assert explain(error) == line
 
 
 def test_error_of_a_spawned_process_arrives() -> None:

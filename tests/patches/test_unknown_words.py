@@ -27,7 +27,8 @@ def unknown(tmp_path_factory):
     command += ["--trainpref", folder / "train", "--validpref", folder / "test", "--testpref", folder / "test"]
     run_cli([*command, "--destdir", folder / "bin", "--nwordssrc", 8, "--nwordstgt", 8])
     command = ["fairseq-train", folder / "bin", "--user-dir", USER_DIR, "--dataset-impl", "raw", *TINY["lstm_soft"]]
-    command += ["--optimizer", "adam", "--lr", 0.02, "--dropout", 0, "--batch-size", 10, "--max-epoch", 10, "--cpu"]
+    command += ["--optimizer", "adam", "--lr", 0.02, "--dropout", 0, "--batch-size", 10, "--max-epoch", 20, "--cpu"]
+    command += ["--embed-init-range", 1]
     run_tool(*command, "--save-dir", folder, "--no-epoch-checkpoints", "--num-workers", 0, "--disable-validation")
     (folder / "lexicon.tsv").write_text("kru\turk\t0.9\t9\nkru\tother\t0.1\t1\n")
     return folder

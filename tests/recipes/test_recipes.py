@@ -224,4 +224,4 @@ def test_a_training_with_other_options_needs_another_folder(name, tmp_path):
         (options.parent / "checkpoint_last.pt").touch()
     done = record(name, tmp_path, "--dropout", "0.4", check=False)
     assert done.returncode == 1
-    assert re.search("has options '--dropout 0.3', not '--dropout 0.4': choose another SEED or remove it\n$", done.stderr)
+    assert done.stderr.endswith("has options '--dropout 0.3', not '--dropout 0.4': choose another SEED or remove it\n")
