@@ -46,13 +46,14 @@ def hypotheses(output):
 
 def test_fairseqs_option_does_as_the_filter(unknown, tmp_path):
     plain = generate(unknown, "--print-alignment")
-    assert all("<unk>" in line for line in hypotheses(plain).values())
+    assert sum("<unk>" in line for line in hypotheses(plain).values()) > 4
     (tmp_path / "plain").write_text(plain)
     command = ["replace-unk", "--lexicon", str(unknown / "lexicon.tsv"), "--source", str(unknown / "test.xx")]
     cli.main([*command, str(tmp_path / "plain"), "--out", str(tmp_path / "out")])
     expected = hypotheses((tmp_path / "out").read_text())
     assert not any("<unk>" in line for line in expected.values())
-    assert any("urk" in line for line in expected.values()) and any("lom" in line for line in expected.values())
+    lines = list(expected.values())
+    assert any("urk" in line for line in lines) and any("bel" in line for line in lines), "looked up, and copied"
     replaced = generate(unknown, "--replace-unk", unknown / "lexicon.tsv", "--print-alignment", "soft")
     assert hypotheses(replaced) == expected
 
