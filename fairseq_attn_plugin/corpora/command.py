@@ -154,10 +154,13 @@ def _prepare(args: argparse.Namespace, corpus: Corpus, out: Path, chosen: Dict[s
     languages = corpus.languages
     if args.corpus == "tatoeba":
         languages = ("en", args.language)
+    print(f"{args.out}: reading and tokenising {args.corpus}", flush=True)
     corpus.read(Job(corpus, args, folder, partial_folder, languages))
     if languages:
         log = out.parent / "subwords.log"
         run_tool = partial(run_quietly, log)
+        if args.subwords != "none":
+            print(f"{args.out}: learning and applying subwords ({args.subwords}; log: {log})", flush=True)
         segment(partial_folder, languages, args.subwords, args.subword_size, run_tool, args.jobs)
         train = partial_folder / "segmented" / "train"
         if args.cut:

@@ -144,6 +144,9 @@ def _prepare(plan: Plan, shell: LoggingShell, splits: Dict[str, List[Pair]]) -> 
     stamp = f"recipe own {'-'.join(plan.languages)} {tag} cut 0 {plan.stamp}"
     before = (read_stamp(plan.data / "done") or "").partition("\n")[0]
     if before and before != stamp:
+        changed = [pair for pair in zip(before.split(), stamp.split()) if pair[0] != pair[1]]
+        if all(word.isdigit() for pair in changed for word in pair):  # checksums and sizes
+            raise OptionError(f"{plan.data} was prepared from other sentence pairs; a file has changed since: {REMEDY}")
         raise OptionError(f"{plan.data} was prepared with other settings ('{before}', now '{stamp}'): {REMEDY}")
     if before:
         shell.say(f"prepare: done before ({plan.data})")
