@@ -4,7 +4,7 @@
 #   fairseq-attn recipe iwslt14_de_en [prepare] [options of fairseq-train]
 #
 # Variables (default): SRC and TGT, de and en in either order (de, en); ARCH (lstm_latent); SEED (1);
-# OUT, folder for all files (out/iwslt14_de_en); DATA, folder with the corpus in place of a download;
+# OUT, folder for all files (out/iwslt14_de_en); DATA, folder with the unpacked de-en.tgz in place of a download;
 # DEVICE, cpu or auto (auto: a GPU if there is one).
 # Paper: Deng et al. 2018, "Latent Alignment and Variational Attention". Another objective is an option:
 #   fairseq-attn recipe iwslt14_de_en --objective marginal --latent-posterior False
