@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Gathers the wheels that scripts/gpu.sh installs on a machine with a GPU and no network: 22 MB, for Python 3.12 on Linux
+# Gathers the wheels that scripts/gpu.sh installs on a machine with a GPU and no network: 23 MB, for Python 3.12 on Linux
 # (x86-64). Versions are those of constraints.txt; ve-fairseq is checked by the hashes of fairseq.txt.
 #
 #   bash scripts/gpu_wheels.sh wheels
@@ -11,7 +11,8 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-WANTED="antlr4-python3-runtime bitarray cffi entmax hydra-core mock omegaconf pycparser sacremoses shtab subword-nmt"
+WANTED="antlr4-python3-runtime bitarray certifi cffi charset-normalizer entmax hydra-core idna mock omegaconf
+  platformdirs pooch pycparser requests sacremoses shtab subword-nmt urllib3"
 # shellcheck disable=SC2034 # read by the test
 PRESENT="click cython hypothesis jinja2 joblib numpy packaging portalocker pytest pytest-timeout pytest-xdist pyyaml
   regex sacrebleu scikit-learn sentencepiece tabulate torch torchaudio tqdm"
