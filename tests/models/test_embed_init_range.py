@@ -29,3 +29,18 @@ def test_new_embeddings_alone_are_larger(arch):
 def test_a_bound_that_is_none(bound):
     with pytest.raises(OptionError, match="^--embed-init-range .*: must be more than 0, as in --embed-init-range 1$"):
         build("attn_lstm", embed_init_range=bound)
+
+
+@pytest.mark.parametrize(("bound", "own", "common"), [(0.1, 0.018, 0.114), (1.0, 0.112, 0.121)])
+def test_how_much_words_change_new_encodings(bound, own, common):
+    """The figures of docs/results/start.md: root mean squares over sentences of one length."""
+    torch.manual_seed(1)
+    sizes = dict.fromkeys(("encoder_embed_dim", "encoder_hidden_size", "decoder_embed_dim", "decoder_hidden_size"), 256)
+    model = build("lstm_soft", embed_init_range=bound, **sizes).eval()
+    tokens = torch.randint(4, 14, (64, 15))
+    tokens[:, -1] = 2
+    with torch.no_grad():
+        encodings = model.encoder(tokens, src_lengths=torch.full((64,), 15))["encodings"]
+    mean = encodings.mean(0, keepdim=True)
+    found = [part.square().mean().sqrt().item() for part in (encodings - mean, mean)]
+    assert found == pytest.approx([own, common], abs=2e-3)
