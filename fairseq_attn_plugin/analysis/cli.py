@@ -159,7 +159,7 @@ def main(argv: Optional[Sequence[str]] = None) -> None:
     words = list(sys.argv[1:] if argv is None else argv)
     try:
         if words[:1] == ["recipe"]:  # by its name, since a recipe calls subcommands of this program
-            importlib.import_module("fairseq_attn_plugin.analysis.commands.recipe").main(words[1:])
+            importlib.import_module("fairseq_attn_plugin.corpora.recipe").main(words[1:])
             sys.exit(0)
         args = parser.parse_args(words)
         for folder in getattr(args, "user_dir", None) or ():

@@ -25,7 +25,7 @@ __all__ = [
     "build_attention",
     "chosen_parts",
     "follow",
-    "idle_flags",
+    "idle_options",
     "names",
     "options",
     "options_taken",
@@ -158,8 +158,8 @@ def _explain_missing(name: str, cls: Type[Attention], key: str, full: str, taken
     raise OptionError(f"attention {name} has no option {key!r}; it has {', '.join(sorted(taken))}")
 
 
-def idle_flags(mechanism: Type[Attention], values: Callable[[str], Any]) -> Dict[str, Parts[Any]]:
-    """The flags of parts that a mechanism can have and that are not chosen, by full name.
+def idle_options(mechanism: Type[Attention], values: Callable[[str], Any]) -> Dict[str, Parts[Any]]:
+    """The options of parts that a mechanism can have and that are not chosen, by full name.
 
     Args:
         mechanism: the mechanism
@@ -169,16 +169,16 @@ def idle_flags(mechanism: Type[Attention], values: Callable[[str], Any]) -> Dict
     return {
         name: parts
         for parts in parts_of(mechanism)
-        for name, own in sorted(parts.options().items())
-        if own.type is bool and not set(parts.having(name)) & set(chosen[parts.option])
+        for name in sorted(parts.options())
+        if not set(parts.having(name)) & set(chosen[parts.option])
     }
 
 
 def _check_flags(cls: Type[Attention], config: Any) -> None:
     """Raises OptionError for a flag that is on and belongs to a part that is not chosen."""
     chosen = chosen_parts(cls, lambda field: getattr(config, field))
-    for name, parts in idle_flags(cls, lambda field: getattr(config, field)).items():
-        if config.of_parts.get(name):
+    for name, parts in idle_options(cls, lambda field: getattr(config, field)).items():
+        if parts.options()[name].type is bool and config.of_parts.get(name):
             raise OptionError(
                 f"{flag(name)}: is for the {parts.kind} {' or '.join(parts.having(name))}, and this attention has "
                 f"{parts.option} {','.join(chosen[parts.option]) or 'none'}; leave one of the two out"

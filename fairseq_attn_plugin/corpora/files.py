@@ -23,6 +23,8 @@ __all__ = [
     "check_folder",
     "find",
     "note",
+    "note_documents",
+    "note_fewer",
     "read_lines",
     "read_pair",
     "read_text",
@@ -36,6 +38,19 @@ SEGMENT = re.compile(r"<seg\b[^>]*>(.*?)</seg>", re.IGNORECASE | re.DOTALL)
 def note(text: str) -> None:
     """A remark about the corpus, on stderr."""
     print("note: " + text, file=sys.stderr, flush=True)
+
+
+def note_fewer(report: str, fatal: bool) -> None:
+    """Says that a corpus has fewer sentences than the published one; raises ``CorpusError`` if that is ``fatal``."""
+    if fatal:
+        raise CorpusError(report + ": the download is truncated, remove it and fetch it again")
+    note(report)
+
+
+def note_documents(split: str, counts: Sequence[int]) -> None:
+    """A remark on the documents, sentences and words of a split that was written."""
+    documents, sentences, words = counts
+    print(f"note: {split}: {documents} documents, {sentences} sentences, {words} words", flush=True)
 
 
 def check_folder(folder: Path) -> None:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Dict, List, Sequence, Tuple
 
 from .errors import CorpusError
-from .files import check_folder, find, note, read_text, split_lines, write_lines
+from .files import check_folder, find, note_fewer, read_text, split_lines, write_lines
 
 __all__ = ["assign", "split_pairs"]
 
@@ -130,9 +130,7 @@ def split_pairs(
     pairs = read_pairs(path)
     if len(pairs) < at_least:
         report = f"{path} holds {len(pairs)} pairs, the published file at least {at_least}"
-        if strict:
-            raise CorpusError(report + ": the download is truncated, remove it and fetch it again")
-        note(report)
+        note_fewer(report, strict)
     splits = assign(pairs)
     kept = len(pairs)
     if equal_words:

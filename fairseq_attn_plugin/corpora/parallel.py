@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Optional, Sequence, Tuple
 
 from .errors import CorpusError
-from .files import check_folder, find, note, read_lines, read_pair, write_lines
+from .files import check_folder, find, note, note_fewer, read_lines, read_pair, write_lines
 from .tokens import bare_words, tokenize
 
 __all__ = ["AS_IT_IS", "Treatment", "cut_split", "drop_split", "import_split"]
@@ -74,9 +74,7 @@ def import_split(
     sides = read_pair(folder, tokenized if is_tokenized and tokenized else files, expected)
     if len(sides[0]) < at_least:
         report = f"{files[0]} holds {len(sides[0])} sentence pairs, the published corpus at least {at_least}"
-        if strict:
-            raise CorpusError(report + ": the download is truncated, remove it and fetch it again")
-        note(report)
+        note_fewer(report, strict)
     # the untouched references are for detokenised scores; a folder with tokenised files alone has none
     if treatment.raw and (not is_tokenized or all(find(folder, name) for name in files)):
         raw = read_pair(folder, files) if is_tokenized else sides

@@ -12,7 +12,7 @@ from typing import Dict, Iterator, List, Tuple
 from fairseq_attn_plugin.text.documents import Document, documents_of, write_documents
 
 from .errors import CorpusError, OptionError
-from .files import check_folder, find, note
+from .files import check_folder, find, note_documents, note_fewer
 
 __all__ = ["read_reviews", "splits_of", "write_fold"]
 
@@ -106,9 +106,7 @@ def write_fold(folder: Path, fold: int, to: Path, strict: bool = False) -> None:
     documents = read_reviews(folder)
     if len(documents) < REVIEWS:
         report = f"{folder} holds {len(documents)} reviews, the corpus {REVIEWS}"
-        if strict:
-            raise CorpusError(report + ": the download is truncated, remove it and fetch it again")
-        note(report)
+        note_fewer(report, strict)
     for split, part in splits_of(documents, fold).items():
         counts = write_documents(part, to / split)
-        print("note: %s: %d documents, %d sentences, %d words" % (split, *counts), flush=True)
+        note_documents(split, counts)

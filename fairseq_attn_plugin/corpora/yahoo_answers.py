@@ -16,7 +16,7 @@ from fairseq_attn_plugin.text.documents import Document, write_documents
 from fairseq_attn_plugin.text.reading import Reading, split_sentences, word_splitter
 
 from .errors import CorpusError
-from .files import find, note
+from .files import find, note_documents, note_fewer
 
 __all__ = ["read_questions", "write_splits"]
 
@@ -62,10 +62,8 @@ def write_splits(folder: Path, to: Path, strict: bool = False) -> None:
         if path is None:
             raise CorpusError(f"{name} (or {name}.gz) is missing in {folder}")
         counts = write_documents(read_questions(path, wanted), to / split)
-        print("note: %s: %d documents, %d sentences, %d words" % (split, *counts), flush=True)
+        note_documents(split, counts)
         share = {None: 1.0, True: 1 / EVERY, False: 1 - 1 / EVERY}[wanted]
         if counts[0] < round(ROWS[name] * share):
             report = f"{path} holds {counts[0]} questions of {split}, the published one {round(ROWS[name] * share)}"
-            if strict or not counts[0]:
-                raise CorpusError(report + ": the download is truncated, remove it and fetch it again")
-            note(report)
+            note_fewer(report, strict or not counts[0])

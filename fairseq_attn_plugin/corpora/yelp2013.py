@@ -11,7 +11,7 @@ from typing import Iterator
 from fairseq_attn_plugin.text.documents import Document, split_sentences, write_documents
 
 from .errors import CorpusError
-from .files import check_folder, note, read_text, split_lines
+from .files import check_folder, note_documents, note_fewer, read_text, split_lines
 
 __all__ = ["read_reviews", "write_splits"]
 
@@ -56,9 +56,7 @@ def write_splits(folder: Path, to: Path, strict: bool = False) -> None:
     for split, (name, published) in SPLITS.items():
         path = _find_below(folder, f"yelp-2013-{name}.txt.ss")
         counts = write_documents(read_reviews(path), to / split)
-        print("note: %s: %d documents, %d sentences, %d words" % (split, *counts), flush=True)
+        note_documents(split, counts)
         if counts[0] < published:
             report = f"{path} holds {counts[0]} reviews, the published file at least {published}"
-            if strict or not counts[0]:
-                raise CorpusError(report + ": the download is truncated, remove it and fetch it again")
-            note(report)
+            note_fewer(report, strict or not counts[0])

@@ -176,8 +176,8 @@ class AttnLSTMModel(FairseqEncoderDecoderModel):
         mechanism = attentions.attention_class(cfg.attention)  # a wrong name is an error even where attention is off
         off = not parse_boolean("--decoder-attention", cfg.decoder_attention)
         taken = {} if off else {name: cfg[name] for name in attentions.options_taken(mechanism)}
-        for name in attentions.idle_flags(mechanism, lambda name: cfg["attention_" + name]):
-            if taken.get(name) == getattr(getattr(cls, "__dataclass")(), name):
+        for name in attentions.idle_options(mechanism, lambda name: cfg["attention_" + name]):
+            if name in taken and taken[name] == getattr(getattr(cls, "__dataclass")(), name):
                 del taken[name]  # the architecture's own, of a score that is not the one chosen
         for name, own in attentions.options().items():
             if own.field.metadata.get("file") and cfg[name] is not None and name not in taken:

@@ -70,17 +70,13 @@ def _idle(mechanism: Any, config: Mapping[str, Any]) -> Dict[str, str]:
         without = (*attentions.SCORES.options(), *attentions.BIASES.options())
         why = f"with --attention {config['attention']}, which has no scores"
         return dict.fromkeys(("attention_score", *without), why)
-    idle = {}
-    # a model may have a score of its own where none is given, and have biases not at all
-    chosen = attentions.chosen_parts(mechanism, lambda name: config.get("attention_" + name, ""))
-    for parts in attentions.parts_of(mechanism):
-        for name in parts.options():
-            having = parts.having(name)
-            if not set(having) & set(chosen[parts.option]) and (
-                parts is not attentions.SCORES or config["attention_score"]
-            ):
-                idle[name] = f"without {parts.option} {' or '.join(having)}"
-    return idle
+    # a model may have biases not at all, and a score of its own where none is given
+    idle = attentions.idle_options(mechanism, lambda name: config.get("attention_" + name, ""))
+    return {
+        name: f"without {parts.option} {' or '.join(parts.having(name))}"
+        for name, parts in idle.items()
+        if parts is not attentions.SCORES or config["attention_score"]
+    }
 
 
 def readers(option: str) -> List[str]:

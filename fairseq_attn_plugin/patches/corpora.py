@@ -27,27 +27,40 @@ def count_lines(path: str) -> int:
             a carriage return within a line
     """
     number = 0
-    try:
-        with open(path, encoding="utf-8", newline="\n") as stream:
-            for number, line in enumerate(stream, 1):
-                if "\r" in line.rstrip("\r\n"):
-                    raise OptionError(
-                        f"{path}, line {number}: has a carriage return (CR) that does not end the line, as some "
-                        "programs take it to do; replace it by a space, or by a line feed"
-                    )
-                if "\0" in line:
-                    raise OptionError(f"{path}, line {number}: has NUL bytes; convert the text to UTF-8 (from UTF-16?)")
-                if number == 1 and line.startswith("\ufeff"):
-                    raise OptionError(f"{path}: begins with a byte-order mark, a part of the first word; remove it")
-    except UnicodeDecodeError as error:
-        raise OptionError(
-            f"{path}: is not UTF-8 after line {number} ({error.reason}); convert it, as in iconv -f latin1 -t utf-8"
-        ) from None
-    except OSError as error:
-        raise OptionError(f"{path}: cannot be read: {error.strerror or error}") from None
+    for number, line in numbered_lines(path):
+        if "\r" in line.rstrip("\r\n"):
+            raise OptionError(
+                f"{path}, line {number}: has a carriage return (CR) that does not end the line, as some programs take "
+                "it to do; replace it by a space, or by a line feed"
+            )
+        if "\0" in line:
+            raise OptionError(f"{path}, line {number}: has NUL bytes; convert the text to UTF-8 (from UTF-16?)")
     if not number:
         raise OptionError(f"{path}: is empty")
     return number
+
+
+def numbered_lines(path: str, remedy: str = "convert it, as in iconv -f latin1 -t utf-8") -> Iterator[Tuple[int, str]]:
+    """The lines of a file, from 1, each of which ends by LF or CR LF.
+
+    Args:
+        path: of the file
+        remedy: for one that is not UTF-8
+
+    Raises:
+        OptionError: the file cannot be read, is not UTF-8, or begins with a byte-order mark
+    """
+    number = 0
+    try:
+        with open(path, encoding="utf-8", newline="\n") as stream:
+            for number, line in enumerate(stream, 1):
+                if number == 1 and line.startswith("\ufeff"):
+                    raise OptionError(f"{path}: begins with a byte-order mark, a part of the first word; remove it")
+                yield number, line
+    except UnicodeDecodeError as error:
+        raise OptionError(f"{path}: is not UTF-8 after line {number} ({error.reason}); {remedy}") from None
+    except OSError as error:
+        raise OptionError(f"{path}: cannot be read: {error.strerror or error}") from None
 
 
 def check_corpora(args: Any) -> None:
@@ -127,7 +140,9 @@ def _counting(make_binary_dataset: Callable[..., None]) -> Callable[..., None]:
 
         text = input_prefix if lang is None else f"{input_prefix}.{lang}"
         binarised = dataset_dest_prefix(args, output_prefix, lang)
-        lines, written = count_lines(text), len(make_dataset(binarised, args.dataset_impl))
+        with open(text, "rb") as stream:  # checked before
+            lines = sum(1 for _ in stream)
+        written = len(make_dataset(binarised, args.dataset_impl))
         if lines != written:
             raise OptionError(f"{text}: has {lines} lines, and {binarised} holds {written}; try --workers 1")
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from fairseq_attn_plugin.errors import OptionError
 
+from .corpora import numbered_lines
 from .wrapping import Patch
 
 __all__ = ["PATCH", "check_binarised", "check_dictionary"]
@@ -86,27 +87,15 @@ def check_dictionary(path: str) -> None:
     Raises:
         OptionError: the file cannot be read, is not UTF-8, begins with a byte-order mark, or has another line
     """
-    number, words = 0, set()
-    try:
-        with open(path, encoding="utf-8", newline="\n") as stream:
-            for number, line in enumerate(stream, 1):
-                if number == 1 and line.startswith("\ufeff"):
-                    raise OptionError(f"{path}: begins with a byte-order mark, a part of the first word; remove it")
-                entry = line.rstrip().removesuffix(" #fairseq:overwrite")
-                word, _, count = entry.rpartition(" ")
-                if not word or "\r" in word or not count.isdecimal():
-                    raise OptionError(
-                        f"{path}, line {number}: {entry!r} is not a word, a space and a count, as in 'house 12'"
-                    )
-                if word in words and entry == line.rstrip():
-                    raise OptionError(f"{path}, line {number}: has the word {word!r}, as an earlier line has; {REMEDY}")
-                words.add(word)
-    except UnicodeDecodeError:
-        raise OptionError(f"{path}: is not UTF-8 after line {number}; {REMEDY}") from None
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        raise OptionError(f"{path}: cannot be read: {error.strerror or error}") from None
+    words = set()
+    for number, line in numbered_lines(path, REMEDY):
+        entry = line.rstrip().removesuffix(" #fairseq:overwrite")
+        word, _, count = entry.rpartition(" ")
+        if not word or "\r" in word or not count.isdecimal():
+            raise OptionError(f"{path}, line {number}: {entry!r} is not a word, a space and a count, as in 'house 12'")
+        if word in words and entry == line.rstrip():
+            raise OptionError(f"{path}, line {number}: has the word {word!r}, as an earlier line has; {REMEDY}")
+        words.add(word)
 
 
 def _checking_data(make_dataset: Callable[..., Any]) -> Callable[..., Any]:
@@ -120,7 +109,7 @@ def _checking_data(make_dataset: Callable[..., Any]) -> Callable[..., Any]:
 
 def _checking_dictionary(add_from_file: Callable[..., None]) -> Callable[..., None]:
     def add(self: Any, file: Any) -> None:
-        if isinstance(file, str):
+        if isinstance(file, str) and os.path.lexists(file):  # fairseq names one that is not there
             check_dictionary(file)
         add_from_file(self, file)
 

@@ -12,7 +12,7 @@ import pytest
 
 from fairseq_attn_plugin import attention
 from fairseq_attn_plugin.analysis.cli import COMMANDS
-from fairseq_attn_plugin.analysis.commands.recipe import names
+from fairseq_attn_plugin.corpora.recipe import names
 
 from documentation import REPO, environment
 

@@ -10,10 +10,10 @@ import difflib
 import os
 import shutil
 import sys
-import sysconfig
 from typing import List, NoReturn, Sequence
 
-from fairseq_attn_plugin.analysis.commands.where import PACKAGE, RECIPES
+from fairseq_attn_plugin.analysis.commands.where import RECIPES
+from fairseq_attn_plugin.corpora.tools import environment
 from fairseq_attn_plugin.errors import OptionError
 
 __all__ = ["header", "main", "names"]
@@ -51,10 +51,5 @@ def _replace_process(name: str, words: List[str]) -> NoReturn:
     bash = shutil.which("bash")
     if bash is None:
         raise OptionError(f"{name}: bash is not installed, which runs the recipes")
-    # the tools of this environment come first
-    os.environ["PATH"] = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", os.defpath)])
-    if str(PACKAGE.parent) not in (sysconfig.get_path("purelib"), sysconfig.get_path("platlib")):
-        before = os.environ.get("PYTHONPATH")
-        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(PACKAGE.parent), before]))
     sys.stdout.flush()
-    os.execv(bash, [bash, str(RECIPES / f"{name}.sh"), *words])
+    os.execve(bash, [bash, str(RECIPES / f"{name}.sh"), *words], environment())
