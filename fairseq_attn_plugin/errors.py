@@ -122,3 +122,10 @@ def _leave_loading_threads() -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(1)
+
+
+def first_cause(error: BaseException) -> str:
+    """The first line of the error that came before all others: the end of a capture fails after what has broken it."""
+    while error.__context__ is not None:
+        error = error.__context__
+    return (str(error) or type(error).__name__).splitlines()[0]

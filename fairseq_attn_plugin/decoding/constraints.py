@@ -56,8 +56,8 @@ class Constraints:
         special = {"pad": symbols.pad, "unk": symbols.unk, "eos": symbols.eos}
         self.places: Dict[str, Optional[int]] = {name: self._place(index) for name, index in special.items()}
 
-    def apply(self, log_probs: Tensor, step: int) -> Optional[Tensor]:
-        """Changes ``log_probs`` ``[R, K]`` in place.
+    def apply(self, log_probs: Tensor, step: Optional[int]) -> Optional[Tensor]:
+        """Changes ``log_probs`` ``[R, K]`` in place; without a ``step`` as all steps have in common.
 
         Returns:
             for each row the row ``[R]`` whose history and log-probabilities it takes over, or None: its own. A prefix
@@ -69,6 +69,8 @@ class Constraints:
             log_probs.select(1, pad).fill_(-math.inf)  # a third of the time of an assignment by index
         if unk is not None and self.unk_penalty:
             log_probs[:, unk] -= self.unk_penalty
+        if step is None:
+            return None
         if self.eos_norm is not None:
             log_probs[:, eos] -= self.eos_norm.repeat_interleave(len(log_probs) // len(self.eos_norm)) / (step + 2)
         if step >= self.max_len:

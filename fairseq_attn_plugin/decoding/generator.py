@@ -28,6 +28,7 @@ from .constraints import Symbols
 from .hypotheses import Trace
 from .options import DecodingOptions
 from .packing import steppers
+from .replay import Graphs, ReplayedSearch, can_replay, widen
 from .search import Search, SearchOptions
 from .stepper import is_ours
 
@@ -82,6 +83,7 @@ class Generator(SequenceGenerator):  # type: ignore[misc]
         if decoding.shortlist is not None and 0 <= decoding.shortlist_frequent < needed:
             decoding = replace(decoding, shortlist_frequent=needed)
         self.watch: Optional[Callable[[Trace], None]] = None  # called after each step of a search, see .watching
+        self.graphs = Graphs()
         self.steppers = steppers(list(self.model.models), self.temperature, decoding)
         blocker = self.repeat_ngram_blocker
         self.search_options = SearchOptions(
@@ -136,9 +138,7 @@ class Generator(SequenceGenerator):  # type: ignore[misc]
         first = self.eos if bos_token is None else bos_token
         found: List[List[Dict[str, Any]]] = []
         for part, prefix in self._parts(net_input, prefix_tokens):
-            search = Search(self.steppers, part, self.search_options, longest, first, prefix)
-            search.run(self.watch)
-            found += search.hypotheses()
+            found += self._searched(part, longest, first, prefix)
         for number, hypotheses in enumerate(found):
             if not hypotheses:
                 name = int(sample["id"][number]) if "id" in sample else number
@@ -147,6 +147,22 @@ class Generator(SequenceGenerator):  # type: ignore[misc]
                     "damaged, or its training has diverged"
                 )
         return found
+
+    def _searched(
+        self, net_input: Dict[str, Any], longest: int, first: int, prefix: Optional[Tensor]
+    ) -> List[List[Dict[str, Any]]]:
+        options = self.search_options
+        if self.watch is None and not self.graphs.off and can_replay(self.steppers, options, net_input, prefix):
+            try:
+                widened, places = widen(net_input, self.pad)
+                replayed = ReplayedSearch(self.graphs, self.steppers, widened, options, longest, first)
+                replayed.run()
+                return replayed.hypotheses(places)
+            except RuntimeError as problem:
+                self.graphs.failed(problem)
+        search = Search(self.steppers, net_input, options, longest, first, prefix)
+        search.run(self.watch)
+        return search.hypotheses()
 
     def _parts(
         self, net_input: Dict[str, Any], prefix: Optional[Tensor]

@@ -80,7 +80,10 @@ def is_packable(model: Any) -> bool:
         return False
     if decoder.revises and (decoder.predicts_soft or not decoder.is_linear):
         return False  # a step would compute the words of all alignments for the posterior alone
-    if decoder.embed_tokens.weight.dtype not in (torch.float32, torch.float64):
+    weight = decoder.embed_tokens.weight
+    if weight.device.type != "cpu":
+        return False  # a GPU has nothing to pack
+    if weight.dtype not in (torch.float32, torch.float64):
         return False  # tanh as lstm_cell_ computes it is too coarse in half precision
     dropped = any(isinstance(part, FairseqDropout) and part.apply_during_inference for part in model.modules())
     return decoder.adaptive_softmax is None and not dropped
@@ -118,8 +121,8 @@ class PackedStepper:
         self.model, self.decoder, self.attention = model, decoder, decoder.attention
         self.temperature, self.shortlist = temperature, shortlist
         self.encode: Callable[[Tensor], Any] = model.encoder
-        if isinstance(model.encoder, LSTMEncoder) and decoder.embed_tokens.weight.device.type == "cpu":
-            self.encode = PackedEncoder(model.encoder, precision)  # on a GPU cuDNN is faster
+        if isinstance(model.encoder, LSTMEncoder):
+            self.encode = PackedEncoder(model.encoder, precision)
         self.words = WordGates(decoder, precision)
         self.latent = LatentWords(decoder, precision) if isinstance(decoder, LatentDecoder) else None
         layers = (Layers if decoder.kind == "lstm" else GRULayers)(decoder, precision)

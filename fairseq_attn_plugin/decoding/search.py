@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 import torch
@@ -124,21 +124,27 @@ class Search:
         if beam == len(self.sentences) == 1 and self.options.sampling is None:
             return self._greedy()
         for step in range(self.max_len + 1):
-            log_probs, weights = self.ensemble.step(self.tokens, step)
-            self.trace.attend(weights)
-            found = self._candidates(log_probs, step, self.constraints.apply(log_probs, step))
-            ends, stay = found.words.eq(self.options.symbols.eos), None
+            found, ends, first = self._step(step)
+            stay = None
             some = bool(ends.any())
-            if some:
-                ends &= found.scores.ne(-math.inf)
-                first = ends[:, :beam] if self.ignored is None else ends[:, :beam] & ~self.ignored
-                if bool(first.any()):
-                    stay = self._finish(found, first, step)
+            if some and bool(first.any()):
+                stay = self._finish(found, first, step)
             if step == self.max_len or (stay is not None and not len(stay)):
                 break
             if some or self.ignored is not None:
                 found = self._without_ends(found, ends)
             self._advance(found, stay)
+
+    def _step(self, step: int) -> Tuple[Candidates, Tensor, Tensor]:
+        """The candidates of a step, which of them end, and which are finished hypotheses, ``[S, beam]``."""
+        log_probs, weights = self.ensemble.step(self.tokens, step)
+        self.trace.attend(weights)
+        return self._ends(self._candidates(log_probs, step, self.constraints.apply(log_probs, step)))
+
+    def _ends(self, found: Candidates) -> Tuple[Candidates, Tensor, Tensor]:
+        ends = found.words.eq(self.options.symbols.eos) & found.scores.ne(-math.inf)
+        first = ends[:, : self.options.beam]
+        return found, ends, first if self.ignored is None else first & ~self.ignored
 
     def _greedy(self) -> None:
         """The same for one hypothesis of one sentence, where nothing is to be sorted or selected."""
@@ -159,8 +165,13 @@ class Search:
                 self.watch(self.trace)
             self.constraints.select(row, self.tokens, None)
 
-    def hypotheses(self) -> List[List[Dict[str, Any]]]:
-        """For each sentence its finished hypotheses, the best first, as fairseq returns them."""
+    def hypotheses(self, positions: slice = slice(None)) -> List[List[Dict[str, Any]]]:
+        """For each sentence its finished hypotheses, the best first, as fairseq returns them.
+
+        Args:
+            positions: of the source, whose attention is wanted
+        """
+        self.trace.weights = [weights[:, positions] for weights in self.trace.weights]
         options = self.options
         power = options.wu_penalty or (options.len_penalty if options.normalize else 0.0)
         sizes = range(1, len(self.trace.starts))  # words with the end
@@ -192,7 +203,7 @@ class Search:
             words = self.ensemble.vocabulary.take(words)
         if self.offsets is None or len(self.offsets) != sentences or step < 2:
             self.offsets = torch.arange(0, sentences * hypotheses, hypotheses, device=words.device).unsqueeze(1)
-        parents = self.offsets if rows is None else rows + self.offsets if sentences > 1 else rows
+        parents = self.offsets.expand_as(words) if rows is None else rows + self.offsets if sentences > 1 else rows
         return Candidates(scores, parents if taken is None else taken[parents], words)
 
     def _finish(self, found: Candidates, first: Tensor, step: int) -> Optional[Tensor]:

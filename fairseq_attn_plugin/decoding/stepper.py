@@ -12,7 +12,7 @@ the encoder and decoder of any translation model of this package.
 
 from __future__ import annotations
 
-from typing import Any, Dict, NamedTuple, Optional, Protocol, Tuple
+from typing import Any, Dict, NamedTuple, Optional, Protocol, Tuple, Union
 
 import torch
 from torch import Tensor
@@ -20,7 +20,7 @@ from torch import Tensor
 from ..attention import index_rows
 from ..models.attn_lstm import AttnLSTMModel
 from ..modules.decoder_state import Progress
-from ..modules.recurrent_decoder import PROGRESS
+from ..modules.recurrent_decoder import POSITION, PROGRESS
 
 __all__ = ["ModelState", "ModelStepper", "StepOutput", "Stepper", "is_ours"]
 
@@ -100,11 +100,16 @@ class ModelStepper:
     def begin(self, net_input: Dict[str, Any], prefix: Optional[Tensor] = None) -> ModelState:
         return ModelState(self.model.encoder.forward_torchscript(net_input), {})
 
-    def step(self, tokens: Tensor, state: ModelState, step: int) -> Tuple[StepOutput, ModelState]:
-        # The decoder reads the last column, and the number of the step from the width.
-        words = tokens.unsqueeze(1).expand(-1, step + 1) if step else tokens.unsqueeze(1)
-        decoder = self.model.decoder
-        out, extra = decoder(words, encoder_out=state.encoder_out, incremental_state=state.incremental)
+    def step(self, tokens: Tensor, state: ModelState, step: Union[int, Tensor]) -> Tuple[StepOutput, ModelState]:
+        """As :meth:`Stepper.step`; the number of the step may be a tensor ``[1]``."""
+        words, decoder, incremental = tokens.unsqueeze(1), self.model.decoder, dict(state.incremental)
+        if isinstance(step, Tensor):
+            incremental[POSITION] = step
+        elif step:  # the decoder reads the last column, and the number of the step from the width
+            words = words.expand(-1, step + 1)
+        out, extra = decoder(words, encoder_out=state.encoder_out, incremental_state=incremental)
+        incremental.pop(POSITION, None)
+        state = state._replace(incremental=incremental)
         (weights,) = extra["attn"]
         if self.temperature != 1.0:
             out = out / self.temperature  # also the features of an adaptive softmax, as fairseq does
@@ -129,6 +134,7 @@ class ModelStepper:
             of_rows = torch.arange(count, device=rows.device).repeat_interleave(len(rows) // count)
             encoder_out = {**encoder_out, "rows": of_rows}
             memory = memory._replace(rows=of_rows) if sentences is None else memory.select(of_rows, sentences)
+        incremental = dict(state.incremental)
         progress = progress._replace(state=index_rows(progress.state, rows), memory=memory)
-        decoder.set_incremental_state(state.incremental, PROGRESS, progress)
-        return state._replace(encoder_out=encoder_out)
+        decoder.set_incremental_state(incremental, PROGRESS, progress)
+        return ModelState(encoder_out, incremental, state.vocabulary)

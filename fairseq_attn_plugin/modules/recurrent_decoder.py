@@ -33,9 +33,11 @@ from .rnn import KINDS, STATES, run, uniform_
 from .source_encoder import EncoderOut
 from .source_memory import Intervention, SentenceAttention, SourceMemory
 
-__all__ = ["PROGRESS", "RecurrentDecoder"]
+__all__ = ["POSITION", "PROGRESS", "RecurrentDecoder"]
 
-PROGRESS = "progress"  # key of fairseq's incremental state
+# keys of fairseq's incremental state
+PROGRESS = "progress"
+POSITION = "position"  # [1], the number of the step, where a CUDA graph must read it from a tensor
 
 
 class RecurrentDecoder(FairseqIncrementalDecoder):
@@ -141,7 +143,10 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         else:
             first, prev_output_tokens = prev_output_tokens.size(1) - 1, prev_output_tokens[:, -1:]
         embeddings = self.dropout_in_module(self.embed_tokens(prev_output_tokens))
-        steps = torch.arange(first, first + embeddings.size(1), device=embeddings.device)
+        if incremental_state is not None and POSITION in incremental_state:
+            steps: Tensor = incremental_state[POSITION]  # type: ignore[assignment]
+        else:
+            steps = torch.arange(first, first + embeddings.size(1), device=embeddings.device)
         reads_words = self.revises or (self.attention is not None and self.attention.needs_words)
         inputs = DecoderInputs(
             embeddings, steps.expand(embeddings.shape[:2]), prev_output_tokens if reads_words else None

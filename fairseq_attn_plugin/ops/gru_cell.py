@@ -67,7 +67,7 @@ class _GRUCell(Function):
     @staticmethod
     def forward(ctx: Any, inputs: Tensor, recurrent: Tensor, hidden: Tensor) -> Tensor:
         size, kind = hidden.size(-1), hidden.dtype
-        gates = inputs[..., : 2 * size].to(kind) + recurrent[..., : 2 * size]
+        gates = inputs[..., : 2 * size].to(kind) + recurrent[..., : 2 * size].to(kind)
         candidate = inputs[..., 2 * size :].to(kind, copy=True)
         of_state = recurrent[..., 2 * size :].to(kind)
         new_hidden = torch.empty_like(candidate)

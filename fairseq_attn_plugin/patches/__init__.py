@@ -10,6 +10,7 @@ from typing import List
 from . import (
     batch_order,
     batches,
+    bfloat16,
     broadcast,
     buckets,
     checked_checkpoints,
@@ -77,6 +78,7 @@ PATCHES: List[Patch] = [
     diverse_beam.PATCH,
     coverage.PATCH,
     typing_errors.PATCH,
+    bfloat16.PATCH,
     unknown_words.PATCH,
     penalties.PATCH,
     vocabulary_losses.PATCH,

@@ -13,6 +13,7 @@ criterions whose loss does not depend on the number of updates are captured.
 from __future__ import annotations
 
 import logging
+import warnings
 from collections import Counter
 from functools import partial
 from typing import Any, Callable, Dict, Hashable, List, Optional, Tuple
@@ -20,6 +21,7 @@ from typing import Any, Callable, Dict, Hashable, List, Optional, Tuple
 import torch
 from torch import Tensor, nn
 
+from ..errors import first_cause
 from ..ops.devices import on_gpu
 from .wrapping import Patch
 
@@ -27,6 +29,7 @@ __all__ = ["MOST_GRAPHS", "PATCH", "GraphedSteps"]
 
 logger = logging.getLogger(__name__)
 
+ATTEMPTS = 2  # a capture fails where CUDA has to load a kernel that no earlier step has used
 MOST_GRAPHS = 100  # of different shapes; each keeps the gradients of all parameters
 WORDS = ("ntokens", "sample_size")  # what criterions log as numbers of the batch
 
@@ -56,6 +59,7 @@ class GraphedSteps:
         graphs: by shape of batch
         seen: how often each shape has come
         full: whether no more graphs are made
+        failures: how many captures have failed
         off: whether graphs are not even replayed
     """
 
@@ -64,6 +68,7 @@ class GraphedSteps:
         self.graphs: Dict[Hashable, _Graph] = {}
         self.seen: Counter[Hashable] = Counter()
         self.full = self.off = False
+        self.failures = 0
         self.pool: Any = None  # memory of all graphs, none of which runs beside another
 
     def __call__(self, model: Any, sample: Dict[str, Any]) -> Any:
@@ -75,8 +80,9 @@ class GraphedSteps:
             try:
                 graph = _Graph(self.criterion, model, sample, self)
             except (RuntimeError, AssertionError) as problem:
-                said = (str(problem) or type(problem).__name__).splitlines()[0]
-                self._warn(f"a training step cannot be captured ({said})")
+                self.failures += 1
+                if self.failures == ATTEMPTS:
+                    self._warn(f"a training step cannot be captured ({first_cause(problem)})")
                 for generator in torch.cuda.default_generators:  # would expect to be captured in some versions of torch
                     generator.graphsafe_set_state(generator.clone_state())
                 return self.criterion(model, sample)
@@ -171,7 +177,10 @@ class _Graph:
         # fairseq's loader pins memory in another thread, which a capture would forbid by default
         torch.cuda.graph = partial(plain, capture_error_mode="thread_local")  # type: ignore[assignment, misc]
         try:
-            with torch.autocast("cuda", enabled=False):  # the forward pass has its own, the backward pass has none
+            # the forward pass has its own autocast, the backward pass has none
+            with torch.autocast("cuda", enabled=False), warnings.catch_warnings():
+                # gradients that an earlier batch has left were accumulated on another stream, which is as it should be
+                warnings.filterwarnings("ignore", "The AccumulateGrad node's stream")
                 self.run = torch.cuda.make_graphed_callables(
                     self.module, tensors, allow_unused_input=True, pool=steps.pool
                 )

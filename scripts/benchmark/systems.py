@@ -25,6 +25,7 @@ from fairseq.tasks.fairseq_task import FairseqTask
 from fairseq.tasks.translation import TranslationTask
 
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.patches.cuda_graphs import GraphedSteps
 
 TRUTH = {"true": True, "false": False}
 
@@ -170,7 +171,9 @@ class System:
         torch.manual_seed(seed)
         self.model = models.build_model(self.config.model, task).to(device).train()
         self.parameters = [p for p in self.model.parameters() if p.requires_grad]
-        self.criterion = LabelSmoothedCrossEntropyCriterion(task, sentence_avg=False, label_smoothing=0.1)
+        self.criterion: Any = LabelSmoothedCrossEntropyCriterion(task, sentence_avg=False, label_smoothing=0.1)
+        if getattr(self.model, "cuda_graphs", False):
+            self.criterion = GraphedSteps(self.criterion)
         self.optimizer = build_optimizer(self.config.optimizer, self.parameters) if updates else None
 
     @cached_property

@@ -1,0 +1,244 @@
+"""The search on a GPU: its steps are replayed as a CUDA graph.
+
+A step is a hundred small kernels, which a GPU works through faster than Python launches them. A graph holds all kernels
+of a step, from the last words to the next ones, and one call launches it. It has fixed shapes and reads and writes at
+fixed places (:class:`Places`). So no sentence leaves the batch before the search ends, and what a step finds is written
+to buffers of :data:`EVERY` steps. Only when these are full does the host read them, and see whether all sentences are
+finished. A graph stays for further batches with as many sentences and source positions.
+
+The first step, which has one row for each sentence, and the last one are those of
+:class:`~fairseq_attn_plugin.decoding.search.Search`. The hypotheses are the same.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from typing import Any, Dict, Hashable, List, NamedTuple, Optional, Tuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ..errors import first_cause
+from .search import Candidates, Search, SearchOptions
+from .stepper import ModelStepper
+
+__all__ = ["Graphs", "ReplayedSearch", "can_replay"]
+
+logger = logging.getLogger(__name__)
+
+EVERY = 4  # steps from one look of the host at the results to the next
+MULTIPLE = 8  # source positions of a batch, so that few shapes occur
+ATTEMPTS = 2  # a capture fails where CUDA has to load a kernel that no earlier step has used
+MOST_GRAPHS = 32
+
+
+class Found(NamedTuple):
+    """What steps have found, :data:`EVERY` of them one after another."""
+
+    parents: Tensor  # [EVERY, R]
+    words: Tensor  # [EVERY, R]
+    scores: Tensor  # [EVERY, R]
+    ends: Tensor  # [EVERY, S, beam], whether a candidate is a finished hypothesis
+    ended: Tensor  # [EVERY, S, beam], the rows that they end
+    sums: Tensor  # [EVERY, S, beam], their scores
+    weights: Optional[Tensor]  # [EVERY, R, N]
+
+
+class Places(NamedTuple):
+    """Where a step reads and writes, for S sentences and R = S * beam rows."""
+
+    tokens: Tensor  # [R], the last words
+    scores: Tensor  # [S, beam]
+    ignored: Tensor  # [S, beam], hypotheses that have ended and have no successor
+    count: Tensor  # [S], finished hypotheses
+    step: Tensor  # [1]
+    turn: Tensor  # [1], the place of the step in the buffers
+    end: Tensor  # [], added to log p of the end of the sentence: -inf where none may end yet
+    found: Found
+    models: Tuple[Any, ...]  # the states of the steppers
+
+
+def can_replay(steppers: Any, options: SearchOptions, net_input: Dict[str, Any], prefix: Optional[Tensor]) -> bool:
+    """Whether a batch is searched by :class:`ReplayedSearch`."""
+    return (
+        net_input["src_tokens"].device.type == "cuda"
+        and all(isinstance(stepper, ModelStepper) for stepper in steppers)
+        and prefix is None
+        and options.sampling is None
+        and not (options.no_repeat or options.match_source_len or options.eos_norm)
+    )
+
+
+def tensors_of(value: Any) -> List[Tensor]:
+    """All tensors of a state, in a fixed order."""
+    if isinstance(value, Tensor):
+        return [value]
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+    return [tensor for part in parts for tensor in tensors_of(part)]
+
+
+def copies_of(value: Any) -> Any:
+    """The state with copies of all tensors."""
+    if isinstance(value, Tensor):
+        return value.clone(memory_format=torch.contiguous_format)
+    if isinstance(value, dict):
+        return {name: copies_of(part) for name, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        parts = [copies_of(part) for part in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+    return value
+
+
+def widen(net_input: Dict[str, Any], pad: int) -> Tuple[Dict[str, Any], slice]:
+    """The batch with padding to a :data:`MULTIPLE` of source positions, and where the old positions are."""
+    tokens = net_input["src_tokens"]
+    size, more = tokens.size(1), -tokens.size(1) % MULTIPLE
+    left = bool(tokens[:, 0].eq(pad).any()) or not bool(tokens[:, -1].eq(pad).any())
+    tokens = F.pad(tokens, (more, 0) if left else (0, more), value=pad)
+    return {**net_input, "src_tokens": tokens}, slice(more, None) if left else slice(size)
+
+
+class Graphs:
+    """The graphs of a generator, by the shapes of their tensors.
+
+    Attributes:
+        failures: how many captures have failed
+        off: whether no more graphs are made
+    """
+
+    def __init__(self) -> None:
+        self.steps: Dict[Hashable, Tuple[Any, Places, Search]] = {}
+        self.failures, self.off = 0, False
+
+    def failed(self, problem: BaseException) -> None:
+        self.failures += 1
+        if self.failures < ATTEMPTS:
+            return
+        logger.warning(
+            f"a step of the search cannot be captured as a CUDA graph ({first_cause(problem)}); translation goes on "
+            "without graphs"
+        )
+        self.off = True
+        self.steps.clear()
+
+    def replaying(self, search: ReplayedSearch, places: Places) -> Tuple[Any, Places]:
+        """A graph of the search's step and its places, which have the numbers of ``places``."""
+        given = tensors_of(places)
+        shape = tuple((tensor.shape, tensor.dtype) for tensor in given)
+        if shape not in self.steps:
+            if len(self.steps) == MOST_GRAPHS:
+                del self.steps[next(iter(self.steps))]
+            own = copies_of(places)
+            side = torch.cuda.Stream()
+            side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(side):  # once without a graph, which loads what a capture must not load
+                search.replayed_step(own)
+            torch.cuda.current_stream().wait_stream(side)
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+                search.replayed_step(own)
+            self.steps[shape] = graph, own, search  # whose other tensors the graph reads
+        graph, own, _ = self.steps[shape]
+        for place, tensor in zip(tensors_of(own), given):
+            place.copy_(tensor)
+        return graph, own
+
+
+class ReplayedSearch(Search):
+    """A :class:`~fairseq_attn_plugin.decoding.search.Search` whose steps are replayed.
+
+    Args:
+        graphs: of the generator
+        others: as of :class:`~fairseq_attn_plugin.decoding.search.Search`
+    """
+
+    def __init__(self, graphs: Graphs, *others: Any):
+        super().__init__(*others)
+        self.graphs = graphs
+
+    @torch.inference_mode()
+    def run(self, watch: Any = None) -> None:
+        found, ends, first = self._step(0)
+        self._add(found, first, 0)
+        if self.max_len == 0:
+            return
+        graph, places = self.graphs.replaying(self, self._places(found, ends))
+        step = 1
+        while step < self.max_len:
+            turns = min(EVERY, self.max_len - step)
+            places.turn.zero_()
+            for turn in range(turns):
+                places.end.fill_(-math.inf if step + turn < self.options.min_len else 0.0)
+                graph.replay()
+            self._read(copies_of(places.found), turns, step)
+            step += turns
+            if bool((places.count >= self.options.beam).all()):
+                return
+        self._enter(places)
+        found, _, first = self._step(step)
+        self._add(found, first, step)
+
+    def replayed_step(self, places: Places) -> None:
+        """One step from the places to the places, without a wait of the host."""
+        beam = self.options.beam
+        self._enter(places)
+        log_probs, weights = self.ensemble.step(places.tokens, places.step)
+        self.constraints.apply(log_probs, None)
+        log_probs[:, self.options.symbols.eos] += places.end
+        found, ends, first = self._ends(self._candidates(log_probs, 1, None))
+        count = places.count + first.sum(1)
+        results = [first, found.parents[:, :beam], found.scores[:, :beam], weights]
+        scores, parents, words = (part[:, :beam] for part in self._without_ends(found, ends))
+        results = [parents.reshape(-1), words.reshape(-1), scores.reshape(-1), *results]
+        for buffer, result in zip(places.found, results):
+            if buffer is not None:
+                buffer.index_copy_(0, places.turn, result.to(buffer.dtype).unsqueeze(0))
+        self.ensemble.select(results[0], None)
+        assert self.ignored is not None
+        new = [results[1], scores, self.ignored, count, *tensors_of(self.ensemble.states)]
+        for place, value in zip([*places[:4], *tensors_of(places.models)], new):
+            if place is not value:
+                place.copy_(value)
+        places.step.add_(1)
+        places.turn.add_(1)
+
+    def _enter(self, places: Places) -> None:
+        self.tokens, self.scores, self.ignored = places.tokens, places.scores, places.ignored
+        self.ensemble.states = list(places.models)
+        self.offsets = None  # those of the first step
+
+    def _places(self, found: Candidates, ends: Tensor) -> Places:
+        """The places after the first step, from its candidates."""
+        beam, first = self.options.beam, ends[:, : self.options.beam].clone()
+        self._advance(self._without_ends(found, ends), None)
+        assert self.scores is not None
+        rows = (self.trace.parents[0], self.tokens, self.trace.scores[0])
+        weights = self.trace.weights[0].repeat_interleave(beam, 0) if self.trace.weights else None
+        parts = [*rows, first, found.parents[:, :beam], found.scores[:, :beam], weights]
+        buffers: Any = [None if part is None else part.expand(EVERY, *part.shape) for part in parts]
+        one = torch.ones(1, dtype=torch.long, device=ends.device)
+        return Places(
+            self.tokens,
+            self.scores,
+            torch.zeros_like(first) if self.ignored is None else self.ignored,
+            first.sum(1),
+            one,
+            torch.zeros_like(one),
+            self.scores.new_zeros(()),
+            Found(*buffers),
+            tuple(self.ensemble.states),
+        )
+
+    def _read(self, found: Found, turns: int, step: int) -> None:
+        """Writes down what the steps from ``step`` on have found."""
+        ends, ended, sums = (part.cpu() for part in found[3:6])
+        for turn in range(turns):
+            self.finished.add(ends[turn], self.sentences, ended[turn], sums[turn], step + turn)
+            self.trace.attend(None if found.weights is None else found.weights[turn])
+            self.trace.extend(found.parents[turn], found.words[turn], found.scores[turn])
+
+    def _add(self, found: Candidates, first: Tensor, step: int) -> None:
+        beam = self.options.beam
+        self.finished.add(first, self.sentences, found.parents[:, :beam], found.scores[:, :beam], step)
