@@ -251,7 +251,7 @@ def no_dictionary_to_prepare_with(error: BaseException) -> Optional[str]:
 def full_disk(error: BaseException) -> Optional[str]:
     if not isinstance(error, OSError) or error.errno != errno.ENOSPC:
         return None
-    return f"{error.filename or 'a file'}: cannot be written, because the disk is full; make room, and call again"
+    return f"{error.filename or 'the output'}: cannot be written, because the disk is full; make room, and call again"
 
 
 def task_of_other_models(error: BaseException) -> Optional[str]:
