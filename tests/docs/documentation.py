@@ -30,7 +30,7 @@ def runs(name: str) -> Dict[str, Any]:
 
 def runs_of(name: str, system: str) -> List[Any]:
     """The runs SYSTEM.seedN, or SYSTEM.foldN, of ``benchmarks/results/NAME.jsonl`` in the order of their numbers."""
-    return [run for run in runs(name).values() if re.fullmatch(rf"{re.escape(system)}\.(seed|fold)\d", run["run"])]
+    return [run for run in runs(name).values() if re.fullmatch(rf"{re.escape(system)}\.(seed|fold)\d+", run["run"])]
 
 
 def environment(**variables: str) -> Dict[str, str]:
