@@ -37,6 +37,7 @@ class LatentAlignments(NamedTuple):
     penalties: Optional[Dict[str, Penalty]] = None  # of the prior's attention
     chain: Optional[JumpChain] = None  # the jumps of first-order alignments
     split: int = 0  # features of h_j in o = [h_j; s_t]; 0: o has a tanh
+    exponentials: Optional[Tensor] = None  # [B, N, V], of the positions' part of separable logits, in a search
 
     def words(self, target: Tensor, pad: int, index: Optional[Tensor] = None) -> Alignments:
         """The words ``target`` ``[B, T]`` with all alignments, or with those of ``index`` ``[B, T, K]``."""
@@ -51,6 +52,7 @@ class LatentAlignments(NamedTuple):
             self.keep,
             index,
             self.split,
+            self.exponentials,
         )
 
     def relaxed_words(self, target: Tensor, pad: int, weights: Tensor) -> Alignments:

@@ -23,13 +23,15 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..attention import AttentionOutput
+from ..attention.normalizers import in_full
 from ..errors import OptionError
 from ..ops.deferred import Linear, project
 from ..ops.dropout import dropout_mask
 from ..ops.mixture_log_probs import mixture_log_probs
+from ..ops.separable import EXPONENTIALS_BYTES, Part, shared_exponentials
 from ..ops.vocabulary_loss import Targets
 from .decoder import LSTMDecoder
-from .decoder_state import Decoded
+from .decoder_state import Decoded, Progress
 from .latent_alignments import LatentAlignments, top_context, top_positions
 from .rnn import uniform_
 from .source_encoder import EncoderOut
@@ -112,9 +114,11 @@ class LatentDecoder(LSTMDecoder):
         """
         decoded, source = self.decode(prev_output_tokens, encoder_out, incremental_state)
         assert source.projected is not None
-        return self._alignments(decoded, source.projected, encoder_out)
+        return self._alignments(decoded, source.projected, encoder_out, source.exponentials)
 
-    def _alignments(self, decoded: Decoded, memory: Tensor, encoder_out: EncoderOut) -> LatentAlignments:
+    def _alignments(
+        self, decoded: Decoded, memory: Tensor, encoder_out: EncoderOut, exponentials: Optional[Part] = None
+    ) -> LatentAlignments:
         assert self.attention is not None and decoded.weights is not None and decoded.scores is not None
         rows = (self.of_states(decoded.features), decoded.scores, decoded.weights)
         query, scores, weights = (x.reshape(len(memory), -1, x.size(-1)) for x in rows)
@@ -123,7 +127,7 @@ class LatentDecoder(LSTMDecoder):
         keep = self._dropout_mask(query)
         if self.is_linear and keep is not None:
             of_memory = self._dropout_mask(memory[:, :1])
-            memory, query, keep = memory * of_memory, query * keep, None
+            memory, query, keep, exponentials = memory * of_memory, query * keep, None, None
         return LatentAlignments(
             memory,
             query,
@@ -136,6 +140,7 @@ class LatentDecoder(LSTMDecoder):
             scores,
             penalties=decoded.penalties,
             split=self.feature_size - self.hidden_size if self.is_linear else 0,
+            exponentials=None if exponentials is None else exponentials.values,
         )
 
     def predict_with(self, hidden: Tensor, weights: Tensor, encoder_out: EncoderOut) -> Tensor:
@@ -159,6 +164,17 @@ class LatentDecoder(LSTMDecoder):
     def remember(self, encoder_out: EncoderOut) -> SourceMemory:
         self._warn(encoder_out)
         return super().remember(encoder_out)._replace(projected=self.of_encodings(encoder_out["encodings"]))
+
+    def _start(self, encoder_out: EncoderOut, searches: bool) -> Progress:
+        """With the exponentials of the positions, where logits are separable and several steps read them."""
+        progress = super()._start(encoder_out, searches)
+        encodings, (weight, _) = encoder_out["encodings"], self.vocabulary
+        if not self.is_linear or not (self.revises or searches and not self.predicts_soft):
+            return progress
+        if searches and encodings[..., 0].numel() * len(weight) * weight.element_size() > EXPONENTIALS_BYTES:
+            return progress  # which a search would keep
+        exponentials = shared_exponentials(in_full(project(encodings, weight[:, : encodings.size(-1)])))
+        return progress._replace(memory=progress.memory._replace(exponentials=exponentials))
 
     def of_encodings(self, encodings: Tensor) -> Tensor:
         """The encodings' share of o before its tanh, ``[..., Dh]`` to ``[..., D]``."""

@@ -29,9 +29,9 @@ from ..attention.normalizers import in_full
 from ..ops.alignment_blocks import rows_of_a_block
 from ..ops.deferred import linear, matmul, matmul_transposed, project, share
 from ..ops.precision import recomputed
-from ..ops.separable import EXPONENTIALS_BYTES, log_posterior_of, shared_exponentials
+from ..ops.separable import log_posterior_of
 from ..ops.tanh import tanh
-from .decoder_state import DecoderInputs, Progress
+from .decoder_state import DecoderInputs
 from .latent_decoder import LatentDecoder
 from .source_encoder import EncoderOut
 from .source_memory import SentenceAttention, SourceMemory
@@ -114,15 +114,6 @@ class PosteriorDecoder(LatentDecoder):
         context = matmul(weights, attend.encodings)
         rows = weights.reshape(len(hidden), 1, -1)
         return context.reshape(len(hidden), -1), self.attention.advance(state.before, rows)
-
-    def _start(self, encoder_out: EncoderOut, searches: bool) -> Progress:
-        progress = super()._start(encoder_out, searches)
-        encodings, (weight, _) = encoder_out["encodings"], self.vocabulary
-        size = encodings[..., 0].numel() * len(weight) * weight.element_size()
-        if not self.is_linear or searches and size > EXPONENTIALS_BYTES:  # a search would keep them
-            return progress
-        exponentials = shared_exponentials(in_full(project(encodings, weight[:, : encodings.size(-1)])))
-        return progress._replace(memory=progress.memory._replace(exponentials=exponentials))
 
     def posterior(self, attend: HeldAttention, log_prior: Tensor, hidden: Tensor, t: int) -> Tensor:
         """q(j) of the module's text.

@@ -30,7 +30,7 @@ class SourceMemory(NamedTuple):
     rows: Tensor  # [R], the sentence of each row of the decoder
     attention: Any  # memory of the attention mechanism, or None
     projected: Optional[Tensor] = None  # [B, N, D], W_h h_j of a latent alignment model
-    exponentials: Optional[Part] = None  # of the positions' part of separable logits, in posterior attention
+    exponentials: Optional[Part] = None  # of the positions' part of separable logits
 
     def select(self, rows: Tensor, sentences: Tensor) -> SourceMemory:
         """The memory of some ``sentences`` ``[B']``, to which the new ``rows`` ``[R']`` belong."""

@@ -49,6 +49,7 @@ class Alignments(NamedTuple):
     keep: Optional[Tensor] = None  # [B, T, D]
     chosen: Optional[Tensor] = None  # [B, T, K]
     split: int = 0  # 0: o has a tanh
+    exponentials: Optional[Tensor] = None  # [B, N, V], e^(W_h h_j), each row with a factor of its own, if known
 
     @property
     def size(self) -> int:

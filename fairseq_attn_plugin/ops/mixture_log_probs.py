@@ -69,9 +69,12 @@ def _of_separable(alignments: Alignments, log_weights: Tensor, block: Block) -> 
     assert alignments.memory is not None
     split, full = alignments.split, log_weights.dtype
     query = alignments.query[block.sentences, block.steps, split:]
-    memory = alignments.memory[block.sentences, block.positions, :split]
-    positions = linear(memory, alignments.weight[:, :split]).to(full)
-    positions = (positions - positions.detach().amax(-1, keepdim=True)).exp()
+    if alignments.exponentials is not None:
+        positions = alignments.exponentials[block.sentences, block.positions].to(full)
+    else:
+        memory = alignments.memory[block.sentences, block.positions, :split]
+        positions = linear(memory, alignments.weight[:, :split]).to(full)
+        positions = (positions - positions.detach().amax(-1, keepdim=True)).exp()
     logits = linear(query, alignments.weight[:, split:], alignments.bias).to(full)
     with without_autocast(logits):
         log_probs, norm = log_mixture_of(logits, log_weights[block.where], positions)

@@ -10,7 +10,7 @@ from fairseq_attn_plugin.attention import registry
 from fairseq_attn_plugin.attention.soft import SoftAttention
 from fairseq_attn_plugin.decoding.onnx_folder import check_exportable
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.modules import posterior_decoder
+from fairseq_attn_plugin.modules import latent_decoder
 from fairseq_attn_plugin.modules.decoder_state import DecoderState
 from fairseq_attn_plugin.ops import alignment_blocks, separable
 
@@ -97,7 +97,7 @@ def test_it_differs_from_the_prior_once_a_word_is_known():
 def test_incremental_decoding_equals_the_whole_target_for_every_hypothesis(options, kept, monkeypatch):
     model, net_input = make(**options), sample()["net_input"]
     if not kept:
-        monkeypatch.setattr(posterior_decoder, "EXPONENTIALS_BYTES", 0)
+        monkeypatch.setattr(latent_decoder, "EXPONENTIALS_BYTES", 0)
     beam, steps = 2, net_input["prev_output_tokens"].size(1)
     encoder_out = model.encoder(net_input["src_tokens"])
     rows = torch.arange(len(SOURCES)).repeat_interleave(beam)
