@@ -21,6 +21,7 @@ from test_latent_cli import LATENT
 from test_objectives import EXACT
 
 from fairseq_attn_plugin.criterions.objectives import OBJECTIVES
+from fairseq_attn_plugin.decoding.replay import waits
 from fairseq_attn_plugin.ops import alignment_blocks, all_pairs, deferred, pair_pooling
 from fairseq_attn_plugin.ops.chain_crf import METHODS, chain_log_odds
 from fairseq_attn_plugin.ops.lstm_cell import lstm_cell
@@ -214,7 +215,7 @@ def test_searches_by_graphs(attention, feeding):
     expected.graphs.off = True
     for batch in batches:
         search.assert_same(ours.generate([model], batch), expected.generate([model], batch))
-    assert len(ours.graphs.steps) == 3 and not expected.graphs.steps
+    assert len(ours.graphs.steps) == (0 if waits(model.decoder) else 3) and not expected.graphs.steps
 
 
 # ---- objectives of latent alignment

@@ -175,10 +175,14 @@ def test_a_gpu_computes_the_same_objectives(name, request):
 
 
 def test_the_page_has_what_was_measured():
-    """docs/gpu.md and CHANGELOG.md say what benchmarks/h100-training.json has."""
+    """docs/gpu.md and CHANGELOG.md say what benchmarks/h100.json has."""
     page = (REPO / "docs/gpu.md").read_text(encoding="utf-8")
-    report = json.loads((REPO / "benchmarks/h100-training.json").read_text(encoding="utf-8"))
+    report = json.loads((REPO / "benchmarks/h100.json").read_text(encoding="utf-8"))
     assert report["environment"]["driver"] in page and "sentences of 25 words" in page
+    step, text = report["decoder_step"], " ".join(page.split())
+    assert f"step of {step['hypotheses']:,} hypotheses took {step['ms']:.1f} ms without a graph and" in text
+    assert f"{step['ms_with_graph']:.1f} ms with one" in text
+    assert "making the graph took {:.0f} to {:.0f} ms".format(*step["capture_ms"]) in text
     stock = {(one["run"], one["precision"]): one["ms"] for one in report["runs"] if one["system"] == "lstm"}
     ratios = {}
     for one in report["runs"]:

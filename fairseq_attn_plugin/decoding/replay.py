@@ -21,6 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..errors import first_cause
+from ..modules.latent_decoder import LatentDecoder
 from .search import Candidates, Search, SearchOptions
 from .stepper import ModelStepper
 
@@ -64,11 +65,17 @@ def can_replay(steppers: Any, options: SearchOptions, net_input: Dict[str, Any],
     """Whether a batch is searched by :class:`ReplayedSearch`."""
     return (
         net_input["src_tokens"].device.type == "cuda"
-        and all(isinstance(stepper, ModelStepper) for stepper in steppers)
+        and all(isinstance(stepper, ModelStepper) and not waits(stepper.model.decoder) for stepper in steppers)
         and prefix is None
         and options.sampling is None
         and not (options.no_repeat or options.match_source_len or options.eos_norm)
     )
+
+
+def waits(decoder: Any) -> bool:
+    """Whether a step asks for numbers of the device: a latent alignment does, for its kind of prediction and to see
+    whether sums of exponentials are safe."""
+    return isinstance(decoder, LatentDecoder)
 
 
 def tensors_of(value: Any) -> List[Tensor]:
