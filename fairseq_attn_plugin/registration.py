@@ -23,7 +23,7 @@ PACKAGE = "fairseq_attn_plugin"
 REGISTERED = ("attention", "models", "tasks", "criterions", "optimizers", "lr_schedulers")
 NEED_FAIRSEQ = tuple(f"{PACKAGE}.{part}" for part in (*REGISTERED, "patches", "modules", "export", "testing"))
 # modules of decoding that need neither: options, and the translator of exported models
-LIGHT = tuple(f"{PACKAGE}.decoding.{part}" for part in ("options", "search_options", "runtime"))
+LIGHT = tuple(f"{PACKAGE}.decoding.{part}" for part in ("options", "search_options", "runtime", "exported_folder"))
 
 
 def register_with_fairseq() -> None:

@@ -53,7 +53,7 @@ def test_answers_and_mistakes_are_the_same(both):
         assert mine.status_code == theirs.status_code and list(mine.json()) == list(theirs.json())
         assert mine.json().get("error") == theirs.json().get("error")
     answer = clients[0].post("/translate", json={"text": "ama " * 1100})
-    assert answer.json()["error"] == "the sentence is too long: 1100 subwords, at most 1023 are read"
+    assert answer.json()["error"] == "the sentence is too long: 1100 subwords, the model takes at most 1023"
     assert clients[0].get("/").status_code == 200
 
 
