@@ -462,23 +462,25 @@ def test_mistakes_of_the_program_are_one_line(tmp_path, exported, monkeypatch):
     assert found.startswith(f"translate.py: error: {tmp_path}/damaged/step.onnx: is not what was exported")
 
 
-def test_a_line_that_is_too_long_costs_no_other(exported, lines, monkeypatch, capfd):
+def test_a_line_that_is_too_long_costs_no_other(exported, zoo, tiny_data, lines, monkeypatch, capsys):
     """As in fairseq-attn translate: one line in the log, an empty translation."""
     texts = [*lines[:3], "ama " * 1024, "a" * 5001, *lines[3:20], "ama " * 3000, "ama\rbel\x00cor", lines[20]]
-    found = {}
+    found = []
     folder, options = exported("reversal"), ["--beam", "2"]
+    of_torch = [str(tiny_data), "--path", str(zoo("reversal").last)]
     for program, given in (
         (runtime.main, ["--folder", folder, *options]),
         (cli.main, ["translate", folder, *options, "--keep-unknown"]),
+        (cli.main, ["translate", *of_torch, *options, "--keep-unknown", "--cpu"]),
     ):
         out = io.BytesIO()
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("\n".join([*texts, ""]).encode())))
         monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(out))
         program(given)
         sys.stdout.flush()
-        found[program] = out.getvalue().decode(), capfd.readouterr().err
-    mine, theirs = found.values()
-    assert mine == theirs
+        found.append((out.getvalue().decode(), capsys.readouterr().err))
+    mine = found[0]
+    assert found == [mine] * 3
     rows = mine[0].split("\n")[:-1]
     assert [place for place, row in enumerate(rows) if not row] == [3, 4, 22] and len(rows) == len(texts)
     assert mine[1].splitlines()[0] == (

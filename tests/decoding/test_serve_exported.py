@@ -96,5 +96,5 @@ def test_mistakes_of_the_command(folder, tiny_data, tmp_path):
         with pytest.raises(OptionError, match=message):
             cli.main(["serve", *options, "--port", "0"])
     (tmp_path / "settings.json").write_text('{"format": "fairseq_attn_plugin translator 1"}')
-    with pytest.raises(OptionError, match="cannot be read as an exported model"):
+    with pytest.raises(OptionError, match="settings.json: beam is missing: must be a whole number from 1 to 10000"):
         cli.main(["serve", str(tmp_path), "--port", "0"])

@@ -42,6 +42,8 @@ class ExportedTranslator:
     def __init__(self, folder: str, beam: Optional[int] = None, lenpen: Optional[float] = None):
         try:
             self._translator = runtime.Translator(folder, beam, lenpen)
+        except (ValueError, ImportError) as error:
+            raise OptionError(str(error)) from None
         except Exception as error:  # onnxruntime's exceptions have no common class
             reason = " ".join(str(error).split())
             raise OptionError(f"{folder}: cannot be read as an exported model: {reason}") from None
