@@ -3,7 +3,7 @@
 Importing the package registers its models, tasks, criterions, optimizers and learning-rate schedulers with fairseq,
 through ``--user-dir`` as well as in a notebook, and mends stock fairseq (:mod:`fairseq_attn_plugin.patches`). Where
 fairseq is not imported yet, this waits until it is. Without fairseq, only the parts that need plain torch work
-(``attention``, ``ops``).
+(``attention``, ``ops``); without torch, records and exported models.
 """
 
 from .registration import register_with_fairseq

@@ -136,8 +136,9 @@ class ModelFolder(NamedTuple):
 
 def read_settings(folder: Any) -> Dict[str, Any]:
     """The object in ``settings.json`` of a folder; empty if there is none or it is damaged."""
+    path = Path(folder) / SETTINGS
     try:
-        content = json.loads((Path(folder) / SETTINGS).read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8") if path.is_file() else "")  # a pipe may have no end
     except (OSError, ValueError, RecursionError):
         return {}
     return content if isinstance(content, dict) else {}

@@ -21,18 +21,19 @@ PACKAGE = "fairseq_attn_plugin"
 # fairseq imports models/*.py and tasks/*.py of a --user-dir itself, but not the rest, and none of them without a
 # --user-dir; Python imports a module once, so that nothing is registered twice
 REGISTERED = ("attention", "models", "tasks", "criterions", "optimizers", "lr_schedulers")
-NEED_FAIRSEQ = tuple(
-    f"{PACKAGE}.{part}" for part in (*REGISTERED, "patches", "modules", "decoding", "export", "testing")
-)
+NEED_FAIRSEQ = tuple(f"{PACKAGE}.{part}" for part in (*REGISTERED, "patches", "modules", "export", "testing"))
+# modules of decoding that need neither: options, and the translator of exported models
+LIGHT = tuple(f"{PACKAGE}.decoding.{part}" for part in ("options", "search_options", "runtime", "exported_folder"))
 
 
 def register_with_fairseq() -> None:
-    """Registers everything now if fairseq is imported, else when it is; without fairseq, the mechanisms alone."""
+    """Registers everything now if fairseq is imported, else when it is. Without fairseq, the mechanisms alone; without
+    torch, nothing: exported models need neither."""
     if "fairseq" in sys.modules:
         _register()
     elif find_spec("fairseq") is not None:
         sys.meta_path.insert(0, _Waiting())
-    else:
+    elif find_spec("torch") is not None:
         import_module(PACKAGE + ".attention.entry_points").load_entry_points()
 
 
@@ -53,7 +54,7 @@ class _Waiting(MetaPathFinder):
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Optional[ModuleSpec]:
         if self.looking or "fairseq" in sys.modules:
             return None
-        if name in NEED_FAIRSEQ:
+        if name in NEED_FAIRSEQ or (name.startswith(PACKAGE + ".decoding.") and name not in LIGHT):
             import_module("fairseq")  # imports this part as well
             module = sys.modules.get(name)
             if module is not None:  # importlib takes the module's own specification, and would execute it again

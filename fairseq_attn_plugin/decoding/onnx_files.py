@@ -17,13 +17,15 @@ import warnings
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, Tuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from ..errors import OptionError
+from .exported_folder import MOST_ROUNDS, ROUNDS, flaw_of
 from .onnx_graphs import EncoderGraph, StepGraph, named_tensors
 
-__all__ = ["ENCODER", "STEP", "quantize", "write_graphs"]
+__all__ = ["ENCODER", "STEP", "bound_loops", "quantize", "write_graphs"]
 
 ENCODER, STEP = "encoder.onnx", "step.onnx"
 OPSET = 17
@@ -73,6 +75,11 @@ def write_graphs(model: nn.Module, folder: Path) -> None:
         },
     )
     _add_candidates(folder / STEP)
+    for path in (folder / ENCODER, folder / STEP):
+        bound_loops(path)
+        flaw = flaw_of(memoryview(path.read_bytes()))
+        if flaw:
+            raise OptionError(f"{path.name}: the graph {flaw}; a loop must have no loop within")
 
 
 def _sources(model: nn.Module, batch: int, length: int) -> Tensor:
@@ -155,6 +162,23 @@ def _add_candidates(path: Path) -> None:
         model.graph.output.append(helper.make_tensor_value_info(name, kind, ["B", "K", "candidates"]))
     onnx.checker.check_model(model)
     onnx.save(model, str(path))
+
+
+def bound_loops(path: Path) -> None:
+    """Gives every loop a greatest number of rounds, so that who reads the graph knows that it ends."""
+    import onnx
+    from onnx import helper, numpy_helper
+
+    model, name = onnx.load(str(path)), ROUNDS.decode()
+    loops = [node for node in model.graph.node if node.op_type == "Loop"]
+    for number, node in enumerate(loops):
+        bounded = f"{name}.{number}"
+        place = list(model.graph.node).index(node)
+        model.graph.node.insert(place, helper.make_node("Min", [node.input[0], name], [bounded]))
+        node.input[0] = bounded
+    if loops:
+        model.graph.initializer.append(numpy_helper.from_array(np.array(MOST_ROUNDS), name))
+        onnx.save(model, str(path))
 
 
 def quantize(folder: Path) -> None:

@@ -1,7 +1,7 @@
 """Writes a trained model as a folder that translates without torch and fairseq.
 
 The folder has the graphs (:mod:`.onnx_files`), ``source.txt`` and ``target.txt`` (a symbol per line), the subword
-model, ``settings.json``, ``README.md`` and ``translate.py``, a copy of :mod:`.runtime`.
+model, ``settings.json``, ``README.md``, ``translate.py`` (a copy of :mod:`.runtime`) and ``exported_folder.py``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from torch import nn
 from ..errors import OptionError
 from ..model_folder import Text, write_settings
 from ..models.attn_lstm import AttnLSTMModel
-from . import runtime
+from . import exported_folder, runtime
 from .onnx_check import Differences, compare
 from .onnx_files import quantize, write_graphs
 
@@ -136,14 +136,15 @@ def _write_rest(model: nn.Module, folder: Path, text: Text, settings: Dict[str, 
         (folder / name).write_bytes(symbols.encode("utf-8", "surrogateescape"))
     about_text = text.save(folder)
     packages = "sentencepiece" if about_text["bpe"] == "sentencepiece" else None
-    shutil.copyfile(runtime.__file__, folder / "translate.py")
+    for module, name in ((runtime, "translate.py"), (exported_folder, "exported_folder.py")):
+        shutil.copyfile(str(module.__file__), folder / name)
     needed = ["numpy", "onnxruntime", packages, "sacremoses" if text.tokenizer or text.normalizer == "moses" else None]
     source, target = settings["languages"]
     described = {"source": source, "target": target, "packages": " ".join(filter(None, needed))}
     (folder / "README.md").write_text(README.format(precision=settings["precision"], **described), encoding="utf-8")
     attention = model.decoder.attention
     content = {
-        "format": runtime.FORMAT,
+        "format": exported_folder.FORMAT,
         **settings,
         "attention": None if attention is None else attention.name,
         "max_len_a": 0,

@@ -14,11 +14,11 @@ from typing import Any, Dict, Optional
 
 from ..errors import OptionError
 from ..options import flag, need, option
-from .products import check_precision
 
-__all__ = ["ENGINES", "STEEPEST", "DecodingOptions", "add_decoding_options"]
+__all__ = ["ENGINES", "PRECISIONS", "STEEPEST", "DecodingOptions", "add_decoding_options", "check_precision"]
 
 ENGINES = ("plugin", "stock")
+PRECISIONS = ("float32", "bfloat16", "int8")
 STEEPEST = 50  # exponent of a length: the power of the longest translation is still a number
 
 
@@ -83,6 +83,12 @@ class DecodingOptions:
     def changed(self) -> Dict[str, Any]:
         """The options that do not have their defaults."""
         return {own.name: getattr(self, own.name) for own in fields(self) if getattr(self, own.name) != own.default}
+
+
+def check_precision(precision: str) -> None:
+    """Raises OptionError unless ``precision`` is one of :data:`PRECISIONS`."""
+    if precision not in PRECISIONS:
+        raise OptionError(f"--decoding-precision {precision}: unknown precision; choose from {', '.join(PRECISIONS)}")
 
 
 def add_decoding_options(parser: argparse.ArgumentParser) -> None:

@@ -24,17 +24,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..errors import OptionError
 from ..ops.precision import NO_INSTRUCTIONS, has_bfloat16
 from ..ops.products import by_intel
 
 __all__ = [
-    "PRECISIONS",
     "BFloat16Product",
     "Float32Product",
     "Int8Product",
     "Product",
-    "check_precision",
     "pack",
     "say_once",
 ]
@@ -42,7 +39,6 @@ __all__ = [
 logger = logging.getLogger(__name__)
 
 OPTION = "--decoding-precision"
-PRECISIONS = ("float32", "bfloat16", "int8")
 # Multiplications of a product from which on oneDNN is faster than MKL, whose calls cost less. Measured with 1 to 10
 # rows, and 256 to 512 inputs and outputs. On the processors that MKL was written for, it takes some more rows.
 MANY, FEW = 550_000, 10
@@ -51,12 +47,6 @@ MANY, FEW = 550_000, 10
 SUMS, SUMS_WITH_AMX = 256_000, 48_000
 PACKED_ROWS = 8  # with fewer, packing some rows of a weight costs more than it saves
 BATCH = 16  # rows for which oneDNN lays a weight out; the layout serves any number
-
-
-def check_precision(precision: str) -> None:
-    """Raises OptionError unless ``precision`` is one of :data:`PRECISIONS`."""
-    if precision not in PRECISIONS:
-        raise OptionError(f"{OPTION} {precision}: unknown precision; choose from {', '.join(PRECISIONS)}")
 
 
 class Product(nn.Module):
@@ -173,7 +163,7 @@ _KINDS: Dict[str, Callable[..., Product]] = {
 
 
 def pack(weight: Tensor, bias: Optional[Tensor] = None, precision: str = "float32") -> Product:
-    """The product with ``weight`` ``[O, I]`` and ``bias`` ``[O]`` in a precision of :data:`PRECISIONS`.
+    """The product with ``weight`` ``[O, I]`` and ``bias`` ``[O]`` in a precision of :data:`.options.PRECISIONS`.
 
     A weight that is not of type float32 keeps its own precision.
     """

@@ -1,5 +1,5 @@
-"""Translates text with a model that ``fairseq-attn export`` wrote. Needs numpy and onnxruntime, and neither torch nor
-fairseq; SentencePiece or sacremoses only for a model that was exported with them.
+"""Translates text with a model that ``fairseq-attn export`` wrote. Needs numpy and onnxruntime, not torch or fairseq;
+SentencePiece or sacremoses only for a model that was exported with them.
 
     python FOLDER/translate.py < input > output
     python FOLDER/translate.py --alignments < input       # translation, tab, pairs of word numbers: source-target
@@ -8,26 +8,38 @@ fairseq; SentencePiece or sacremoses only for a model that was exported with the
 import argparse
 import functools
 import itertools
-import json
 import os
 import sys
 import unicodedata
 
 import numpy as np
 
-FORMAT = "fairseq_attn_plugin translator 1"
+try:
+    from .exported_folder import OPTIONS, check, lines_of, open_folder, open_graphs, package
+except ImportError:  # in an exported folder
+    from exported_folder import OPTIONS, check, lines_of, open_folder, open_graphs, package  # type: ignore[no-redef]
+
 BOS, PAD, EOS, UNK = range(4)
-NUMBERS = ("beam", "lenpen", "min_len", "max_len", "max_len_a", "max_len_b", "max_source_positions")
-OTHERS = {"tokenizer", "bpe", "subwords", "lowercase", "languages"}
 BPE_MARK, PIECE_MARK, BEGINNING = "@@", "\u2581", "<s>"
+CONTROL = {"Cc", "Cs", "Zl", "Zp"}  # categories of Unicode
+DAMAGED = "no translation has a finite probability; the model's parameters are damaged, or its training has diverged"
+MOST_CHARACTERS = 5000  # of a line: tokenisers are slow on texts that are too long for any model
+
+
+def one_line(text):
+    """A text with blanks for line ends and other control characters; joiners and soft hyphens stay (Unicode's Cf)."""
+    return " ".join("".join(" " if unicodedata.category(letter) in CONTROL else letter for letter in text).split())
+
+
+class TooLong(ValueError):
+    """A line that the model cannot read."""
 
 
 class Hypothesis:
     """A translation.
 
     Attributes:
-        text: words, detokenised if there is a tokeniser
-        score: log probability by length ** lenpen
+        text, score: words, detokenised if there is a tokeniser; log probability by length ** lenpen
         source, target: tokens that the model read and wrote, without the end; source_words, target_words: their words
         scores: log probability of every target token and the end
         attention: ``[target + 1, source + 1]``, the ends included; None for a model without attention
@@ -67,16 +79,10 @@ def spell(tokens, marks):
     return ([word.replace(PIECE_MARK, "") for word in words] if marks == "sentencepiece" else words), places
 
 
-def read_lines(path):
-    with open(path, encoding="utf-8", newline="\n") as stream:
-        return stream.read().rstrip("\n").split("\n")
-
-
 class BPE:
     """Splits words by the codes of subword-nmt; subwords that the vocabulary lacks are split further."""
 
-    def __init__(self, path, vocabulary):
-        lines = read_lines(path)
+    def __init__(self, lines, vocabulary):
         self.old = not lines[0].startswith("#version:") or lines[0].split()[-1] == "0.1"
         codes = [tuple(line.strip("\r\n ").split(" ")) for line in lines[lines[0].startswith("#version:") :]]
         self.ranks = {code: rank for rank, code in reversed(list(enumerate(codes)))}
@@ -94,11 +100,9 @@ class BPE:
             best = min(zip(pieces, pieces[1:]), key=lambda pair: self.ranks.get(pair, len(self.ranks)))
             if best not in self.ranks:
                 break
-            merged, place = [], 0
-            while place < len(pieces):
-                found = tuple(pieces[place : place + 2]) == best
-                merged.append("".join(best) if found else pieces[place])
-                place += 1 + found
+            merged: list = []
+            for piece in pieces:  # a joined pair is no half of the same pair
+                merged[-1:] = [merged[-1] + piece] if (*merged[-1:], piece) == best else [*merged[-1:], piece]
             pieces = merged
         pieces = pieces[:-1] + ([] if pieces[-1] == "</w>" else [pieces[-1][:-4]])
         known = [part for piece in pieces[:-1] for part in self._known(piece, False)] + self._known(pieces[-1], True)
@@ -112,67 +116,61 @@ class BPE:
 
 
 class Translator:
-    """An exported model as a function from lines of text to translations.
-
-    Args:
-        folder: that ``fairseq-attn export`` wrote
-        beam, lenpen: of the search (default: those of the folder)
-        threads: for each operation; 0: as many as there are cores
-    """
+    """An exported model as a function from lines of text to translations. ``beam`` and ``lenpen`` are those of the
+    folder if they are None; ``threads`` are for each operation, 0: as many as there are cores."""
 
     def __init__(self, folder, beam=None, lenpen=None, threads=0):
-        import onnxruntime
-
-        self.folder = folder
-        try:
-            self.settings = settings = json.loads("".join(read_lines(os.path.join(folder, "settings.json"))))
-            numbers = [0.0 + settings[name] for name in NUMBERS]
-        except (ValueError, KeyError, TypeError, RecursionError):
-            numbers = [np.nan]
-        if not np.isfinite(numbers).all() or settings.get("format") != FORMAT or not {*settings} >= OTHERS:
-            raise ValueError(f"{folder}/settings.json: is damaged, or not what this translator reads ({FORMAT})")
+        settings, files = open_folder(folder)
+        self.settings = settings
         self.beam = settings["beam"] if beam is None else beam
         self.lenpen = settings["lenpen"] if lenpen is None else lenpen
-        if self.beam < 1 or not abs(self.lenpen) <= 50 or not 0 <= threads <= 1000:
-            given = f"--beam {self.beam}, --lenpen {self.lenpen}, --threads {threads}"
-            raise ValueError(f"{given}: must be 1 or more, a number of at most 50, 0 to 1000")
-        self.symbols = [read_lines(os.path.join(folder, side)) for side in ("source.txt", "target.txt")]
-        self.numbers = {symbol: number for number, symbol in enumerate(self.symbols[0])}
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads, options.log_severity_level = threads, 3
-        load = functools.partial(onnxruntime.InferenceSession, sess_options=options, providers=["CPUExecutionProvider"])
-        self.encoder, self.step = (load(os.path.join(folder, name)) for name in ("encoder.onnx", "step.onnx"))
+        check({"--beam": self.beam, "--lenpen": self.lenpen, "--threads": threads}, OPTIONS)
+        self.encoder, self.step = open_graphs(folder, settings, files, threads)
         self.inputs = [one.name for one in self.step.get_inputs()]
         self.outputs = [one.name for one in self.step.get_outputs() if one.name != "log_probs"]
+        self.symbols = [lines_of(files[side]) for side in ("source.txt", "target.txt")]
+        self.numbers = {symbol: number for number, symbol in enumerate(self.symbols[0])}
         self._tokenize, self.detokenize = self._tokenizer(settings["tokenizer"])
-        self._split = self._splitter(settings["bpe"])
+        self._split = self._splitter(settings["bpe"], files)
 
     def translate(self, lines, **options):
         """The translation of every line; of an empty one, an empty one. Options are those of :meth:`search`."""
         return [found[0].text if found else "" for found in self.search(lines, **options)]
 
-    def search(self, lines, nbest=1, replace_unknown=False, batch_size=32, before=0):
-        """The ``nbest`` best hypotheses of every line, best first; none for a line without words. Raises ``ValueError``
-        for a line that is too long; its number counts the lines ``before``."""
+    def search(self, lines, nbest=1, replace_unknown=False, batch_size=32, before=0, skip=False):
+        """The ``nbest`` best hypotheses of every line, best first; none for a line without words. Raises ``TooLong``
+        (with ``skip`` says so and has none for that line), ``FloatingPointError`` where no probability is finite; both
+        number the lines from ``before``."""
         if batch_size < 1:
             raise ValueError(f"--batch-size {batch_size}: must be at least 1")
-        tokens = [self.tokens(line) for line in lines]
-        limit = self.settings["max_source_positions"]
-        for i, x in enumerate(tokens, before + 1):
-            if len(x) >= limit:
-                raise ValueError(f"line {i} is too long: {len(x)} subwords, at most {limit - 1} are read")
+        tokens = []
+        for number, line in enumerate(lines, before + 1):
+            try:
+                tokens.append(self.tokens(line))
+            except TooLong as error:
+                if not skip:
+                    raise TooLong(f"line {number}: {error}") from None
+                sys.stderr.write(f"line {number}: {error}; its translation is empty\n")
+                tokens.append([])
         order = sorted((number for number, one in enumerate(tokens) if one), key=lambda number: -len(tokens[number]))
         found: list = [[] for _ in tokens]
         for start in range(0, len(order), batch_size):
             batch = order[start : start + batch_size]
             for number, hypotheses in zip(batch, self._search([self.encode(tokens[number]) for number in batch])):
+                if not hypotheses:
+                    raise FloatingPointError(f"line {before + number + 1}: {DAMAGED}")
                 found[number] = [self._readable(tokens[number], one, replace_unknown) for one in hypotheses[:nbest]]
         return found
 
     def tokens(self, line):
-        """The tokens of a line that the model reads."""
-        line = " ".join(line.lower().split() if self.settings["lowercase"] else line.split())
-        return self._split(self._tokenize(line))
+        """The tokens of a line that the model reads. Raises ``TooLong``."""
+        if len(line) > MOST_CHARACTERS:
+            raise TooLong(f"the sentence is too long: {len(line)} characters, at most {MOST_CHARACTERS} are read")
+        line, limit = one_line(line), self.settings["max_source_positions"] - 1
+        tokens = self._split(self._tokenize(line.lower() if self.settings["lowercase"] else line))
+        if len(tokens) > limit:
+            raise TooLong(f"the sentence is too long: {len(tokens)} subwords, the model takes at most {limit}")
+        return tokens
 
     def encode(self, tokens):
         """The numbers of tokens and the end; what looks like a special symbol is unknown."""
@@ -254,8 +252,7 @@ class Translator:
         languages, normalized = self.settings["languages"], self.settings.get("normalizer")
         if not normalized and settings is None:
             return str, str
-        import sacremoses
-
+        sacremoses = package("sacremoses")
         rules = sacremoses.MosesPunctNormalizer(languages[0]).normalize if normalized else str
         clean = (lambda line: rules(unicodedata.normalize("NFC", line))) if normalized else str
         if settings is None:
@@ -264,15 +261,13 @@ class Translator:
         how = {"aggressive_dash_splits": settings["dash_splits"], "escape": settings["escape"], "return_str": True}
         return lambda line: source.tokenize(clean(line), **how), lambda text: target.detokenize(text.split())
 
-    def _splitter(self, kind):
+    def _splitter(self, kind, files):
         if kind is None:
             return str.split
-        path = os.path.join(self.folder, {"subword_nmt": "bpe.codes", "sentencepiece": "sentencepiece.model"}[kind])
         if kind == "subword_nmt":
-            return BPE(path, set(self.symbols[0]))
-        from sentencepiece import SentencePieceProcessor
-
-        return functools.partial(SentencePieceProcessor(model_file=path).encode, out_type=str)
+            return BPE(lines_of(files["bpe.codes"]), {*self.symbols[0]})
+        model = package("sentencepiece").SentencePieceProcessor(model_proto=files["sentencepiece.model"])
+        return functools.partial(model.encode, out_type=str)
 
 
 def main(arguments=None):
@@ -285,19 +280,19 @@ def main(arguments=None):
     parser.add_argument("--threads", type=int, default=0, metavar="N", help="threads (default: all cores)")
     parser.add_argument("--batch-size", type=int, default=32, metavar="N", help="sentences at a time (default: 32)")
     args = parser.parse_args(arguments)
-    for stream in (sys.stdin, sys.stdout):
-        stream.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
+    for stream in (sys.stdin, sys.stdout):  # a line ends at \n alone, so that the output stays parallel
+        stream.reconfigure(encoding="utf-8", newline="\n")  # type: ignore[union-attr]
     try:
         translator = Translator(args.folder, args.beam, args.lenpen, args.threads)
         before, block = 0, 1 if sys.stdin.isatty() else max(1, 16 * args.batch_size)
         while lines := list(itertools.islice(sys.stdin, block)):
-            for found in translator.search(lines, 1, args.replace_unknown, args.batch_size, before):
+            for found in translator.search(lines, 1, args.replace_unknown, args.batch_size, before, True):
                 links = found[0].alignment() if found and args.alignments else []
                 shown = (found[0].text if found else "") + "\t" * args.alignments
                 print(shown + " ".join("%d-%d" % pair for pair in links), flush=sys.stdin.isatty())
             before += len(lines)
     except Exception as error:  # those of onnxruntime have no common class
-        known = str(error) if isinstance(error, (OSError, ValueError, ImportError)) else ""
+        known = str(error) if isinstance(error, (OSError, ValueError, ImportError, ArithmeticError)) else ""
         sys.exit(f"translate.py: error: {known or f'{args.folder} is damaged: {error!r}'}")
 
 

@@ -9,8 +9,8 @@ fairseq-attn. ``--decoding-engine stock`` leaves fairseq's. The options of decod
 from dataclasses import fields
 from typing import Any, Callable, Dict, Optional
 
+from ..decoding.search_options import check_search
 from .generation_options import add_options
-from .search_options import check_search
 from .wrapping import Patch
 
 __all__ = ["PATCH"]

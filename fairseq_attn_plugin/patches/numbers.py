@@ -4,7 +4,7 @@ Every tool sets up a task from the section ``task`` of a whole configuration, be
 all its sections are checked there, from a command line as well as from YAML. A task without a dataclass has no section
 of its own; the configuration is then checked where the tool starts. A configuration that comes from a
 checkpoint is not: it may be older than a range. Options of search are checked where a generator is built
-(:func:`fairseq_attn_plugin.patches.search_options.check_search`), because they have other sources as well.
+(:func:`fairseq_attn_plugin.decoding.search_options.check_search`), because they have other sources as well.
 """
 
 import ast

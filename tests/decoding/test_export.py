@@ -1,8 +1,10 @@
 """fairseq-attn export: raw text in, the translations of fairseq-generate out, without torch and fairseq."""
 
+import hashlib
 import io
 import json
 import math
+import os
 import re
 import shutil
 import subprocess
@@ -15,9 +17,11 @@ import torch
 from in_process import run_tool
 
 from fairseq_attn_plugin.analysis import cli
-from fairseq_attn_plugin.decoding import runtime
-from fairseq_attn_plugin.decoding.runtime import BPE, Hypothesis, Translator, spell
+from fairseq_attn_plugin.decoding import exported_folder, onnx_files, runtime
+from fairseq_attn_plugin.decoding.exported_folder import flaw_of, lines_of
+from fairseq_attn_plugin.decoding.runtime import BPE, Hypothesis, Translator, one_line, spell
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.model_folder import read_settings
 from fairseq_attn_plugin.text.subwords import spell as spell_subwords
 
 from cli import USER_DIR
@@ -99,7 +103,7 @@ def test_empty_lines_and_long_lines(exported):
     assert translator.translate([]) == [] and translator.translate(["", " "]) == ["", ""]
     one, two = translator.translate(["", "AMA  bel\t", "ama bel"])[1:]
     assert one == two != ""
-    with pytest.raises(ValueError, match="line 2 is too long: 1024 subwords, at most 1023 are read"):
+    with pytest.raises(ValueError, match="line 2: the sentence is too long: 1024 subwords, the model takes at"):
         translator.translate(["ama", "ama " * 1024])
     # what looks like a special symbol is not one
     assert translator.encode(["</s>", "<pad>", "<unk>", "zzz", "ama"])[:4] == [3, 3, 3, 3]
@@ -113,6 +117,7 @@ class Blocked:
             raise ImportError("blocked: " + name)
 sys.meta_path.insert(0, Blocked())
 sys.argv = sys.argv[1:]
+sys.path.insert(0, sys.argv[0].rpartition("/")[0])  # as for a script
 runpy.run_path(sys.argv[0], run_name="__main__")
 assert not {"torch", "fairseq", "fairseq_attn_plugin"} & set(sys.modules)
 """
@@ -137,17 +142,14 @@ def test_without_torch_and_fairseq(exported, lines, tmp_path):
 
 
 def test_settings_and_files(exported, zoo):
-    import hashlib
-    from pathlib import Path
-
     folder = Path(exported("reversal"))
     settings = json.loads((folder / "settings.json").read_text())
     assert settings["languages"] == ["xx", "yy"] and settings["precision"] == "float32" and settings["beam"] == 5
-    names = {path.name for path in folder.iterdir()}
+    names = {path.name for path in folder.iterdir() if path.is_file()}  # Python may have compiled the program
     assert names == {*settings["files"], "settings.json"} >= {"README.md", "source.txt", "step.onnx", "translate.py"}
     for name, digest in settings["files"].items():
         assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == digest
-    assert len((folder / "translate.py").read_text().splitlines()) <= 310
+    assert len((folder / "translate.py").read_text().splitlines()) <= 300
 
 
 def test_int8_is_near(exported, lines):
@@ -180,7 +182,7 @@ def test_subwords_are_those_of_subword_nmt(version, restricted, tmp_path):
         set(sorted(known)[::2]) if restricted else known | {p for w in others for p in theirs.segment_tokens([w])}
     )
     theirs.vocab, theirs.cache = vocabulary, {}
-    mine = BPE(str(codes), vocabulary)
+    mine = BPE(lines_of(codes.read_bytes()), vocabulary)
     for word in [*words, *others]:
         assert mine(word) == theirs.segment_tokens([word]), word
 
@@ -275,17 +277,172 @@ def test_mistakes_are_named(zoo, tiny_data, tmp_path):
 
 
 def test_a_folder_of_something_else(tmp_path, exported):
-    for beam, lenpen, threads in ((0, 1.0, 1), (1, math.nan, 1), (1, 1e10, 1), (1, 1.0, -1), (1, 1.0, 10**10)):
-        given = re.escape(f"--beam {beam}, --lenpen {lenpen}, --threads {threads}")
-        with pytest.raises(ValueError, match=f"{given}: must be 1 or more, a number of at most 50, 0 to 1000"):
-            Translator(exported("reversal"), beam=beam, lenpen=lenpen, threads=threads)
+    for options, message in [
+        ({"beam": 0}, "--beam 0: must be a whole number from 1 to 10000"),
+        ({"lenpen": math.nan}, "--lenpen NaN: must be a number from -50 to 50"),
+        ({"lenpen": 1e10}, "--lenpen 10000000000.0: must be a number from -50 to 50"),
+        ({"threads": -1}, "--threads -1: must be a whole number from 0 to 1000"),
+    ]:
+        with pytest.raises(ValueError, match=f"^{message}$"):
+            Translator(exported("reversal"), **options)
     whole = json.loads((Path(exported("reversal")) / "settings.json").read_text())
-    damaged = [{"format": "another"}, [], {**whole, "beam": "5"}, {**whole, "max_len": math.nan}]
-    damaged += [{name: value for name, value in whole.items() if name != lost} for lost in ("bpe", "lenpen", "format")]
-    for text in (*map(json.dumps, damaged), "", "{", "[" * 100_000, "\x00"):
+    for name, value, message in [
+        ("format", "another", '"another": must be "fairseq_attn_plugin translator 1"'),
+        ("beam", "5", '"5": must be a whole number from 1 to 10000'),
+        ("beam", True, "true: must be a whole number from 1 to 10000"),
+        ("max_len", math.nan, "NaN: must be a whole number from 1 to 1000000"),
+        ("max_len_a", -1, "-1: must be a number from 0 to 1000"),
+        ("bpe", "another", '"another": must be null or "subword_nmt" or "sentencepiece"'),
+        ("tokenizer", {}, "{}: must be null, or have dash_splits and escape"),
+        ("languages", ["xx"], '["xx"]: must be two names'),
+        ("files", {"step.onnx": "0"}, '{"step.onnx": "0"}: must be names and SHA-256 of all files'),
+    ]:
+        for content, shown in (({**whole, name: value}, message), (_without(whole, name), "is missing: must be ")):
+            (tmp_path / "settings.json").write_text(json.dumps(content))
+            with pytest.raises(ValueError, match=re.escape(f"{tmp_path}/settings.json: {name} {shown}")):
+                Translator(str(tmp_path))
+    for text in ("", "{", "[]", "[" * 100_000, "\x00"):
         (tmp_path / "settings.json").write_text(text)
-        with pytest.raises(ValueError, match="settings.json: is damaged, or not what this translator reads"):
+        with pytest.raises(ValueError, match=f"{tmp_path}/settings.json: is damaged; copy the whole folder again"):
             Translator(str(tmp_path))
+
+
+def _without(settings, name):
+    return {other: value for other, value in settings.items() if other != name}
+
+
+@pytest.fixture
+def copy(exported, tmp_path):
+    return Path(shutil.copytree(exported("reversal"), tmp_path / "copy"))
+
+
+def signed(folder, **changes):
+    """Settings that fit the files as they are."""
+    settings = json.loads((folder / "settings.json").read_text())
+    digests = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in settings["files"]}
+    (folder / "settings.json").write_text(json.dumps({**settings, "files": digests, **changes}))
+
+
+def test_a_file_that_was_not_exported(copy):
+    for name in ("step.onnx", "target.txt", "README.md", "translate.py"):
+        content = (copy / name).read_bytes()
+        (copy / name).write_bytes(content[:-1] + b"x")
+        with pytest.raises(ValueError, match=rf"^{copy}/{name}: is not what was exported \(SHA-256 in settings.json\)"):
+            Translator(str(copy))
+        (copy / name).unlink()
+        with pytest.raises(ValueError, match=f"^{copy}/{name}: is missing, or is no ordinary file; copy the whole"):
+            Translator(str(copy))
+        (copy / name).write_bytes(content)
+    assert Translator(str(copy)).translate(["ama"]) != [""]
+    signed(copy, bpe="subword_nmt")
+    with pytest.raises(ValueError, match=f"^{copy}/bpe.codes: is missing"):
+        Translator(str(copy))
+
+
+@pytest.mark.parametrize("name", ["settings.json", "encoder.onnx", "source.txt"])
+def test_a_pipe_or_a_device_is_not_read(name, copy):
+    for make in (os.mkfifo, lambda path: path.symlink_to("/dev/zero")):
+        (copy / name).unlink()
+        make(copy / name)
+        with pytest.raises(ValueError, match=f"^{copy}/{name}: is missing, or is no ordinary file"):
+            Translator(str(copy))
+    assert read_settings(copy).get("format") == (None if name == "settings.json" else exported_folder.FORMAT)
+
+
+def test_graphs_vocabularies_and_settings_fit(copy):
+    files = {name: (copy / name).read_bytes() for name in ("source.txt", "target.txt", "step.onnx", "encoder.onnx")}
+    source, target = (len(lines_of(files[name])) for name in ("source.txt", "target.txt"))
+    fewer = files["source.txt"].rsplit(b"\n", 2)[0]
+    for name, content, changes, message in [
+        ("source.txt", files["source.txt"] + b"more\n", {}, f"source.txt: its {source + 1} symbols, encoder.onnx and"),
+        ("source.txt", fewer, {}, f"source.txt: has {source - 1} symbols, fewer than encoder.onnx reads; export"),
+        ("target.txt", files["target.txt"] + b"more\n", {}, f"target.txt: has {target + 1} symbols; step.onnx writes "),
+        ("step.onnx", files["encoder.onnx"], {}, f"source.txt: its {source} symbols, encoder.onnx and step.onnx do"),
+        ("step.onnx", b"not a graph", {}, "step.onnx: is damaged: "),
+        ("step.onnx", files["step.onnx"], {"attention": None}, "settings.json: attention None: is not that of step"),
+    ]:
+        (copy / name).write_bytes(content)
+        signed(copy, **changes)
+        with pytest.raises(ValueError, match=f"^{copy}/{message}") as raised:
+            Translator(str(copy))
+        assert "\n" not in str(raised.value)
+        (copy / name).write_bytes(files[name])
+
+
+def endless():
+    """A graph whose loop never ends."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    value, integer = helper.make_tensor_value_info, TensorProto.INT64
+    truth, most = (numpy_helper.from_array(np.array(x), name) for x, name in ((True, "true"), (2**63 - 1, "most")))
+    nodes = [helper.make_node("Identity", [name], [f"{name}_out"]) for name in ("cond", "x")]
+    given = [value("i", integer, []), value("cond", TensorProto.BOOL, []), value("x", integer, [1, 2])]
+    made = [value("cond_out", TensorProto.BOOL, []), value("x_out", integer, [1, 2])]
+    body = helper.make_graph(nodes, "body", given, made)
+    loop = [helper.make_node("Loop", ["most", "true", "source"], ["out"], body=body)]
+    ends = [[value(name, integer, [1, 2])] for name in ("source", "out")]
+    graph = helper.make_graph(loop, "graph", *ends, [most, truth])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def test_a_graph_that_may_never_end_is_refused(copy, monkeypatch):
+    import onnx
+
+    refused = r"encoder.onnx: has control flow \(Loop\) that may never end"
+    onnx.save(endless(), copy / "encoder.onnx")
+    signed(copy)
+    with pytest.raises(ValueError, match=refused):
+        Translator(str(copy))
+    onnx_files.bound_loops(copy / "encoder.onnx")
+    content = (copy / "encoder.onnx").read_bytes()
+    assert flaw_of(memoryview(content)) == ""
+    monkeypatch.setattr(exported_folder, "MOST_ROUNDS", exported_folder.MOST_ROUNDS - 1)
+    assert "may never end" in flaw_of(memoryview(content))
+    # a loop in a loop, and data in other files
+    model = endless()
+    model.graph.node[0].attribute[0].g.node.append(endless().graph.node[0])
+    onnx.save(model, copy / "encoder.onnx")
+    onnx_files.bound_loops(copy / "encoder.onnx")
+    assert "may never end" in flaw_of(memoryview((copy / "encoder.onnx").read_bytes()))
+    model = endless()
+    model.graph.initializer[0].external_data.add(key="location", value="pipe")
+    assert "data in other files" in flaw_of(memoryview(model.SerializeToString()))
+
+
+def test_a_model_without_numbers_is_an_error(copy):
+    """It names the sentence; an empty line would be taken for a translation."""
+    import onnx
+    from onnx import numpy_helper
+
+    model = onnx.load(str(copy / "step.onnx"))
+    for tensor in model.graph.initializer:
+        if tensor.data_type == onnx.TensorProto.FLOAT:
+            tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor) * np.float32(np.nan), tensor.name))
+    onnx.save(model, copy / "step.onnx")
+    signed(copy)
+    with pytest.raises(FloatingPointError, match="^line 12: no translation has a finite probability; the model's par"):
+        Translator(str(copy)).search(["", "ama"], before=10)
+    with pytest.raises(OptionError, match="^the sentence 'ama bel': no translation has a finite probability"):
+        cli.main(["translate", str(copy), "ama bel"])
+
+
+@pytest.mark.parametrize("text", ["ama\x00bel\x7fcor", "ama\rbel\u2028cor", "ama\u200dbel \x1fcor", "AMA\xa0bel\tcor"])
+def test_control_characters_are_those_of_the_command(text, exported):
+    mine = Translator(exported("reversal"))
+    assert mine.tokens(text) == one_line(text).lower().split()
+    assert len(mine.tokens(text)) == (2 if "\u200d" in text else 3)
+
+
+@pytest.mark.parametrize("name", ["sacremoses", "sentencepiece", "onnxruntime"])
+def test_a_missing_package_is_named(name, copy, monkeypatch):
+    (copy / "sentencepiece.model").touch()
+    files = {**json.loads((copy / "settings.json").read_text())["files"], "sentencepiece.model": ""}
+    signed(copy, files=files)
+    changes = {"sentencepiece": {"bpe": name}, "sacremoses": {"normalizer": "moses"}}.get(name, {})
+    signed(copy, **changes)
+    monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(ImportError, match=f"^this model needs {name}: pip install {name}$"):
+        Translator(str(copy))
 
 
 def test_mistakes_of_the_program_are_one_line(tmp_path, exported, monkeypatch):
@@ -297,14 +454,38 @@ def test_mistakes_of_the_program_are_one_line(tmp_path, exported, monkeypatch):
         return str(ended.value)
 
     folder = str(exported("reversal"))
-    found = message("ama\n" * 20 + "ama " * 1024, "--folder", folder, "--batch-size", "1", "--beam", "1")
-    assert found.startswith("translate.py: error: line 21 is too long: 1024 subwords")
     found = message("ama\n", "--folder", folder, "--batch-size", "0")
     assert found == "translate.py: error: --batch-size 0: must be at least 1"
     shutil.copytree(folder, tmp_path / "damaged")
     (tmp_path / "damaged" / "step.onnx").write_bytes(b"not a graph")
     found = message("ama\n", "--folder", str(tmp_path / "damaged"))
-    assert found.startswith(f"translate.py: error: {tmp_path}/damaged is damaged: ")
+    assert found.startswith(f"translate.py: error: {tmp_path}/damaged/step.onnx: is not what was exported")
+
+
+def test_a_line_that_is_too_long_costs_no_other(exported, zoo, tiny_data, lines, monkeypatch, capsys):
+    """As in fairseq-attn translate: one line in the log, an empty translation."""
+    texts = [*lines[:3], "ama " * 1024, "a" * 5001, *lines[3:20], "ama " * 3000, "ama\rbel\x00cor", lines[20]]
+    found = []
+    folder, options = exported("reversal"), ["--beam", "2"]
+    of_torch = [str(tiny_data), "--path", str(zoo("reversal").last)]
+    for program, given in (
+        (runtime.main, ["--folder", folder, *options]),
+        (cli.main, ["translate", folder, *options, "--keep-unknown"]),
+        (cli.main, ["translate", *of_torch, *options, "--keep-unknown", "--cpu"]),
+    ):
+        out = io.BytesIO()
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("\n".join([*texts, ""]).encode())))
+        monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(out))
+        program(given)
+        sys.stdout.flush()
+        found.append((out.getvalue().decode(), capsys.readouterr().err))
+    mine = found[0]
+    assert found == [mine] * 3
+    rows = mine[0].split("\n")[:-1]
+    assert [place for place, row in enumerate(rows) if not row] == [3, 4, 22] and len(rows) == len(texts)
+    assert mine[1].splitlines()[0] == (
+        "line 4: the sentence is too long: 1024 subwords, the model takes at most 1023; its translation is empty"
+    )
 
 
 def test_without_onnx(zoo, tmp_path, monkeypatch):

@@ -8,6 +8,7 @@ from model_systems import BIASED, LATENT, LINEAR, make
 from models_for_tests import build
 
 from fairseq_attn_plugin.attention import names
+from fairseq_attn_plugin.decoding.exported_folder import flaw_of
 from fairseq_attn_plugin.decoding.onnx_check import compare
 from fairseq_attn_plugin.decoding.onnx_files import quantize, write_graphs
 from fairseq_attn_plugin.decoding.onnx_folder import check_exportable
@@ -136,6 +137,14 @@ def test_int8_is_near(options, tmp_path):
     found = compare(model, tmp_path)
     assert 1e-5 < found.probabilities < 0.05 and found.weights < 0.1
     assert (tmp_path / "step.onnx").stat().st_size < exact
+
+
+def test_loops_end(tmp_path):
+    """In int8 as well."""
+    write_graphs(grown(make("mocha", dtype=torch.float32)), tmp_path)
+    quantize(tmp_path)
+    content = (tmp_path / "step.onnx").read_bytes()
+    assert b"Loop" in content and flaw_of(memoryview(content)) == ""
 
 
 def test_what_cannot_be_exported():

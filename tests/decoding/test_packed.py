@@ -6,9 +6,9 @@ from attention_cases import mechanisms, subject_of
 from models_for_tests import build, fake_task, pad_batch
 
 from fairseq_attn_plugin.decoding import step_modules
+from fairseq_attn_plugin.decoding.options import PRECISIONS
 from fairseq_attn_plugin.decoding.packed import PackedStepper, is_packable
 from fairseq_attn_plugin.decoding.packed_gru import gru_step
-from fairseq_attn_plugin.decoding.products import PRECISIONS
 from fairseq_attn_plugin.decoding.step_modules import gate_order, lstm_cell_
 from fairseq_attn_plugin.decoding.stepper import ModelStepper
 from fairseq_attn_plugin.ops.gru_cell import gru_cell

@@ -5,7 +5,8 @@ import torch
 import torch.nn.functional as F
 
 from fairseq_attn_plugin.decoding import products
-from fairseq_attn_plugin.decoding.products import PRECISIONS, Product, check_precision, pack
+from fairseq_attn_plugin.decoding.options import PRECISIONS, check_precision
+from fairseq_attn_plugin.decoding.products import Product, pack
 from fairseq_attn_plugin.errors import OptionError
 
 # Roundings of W and x: 8 significant bits; 127 steps of the greatest weight and 255 of the range of x, or half as many.

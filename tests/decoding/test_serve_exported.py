@@ -1,5 +1,8 @@
 """fairseq-attn serve with an exported model answers as with its checkpoint."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -7,6 +10,8 @@ from fairseq_attn_plugin.analysis import cli
 from fairseq_attn_plugin.analysis.inference.exported import ExportedTranslator, is_exported
 from fairseq_attn_plugin.analysis.inference.translator import Translator
 from fairseq_attn_plugin.errors import OptionError
+
+from cli import REPO
 
 testclient = pytest.importorskip("fastapi.testclient", reason="NO TEST OF THE SERVER: fastapi or httpx is missing")
 pytest.importorskip("onnxruntime", reason="NO TEST OF EXPORTED MODELS: onnxruntime is missing")
@@ -48,8 +53,29 @@ def test_answers_and_mistakes_are_the_same(both):
         assert mine.status_code == theirs.status_code and list(mine.json()) == list(theirs.json())
         assert mine.json().get("error") == theirs.json().get("error")
     answer = clients[0].post("/translate", json={"text": "ama " * 1100})
-    assert answer.json()["error"] == "the sentence is too long: 1100 subwords, at most 1023 are read"
+    assert answer.json()["error"] == "the sentence is too long: 1100 subwords, the model takes at most 1023"
     assert clients[0].get("/").status_code == 200
+
+
+WITHOUT = """
+import importlib.util, sys
+find = importlib.util.find_spec
+sys.modules["torch"] = None
+if {bare}:
+    importlib.util.find_spec = lambda name, *rest: None if name == "fairseq" else find(name, *rest)
+from fairseq_attn_plugin.analysis import cli
+cli.main({words})
+assert "fairseq" not in sys.modules
+"""
+
+
+@pytest.mark.parametrize("bare", [False, True])
+def test_the_command_translates_without_torch(bare, folder, both):
+    """Whether fairseq is installed or not."""
+    code = WITHOUT.format(bare=bare, words=["translate", folder, "ama bel", "cor", "--beam", "3"])
+    done = subprocess.run([sys.executable, "-c", code], cwd=REPO, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [both[0](text)[0].copied for text in ("ama bel", "cor")]
 
 
 def test_mistakes_of_the_command(folder, tiny_data, tmp_path):
@@ -70,5 +96,5 @@ def test_mistakes_of_the_command(folder, tiny_data, tmp_path):
         with pytest.raises(OptionError, match=message):
             cli.main(["serve", *options, "--port", "0"])
     (tmp_path / "settings.json").write_text('{"format": "fairseq_attn_plugin translator 1"}')
-    with pytest.raises(OptionError, match="cannot be read as an exported model"):
+    with pytest.raises(OptionError, match="settings.json: beam is missing: must be a whole number from 1 to 10000"):
         cli.main(["serve", str(tmp_path), "--port", "0"])

@@ -30,8 +30,8 @@ from fairseq_attn_plugin.analysis.inference.loading import (
 from fairseq_attn_plugin.analysis.inference.segmenter import Segmenter, add_text_options, text_options
 from fairseq_attn_plugin.analysis.inference.sentences import MANY_UNKNOWN, SplitSentences, TextSentences
 from fairseq_attn_plugin.decoding.options import DecodingOptions, add_decoding_options
+from fairseq_attn_plugin.decoding.search_options import check_search
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.patches.search_options import check_search
 from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.text.subwords import SUBWORDS
 from fairseq_attn_plugin.writing import check_not_lost

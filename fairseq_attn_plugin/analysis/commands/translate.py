@@ -23,12 +23,12 @@ import stat
 import sys
 from typing import Any, Iterable, Iterator, List, Optional, TextIO, Tuple
 
-from fairseq_attn_plugin.analysis.inference.loading import add_model_options
+from fairseq_attn_plugin.analysis.inference.model_options import add_model_options
 from fairseq_attn_plugin.analysis.inference.segmenter import add_text_options, text_options
 from fairseq_attn_plugin.decoding.options import DecodingOptions, add_decoding_options
+from fairseq_attn_plugin.decoding.search_options import check_search
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.options import parse_overrides
-from fairseq_attn_plugin.patches.search_options import check_search
 from fairseq_attn_plugin.writing import check_not_lost, whole_text
 
 __all__ = ["configure", "run"]
@@ -92,7 +92,6 @@ def run(args: argparse.Namespace) -> None:
 
 def _translator(args: argparse.Namespace) -> Any:
     from fairseq_attn_plugin.analysis.inference.exported import ExportedTranslator, is_exported
-    from fairseq_attn_plugin.analysis.inference.translator import Translator
 
     if args.path is None and is_exported(args.data):
         return ExportedTranslator(args.data, args.beam, args.lenpen)
@@ -100,6 +99,8 @@ def _translator(args: argparse.Namespace) -> Any:
         raise OptionError(
             f"{args.data}: is no model folder, checkpoint or exported model; give its checkpoint by --path"
         )
+    from fairseq_attn_plugin.analysis.inference.translator import Translator  # imports torch
+
     return Translator(
         args.data,
         args.path,

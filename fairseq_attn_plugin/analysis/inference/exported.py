@@ -16,7 +16,7 @@ from fairseq_attn_plugin.analysis.inference.translation import (
 )
 from fairseq_attn_plugin.analysis.records.record import Record
 from fairseq_attn_plugin.analysis.records.shown import shown_units
-from fairseq_attn_plugin.decoding import runtime
+from fairseq_attn_plugin.decoding import exported_folder, runtime
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.model_folder import read_settings
 
@@ -25,7 +25,7 @@ __all__ = ["ExportedTranslator", "is_exported"]
 
 def is_exported(folder: str) -> bool:
     """Whether a folder is one that ``fairseq-attn export`` wrote."""
-    return read_settings(folder).get("format") == runtime.FORMAT
+    return read_settings(folder).get("format") == exported_folder.FORMAT
 
 
 class ExportedTranslator:
@@ -42,6 +42,8 @@ class ExportedTranslator:
     def __init__(self, folder: str, beam: Optional[int] = None, lenpen: Optional[float] = None):
         try:
             self._translator = runtime.Translator(folder, beam, lenpen)
+        except (ValueError, ImportError) as error:
+            raise OptionError(str(error)) from None
         except Exception as error:  # onnxruntime's exceptions have no common class
             reason = " ".join(str(error).split())
             raise OptionError(f"{folder}: cannot be read as an exported model: {reason}") from None
@@ -82,7 +84,9 @@ class ExportedTranslator:
             try:
                 (found,) = self._translator.search([line], nbest)
             except ValueError as error:
-                raise OptionError(str(error).replace("line 1", "the sentence", 1)) from None
+                raise OptionError(str(error).replace("line 1: ", "", 1)) from None
+            except FloatingPointError as error:
+                raise _Damaged(str(error).replace("line 1", f"the sentence {line[:60]!r}", 1)) from None
         if not found:
             raise OptionError("there is no word to translate")
         return [self._translation(one) for one in found]
@@ -103,10 +107,16 @@ class ExportedTranslator:
         return Translation(found.text, found.score, record, unknown, *words, copied)
 
 
+class _Damaged(OptionError):
+    """The model is at fault, not the sentence."""
+
+
 def _or_error(
     translate: Callable[[str, int], List[Translation]], text: str, nbest: int
 ) -> Union[List[Translation], OptionError]:
     try:
         return translate(text, nbest)
+    except _Damaged:
+        raise
     except OptionError as error:
         return error

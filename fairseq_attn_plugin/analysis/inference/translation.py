@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import unicodedata
 from typing import List, NamedTuple
 
 from fairseq_attn_plugin.analysis.records.record import Record
+from fairseq_attn_plugin.decoding.runtime import MOST_CHARACTERS, one_line
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.subwords import spell
 from fairseq_attn_plugin.text.unknown_words import positions_of, replace_unknown
@@ -19,10 +19,6 @@ __all__ = [
     "one_line",
     "without_unknown",
 ]
-
-
-CONTROL = frozenset(["Cc", "Cs", "Zl", "Zp"])  # categories of Unicode
-MOST_CHARACTERS = 5000  # of a text: tokenisers are slow on texts that are too long for any model
 
 
 class Translation(NamedTuple):
@@ -58,11 +54,6 @@ def check_length(what: str, text: str) -> None:
     """Raises ``OptionError`` if the text has more than ``MOST_CHARACTERS`` characters."""
     if len(text) > MOST_CHARACTERS:
         raise OptionError(f"{what} is too long: {len(text)} characters, at most {MOST_CHARACTERS} are read")
-
-
-def one_line(text: str) -> str:
-    """A text with blanks for line ends and other control characters; joiners and soft hyphens stay (Unicode's Cf)."""
-    return " ".join("".join(" " if unicodedata.category(letter) in CONTROL else letter for letter in text).split())
 
 
 def without_unknown(record: Record) -> str:

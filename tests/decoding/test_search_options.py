@@ -8,8 +8,8 @@ from fairseq import search
 from fairseq.data import Dictionary
 from in_process import run_tool
 
+from fairseq_attn_plugin.decoding.search_options import check_search
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.patches.search_options import check_search
 
 from cli import USER_DIR
 
