@@ -71,8 +71,6 @@ setup(
         # fairseq-attn export; its folders need numpy and onnxruntime alone, neither this package nor torch
         "export": ["onnx>=1.15", "onnxruntime>=1.17"],
         "runtime": ["onnxruntime>=1.17", "numpy"],
-        # fairseq-attn push and pull
-        "hub": ["huggingface_hub>=0.23", "safetensors>=0.4"],
         # fairseq-attn serve
         "serve": ["fastapi>=0.100", "uvicorn"],
         # scripts/docs.sh; latex2mathml: formulas that need no script and no network

@@ -46,8 +46,6 @@ COMMANDS: Dict[str, str] = {
     "explore": "write one HTML page that shows the attention of each model for every sentence",
     "serve": "translate typed sentences and show the attention, in a browser on this machine",
     "average": "average checkpoints of a training into one",
-    "push": "send a model folder to a repository of a Hugging Face Hub",
-    "pull": "take a model folder from a repository of a Hugging Face Hub",
     "export": "write a model as a folder that translates text without torch and fairseq, by onnxruntime",
     "classify": "classify documents and show the words and sentences with the greatest weights",
     "election": "measure how far from their own position target words attend, and recommend an election's window",
