@@ -65,7 +65,7 @@ setup(
         "tqdm",
     ],
     extras_require={
-        # tensorboard: fairseq's --tensorboard-logdir, and the curves of its files
+        # tensorboard: fairseq's --tensorboard-logdir, and the curves of a report
         # scikit-learn: word vectors made from sentence pairs; scipy: rank correlations
         "analysis": ["matplotlib>=3.5", "tensorboard", "scikit-learn", "scipy"],
         # fairseq-attn export; its folders need numpy and onnxruntime alone, neither this package nor torch

@@ -31,7 +31,6 @@ COMMANDS: Dict[str, str] = {
     "extract": "write the attention of a model for every sentence of a split or a text, as JSONL or NPZ",
     "import": "turn attention or alignments of Marian, OpenNMT-py, Sockeye, Hugging Face models ... into such a file",
     "plot": "draw heatmaps of sentences, with one or several models side by side",
-    "curves": "draw learning curves from the logs or TensorBoard files of fairseq-train",
     "align": "write hard word alignments in Pharaoh format, by attention or better methods, also symmetrised",
     "aer": "measure alignment error rate, precision, recall and F1 against gold alignments",
     "lagging": "measure how far translations lag behind a source that is being read",

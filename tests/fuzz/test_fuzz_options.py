@@ -29,7 +29,6 @@ VALID = {
     "frequency": "generated --reference generated --train target",
     "plot": "records.jsonl --out out.svg",
     "replace-unk": "generated",
-    "curves": "log --out out.svg",
 }
 FILES = ["records.jsonl", "links", "source", "generated", "log", "gone", ".", "/dev/null", "records.jsonl/x"]
 ARCHITECTURES = ("lstm_soft", "lstm_adm", "lstm_latent", "lstm_agreement")
