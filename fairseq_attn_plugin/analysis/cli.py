@@ -40,7 +40,6 @@ COMMANDS: Dict[str, str] = {
     "filter": "keep the sentence pairs of a corpus or of back-translations whose attention looks sure",
     "frequency": "compare rare and frequent words in system outputs with the reference",
     "lexicon": "write word translation probabilities estimated from extracted attention",
-    "replace-unk": "replace unknown words in the output of fairseq-generate, by lexicon and attention",
     "compare": "show the outputs of several systems side by side, with differing words marked",
     "explore": "write one HTML page that shows the attention of each model for every sentence",
     "serve": "translate typed sentences and show the attention, in a browser on this machine",

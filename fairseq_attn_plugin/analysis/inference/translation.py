@@ -68,5 +68,5 @@ def one_line(text: str) -> str:
 def without_unknown(record: Record) -> str:
     """The words of the target, with a copy of the source word for each unknown word; blanks separate them."""
     positions = positions_of(record.attention.tolist())
-    tokens = replace_unknown(record.target, record.source, positions, {}).tokens
+    tokens = replace_unknown(record.target, record.source, positions, {})
     return " ".join(spell(tokens, record.subwords))
