@@ -62,6 +62,7 @@ setup(
         "shtab>=1.6",  # completion of fairseq-attn in a shell
         "subword-nmt>=0.3.7",
         "tabulate>=0.9",
+        "tensorboardX>=2.5",  # for which fairseq asks in every command
         "tqdm",
     ],
     extras_require={

@@ -52,10 +52,8 @@ def _write(state: Dict[str, Any], out: str) -> None:
     """Writes the file whole or not at all, so that an interrupted export leaves no damaged checkpoint."""
     with whole_file(out, f"--out {out}: cannot be written") as unfinished:
         os.makedirs(os.path.dirname(out) or ".", exist_ok=True)
-        try:
-            torch.save(state, unfinished)
-        except RuntimeError as error:  # torch raises it if the folder cannot be written
-            raise OSError(str(error)) from None
+        with open(unfinished, "wb") as stream:  # whose errors say why
+            torch.save(state, stream)
 
 
 def one_direction(state: Dict[str, Any], name: str, direction: str) -> Dict[str, Any]:

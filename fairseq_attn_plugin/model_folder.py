@@ -173,8 +173,8 @@ def write_model_folder(folder: Path, checkpoint: Path, dictionaries: Path, text:
     config = plain_config(state["cfg"])
     config["task"].update(zip(("source_lang", "target_lang"), content["languages"]))
     state.update(cfg=config, last_optimizer_state=None)
-    with whole_file(folder / MODEL, f"{folder / MODEL}: cannot be written") as partial:
-        torch.save(state, partial)
+    with whole_file(folder / MODEL, f"{folder / MODEL}: cannot be written") as partial, open(partial, "wb") as stream:
+        torch.save(state, stream)
     for name in [f"dict.{language}.txt" for language in content["languages"]]:
         with whole_file(folder / name, f"{folder / name}: cannot be written") as partial:
             shutil.copyfile(dictionaries / name, partial)

@@ -93,21 +93,17 @@ class _Imported(Loader):
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """The import of fairseq leaves the root logger at ``INFO``, and says nothing of packages that are not needed.
+    """The import of fairseq leaves the root logger at ``INFO``.
 
     ``fairseq/models/wav2vec/wav2vec2_classification.py`` calls ``logging.basicConfig(level=logging.DEBUG)``, after
     which a notebook shows the debugging messages of every library. Other modules of fairseq ask for ``INFO``. What the
-    user has configured before stays. ``fairseq.tasks.text_to_speech`` asks for tensorboardX.
+    user has configured before stays.
     """
     if logging.root.handlers:
         yield
         return
-    speech = logging.getLogger("fairseq.tasks.text_to_speech")
-    level = speech.level
-    speech.setLevel(logging.WARNING)
     try:
         yield
     finally:
-        speech.setLevel(level)
         if logging.root.handlers and logging.root.level == logging.DEBUG:
             logging.root.setLevel(logging.INFO)

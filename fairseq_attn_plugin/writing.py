@@ -6,11 +6,11 @@ import contextlib
 import os
 import re
 from pathlib import Path
-from typing import Any, Iterable, Iterator, TextIO, Union
+from typing import Any, Iterable, Iterator, Optional, TextIO, Union
 
 from fairseq_attn_plugin.errors import OptionError
 
-__all__ = ["PathLike", "check_not_lost", "whole_file", "whole_text"]
+__all__ = ["PathLike", "check_not_lost", "failure_of_files", "whole_file", "whole_text"]
 
 _RECORDS = re.compile(r"^(?:[^=/]+=)?(.+?)(?:@[0-9]+)?$", re.DOTALL)
 
@@ -29,6 +29,13 @@ def check_not_lost(option: str, path: Any, inputs: Iterable[Any]) -> None:
             file = _RECORDS.sub(r"\1", os.fspath(file))
         if os.path.exists(file) and os.path.samefile(path, file):
             raise OptionError(f"{option} {path}: is one of the files that are read, and would be lost")
+
+
+def failure_of_files(error: Optional[BaseException]) -> Optional[OSError]:
+    """What the system says of a file that cannot be written. torch reports it as a fault in its format."""
+    while error is not None and not isinstance(error, OSError):
+        error = error.__context__
+    return error
 
 
 @contextlib.contextmanager
@@ -56,8 +63,11 @@ def whole_file(path: Any, failure: str) -> Iterator[Path]:
     try:
         yield partial
         os.replace(partial, path)
-    except OSError as error:
-        raise OptionError(f"{failure}: {error.strerror or error}") from None
+    except (OSError, RuntimeError) as error:
+        reason = failure_of_files(error)
+        if reason is None:
+            raise
+        raise OptionError(f"{failure}: {reason.strerror or reason}") from None
     finally:
         with contextlib.suppress(OSError):
             partial.unlink()

@@ -8,20 +8,22 @@
 #   PYTHON=       (none) the first of python3.12, python3.11, python3.13 that is there. On Linux without an NVIDIA GPU,
 #                 one for which pip offers a CPU build of torch comes first: the other builds are several GB.
 #   VENV=.venv    folder of the environment
-#   PIP_EXTRA_INDEX_URL=   of pip: https://download.pytorch.org/whl/cpu has CPU builds of torch
+#   CPU_WHEELS=https://download.pytorch.org/whl/cpu    where CPU builds of torch come from if pip's own index has none
 #
 # fairseq.txt says which fairseq is installed, and why; constraints.txt pins everything else.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-VENV="${VENV:-.venv}"
+VENV="${VENV:-.venv}" CPU_WHEELS="${CPU_WHEELS:-https://download.pytorch.org/whl/cpu}"
 [[ $VENV == /* ]] || VENV="$PWD/$VENV"
 STAMP="$VENV/.setup-stamp"
 TORCH="$(sed -n 's/^torch==//p' constraints.txt)"
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 usable() { command -v "$1" >/dev/null && "$1" -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
-has_cpu_torch() { [[ "$("$1" -m pip index versions torch 2>/dev/null)" == *"$TORCH+cpu"* ]]; }
+wants_cpu_torch() { [[ $(uname -s) == Linux ]] && ! nvidia-smi >/dev/null 2>&1; }
+# has_cpu_torch PYTHON [options of pip]
+has_cpu_torch() { [[ "$("$1" -m pip index versions torch "${@:2}" 2>/dev/null)" == *"$TORCH+cpu"* ]]; }
 
 # sets PYTHON and REASON
 choose_python() {
@@ -34,14 +36,13 @@ choose_python() {
         exit 1
     fi
     PYTHON="${found[0]}" REASON="the first of 3.12, 3.11, 3.13 here"
-    if [[ $(uname -s) != Linux ]] || nvidia-smi >/dev/null 2>&1; then return; fi
+    wants_cpu_torch || return 0
     for name in "${found[@]}"; do
         if has_cpu_torch "$name"; then
             PYTHON="$name" REASON="pip offers a CPU build of torch for it"
             return
         fi
     done
-    REASON+="; torch comes with CUDA, several GB (PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu: without)"
 }
 
 PRESENT=""
@@ -90,7 +91,15 @@ install() { pip install -c constraints.txt "$@"; }
 say "1/4 pip, setuptools, wheel, cython, numpy"
 install pip setuptools wheel cython numpy
 say "2/4 torch (a large download)"
-install torch
+FROM=()
+if wants_cpu_torch && ! has_cpu_torch "$VENV/bin/python"; then
+    FROM=(--extra-index-url "$CPU_WHEELS" --retries 1 --timeout 20)
+    if ! has_cpu_torch "$VENV/bin/python" "${FROM[@]}"; then
+        say "there is no CPU build of torch $TORCH at $CPU_WHEELS: torch comes with CUDA, several GB"
+        FROM=()
+    fi
+fi
+install torch "${FROM[@]}"
 # both have the package fairseq: the one that is not wanted here goes first
 if [[ $(uname -sm) == "Linux x86_64" && $VERSION =~ ^3\.1[12]$ ]]; then
     say "3/4 ve-fairseq"

@@ -151,7 +151,7 @@ ALL = [("python3.11", "3.11"), ("python3.12", "3.12"), ("python3.13", "3.13")]
     [
         (ALL, {"gpu": True}, "python3.12", "the first of 3.12, 3.11, 3.13 here)"),
         (ALL, {"system": "Darwin"}, "python3.12", "the first of 3.12, 3.11, 3.13 here)"),
-        (ALL, {}, "python3.12", "several GB (PIP_EXTRA_INDEX_URL="),
+        (ALL, {}, "python3.12", "the first of 3.12, 3.11, 3.13 here)"),
         ([("python3.11", "3.11", True), *ALL[1:]], {}, "python3.11", "pip offers a CPU build of torch for it"),
         ([("python3.11", "3.11", True), *ALL[1:]], {"gpu": True}, "python3.12", "the first of 3.12"),
         ([("python3.11", "3.11"), ("python3.12", "")], {"gpu": True}, "python3.11", "the first of 3.12"),
@@ -162,6 +162,38 @@ def test_the_python_of_set_up(tmp_path, pythons, options, chosen, reason):
     status, text = setup_with(tmp_path, pythons=pythons, **options)
     assert status == 7 and f"made by {chosen}\n" in text
     assert f"with Python {chosen[6:]} ({chosen}: " in text and reason in text
+
+
+@pytest.mark.parametrize(
+    ("own", "reachable", "options", "expected"),
+    [
+        (False, True, {}, "install -c constraints.txt torch --extra-index-url https://wheels --retries 1 --timeout 20"),
+        (False, False, {}, "install -c constraints.txt torch"),
+        (True, True, {}, "install -c constraints.txt torch"),
+        (False, True, {"gpu": True}, "install -c constraints.txt torch"),
+        (False, True, {"system": "Darwin"}, "install -c constraints.txt torch"),
+    ],
+    ids=["from its index", "index out of reach", "from pip's own index", "a GPU", "no Linux"],
+)
+def test_without_a_gpu_torch_is_a_build_for_processors(tmp_path, own, reachable, options, expected):
+    python = tmp_path / "checkout" / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    has = {True: "$TORCH_CPU", False: "2.99.0+cpu"}
+    python.write_text(
+        f"""#!/bin/bash
+case "$*" in
+  *"pip index"*"--extra-index-url https://wheels"*) echo "Available versions: {has[reachable]}" ;;
+  *"pip index"*) echo "Available versions: {has[own]}" ;;
+  *" torch"*) echo "pip: ${{*:5}}"; exit 7 ;;
+  *hashlib*) cat >/dev/null; echo hash ;;
+  *version_info*) echo 3.12 ;;
+esac
+"""
+    )
+    python.chmod(0o755)
+    status, text = setup_with(tmp_path, CPU_WHEELS="https://wheels", **options)
+    assert status == 7 and f"pip: {expected}\n" in text
+    assert ("torch comes with CUDA, several GB" in text) == (not own and not reachable)
 
 
 @pytest.mark.parametrize(

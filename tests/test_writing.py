@@ -5,9 +5,10 @@ import stat
 import threading
 
 import pytest
+import torch
 
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.writing import check_not_lost, whole_text
+from fairseq_attn_plugin.writing import check_not_lost, whole_file, whole_text
 
 
 def test_a_file_is_there_whole_or_not_at_all(tmp_path):
@@ -24,6 +25,16 @@ def test_a_file_is_there_whole_or_not_at_all(tmp_path):
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+def test_a_full_disk_is_named_where_torch_speaks_of_its_format(tmp_path):
+    """torch's writer raises RuntimeError from what the stream raised."""
+    file, failure = tmp_path / "m.pt", "--out m.pt: cannot be written"
+    said = pytest.raises(OptionError, match=f"{failure}: No space left on device")
+    with said, whole_file(file, failure), open("/dev/full", "wb") as stream:
+        torch.save({"a": torch.zeros(100_000)}, stream)
+    with pytest.raises(RuntimeError, match="another fault"), whole_file(tmp_path / "m.pt", "failure"):
+        raise RuntimeError("another fault")
+
+
 def test_what_is_no_file_is_written_to_and_stays(tmp_path):
     """A pipe in the place of /dev/null, which a test that failed would take from the whole machine."""
     path = tmp_path / "pipe"

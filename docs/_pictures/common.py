@@ -19,11 +19,12 @@ _HATCHES = ("", "////", "....")
 CORNERS = ((-0.46, -0.46), (0.46, -0.46), (0.46, 0.46), (-0.46, 0.46), (-0.46, -0.46))
 
 
-def results(folder: str) -> Dict[str, List[Any]]:
-    """The contents of the files SYSTEM.seedN.json of a folder of ``benchmarks/results``, by system."""
+def results(name: str) -> Dict[str, List[Any]]:
+    """The runs SYSTEM.seedN of ``benchmarks/results/NAME.jsonl``, by system."""
     systems: Dict[str, List[Any]] = {}
-    for file in sorted((BENCHMARKS / "results" / folder).glob("*.json")):
-        systems.setdefault(file.name.split(".")[0], []).append(json.loads(file.read_text(encoding="utf-8")))
+    for line in (BENCHMARKS / f"results/{name}.jsonl").read_text(encoding="utf-8").splitlines():
+        run = json.loads(line)
+        systems.setdefault(run["run"].partition(".seed")[0], []).append(run)
     return systems
 
 

@@ -118,21 +118,18 @@ def mechanisms_seven(path: Path) -> None:
     _mechanisms(path, "multi30k-de-en-small-epoch7-lr3e-3")
 
 
-def _mechanisms(path: Path, folder: str) -> None:
-    """Perplexity, BLEU and alignment error rate of every system with links in a folder: a point for each seed."""
-    runs: Dict[str, List[Any]] = {}
-    for file in sorted((BENCHMARKS / "results" / f"{folder}-links").glob("*.json")):
-        run, links = (
-            json.loads((BENCHMARKS / "results" / part / file.name).read_text(encoding="utf-8"))
-            for part in (folder, f"{folder}-links")
-        )
-        run["aer"] = next(iter(links["gold"].values()))["aer"]
-        runs.setdefault(run["system"].removeprefix("small-").replace("_", ", "), []).append(run)
+def _mechanisms(path: Path, name: str) -> None:
+    """Perplexity, BLEU and alignment error rate of every system with links: a point for each seed."""
+    runs = {
+        system.removeprefix("small-").replace("_", ", "): seeds
+        for system, seeds in results(name).items()
+        if "links" in seeds[0]
+    }
     attention, other, bias = series_of(3)
     biases = {"position", "markov", "fertility"}
     looks = {name: attention if name == "attention" else bias if name in biases else other for name in runs}
-    ends = {**ENDS, "AER, per cent (low is good)": lambda run: 100 * run["aer"]}
-    with canvas(folder, (7.2, 0.26 * len(runs) + 0.4)) as figure:
+    ends = {**ENDS, "AER, per cent (low is good)": lambda run: 100 * run["links"]["aer"]}
+    with canvas(name, (7.2, 0.26 * len(runs) + 0.4)) as figure:
         boxes = [(number * 0.345, 0, 0.31, 0.92) for number in range(len(ends))]
         _ends(figure, boxes, runs, looks, ends)
         save(figure, path)
@@ -219,9 +216,9 @@ def faithfulness(path: Path) -> None:
         save(figure, path)
 
 
-def _measures(folder: str) -> Dict[str, List[Dict[str, float]]]:
+def _measures(name: str) -> Dict[str, List[Dict[str, float]]]:
     """The measures of the seeds of every system."""
-    return {name: [run["measures"] for run in runs] for name, runs in results(folder).items()}
+    return {system: [run["measures"] for run in runs] for system, runs in results(name).items()}
 
 
 def _mean_of(runs: List[Dict[str, float]], name: str) -> float:
@@ -243,15 +240,15 @@ def multi30k_slow(path: Path) -> None:
     _epochs(path, "multi30k-de-en-epoch10", (6, 7, 8, 10, 15))
 
 
-def _epochs(path: Path, folder: str, ticks: Sequence[int]) -> None:
-    """Mean perplexity by epoch of every system of a folder, and perplexity and BLEU of each seed at the end."""
+def _epochs(path: Path, file: str, ticks: Sequence[int]) -> None:
+    """Mean perplexity by epoch of every system of a file, and perplexity and BLEU of each seed at the end."""
     runs = {
         name.removesuffix("_drop").removesuffix("_centred").replace("_additive", ", additive"): seeds
-        for name, seeds in results(folder).items()
+        for name, seeds in results(file).items()
     }
     order = sorted(runs, key=lambda name: np.mean([run["valid_perplexity"] for run in runs[name]]))
     looks = dict(zip(order, series_of(len(order))))
-    with canvas(folder, (7.8, 0.32 * len(order) + 0.6)) as figure:
+    with canvas(file, (7.8, 0.32 * len(order) + 0.6)) as figure:
         axes = figure.add_axes((0, 0, 0.33, 0.92))
         style(axes, "validation perplexity by epoch", grid="y")
         for name, look in looks.items():
@@ -292,10 +289,10 @@ def tatoeba(path: Path) -> None:
     )
     names = ("lstm_soft", "lstm_adm")
     with canvas("tatoeba", (7.4, 2.5)) as figure:
-        for number, (title, folder, ticks) in enumerate(panels):
+        for number, (title, file, ticks) in enumerate(panels):
             axes = figure.add_axes((number * 0.43, 0, 0.36, 1))
             style(axes, title, grid="y")
-            systems = results(folder)
+            systems = results(file)
             _trainings(axes, {name: systems[name] for name in names})
             _logarithmic(axes, ticks)
             epochs = len(systems["lstm_soft"][0]["valid_perplexities"])

@@ -24,7 +24,7 @@ from ..errors import first_cause
 from .search import Candidates, Search, SearchOptions
 from .stepper import ModelStepper
 
-__all__ = ["Graphs", "ReplayedSearch", "can_replay"]
+__all__ = ["Graphs", "ReplayedSearch", "can_replay", "widen"]
 
 logger = logging.getLogger(__name__)
 

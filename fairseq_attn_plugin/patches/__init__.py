@@ -20,6 +20,7 @@ from . import (
     cuda_graphs,
     data_folders,
     decoding,
+    dictionaries,
     diverse_beam,
     explained_checkpoints,
     explained_errors,
@@ -65,6 +66,7 @@ PATCHES: List[Patch] = [
     log_file.PATCH,
     patience.PATCH,
     lr_schedule.PATCH,
+    dictionaries.PATCH,
     whole_checkpoints.PATCH,
     save_dir.PATCH,  # after patience and multirun, whose count it reads
     overrides.PATCH,

@@ -22,6 +22,7 @@ from fairseq_attn_plugin.checkpoints import check_finite
 from fairseq_attn_plugin.errors import OptionError, one_line
 
 from .checkpoint_contents import check_file, check_state, elements
+from .dictionaries import check_dictionaries
 from .explaining import explained
 from .loading import reads_weights_only
 from .wrapping import Patch
@@ -44,7 +45,7 @@ class _CheckedTorch(ModuleType):
             state["cfg"] = OmegaConf.to_container(state["cfg"], resolve=False)
         check_state(state, path, size)
         for limit in _LIMITS:
-            limit.add(path, state["model"])
+            limit.add(path, state)
         return state
 
 
@@ -70,12 +71,13 @@ class Limit:
     def __init__(self) -> None:
         self.path = ""
         self.elements, self.modules = self.ALWAYS
+        self.extra: Dict[str, Any] = {}  # by file, what it has beside the parameters
 
-    def add(self, path: str, parameters: Dict[str, Any]) -> None:
+    def add(self, path: str, state: Dict[str, Any]) -> None:
         """Allow what a further file has."""
-        self.path = path
-        self.elements += self.FACTOR * elements(parameters)
-        self.modules += 10 * self.FACTOR * len(parameters)
+        self.path, self.extra[path] = path, state.get("extra_state")
+        self.elements += self.FACTOR * elements(state["model"])
+        self.modules += 10 * self.FACTOR * len(state["model"])
 
     def take(self, number: int, modules: int = 0) -> None:
         """Raises OptionError if there are more elements or modules than are left."""
@@ -116,8 +118,10 @@ def _bounded(load: Callable[..., Any]) -> Callable[..., Any]:
         state = signature.bind(filenames, *args, **kwargs).arguments.get("state")
         with _limited() as limit:
             if state is not None:
-                limit.add(filenames[0], state["model"])
+                limit.add(filenames[0], state)
             result = load(filenames, *args, **kwargs)
+        for path, extra_state in limit.extra.items():
+            check_dictionaries(path, extra_state, result[2])
         for path, model in zip(filenames, result[0]):
             check_finite(path, model.named_parameters())
         return result

@@ -5,9 +5,11 @@ see the exception alone, whose message says enough. :mod:`.explained_checkpoints
 """
 
 import difflib
+import errno
 import glob
 import os
 import re
+import sys
 from typing import Any, Dict, List, Optional
 
 from fairseq_attn_plugin.errors import Rule, explain_by, install_hook
@@ -230,6 +232,38 @@ def missing_number(error: BaseException) -> Optional[str]:
     return f"--{name} is missing: the chosen --{section} needs it"
 
 
+def preprocessing_again(error: BaseException) -> Optional[str]:
+    """fairseq-preprocess writes no dictionary over another."""
+    if not isinstance(error, FileExistsError) or not raised_inside(error, "fairseq_cli/preprocess"):
+        return None
+    folder, name = os.path.split(str(error))
+    return f"--destdir {folder}: has {name} of an earlier fairseq-preprocess; remove the folder, or name another one"
+
+
+def no_dictionary_to_prepare_with(error: BaseException) -> Optional[str]:
+    if not isinstance(error, FileNotFoundError) or not raised_inside(error, "fairseq_cli/preprocess", innermost=False):
+        return None
+    words = sys.argv[1:]
+    given = [word for word, value in zip(words, words[1:]) if value == error.filename and word.startswith("--")]
+    return f"{given[0]} {error.filename}: there is no such file" if given else None
+
+
+def full_disk(error: BaseException) -> Optional[str]:
+    if not isinstance(error, OSError) or error.errno != errno.ENOSPC:
+        return None
+    return f"{error.filename or 'the output'}: cannot be written, because the disk is full; make room, and call again"
+
+
+def task_of_other_models(error: BaseException) -> Optional[str]:
+    """Stock's multilingual task reads options that only models made for it have."""
+    if not raised_inside(error, "tasks/multilingual_translation", innermost=False) or "not in" not in str(error):
+        return None
+    return (
+        "--task multilingual_translation: takes models that fairseq has made for it only; train a model of this --arch "
+        "with --task translation"
+    )
+
+
 def no_such_pair_of_options(error: BaseException) -> Optional[str]:
     """fairseq's assertion that half precision is of one kind."""
     if "Cannot use fp16 and AMP together" in str(error):
@@ -250,6 +284,10 @@ RULES: List[Rule] = [
     not_utf8,
     stock_check,
     missing_number,
+    preprocessing_again,
+    no_dictionary_to_prepare_with,
+    full_disk,
+    task_of_other_models,
     no_such_pair_of_options,
 ]
 

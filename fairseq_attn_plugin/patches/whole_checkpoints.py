@@ -19,11 +19,12 @@ import os
 import re
 import shutil
 import zipfile
-from typing import Any, BinaryIO, Callable, Iterator, List, Optional
+from typing import Any, BinaryIO, Callable, Iterator, List
 
 import torch
 
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.writing import failure_of_files
 
 from .wrapping import Patch
 
@@ -52,7 +53,7 @@ def _whole(path: str) -> Iterator[BinaryIO]:
             _to_disk(stream.fileno())
         os.replace(partial, path)
     except (OSError, RuntimeError) as error:
-        reason = _reason(error)
+        reason = failure_of_files(error)
         if reason is None:
             raise
         raise OptionError(
@@ -70,13 +71,6 @@ def _to_disk(descriptor: int) -> None:
     except OSError as error:
         if error.errno not in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP):  # some file systems do not have it
             raise
-
-
-def _reason(error: Optional[BaseException]) -> Optional[OSError]:
-    """torch reports that a file cannot be written as a fault in its format; what came before says why."""
-    while error is not None and not isinstance(error, OSError):
-        error = error.__context__
-    return error
 
 
 def _saving_whole(save: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,10 +1,12 @@
 """The pages of the documentation, and the commands and code in them."""
 
+import json
 import os
 import re
 import shlex
+from functools import lru_cache
 from pathlib import Path
-from typing import Dict, Iterator, List, NamedTuple
+from typing import Any, Dict, Iterator, List, NamedTuple
 
 REPO = Path(__file__).resolve().parent.parent.parent
 PAGES = sorted(
@@ -17,6 +19,18 @@ PAGES = sorted(
     ]
     if "_build" not in path.relative_to(REPO).parts
 )
+
+
+@lru_cache(maxsize=None)
+def runs(name: str) -> Dict[str, Any]:
+    """The runs of ``benchmarks/results/NAME.jsonl`` by their names."""
+    lines = (REPO / f"benchmarks/results/{name}.jsonl").read_text(encoding="utf-8").splitlines()
+    return {run["run"]: run for run in map(json.loads, lines)}
+
+
+def runs_of(name: str, system: str) -> List[Any]:
+    """The runs SYSTEM.seedN, or SYSTEM.foldN, of ``benchmarks/results/NAME.jsonl`` in the order of their numbers."""
+    return [run for run in runs(name).values() if re.fullmatch(rf"{re.escape(system)}\.(seed|fold)\d+", run["run"])]
 
 
 def environment(**variables: str) -> Dict[str, str]:

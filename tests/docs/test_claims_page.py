@@ -7,11 +7,11 @@ from functools import lru_cache
 
 import pytest
 from scipy.stats import ttest_rel
-from test_result_tables import VALUES, runs_of
+from test_result_tables import VALUES
 
 from fairseq_attn_plugin.analysis.outputs.seed_significance import bleu_statistics, holm, score_seeds
 
-from documentation import REPO
+from documentation import REPO, runs, runs_of
 
 PAGE = " ".join((REPO / "docs/results/claims.md").read_text(encoding="utf-8").split())
 PLAIN = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", PAGE)  # without links
@@ -22,16 +22,16 @@ LAST = {"q": "reconstruction_ppl", "accuracy of q": "posterior_accuracy", "accur
 
 
 @lru_cache(maxsize=None)
-def p(folder, system, baseline):
+def p(file, system, baseline):
     """The p-value of a difference in BLEU, over the seeds that both have."""
-    runs = {name: runs_of(folder, name) for name in (system, baseline)}
+    trainings = {name: runs_of(file, name) for name in (system, baseline)}
     found = score_seeds(
         {
             name: [bleu_statistics([[*map(int, s.split())] for s in sentences(r)]) for r in of]
-            for name, of in runs.items()
+            for name, of in trainings.items()
         },
         baseline,
-        seeds_of={name: [run["seed"] for run in of] for name, of in runs.items()},
+        seeds_of={name: [run["seed"] for run in of] for name, of in trainings.items()},
     )
     return found[system].p_value
 
@@ -40,31 +40,30 @@ def sentences(run):
     return run["statistics"]["sentences"]
 
 
-def each(what, folder, system, seeds=None):
+def each(what, file, system, seeds=None):
     """A figure of each seed."""
-    runs = [run for run in runs_of(folder, system) if seeds is None or run["seed"] in seeds]
-    assert runs, (folder, system)
+    found = [run for run in runs_of(file, system) if seeds is None or run["seed"] in seeds]
+    assert found, (file, system)
     if what in LAST:
-        return [float(re.search(rf"\b{LAST[what]} ([\d.]+)", " ".join(run["log_end"])).group(1)) for run in runs]
-    return [VALUES[what](run) for run in runs]
+        return [float(re.search(rf"\b{LAST[what]} ([\d.]+)", " ".join(run["log_end"])).group(1)) for run in found]
+    return [VALUES[what](run) for run in found]
 
 
 def mean(*args, **seeds):
     return statistics.mean(each(*args, **seeds))
 
 
-def against(folder, system, baseline, what="BLEU", **seeds):
-    return " against ".join(f"{mean(what, folder, name, **seeds):.2f}" for name in (system, baseline))
+def against(file, system, baseline, what="BLEU", **seeds):
+    return " against ".join(f"{mean(what, file, name, **seeds):.2f}" for name in (system, baseline))
 
 
-def deviations(folder, system):
-    file = REPO / f"benchmarks/results/{folder}-words/frequency.json"
-    systems = json.loads(file.read_text(encoding="utf-8"))["systems"]
+def deviations(file, system):
+    systems = runs(f"{file}-words")
     return ", ".join(f"{systems[f'{system}-{seed}']['rare_deviation']:.1f}" for seed in (1, 4, 6))
 
 
-def lost(folder, system):
-    return "{}, {} and {}".format(*deviations(folder, system).replace("-", "").split(", "))
+def lost(file, system):
+    return "{}, {} and {}".format(*deviations(file, system).replace("-", "").split(", "))
 
 
 def latency(system, kind, digits=2):
@@ -76,14 +75,13 @@ def latency(system, kind, digits=2):
 
 
 def faithfulness(measure):
-    files = sorted((REPO / "benchmarks/results/multi30k-de-en-faithfulness").glob("lstm_soft.seed*.json"))
-    return f"{statistics.mean(json.loads(file.read_text())['measures'][measure] for file in files):.3f}"
+    models = runs_of("multi30k-de-en-faithfulness", "lstm_soft")
+    return f"{statistics.mean(model['measures'][measure] for model in models):.3f}"
 
 
 def elected(system):
-    files = sorted((REPO / "benchmarks/results/tatoeba-en-es-election").glob("equal.seed*.json"))
-    runs = [json.loads(file.read_text(encoding="utf-8"))["systems"][system] for file in files]
-    return f"{statistics.mean(run['scores']['BLEU']['score'] for run in runs):.2f}"
+    found = [run["systems"][system] for run in runs_of("tatoeba-en-es-election", "equal")]
+    return f"{statistics.mean(one['scores']['BLEU']['score'] for one in found):.2f}"
 
 
 def sayings():
@@ -91,8 +89,8 @@ def sayings():
     yield f"{against(E15, 'lstm_adm', 'lstm_soft')}, p = {p(E15, 'lstm_adm', 'lstm_soft'):.2f}"
     slow = "lstm_adm_centred_drop", "lstm_soft_drop"
     yield f"{against(E10_SLOW, *slow)}, p = {p(E10_SLOW, *slow):.3f}"
-    for folder, digits in (("tatoeba-en-es-epoch12", 3), ("tatoeba-en-vi-epoch30", 2)):
-        yield f"{against(folder, 'lstm_adm', 'lstm_soft')}, p = {p(folder, 'lstm_adm', 'lstm_soft'):.{digits}f}"
+    for file, digits in (("tatoeba-en-es-epoch12", 3), ("tatoeba-en-vi-epoch30", 2)):
+        yield f"{against(file, 'lstm_adm', 'lstm_soft')}, p = {p(file, 'lstm_adm', 'lstm_soft'):.{digits}f}"
     yield f"`mqt` loses {lost(E10_SLOW, 'mqt')} per cent of them, soft attention {lost(E10_SLOW, 'soft')}, soft"
     yield f"additive score {lost(E10_SLOW, 'additive')}. After ten epochs at 3e-3 these are {lost(E10, 'mqt')};"
     yield f"{deviations(E15, 'mqt')} against {deviations(E15, 'soft')} per cent"
@@ -102,8 +100,8 @@ def sayings():
     yield against(E10, "lstm_adm", "lstm_soft", "perplexity")
     yield f"{against(E10, 'lstm_adm', 'lstm_soft')} (p = {p(E10, 'lstm_adm', 'lstm_soft'):.2f})"
     yield against(E15, "lstm_adm", "lstm_soft", "perplexity")
-    folder = "tatoeba-en-vi-epoch12"
-    yield f"{against(folder, 'lstm_adm', 'lstm_soft')} (p = {p(folder, 'lstm_adm', 'lstm_soft'):.3f})"
+    file = "tatoeba-en-vi-epoch12"
+    yield f"{against(file, 'lstm_adm', 'lstm_soft')} (p = {p(file, 'lstm_adm', 'lstm_soft'):.3f})"
     yield f"(one seed, p = {p('multi30k-en-de-epoch10-lr3e-3', 'lstm_adm', 'lstm_soft'):.3f})"
     additive = "lstm_adm_centred_drop", "lstm_soft_additive"
     others = ("lstm_soft_drop", "structured", "lstm", "lstm_adm_aqt", "lstm_adm_centred_drop")
@@ -122,8 +120,8 @@ def sayings():
         yield latency(name, kind)
     best = "small-marginal-scratch", "small-soft"
     yield f"{against(SMALL15, *best, 'perplexity')}, {against(SMALL15, *best)}, p = {p(SMALL15, *best):.3f}"
-    folder = "tatoeba-en-es-small-epoch4"
-    yield f"{against(folder, *best, 'perplexity')}, {against(folder, *best)}, p = {p(folder, *best):.3f}"
+    file = "tatoeba-en-es-small-epoch4"
+    yield f"{against(file, *best, 'perplexity')}, {against(file, *best)}, p = {p(file, *best):.3f}"
     for baseline in best:
         both = "small-elbo-enum", baseline
         yield f"{against(SMALL15, *both, seeds=(1, 2))}, p = {p(SMALL15, *both):.2f}"
@@ -158,8 +156,8 @@ def sayings():
         values = [mean(what, MECHANISMS, name) for name in (*biases, "small-attention")]
         yield f"{what} " + "{:.2f}, {:.2f} and {:.2f} against {:.2f}".format(*values)
 
-    folds = json.loads((REPO / "benchmarks/results/polarity-han/table.json").read_text(encoding="utf-8"))["systems"]
-    scores = {name: [run["accuracy"] for run in of["runs"]] for name, of in folds.items()}
+    folds = {name: runs_of("polarity-han", name) for name in ("han", "han_flat", "han_mean", "tfidf")}
+    scores = {name: [run["accuracy"] for run in of] for name, of in folds.items()}
     tests = {name: ttest_rel(scores["han"], scores[name]).pvalue for name in scores if name != "han"}
     yield f"means in place of attention {statistics.mean(scores['han_mean']):.1f} (t-test over ten folds: "
     yield f"p = {tests['han_mean']:.2f})"

@@ -1,6 +1,5 @@
 """The commands of README.md and of the page "From fairseq" run as they stand; results of the README were measured."""
 
-import json
 import os
 import re
 import statistics
@@ -11,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cli import REPO, usual_environment
-from documentation import fenced
+from documentation import fenced, runs_of
 
 PAGE = REPO / "docs/start/from-fairseq.md"
 NAMES = {"structured": "structured", "soft": "lstm_soft", "density matrix (`lstm_adm_centred`)": "lstm_adm"}
@@ -76,13 +75,10 @@ def test_results_of_the_readme_are_those_measured():
     assert {row[0] for row in rows[2:]} == set(NAMES)
     for name, *cells in rows[2:]:
         for place, epochs in ((0, 15), (2, 10)):
-            files = list(
-                (REPO / f"benchmarks/results/multi30k-de-en-epoch{epochs}-lr3e-3").glob(f"{NAMES[name]}.seed*.json")
-            )
+            runs = runs_of(f"multi30k-de-en-epoch{epochs}-lr3e-3", NAMES[name])
             if not cells[place]:
-                assert not files
+                assert not runs
                 continue
-            runs = [json.loads(file.read_text(encoding="utf-8")) for file in files]
             assert len(runs) == 3
             bleu = statistics.mean(one["bleu"]["tokenized"]["score"] for one in runs)
             perplexity = statistics.mean(one["valid_perplexity"] for one in runs)

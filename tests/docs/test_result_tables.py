@@ -1,12 +1,11 @@
 """Tables of results say what the files in benchmarks/results say, cell by cell."""
 
-import json
 import re
 import statistics
 
 import pytest
 
-from documentation import REPO
+from documentation import REPO, runs_of
 
 MULTI30K, MECHANISMS = "docs/results/multi30k.md", "docs/results/mechanisms.md"
 TATOEBA = "docs/results/tatoeba.md"
@@ -20,7 +19,7 @@ LARGE = {
 AT_1E_3 = ("attention", "agreement")
 SEVEN = "multi30k-de-en-small-epoch7-lr3e-3"
 LEXICON = {f"`small-{name}` with `--lexicon`": f"small-{name}_lexicon" for name in ("attention", "fertility")}
-# page, section, number of the table -> folder of results, and the system of each row whose name is not the system's
+# page, section, number of the table -> file of results, and the system of each row whose name is not the system's
 TABLES = {
     (MULTI30K, "Fifteen epochs", 0): ("multi30k-de-en-epoch15-lr3e-3", LARGE),
     (MULTI30K, "Ten epochs, three seeds", 0): ("multi30k-de-en-epoch10-lr3e-3", LARGE),
@@ -94,17 +93,6 @@ def rows(page, section, number):
     return [dict(zip(head, row)) for row in body]
 
 
-def runs_of(folder, system):
-    """The trainings of a system, with the alignments of the folder FOLDER-links where it has them."""
-    results, runs = REPO / "benchmarks/results", []
-    for file in sorted((results / folder).glob(f"{system}.seed*.json")):
-        run, links = json.loads(file.read_text(encoding="utf-8")), results / f"{folder}-links" / file.name
-        if links.exists():
-            run["links"] = next(iter(json.loads(links.read_text(encoding="utf-8"))["gold"].values()))
-        runs.append(run)
-    return sorted(runs, key=lambda run: run["seed"])
-
-
 def holds(cell, values):
     """Whether a cell says the values: one after the other, or their mean with their deviation in brackets."""
     found = re.findall(NUMBER, cell.replace("*", ""))
@@ -120,12 +108,12 @@ def holds(cell, values):
 
 @pytest.mark.parametrize(("page", "section", "number"), TABLES)
 def test_a_table_says_what_was_measured(page, section, number):
-    folder, names = TABLES[page, section, number]
+    file, names = TABLES[page, section, number]
     checked, wrong = 0, []
     for row in rows(page, section, number):
         label = re.sub(r" \(\d\)$", "", next(iter(row.values())))
-        runs = runs_of(folder, names.get(label, label.strip("`")))
-        assert runs, f"{page}: no results of {label} in {folder}"
+        runs = runs_of(file, names.get(label, label.strip("`")))
+        assert runs, f"{page}: no results of {label} in {file}"
         for head, cell in row.items():
             name = next((name for name in VALUES if name in head), None)
             if name and cell:
@@ -137,8 +125,7 @@ def test_a_table_says_what_was_measured(page, section, number):
 
 
 def test_the_tables_of_the_election_say_what_was_measured():
-    files = sorted((REPO / "benchmarks/results/tatoeba-en-es-election").glob("equal.seed*.json"))
-    runs = [json.loads(file.read_text(encoding="utf-8")) for file in files]
+    runs = runs_of("tatoeba-en-es-election", "equal")
     page, wrong = "docs/results/election.md", []
 
     def compare(row, head, values):
@@ -172,18 +159,18 @@ def test_the_tables_of_the_election_say_what_was_measured():
 
 
 def test_the_table_of_the_film_reviews_says_what_was_measured():
-    systems = json.loads((REPO / "benchmarks/results/polarity-han/table.json").read_text(encoding="utf-8"))["systems"]
     table = rows("docs/results/documents.md", "", 0)
-    assert len(table) == len(systems) == 4
+    assert len(table) == 4
     wrong = []
     for row in table:
         name = "tfidf" if row["system"].startswith("TF-IDF") else row["system"].split("`")[1]
-        one = systems[name]
-        seconds = [run["seconds_per_epoch"] for run in one["runs"] if "seconds_per_epoch" in run]
+        folds = runs_of("polarity-han", name)
+        seconds = [run["seconds_per_epoch"] for run in folds if "seconds_per_epoch" in run]
+        accuracies = [run["accuracy"] for run in folds]
         for head, values in (
-            ("accuracy", [one["accuracy"], one["accuracy_sd"]]),
-            ("macro-F1", [one["macro_f1"]]),
-            ("folds", [run["accuracy"] for run in one["runs"]]),
+            ("accuracy", [statistics.mean(accuracies), statistics.stdev(accuracies)]),
+            ("macro-F1", [statistics.mean(run["macro_f1"] for run in folds)]),
+            ("folds", accuracies),
             ("seconds per epoch", [statistics.median(seconds)] if seconds else []),
         ):
             wrong += [] if holds(row[head], values) else [f"{name}, {head}: {row[head]}, measured {values}"]

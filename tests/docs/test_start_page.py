@@ -1,17 +1,14 @@
 """The table of larger embeddings is that of the trainings."""
 
-import json
-
 from cli import REPO
-
-RUNS = REPO / "benchmarks/results/multi30k-de-en-embeddings.jsonl"
+from documentation import runs
 
 
 def test_rows_are_the_trainings():
     text = (REPO / "docs/results/start.md").read_text(encoding="utf-8").split("\n## Larger embeddings\n")[1]
     rows = [line for line in text.split("\n## ")[0].splitlines() if line.startswith("| `")]
     expected = []
-    for run in map(json.loads, RUNS.read_text(encoding="utf-8").splitlines()):
+    for run in runs("multi30k-de-en-embeddings").values():
         other = "" if run["attention"] in ("soft", "mqt", "aqt") else f" --attention {run['attention']}"
         found = {one["updates"]: f"{one['perplexity']:.1f} ({one['information']:.2f})" for one in run["validations"]}
         cells = [f"`{run['arch']}{other}`", f"{run['embed_init_range']:g}", str(run["seed"])]

@@ -1,5 +1,6 @@
 """A user's mistake is answered with one line and exit status 1; every other exception keeps its trace."""
 
+import errno
 import os
 import pickle
 import sys
@@ -350,6 +351,31 @@ def test_hydra_train(tiny_data: Path, tmp_path: Path) -> None:
         assert line_of(*command, "+model._name=lstm_soft", mistake).startswith(
             f"fairseq-hydra-train: error: {expected}"
         )
+
+
+def test_preprocessing_again_or_with_no_dictionary(tmp_path: Path) -> None:
+    for language in ("xx", "yy"):
+        (tmp_path / f"text.{language}").write_text("a b c\nd e f\n")
+    command = ["fairseq-preprocess", "--user-dir", USER_DIR, "--source-lang", "xx", "--target-lang", "yy"]
+    command += ["--trainpref", tmp_path / "text", "--destdir", tmp_path / "bin"]
+    prefix = "fairseq-preprocess: error: "
+    done = run_cli([*command, "--srcdict", "none.txt"], check=False)
+    assert done.returncode == 1 and done.stderr.endswith(f"{prefix}--srcdict none.txt: there is no such file\n")
+    run_cli(command)
+    done = run_cli(command, check=False)
+    assert done.returncode == 1 and done.stderr.endswith(
+        f"{prefix}--destdir {tmp_path}/bin: has dict.xx.txt of an earlier fairseq-preprocess; remove the folder, or "
+        "name another one\n"
+    )
+    other = ["--arch", "lstm_soft", "--task", "multilingual_translation", "--lang-pairs", "xx-yy"]
+    training = ["fairseq-train", tmp_path / "bin", "--user-dir", USER_DIR, "--optimizer", "adam", "--batch-size", 2]
+    assert run_tool(*training, *other, fails=True).error.startswith("--task multilingual_translation: takes models")
+
+
+def test_full_disk() -> None:
+    assert explain(OSError(errno.ENOSPC, "No space left on device", "data/bin/dict.xx.txt")) == (
+        "data/bin/dict.xx.txt: cannot be written, because the disk is full; make room, and call again"
+    )
 
 
 def test_a_long_line_keeps_its_ends():

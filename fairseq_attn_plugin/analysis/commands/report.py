@@ -14,8 +14,8 @@ of the beam. It keeps files that are already there, so an interrupted or changed
 cannot be read is named in the report, and the others are reported. The translations are the text files in
 ``REPORT/outputs``, a line for each sentence, with ``REPORT/source.txt`` and ``REPORT/reference.txt``.
 
-Without ``--data``, the report is the page of a leaderboard: RESULTS has a JSON file for each run, as the folders of
-``benchmarks/results``.
+Without ``--data``, the report is the page of a leaderboard: RESULTS is a folder with a JSON file for each run, or a
+file ``.jsonl`` with a line for each, as those of ``benchmarks/results``.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add(
         "folder",
         type=Path,
-        help="model folder, folder of trained systems, or of results of a leaderboard",
+        help="model folder, folder of trained systems, or results of a leaderboard (a folder or a .jsonl)",
     )
     add("--data", help="folder that fairseq-preprocess wrote; without it, the report is a leaderboard's page")
     add(

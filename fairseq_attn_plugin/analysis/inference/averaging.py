@@ -88,8 +88,8 @@ def _write(out: str, state: Dict[str, Any], parts: Sequence[Part]) -> None:
     kept = {key: value for key, value in state.items() if key not in ("last_optimizer_state", PARTS)}
     kept["cfg"] = plain_config(state["cfg"])
     kept[PARTS] = [part._asdict() for part in parts]
-    with whole_file(out, f"--out {out}: cannot be written") as partial:
-        torch.save(kept, partial)
+    with whole_file(out, f"--out {out}: cannot be written") as partial, open(partial, "wb") as stream:
+        torch.save(kept, stream)
 
 
 def parts_of(path: str) -> List[Part]:

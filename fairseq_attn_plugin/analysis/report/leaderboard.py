@@ -63,7 +63,7 @@ def write_leaderboard(
     """Writes ``report.md``, ``report.html`` and their pictures.
 
     Args:
-        folder: of the results, see :func:`~fairseq_attn_plugin.analysis.report.runs.read_tables`
+        folder: folder or file of the results, see :func:`~fairseq_attn_plugin.analysis.report.runs.read_tables`
         out: folder to write
         names: of the systems to show, in their order (default: all)
         baseline: system that the others are compared with (default: soft attention)

@@ -1,10 +1,10 @@
-"""Runs of a leaderboard: a JSON file for each, in groups that one table shows."""
+"""Runs of a leaderboard: a JSON file or a line for each, in groups that one table shows."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from fairseq_attn_plugin.errors import OptionError
 
@@ -33,7 +33,7 @@ class Run(NamedTuple):
 
 
 class Table(NamedTuple):
-    """The runs of one folder: the same corpus, direction and subwords."""
+    """The runs of one folder or file: the same corpus, direction and subwords."""
 
     name: str
     systems: Dict[str, List[Run]]
@@ -41,10 +41,10 @@ class Table(NamedTuple):
 
 
 def read_tables(folder: Path, names: Optional[Sequence[str]] = None, baseline: Optional[str] = None) -> List[Table]:
-    """All runs below a folder, a table for each folder with runs.
+    """All runs below a folder, a table for each folder with runs, or the runs of one file.
 
     Args:
-        folder: of the results
+        folder: of the results, a JSON file for each run; or a file ``.jsonl``, a line for each run
         names: of the systems to show (default: all); a table without any of them is left out
         baseline: system that the others are compared with, in all tables that have it
 
@@ -52,19 +52,17 @@ def read_tables(folder: Path, names: Optional[Sequence[str]] = None, baseline: O
         OptionError: there are no runs, a file is damaged, the runs of a folder are not of the same test set, or no
             table has the baseline
     """
-    if not folder.is_dir():
-        raise OptionError(f"{folder}: is not a folder")
-    found: Dict[Path, List[Run]] = {}
-    for path in sorted(folder.rglob("*.json")):
-        run = _read(path)
+    found: Dict[str, List[Run]] = {}
+    for path, content in _contents(folder):
+        run = _run(path, content)
         if run is not None and (names is None or run.system in names):
-            found.setdefault(path.parent, []).append(run)
+            found.setdefault(path.relative_to(folder).parent.as_posix(), []).append(run)
     if not found:
         raise OptionError(f"{folder}: has no results of a leaderboard; for trained models, give --data")
     if baseline is not None and not any(run.system == baseline for runs in found.values() for run in runs):
         known = sorted({run.system for runs in found.values() for run in runs})
         raise OptionError(f"--baseline {baseline}: must be one of {', '.join(known)}")
-    return [_table(path.relative_to(folder).as_posix(), runs, names, baseline) for path, runs in found.items()]
+    return [_table(name, runs, names, baseline) for name, runs in found.items()]
 
 
 def _table(name: str, runs: List[Run], names: Optional[Sequence[str]], baseline: Optional[str]) -> Table:
@@ -86,12 +84,22 @@ def _table(name: str, runs: List[Run], names: Optional[Sequence[str]], baseline:
     )
 
 
-def _read(path: Path) -> Optional[Run]:
-    """The run of a file; None for a JSON of another kind."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise OptionError(f"{path}: cannot be read: {error}") from None
+def _contents(folder: Path) -> Iterator[Tuple[Path, Any]]:
+    """The JSON files of a folder, or the lines of a file."""
+    in_lines = folder.suffix == ".jsonl" and folder.is_file()
+    if not in_lines and not folder.is_dir():
+        raise OptionError(f"{folder}: is not a folder, nor a file .jsonl")
+    for path in [folder] if in_lines else sorted(folder.rglob("*.json")):
+        try:
+            text = path.read_text(encoding="utf-8")
+            contents = [json.loads(one) for one in (text.splitlines() if in_lines else [text])]
+        except (OSError, ValueError) as error:
+            raise OptionError(f"{path}: cannot be read: {error}") from None
+        yield from ((path / str(number) if in_lines else path, one) for number, one in enumerate(contents, 1))
+
+
+def _run(path: Path, content: Any) -> Optional[Run]:
+    """The run of a file or a line; None for a JSON of another kind."""
     if not isinstance(content, dict) or not {"system", "seed", "statistics"} <= set(content):
         return None
     try:

@@ -180,6 +180,17 @@ def test_the_page(results, tmp_path, capsys):
     assert "data:image/png" in page and "ARCH=better SEED=1 fairseq-attn recipe multi30k" in page
 
 
+def test_a_file_has_a_run_in_each_line(results, tmp_path):
+    lines = tmp_path / "lines.jsonl"
+    lines.write_text("".join(path.read_text() + "\n" for path in sorted(results.rglob("*.json"))))
+    main(["report", str(results), "--out", str(tmp_path / "files")])
+    main(["report", str(lines), "--out", str(tmp_path / "lines")])
+    assert cells(tmp_path / "lines", "## multi30k de-en") == cells(tmp_path / "files", "## multi30k/de-en.bpe")
+    lines.write_text(lines.read_text().replace('"best_updates"', '"updates"', 2))
+    with pytest.raises(OptionError, match="lines.jsonl/1: is not complete"):
+        read_tables(lines)
+
+
 @pytest.mark.parametrize(
     "option",
     ["--gold x", "--gold-format wpt", "--one-based", "--reference x", "--train-text x", "--tokenize 13a", "--beam 3"]

@@ -28,7 +28,7 @@ const context = canvas.getContext("2d");
 context.drawImage(image, 0, 0);
 return [...context.getImageData(1, 1, 1, 1).data].slice(0, 3);
 """
-RESULTS = Path(__file__).parents[3] / "benchmarks" / "results" / "multi30k-de-en-epoch3"
+RESULTS = Path(__file__).parents[3] / "benchmarks" / "results" / "multi30k-de-en-epoch3.jsonl"
 ENTER, TAB = "\ue007", "\ue004"
 
 
