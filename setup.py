@@ -66,14 +66,12 @@ setup(
         "tqdm",
     ],
     extras_require={
-        # tensorboard: fairseq's --tensorboard-logdir, and the curves of its files
+        # tensorboard: fairseq's --tensorboard-logdir, and the curves of a report
         # scikit-learn: word vectors made from sentence pairs; scipy: rank correlations
         "analysis": ["matplotlib>=3.5", "tensorboard", "scikit-learn", "scipy"],
         # fairseq-attn export; its folders need numpy and onnxruntime alone, neither this package nor torch
         "export": ["onnx>=1.15", "onnxruntime>=1.17"],
         "runtime": ["onnxruntime>=1.17", "numpy"],
-        # fairseq-attn push and pull
-        "hub": ["huggingface_hub>=0.23", "safetensors>=0.4"],
         # fairseq-attn serve
         "serve": ["fastapi>=0.100", "uvicorn"],
         # scripts/docs.sh; latex2mathml: formulas that need no script and no network

@@ -34,7 +34,7 @@ ANALYSIS = (
     ("drawing",),
     ("inference",),
     ("folders",),
-    ("translator", "web", "voting", "report", "hub"),
+    ("translator", "web", "voting", "report"),
     ("commands",),
     ("cli",),
 )

@@ -36,9 +36,7 @@ def output(code):
     return done.stdout
 
 
-@pytest.mark.parametrize(
-    "command", ["explore", "plot", "align", "aer", "compare", "lexicon", "frequency", "curves", "translate"]
-)
+@pytest.mark.parametrize("command", "explore plot align aer compare lexicon frequency translate".split())
 def test_what_reads_records_imports_neither_torch_nor_fairseq(command):
     assert json.loads(output(LIGHT.format(f"fairseq_attn_plugin.analysis.commands.{command}"))) == []
 

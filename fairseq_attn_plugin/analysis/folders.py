@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Callable, List, Optional, Sequence, Tuple
 
 from fairseq_attn_plugin.analysis.records.files import label_and_path
-from fairseq_attn_plugin.analysis.training_logs import log_of
 from fairseq_attn_plugin.model_folder import ModelFolder, open_model_folder
 
-__all__ = ["BEAM", "data_of_checkpoint", "first_folder", "with_attention", "with_logs", "with_translations"]
+__all__ = ["BEAM", "data_of_checkpoint", "first_folder", "with_attention", "with_translations"]
 
 BEAM = 5  # width of the search for what is shown of a model folder
 
@@ -29,11 +28,6 @@ def with_attention(texts: Sequence[str], beam: Optional[int] = None, matrices: T
 def with_translations(texts: Sequence[str]) -> List[str]:
     """``[LABEL=]FOLDER`` becomes ``LABEL=`` its translation of the test set."""
     return _replaced(texts, lambda model: str(model.test_file("translation")))
-
-
-def with_logs(texts: Sequence[str]) -> List[str]:
-    """``[LABEL=]FOLDER`` becomes ``LABEL=`` the log of its training, if it has one; other folders stay."""
-    return _replaced(texts, lambda model: str(model.log), log_of)
 
 
 def first_folder(texts: Sequence[str]) -> Optional[ModelFolder]:
@@ -59,20 +53,13 @@ def _is_checkpoint(text: object) -> bool:
     return isinstance(text, str) and text.endswith(".pt") and Path(text).is_file()
 
 
-def _replaced(
-    texts: Sequence[str],
-    file_of: Callable[[ModelFolder], str],
-    otherwise: Callable[[Path], Optional[Path]] = lambda folder: None,
-) -> List[str]:
-    """Each ``[LABEL=]FOLDER`` by its file; ``otherwise`` finds that of a folder that is no model folder, if it can."""
+def _replaced(texts: Sequence[str], file_of: Callable[[ModelFolder], str]) -> List[str]:
+    """Each ``[LABEL=]FOLDER`` of a model folder by its file."""
     result = []
     for text in texts:
         label, path = label_and_path(text)
-        folder = Path(path)
-        if folder.is_dir():
-            model = open_model_folder(path)
-            file = otherwise(folder) if model is None else file_of(model)
-            if file is not None:
-                text = f"{label or folder.resolve().name}={file}"
+        model = open_model_folder(path) if Path(path).is_dir() else None
+        if model is not None:
+            text = f"{label or Path(path).resolve().name}={file_of(model)}"
         result.append(text)
     return result

@@ -16,10 +16,9 @@ from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Tuple
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.writing import PathLike
 
-__all__ = ["AXES", "Curves", "knows_epochs", "log_of", "read_log", "read_run", "read_scalars", "read_tensorboard"]
+__all__ = ["Curves", "knows_epochs", "log_of", "read_log", "read_run", "read_scalars", "read_tensorboard"]
 
 
-AXES = ("epochs", "updates")
 LOGS = ("train.log", "log", "log/train")  # the names that the recipes and the demo use
 EVENTS = "tfevents"  # part of the name of every TensorBoard file
 _AROUND = 16  # bytes around the content of a record: its length, and two checksums

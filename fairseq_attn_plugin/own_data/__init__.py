@@ -8,6 +8,8 @@
     what follows from the size of the corpus and its languages; checks of the model
 ``stages``, ``shell``, ``progress``, ``stamps``
     preparation, training, translation, the model folder; the commands that run, shown; what is finished
+``card``
+    the card of a model, as a Hugging Face Hub reads it
 ``command``
     the command line
 """

@@ -20,7 +20,9 @@ from fairseq_attn_plugin.corpora.tokens import detokenize
 from fairseq_attn_plugin.corpora.tools import PACKAGE
 from fairseq_attn_plugin.model_folder import SETTINGS, Text, open_model_folder, read_settings, write_model_folder
 from fairseq_attn_plugin.text.normalization import build_normalizer
+from fairseq_attn_plugin.writing import whole_text
 
+from .card import CARD, model_card
 from .reading import Pair
 from .settings import PER_ROOT, Model, fitting_size
 from .shell import LoggingShell
@@ -299,6 +301,9 @@ def _finish(plan: Plan, command: List[str], pairs: Dict[str, int]) -> Dict[str, 
         "request": plan.request,
     }
     (folder / SETTINGS).unlink(missing_ok=True)
+    card = model_card(folder.resolve().name, content, plan.subwords, plan.tokenizer, text.lowercase)
+    with whole_text(folder / CARD, f"{folder / CARD}: cannot be written") as stream:
+        stream.write(card)
     write_model_folder(folder, plan.best, data / "bin", text, content)
     return scores
 

@@ -47,7 +47,7 @@ def _replacing(process: Callable[..., Any]) -> Callable[..., Any]:
         if tgt_dict.unk_string() in tokens:
             if not len(alignment):
                 raise OptionError("--replace-unk: needs the alignment of the words; add --print-alignment")
-            tokens = replace_unknown(tokens, tokenize_line(src_str), positions_of(alignment), align_dict).tokens
+            tokens = replace_unknown(tokens, tokenize_line(src_str), positions_of(alignment), align_dict)
         text = post_process(" ".join(tokens), remove_bpe)
         return tgt_dict.encode_line(text, add_if_not_exist=True), text, alignment
 

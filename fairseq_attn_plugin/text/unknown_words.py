@@ -1,7 +1,7 @@
 """Unknown words of a translation, replaced by the translation or a copy of the source word they are aligned to.
 
-Luong et al. 2015, "Addressing the Rare Word Problem in Neural Machine Translation". ``fairseq-attn replace-unk`` and
-``fairseq-generate --replace-unk`` (:mod:`fairseq_attn_plugin.patches.unknown_words`) use it.
+Luong et al. 2015, "Addressing the Rare Word Problem in Neural Machine Translation". ``fairseq-generate --replace-unk``
+(:mod:`fairseq_attn_plugin.patches.unknown_words`) and ``fairseq-attn translate`` use it.
 """
 
 from __future__ import annotations
@@ -10,18 +10,9 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tup
 
 from .subwords import BPE_MARK
 
-__all__ = ["UNKNOWN", "Replaced", "positions_of", "replace_unknown"]
+__all__ = ["UNKNOWN", "positions_of", "replace_unknown"]
 
 UNKNOWN = "<unk>"
-
-
-class Replaced(NamedTuple):
-    """A hypothesis without unknown words."""
-
-    tokens: List[str]
-    words: List[str]  # what stands for each unknown word, in order; UNKNOWN if nothing is known
-    from_lexicon: int  # how many of the words are from the lexicon
-    copied: int  # how many are source words
 
 
 def positions_of(alignment: Sequence[Any]) -> Dict[int, int]:
@@ -44,7 +35,7 @@ def positions_of(alignment: Sequence[Any]) -> Dict[int, int]:
 
 def replace_unknown(
     tokens: Sequence[str], source: Sequence[str], positions: Mapping[int, int], lexicon: Mapping[str, str]
-) -> Replaced:
+) -> List[str]:
     """Replace each ``<unk>`` by the translation of the source token it is aligned to, or else by the source token.
 
     The lexicon is asked for the token and then for the word that the token is a piece of. A piece of a word that the
@@ -59,31 +50,23 @@ def replace_unknown(
         lexicon: {source: translation}
     """
     result: List[str] = []
-    words: List[str] = []
-    from_lexicon = copied = 0
     last: Optional[Tuple[int, int]] = None  # the whole source word that the previous token stands for
     for place, token in enumerate(tokens):
         position = positions.get(place)
         if token != UNKNOWN or position is None or not 0 <= position < len(source):
-            words += [UNKNOWN] * (token == UNKNOWN)
             result.append(token)
             last = None
             continue
         continues = bool(result) and result[-1].endswith(BPE_MARK)
         found = _find(source, position, lexicon, continues, positions.get(place + 1))
-        repeated = found.word is not None and found.word == last
-        if not repeated:
+        if found.word is None or found.word != last:
             result.append(found.text)
-        words.append("" if repeated else found.text)
-        from_lexicon += found.from_lexicon and found.text != UNKNOWN
-        copied += not found.from_lexicon and found.text != UNKNOWN
         last = found.word
-    return Replaced(result, words, from_lexicon, copied)
+    return result
 
 
 class _Found(NamedTuple):
     text: str
-    from_lexicon: bool
     word: Optional[Tuple[int, int]] = None  # if it stands for a whole split word of the source: the pieces of this word
 
 
@@ -98,17 +81,17 @@ def _find(
     """
     piece, span = source[position], _span(source, position)
     if piece in lexicon:
-        return _Found(lexicon[piece], True)
+        return _Found(lexicon[piece])
     if span[1] - span[0] == 1:
-        return _Found(piece, False)
+        return _Found(piece)
     word = "".join(_bare(one) for one in source[span[0] : span[1]])
     if word in lexicon:
-        return _Found(lexicon[word], True, span)
+        return _Found(lexicon[word], span)
     if following is not None and position < following < span[1]:
-        return _Found(piece, False)
+        return _Found(piece)
     if continues:
-        return _Found(_bare(piece), False)
-    return _Found(word, False, span)
+        return _Found(_bare(piece))
+    return _Found(word, span)
 
 
 def _span(source: Sequence[str], position: int) -> Tuple[int, int]:

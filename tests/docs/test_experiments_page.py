@@ -54,4 +54,4 @@ def test_every_command_runs(tiny_data, tmp_path, warm_path):
     assert "COMET 0.5000" in done.stdout and "Generate test with beam=5" in (tmp_path / "generated").read_text()
     report = (tmp_path / "report" / "report.md").read_text(encoding="utf-8")
     assert "COMET" in report and "\n| adm " in report
-    assert {"curves.png", "compare.html", "average.pt", "best3.pt", "ensemble.jsonl"} <= set(os.listdir(tmp_path))
+    assert {"compare.html", "average.pt", "best3.pt", "ensemble.jsonl"} <= set(os.listdir(tmp_path))

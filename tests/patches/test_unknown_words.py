@@ -1,4 +1,4 @@
-"""``fairseq-generate --replace-unk``: does as ``fairseq-attn replace-unk``."""
+"""``fairseq-generate --replace-unk``: words of a lexicon or of the source, by either kind of alignment."""
 
 import re
 
@@ -8,7 +8,6 @@ from fairseq import utils
 from fairseq.data import Dictionary
 from in_process import run_tool
 
-from fairseq_attn_plugin.analysis import cli
 from fairseq_attn_plugin.errors import OptionError
 
 from cli import TINY, USER_DIR, run_cli
@@ -40,22 +39,27 @@ def generate(folder, *options):
     return run_tool(*command, *options).stdout
 
 
-def hypotheses(output):
-    return dict(re.findall(r"^H-(\d+)\t\S+\t(.*)$", output, re.MULTILINE))
+def lines_of(output, kind):
+    """{sentence: words} of the lines of a kind, the score of a hypothesis left out."""
+    return {number: text.split() for number, text in re.findall(rf"^{kind}-(\d+)\t(?:-\S+\t)?(.*)$", output, re.M)}
 
 
-def test_fairseqs_option_does_as_the_filter(unknown, tmp_path):
-    plain = generate(unknown, "--print-alignment")
-    assert sum("<unk>" in line for line in hypotheses(plain).values()) > 4
-    (tmp_path / "plain").write_text(plain)
-    command = ["replace-unk", "--lexicon", str(unknown / "lexicon.tsv"), "--source", str(unknown / "test.xx")]
-    cli.main([*command, str(tmp_path / "plain"), "--out", str(tmp_path / "out")])
-    expected = hypotheses((tmp_path / "out").read_text())
-    assert not any("<unk>" in line for line in expected.values())
-    lines = list(expected.values())
-    assert any("urk" in line for line in lines) and any("bel" in line for line in lines), "looked up, and copied"
-    replaced = generate(unknown, "--replace-unk", unknown / "lexicon.tsv", "--print-alignment", "soft")
-    assert hypotheses(replaced) == expected
+def test_each_unknown_word_is_looked_up_or_copied(unknown):
+    plain = generate(unknown, "--print-alignment", "hard")
+    source = [line.split() for line in (unknown / "test.xx").read_text().splitlines()]
+    links, expected = lines_of(plain, "A"), lines_of(plain, "H")
+    assert sum("<unk>" in words for words in expected.values()) > 4
+    for number, words in expected.items():
+        aligned = {
+            int(target): source[int(number)][int(place)] for place, target in (a.split("-") for a in links[number])
+        }
+        known = {place: {"kru": "urk"}.get(word, word) for place, word in aligned.items()}
+        words[:] = [known[place] if word == "<unk>" else word for place, word in enumerate(words)]
+    everything = [word for words in expected.values() for word in words]
+    assert {"urk", "bel"} <= set(everything) and "<unk>" not in everything, "looked up, and copied"
+    for kind in ("hard", "soft"):
+        replaced = generate(unknown, "--replace-unk", unknown / "lexicon.tsv", "--print-alignment", kind)
+        assert lines_of(replaced, "H") == expected
 
 
 def test_fairseqs_option_without_file_or_alignment():

@@ -7,18 +7,16 @@ training and in validation. :mod:`fairseq_attn_plugin.criterions.latent_alignmen
 
 from __future__ import annotations
 
-import json
 import math
-from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Set
+from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Sequence, Set
 
 from fairseq_attn_plugin.analysis.drawing.canvas import canvas, check_drawing, save
 from fairseq_attn_plugin.analysis.drawing.colours import LIGHT, Series, Theme, series_of
 from fairseq_attn_plugin.analysis.drawing.fonts import literal
 from fairseq_attn_plugin.analysis.training_logs import Curves, knows_epochs, read_run
-from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.writing import PathLike, whole_text
+from fairseq_attn_plugin.writing import PathLike
 
-__all__ = ["GROUPS", "Curve", "choose", "logged_groups", "plot_curves", "read_runs", "write_json"]
+__all__ = ["GROUPS", "Curve", "choose", "plot_curves"]
 
 
 GROUPS = {
@@ -26,13 +24,7 @@ GROUPS = {
     "bound": ("bound",),
     "ppl": ("marginal_ppl", "ppl"),
 }
-_NATS = ("bound", "kl", "marginal", "soft", "topk", "reconstruction", "prior_entropy", "posterior_entropy")
-_UNITS = {
-    **dict.fromkeys(_NATS, "nats per word"),
-    **dict.fromkeys(GROUPS["accuracy"], "% of words"),
-    **{"loss": "bits", "nll_loss": "bits per word", "wps": "words per second", "ups": "updates per second"},
-    **{"train_wall": "seconds", "wall": "seconds"},
-}
+_UNITS = {"accuracy": "% of words", "bound": "nats per word", "loss": "bits"}
 _PANEL = (3.7, 2.8)  # inches
 _GAP = (0.95, 1.15)  # between panels: tick labels and the axis label; title and the names beneath it
 
@@ -51,7 +43,6 @@ def choose(curves: Mapping[str, Curves], metric: str) -> Dict[str, Curve]:
 
     For a group of names (see ``GROUPS``) a run shows the first name that it logs both in training and in validation, or
     else the first name that it logs: its two curves always show the same quantity.
-    Raises ``OptionError``, with the names that the logs have, if no run has the metric.
     """
     chosen = {}
     for label, run in curves.items():
@@ -59,57 +50,28 @@ def choose(curves: Mapping[str, Curves], metric: str) -> Dict[str, Curve]:
         names.sort(key=lambda name: not (name in run.train and name in run.valid))
         if names:
             chosen[label] = Curve(names[0], run.train.get(names[0], {}), run.valid.get(names[0], {}), run.x)
-    if not chosen:
-        known = sorted({name for run in curves.values() for subset in (run.train, run.valid) for name in subset})
-        names = list(GROUPS.get(metric, ()))
-        which = f" ({', '.join(names)})" if len(names) > 1 else ""
-        raise OptionError(f"--metrics {metric}: not in the logs{which}; they have {', '.join(known)}")
     return chosen
 
 
-def logged_groups(curves: Mapping[str, Curves]) -> List[str]:
-    """The groups with a metric that any run logs; ``loss`` if there are none."""
-    names = {name for run in curves.values() for subset in (run.train, run.valid) for name in subset}
-    return [group for group, of in GROUPS.items() if names.intersection(of)] or ["loss"]
-
-
-def read_runs(runs: Mapping[str, PathLike], x: Optional[str] = None) -> Dict[str, Curves]:
-    """The curves of ``runs`` {label: log or folder}, all over the same ``x``.
-
-    ``x`` is one of ``AXES`` (default: epochs if all runs record them).
-
-    Raises ``OptionError`` for a run that cannot be read, or does not record ``x``.
-    """
-    without = next((label for label, path in runs.items() if not knows_epochs(path)), None)
-    if x == "epochs" and without is not None:
-        raise OptionError(f"--x epochs: {runs[without]} has TensorBoard files, which record updates only; give the log")
-    over = x or ("epochs" if without is None else "updates")
+def _read_runs(runs: Mapping[str, PathLike]) -> Dict[str, Curves]:
+    """The curves of all runs, over epochs; over updates if one of them has TensorBoard files, which know no epochs."""
+    over = "epochs" if all(knows_epochs(path) for path in runs.values()) else "updates"
     return {label: read_run(path, over) for label, path in runs.items()}
 
 
-def plot_curves(
-    runs: Mapping[str, PathLike],
-    metrics: Sequence[str],
-    path: PathLike,
-    x: Optional[str] = None,
-    theme: Theme = LIGHT,
-) -> Dict[str, Dict[str, Curve]]:
+def plot_curves(runs: Mapping[str, PathLike], metrics: Sequence[str], path: PathLike, theme: Theme = LIGHT) -> None:
     """Draw the logs ``runs`` {label: log or folder} to ``path``, a panel per metric.
 
-    Curves are over epochs (or updates, see :func:`read_runs`). Validation is solid, training dashed, and a run has the
-    same colour and marker in all panels. Beneath the title of a group is the metric that each run shows, and the runs
-    without the panel's metric. Perplexities have a logarithmic scale if the largest exceeds ten times the smallest.
-    Values that are not finite are left out. The suffix of ``path`` is the format (PNG, SVG or PDF).
+    Curves are over epochs, or over updates if a run has TensorBoard files. Validation is solid, training dashed, and a
+    run has the same colour and marker in all panels. Beneath the title of a group is the metric that each run shows,
+    and the runs without the panel's metric. Perplexities have a logarithmic scale if the largest exceeds ten times the
+    smallest. Values that are not finite are left out. The suffix of ``path`` is the format (PNG, SVG or PDF).
 
-    Returns {metric: {label: curve}}.
-    Raises ``ValueError`` without runs or metrics, ``OptionError`` for unreadable logs, metrics that no log has, another
-    suffix, a path that cannot be written, or without matplotlib
-    (``pip install 'fairseq_attn_plugin[analysis]'``).
+    Each metric is in the log of a run. Raises ``OptionError`` for unreadable logs, another suffix, a path that cannot
+    be written, or without matplotlib (``pip install 'fairseq_attn_plugin[analysis]'``).
     """
-    if not runs or not metrics:
-        raise ValueError("no runs or no metrics to draw")
     path = check_drawing(path)
-    curves = read_runs(runs, x)
+    curves = _read_runs(runs)
     panels = {metric: choose(curves, metric) for metric in metrics}
     from matplotlib.lines import Line2D
 
@@ -137,7 +99,6 @@ def plot_curves(
             handles, texts, loc="upper left", bbox_to_anchor=(1.03, 1), borderaxespad=0, frameon=False, fontsize=9
         )
         save(figure, path)
-    return panels
 
 
 def _draw(axes: Any, metric: str, drawn: Mapping[str, Curve], looks: Mapping[str, Series], theme: Theme) -> None:
@@ -177,7 +138,7 @@ def _draw(axes: Any, metric: str, drawn: Mapping[str, Curve], looks: Mapping[str
         axes.set_xlim(min(epochs) - 0.5, max(epochs) + 0.5)
     axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True, min_n_ticks=1))
     axes.set_xlabel({"epochs": "epoch"}.get(next(iter(drawn.values())).x, "updates"))
-    axes.set_ylabel(_axis_label(metric, sorted(names)[0]))
+    axes.set_ylabel(_axis_label(metric))
     axes.grid(True)
     notes = _notes(metric, drawn, looks)
     for number, note in enumerate(reversed(notes)):
@@ -187,11 +148,10 @@ def _draw(axes: Any, metric: str, drawn: Mapping[str, Curve], looks: Mapping[str
     axes.set_title(metric, loc="left", fontsize=10, weight="bold", pad=6 + 11 * len(notes))
 
 
-def _axis_label(metric: str, name: str) -> str:
-    """The quantity with its unit: ``prior entropy (nats per word)``."""
-    unit = _UNITS.get(name)
-    words = metric.replace("ppl", "perplexity").replace("_", " ")
-    return f"{words} ({unit})" if unit else words
+def _axis_label(metric: str) -> str:
+    """The quantity with its unit: ``bound (nats per word)``."""
+    words = metric.replace("ppl", "perplexity")
+    return f"{words} ({_UNITS[metric]})" if metric in _UNITS else words
 
 
 def _notes(metric: str, drawn: Mapping[str, Curve], labels: Iterable[str]) -> List[str]:
@@ -210,24 +170,3 @@ def _notes(metric: str, drawn: Mapping[str, Curve], labels: Iterable[str]) -> Li
 
 def _clip(text: str, width: int = 58) -> str:
     return text if len(text) <= width else text[: width - 3] + "..."
-
-
-def write_json(path: PathLike, panels: Mapping[str, Mapping[str, Curve]]) -> None:
-    """Writes the result of :func:`plot_curves` as {metric: {label: {"metric", "x", "train", "valid"}}}.
-
-    ``train`` and ``valid`` are {epoch or update: value}, with null for a value that is not finite.
-    Raises ``OptionError`` if the file cannot be written.
-    """
-
-    def plain(values: Mapping[int, float]) -> Dict[int, Optional[float]]:
-        return {epoch: value if math.isfinite(value) else None for epoch, value in sorted(values.items())}
-
-    content = {
-        metric: {
-            label: {"metric": curve.metric, "x": curve.x, "train": plain(curve.train), "valid": plain(curve.valid)}
-            for label, curve in drawn.items()
-        }
-        for metric, drawn in panels.items()
-    }
-    with whole_text(path, f"{path}: cannot write the curves") as stream:
-        stream.write(json.dumps(content, indent=1) + "\n")

@@ -59,5 +59,5 @@ def check_length(what: str, text: str) -> None:
 def without_unknown(record: Record) -> str:
     """The words of the target, with a copy of the source word for each unknown word; blanks separate them."""
     positions = positions_of(record.attention.tolist())
-    tokens = replace_unknown(record.target, record.source, positions, {}).tokens
+    tokens = replace_unknown(record.target, record.source, positions, {})
     return " ".join(spell(tokens, record.subwords))

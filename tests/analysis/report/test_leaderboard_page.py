@@ -240,7 +240,7 @@ def test_a_system_of_one_seed_is_compared_with_this_seed(results, tmp_path):
 
 
 def test_other_files_are_left_alone(results, tmp_path):
-    (results / "curves.json").write_text('{"epochs": []}')
+    (results / "other.json").write_text('{"epochs": []}')
     (results / "list.json").write_text("[]")
     (table,) = read_tables(results)
     assert table.name == "multi30k/de-en.bpe" and sum(map(len, table.systems.values())) == 6
