@@ -40,9 +40,7 @@ def exported(trained, tmp_path_factory):
 
 
 def export(checkpoint, direction, out, *options, check=True):
-    return run_cli(
-        "fairseq-attn", "export-direction", checkpoint, "--direction", direction, "--out", out, *options, check=check
-    )
+    return run_cli("fairseq-attn", "export", checkpoint, "--direction", direction, "--out", out, *options, check=check)
 
 
 def test_learns_both_directions_and_logs(trained):

@@ -51,7 +51,6 @@ COMMANDS: Dict[str, str] = {
     "report": "write a report on a folder of trained systems, as Markdown and HTML",
     "documents": "convert labelled documents to lines for fairseq-preprocess, for document classification",
     "subword-alignments": "convert word alignments to indices of subwords, or back, for supervised attention",
-    "export-direction": "write one direction of an agreement model as an ordinary checkpoint",
     "where": "print the folder of this package, of its YAML configurations (--configs), or of its recipes (--recipes)",
 }
 RECIPE = "prepare a published corpus, train, translate and score, by a shell file; recipe --help lists them"

@@ -88,7 +88,7 @@ def _check_kind(teacher: Dict[str, Tensor], state: Dict[str, Any], path: str, ow
         raise OptionError(
             f"{OPTION} {path}: has the architecture {kind or 'unknown'}, whose parameters differ; give a model of this "
             "family with the same --rnn, such as lstm_soft (for one direction of lstm_agreement see fairseq-attn "
-            "export-direction)"
+            "export --direction)"
         )
     # Without it in the model (--output-layer linear), a teacher without attention has another size of the vocabulary's
     # matrix.

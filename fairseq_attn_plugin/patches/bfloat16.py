@@ -19,7 +19,7 @@ def _on_gpus(parse: Callable[..., Any]) -> Callable[..., Any]:
     def parse_args_and_arch(parser: Any, input_args: Optional[Sequence[str]] = None, *args: Any, **kwargs: Any) -> Any:
         parsed = parse(parser, input_args, *args, **kwargs)
         options = parsed[0] if isinstance(parsed, tuple) else parsed
-        if options.bf16 and torch.cuda.is_available() and not getattr(options, "cpu", False):
+        if getattr(options, "bf16", False) and torch.cuda.is_available() and not getattr(options, "cpu", False):
             options.tpu = "--tpu" in (sys.argv if input_args is None else input_args)
         return parsed
 

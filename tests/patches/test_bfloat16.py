@@ -4,9 +4,11 @@ import pytest
 import torch
 from fairseq import options
 
+import fairseq_attn_plugin  # noqa: F401  (installs the patches)
+
 
 def tpu(*words):
-    words = ["data", "--arch", "lstm_soft", "--optimizer", "adam", *words]
+    words = ["data", "--arch", "lstm", "--optimizer", "adam", *words]
     return options.parse_args_and_arch(options.get_training_parser(), words).tpu
 
 
@@ -17,3 +19,9 @@ def test_with_a_gpu(option, monkeypatch):
     assert not tpu(option)
     assert tpu(option, "--tpu") and tpu(option, "--cpu")
     assert not tpu()
+
+
+def test_defaults_that_are_suppressed_have_no_precision():
+    words = ["data", "--path", "x", "--task", "translation"]
+    parsed = options.parse_args_and_arch(options.get_validation_parser(), words, suppress_defaults=True)
+    assert not hasattr(parsed, "bf16")

@@ -2,6 +2,9 @@
 
 fairseq-attn export checkpoint_best.pt --to folder --bpe subword_nmt --bpe-codes codes
 python folder/translate.py < input > output
+fairseq-attn export checkpoint_best.pt --direction en-de --out en-de.pt
+
+The last line writes one direction of an agreement model as an ordinary checkpoint (:mod:`fairseq_attn_plugin.export`).
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ __all__ = ["configure", "run"]
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("checkpoint", help="file that fairseq-train wrote, or a model folder")
-    parser.add_argument("--to", required=True, metavar="FOLDER", help="folder to write; must not exist, or be empty")
+    parser.add_argument("--to", metavar="FOLDER", help="folder to write; must not exist, or be empty")
     parser.add_argument(
         "--precision",
         default="float32",
@@ -40,6 +43,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--model-overrides", default="{}", metavar="DICT", help="model options to change, as in fairseq-generate"
     )
     add_user_dir_option(parser)
+    one = parser.add_argument_group("one direction of an agreement model, as a checkpoint instead of a folder")
+    one.add_argument("--direction", metavar="SRC-TGT", help="direction to export, such as en-de")
+    one.add_argument("--out", metavar="FILE", help="checkpoint to write")
+    one.add_argument("--force", action="store_true", help="overwrite FILE")
     search = parser.add_argument_group("search; translate.py can change both")
     search.add_argument("--beam", type=int, default=5, metavar="N", help="width of the search (default: 5)")
     search.add_argument("--lenpen", type=float, default=1.0, metavar="X", help="length penalty (default: 1)")
@@ -66,7 +73,20 @@ def _check(args: argparse.Namespace) -> None:
         raise OptionError(f"{args.checkpoint}: there is no such file; give a checkpoint of fairseq-train")
 
 
+def _export_direction(args: argparse.Namespace) -> None:
+    import fairseq_attn_plugin.models  # noqa: F401  (registers the architectures)
+    from fairseq_attn_plugin.export import export_direction
+
+    written = export_direction(args.checkpoint, args.direction, args.out, args.force)
+    parameters = sum(value.numel() for value in written["model"].values())
+    print(f"{args.out}: {args.direction}, {parameters:,} parameters")
+
+
 def run(args: argparse.Namespace) -> None:
+    if bool(args.direction) != bool(args.out) or bool(args.to) == bool(args.out):
+        raise OptionError("--to FOLDER, or --direction SRC-TGT with --out FILE: give one of them")
+    if args.out:
+        return _export_direction(args)
     _check(args)
     from fairseq_attn_plugin.analysis.inference.loading import data_of, load_models
     from fairseq_attn_plugin.decoding.onnx_folder import check_exportable, export_folder

@@ -53,7 +53,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--reverse-path",
         metavar="FILE",
-        help="checkpoint of the opposite direction (of an agreement model: what export-direction writes)",
+        help="checkpoint of the opposite direction (of an agreement model: what export --direction writes)",
     )
     parser.add_argument(
         "--symmetrize",
