@@ -1,4 +1,4 @@
-"""Biases of attention scores: the penalty of fertilities."""
+"""Biases of attention scores: the neighbours of a position, and the penalty of fertilities."""
 
 import math
 
@@ -6,6 +6,14 @@ import pytest
 import torch
 
 from fairseq_attn_plugin.attention import build_attention
+from fairseq_attn_plugin.attention.biases.neighbours import neighbours
+
+
+@pytest.mark.parametrize("window", [0, 1, 2, 5])
+def test_neighbours_are_on_both_sides_in_order(window):
+    x = [3.0, -1.0, 2.0, 7.0]
+    expected = [[x[j + d] if 0 <= j + d < 4 else 0.0 for d in range(-window, window + 1)] for j in range(4)]
+    assert neighbours(torch.tensor([[x]]), window).tolist() == [[expected]]
 
 
 def fertility_cost(total, mean, variance):
