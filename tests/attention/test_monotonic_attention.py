@@ -20,6 +20,25 @@ def test_in_evaluation_it_stops_at_one_word_and_never_goes_back(lossy):
     assert (places[:, 1:] >= places[:, :-1]).all()
 
 
+@pytest.mark.parametrize("name", ["monotonic", "mocha"])
+@pytest.mark.parametrize(
+    ("scores", "offset", "place"),
+    [
+        ([-0.3, 0.2, 0.7, 0.0], 0.0, 1),  # p = 0.43, 0.55, ...
+        ([-0.01, 0.01, 5.0, 0.0], 0.0, 1),
+        ([0.0, -0.2, 0.4, 0.0], 0.0, 2),  # at p = 1/2 it goes on
+        ([0.2, 0.6, 3.0, 0.0], -0.5, 1),
+        ([-0.9, -0.6, -0.3, 0.0], 0.5, 2),
+    ],
+)
+def test_in_evaluation_it_stops_at_the_first_word_above_one_half(name, scores, offset, place):
+    options = {"chunk": 1} if name == "mocha" else {}
+    module = build_attention(name, query_dim=1, memory_dim=1, score="dot", offset=offset, **options).eval()
+    memory = module.precompute(torch.tensor(scores).view(1, 4, 1))
+    weights = module.step(torch.ones(1, 1, 1), memory, module.initial_state(memory)).weights
+    assert weights.flatten().tolist() == [float(j == place) for j in range(4)]
+
+
 def test_confident_scores_train_what_evaluation_does():
     encodings, pad_mask, _ = batch_of()
     module = make("mocha", {})

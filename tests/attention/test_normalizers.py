@@ -1,10 +1,24 @@
-"""Weights divided by their maximum, and logarithms of weights, down to the smallest numbers."""
+"""Weights of padding, weights divided by their maximum, and logarithms of weights, down to the smallest numbers."""
 
 import math
 
+import pytest
 import torch
 
-from fairseq_attn_plugin.attention.normalizers import LOG_ZERO, divide_by_maximum, log_of_weights
+from fairseq_attn_plugin.attention.normalizers import (
+    LOG_ZERO,
+    NORMALIZERS,
+    build_normalizer,
+    divide_by_maximum,
+    log_of_weights,
+)
+
+
+@pytest.mark.parametrize("name", NORMALIZERS.names())
+def test_padding_has_no_weight_in_a_row_without_words_either(name):
+    mask = torch.tensor([[False, True, True], [True, True, True], [True, False, False]])
+    weights = build_normalizer(name)(torch.tensor([[1.0, 9.0, 2.0], [0.5, 0.5, 3.0], [7.0, 1.0, 1.0]]), mask)
+    torch.testing.assert_close(weights, torch.tensor([[1.0, 0.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.5, 0.5]]))
 
 
 def test_the_greatest_weight_of_every_row_becomes_one():

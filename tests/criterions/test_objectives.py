@@ -275,6 +275,29 @@ def test_sum_and_sample_of_all_positions_is_enumeration():
             torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-11)
 
 
+@pytest.mark.parametrize("count", [1, 2])
+def test_the_gradient_of_sum_and_sample_is_its_formula(count):
+    """-sum_top q_j (f_j - b) - (1 - Q) log q(z) (f(z) - b) for q, with b the mean of f over the top positions, and
+    -sum_top q_j f_j - (1 - Q) f(z) for the model, word by word, for the same samples."""
+    parts = leaves((4, 3))
+    batch = make(parts, (4, 3))
+    torch.manual_seed(5)
+    terms = run("elbo-sum-and-sample", batch, exact_positions=count)
+    torch.manual_seed(5)
+    log_q = batch.log_posterior.detach()
+    drawn = sample(log_q.scatter(-1, log_q.topk(count).indices, LOG_ZERO), 1)
+    real = [(row, step) for row in range(2) for step in range(3) if batch.target[row, step] != PAD]
+    expected = batch.kl()
+    for (row, step), (_, q, f, _) in zip(real, words(batch)):
+        top, z = q.topk(count).indices, drawn[row, step, 0] - batch.latent.pad_mask[row].sum()
+        constant, known = q[top].detach(), f.detach()
+        rest, b = 1 - constant.sum(), (constant * known[top]).sum() / constant.sum()
+        expected = expected - (q[top] * (known[top] - b)).sum() - rest * torch.log(q[z]) * (known[z] - b)
+        expected = expected - (constant * f[top]).sum() - rest * f[z]
+    for one, other in zip(gradients(terms.loss, parts), gradients(expected, parts)):
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-11)
+
+
 def test_sum_and_sample_has_less_variance_than_reinforce():
     torch.manual_seed(2)
     spreads = {}

@@ -361,15 +361,6 @@ def test_autocast_trains_finitely(name):
     assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
 
 
-def test_kl_warmup_and_temperature_follow_the_updates():
-    schedule = {"kl_weight": 2.0, "kl_warmup_updates": 10, "gumbel_tau_start": 1.0, "gumbel_anneal_updates": 100}
-    crit = criterion(objective="elbo-gumbel", gumbel_tau=0.1, **schedule)
-    assert [crit._settings(n).kl_weight for n in (0, 4, 9, 500)] == pytest.approx([0.2, 1.0, 2.0, 2.0])
-    assert [crit._settings(n).gumbel_tau for n in (0, 50, 100, 500)] == pytest.approx([1.0, 0.1**0.5, 0.1, 0.1])
-    assert criterion(objective="wake-sleep")._settings(0).num_samples == 5
-    assert criterion(objective="elbo-reinforce")._settings(0).num_samples == 1
-
-
 def test_warm_start_trains_the_model_as_soft_and_the_posterior_towards_the_prior():
     """The random numbers included: the model's first updates are those of the objective soft."""
     model, batch = make(dropout=0.3).train(), sample()
