@@ -163,6 +163,19 @@ def test_log_likelihoods_and_predictions(blocks):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_the_most_probable_word_of_a_mixture_is_correct(kind):
+    """Each position's exponentials are divided by their own sum; these sums differ by orders of magnitude."""
+    batch = alignments(kind)
+    batch = batch._replace(weight=4 * batch.weight.detach())
+    mixture = log_weights(batch).exp()
+    for row, step in itertools.product(range(3), range(5)):
+        positions = range(batch.size) if batch.chosen is None else batch.chosen[row, step]
+        words = torch.stack([oracles.word_log_probs(batch, row, step, j) for j in positions])
+        batch.target[row, step] = (mixture[row, step] @ words.exp()).argmax()
+    assert log_likelihoods(batch, mixture.unsqueeze(0)).correct[0].equal(~batch.target_mask)
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_log_probs_of_all_words(kind, blocks):
     batch = alignments(kind)
     weights = log_weights(batch).requires_grad_()
