@@ -29,6 +29,8 @@ from fairseq_attn_plugin.decoding.options import DecodingOptions, add_decoding_o
 from fairseq_attn_plugin.decoding.search_options import check_search
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.options import parse_overrides
+from fairseq_attn_plugin.text.counting import counted
+from fairseq_attn_plugin.text.sentences import has_several_sentences
 from fairseq_attn_plugin.writing import check_not_lost, whole_text
 
 __all__ = ["configure", "run"]
@@ -84,10 +86,17 @@ def run(args: argparse.Namespace) -> None:
         if args.out:
             out = files.enter_context(whole_text(args.out, f"--out {args.out}: cannot be written"))
         size = args.buffer_size or (BUFFER if args.text or args.input or _is_file(sys.stdin) else 1)
-        numbered = enumerate(_lines(lines, args.input or "standard input"))
+        numbered, longer = enumerate(_lines(lines, args.input or "standard input")), []
         while some := list(itertools.islice(numbered, size)):
+            longer += [number + 1 for number, line in some if has_several_sentences(line)]
             for row in _rows(translator, some, args):
                 print(row, file=out or sys.stdout, flush=out is None)
+    if longer:
+        others = f" and {counted(len(longer) - 1, 'other')}" if len(longer) > 1 else ""
+        sys.stderr.write(
+            f"line {longer[0]}{others}: several sentences; a model that has learned single sentences may leave out what "
+            "follows the first one: give each sentence a line\n"
+        )
 
 
 def _translator(args: argparse.Namespace) -> Any:

@@ -15,6 +15,15 @@ def test_translates_as_with_its_data_folder(tiny_data, zoo, capsys):
     assert found[0] == found[1] and len(found[0].splitlines()) == 2
 
 
+def test_lines_with_several_sentences_are_named(zoo, capsys):
+    main(
+        ["translate", str(zoo("reversal").last), "--beam", "1", "ama bel", "Ama belle. Dora.", "ama", "Ama belle! Dora"]
+    )
+    out, err = capsys.readouterr()
+    assert len(out.splitlines()) == 4
+    assert "line 2 and 1 other: several sentences; a model that has learned single sentences may leave out" in err
+
+
 def test_extracts_the_corpus_of_its_folder(tiny_data, zoo, tmp_path):
     checkpoint, files = str(zoo("reversal").last), [tmp_path / "alone.jsonl", tmp_path / "both.jsonl"]
     for given, file in zip(([checkpoint], [str(tiny_data), "--path", checkpoint]), files):
