@@ -94,8 +94,8 @@ def run(args: argparse.Namespace) -> None:
     if longer:
         others = f" and {counted(len(longer) - 1, 'other')}" if len(longer) > 1 else ""
         sys.stderr.write(
-            f"line {longer[0]}{others}: several sentences; a model that has learned single sentences may leave out what "
-            "follows the first one: give each sentence a line\n"
+            f"line {longer[0]}{others}: several sentences; a model that has learned single sentences may leave out "
+            "what follows the first one: give each sentence a line\n"
         )
 
 
