@@ -9,7 +9,7 @@ that ``fairseq-train --arch NAME`` and ``model: {_name: NAME}`` in YAML mean the
 
 import argparse
 from dataclasses import fields
-from typing import Any, ClassVar, Optional, Type
+from typing import Any, ClassVar, Optional, Tuple, Type
 
 import torch
 from fairseq.dataclass.utils import gen_parser_from_dataclass
@@ -74,32 +74,48 @@ class AttnLSTMModel(FairseqEncoderDecoderModel):
             OptionError: options with wrong values, or options that contradict each other
         """
         cls.check(cfg, task)
-        source, target = task.source_dictionary, task.target_dictionary
-        limits = getattr(task, "cfg", None)
-        longest = getattr(limits, "max_source_positions", 1e5)
-        stock = None
-        if cfg.encoder_arch is not None:
-            stock = build_stock_encoder(cfg, task, longest)
-            source_embedding = stock.embed_tokens
-        else:
-            source_embedding = _embedding(cfg, "encoder", source)
-        if cfg.share_all_embeddings:
-            target_embedding = source_embedding
-            source_embedding.weight.requires_grad &= not cfg.decoder_freeze_embed
-        else:
-            target_embedding = _embedding(cfg, "decoder", target)
         # the order in which parameters are drawn is that of older versions: a seed gives the same model
-        encoder: SourceEncoder = stock or LSTMEncoder(
-            source,
-            source_embedding,
+        stock = None if cfg.encoder_arch is None else build_stock_encoder(cfg, task, _longest(task, "source"))
+        of_source, of_target = cls._build_embeddings(cfg, task, stock)
+        encoder = stock or cls._build_encoder(cfg, task, of_source)
+        decoder = cls._build_decoder(cfg, task, of_target, encoder)
+        if cfg.forget_bias is not None:
+            for part in (encoder, decoder):
+                if part.kind == "lstm":
+                    forget_bias_(part.rnn, cfg.forget_bias)
+        model = cls(encoder, decoder)
+        model.matmul_precision = training_precision(cfg.matmul_precision)
+        model.cuda_graphs = cfg.cuda_graphs
+        if cfg.election_teacher is not None:
+            take_parameters(model, cfg.election_teacher)
+        return model
+
+    @classmethod
+    def _build_embeddings(cls, cfg: Any, task: Any, stock: Any) -> Tuple[nn.Embedding, nn.Embedding]:
+        """Of the source, which a stock encoder brings along, and of the target."""
+        source = _embedding(cfg, "encoder", task.source_dictionary) if stock is None else stock.embed_tokens
+        if not cfg.share_all_embeddings:
+            return source, _embedding(cfg, "decoder", task.target_dictionary)
+        source.weight.requires_grad &= not cfg.decoder_freeze_embed
+        return source, source
+
+    @classmethod
+    def _build_encoder(cls, cfg: Any, task: Any, embedding: nn.Embedding) -> LSTMEncoder:
+        return LSTMEncoder(
+            task.source_dictionary,
+            embedding,
             hidden_size=or_default(cfg.encoder_hidden_size, cfg.encoder_embed_dim),
             num_layers=cfg.encoder_layers,
             bidirectional=cfg.encoder_bidirectional,
             dropout_in=or_default(cfg.encoder_dropout_in, cfg.dropout),
             dropout_out=or_default(cfg.encoder_dropout_out, cfg.dropout),
-            max_source_positions=longest,
+            max_source_positions=_longest(task, "source"),
             rnn=rnn_of(cfg, "encoder"),
         )
+
+    @classmethod
+    def _build_decoder(cls, cfg: Any, task: Any, embedding: nn.Embedding, encoder: SourceEncoder) -> LSTMDecoder:
+        source, target = task.source_dictionary, task.target_dictionary
         hidden_size = or_default(cfg.decoder_hidden_size, cfg.decoder_embed_dim)
         attention = cls.build_attention(cfg, hidden_size, encoder.output_units)
         if attention is not None:
@@ -107,7 +123,7 @@ class AttnLSTMModel(FairseqEncoderDecoderModel):
         cutoff = cfg.adaptive_softmax_cutoff
         decoder = cls.decoder_class(
             target,
-            target_embedding,
+            embedding,
             attention,
             memory_dim=encoder.output_units,
             hidden_size=hidden_size,
@@ -123,24 +139,15 @@ class AttnLSTMModel(FairseqEncoderDecoderModel):
             dropout_out=or_default(cfg.decoder_dropout_out, cfg.dropout),
             share_input_output_embed=cfg.share_all_embeddings or cfg.share_decoder_input_output_embed,
             adaptive_softmax_cutoff=None if cutoff is None else parse_integers("--adaptive-softmax-cutoff", cutoff),
-            max_target_positions=getattr(limits, "max_target_positions", 1e5),
+            max_target_positions=_longest(task, "target"),
         )
-        if cfg.forget_bias is not None:
-            for part in (encoder, decoder):
-                if part.kind == "lstm":
-                    forget_bias_(part.rnn, cfg.forget_bias)
         if cfg.copy_attention:
             check_pointer(cfg, attention)
             decoder.copy_words(source)
         decoder.lexicon.epsilon = cfg.lexicon_epsilon
         if cfg.lexicon is not None:
             decoder.lexicon.read(cfg.lexicon, source, target)
-        model = cls(encoder, decoder)
-        model.matmul_precision = training_precision(cfg.matmul_precision)
-        model.cuda_graphs = cfg.cuda_graphs
-        if cfg.election_teacher is not None:
-            take_parameters(model, cfg.election_teacher)
-        return model
+        return decoder
 
     @classmethod
     def check(cls, cfg: Any, task: Any) -> None:
@@ -200,6 +207,10 @@ class AttnLSTMModel(FairseqEncoderDecoderModel):
         with products_in(precision_of(self)):
             encoder_out = self.encoder(src_tokens, src_lengths=src_lengths)
             return self.decoder(prev_output_tokens, encoder_out=encoder_out, **kwargs)
+
+
+def _longest(task: Any, side: str) -> float:
+    return getattr(getattr(task, "cfg", None), f"max_{side}_positions", 1e5)  # type: ignore[no-any-return]
 
 
 def _embedding(cfg: Any, side: str, dictionary: Any) -> nn.Embedding:
