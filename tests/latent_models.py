@@ -11,10 +11,9 @@ PAD, EOS = 1, 2
 
 def needed_by(objective):
     """The arguments of :func:`make` for a model that has what an objective is defined for."""
-    if objective == "first-order":
-        return {"arch": "lstm_latent_first_order_small"}
+    arch = "lstm_latent_first_order_small" if objective == "first-order" else "lstm_latent_small"
     sparse = {"attention_normalizer": "sparsemax", "posterior_normalizer": "sparsemax"}
-    return sparse if objective.startswith("sparse-") else {}
+    return {"arch": arch, **(sparse if objective.startswith("sparse-") else {})}
 
 
 def make(dtype=torch.float64, task=None, arch="lstm_latent_small", **options):

@@ -69,10 +69,11 @@ def test_a_trained_ratio_waits_once():
 
 @pytest.mark.parametrize("name", [name for name in OBJECTIVES if name not in SUPPORTS])
 def test_no_objective_waits_for_the_host(name):
-    arch = "lstm_latent_first_order_small" if name == "first-order" else "lstm_latent_small"
     baselines = ("soft", "none", "average") if name.endswith("reinforce") else ("soft",)
     for baseline in baselines:
-        assert not waits(build(arch).float(), latent_models.criterion(objective=name, baseline=baseline))
+        assert not waits(
+            build(**latent_models.needed_by(name)).float(), latent_models.criterion(objective=name, baseline=baseline)
+        )
 
 
 def test_copying_does_not_wait_for_the_host():

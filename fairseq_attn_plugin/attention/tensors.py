@@ -1,4 +1,4 @@
-"""Functions of memories and states: NamedTuples or tuples of tensors, of further such tuples, or of None."""
+"""Functions of memories and states: tensors, None, and NamedTuples, tuples, lists or dictionaries of these."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ def map_tensors(function: Callable[[Tensor], Tensor], tensors: Tensors) -> Tenso
         return tensors
     if isinstance(tensors, Tensor):
         return function(tensors)  # type: ignore[return-value]
-    parts = (map_tensors(function, part) for part in tensors)  # type: ignore[attr-defined]
-    return type(tensors)(*parts) if hasattr(tensors, "_fields") else tuple(parts)  # type: ignore[return-value]
+    if isinstance(tensors, dict):
+        return {name: map_tensors(function, part) for name, part in tensors.items()}  # type: ignore[return-value]
+    parts = [map_tensors(function, part) for part in tensors]  # type: ignore[attr-defined]
+    return type(tensors)(*parts) if hasattr(tensors, "_fields") else type(tensors)(parts)  # type: ignore
 
 
 def index_rows(tensors: Tensors, index: Tensor) -> Tensors:

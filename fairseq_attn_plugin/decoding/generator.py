@@ -28,7 +28,7 @@ from .constraints import Symbols
 from .hypotheses import Trace
 from .options import DecodingOptions
 from .packing import steppers
-from .replay import Graphs, ReplayedSearch, can_replay, widen
+from .replay import Graphs, ReplayedSearch, can_replay
 from .search import Search, SearchOptions
 from .stepper import is_ours
 
@@ -154,10 +154,9 @@ class Generator(SequenceGenerator):  # type: ignore[misc]
         options = self.search_options
         if self.watch is None and not self.graphs.off and can_replay(self.steppers, options, net_input, prefix):
             try:
-                widened, places = widen(net_input, self.pad)
-                replayed = ReplayedSearch(self.graphs, self.steppers, widened, options, longest, first)
+                replayed = ReplayedSearch(self.graphs, self.steppers, net_input, options, longest, first)
                 replayed.run()
-                return replayed.hypotheses(places)
+                return replayed.hypotheses()
             except RuntimeError as problem:
                 self.graphs.failed(problem)
         search = Search(self.steppers, net_input, options, longest, first, prefix)

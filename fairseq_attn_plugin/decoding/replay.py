@@ -14,24 +14,24 @@ from __future__ import annotations
 
 import logging
 import math
-from typing import Any, Dict, Hashable, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, Hashable, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ..attention import map_tensors
 from ..errors import first_cause
 from ..modules.latent_decoder import LatentDecoder
 from .search import Candidates, Search, SearchOptions
-from .stepper import ModelStepper
+from .stepper import ModelStepper, Stepper
 
-__all__ = ["Graphs", "ReplayedSearch", "can_replay", "widen"]
+__all__ = ["Graphs", "ReplayedSearch", "can_replay"]
 
 logger = logging.getLogger(__name__)
 
 EVERY = 4  # steps from one look of the host at the results to the next
 MULTIPLE = 8  # source positions of a batch, so that few shapes occur
-ATTEMPTS = 2  # a capture fails where CUDA has to load a kernel that no earlier step has used
 MOST_GRAPHS = 32
 
 
@@ -78,51 +78,30 @@ def waits(decoder: Any) -> bool:
     return isinstance(decoder, LatentDecoder)
 
 
-def tensors_of(value: Any) -> List[Tensor]:
+def tensors_of(state: Any) -> List[Tensor]:
     """All tensors of a state, in a fixed order."""
-    if isinstance(value, Tensor):
-        return [value]
-    parts = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
-    return [tensor for part in parts for tensor in tensors_of(part)]
+    found: List[Tensor] = []
+    map_tensors(lambda tensor: found.append(tensor) or tensor, state)  # type: ignore[func-returns-value]
+    return found
 
 
-def copies_of(value: Any) -> Any:
+def copies_of(state: Any) -> Any:
     """The state with copies of all tensors."""
-    if isinstance(value, Tensor):
-        return value.clone(memory_format=torch.contiguous_format)
-    if isinstance(value, dict):
-        return {name: copies_of(part) for name, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        parts = [copies_of(part) for part in value]
-        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
-    return value
-
-
-def widen(net_input: Dict[str, Any], pad: int) -> Tuple[Dict[str, Any], slice]:
-    """The batch with padding to a :data:`MULTIPLE` of source positions, and where the old positions are."""
-    tokens = net_input["src_tokens"]
-    size, more = tokens.size(1), -tokens.size(1) % MULTIPLE
-    left = bool(tokens[:, 0].eq(pad).any()) or not bool(tokens[:, -1].eq(pad).any())
-    tokens = F.pad(tokens, (more, 0) if left else (0, more), value=pad)
-    return {**net_input, "src_tokens": tokens}, slice(more, None) if left else slice(size)
+    return map_tensors(lambda tensor: tensor.clone(memory_format=torch.contiguous_format), state)
 
 
 class Graphs:
     """The graphs of a generator, by the shapes of their tensors.
 
     Attributes:
-        failures: how many captures have failed
-        off: whether no more graphs are made
+        off: whether a capture has failed
     """
 
     def __init__(self) -> None:
         self.steps: Dict[Hashable, Tuple[Any, Places, Search]] = {}
-        self.failures, self.off = 0, False
+        self.off = False
 
     def failed(self, problem: BaseException) -> None:
-        self.failures += 1
-        if self.failures < ATTEMPTS:
-            return
         logger.warning(
             f"a step of the search cannot be captured as a CUDA graph ({first_cause(problem)}); translation goes on "
             "without graphs"
@@ -158,12 +137,25 @@ class ReplayedSearch(Search):
 
     Args:
         graphs: of the generator
-        others: as of :class:`~fairseq_attn_plugin.decoding.search.Search`
+        steppers, net_input, options, max_len, first: of the search
     """
 
-    def __init__(self, graphs: Graphs, *others: Any):
-        super().__init__(*others)
+    def __init__(
+        self,
+        graphs: Graphs,
+        steppers: Sequence[Stepper],
+        net_input: Dict[str, Any],
+        options: SearchOptions,
+        max_len: int,
+        first: int,
+    ):
+        source, pad = net_input["src_tokens"], options.symbols.pad
+        size, more = source.size(1), -source.size(1) % MULTIPLE
+        left = bool(source[:, 0].eq(pad).any()) or not bool(source[:, -1].eq(pad).any())
+        source = F.pad(source, (more, 0) if left else (0, more), value=pad)
+        super().__init__(steppers, {**net_input, "src_tokens": source}, options, max_len, first)
         self.graphs = graphs
+        self.positions = slice(more, None) if left else slice(size)  # without the padding to a MULTIPLE
 
     @torch.inference_mode()
     def run(self, watch: Any = None) -> None:
@@ -177,7 +169,8 @@ class ReplayedSearch(Search):
             turns = min(EVERY, self.max_len - step)
             places.turn.zero_()
             for turn in range(turns):
-                places.end.fill_(-math.inf if step + turn < self.options.min_len else 0.0)
+                if step + turn <= self.options.min_len:  # it is zero from the beginning
+                    places.end.fill_(-math.inf if step + turn < self.options.min_len else 0.0)
                 graph.replay()
             self._read(copies_of(places.found), turns, step)
             step += turns
@@ -187,6 +180,10 @@ class ReplayedSearch(Search):
         found, _, first = self._step(step)
         self._add(found, first, step)
 
+    def hypotheses(self) -> List[List[Dict[str, Any]]]:
+        self.trace.weights = [weights[:, self.positions] for weights in self.trace.weights]
+        return super().hypotheses()
+
     def replayed_step(self, places: Places) -> None:
         """One step from the places to the places, without a wait of the host."""
         beam = self.options.beam
@@ -194,7 +191,8 @@ class ReplayedSearch(Search):
         log_probs, weights = self.ensemble.step(places.tokens, places.step)
         self.constraints.apply(log_probs, None)
         log_probs[:, self.options.symbols.eos] += places.end
-        found, ends, first = self._ends(self._candidates(log_probs, 1, None))
+        found = self._candidates(log_probs, 1, None)
+        ends, first = self._ends(found)
         count = places.count + first.sum(1)
         results = [first, found.parents[:, :beam], found.scores[:, :beam], weights]
         scores, parents, words = (part[:, :beam] for part in self._without_ends(found, ends))

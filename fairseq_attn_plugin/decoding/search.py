@@ -139,12 +139,14 @@ class Search:
         """The candidates of a step, which of them end, and which are finished hypotheses, ``[S, beam]``."""
         log_probs, weights = self.ensemble.step(self.tokens, step)
         self.trace.attend(weights)
-        return self._ends(self._candidates(log_probs, step, self.constraints.apply(log_probs, step)))
+        found = self._candidates(log_probs, step, self.constraints.apply(log_probs, step))
+        return (found, *self._ends(found))
 
-    def _ends(self, found: Candidates) -> Tuple[Candidates, Tensor, Tensor]:
+    def _ends(self, found: Candidates) -> Tuple[Tensor, Tensor]:
+        """Which candidates end, and which are finished hypotheses, ``[S, beam]``."""
         ends = found.words.eq(self.options.symbols.eos) & found.scores.ne(-math.inf)
         first = ends[:, : self.options.beam]
-        return found, ends, first if self.ignored is None else first & ~self.ignored
+        return ends, first if self.ignored is None else first & ~self.ignored
 
     def _greedy(self) -> None:
         """The same for one hypothesis of one sentence, where nothing is to be sorted or selected."""
@@ -165,13 +167,8 @@ class Search:
                 self.watch(self.trace)
             self.constraints.select(row, self.tokens, None)
 
-    def hypotheses(self, positions: slice = slice(None)) -> List[List[Dict[str, Any]]]:
-        """For each sentence its finished hypotheses, the best first, as fairseq returns them.
-
-        Args:
-            positions: of the source, whose attention is wanted
-        """
-        self.trace.weights = [weights[:, positions] for weights in self.trace.weights]
+    def hypotheses(self) -> List[List[Dict[str, Any]]]:
+        """For each sentence its finished hypotheses, the best first, as fairseq returns them."""
         options = self.options
         power = options.wu_penalty or (options.len_penalty if options.normalize else 0.0)
         sizes = range(1, len(self.trace.starts))  # words with the end

@@ -29,7 +29,6 @@ __all__ = ["MOST_GRAPHS", "PATCH", "GraphedSteps"]
 
 logger = logging.getLogger(__name__)
 
-ATTEMPTS = 2  # a capture fails where CUDA has to load a kernel that no earlier step has used
 MOST_GRAPHS = 100  # of different shapes; each keeps the gradients of all parameters
 WORDS = ("ntokens", "sample_size")  # what criterions log as numbers of the batch
 
@@ -59,7 +58,6 @@ class GraphedSteps:
         graphs: by shape of batch
         seen: how often each shape has come
         full: whether no more graphs are made
-        failures: how many captures have failed
         off: whether graphs are not even replayed
     """
 
@@ -68,7 +66,6 @@ class GraphedSteps:
         self.graphs: Dict[Hashable, _Graph] = {}
         self.seen: Counter[Hashable] = Counter()
         self.full = self.off = False
-        self.failures = 0
         self.pool: Any = None  # memory of all graphs, none of which runs beside another
 
     def __call__(self, model: Any, sample: Dict[str, Any]) -> Any:
@@ -80,9 +77,7 @@ class GraphedSteps:
             try:
                 graph = _Graph(self.criterion, model, sample, self)
             except (RuntimeError, AssertionError) as problem:
-                self.failures += 1
-                if self.failures == ATTEMPTS:
-                    self._warn(f"a training step cannot be captured ({first_cause(problem)})")
+                self._warn(f"a training step cannot be captured ({first_cause(problem)})")
                 for generator in torch.cuda.default_generators:  # would expect to be captured in some versions of torch
                     generator.graphsafe_set_state(generator.clone_state())
                 return self.criterion(model, sample)
