@@ -83,12 +83,13 @@ class ADMMemory(NamedTuple):
 
 
 class DensityMatrixAttention(ScoredAttention):
-    """The part common to mqt and aqt: what pairs are formed of, the diagonal and the mean."""
+    """What mqt and aqt have in common: the vectors of the pairs, and the diagonal."""
 
     Config = ADMConfig
     takes = ScoredAttention.takes | {"documents"}
     scores_are_logits = True
     config: ADMConfig
+    projection: Optional[nn.Linear]  # W of the pairs; None where there is none, or `general` has it
 
     def __init__(self, query_dim: int, memory_dim: int, config: ADMConfig):
         super().__init__(query_dim, memory_dim, config)
@@ -104,51 +105,28 @@ class DensityMatrixAttention(ScoredAttention):
             raise OptionError(
                 f"--adm-chunk-size {config.chunk_size}: must be 0 (chosen by the cache) or a number of positions"
             )
-        self._over_keys, self._direct = config.pairs != "encodings", config.pairing == "direct"
-        self._general = isinstance(self.score, GeneralScore)
-        # `general` scores against the same keys W h_j; any other score needs the projection in addition to its own
-        # parameters.
-        self.projection = (
-            projection(memory_dim, query_dim, bias=False) if self._projects and not self._general else None
-        )
-
-    @property
-    def _projects(self) -> bool:
-        """Whether the matrix W of the pairs is needed."""
-        raise NotImplementedError
 
     def _matrix(self) -> nn.Linear:
         """W, which `general` shares."""
         return self.score.projection if self.projection is None else self.projection  # type: ignore[return-value]
 
-    def _memorize(self, encodings: Tensor, pad_mask: Optional[Tensor]) -> ADMMemory:
-        paired = self._paired(encodings, pad_mask)
-        diagonal: Optional[Tensor] = None
-        if self._direct or not self._folds:
-            known = self._over_keys and self._general
-            diagonal = share(self.score.scaled(paired) if known else self.score.precompute(encodings))
-        if pad_mask is None:
-            length = encodings.new_full((encodings.size(0), 1, 1), encodings.size(1))
-        else:
-            # A row that is all padding gets length 1: its weights are zero whatever is divided.
-            length = (~pad_mask).sum(1).clamp(min=1).to(encodings.dtype)[:, None, None]
-        if self._direct:
-            pairs = torch.tanh(paired.unsqueeze(2) + paired.unsqueeze(1))  # eq. 10
-        else:
-            pairs = share(self._pool(paired, pad_mask, length))
-        return ADMMemory(share(encodings), diagonal, pairs, length, pad_mask)
+    def _paired(self, encodings: Tensor, pad_mask: Optional[Tensor]) -> Tensor:
+        """The vectors x that form the pairs, ``[B, N, D]``."""
+        if self.config.pairs == "encodings":
+            return encodings
+        keys: Tensor = self._matrix()(encodings)
+        return centred(keys, pad_mask) if self.config.pairs == "centred-keys" else keys
 
-    def _score(self, query: Tensor, memory: ADMMemory) -> Tensor:
-        # The column means of Psi (eq. 6), whose softmax is eq. 9: ScoredAttention.step normalises them.
-        if self._direct:
-            scores = (
-                self._direct_sums(query, memory.pairs, absent_pairs(memory.encodings, memory.pad_mask)) / memory.length
-            )
-        else:
-            scores = matmul_transposed(self._features(query), memory.pairs)
-        if memory.diagonal is not None:
-            scores = scores + self.score(query, memory.diagonal) / memory.length
-        return scores
+    def _diagonal(self, encodings: Tensor, paired: Tensor) -> Tensor:
+        """The keys of alpha_k: for `general` those of the pairs, if these are over keys."""
+        if isinstance(self.score, GeneralScore) and self.config.pairs != "encodings":
+            return self.score.scaled(paired)
+        return self.score.precompute(encodings)
+
+    def _mean(self, pair_sums: Tensor, query: Tensor, memory: ADMMemory) -> Tensor:
+        """The column means of Psi from sum_{j != k} sigma_jk ``[B, T, N]`` and the diagonal (eq. 6)."""
+        assert memory.diagonal is not None
+        return (pair_sums + self.score(query, memory.diagonal)) / memory.length
 
     def penalties(self, memory: ADMMemory, weights: Tensor, step_mask: Optional[Tensor] = None) -> Dict[str, Penalty]:
         """Those of the biases and, outside training, the :func:`.pair_statistics`, which are only logged."""
@@ -160,29 +138,18 @@ class DensityMatrixAttention(ScoredAttention):
                 found[f"pair_{name}_statistic"] = Penalty(value * steps, 0.0)
         return found
 
-    def _paired(self, encodings: Tensor, pad_mask: Optional[Tensor]) -> Tensor:
-        """The vectors x that form the pairs."""
-        if not self._over_keys:
-            return encodings
-        keys: Tensor = self._matrix()(encodings)
-        return centred(keys, pad_mask) if self.config.pairs == "centred-keys" else keys
 
-    @property
-    def _folds(self) -> bool:
-        """Whether :meth:`_pool` includes the diagonal."""
-        return False
+def all_pairs(x: Tensor) -> Tensor:
+    """L_jk = tanh(x_j + x_k) (eq. 10): ``[B, N, D]`` to ``[B, N, N, D]``."""
+    return torch.tanh(x.unsqueeze(2) + x.unsqueeze(1))
 
-    def _pool(self, paired: Tensor, pad_mask: Optional[Tensor], length: Tensor) -> Tensor:
-        """The query-independent factor of the column means, ``[B, N, F]``, from x ``[B, N, D]``."""
-        raise NotImplementedError
 
-    def _features(self, query: Tensor) -> Tensor:
-        """The query's factor of the pooled column means: ``[B, T, Ds]`` to ``[B, T, F]``."""
-        raise NotImplementedError
-
-    def _direct_sums(self, query: Tensor, pairs: Tensor, absent: Tensor) -> Tensor:
-        """sum_{j != k} sigma_jk from all L_jk ``[B, N, N, D]`` where not ``absent`` ``[B, 1, N, N]``: ``[B, T, N]``."""
-        raise NotImplementedError
+def lengths(encodings: Tensor, pad_mask: Optional[Tensor]) -> Tensor:
+    """The number of words n of each sentence, ``[B, 1, 1]``."""
+    if pad_mask is None:
+        return encodings.new_full((encodings.size(0), 1, 1), encodings.size(1))
+    # A row that is all padding gets length 1: its weights are zero whatever is divided.
+    return (~pad_mask).sum(1).clamp(min=1).to(encodings.dtype)[:, None, None]
 
 
 @register_attention("mqt")
@@ -196,30 +163,40 @@ class MultiplicativeDensityMatrix(DensityMatrixAttention):
     """
 
     default_score = "general"
-    _projects = True
 
     def __init__(self, query_dim: int, memory_dim: int, config: ADMConfig):
         super().__init__(query_dim, memory_dim, config)
+        shared = isinstance(self.score, GeneralScore)
+        self.projection = None if shared else projection(memory_dim, query_dim, bias=False)
         self.pair_weight = nn.Parameter(torch.ones(()))
 
-    @property
-    def _folds(self) -> bool:
-        return self._general  # alpha_k = (W h_k) . s has the form of the pairs
-
-    def _pool(self, paired: Tensor, pad_mask: Optional[Tensor], length: Tensor) -> Tensor:
-        pairs = self.pair_weight * pooled_tanh(paired, pad_mask, self.config.chunk_size)  # eq. 10 and w_s of eq. 11
+    def _memorize(self, encodings: Tensor, pad_mask: Optional[Tensor]) -> ADMMemory:
+        x, n = self._paired(encodings, pad_mask), lengths(encodings, pad_mask)
+        if self.config.pairing == "direct":
+            return ADMMemory(share(encodings), share(self._diagonal(encodings, x)), all_pairs(x), n, pad_mask)
+        sums = self.pair_weight * pooled_tanh(x, pad_mask, self.config.chunk_size)  # w_s g_k of eqs. 10 and 11
+        diagonal = None
+        if isinstance(self.score, GeneralScore):
+            sums = self.score.scaled(x) + sums  # alpha_k = (W h_k) . s has the form of the pairs
+        else:
+            diagonal = share(self._diagonal(encodings, x))
         # Divided before any product: sums over many positions could leave float16's range.
-        means = (self.score.scaled(paired) + pairs if self._folds else pairs) / length
-        return means if self._over_keys else self._matrix()(means)
+        means = sums / n
+        if self.config.pairs == "encodings":
+            means = self._matrix()(means)
+        return ADMMemory(share(encodings), diagonal, share(means), n, pad_mask)
 
-    def _features(self, query: Tensor) -> Tensor:
-        return query
-
-    def _direct_sums(self, query: Tensor, pairs: Tensor, absent: Tensor) -> Tensor:
-        if not self._over_keys:
-            query = query @ self._matrix().weight
-        # eq. 11
-        return self.pair_weight * torch.einsum("btd,bjkd->btjk", query, pairs).masked_fill(absent, 0).sum(2)
+    def _score(self, query: Tensor, memory: ADMMemory) -> Tensor:
+        # The column means of Psi (eq. 6), whose softmax is eq. 9: ScoredAttention.step normalises them.
+        if self.config.pairing == "direct":
+            s = query @ self._matrix().weight if self.config.pairs == "encodings" else query
+            sigma = self.pair_weight * torch.einsum("btd,bjkd->btjk", s, memory.pairs)  # eq. 11
+            absent = absent_pairs(memory.encodings, memory.pad_mask)
+            return self._mean(sigma.masked_fill(absent, 0).sum(2), query, memory)
+        scores = matmul_transposed(query, memory.pairs)
+        if memory.diagonal is not None:
+            scores = scores + self.score(query, memory.diagonal) / memory.length
+        return scores
 
 
 @register_attention("aqt")
@@ -233,26 +210,32 @@ class AdditiveDensityMatrix(DensityMatrixAttention):
 
     def __init__(self, query_dim: int, memory_dim: int, config: ADMConfig):
         super().__init__(query_dim, memory_dim, config)
-        self.query_projection = None if self._over_keys else projection(query_dim, memory_dim, bias=False)
-        width = query_dim if self._over_keys else memory_dim
+        self.projection = self.query_projection = None
+        if config.pairs == "encodings":
+            self.query_projection = projection(query_dim, memory_dim, bias=False)
+        elif not isinstance(self.score, GeneralScore):
+            self.projection = projection(memory_dim, query_dim, bias=False)
+        width = memory_dim if config.pairs == "encodings" else query_dim
         self.pair_vector = nn.Parameter(torch.empty(width).uniform_(-0.1, 0.1))
 
-    @property
-    def _projects(self) -> bool:
-        return self._over_keys
+    def _memorize(self, encodings: Tensor, pad_mask: Optional[Tensor]) -> ADMMemory:
+        x, n = self._paired(encodings, pad_mask), lengths(encodings, pad_mask)
+        diagonal = share(self._diagonal(encodings, x))
+        if self.config.pairing == "direct":
+            return ADMMemory(share(encodings), diagonal, all_pairs(x), n, pad_mask)
+        sums = pooled_basis(x, self.config.nodes, pad_mask, self.config.chunk_size)  # G_mk, of eq. 10
+        means = (sums * (self.pair_vector / n).unsqueeze(2)).flatten(2)
+        return ADMMemory(share(encodings), diagonal, share(means), n, pad_mask)
 
-    def _pool(self, paired: Tensor, pad_mask: Optional[Tensor], length: Tensor) -> Tensor:
-        sums = pooled_basis(paired, self.config.nodes, pad_mask, self.config.chunk_size)  # of eq. 10
-        return (sums * (self.pair_vector / length).unsqueeze(2)).flatten(2)
-
-    def _features(self, query: Tensor) -> Tensor:
-        query = self._as_wide_as_pairs(query)
-        nodes = chebyshev_nodes(self.config.nodes, device=query.device, dtype=query.dtype)
-        return tanh(nodes[:, None] + query.unsqueeze(-2)).flatten(-2)  # eq. 12 at the nodes
-
-    def _direct_sums(self, query: Tensor, pairs: Tensor, absent: Tensor) -> Tensor:
-        values = torch.tanh(pairs.unsqueeze(1) + self._as_wide_as_pairs(query)[:, :, None, None])
-        return torch.einsum("btjkd,d->btjk", values, self.pair_vector).masked_fill(absent, 0).sum(2)  # eq. 12
-
-    def _as_wide_as_pairs(self, query: Tensor) -> Tensor:
-        return query if self.query_projection is None else self.query_projection(query)
+    def _score(self, query: Tensor, memory: ADMMemory) -> Tensor:
+        # The column means of Psi (eq. 6), whose softmax is eq. 9: ScoredAttention.step normalises them.
+        q = query if self.query_projection is None else self.query_projection(query)
+        if self.config.pairing == "direct":
+            values = torch.tanh(memory.pairs.unsqueeze(1) + q[:, :, None, None])
+            sigma = torch.einsum("btjkd,d->btjk", values, self.pair_vector)  # eq. 12
+            absent = absent_pairs(memory.encodings, memory.pad_mask)
+            return self._mean(sigma.masked_fill(absent, 0).sum(2), query, memory)
+        nodes = chebyshev_nodes(self.config.nodes, device=q.device, dtype=q.dtype)
+        values = tanh(nodes[:, None] + q.unsqueeze(-2)).flatten(-2)  # eq. 12 at the nodes
+        assert memory.diagonal is not None
+        return matmul_transposed(values, memory.pairs) + self.score(query, memory.diagonal) / memory.length

@@ -47,7 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--objective",
         default="",
         metavar="NAME",
-        help="of latent alignment models (default: elbo-enum, or first-order)",
+        help="of latent alignment models (default: marginal for lstm_latent, elbo-enum for lstm_posterior)",
     )
     add("--columns", metavar="S,T", help="columns of source and target in a table, from 1 (default: chosen, and said)")
     add("--valid", nargs="+", type=Path, metavar="FILE", help="validation pairs (default: taken out of PAIRS)")

@@ -17,7 +17,7 @@ PER_ROOT, FEWEST, MOST = 8, 200, 32000  # subwords
 EPOCH_UPDATES = 200  # of an epoch, about
 FIRST_ORDER = "lstm_latent_first_order"  # start of the names of architectures that need --objective first-order
 # objectives of latent alignment models, by the start of the architecture's name
-DEFAULT_OBJECTIVES = {FIRST_ORDER: "first-order", "lstm_latent": "elbo-enum", "lstm_posterior": "elbo-enum"}
+DEFAULT_OBJECTIVES = {FIRST_ORDER: "first-order", "lstm_latent": "marginal", "lstm_posterior": "elbo-enum"}
 # objectives that need the prior alone: the model has no posterior
 PRIOR_ONLY = ("soft", "marginal", "topk-marginal", "sparse-marginal", "first-order", "hard-enum", "hard-reinforce")
 # more options of an objective

@@ -2,7 +2,12 @@
 
 import re
 
-__all__ = ["has_several_sentences"]
+__all__ = ["SEVERAL", "has_several_sentences"]
+
+SEVERAL = (
+    "several sentences; a model that has learned single sentences may leave out what follows the first one: give each "
+    "sentence a line"
+)
 
 # a word, the mark that ends it, and the first letter of the next word; tokens may stand apart
 _END = re.compile(r"(\w+)[^\w\s]*\s*([.!?…])[^\w.!?…]*\s[^\w.!?…]*(\w)")

@@ -218,7 +218,7 @@ def test_a_folder_of_the_user_stays_whole(tmp_path, monkeypatch):
 def test_the_default_objective_of_an_architecture():
     import fairseq_attn_plugin.models  # noqa: F401
 
-    wanted = {"lstm_latent_first_order_small": "first-order", "lstm_latent_small": "elbo-enum"}
+    wanted = {"lstm_latent_first_order_small": "first-order", "lstm_latent_small": "marginal"}
     wanted.update({"lstm_posterior_small": "elbo-enum", "lstm_adm": ""})
     assert {arch: check_architecture(arch) for arch in wanted} == wanted
 

@@ -30,7 +30,7 @@ from fairseq_attn_plugin.decoding.search_options import check_search
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.options import parse_overrides
 from fairseq_attn_plugin.text.counting import counted
-from fairseq_attn_plugin.text.sentences import has_several_sentences
+from fairseq_attn_plugin.text.sentences import SEVERAL, has_several_sentences
 from fairseq_attn_plugin.writing import check_not_lost, whole_text
 
 __all__ = ["configure", "run"]
@@ -93,10 +93,7 @@ def run(args: argparse.Namespace) -> None:
                 print(row, file=out or sys.stdout, flush=out is None)
     if longer:
         others = f" and {counted(len(longer) - 1, 'other')}" if len(longer) > 1 else ""
-        sys.stderr.write(
-            f"line {longer[0]}{others}: several sentences; a model that has learned single sentences may leave out "
-            "what follows the first one: give each sentence a line\n"
-        )
+        sys.stderr.write(f"line {longer[0]}{others}: {SEVERAL}\n")
 
 
 def _translator(args: argparse.Namespace) -> Any:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Sequence
 
 from fastapi.responses import JSONResponse
 
 from fairseq_attn_plugin.analysis.inference.translation import Partial, Translation
 from fairseq_attn_plugin.analysis.records.record import DIGITS
 from fairseq_attn_plugin.analysis.web.explore import finite, side
+from fairseq_attn_plugin.text.sentences import SEVERAL, has_several_sentences
 
-__all__ = ["Steps", "as_json", "error"]
+__all__ = ["Steps", "as_json", "error", "reply"]
 
 
 def as_json(translation: Translation) -> Dict[str, Any]:
@@ -36,6 +37,12 @@ def as_json(translation: Translation) -> Dict[str, Any]:
             "attention": _rounded(record.word_attention()),
         },
     }
+
+
+def reply(translations: Sequence[Translation], text: str) -> Dict[str, Any]:
+    """The answer to a request: the translations of ``text``, and remarks on what may be lost of it."""
+    remarks = [SEVERAL] if has_several_sentences(text) else []
+    return {"translations": [as_json(one) for one in translations], "remarks": remarks}
 
 
 class Steps:

@@ -13,7 +13,7 @@ from fastapi.responses import HTMLResponse, JSONResponse
 from starlette.exceptions import HTTPException
 
 from fairseq_attn_plugin.analysis.pages import frame
-from fairseq_attn_plugin.analysis.web.answers import Steps, as_json, error
+from fairseq_attn_plugin.analysis.web.answers import Steps, error, reply
 from fairseq_attn_plugin.analysis.web.bounds import Bounds
 from fairseq_attn_plugin.analysis.web.gate import Gate
 from fairseq_attn_plugin.analysis.web.server import QUEUE, TIMEOUT
@@ -113,9 +113,7 @@ def application(
     ) -> JSONResponse:
         translator = chosen(model)
         # the long matrices become JSON in the thread as well, while the event loop serves the others
-        return await line(
-            lambda: JSONResponse({"translations": [as_json(one) for one in translator(text, number, prefix)]})
-        )
+        return await line(lambda: JSONResponse(reply(translator(text, number, prefix), text)))
 
     @app.post("/stream", response_model=None)
     async def stream(
@@ -128,8 +126,7 @@ def application(
 
         def work(tell: Any) -> Dict[str, Any]:
             steps = Steps()
-            found = translator(text, number, prefix, lambda partial: tell(steps(partial)))
-            return {"translations": [as_json(one) for one in found]}
+            return reply(translator(text, number, prefix, lambda partial: tell(steps(partial))), text)
 
         return await streamed(line, work)
 

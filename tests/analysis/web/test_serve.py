@@ -181,6 +181,16 @@ def test_numbers_that_are_not_finite_are_null(translator, monkeypatch):
     assert one["attention"][0][0] is None and one["words"]["attention"][0][0] is None and one["attention"][0][1] >= 0
 
 
+@pytest.mark.parametrize("address", ["/translate", "/stream"])
+def test_an_answer_says_where_several_sentences_may_be_lost(client, address):
+    def remarks(text):
+        return json.loads(client.post(address, json={"text": text}).text.splitlines()[-1])["remarks"]
+
+    assert remarks("ama bel cor") == []
+    (said,) = remarks("ama belcor. Ama bel.")
+    assert "several sentences" in said and "give each sentence a line" in said
+
+
 @pytest.mark.parametrize(
     ("question", "status", "message"),
     [

@@ -238,6 +238,8 @@
       say(results[0].error);
       return;
     }
+    const { remarks } = results.find((result) => !result.error);
+    say(remarks.join("; "));
     list();
     switches();
     draw(false);
