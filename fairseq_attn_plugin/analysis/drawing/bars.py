@@ -12,7 +12,7 @@ from fairseq_attn_plugin.writing import PathLike
 __all__ = ["grouped_bars"]
 
 
-_BAR = 0.11  # inches
+_BAR, _LETTER = 0.11, 0.085  # inches; the names under neighbouring groups stay apart
 
 
 def grouped_bars(
@@ -43,7 +43,8 @@ def grouped_bars(
         raise ValueError(f"{[len(values) for values in series.values()]} values for {len(groups)} groups")
     path = check_drawing(path)
     looks = [Series(theme.frame, "", "")] * first_is_reference + series_of(len(series) - first_is_reference, theme)
-    size = (max(3.2, _BAR * len(groups) * (len(series) + 2)), 2.8)
+    group = max(_BAR * (len(series) + 2), _LETTER * (max(map(len, groups)) + 1))
+    size = (max(3.2, group * len(groups)), 2.8)
     # margins do not matter: the picture is cropped to its content
     with canvas("bars", size, theme=theme) as figure:
         axes = figure.add_axes((0, 0, 1, 1))

@@ -30,15 +30,13 @@ _BEFORE = (
     _Column("perplexity", lambda run: run.number("valid_perplexity"), 2),
     _Column("BLEU", lambda run: run.number("bleu", "tokenized", "score"), 2),
 )
+# each only where a run has it
 _AFTER = (
     _Column("BLEU, detokenised", lambda run: run.number("bleu", "detokenized", "score"), 2),
     _Column("chrF", lambda run: run.number("chrf", "score"), 2),
     _Column("TER", lambda run: run.number("ter", "score"), 2),
     _Column("entropy, nats", lambda run: run.number("entropy"), 2),
     _Column("s for 1,000 updates", lambda run: run.number("cpu_seconds_per_1000_updates"), 0),
-)
-# each only where a run has it
-_IF_MEASURED = (
     _Column("information", lambda run: run.number("information"), 2),
     _Column("tau, leave-one-out", lambda run: run.number("faithfulness", "tau leave-one-out"), 3),
     _Column("comprehensiveness", lambda run: run.number("faithfulness", "comprehensiveness 1"), 3),
@@ -117,7 +115,7 @@ def _add_table(
     headers = ["system", "seeds", *(column.header for column in _BEFORE)]
     headers += ["\u00b1", "p", "p, Holm"] if samples else []
     every = [run for runs in table.systems.values() for run in runs]
-    after = [*_AFTER, *(one for one in _IF_MEASURED if any(one.value(run) is not None for run in every))]
+    after = [one for one in _AFTER if any(one.value(run) is not None for run in every)]
     headers += [column.header for column in after]
     shows_errors = any(system in errors for system in table.systems)
     headers += ["AER, synthetic"] if shows_errors else []

@@ -8,6 +8,7 @@ import pytest
 import sacrebleu
 
 from fairseq_attn_plugin.analysis import cli
+from fairseq_attn_plugin.analysis.drawing import bars
 from fairseq_attn_plugin.analysis.drawing.bars import grouped_bars
 from fairseq_attn_plugin.analysis.outputs import frequency
 from fairseq_attn_plugin.analysis.outputs.frequency import Analysis
@@ -331,3 +332,15 @@ def test_mistakes_are_one_line(files):
 
 def test_deciles_are_tenths():
     assert frequency.DECILES[0] == (0, 10) and frequency.DECILES[-1] == (90, 100) and len(frequency.DECILES) == 10
+
+
+@pytest.mark.parametrize(
+    "groups", [[f"{low}\u2013{low + 10}" for low in range(0, 100, 10)], ["1", "10000\u2013100000"]]
+)
+def test_names_of_groups_stay_apart(groups, tmp_path, monkeypatch):
+    figures = []
+    monkeypatch.setattr(bars, "save", lambda figure, path: figures.append(figure))
+    grouped_bars(groups, {"reference": [1] * len(groups)}, tmp_path / "x.png")
+    figures[0].canvas.draw()
+    boxes = [label.get_window_extent() for label in figures[0].axes[0].get_xticklabels()]
+    assert all(left.x1 < right.x0 for left, right in zip(boxes, boxes[1:]))
