@@ -10,19 +10,32 @@ from typing import Any, Iterable, Iterator, Optional, TextIO, Union
 
 from fairseq_attn_plugin.errors import OptionError
 
-__all__ = ["PathLike", "check_not_lost", "failure_of_files", "whole_file", "whole_text"]
+__all__ = ["PathLike", "check_output", "failure_of_files", "whole_file", "whole_text"]
 
 _RECORDS = re.compile(r"^(?:[^=/]+=)?(.+?)(?:@[0-9]+)?$", re.DOTALL)
 
 PathLike = Union[str, "os.PathLike[str]"]
 
 
-def check_not_lost(option: str, path: Any, inputs: Iterable[Any]) -> None:
-    """Raises ``OptionError`` if the output ``path`` is one of the files that are read.
+def check_output(option: str, path: Any, inputs: Iterable[Any]) -> None:
+    """Raises ``OptionError`` before the work if the output ``path`` cannot be written, or is one of the files that are
+    read.
 
     Inputs may have the forms of records, ``LABEL=FILE`` and ``FILE@RANK``.
     """
-    if not path or not os.path.exists(path) or _is_special(Path(path)):
+    if not path or _is_special(Path(path)):
+        return
+    folder, exists = os.path.dirname(path) or ".", os.path.exists(path)
+    reason = ""
+    if os.path.isdir(path):
+        reason = "it is a folder; name a file"
+    elif not os.path.isdir(folder):
+        reason = f"there is no folder {folder}"
+    elif not os.access(folder, os.W_OK | os.X_OK) or (exists and not os.access(path, os.W_OK)):
+        reason = "permission denied"
+    if reason:
+        raise OptionError(f"{option} {path}: cannot be written: {reason}")
+    if not exists:
         return
     for file in filter(None, inputs):
         if not os.path.exists(file):

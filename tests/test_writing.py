@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.writing import check_not_lost, whole_file, whole_text
+from fairseq_attn_plugin.writing import check_output, whole_file, whole_text
 
 
 def test_a_file_is_there_whole_or_not_at_all(tmp_path):
@@ -63,12 +63,19 @@ def test_a_file_that_is_read_is_not_written(tmp_path, monkeypatch):
     (tmp_path / "in").write_text("x")
     (tmp_path / "link").symlink_to(tmp_path / "in")
     with pytest.raises(OptionError, match="--out .*link: is one of the files that are read, and would be lost"):
-        check_not_lost("--out", tmp_path / "link", [None, tmp_path / "in"])
+        check_output("--out", tmp_path / "link", [None, tmp_path / "in"])
     for name in ("in@2", "a=in", "a=in@2", "./in@2", tmp_path / "in@2", f"a={tmp_path}/in@2"):
         with pytest.raises(OptionError, match="would be lost"):
-            check_not_lost("--out", tmp_path / "in", [name])
+            check_output("--out", tmp_path / "in", [name])
     (tmp_path / "in@2").write_text("a file with such a name")
-    check_not_lost("--out", tmp_path / "in", ["in@2", "b@1", "a=b"])
-    check_not_lost("--out", tmp_path / "other", [tmp_path / "in"])
-    check_not_lost("--out", None, [tmp_path / "in"])
-    check_not_lost("--out", "/dev/null", ["/dev/null"])
+    check_output("--out", tmp_path / "in", ["in@2", "b@1", "a=b"])
+    check_output("--out", tmp_path / "other", [tmp_path / "in"])
+    for name, reason in (
+        ("no/x", "there is no folder .*no"),
+        (".", "it is a folder; name a file"),
+        ("in/x", "there is"),
+    ):
+        with pytest.raises(OptionError, match=f"^--out .*: cannot be written: {reason}"):
+            check_output("--out", tmp_path / name, [])
+    check_output("--out", None, [tmp_path / "in"])
+    check_output("--out", "/dev/null", ["/dev/null"])

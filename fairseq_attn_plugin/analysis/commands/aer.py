@@ -29,7 +29,7 @@ from fairseq_attn_plugin.analysis.folders import with_attention
 from fairseq_attn_plugin.analysis.records.files import label_and_path
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.counting import counted
-from fairseq_attn_plugin.writing import check_not_lost, whole_text
+from fairseq_attn_plugin.writing import check_output, whole_text
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> None:
     linking = linking_of(args)
     args.systems = with_attention(args.systems)
     files = [label_and_path(text)[1] for text in args.systems]
-    check_not_lost("--json", args.json, [args.gold, args.source_text, args.target_text, *files])
+    check_output("--json", args.json, [args.gold, args.source_text, args.target_text, *files])
     if bool(args.source_text) != bool(args.target_text):
         given, other = ("--source-text", "--target-text")[:: 1 if args.source_text else -1]
         raise OptionError(f"{given} {args.source_text or args.target_text}: needs {other} as well")

@@ -49,7 +49,7 @@ from fairseq_attn_plugin.analysis.records.record import SUFFIXES
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.options import flag, parse_overrides
 from fairseq_attn_plugin.text.counting import counted
-from fairseq_attn_plugin.writing import check_not_lost, whole_text
+from fairseq_attn_plugin.writing import check_output, whole_text
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -189,6 +189,6 @@ def _check(args: argparse.Namespace) -> None:
     if args.max_tokens is not None and args.max_tokens < 1:
         raise OptionError(f"--max-tokens {args.max_tokens}: must be at least 1")
     inputs = [args.file, args.reverse, args.gold, *(label_and_path(text)[1] for text in args.compare)]
-    check_not_lost("--out", args.out, inputs)
-    check_not_lost("--records", args.records, inputs)
-    check_not_lost("--json", args.json, [*inputs, args.out])
+    check_output("--out", args.out, inputs)
+    check_output("--records", args.records, inputs)
+    check_output("--json", args.json, [*inputs, args.out])

@@ -14,7 +14,7 @@ import argparse
 import logging
 
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.writing import check_not_lost
+from fairseq_attn_plugin.writing import check_output
 
 __all__ = ["configure", "run"]
 
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> None:
         paths = last_of(paths[0], args.last)
     elif args.best is not None:
         paths = best_of(paths[0], args.best)
-    check_not_lost("--out", args.out, paths)
+    check_output("--out", args.out, paths)
     print(f"{args.out}: mean of", *map(str, average(paths, args.out)), sep="\n  ")
 
 

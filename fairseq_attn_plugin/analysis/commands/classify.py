@@ -37,7 +37,7 @@ from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.text.documents import documents_of
 from fairseq_attn_plugin.text.reading import add_reading_options, reading_from
-from fairseq_attn_plugin.writing import check_not_lost, whole_text
+from fairseq_attn_plugin.writing import check_output, whole_text
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -100,9 +100,7 @@ def run(args: argparse.Namespace) -> None:
     outputs.update({f"--plot {place}" if place else "--plot": path for place, path in enumerate(args.plot)})
     written = [os.path.realpath(path) for path in outputs.values() if path]
     for option, path in outputs.items():
-        check_not_lost(option, path, [args.input, args.path])
-        if path and not os.path.isdir(os.path.dirname(path) or "."):
-            raise OptionError(f"{option} {path}: there is no folder {os.path.dirname(path)}")
+        check_output(option, path, [args.input, args.path])
         if path and written.count(os.path.realpath(path)) > 1:
             raise OptionError(f"{option} {path}: is named twice; give each output its own file")
     if args.input is not None and not os.path.isfile(args.input):

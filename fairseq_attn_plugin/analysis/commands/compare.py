@@ -27,7 +27,7 @@ from fairseq_attn_plugin.analysis.outputs.segment_scores import read_segment_sco
 from fairseq_attn_plugin.analysis.records.selection import add_sentence_options, sentence_numbers
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.counting import counted
-from fairseq_attn_plugin.writing import check_not_lost, whole_text
+from fairseq_attn_plugin.writing import check_output, whole_text
 
 FIRST_PRINTED, FIRST_WRITTEN = 10, 200
 
@@ -85,7 +85,7 @@ def run(args: argparse.Namespace) -> None:
     if model is not None and args.reference is None:
         args.reference, args.source = str(model.test_file("reference")), args.source or str(model.test_file("source"))
     args.outputs, args.tokenize = with_translations(args.outputs), args.tokenize or ("13a" if model else "none")
-    check_not_lost("--out", args.out, [args.reference, args.source, *(split_label(text)[1] for text in args.outputs)])
+    check_output("--out", args.out, [args.reference, args.source, *(split_label(text)[1] for text in args.outputs)])
     first = args.first
     if first is None:
         first = 0 if numbers is not None else FIRST_PRINTED if suffix is None else FIRST_WRITTEN

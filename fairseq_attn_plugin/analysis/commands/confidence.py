@@ -26,7 +26,7 @@ from fairseq_attn_plugin.analysis.records.confidence import measures_of
 from fairseq_attn_plugin.analysis.records.files import Records, open_systems
 from fairseq_attn_plugin.analysis.report.systems import without_seed
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.writing import check_not_lost, whole_text
+from fairseq_attn_plugin.writing import check_output, whole_text
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> None:
     systems = open_systems(with_attention(args.files, BEAM))
     paths = [*(system.path for system in systems), args.reference]
     for option in ("json", "scores", "picture"):
-        check_not_lost(f"--{option}", getattr(args, option), paths)
+        check_output(f"--{option}", getattr(args, option), paths)
     references = None if args.reference is None else read_reference(args.reference)
     if references is not None:
         sizes = {str(system.path): [""] * system.header.sentences for system in systems}

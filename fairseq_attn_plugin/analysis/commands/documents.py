@@ -14,6 +14,7 @@ Then, for ``fairseq-train data --task document_classification``:
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 from typing import Dict, Sequence
 
@@ -21,7 +22,7 @@ from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.text.documents import documents_of, split_documents, write_documents
 from fairseq_attn_plugin.text.reading import add_reading_options, reading_from
-from fairseq_attn_plugin.writing import check_not_lost
+from fairseq_attn_plugin.writing import check_output
 
 __all__ = ["configure", "run"]
 
@@ -58,7 +59,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     for name in (args.name, *(text.partition("=")[0] for text in args.split)):
         for side in ("input0", "label"):
-            check_not_lost("--to", Path(args.to) / f"{name}.{side}", [args.file])
+            if os.path.isdir(args.to):  # it is made
+                check_output("--to", Path(args.to) / f"{name}.{side}", [args.file])
     documents = documents_of(args.file, reading_from(args))
     shares = shares_of(args.split, args.name)
     splits = split_documents(documents, shares, args.name, args.seed) if shares else {args.name: documents}

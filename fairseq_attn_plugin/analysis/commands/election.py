@@ -31,23 +31,9 @@ from fairseq_attn_plugin.analysis.voting.tally import Tally
 from fairseq_attn_plugin.attention.windows import RULES
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.counting import counted
-from fairseq_attn_plugin.writing import whole_text
+from fairseq_attn_plugin.writing import check_output, whole_text
 
 __all__ = ["configure", "run"]
-
-
-def _check_writable(option: str, path: str) -> None:
-    """Raises ``OptionError`` before hours of work, not after them."""
-    folder = os.path.dirname(path) or "."
-    if os.path.isdir(path):
-        reason = "it is a folder; name a file"
-    elif not os.path.isdir(folder):
-        reason = f"there is no folder {folder}"
-    elif not os.access(folder, os.W_OK | os.X_OK) or (os.path.exists(path) and not os.access(path, os.W_OK)):
-        reason = "permission denied"
-    else:
-        return
-    raise OptionError(f"{option} {path}: cannot be written: {reason}")
 
 
 def _ratio(text: str) -> Optional[float]:
@@ -73,8 +59,7 @@ def _check(args: argparse.Namespace) -> None:
     if not 0 < args.most_words <= 1:
         raise OptionError(f"--most-words {args.most_words:g}: must be a share of the sentence, above 0 and at most 1")
     for option, path in (("--out", args.out), ("--plot", args.plot)):
-        if path:
-            _check_writable(option, path)
+        check_output(option, path, ())
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import logging
 import os
-from pathlib import Path
 from typing import Any, List
 
 from fairseq_attn_plugin.analysis.alignment.linking import METHODS
@@ -34,7 +33,7 @@ from fairseq_attn_plugin.decoding.search_options import check_search
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.text.subwords import SUBWORDS
-from fairseq_attn_plugin.writing import check_not_lost
+from fairseq_attn_plugin.writing import check_output
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -130,12 +129,7 @@ def _check(args: argparse.Namespace) -> None:
         raise OptionError(f"--source-text {args.source_text}: needs --target-text, or --beam N to translate it")
     if args.beam is None:
         DecodingOptions.of(args).check_unused("without --beam nothing is translated")
-    if Path(args.out).is_dir():
-        raise OptionError(f"--out {args.out}: is a folder; name a file")
-    check_not_lost("--out", args.out, [args.source_text, args.target_text])
-    folder = Path(args.out).parent
-    if not folder.is_dir():
-        raise OptionError(f"--out {args.out}: there is no folder {folder}")
+    check_output("--out", args.out, [args.source_text, args.target_text])
 
 
 def _segmenters(args: argparse.Namespace, loaded: LoadedModels) -> List[Segmenter]:

@@ -31,7 +31,7 @@ from fairseq_attn_plugin.analysis.inference.sentences import SplitSentences
 from fairseq_attn_plugin.analysis.outputs.tables import plain_table
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.counting import counted
-from fairseq_attn_plugin.writing import check_not_lost, whole_text
+from fairseq_attn_plugin.writing import check_output, whole_text
 
 DEFAULTS = Measuring()
 TRIED = Attributing()
@@ -96,9 +96,7 @@ def run(args: argparse.Namespace) -> None:
     if args.plot:
         check_drawing(args.plot)
     for option, path in (("--out", args.out), ("--plot", args.plot)):
-        check_not_lost(option, path, args.compare)
-        if path and not Path(path).parent.is_dir():
-            raise OptionError(f"{option} {path}: there is no folder {Path(path).parent}")
+        check_output(option, path, args.compare)
     others = [read(path) for path in args.compare]
     logging.getLogger("fairseq").setLevel(logging.WARNING)
     done, measures = 0, Means()

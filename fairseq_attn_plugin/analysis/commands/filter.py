@@ -19,7 +19,7 @@ from fairseq_attn_plugin.analysis.records.confidence import BASELINES, MEASURES
 from fairseq_attn_plugin.analysis.records.files import open_systems
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.counting import counted
-from fairseq_attn_plugin.writing import check_not_lost
+from fairseq_attn_plugin.writing import check_output
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> None:
             f"{args.file}: its languages are {languages[0]!r} and {languages[1]!r}; must be two names such as de and en"
         )
     for name in (*languages, "lines"):
-        check_not_lost("--out", f"{args.out}.{name}", [records.path, args.source_text, args.target_text])
+        check_output("--out", f"{args.out}.{name}", [records.path, args.source_text, args.target_text])
     rule = Rule(args.by, args.threshold, args.share, args.weights, args.end)
     done = filter_records(records, rule, args.out, args.source_text, args.target_text)
     missing = done.corpus - done.read

@@ -35,7 +35,7 @@ from fairseq_attn_plugin.analysis.outputs.word_frequency import (
     percent_bins,
 )
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.writing import check_not_lost, whole_text
+from fairseq_attn_plugin.writing import check_output, whole_text
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -91,7 +91,7 @@ def run(args: argparse.Namespace) -> None:
     _check_numbers(args)
     args.systems = with_attention(args.systems, BEAM)
     read = [args.train, args.reference, *(outputs.split_label(text)[1] for text in args.systems)]
-    check_not_lost("--json", args.json, read)
+    check_output("--json", args.json, read)
     suffix = f".{args.format}"
     if args.out is not None:
         check_drawing(Path(args.out) / f"frequency{suffix}")

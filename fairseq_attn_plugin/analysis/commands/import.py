@@ -18,7 +18,7 @@ from fairseq_attn_plugin.analysis.importing.marks import MARKS
 from fairseq_attn_plugin.analysis.importing.sentence import Files
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.counting import counted
-from fairseq_attn_plugin.writing import check_not_lost
+from fairseq_attn_plugin.writing import check_output
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> None:
         raise OptionError(f"--nbest {args.nbest}: {right}")
     if args.forced and args.reference is not None:
         raise OptionError(f"--reference {args.reference}: with --forced the targets are the references; leave it out")
-    check_not_lost("--out", args.out, [args.file, args.source_text, args.target_text, args.reference])
+    check_output("--out", args.out, [args.file, args.source_text, args.target_text, args.reference])
     given = {"": args.file, "--source-text ": args.source_text, "--target-text ": args.target_text}
     for option, path in {**given, "--reference ": args.reference}.items():
         if path is not None and os.path.exists(path) and not os.path.isfile(path):

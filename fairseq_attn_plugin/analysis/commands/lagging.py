@@ -23,7 +23,7 @@ from fairseq_attn_plugin.analysis.records.files import open_systems
 from fairseq_attn_plugin.analysis.records.record import LEVELS
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.counting import counted
-from fairseq_attn_plugin.writing import check_not_lost, whole_text
+from fairseq_attn_plugin.writing import check_output, whole_text
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> None:
     if args.out and len(args.systems) > 1:
         raise OptionError(f"--out {args.out}: is of one system, and {len(args.systems)} are given; give one")
     systems = open_systems(with_attention(args.systems))
-    check_not_lost("--out", args.out, [str(records.path) for records in systems])
+    check_output("--out", args.out, [str(records.path) for records in systems])
     rows, lines = [], {}
     for records in systems:
         if args.weights not in records.header.weights:

@@ -32,7 +32,7 @@ from fairseq_attn_plugin.analysis.records.files import Records, open_systems
 from fairseq_attn_plugin.analysis.records.record import LEVELS
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.counting import counted
-from fairseq_attn_plugin.writing import check_not_lost, whole_text
+from fairseq_attn_plugin.writing import check_output, whole_text
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -77,7 +77,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     _check(args)
-    check_not_lost("--out", args.out, [*args.files, args.links, args.source, args.target])
+    check_output("--out", args.out, [*args.files, args.links, args.source, args.target])
     counts: PairCounts = {}
     sentences = 0
     if args.links is not None:

@@ -31,7 +31,7 @@ from fairseq_attn_plugin.analysis.voting.reward_curve import plot_rewards
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.vocabulary import describe_vocabulary
 from fairseq_attn_plugin.text.word_vectors import ordinary_words
-from fairseq_attn_plugin.writing import whole_text
+from fairseq_attn_plugin.writing import check_output, whole_text
 
 __all__ = ["configure", "run"]
 
@@ -58,9 +58,7 @@ def _check(args: argparse.Namespace) -> None:
         if getattr(args, name) < 1:
             raise OptionError(f"--{name.replace('_', '-')} {getattr(args, name)}: must be at least 1")
     for option in ("out", "plot"):
-        path = getattr(args, option)
-        if path and not os.path.isdir(os.path.dirname(path) or "."):
-            raise OptionError(f"--{option} {path}: there is no folder {os.path.dirname(path)}")
+        check_output(f"--{option}", getattr(args, option), ())
     if args.plot:
         check_drawing(args.plot)
 

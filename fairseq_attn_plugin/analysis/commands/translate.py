@@ -31,7 +31,7 @@ from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.options import parse_overrides
 from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.text.sentences import SEVERAL, has_several_sentences
-from fairseq_attn_plugin.writing import check_not_lost, whole_text
+from fairseq_attn_plugin.writing import check_output, whole_text
 
 __all__ = ["configure", "run"]
 
@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> None:
         raise OptionError(f"--input {args.input}: is given beside sentences; leave one of them out")
     if args.buffer_size < 0:
         raise OptionError(f"--buffer-size {args.buffer_size}: must be at least 1")
-    check_not_lost("--out", args.out, [args.input])
+    check_output("--out", args.out, [args.input])
     translator = _translator(args)
     for stream in (sys.stdin, sys.stdout):
         if isinstance(stream, io.TextIOWrapper):

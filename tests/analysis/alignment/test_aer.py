@@ -148,7 +148,7 @@ def test_from_python(tmp_path):
         (["0-0", ""], ["--source-text", "FAR", "--target-text", "SHORT"], r"^--target-text \S*: has 1 lines, .* 2$"),
         (["0-0", ""], ["--source-text", "NONE", "--target-text", "FAR"], r"^--source-text \S*none: cannot be read: No"),
         (["0-0", ""], ["--source-text", "FAR", "--target-text", "FAR"], r"words, in \S*far and \S*far it has 2 and 2$"),
-        (["0-0", ""], ["--json", "NONE/a.json"], r"^--json \S*a.json: cannot be written: No such file"),
+        (["0-0", ""], ["--json", "NONE/a.json"], r"^--json \S*a.json: cannot be written: there is no folder"),
         (["0-0", ""], ["--weights", "bayes"], r"^matrix bayes \(--weights, --method\): none of the files has it"),
     ],
 )  # fmt: skip

@@ -195,7 +195,7 @@ def test_meeting(orders):
         (["--path", "checkpoint_best.pt"], r"soft.jsonl: is a file; --path needs the data folder of the model$"),
         (["--json", "figures.json"], "^--json figures.json: needs --gold or --compare"),
         (["--symmetrize", "union"], "^--symmetrize union: needs --reverse"),
-        (["--out", "none/links"], "^--out none/links: cannot be written: No such file"),
+        (["--out", "none/links"], "^--out none/links: cannot be written: there is no folder none"),
     ],
 )
 def test_options_that_do_not_serve(tmp_path, options, message):

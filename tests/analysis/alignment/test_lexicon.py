@@ -185,7 +185,9 @@ def test_mistakes(options, message, tmp_path):
 
 def test_output_that_cannot_be_written(tmp_path):
     file = str(write_records(tmp_path / "a.jsonl"))
-    with pytest.raises(OptionError, match="--out /no/such/folder/x: cannot be written: No such file"):
+    with pytest.raises(
+        OptionError, match="--out /no/such/folder/x: cannot be written: there is no folder /no/such/folder"
+    ):
         cli.main(["lexicon", file, "--out", "/no/such/folder/x"])
 
 

@@ -187,7 +187,7 @@ def test_mistakes_are_named(files, capsys):
         ([system, *reference, "--out", system], r"soft\.txt: is one of the files that are read, and would be lost"),
         ([system, *reference, "--first", "-2"], "--first -2: must be at least 1"),
         ([system, *reference, "--sentences", "9"], "--sentences 9: there are 3"),
-        ([system, *reference, "--out", str(files / "gone" / "x.md")], r"x\.md: cannot be written: No such file"),
+        ([system, *reference, "--out", str(files / "gone" / "x.md")], r"x\.md: cannot be written: there is no folder"),
         ([str(files / "gone.txt"), *reference], r"gone\.txt: cannot be read"),
     ]:
         with pytest.raises(OptionError, match=message):

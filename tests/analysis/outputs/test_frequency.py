@@ -295,7 +295,11 @@ def test_subwords_of_all_files_are_joined(files, capsys):
         ({}, ["--samples", "1"], "--samples 1: must be at least 2"),
         ({}, ["--seed", "-1"], "--seed -1: must be 0 or more"),
         ({}, ["--tokenize", "moses"], "--tokenize moses: unknown; choose from"),
-        ({}, ["--json", "/no/such/folder/x.json"], "--json /no/such/folder/x.json: cannot be written: No such file"),
+        (
+            {},
+            ["--json", "/no/such/folder/x.json"],
+            "--json /no/such/folder/x.json: cannot be written: there is no folder /no/such/folder",
+        ),
         ({}, ["--out", "/dev/null/x"], "--out /dev/null/x: cannot be created: Not a directory"),
     ],
 )

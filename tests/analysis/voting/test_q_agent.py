@@ -350,8 +350,11 @@ def test_teachers_embeddings(tiny_data, tmp_path, capsys):
         (["--embeddings-target", "a.vec"], "--embeddings-target: needs --embeddings-source"),
         (["--embeddings", "absent.vec"], "--embeddings absent.vec: cannot be read: No such file"),
         (["--plot", "rewards.txt"], "rewards.txt: cannot draw .txt; use .png"),
-        (["--plot", "nowhere/rewards.png"], "--plot nowhere/rewards.png: there is no folder nowhere"),
-        (["--out", "nowhere/words.json"], "--out nowhere/words.json: there is no folder nowhere"),
+        (
+            ["--plot", "nowhere/rewards.png"],
+            "--plot nowhere/rewards.png: cannot be written: there is no folder nowhere",
+        ),
+        (["--out", "nowhere/words.json"], "--out nowhere/words.json: cannot be written: there is no folder nowhere"),
         (["--source-lang", "xx"], "name both languages, --source-lang and --target-lang"),
         (["--source-lang", "xx", "--target-lang", "zz"], "bin: has no dict.zz.txt"),
     ],
@@ -414,5 +417,5 @@ def test_wrong_folders(tiny_data, tmp_path):
     done = subprocess.run(command, cwd=REPO, capture_output=True, text=True)
     assert done.returncode == 1 and "Traceback" not in done.stderr
     assert "bin: has no training split; binarise it with fairseq-preprocess --trainpref" in done.stderr.splitlines()[-1]
-    with pytest.raises(OptionError, match="--out .*: cannot be written: Is a directory"):
+    with pytest.raises(OptionError, match="--out .*: cannot be written: it is a folder; name a file"):
         cli.main(["q-agent", str(tiny_data), "--out", str(data), "--updates", "1"])
