@@ -26,12 +26,13 @@ def check_output(option: str, path: Any, inputs: Iterable[Any]) -> None:
     if not path or _is_special(Path(path)):
         return
     folder, exists = os.path.dirname(path) or ".", os.path.exists(path)
+    target = os.path.dirname(os.path.realpath(path))  # a link stays, and its target is written
     reason = ""
     if os.path.isdir(path):
         reason = "it is a folder; name a file"
     elif not os.path.isdir(folder):
         reason = f"there is no folder {folder}"
-    elif not os.access(folder, os.W_OK | os.X_OK) or (exists and not os.access(path, os.W_OK)):
+    elif not os.access(target, os.W_OK | os.X_OK) or (exists and not os.access(path, os.W_OK)):
         reason = "permission denied"
     if reason:
         raise OptionError(f"{option} {path}: cannot be written: {reason}")

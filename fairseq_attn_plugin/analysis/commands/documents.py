@@ -59,7 +59,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     for name in (args.name, *(text.partition("=")[0] for text in args.split)):
         for side in ("input0", "label"):
-            if os.path.isdir(args.to):  # it is made
+            if os.path.isdir(args.to):  # otherwise it is made
                 check_output("--to", Path(args.to) / f"{name}.{side}", [args.file])
     documents = documents_of(args.file, reading_from(args))
     shares = shares_of(args.split, args.name)

@@ -14,6 +14,7 @@ from fairseq_attn_plugin.analysis.records.selection import add_sentence_options,
 from fairseq_attn_plugin.analysis.web.explore import FIRST, explore
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.counting import counted
+from fairseq_attn_plugin.writing import check_output
 
 __all__ = ["configure", "run"]
 
@@ -30,6 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     if Path(args.out).suffix.lower() not in (".html", ".htm"):
         raise OptionError(f"--out {args.out}: must end in .html")
+    check_output("--out", args.out, ())
     if args.first is not None and args.first < 0:
         raise OptionError(f"--first {args.first}: must be at least 1, or 0 for all sentences")
     numbers = sentence_numbers(args.sentences)

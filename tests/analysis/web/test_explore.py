@@ -175,6 +175,8 @@ def test_mistakes_are_named(tmp_path):
     assert not out.exists() and len(list(open_records(soft))) == len(PAIRS)
     with pytest.raises(OptionError, match="--out .*page.html: cannot be written: No such file"):
         explore([str(soft)], tmp_path / "gone" / "page.html")
+    with pytest.raises(OptionError, match="--out .*page.html: cannot be written: there is no folder .*gone"):
+        main(["explore", str(soft), "--out", str(tmp_path / "gone" / "page.html")])
 
 
 def test_the_command(tmp_path):
