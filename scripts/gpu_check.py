@@ -50,7 +50,8 @@ PRECISIONS = {"float32": [], "fp16": ["--fp16"], "bf16": ["--bf16"], "amp": ["--
 GRAPHED = ("lstm_soft", "lstm_adm", "lstm_adm_aqt", "lstm_soft:attention=structured", "lstm_soft:input_feeding=none")
 BENCHMARKED = ("lstm", *GRAPHED)
 if not CPU:
-    BENCHMARKED += tuple(f"{name}{',' if ':' in name else ':'}cuda_graphs=true" for name in GRAPHED)
+    GRAPHS = "cuda_graphs=true,optimizer=fused_adam"
+    BENCHMARKED += tuple(f"{name}{',' if ':' in name else ':'}{GRAPHS}" for name in GRAPHED)
 TRAINED = ("lstm_soft", "lstm") if CPU else ("lstm", "lstm_adm graphs", "lstm_adm", "lstm_soft")
 
 

@@ -22,7 +22,7 @@ from test_objectives import EXACT
 
 from fairseq_attn_plugin.criterions.objectives import OBJECTIVES
 from fairseq_attn_plugin.decoding.replay import waits
-from fairseq_attn_plugin.ops import alignment_blocks, all_pairs, deferred, pair_pooling
+from fairseq_attn_plugin.ops import alignment_blocks, all_pairs, deferred, fused_pairs, pair_pooling
 from fairseq_attn_plugin.ops.chain_crf import METHODS, chain_log_odds
 from fairseq_attn_plugin.ops.lstm_cell import lstm_cell
 from fairseq_attn_plugin.ops.mixture_log_probs import mixture_log_probs
@@ -190,6 +190,7 @@ def test_graphs_replay_the_step_itself(attention, way):
             # the next replay writes to the place of this loss
             found.update({f"{number} loss": loss.detach().float().clone(), f"{number} nll": logged["nll_loss"].float()})
             found.update({f"{number} {name}": grad.float() for name, grad in graphs.gradients(model).items()})
+            del loss  # as in fairseq's trainer: a capture breaks while the graph of an earlier loss is alive
         seen.append(found)
     assert len(steps.graphs) == 1 and not steps.off
     torch.testing.assert_close(seen[1], seen[0], rtol=2e-5 if way == "float32" else 2e-2, atol=1e-4)
@@ -532,6 +533,25 @@ def test_pair_pooling(dtype, scale, elements, monkeypatch):
                     for d in (DEVICE, CPU)
                 )
                 agree(ours, expected)
+
+
+@both_types
+@pytest.mark.parametrize("count", [0, 12])
+def test_compiled_pairs(dtype, count):
+    """What a captured training step of a density matrix has."""
+    pad_mask = torch.zeros(4, 9, dtype=torch.bool)
+    pad_mask[0, :3], pad_mask[1, -8:], pad_mask[2] = True, True, True
+    for mask, keys in ((pad_mask, normal(4, 9, 3, dtype=dtype)), (None, normal(3, 7, 5, dtype=dtype))):
+
+        def pool(x, mask=mask):
+            pad = None if mask is None else mask.to(x.device)
+            return pair_pooling.pooled_basis(x, count, pad) if count else pair_pooling.pooled_tanh(x, pad)
+
+        with fused_pairs.compiling():
+            assert fused_pairs.fuses(keys.to(DEVICE))
+            ours = differentiated(pool, [keys], DEVICE)
+            assert fused_pairs.fuses(keys.to(DEVICE)), "it was not compiled"
+        agree(ours, differentiated(pool, [keys], CPU))
 
 
 @both_types

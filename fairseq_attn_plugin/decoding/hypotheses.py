@@ -99,8 +99,11 @@ class Finished:
             divisors: for each number of words, from 1, that by which log p(Y | X) is divided
             lengths: of B sentences; hypotheses with more words before their ends are the worst
         """
-        parents = torch.cat(trace.parents).tolist() if trace.parents else []
         first = trace.starts[1]
+        above: List[int] = []  # for each node after the first step, the node that it continues
+        if trace.parents:
+            starts = np.repeat(trace.starts[: len(trace.parents)], [len(rows) for rows in trace.parents])
+            above = (torch.cat(trace.parents).cpu().numpy() + starts).tolist()
         nodes: List[int] = []
         sizes: List[int] = []
         ranks: List[float] = []
@@ -113,9 +116,11 @@ class Finished:
                 ranked.append(-math.inf if late else float(np.float32(ending.score / divisors[ending.step])))
             for place in sorted(range(len(endings)), key=lambda place: -ranked[place]):
                 step, row, score = endings[place]
-                path = [trace.starts[step] + row]
-                for start in trace.starts[step - 1 :: -1] if step else []:
-                    path.append(start + parents[path[-1] - first])
+                node = trace.starts[step] + row
+                path = [node]
+                while node >= first:
+                    node = above[node - first]
+                    path.append(node)
                 path.reverse()
                 nodes += path
                 sizes.append(step + 1)
@@ -128,9 +133,9 @@ class Finished:
         before = torch.cat([torch.zeros(first, device=self.device), *trace.scores]).index_select(0, places)
         tokens, after = words.roll(-1), before.roll(-1)
         after[ends] = self._tensor(sums, torch.float32)
-        weights = [nothing] * len(sizes)
+        weights: Sequence[Tensor] = [nothing] * len(sizes)
         if trace.weights and sizes:
-            weights = [part.t() for part in torch.cat(trace.weights).index_select(0, places).split(sizes)]
+            weights = torch.cat(trace.weights).index_select(0, places).t().split(sizes, dim=1)
         parts = zip(
             tokens.split(sizes),
             self._tensor(ranks, torch.float32).unbind(),

@@ -8,8 +8,9 @@ Charalampous and Chatzis). Attention density matrices need
 
 over the real positions j, where l_m is the Lagrange basis of M Chebyshev nodes. :mod:`.all_pairs` forms the N^2 pairs.
 :mod:`.pair_series` needs Q frequencies for each position; Q grows with the largest |x| (about 9 for encodings and mqt,
-15 for encodings and aqt, in float32), so that it serves encodings, which are bounded, and keys of moderate size. Both
-are as exact as their floating-point type.
+15 for encodings and aqt, in float32), so that it serves encodings, which are bounded, and keys of moderate size. In
+captured training steps of a GPU :mod:`.fused_pairs` forms the pairs within one kernel. All are as exact as their
+floating-point type.
 """
 
 from __future__ import annotations
@@ -21,11 +22,14 @@ import torch
 from torch import Tensor
 
 from .all_pairs import sum_basis, sum_tanh
+from .chebyshev import cosine_matrix
 from .devices import on_gpu
 from .exporting import exporting
 from .fourier_extension import Series, pair_series
+from .fused_pairs import fused_sums, fuses
 from .pair_series import pooled_series
 from .plain_pairs import plain_pooled_basis, plain_pooled_tanh
+from .precision import without_autocast
 
 __all__ = ["pooled_basis", "pooled_tanh"]
 
@@ -46,6 +50,8 @@ def pooled_tanh(x: Tensor, pad_mask: Optional[Tensor] = None, chunk_size: int = 
     """
     if exporting():
         return plain_pooled_tanh(x, pad_mask)
+    if fuses(x):
+        return fused_sums(x, 1, pad_mask).squeeze(2)
     series = _cheaper_series(x, pad_mask, 0)
     if series is None:
         return sum_tanh(x, pad_mask, chunk_size)
@@ -62,6 +68,13 @@ def pooled_basis(x: Tensor, count: int, pad_mask: Optional[Tensor] = None, chunk
     """
     if exporting():
         return plain_pooled_basis(x, count, pad_mask)
+    if fuses(x) and count > 1:
+        sums = fused_sums(x, count - 1, pad_mask)
+        real = x.new_ones(x.shape[:2]) if pad_mask is None else (~pad_mask).to(x.dtype)
+        others = (real.sum(1, keepdim=True) - 1) * real  # T_0 = 1
+        sums = torch.cat([others[:, :, None, None].expand_as(sums[:, :, :1]), sums], dim=2)
+        with without_autocast(sums):
+            return torch.matmul(cosine_matrix(count, sums.dtype, sums.device), sums)
     series = _cheaper_series(x, pad_mask, count)
     if series is None:
         return sum_basis(x, count, pad_mask, chunk_size)

@@ -23,6 +23,7 @@ from torch import Tensor, nn
 
 from ..errors import first_cause
 from ..ops.devices import on_gpu
+from ..ops.fused_pairs import compiling
 from .wrapping import Patch
 
 __all__ = ["MOST_GRAPHS", "PATCH", "GraphedSteps"]
@@ -173,7 +174,7 @@ class _Graph:
         torch.cuda.graph = partial(plain, capture_error_mode="thread_local")  # type: ignore[assignment, misc]
         try:
             # the forward pass has its own autocast, the backward pass has none
-            with torch.autocast("cuda", enabled=False), warnings.catch_warnings():
+            with torch.autocast("cuda", enabled=False), compiling(), warnings.catch_warnings():
                 # gradients that an earlier batch has left were accumulated on another stream, which is as it should be
                 warnings.filterwarnings("ignore", "The AccumulateGrad node's stream")
                 self.run = torch.cuda.make_graphed_callables(

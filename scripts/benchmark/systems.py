@@ -175,6 +175,7 @@ class System:
         if getattr(self.model, "cuda_graphs", False):
             self.criterion = GraphedSteps(self.criterion)
         self.optimizer = build_optimizer(self.config.optimizer, self.parameters) if updates else None
+        self.generators: dict[tuple[int, int], SequenceGenerator] = {}
 
     @cached_property
     def decoding_model(self) -> torch.nn.Module:
@@ -187,10 +188,15 @@ class System:
         return sum(p.numel() for p in self.parameters)
 
     def generator(self, beam: int, steps: int) -> SequenceGenerator:
-        """The beam search of fairseq-generate; all hypotheses have ``steps`` words and the end of sentence."""
-        return build_generator(
-            self.task, self.decoding_model, self.spec, beam=beam, max_len_a=0, max_len_b=steps, min_len=steps
-        )
+        """The beam search of fairseq-generate; all hypotheses have ``steps`` words and the end of sentence.
+
+        As there, one generator searches all batches, and keeps the CUDA graphs of their shapes.
+        """
+        if (beam, steps) not in self.generators:
+            self.generators[beam, steps] = build_generator(
+                self.task, self.decoding_model, self.spec, beam=beam, max_len_a=0, max_len_b=steps, min_len=steps
+            )
+        return self.generators[beam, steps]
 
 
 def build_generator(
