@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import lzma
 import random
 import re
 import tarfile
@@ -157,3 +158,25 @@ def yahoo(folder: Path) -> None:
         texts = '"I ask.\\nTwice.","Because ""so"" it is."\n'
         rows = [f'"{1 + n // 2 % 10}","Why is it {n}?",{texts}' for n in range(count)]
         (folder / f"{name}.csv").write_text("".join(rows))
+
+
+def imdb(folder: Path) -> None:
+    for name, count in (("train", 40), ("val", 10), ("test", 20)):
+        rows = [
+            f"{label}\t{7 * (label == 'pos') + 2}\t{n}\tA {word} film.<br /><br />I say: {word}, number {n}.\n"
+            for n in range(count // 2)
+            for label, word in (("neg", "dull"), ("pos", "fine"))
+        ]
+        (folder / f"{name}.tsv.xz").write_bytes(lzma.compress("".join(rows).encode()))
+
+
+def imdb_archive(folder: Path) -> None:
+    """Reviews 0 to 9 of each class and part; 0 and 5 are of the validation set."""
+    with tarfile.open(folder / "aclImdb_v1.tar.gz", "w:gz") as archive:
+        for part in ("train", "test"):
+            for label, rating, word in (("neg", 2, "dull"), ("pos", 9, "fine")):
+                for n in range(10):
+                    text = f"A {word} film.<br />Number {n}.".encode()
+                    about = tarfile.TarInfo(f"aclImdb/{part}/{label}/{n}_{rating}.txt")
+                    about.size = len(text)
+                    archive.addfile(about, io.BytesIO(text))

@@ -6,7 +6,7 @@
     downloads with checksums, and archives
 ``files``, ``parallel``, ``tokens``, ``subwords``
     reading and checking files of sentence pairs, tokenisation, subword models
-``iwslt14``, ``pair_splits``, ``polarity``, ``yelp2013``, ``yahoo_answers``
+``imdb``, ``iwslt14``, ``pair_splits``, ``polarity``, ``yelp2013``, ``yahoo_answers``
     readers of single corpora
 ``tools``, ``locks``
     commands of this environment, and folders that several processes share

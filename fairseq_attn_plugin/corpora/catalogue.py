@@ -11,7 +11,7 @@ from typing import Callable, Dict, List, Optional, Sequence, Tuple
 
 from fairseq_attn_plugin.toy_corpus import generate, write
 
-from . import iwslt14, polarity, yahoo_answers, yelp2013
+from . import imdb, iwslt14, polarity, yahoo_answers, yelp2013
 from .downloads import Download
 from .errors import CorpusError, OptionError
 from .files import find, read_lines, write_lines
@@ -265,6 +265,7 @@ def _toy(job: Job) -> None:
 # --- documents
 
 POLARITY = Download("https://www.cs.cornell.edu/people/pabo/movie-review-data/review_polarity.tar.gz", least=2000000)
+IMDB = Download("https://ai.stanford.edu/~amaas/data/sentiment/aclImdb_v1.tar.gz", least=80000000)
 YELP = Download("http://ir.hit.edu.cn/~dytang/paper/emnlp2015/emnlp-2015-data.7z", least=100000000)
 YAHOO = Download(
     "https://s3.amazonaws.com/fast-ai-nlp/yahoo_answers_csv.tgz",
@@ -350,6 +351,11 @@ CORPORA = {
         _polarity,
         downloads=lambda args: [POLARITY],
         options=("fold",),
+    ),
+    "imdb_han": Corpus(
+        "aclImdb_v1.tar.gz, its files aclImdb/{train,test}/{neg,pos}/ID_RATING.txt, or train, val and test as .tsv",
+        lambda job: imdb.write_splits(job.folder, job.text, job.strict),
+        downloads=lambda args: [IMDB],
     ),
     "yelp2013_han": Corpus("yelp-2013-{train,dev,test}.txt.ss", _yelp, downloads=lambda args: [YELP]),
     "yahoo_answers_han": Corpus(

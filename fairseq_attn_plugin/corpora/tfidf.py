@@ -1,10 +1,10 @@
-"""A baseline for document classification: TF-IDF and logistic regression.
+"""A baseline for document classification: TF-IDF and a linear classifier.
 
     python -m fairseq_attn_plugin.corpora.tfidf data/text --out test.json
 
 Features are words, or words and bigrams, whichever is better on the validation set, with sublinear TF-IDF of those in
-at least three documents. The classifier is L2-regularised logistic regression. Its strength is chosen on the validation
-set. It is trained on the training set alone, like the networks.
+at least three documents. The classifier is L2-regularised logistic regression, or a linear support vector machine. Its
+strength is chosen on the validation set. It is trained on the training set alone, like the networks.
 """
 
 from __future__ import annotations
@@ -43,12 +43,13 @@ def words(text: str) -> List[str]:
     return [word for word in text.split() if word != "</s>"]
 
 
-def evaluate(folder: Path, split: str) -> Dict[str, Any]:
+def evaluate(folder: Path, split: str, classifier: str = "logistic") -> Dict[str, Any]:
     """Scores of the best model on ``split``, in percent, with its strength, its n-grams and the time in seconds.
 
     Args:
         folder: with ``{train,valid,test}.{input0,label}``
         split: that is scored
+        classifier: logistic or svm
 
     Raises:
         CorpusError: the text is damaged
@@ -57,6 +58,7 @@ def evaluate(folder: Path, split: str) -> Dict[str, Any]:
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression
     from sklearn.metrics import accuracy_score, f1_score
+    from sklearn.svm import LinearSVC
 
     texts, labels = read_split(folder, "train")
     valid_texts, valid_labels = read_split(folder, "valid")
@@ -70,7 +72,10 @@ def evaluate(folder: Path, split: str) -> Dict[str, Any]:
         train = vectors.fit_transform(texts)
         valid, test = vectors.transform(valid_texts), vectors.transform(test_texts)
         for strength in STRENGTHS:
-            model = LogisticRegression(C=strength, max_iter=2000).fit(train, labels)
+            chosen = (
+                LogisticRegression(C=strength, max_iter=2000) if classifier == "logistic" else LinearSVC(C=strength)
+            )
+            model = chosen.fit(train, labels)
             accuracy = accuracy_score(valid_labels, model.predict(valid))
             if not best or accuracy > best["valid_accuracy"] / 100:
                 predicted = model.predict(test)
@@ -93,9 +98,10 @@ def main(words: Optional[Sequence[str]] = None) -> None:
     parser.add_argument("text", type=Path, help="folder with {train,valid,test}.{input0,label}")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="JSON file to write")
     parser.add_argument("--split", choices=("valid", "test"), default="test", help="that is scored (default: test)")
+    parser.add_argument("--classifier", choices=("logistic", "svm"), default="logistic", help="(default: logistic)")
     args = parser.parse_args(words)
     try:
-        result = evaluate(args.text, args.split)
+        result = evaluate(args.text, args.split, args.classifier)
     except ImportError:
         raise CorpusError("the baseline needs scikit-learn: pip install 'fairseq_attn_plugin[analysis]'") from None
     args.out.parent.mkdir(parents=True, exist_ok=True)

@@ -37,7 +37,7 @@ def test_where_the_package_is(tmp_path):
 
 def test_recipes_end_with_their_status(tmp_path):
     done = run_cli("fairseq-attn", "recipe", "no-such-corpus", cwd=tmp_path, check=False)
-    assert done.returncode == 1 and "no-such-corpus: there is no such recipe; choose from iwslt14" in done.stderr
+    assert done.returncode == 1 and "there is no such recipe; choose from imdb_han, iwslt14" in done.stderr
     done = run_cli("fairseq-attn", "recipe", "multi30k", cwd=tmp_path, check=False, env={"SRC": "fr"})
     assert done.returncode == 1 and done.stderr.startswith("multi30k: SRC=fr TGT=en: must be de and en")
     assert run_cli("fairseq-attn", "recipe", "multi30k", "--help").stdout.startswith("Multi30k: German-English")

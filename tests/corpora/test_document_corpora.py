@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from miniature_corpora import polarity_archive, polarity_jsonl, reviews, yahoo, yelp
+from miniature_corpora import imdb, imdb_archive, polarity_archive, polarity_jsonl, reviews, truncate, yahoo, yelp
 
 from fairseq_attn_plugin.corpora import catalogue, polarity, tfidf
 from fairseq_attn_plugin.corpora.errors import CorpusError
@@ -97,13 +97,52 @@ def test_every_tenth_question_of_yahoo_validates(prepare, corpus_folder, tmp_pat
     assert line.endswith("test.csv, row 1: must be class (1 to 10), title, question and answer")
 
 
-def test_baseline_finds_the_word_that_tells(tmp_path, capsys):
+def test_imdb_from_tables_and_from_its_archive(prepare, corpus_folder, tmp_path):
+    imdb(corpus_folder)
+    text = prepare("imdb_han", data=corpus_folder).out / "text"
+    sizes = {split: len((text / f"{split}.label").read_text().splitlines()) for split in ("train", "valid", "test")}
+    assert sizes == {"train": 40, "valid": 10, "test": 20}
+    assert (text / "train.input0").read_text().splitlines()[1] == "a fine film . </s> i say : fine , number 0 ."
+    assert (text / "train.label").read_text().split()[:3] == ["neg", "pos", "neg"]
+    archive = tmp_path / "archive"
+    archive.mkdir()
+    imdb_archive(archive)
+    text = prepare("imdb_han", data=archive, out=tmp_path / "b").out / "text"
+    assert (text / "valid.input0").read_text().splitlines()[2:] == [
+        "a dull film . </s> number 5 .",
+        "a fine film . </s> number 5 .",
+    ]
+    assert (
+        len((text / "train.label").read_text().split()) == 16 and len((text / "test.label").read_text().split()) == 20
+    )
+
+
+def test_damaged_files_of_imdb_are_one_line(prepare, corpus_folder, tmp_path):
+    imdb_archive(corpus_folder)
+    truncate(corpus_folder / "aclImdb_v1.tar.gz")
+    line = prepare("imdb_han", data=corpus_folder, out=tmp_path / "a", check=False).error
+    assert "aclImdb_v1.tar.gz is truncated" in line
+    (corpus_folder / "aclImdb_v1.tar.gz").unlink()
+    line = prepare("imdb_han", data=corpus_folder, out=tmp_path / "b", check=False).error
+    assert "has no reviews of train" in line and "train, val and test as .tsv" in line
+    imdb(corpus_folder)
+    truncate(corpus_folder / "val.tsv.xz")
+    line = prepare("imdb_han", data=corpus_folder, out=tmp_path / "c", check=False).error
+    assert "val.tsv.xz is damaged" in line
+    (corpus_folder / "val.tsv.xz").unlink()
+    (corpus_folder / "val.tsv").write_text("pos\t7\tgood\n")
+    line = prepare("imdb_han", data=corpus_folder, out=tmp_path / "d", check=False).error
+    assert line.endswith("val.tsv, line 1: must be label (neg or pos), rating, id and text, by tabs")
+
+
+@pytest.mark.parametrize("classifier", ["logistic", "svm"])
+def test_baseline_finds_the_word_that_tells(classifier, tmp_path, capsys):
     pytest.importorskip("sklearn", reason="needs scikit-learn")
     for split, folds in (("train", "2345678"), ("valid", "1"), ("test", "0")):
         chosen = [review for review in reviews(8) if review[0][2] in folds]
         (tmp_path / f"{split}.input0").write_text("".join(" </s> ".join(s) + "\n" for _, _, s in chosen))
         (tmp_path / f"{split}.label").write_text("".join(label + "\n" for _, label, _ in chosen))
-    tfidf.main([str(tmp_path), "--out", str(tmp_path / "seed1" / "test.json")])
+    tfidf.main([str(tmp_path), "--classifier", classifier, "--out", str(tmp_path / "seed1" / "test.json")])
     result = json.loads((tmp_path / "seed1" / "test.json").read_text())
     assert result["accuracy"] == 100 and result["documents"] == 16
     assert capsys.readouterr().out.startswith("accuracy 100.00, macro-F1 100.00 (C = ")
