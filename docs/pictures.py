@@ -19,7 +19,6 @@ from _pictures.links import alignments, supervision  # noqa: E402
 from _pictures.measured import (  # noqa: E402
     faithfulness,
     first_word,
-    growth,
     latent,
     learning_rates,
     mechanisms,
@@ -46,7 +45,6 @@ PICTURES = {
     "export.png": exported,
     "faithfulness.png": faithfulness,
     "first-word.png": first_word,
-    "growth.png": growth,
     "latent.png": latent,
     "learning-rates.png": learning_rates,
     "mechanisms.png": mechanisms,

@@ -4,7 +4,6 @@ import re
 
 import pytest
 from bench import main
-from benchmark.targets import judge
 
 from bench_report import quick_report
 
@@ -34,16 +33,14 @@ def test_every_search_translates_every_sentence(report):
 def test_translations_are_compared_with_the_first_search(report):
     figures, printed = report
     stock, plugin, other = figures["sections"]["translate"]["beam 3"]["systems"].values()
-    assert stock["different"] == 0 and stock["BLEU lost"] == 0 and stock["time_ratio"]["stock"]["whole"] == 1
+    assert stock["different"] == 0 and stock["time_ratio"]["stock"]["whole"] == 1
     assert plugin["different without ties"] == 0 and plugin["bleu"] == pytest.approx(stock["bleu"], abs=0.1)
     assert other["different"] == len(other["differing"])
     for item in plugin["differing"]:
         assert f"sentence {item['sentence']}: scores" in printed
-    judged = {(v["section"], v["quantity"]): v for v in judge(figures["sections"]) if v["system"] == "plugin"}
-    assert judged["translate", "different without ties"]["met"] is True
-    latency = figures["sections"]["sentence"]["greedy"]["systems"]["plugin"]
-    assert latency["latency"]["median"] <= latency["latency"]["p99"]
-    assert judged["sentence", "p99"]["value"] == latency["p99"]
+    stock, plugin, _ = figures["sections"]["sentence"]["greedy"]["systems"].values()
+    assert plugin["latency"]["median"] <= plugin["latency"]["p99"]
+    assert plugin["p99"] == stock["latency"]["p99"] / plugin["latency"]["p99"]
 
 
 def test_a_random_model_translates_a_random_corpus():

@@ -88,26 +88,6 @@ def short(name: str) -> str:
     return name.replace(":", ", ").replace(",", ", ").replace(",  ", ", ")
 
 
-def growth(path: Path) -> None:
-    """Time and memory of attention by the number of source positions, of every mechanism."""
-    measured = read("cpu-growth")["growth"]["attention"]
-    names = list(measured["mechanisms"])
-    parts = (("seconds", 1e3, "milliseconds"), ("peak_memory_bytes", 1 / (1 << 20), "peak MiB"))
-    with canvas("growth", (7.2, 2.8)) as figure:
-        for number, (part, factor, label) in enumerate(parts):
-            axes = figure.add_axes((number * 0.46, 0, 0.38, 0.95))
-            style(axes, label, grid="both")
-            for name, look in zip(names, series_of(len(names))):
-                found = zip(measured["positions"], measured["mechanisms"][name][part])
-                points = [(n, factor * value) for n, value in found if value is not None]
-                axes.plot(*zip(*points), marker=look.marker, markersize=4, linewidth=1.4, color=look.colour, label=name)
-            axes.set_xscale("log")
-            axes.set_yscale("log")
-            axes.set_xlabel("source positions", fontsize=9)
-        axes.legend(frameon=False, fontsize=8.5, loc="upper left", bbox_to_anchor=(1.01, 1))
-        save(figure, path)
-
-
 def mechanisms(path: Path) -> None:
     """Biases on attention after fifteen epochs at a learning rate of 3e-3."""
     _mechanisms(path, "multi30k-de-en-mechanisms-epoch15-lr3e-3")

@@ -23,11 +23,7 @@ def update(system: System, batch: dict[str, Any]) -> None:
     """One update as in fairseq's trainer, without a wait of its own."""
     loss, sample_size, _ = system.criterion(system.model, batch)
     loss.backward()
-    if system.optimizer is not None:
-        system.optimizer.multiply_grads(1.0 / sample_size)
-        system.optimizer.clip_grad_norm(1.0)
-        system.optimizer.step()
-    system.model.zero_grad()
+    system.update(sample_size)
 
 
 def work_of(step: Callable[[], Any], device: torch.device, steps: int = 5) -> dict[str, float]:

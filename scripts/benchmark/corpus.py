@@ -12,6 +12,7 @@ from fairseq.data import Dictionary, LanguagePairDataset
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.tasks.translation import TranslationTask
 
+from benchmark.systems import synthetic_dictionary
 from fairseq_attn_plugin.errors import OptionError
 
 # Of the logarithms of the lengths of Multi30k (German, 8,000 subwords, with end of sentence): mean and deviation, and
@@ -42,13 +43,6 @@ def open_task(settings: Mapping[str, Any], split: str) -> TranslationTask:
     except Exception as error:  # fairseq raises bare exceptions for missing languages and files
         raise OptionError(f"--data {folder}: cannot be read: {error}") from None
     return task
-
-
-def synthetic_dictionary(vocab: int) -> Dictionary:
-    dictionary = Dictionary()
-    for index in range(vocab - len(dictionary)):
-        dictionary.add_symbol(f"w{index}")
-    return dictionary
 
 
 def synthetic_pairs(dictionary: Dictionary, count: int, seed: int) -> LanguagePairDataset:

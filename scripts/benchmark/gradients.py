@@ -10,7 +10,6 @@ model on the same batches do not. Without dropout, with a and b the gradients of
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Mapping
 from statistics import median
 from typing import Any
@@ -20,12 +19,10 @@ from fairseq.modules import FairseqDropout
 from torch import Tensor, nn
 
 from benchmark.corpus import batches_of, open_task
-from benchmark.options import positive
-from benchmark.sections import Tick
-from benchmark.systems import Sizes, Spec, System, to_device
-from benchmark.tables import table
-from benchmark.targets import SOFT
-from benchmark.translators import read_checkpoint
+from benchmark.measure import table
+from benchmark.models import Tick
+from benchmark.systems import SOFT, Sizes, Spec, System, to_device
+from benchmark.translation import read_checkpoint
 
 PRECISIONS = (torch.float32, torch.bfloat16)
 PARTS = {  # by the beginning of a parameter's name; the first that fits
@@ -37,16 +34,6 @@ PARTS = {  # by the beginning of a parameter's name; the first that fits
     "decoder": "decoder",
     "all": "",
 }
-QUICK = {"gradient_batches": 2}
-
-
-def add_options(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument_group("gradients").add_argument
-    add("--gradient-batches", type=positive, default=20, help="batches of the gradients section (20)")
-
-
-def turns(settings: Mapping[str, Any]) -> int:
-    return settings["gradient_batches"]
 
 
 def measure(settings: Mapping[str, Any], device: torch.device, tick: Tick) -> dict[str, Any]:
@@ -67,7 +54,7 @@ def measure(settings: Mapping[str, Any], device: torch.device, tick: Tick) -> di
         for precision in PRECISIONS:
             gradients[precision].append(_gradients(system, to_device(batch, device), precision))
     exact, rounded = gradients.values()
-    return {"gradients": {"all": {part: _compare(exact, rounded, part) for part in PARTS if part in exact[0]}}}
+    return {"all": {part: _compare(exact, rounded, part) for part in PARTS if part in exact[0]}}
 
 
 def _gradients(system: System, batch: dict[str, Any], precision: torch.dtype) -> dict[str, Tensor]:

@@ -10,7 +10,6 @@ torch has no kernels of cuDNN and no fused cells for this device; stand-ins with
 
 from __future__ import annotations
 
-import argparse
 import traceback
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -24,19 +23,18 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from benchmark.sections import Tick
-from benchmark.systems import MemoryTask, Sizes, Spec, System, make_batch
-from benchmark.tables import table
-from benchmark.targets import SOFT, STOCK, UNFED
+from benchmark.measure import table
+from benchmark.models import Tick
+from benchmark.systems import SOFT, STOCK, UNFED, MemoryTask, Sizes, Spec, System, make_batch
 from fairseq_attn_plugin.attention import index_rows
 
+SYSTEMS = (STOCK, SOFT, "lstm_adm", "lstm_adm_aqt", "lstm_soft:attention=structured", UNFED)
 META = torch.device("meta")
 ROOT = Path(__file__).resolve().parents[2]
 aten = torch.ops.aten
 FREE = ("empty", "prim::", "detach", "alias", "lift_fresh", "_local_scalar_dense", "new_empty", "resize", "set_")
 # Operations whose result has a shape that the device computes.
 SHAPES = {aten.nonzero.default, aten.masked_select.default, aten._unique2.default, aten.unique_consecutive.default}
-
 INDEXING = {aten.index.Tensor, aten.index_put.default, aten.index_put_.default, aten._index_put_impl_.default}
 
 
@@ -240,24 +238,6 @@ def count(spec: Spec, sizes: Sizes, tokens: int, length: int) -> dict[str, Any]:
     }
 
 
-SYSTEMS = (STOCK, SOFT, "lstm_adm", "lstm_adm_aqt", "lstm_soft:attention=structured", UNFED)
-QUICK = {"launches_archs": [STOCK, SOFT]}
-
-
-def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument_group("launches").add_argument(
-        "--launches-archs",
-        nargs="+",
-        metavar="ARCH[:opt=value,...]",
-        default=list(SYSTEMS),
-        help=f"systems of the launches section ({' '.join(SYSTEMS)})",
-    )
-
-
-def turns(settings: Mapping[str, Any]) -> int:
-    return len(settings["launches_archs"])
-
-
 def measure(settings: Mapping[str, Any], device: torch.device, tick: Tick) -> dict[str, Any]:
     lengths = settings["lengths"]
     length = lengths[len(lengths) // 2]
@@ -265,25 +245,21 @@ def measure(settings: Mapping[str, Any], device: torch.device, tick: Tick) -> di
     for name in settings["launches_archs"]:
         tick(f"launches {name}")
         systems[name] = count(Spec.parse(name), Sizes(**settings["sizes"]), settings["tokens"], length)
-    return {"launches": {"length": length, "systems": systems}}
+    return {"length": length, "systems": systems}
 
 
 def tables(report: Mapping[str, Any]) -> list[str]:
     section = report["sections"]["launches"]
-    rows = [
-        [
-            f"`{name}`",
-            *(f"{found[part]:,}" for part in ("encoder", "decoder", "step", "search")),
-            str(sum(found["waits"].values())),
-        ]
-        for name, found in section["systems"].items()
-    ]
-    waits = sorted({f"{name}: {line}" for name, found in section["systems"].items() for line in found["waits"]})
+    rows, waits = [], set()
+    for name, found in section["systems"].items():
+        counts = (f"{found[part]:,}" for part in ("encoder", "decoder", "step", "search"))
+        rows.append([f"`{name}`", *counts, str(sum(found["waits"].values()))])
+        waits |= {f"{name}: {line}" for line in found["waits"]}
     return [
         "## Launches on a GPU, counted without one",
         f"Batches of {report['settings']['tokens']} source tokens, N = {section['length']}. Forward pass of the "
         "encoder and of the decoder; a training step without optimizer, forward and backward; the decoder in a step of "
         "beam search, beam 10, with its states put in order; the host's waits in a training step.",
         table(["system", "encoder", "decoder", "training step", "search step", "waits"], rows),
-        *(f"- {line}" for line in waits),
+        *(f"- {line}" for line in sorted(waits)),
     ]

@@ -1,4 +1,4 @@
-"""Measurements of the benchmark: interleaved timing, ratios, peak memory, and a description of the machine.
+"""Measurements of the benchmark: interleaved timing, ratios, peak memory, a description of the machine, and tables.
 
 The speed of a machine varies with other programs and with its temperature, for all systems at once. Therefore the
 systems take turns, and the report has medians over rounds of the ratio of two times of the same round.
@@ -7,7 +7,6 @@ systems take turns, and the report has medians over rounds of the ratio of two t
 from __future__ import annotations
 
 import gc
-import math
 import os
 import platform
 import statistics
@@ -19,26 +18,26 @@ from typing import Any, Dict
 import fairseq
 import torch
 
+from fairseq_attn_plugin.analysis.outputs.tables import markdown_table
+
+MIB = float(1 << 20)
 Sample = Dict[str, float]
 
 
 class Clock:
-    """Wall-clock and processor seconds since the last lap; waits for the GPU first."""
+    """Wall-clock and processor seconds since its making; waits for the GPU first."""
 
     def __init__(self, device: torch.device):
         self.device = device
-        self.last = self._now()
+        self.began = self._now()
 
     def _now(self) -> Sample:
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
         return {"wall": time.perf_counter(), "cpu": time.process_time()}
 
-    def lap(self) -> Sample:
-        now = self._now()
-        since = {name: now[name] - self.last[name] for name in now}
-        self.last = now
-        return since
+    def seconds(self) -> Sample:
+        return {name: now - self.began[name] for name, now in self._now().items()}
 
 
 def interleave(
@@ -79,9 +78,23 @@ def round_ratios(over: Sequence[Sample], under: Sequence[Sample], key: str) -> l
     return [a[key] / b[key] for a, b in zip(over, under)]
 
 
+def sum_of(samples: Sequence[Sample]) -> Sample:
+    return {part: sum(sample[part] for sample in samples) for part in samples[0]}
+
+
 def summary(values: Sequence[float]) -> dict[str, float]:
     """Median and extremes; the extremes show the noise of the machine."""
     return {"median": statistics.median(values), "min": min(values), "max": max(values)}
+
+
+def speed(time_ratios: Sequence[float]) -> str:
+    """Times faster: median, and lowest and highest round."""
+    return "{median:.2f} ({min:.2f}–{max:.2f})".format(**summary([1 / ratio for ratio in time_ratios]))
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table: first column left, the others right."""
+    return markdown_table(header, rows, "l" + "r" * (len(header) - 1))
 
 
 def peak_memory(run: Callable[[], Any], device: torch.device) -> int:
@@ -112,20 +125,11 @@ def peak_memory(run: Callable[[], Any], device: torch.device) -> int:
     return peak
 
 
-def growth_exponent(sizes: Sequence[float], values: Sequence[float]) -> float:
-    """The p of value ~ size^p between the first and the last point (1 is linear, 2 quadratic)."""
-    return math.log(values[-1] / values[0]) / math.log(sizes[-1] / sizes[0])
-
-
 def environment(device: torch.device) -> dict[str, Any]:
     """Machine and versions, on which the figures depend."""
-    if device.type == "cuda":
-        name = torch.cuda.get_device_name(device)
-    else:
-        name = cpu_name()
     return {
         "device": str(device),
-        "device_name": name,
+        "device_name": torch.cuda.get_device_name(device) if device.type == "cuda" else cpu_name(),
         "cpus": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "python": platform.python_version(),

@@ -28,6 +28,9 @@ from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.patches.cuda_graphs import GraphedSteps
 
 TRUTH = {"true": True, "false": False}
+STOCK = "lstm"
+SOFT = "lstm_soft"
+UNFED = "lstm_soft:input_feeding=none"
 
 
 @dataclass(frozen=True)
@@ -89,10 +92,14 @@ class MemoryTask:
     """The part of a translation task that models and criterions use: one dictionary for both sides."""
 
     def __init__(self, vocab: int):
-        dictionary = Dictionary()
-        for index in range(vocab - len(dictionary)):
-            dictionary.add_symbol(f"w{index}")
-        self.source_dictionary = self.target_dictionary = dictionary
+        self.source_dictionary = self.target_dictionary = synthetic_dictionary(vocab)
+
+
+def synthetic_dictionary(vocab: int) -> Dictionary:
+    dictionary = Dictionary()
+    for index in range(vocab - len(dictionary)):
+        dictionary.add_symbol(f"w{index}")
+    return dictionary
 
 
 def _registered() -> str:
@@ -184,6 +191,14 @@ class System:
         model.prepare_for_inference_(self.config)
         return model
 
+    def update(self, sample_size: float) -> None:
+        """What follows the backward pass in fairseq's trainer."""
+        if self.optimizer is not None:
+            self.optimizer.multiply_grads(1.0 / sample_size)
+            self.optimizer.clip_grad_norm(1.0)
+            self.optimizer.step()
+        self.model.zero_grad()
+
     def size(self) -> int:
         return sum(p.numel() for p in self.parameters)
 
@@ -248,13 +263,6 @@ def make_batch(task: MemoryTask, length: int, tokens: int, seed: int, device: to
     ]
     batch = collate(pairs, pad_idx=dictionary.pad(), eos_idx=dictionary.eos())  # pads sources left, targets right
     return to_device(batch, device)
-
-
-def as_batch(sentence: torch.Tensor, task: MemoryTask, device: torch.device) -> dict[str, Any]:
-    """A batch of one sentence to translate."""
-    dictionary = task.source_dictionary
-    sample = [{"id": 0, "source": sentence, "target": None}]
-    return to_device(collate(sample, pad_idx=dictionary.pad(), eos_idx=dictionary.eos()), device)
 
 
 def to_device(value: Any, device: torch.device) -> Any:

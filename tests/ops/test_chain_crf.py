@@ -1,6 +1,6 @@
 """Marginals of two-state chains against enumeration, an independent library, and shapes that go wrong elsewhere."""
 
-import sys
+import warnings
 
 import pytest
 import torch
@@ -8,11 +8,6 @@ import torch
 from fairseq_attn_plugin.ops.chain_crf import chain_log_odds
 
 import oracles
-from cli import REPO
-
-sys.path.insert(0, str(REPO / "scripts"))
-
-from benchmark.chain import loop, torch_struct
 
 METHODS = ("recursion", "scan")
 methods = pytest.mark.parametrize("method", METHODS)
@@ -23,6 +18,38 @@ def draw(rows, size, seed=0, scale=1.0, dtype=torch.float64):
     potentials = scale * torch.randn(rows, size, generator=generator, dtype=torch.float64)
     transitions = scale * torch.randn(2, 2, generator=generator, dtype=torch.float64)
     return potentials.to(dtype), transitions.to(dtype)
+
+
+def loop(potentials, transitions):
+    """The textbook algorithm: messages to both states in log space, one position at a time, with autograd."""
+    unary = torch.stack([torch.zeros_like(potentials), potentials], dim=-1)
+    size = potentials.size(1)
+    forward = [unary[:, 0] + transitions.mean(dim=0)]
+    for j in range(1, size):
+        forward.append(unary[:, j] + torch.logsumexp(forward[-1].unsqueeze(2) + transitions, dim=1))
+    backward = [transitions.mean(dim=1).expand(len(potentials), 2)]
+    for j in range(size - 1, 0, -1):
+        backward.append(torch.logsumexp(transitions + (unary[:, j] + backward[-1]).unsqueeze(1), dim=2))
+    both = torch.stack(forward, dim=1) + torch.stack(backward[::-1], dim=1)
+    return both.softmax(dim=-1)[..., 1]
+
+
+def torch_struct(potentials, transitions):
+    """Marginals by torch-struct. Its chain has one potential per edge, ``[to, from]``, and fails for one position.
+
+    A last edge, to a position with one label, carries the end potentials and gives the chain of one position an edge.
+    """
+    from torch_struct import LinearChainCRF
+
+    rows, size = potentials.shape
+    edges = transitions.t().expand(rows, size, 2, 2).clone()
+    edges[:, :, :, 1] = edges[:, :, :, 1] + potentials.unsqueeze(-1)
+    edges[:, 0] = edges[:, 0] + transitions.mean(dim=0)
+    edges[:, -1] = (edges[:, -1] - transitions.t()) + transitions.mean(dim=1)
+    edges[:, -1, 1] = float("-inf")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # known warnings about torch.distributions
+        return LinearChainCRF(edges).marginals.sum(dim=2)[:, :, 1]
 
 
 @methods
