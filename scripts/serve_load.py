@@ -138,7 +138,6 @@ def main() -> None:
     parser.add_argument("--text", required=True, metavar="FILE", help="sentences, one in a line")
     parser.add_argument("--clients", type=int, default=50, metavar="N", help="at a time (default: 50)")
     parser.add_argument("--seconds", type=float, default=60.0, metavar="X", help="of load (default: 60)")
-    parser.add_argument("--stream", action="store_true", help="ask /stream, which tells of every step of the search")
     parser.add_argument("--json", metavar="FILE", help="also write the report there")
     parser.add_argument("serve", nargs="+", metavar="ARGUMENT", help="of fairseq-attn serve, after --")
     args = parser.parse_args()
@@ -147,8 +146,7 @@ def main() -> None:
         connection = http.client.HTTPConnection(host, port, timeout=LIMIT)
         ask(connection, texts[0])  # the first one compiles
         connection.close()
-        path = "/stream" if args.stream else "/translate"
-        report = load(host, port, texts, args.clients, args.seconds, process, path)
+        report = load(host, port, texts, args.clients, args.seconds, process)
     threads = os.environ.get("OMP_NUM_THREADS")
     setting = [f"OMP_NUM_THREADS={threads}"] if threads else []
     command = " ".join([*setting, "python scripts/serve_load.py", shown(sys.argv[1:])])
