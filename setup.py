@@ -66,7 +66,7 @@ setup(
         "tqdm",
     ],
     extras_require={
-        # tensorboard: fairseq's --tensorboard-logdir, and the curves of a report
+        # tensorboard: shows the files of fairseq's --tensorboard-logdir
         # scikit-learn: word vectors made from sentence pairs; scipy: rank correlations
         "analysis": ["matplotlib>=3.5", "tensorboard", "scikit-learn", "scipy"],
         # fairseq-attn export; its folders need numpy and onnxruntime alone, neither this package nor torch

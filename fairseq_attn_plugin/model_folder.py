@@ -92,11 +92,6 @@ class ModelFolder(NamedTuple):
         source, target = self.settings["languages"]
         return source, target
 
-    @property
-    def log(self) -> Path:
-        """The log of the training."""
-        return self.path / str(self.settings.get("log") or "train.log")
-
     def test_file(self, name: str) -> Path:
         """A file of the test set: ``source``, ``reference`` or ``translation``.
 

@@ -27,7 +27,7 @@ LAYERS = (
     ("own_data",),
 )
 ANALYSIS = (
-    ("training_logs", "pages"),
+    ("pages",),
     ("records",),
     ("alignment",),
     ("outputs", "importing"),

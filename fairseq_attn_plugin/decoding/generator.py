@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple, Type
+from typing import Any, Dict, Iterator, List, Optional, Tuple, Type
 
 from fairseq.search import (
     BeamSearch,
@@ -25,7 +25,6 @@ from torch import Tensor
 
 from ..errors import OptionError
 from .constraints import Symbols
-from .hypotheses import Trace
 from .options import DecodingOptions
 from .packing import steppers
 from .replay import Graphs, ReplayedSearch, can_replay
@@ -82,7 +81,6 @@ class Generator(SequenceGenerator):  # type: ignore[misc]
         needed = max(self.beam_size, drawn)
         if decoding.shortlist is not None and 0 <= decoding.shortlist_frequent < needed:
             decoding = replace(decoding, shortlist_frequent=needed)
-        self.watch: Optional[Callable[[Trace], None]] = None  # called after each step of a search, see .watching
         self.graphs = Graphs()
         self.steppers = steppers(list(self.model.models), self.temperature, decoding)
         blocker = self.repeat_ngram_blocker
@@ -152,7 +150,7 @@ class Generator(SequenceGenerator):  # type: ignore[misc]
         self, net_input: Dict[str, Any], longest: int, first: int, prefix: Optional[Tensor]
     ) -> List[List[Dict[str, Any]]]:
         options = self.search_options
-        if self.watch is None and not self.graphs.off and can_replay(self.steppers, options, net_input, prefix):
+        if not self.graphs.off and can_replay(self.steppers, options, net_input, prefix):
             try:
                 replayed = ReplayedSearch(self.graphs, self.steppers, net_input, options, longest, first)
                 replayed.run()
@@ -160,7 +158,7 @@ class Generator(SequenceGenerator):  # type: ignore[misc]
             except RuntimeError as problem:
                 self.graphs.failed(problem)
         search = Search(self.steppers, net_input, options, longest, first, prefix)
-        search.run(self.watch)
+        search.run()
         return search.hypotheses()
 
     def _parts(

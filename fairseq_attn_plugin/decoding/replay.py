@@ -158,7 +158,7 @@ class ReplayedSearch(Search):
         self.positions = slice(more, None) if left else slice(size)  # without the padding to a MULTIPLE
 
     @torch.inference_mode()
-    def run(self, watch: Any = None) -> None:
+    def run(self) -> None:
         found, ends, first = self._step(0)
         self._add(found, first, 0)
         if self.max_len == 0:

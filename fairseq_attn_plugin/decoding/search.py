@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 import torch
@@ -114,12 +114,10 @@ class Search:
         self.finished = Finished(len(source), options.beam, source.device)
         self.order = torch.arange(2 * options.beam, device=source.device)
         self.offsets: Optional[Tensor] = None  # [S, 1], the first row of each sentence
-        self.watch: Optional[Callable[[Trace], None]] = None
 
     @torch.inference_mode()
-    def run(self, watch: Optional[Callable[[Trace], None]] = None) -> None:
-        """Searches until every sentence is finished; ``watch`` is called after each step with what was written down."""
-        self.watch = watch
+    def run(self) -> None:
+        """Searches until every sentence is finished."""
         beam = self.options.beam
         if beam == len(self.sentences) == 1 and self.options.sampling is None:
             return self._greedy()
@@ -163,8 +161,6 @@ class Search:
                 self.finished.add(row.eq(0), self.sentences, row, past, step)
                 return
             self.trace.extend(row, self.tokens, past)
-            if self.watch is not None:
-                self.watch(self.trace)
             self.constraints.select(row, self.tokens, None)
 
     def hypotheses(self) -> List[List[Dict[str, Any]]]:
@@ -236,8 +232,6 @@ class Search:
             self.ignored = None if self.ignored is None else self.ignored.index_select(0, stay)
         self.scores, rows, self.tokens = found.scores, found.parents.reshape(-1), found.words.reshape(-1)
         self.trace.extend(rows, self.tokens, self.scores.reshape(-1))
-        if self.watch is not None:
-            self.watch(self.trace)
         self.constraints.select(rows, self.tokens, stay)
         if self.options.beam > 1 or stay is not None:
             self.ensemble.select(rows, stay)

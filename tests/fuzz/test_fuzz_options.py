@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from in_process import run_tool
 from mutations import numbers, words
 from records_for_tests import write_records
-from test_fuzz_texts import GENERATED, LINKS, LOG, SOURCE, TARGET
+from test_fuzz_texts import GENERATED, LINKS, SOURCE, TARGET
 
 from fairseq_attn_plugin.analysis.cli import main
 
@@ -29,7 +29,7 @@ VALID = {
     "frequency": "generated --reference generated --train target",
     "plot": "records.jsonl --out out.svg",
 }
-FILES = ["records.jsonl", "links", "source", "generated", "log", "gone", ".", "/dev/null", "records.jsonl/x"]
+FILES = ["records.jsonl", "links", "source", "generated", "gone", ".", "/dev/null", "records.jsonl/x"]
 ARCHITECTURES = ("lstm_soft", "lstm_adm", "lstm_latent", "lstm_agreement")
 TRAINING = "lr clip-norm max-tokens batch-size update-freq label-smoothing patience seed required-batch-size-multiple"
 # numbers of repetitions: a great one is a long run that was asked for
@@ -40,7 +40,7 @@ PATIENT = ("--samples",)
 def files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("options")
     write_records(folder / "records.jsonl")
-    texts = {"links": LINKS, "source": SOURCE, "target": TARGET, "generated": GENERATED, "log": LOG}
+    texts = {"links": LINKS, "source": SOURCE, "target": TARGET, "generated": GENERATED}
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")
     return folder

@@ -12,7 +12,6 @@ from mutations import damaged_bytes, damaged_lines, damaged_value
 from test_fuzz_records import check_lexicon, check_page, strict
 
 from fairseq_attn_plugin.analysis.cli import main
-from fairseq_attn_plugin.analysis.training_logs import read_log
 from fairseq_attn_plugin.attention.election_files import ELECTION_FORMAT, read_recommendation
 from fairseq_attn_plugin.text.documents import documents_of, to_line
 from fairseq_attn_plugin.text.lexicon import best_translations, read_lexicon
@@ -27,12 +26,6 @@ LEXICON = "haus\thouse\t0.75\t3\nhaus\thome\t0.25\t1\nhund\tdog\t1\t2\n"
 GENERATED = (
     "S-0\tdas <unk>\nT-0\tthe house\nH-0\t-0.5\tthe <unk>\nD-0\t-0.5\tthe <unk>\nP-0\t-0.1 -0.2 -0.3\nA-0\t0-0 1-1\n"
     "S-1\tguten tag\nT-1\tgood day\nH-1\t-0.5\tgood day\nD-1\t-0.5\tgood day\nP-1\t-0.1 -0.2 -0.3\nA-1\t0-0 1-1\n"
-)
-LOG = "\n".join(
-    "2026-01-01 00:00:00 | INFO | %s | %s"
-    % (where, json.dumps({"epoch": epoch, f"{where}_loss": "5.25", "num_updates": "8"}))
-    for epoch in (1, 2)
-    for where in ("train", "valid")
 )
 DOCUMENTS = [
     {"label": "pos", "sentences": ["the film is long .", ["i", "liked", "it"]], "id": "a"},
@@ -145,12 +138,6 @@ def test_vectors(folder, data):
         lambda: read.append(read_word_vectors(str(folder / "damaged"), [dictionary()], "--embeddings")),
         check,
     )
-
-
-@fuzz(damaged(LOG))
-def test_training_log(folder, data):
-    (folder / "damaged").write_bytes(data)
-    attempt("training logs", lambda: read_log(folder / "damaged"))
 
 
 def dictionary() -> Dictionary:

@@ -21,7 +21,7 @@ from typing import Any, Dict, Iterator, List, Optional, TextIO
 
 from tqdm import tqdm
 
-from fairseq_attn_plugin.analysis.drawing.documents import check_picture, draw_documents
+from fairseq_attn_plugin.analysis.drawing.document_page import check_page, draw_documents
 from fairseq_attn_plugin.analysis.inference.classification import (
     Classified,
     check_document_labels,
@@ -59,7 +59,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="FILE",
-        help=".html, .png, .svg or .pdf to draw; may be repeated",
+        help="page to draw (.html); may be repeated",
     )
     chosen = parser.add_mutually_exclusive_group()
     chosen.add_argument(
@@ -92,7 +92,7 @@ def run(args: argparse.Namespace) -> None:
         if getattr(args, name) < least:
             raise OptionError(f"--{name.replace('_', '-')} {getattr(args, name)}: must be at least {least}")
     for path in args.plot:
-        check_picture(path)
+        check_page(path)
     numbers = _numbers(args)
     reading = reading_from(args)
     logging.getLogger("fairseq").setLevel(logging.WARNING)

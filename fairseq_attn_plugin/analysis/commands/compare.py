@@ -2,7 +2,7 @@
 
     fairseq-attn compare soft=soft/test.out mqt=mqt/test.out --source test.de --reference test.en --sort difference
 
-The command prints text, or writes a page, Markdown or text to ``--out``.
+The command prints text, or writes a page or text to ``--out``.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--lowercase", action="store_true", help="ignore case")
     parser.add_argument(
-        "--out", metavar="FILE", help=f"page, Markdown or text to write ({', '.join(WRITERS)}; default: print text)"
+        "--out", metavar="FILE", help=f"page or text to write ({', '.join(WRITERS)}; default: print text)"
     )
 
 

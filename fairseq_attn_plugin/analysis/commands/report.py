@@ -6,8 +6,7 @@
 
 MODEL is a model folder of ``fairseq-attn train``, or a folder of several, which know their data. Otherwise a training
 is FOLDER, or a folder anywhere below it, that contains ``checkpoint_best.pt`` (or ``checkpoint_last.pt``), directly or
-in its ``checkpoints``; its name is its path below FOLDER. Trainings that differ in the seed only are one system. The
-log of a training is ``train.log``, ``log`` or another ``.log`` in it, or its folder ``tensorboard``.
+in its ``checkpoints``; its name is its path below FOLDER. Trainings that differ in the seed only are one system.
 
 The command extracts attention into ``REPORT/attention``, once with the reference forced and once for the translations
 of the beam. It keeps files that are already there, so an interrupted or changed report continues quickly. A system that

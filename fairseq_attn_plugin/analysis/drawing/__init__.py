@@ -1,1 +1,1 @@
-"""Pictures by matplotlib: heatmaps, curves, bars, histograms, documents."""
+"""Pictures by matplotlib: heatmaps, bars, histograms; documents as a page."""

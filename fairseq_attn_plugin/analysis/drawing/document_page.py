@@ -1,7 +1,11 @@
-"""Writes classified documents as one page that can be searched, read by keyboard, and read as tables."""
+"""Writes classified documents as one page that can be searched, read by keyboard, and read as tables.
+
+:mod:`.document_rows` defines the colours of words and sentences.
+"""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, List, Sequence
 
 from markupsafe import Markup
@@ -20,17 +24,29 @@ from fairseq_attn_plugin.analysis.drawing.document_rows import (
 )
 from fairseq_attn_plugin.analysis.pages import frame
 from fairseq_attn_plugin.analysis.pages.parts import html_table
+from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.writing import PathLike, whole_text
 
-__all__ = ["draw_html"]
+__all__ = ["check_page", "draw_documents"]
 
 
 _WORDS = 5  # of a sentence in a table
 _FLAT_WORDS = 20  # of a document in a table
 
 
-def draw_html(documents: Sequence[Any], path: PathLike, most: int = 0) -> None:
-    """Writes the page. Raises ``OptionError`` if the file cannot be written."""
+def check_page(path: PathLike) -> None:
+    """Raises ``OptionError`` if the file does not end as a page does."""
+    suffix = Path(path).suffix.lower()
+    if suffix not in (".html", ".htm"):
+        raise OptionError(f"--plot {path}: cannot draw {suffix or 'a file without suffix'}; use .html")
+
+
+def draw_documents(documents: Sequence[Any], path: PathLike, most: int = 0) -> None:
+    """Writes the page; ``most`` is the greatest number of sentences of a document (0: all).
+
+    Raises:
+        OptionError: the file cannot be written
+    """
     red, blue = keys(documents)
     text = frame.page(
         "documents.html",

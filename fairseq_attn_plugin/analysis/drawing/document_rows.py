@@ -14,13 +14,11 @@ from __future__ import annotations
 import math
 from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
 
-from fairseq_attn_plugin.analysis.drawing.colours import SERIES_COLOURS
+from fairseq_attn_plugin.text.counting import counted
 
 __all__ = [
     "SCALE",
-    "SENTENCE_COLOUR",
     "STEPS",
-    "WORD_COLOUR",
     "Row",
     "is_wrong",
     "keys",
@@ -32,7 +30,6 @@ __all__ = [
 ]
 
 
-SENTENCE_COLOUR, WORD_COLOUR = SERIES_COLOURS[1], SERIES_COLOURS[5]  # black text is readable on the second
 STEPS = (1, 2, 4, 8)  # times the uniform weight, for legends; the last has the full colour
 SCALE = "No colour: uniform weights, or less. Full colour: 8 times the uniform weight, or more."
 
@@ -87,8 +84,8 @@ def left_out_after(document: Any, rows: Sequence[Row]) -> int:
     return len(document.sentences) - sum(row.skipped + 1 for row in rows)
 
 
-def left_out(count: int, what: str = "sentence") -> str:
-    return f"… {count} {what}{'' if count == 1 else 's'} left out"
+def left_out(count: int) -> str:
+    return f"… {counted(count, 'sentence')} left out"
 
 
 def title_of(name: str, gold: Optional[str], label: str, probability: float) -> str:

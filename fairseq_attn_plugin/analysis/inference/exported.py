@@ -8,7 +8,6 @@ from typing import Callable, List, Optional, Sequence, Tuple, Union
 import numpy as np
 
 from fairseq_attn_plugin.analysis.inference.translation import (
-    Partial,
     Translation,
     check_request,
     one_line,
@@ -67,15 +66,11 @@ class ExportedTranslator:
         """None: an exported folder has no corpus."""
         return []
 
-    def __call__(
-        self, text: str, nbest: int = 1, prefix: str = "", watch: Optional[Callable[[Partial], None]] = None
-    ) -> List[Translation]:
-        return self.translate(text, nbest, prefix, watch)
+    def __call__(self, text: str, nbest: int = 1, prefix: str = "") -> List[Translation]:
+        return self.translate(text, nbest, prefix)
 
-    def translate(
-        self, text: str, nbest: int = 1, prefix: str = "", watch: Optional[Callable[[Partial], None]] = None
-    ) -> List[Translation]:
-        """As :meth:`.translator.Translator.translate`, with the same errors, but without prefix; nothing is watched."""
+    def translate(self, text: str, nbest: int = 1, prefix: str = "") -> List[Translation]:
+        """As :meth:`.translator.Translator.translate`, with the same errors, but without prefix."""
         if prefix.strip():
             raise OptionError("an exported model cannot continue a prefix; serve its checkpoint")
         check_request(text, nbest, self.beam)

@@ -1,4 +1,4 @@
-"""What a translator returns: translations, and the partial ones of a search that goes on."""
+"""What a translator returns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from fairseq_attn_plugin.text.unknown_words import positions_of, replace_unknown
 
 __all__ = [
     "MOST_CHARACTERS",
-    "Partial",
     "Translation",
     "check_length",
     "check_request",
@@ -32,15 +31,6 @@ class Translation(NamedTuple):
     target_words: List[str]  # a source word stands beside an unknown one
     copied: str = ""  # the text with a source word for each unknown word, by attention
     given: int = 0  # target tokens that the prefix gave
-
-
-class Partial(NamedTuple):
-    """The hypothesis that leads while the search goes on."""
-
-    record: Record  # its attention has no row for the end
-    unknown: List[int]  # as in Translation
-    source_words: List[str]
-    target_words: List[str]
 
 
 def check_request(text: str, nbest: int, beam: int) -> None:

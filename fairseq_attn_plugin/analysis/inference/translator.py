@@ -12,14 +12,12 @@ A text takes the steps of fairseq-interactive: tokeniser, subwords, dictionary, 
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import logging
 import threading
-import time
 from argparse import Namespace
 from dataclasses import asdict
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import torch
@@ -31,7 +29,6 @@ from fairseq_attn_plugin.analysis.inference.searcher import Searcher
 from fairseq_attn_plugin.analysis.inference.segmenter import Segmenter, text_options, vocabulary_subwords
 from fairseq_attn_plugin.analysis.inference.sentences import indices_of
 from fairseq_attn_plugin.analysis.inference.translation import (
-    Partial,
     Translation,
     check_length,
     check_request,
@@ -41,16 +38,11 @@ from fairseq_attn_plugin.analysis.inference.translation import (
 from fairseq_attn_plugin.analysis.records.record import Record
 from fairseq_attn_plugin.analysis.records.shown import shown_units
 from fairseq_attn_plugin.decoding.options import DecodingOptions
-from fairseq_attn_plugin.decoding.watching import Leader, Watch
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.model_folder import open_model_folder
-from fairseq_attn_plugin.text.escapes import as_typed
 from fairseq_attn_plugin.text.subwords import spell
 
 __all__ = ["Translation", "Translator"]
-
-FIRST = 32  # steps that are all told of
-STEP = 0.1  # seconds between two later steps that are told of
 
 
 class Translator:
@@ -70,7 +62,6 @@ class Translator:
         cpu: do not use a GPU
         decoding: how it translates
         normalizer: of punctuation and Unicode; one of ``NORMALIZERS``
-        clock: time in seconds, by which a search tells of its steps
 
     Raises:
         OptionError: a file is missing or damaged, or the model returns no attention
@@ -92,11 +83,10 @@ class Translator:
         cpu: bool = False,
         decoding: Optional[DecodingOptions] = None,
         normalizer: Optional[str] = None,
-        clock: Callable[[], float] = time.monotonic,
     ):
         logging.getLogger("fairseq").setLevel(logging.WARNING)
         loaded = load_models(data, path, overrides, cpu)
-        self._loaded, self.path, self.beam, self._clock = loaded, path, beam, clock
+        self._loaded, self.path, self.beam = loaded, path, beam
         self.models, self.task = loaded.models, loaded.task
         self.languages: Tuple[str, str] = loaded.languages
         settings = Namespace(beam=beam, lenpen=lenpen, coverage_penalty=coverage_penalty, print_alignment=None)
@@ -140,23 +130,16 @@ class Translator:
             raise OptionError(f"{folder}: is no model folder of fairseq-attn train")
         return cls(found.data, found.checkpoint, **text_options(Namespace(**found.text_options())), **options)
 
-    def __call__(
-        self, text: str, nbest: int = 1, prefix: str = "", watch: Optional[Callable[[Partial], None]] = None
-    ) -> List[Translation]:
-        return self.translate(text, nbest, prefix, watch)
+    def __call__(self, text: str, nbest: int = 1, prefix: str = "") -> List[Translation]:
+        return self.translate(text, nbest, prefix)
 
-    def translate(
-        self, text: str, nbest: int = 1, prefix: str = "", watch: Optional[Callable[[Partial], None]] = None
-    ) -> List[Translation]:
+    def translate(self, text: str, nbest: int = 1, prefix: str = "") -> List[Translation]:
         """The ``nbest`` best translations of a sentence, best first, or fewer if the beam search returns fewer.
 
         Args:
             text: a sentence
             nbest: how many translations
             prefix: words with which every translation begins, in the target language
-            watch: receives the leading hypothesis after each of the first 32 steps, then every 0.1 seconds at most, and
-                after the last step before the end; it may end the search by an exception. It is not
-                called by ``--decoding-engine stock`` and models of other packages.
 
         Raises:
             OptionError: ``text`` has no word, has more than ``MOST_CHARACTERS`` characters or is too long for the
@@ -168,8 +151,7 @@ class Translator:
         with self._lock:
             batch = self._searcher.batch([ids])
             tokens, unknown = self._source(tokens, batch.source(0))
-            with self._watched(watch, tokens, unknown):
-                (hypotheses,) = self._searcher.search(batch, begun)
+            (hypotheses,) = self._searcher.search(batch, begun)
         given = 0 if begun is None else begun.size(1)
         return [self._translation(tokens, unknown, one)._replace(given=given) for one in hypotheses[:nbest]]
 
@@ -244,35 +226,6 @@ class Translator:
     @functools.cached_property
     def _target_segmenter(self) -> Segmenter:
         return Segmenter(self.task.target_dictionary, self.languages[1], **self._text)
-
-    @contextlib.contextmanager
-    def _watched(
-        self, watch: Optional[Callable[[Partial], None]], source: List[str], unknown: List[int]
-    ) -> Iterator[None]:
-        """Within it, ``watch`` receives the leading hypotheses."""
-        if watch is None:
-            yield
-            return
-        rows: Dict[int, Tuple[Tensor, np.ndarray]] = {}  # each is converted once; the tensor keeps its id its own
-
-        def row(weights: Tensor) -> np.ndarray:
-            if id(weights) not in rows:
-                rows[id(weights)] = weights, weights.cpu().numpy().astype(np.float64)
-            return rows[id(weights)][1]
-
-        def tell(leader: Leader) -> None:
-            target = [self.task.target_dictionary[index] for index in leader.words]
-            weights = np.stack([row(one) for one in leader.weights if one is not None])
-            record = Record(0, source, target, {"attention": weights}, leader.scores, self.subwords)
-            words = [[as_typed(word) if self._escapes else word for word in side] for side in record.units("words")]
-            watch(Partial(record, unknown, *words))
-
-        self._generator.watch = told = Watch(tell, STEP, self._clock, FIRST)
-        try:
-            yield
-            told.end()
-        finally:
-            self._generator.watch = None
 
     @property
     def separates(self) -> bool:

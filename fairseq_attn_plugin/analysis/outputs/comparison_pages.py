@@ -1,12 +1,10 @@
-"""Writes a comparison of outputs as text, Markdown or a page."""
+"""Writes a comparison of outputs as text or a page."""
 
 from __future__ import annotations
 
-import re
 from typing import Callable, Dict, List, Mapping
 
 from fairseq_attn_plugin.analysis.outputs.comparison import LOWER, SHOWN, Comparison, Output, Sentence, Span
-from fairseq_attn_plugin.analysis.outputs.tables import markdown_table
 from fairseq_attn_plugin.analysis.pages import frame
 from fairseq_attn_plugin.analysis.pages.parts import html_table
 
@@ -64,42 +62,6 @@ def _signatures(comparison: Comparison) -> List[str]:
     return [f"{SHOWN[name]}: {signature}" for name, signature in comparison.signatures.items()]
 
 
-# --- as Markdown ------------------------------------------------------------------------------------------------------
-
-
-def _escaped(text: str) -> str:
-    """Plain text in Markdown."""
-    return re.sub(r"([\\`*_\[\]<>|$~&])", r"\\\1", text)
-
-
-def as_markdown(comparison: Comparison) -> str:
-    """A table of scores, then a heading and a table for each sentence; words that differ are bold."""
-
-    def show(span: Span) -> str:
-        text = " ".join(map(_escaped, span.words))
-        return {"same": text, "other": f"**{text}**", "missing": f"*\\[missing: {text}\\]*"}[span.kind]
-
-    names = comparison.names
-    heads, empty = [_escaped(name) for name in names.values()], [""] * len(names)
-    rows = [
-        [_escaped(label), *(shown(name, scores[name], 2) for name in names)]
-        for label, scores in comparison.corpus.items()
-    ]
-    parts = [
-        markdown_table(["system", *heads], rows, "l" + "r" * len(names)),
-        "  \n".join(f"`{text}`" for text in _signatures(comparison)),
-    ]
-    for sentence in comparison.sentences:
-        rows = [] if sentence.source is None else [["source", _escaped(sentence.source), *empty]]
-        rows.append(["reference", _escaped(" ".join(word for word, _ in sentence.reference)), *empty])
-        for output in sentence.outputs:
-            scores = [shown(name, output.scores[name]) for name in names]
-            rows.append([_escaped(output.label), " ".join(map(show, output.spans)), *scores])
-        parts.append(f"### Sentence {sentence.number}")
-        parts.append(markdown_table(["", "", *heads], rows, "ll" + "r" * len(names)))
-    return "\n\n".join(parts) + "\n"
-
-
 # --- as a page --------------------------------------------------------------------------------------------------------
 
 
@@ -138,4 +100,4 @@ def _is_best(sentence: Sentence, output: Output, metric: str) -> bool:
     return len(scores) > 1 and output.scores[metric] == (min if metric in LOWER else max)(scores)
 
 
-WRITERS: Dict[str, Callable[[Comparison], str]] = {".html": as_html, ".md": as_markdown, ".txt": as_text}
+WRITERS: Dict[str, Callable[[Comparison], str]] = {".html": as_html, ".txt": as_text}

@@ -1,31 +1,27 @@
-"""Sections of the report on attention: curves, alignments, heatmaps, the lexicon, and the page to explore."""
+"""Sections of the report on attention: alignments, heatmaps, the lexicon, and the page to explore."""
 
 from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Any, Collection, Dict, List, Optional, Sequence, Set
+from typing import Collection, List, Optional, Sequence, Set
 
 from fairseq_attn_plugin.analysis.alignment import evaluation, lexicon
 from fairseq_attn_plugin.analysis.alignment.linking import Linking
 from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment
-from fairseq_attn_plugin.analysis.drawing import curves
 from fairseq_attn_plugin.analysis.drawing.colours import Theme
 from fairseq_attn_plugin.analysis.drawing.heatmaps import Panel, heatmaps
 from fairseq_attn_plugin.analysis.drawing.panels import Length, choose_sentences, panels_of
 from fairseq_attn_plugin.analysis.report.document import Document, Link
 from fairseq_attn_plugin.analysis.report.seeds import Group, spread
 from fairseq_attn_plugin.analysis.report.systems import Reported
-from fairseq_attn_plugin.analysis.training_logs import read_run
 from fairseq_attn_plugin.analysis.web import explore
-from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.text.escapes import as_typed
 from fairseq_attn_plugin.writing import whole_text
 
 __all__ = [
     "add_alignments",
-    "add_curves",
     "add_explorer",
     "add_heatmaps",
     "add_lexicon",
@@ -37,30 +33,6 @@ __all__ = [
 PICTURE_WORDS = Length(6, 13)  # source words of a sentence that makes a readable picture
 LEXICON_WORDS = 15
 EXPLORER = "explore.html"
-
-
-def add_curves(document: Document, reported: Sequence[Reported], out: Path) -> None:
-    """Learning curves of the systems that have a log: metrics of latent models, and the loss."""
-    logs: Dict[str, Any] = {}
-    logged: Set[str] = set()
-    for one in reported:
-        if one.system.log is not None:
-            try:
-                read = read_run(one.system.log)
-            except OptionError:  # the file is not a log
-                continue
-            logs[one.system.name] = one.system.log
-            logged.update(read.train, read.valid)
-    metrics = [group for group, names in curves.GROUPS.items() if logged.intersection(names)]
-    metrics += [name for name in ("loss",) if name in logged]
-    if not metrics:
-        return
-    document.heading("Learning curves")
-    document.picture(
-        out / "curves.png",
-        "Training and validation, by epoch.",
-        lambda path, theme: curves.plot_curves(logs, metrics, path, theme=theme),
-    )
 
 
 def add_alignments(

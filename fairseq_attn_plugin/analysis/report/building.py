@@ -135,7 +135,7 @@ def _document(read: _Read, corpus: Corpus, out: Path, settings: Settings) -> Doc
     if len(shown) < len(read.reported):
         document.paragraph(
             "Trainings that differ in the seed only are one system: means over the seeds, in brackets their standard "
-            "deviation. Curves, heatmaps, words and sentences are those of the first seed."
+            "deviation. Heatmaps, words and sentences are those of the first seed."
         )
     tested = groups[base].name if settings.samples and len(groups) > 1 else None
     scored = scored_texts(read.reported, corpus, settings)
@@ -151,7 +151,6 @@ def _document(read: _Read, corpus: Corpus, out: Path, settings: Settings) -> Doc
     imported_scores.write_texts(read.reported, corpus, out)
     scores.update(imported_scores.scores_by_group(groups, settings, len(corpus.reference), tested))
     output_sections.add_systems(document, groups, scores, signatures, tested)
-    attention_sections.add_curves(document, shown, out)
     attention_sections.add_alignments(document, groups, read.alignments, settings.gold)
     attention_sections.add_heatmaps(document, shown, out, settings.pictures, read.alignments, explored)
     outputs = outputs_of(shown, corpus)

@@ -12,7 +12,6 @@ import numpy as np
 import torch
 
 from fairseq_attn_plugin.analysis.records.files import Records
-from fairseq_attn_plugin.analysis.training_logs import log_of
 from fairseq_attn_plugin.attention import attention_statistics
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.model_folder import ModelFolder, open_model_folder
@@ -28,7 +27,6 @@ class System(NamedTuple):
 
     name: str
     checkpoint: Path
-    log: Optional[Path]
     model: Optional[ModelFolder] = None
 
 
@@ -92,14 +90,12 @@ def _search(folder: Path) -> Dict[str, System]:
         model = open_model_folder(child)
         if model is not None:
             below.clear()
-            found[name] = System(name, Path(model.checkpoint), model.log if model.log.is_file() else None, model)
+            found[name] = System(name, Path(model.checkpoint), model)
             continue
         places = [where / name for name in CHECKPOINTS for where in (child, child / "checkpoints")]
         checkpoint = next((path for path in places if path.is_file()), None)
         if checkpoint is not None:
-            others = [path for path in sorted(child.glob("*.log")) if path.is_file()]
-            others += [path for path in [child / "tensorboard"] if path.is_dir()]
-            found[name] = System(name, checkpoint, log_of(child) or next(iter(others), None))
+            found[name] = System(name, checkpoint)
     return dict(sorted(found.items()))
 
 

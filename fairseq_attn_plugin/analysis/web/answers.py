@@ -6,12 +6,12 @@ from typing import Any, Dict, List, Optional, Sequence
 
 from fastapi.responses import JSONResponse
 
-from fairseq_attn_plugin.analysis.inference.translation import Partial, Translation
+from fairseq_attn_plugin.analysis.inference.translation import Translation
 from fairseq_attn_plugin.analysis.records.record import DIGITS
 from fairseq_attn_plugin.analysis.web.explore import finite, side
 from fairseq_attn_plugin.text.sentences import SEVERAL, has_several_sentences
 
-__all__ = ["Steps", "as_json", "error", "reply"]
+__all__ = ["as_json", "error", "reply"]
 
 
 def as_json(translation: Translation) -> Dict[str, Any]:
@@ -43,34 +43,6 @@ def reply(translations: Sequence[Translation], text: str) -> Dict[str, Any]:
     """The answer to a request: the translations of ``text``, and remarks on what may be lost of it."""
     remarks = [SEVERAL] if has_several_sentences(text) else []
     return {"translations": [as_json(one) for one in translations], "remarks": remarks}
-
-
-class Steps:
-    """The steps of a search as values for JSON: each says what has changed since the last one.
-
-    ``keep`` counts the target tokens that are the same as before; ``scores`` and ``attention`` are those of the tokens
-    after them. The source is in the first step only.
-    """
-
-    def __init__(self) -> None:
-        self.number, self.last = 0, [""][:0]
-
-    def __call__(self, partial: Partial) -> Dict[str, Any]:
-        record = partial.record
-        same = [old == new for old, new in zip(self.last, record.target)]
-        keep = same.index(False) if False in same else len(same)
-        self.number, self.last = self.number + 1, record.target
-        value: Dict[str, Any] = {
-            "step": self.number,
-            "target": side(record.target, record.subwords, partial.target_words),
-            "keep": keep,
-            "scores": [finite(score, DIGITS) for score in record.scores[keep:]],
-            "attention": _rounded(record.attention[keep:]),
-        }
-        if self.number == 1:
-            source = side(record.source, record.subwords, partial.source_words)
-            value["source"] = {**source, "unknown": partial.unknown}
-        return value
 
 
 def _rounded(rows: Any) -> List[List[Optional[float]]]:

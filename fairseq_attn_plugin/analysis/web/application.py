@@ -1,7 +1,6 @@
 """The web application of ``fairseq-attn serve``: the page at ``/``, and addresses that answer in JSON.
 
-``/translate`` translates a sentence, ``/stream`` does and tells of each step of the search, ``/health`` says that the
-server runs and how many requests wait.
+``/translate`` translates a sentence, ``/health`` says that the server runs and how many requests wait.
 """
 
 # fastapi reads the annotations of the functions below: no "from __future__ import annotations" here
@@ -13,11 +12,10 @@ from fastapi.responses import HTMLResponse, JSONResponse
 from starlette.exceptions import HTTPException
 
 from fairseq_attn_plugin.analysis.pages import frame
-from fairseq_attn_plugin.analysis.web.answers import Steps, error, reply
+from fairseq_attn_plugin.analysis.web.answers import error, reply
 from fairseq_attn_plugin.analysis.web.bounds import Bounds
 from fairseq_attn_plugin.analysis.web.gate import Gate
 from fairseq_attn_plugin.analysis.web.server import QUEUE, TIMEOUT
-from fairseq_attn_plugin.analysis.web.streaming import Streamed, streamed
 from fairseq_attn_plugin.analysis.web.waiting import Full, Line
 from fairseq_attn_plugin.errors import OptionError
 
@@ -114,21 +112,6 @@ def application(
         translator = chosen(model)
         # the long matrices become JSON in the thread as well, while the event loop serves the others
         return await line(lambda: JSONResponse(reply(translator(text, number, prefix), text)))
-
-    @app.post("/stream", response_model=None)
-    async def stream(
-        text: str = Body(...),
-        number: int = Body(nbest, alias="nbest"),
-        prefix: str = Body(""),
-        model: Optional[str] = Body(None),
-    ) -> Streamed:
-        translator = chosen(model)
-
-        def work(tell: Any) -> Dict[str, Any]:
-            steps = Steps()
-            return reply(translator(text, number, prefix, lambda partial: tell(steps(partial))), text)
-
-        return await streamed(line, work)
 
     return app
 

@@ -11,7 +11,6 @@ from starlette.datastructures import Headers
 
 from fairseq_attn_plugin.analysis.inference.translation import MOST_CHARACTERS
 from fairseq_attn_plugin.analysis.web.answers import error
-from fairseq_attn_plugin.analysis.web.streaming import MEDIA_TYPE, encoded
 
 __all__ = ["MOST_BYTES", "Bounds"]
 
@@ -26,7 +25,7 @@ class Bounds:
 
     The application is cancelled if the body and the answer together take longer than ``seconds`` or the client leaves.
     Answers: 413 for a body of more than ``most`` bytes, which is never held; 408 for one that does not arrive in time;
-    504 for an answer that does not; one of lines that has begun ends with a line that says so.
+    504 for an answer that does not.
     """
 
     def __init__(self, app: Any, seconds: float, most: int = MOST_BYTES):
@@ -77,20 +76,15 @@ class Bounds:
         await send({"type": "http.response.body", "body": b""})
 
     async def _answer(self, scope: Any, receive: Any, send: Any, body: bytes, end: float) -> None:
-        left, started, lines = (
-            asyncio.ensure_future(receive()),
-            False,
-            False,
-        )  # what comes after the body is that the client leaves
+        left, started = asyncio.ensure_future(receive()), False  # what comes after the body is that the client leaves
         parts = [{"type": "http.request", "body": body, "more_body": False}]
 
         async def replay() -> Any:
             return parts.pop() if parts else await asyncio.shield(left)
 
         async def noted(message: Any) -> None:
-            nonlocal started, lines
-            if message["type"] == "http.response.start":
-                started, lines = True, Headers(raw=message["headers"]).get("content-type") == MEDIA_TYPE
+            nonlocal started
+            started = True
             await send(message)
 
         work = asyncio.ensure_future(self.app(scope, replay, noted))
@@ -105,13 +99,9 @@ class Bounds:
             for task in (work, left):
                 task.cancel()
             await asyncio.gather(work, left, return_exceptions=True)
-        if not late:
-            return
-        reason = f"there was no translation within {self.seconds:g} seconds (--timeout)"
-        if not started:
+        if late and not started:
+            reason = f"there was no translation within {self.seconds:g} seconds (--timeout)"
             await error(504, reason)(scope, receive, send)
-        elif lines:
-            await send({"type": "http.response.body", "body": encoded({"error": reason})})
 
 
 class _TooLong(Exception):

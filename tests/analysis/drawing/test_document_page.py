@@ -4,7 +4,7 @@ import axe
 import browser
 import pytest
 
-from fairseq_attn_plugin.analysis.drawing.documents import draw_documents
+from fairseq_attn_plugin.analysis.drawing.document_page import draw_documents
 from fairseq_attn_plugin.analysis.inference.classification import Classified
 
 WORDS = "the plot is thin but its pictures are a wonder".split()

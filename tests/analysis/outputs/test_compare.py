@@ -11,7 +11,7 @@ from records_for_tests import write_records
 
 from fairseq_attn_plugin.analysis.cli import main
 from fairseq_attn_plugin.analysis.outputs.comparison import Span, compare, differences, matches
-from fairseq_attn_plugin.analysis.outputs.comparison_pages import as_html, as_markdown, as_text
+from fairseq_attn_plugin.analysis.outputs.comparison_pages import as_html, as_text
 from fairseq_attn_plugin.errors import OptionError
 
 from cli import run_cli
@@ -112,13 +112,6 @@ def test_as_text():
     assert "\x1b[1;31mx\ufffd[2J y\x1b[0m" in colored and "\x1b[2J" not in colored
 
 
-def test_as_markdown():
-    text = as_markdown(compare({"a|b": ["1 * 2 _x_ <b> $"]}, ["1 * 2 _x_ <i> $ end"]))
-    text = re.sub(" +", " ", text)  # columns line up
-    assert r"| a\|b | 1 \* 2 \_x\_ **\<b\>** \$ *\[missing: end\]* |" in text
-    assert r"| reference | 1 \* 2 \_x\_ \<i\> \$ end | | |" in text
-
-
 @pytest.fixture
 def files(tmp_path):
     """Paths of the reference, the source and the outputs, as text."""
@@ -183,11 +176,11 @@ def test_mistakes_are_named(files, capsys):
             r"--reference .* has 3 sentences, --source .* has 1",
         ),
         ([str(forced), *reference], "contains attention to the references"),
-        ([system, *reference, "--out", "x.pdf"], r"--out x\.pdf: must end in \.html, \.md, \.txt"),
+        ([system, *reference, "--out", "x.pdf"], r"--out x\.pdf: must end in \.html, \.txt"),
         ([system, *reference, "--out", system], r"soft\.txt: is one of the files that are read, and would be lost"),
         ([system, *reference, "--first", "-2"], "--first -2: must be at least 1"),
         ([system, *reference, "--sentences", "9"], "--sentences 9: there are 3"),
-        ([system, *reference, "--out", str(files / "gone" / "x.md")], r"x\.md: cannot be written: there is no folder"),
+        ([system, *reference, "--out", str(files / "gone" / "a.txt")], r"cannot be written: there is no folder"),
         ([str(files / "gone.txt"), *reference], r"gone\.txt: cannot be read"),
     ]:
         with pytest.raises(OptionError, match=message):

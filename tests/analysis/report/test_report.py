@@ -44,11 +44,10 @@ def test_which_folders_are_systems(tmp_path):
         (tmp_path / name / file).parent.mkdir(parents=True)
         (tmp_path / name / file).touch()
     (tmp_path / "b" / "checkpoint_best.pt").touch()
-    (tmp_path / "b" / "other.log").touch()
     found = find_systems(tmp_path)
-    assert [(system.name, system.checkpoint.name, system.log and system.log.name) for system in found] == [
-        ("a", "checkpoint_best.pt", None),
-        ("b", "checkpoint_best.pt", "other.log"),
+    assert [(system.name, system.checkpoint.name) for system in found] == [
+        ("a", "checkpoint_best.pt"),
+        ("b", "checkpoint_best.pt"),
     ]
     assert [system.name for system in find_systems(tmp_path, ["b", "a/"])] == ["b", "a"]
     assert [system.name for system in find_systems(tmp_path / "b")] == ["b"], "the folder itself"
@@ -97,10 +96,8 @@ def trained(tiny_data, tmp_path_factory):
     """Two systems, and two folders that are not systems."""
     folder = tmp_path_factory.mktemp("systems")
     for name in ("lstm_soft", "lstm_latent"):
-        (folder / name).mkdir()  # fairseq does not make the folder of a log
         run_cli(
             ["fairseq-train", tiny_data, "--user-dir", USER_DIR, "--save-dir", folder / name, *TINY[name], "--cpu"]
-            + ["--log-file", folder / name / "train.log", "--log-format", "json"]
             + "--optimizer adam --lr 5e-3 --max-tokens 400 --max-update 50 --no-epoch-checkpoints".split()
         )
     (folder / "broken").mkdir()
@@ -125,14 +122,14 @@ def test_report(tiny_data, trained, tmp_path, capsys):
     assert printed.err.count("left out:") == 2 and "broken: left out: checkpoint" in printed.err
     markdown, html = re.sub(" +", " ", (out / "report.md").read_text()), (out / "report.html").read_text()
     assert markdown.startswith("# A \\<title\\>\n") and "<title>A &lt;title&gt;</title>" in html
-    for heading in ("Systems", "Learning curves", "Attention as an alignment", "Rare and frequent words", "Left out"):
+    for heading in ("Systems", "Attention as an alignment", "Rare and frequent words", "Left out"):
         assert f"## {heading}\n" in markdown and f"<h2>{heading}</h2>" in html
     for name in ("lstm\\_soft", "lstm\\_latent"):
         assert f"| {name} | " in markdown
     assert "| AER | precision |" in markdown
-    files = ["compare.html", "explore.html", "lexicon.tsv", "curves.png", "frequency/rare.png"]
+    files = ["compare.html", "explore.html", "lexicon.tsv", "frequency/rare.png"]
     assert all((out / name).stat().st_size > 0 for name in files) and len(list(out.glob("heatmaps/*.png"))) == 4
-    assert html.count("data:image/png") == 12 and html.count('(prefers-color-scheme: dark)" srcset') == 6
+    assert html.count("data:image/png") == 10 and html.count('(prefers-color-scheme: dark)" srcset') == 5
     assert html.count('href="explore.html#sentence=') >= 2 * 2 + 3  # twice for a heatmap, once for an example
     assert open_records(out / "attention" / "lstm_latent.reference.jsonl").header.weights[1:] == ("posterior", "bayes")
     # again: nothing is extracted anew but what has changed

@@ -32,7 +32,7 @@ def trained(name, seed, options=(), **sections):
         "optimization": {"lr": [0.1]},
         **sections,
     }
-    return Reported(System(name, None, None), 1, None, None, None, given)
+    return Reported(System(name, None), 1, None, None, None, given)
 
 
 def test_seeds_of_a_system():

@@ -27,7 +27,7 @@ class Slow:
     def __init__(self):
         self.go, self.began, self.asked = threading.Event(), threading.Semaphore(0), []
 
-    def __call__(self, text, nbest=1, prefix="", watch=None):
+    def __call__(self, text, nbest=1, prefix=""):
         self.asked.append(text)
         self.began.release()
         assert self.go.wait(LONG)

@@ -122,7 +122,7 @@ def test_two_models_side_by_side(page, served):
     # a word of the source is active in both
     page.hover(page.one(".row.source .word"))
     assert len(set(page.texts(".word.active bdi"))) == 1 and len(page.all(".word.active")) == 2
-    assert not page.problems() and set(page.requests()) == {served + "/", served + "/stream"}
+    assert not page.problems() and set(page.requests()) == {served + "/", served + "/translate"}
 
 
 def test_a_translation_is_edited_by_keyboard_alone(page, served):
@@ -156,24 +156,6 @@ def test_a_translation_is_edited_by_keyboard_alone(page, served):
     assert page.one("#prefix").get_attribute("value").split() == given and len(page.all(".word.given")) == 2 * len(
         given
     )
-
-
-def test_steps_of_the_search_can_be_seen_again(page, served):
-    page.open(served + "#text=ama+bel+cor+dun")
-    done(page)
-    slider = page.one("input[type=range]")
-    assert page.one("output").text == "end of the search"
-    whole = page.texts(".card:first-child .row.target .word bdi")
-    slider.send_keys("\ue011")  # Home
-    assert page.one("output").text.startswith("step 1 of ") and "leading hypothesis" in page.texts(".card .detail")[0]
-    assert page.texts(".card:first-child .row.target .word bdi")[1:] == ["\u2026"]
-    assert page.texts(".card:first-child .word.active bdi") == page.texts(".card:first-child .row.target .word bdi")[:1]
-    shown = page.script(
-        "return [...document.querySelectorAll('.card:first-child .row.source .word')].map((one) => +one.dataset.weight)"
-    )
-    assert sum(shown) == pytest.approx(1, abs=1e-3)
-    slider.send_keys(END)
-    assert page.texts(".card:first-child .row.target .word bdi") == whole and not page.problems()
 
 
 def test_mistakes_of_all_models_are_said_once(page, served):
@@ -228,8 +210,6 @@ def test_axe_finds_no_violation(page, served, width, mode):
         page.script("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
         assert axe.violations(page) == []
         assert page.script("return document.documentElement.scrollWidth") <= width
-        page.one("input[type=range]").send_keys("\ue011")
-        assert axe.violations(page) == []
         page.open(served + "#text=+&prefix=x")
         page.one("#send").click()
         page.wait("return !document.querySelector('#message').hidden")

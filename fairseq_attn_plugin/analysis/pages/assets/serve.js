@@ -6,8 +6,8 @@
   const [sourceTag, targetTag] = data.languages.map(languageTag);
   const several = data.models.length > 1;
   const MANY = 4; // models from which on they are shown compactly
-  // for each model: {error}, or {steps, translations, shown, at}; at: the number of a step, or its end
-  let results = [], words = true, divided = false, running = null, drawing = false;
+  // for each model: {error}, or {translations, remarks, shown}; {} while it translates
+  let results = [], words = true, divided = false, running = null;
 
   byId("title").textContent = `${source}\u2009\u2192\u2009${target}`;
   byId("text-label").textContent = `Sentence in ${source} (Enter translates it)`;
@@ -55,56 +55,25 @@
     byId("message").hidden = !message;
   }
 
-  /** A step of the search as a translation: what comes after its last word is open. */
-  const openOf = (step, from) => ({ ...step, source: from, given: 0, open: true,
-    attention: [...step.attention, from.tokens.map(() => 0).concat(0)], scores: [...step.scores, null] });
-
-  function currentOf(result) {
-    if (result.translations && result.at >= result.steps.length) return result.translations[result.shown];
-    return result.steps.length ? openOf(result.steps[Math.min(result.at, result.steps.length - 1)], result.source) : null;
-  }
-
   function cardOf(result, number) {
     const shown = { label: several ? data.models[number].label : "Attention", languages: data.languages };
-    const one = result && !result.error ? currentOf(result) : null;
+    const one = result && result.translations ? result.translations[result.shown] : null;
     if (!one) return { ...shown, note: result && result.error ? result.error : "\u2026" };
     const [left, right] = [unitsOf(one.source, words), unitsOf(one.target, words)];
-    if (one.open) right.texts[right.texts.length - 1] = "\u2026";
     const weights = mergeWeights(Float64Array.from(one.attention.flat()), left, right);
-    const details = [one.source.unknown.length && "underlined: not in the vocabulary", one.given && "begins as given",
-      one.open && "the leading hypothesis of this step"];
+    const details = [one.source.unknown.length && "underlined: not in the vocabulary", one.given && "begins as given"];
     return {
-      ...shown, source: left, target: right, open: one.open, given: one.given ? right.unit[one.given - 1] + 1 : 0,
+      ...shown, source: left, target: right, given: one.given ? right.unit[one.given - 1] + 1 : 0,
       sourceKey: left.texts.join(" "), targetKey: right.texts.join(" "), targetText: unitsOf(one.target, true).texts.join(" "),
       weights: divided ? divideRows(weights) : weights,
       scores: mergeScores(one.scores, right), targetKind: "translation",
       detail: details.filter(Boolean).join("; ") || null,
-      score: one.open ? undefined : one.scores.reduce((sum, score) => sum + (score ?? NaN), 0) / one.scores.length,
+      score: one.scores.reduce((sum, score) => sum + (score ?? NaN), 0) / one.scores.length,
     };
   }
 
   function draw(keep) {
     board.show(data.models.map((_, number) => cardOf(results[number], number)), keep, data.models.length >= MANY);
-  }
-
-  /** Draws the newest step of a model, once for each picture that the screen shows. */
-  function drawStep(number) {
-    if (drawing) return;
-    drawing = true;
-    requestAnimationFrame(() => {
-      drawing = false;
-      const result = results[number];
-      if (!result || result.translations || result.error) return;
-      byId("results").hidden = false;
-      draw(false);
-      newest(number);
-    });
-  }
-
-  /** Makes the last word of an open hypothesis the active one. */
-  function newest(number) {
-    const card = board.cards[number];
-    if (card && !card.shown.note && card.shown.open) board.activate(card, "target", Math.max(0, card.shown.target.texts.length - 2));
   }
 
   /** Whether some rows of weights sum to more than one, as with some mechanisms. */
@@ -124,15 +93,14 @@
     byId("switches").replaceChildren(...made);
   }
 
-  /** The translations of a model, with their scores, the steps that led to them, and a button to edit one. */
+  /** The translations of a model, with their scores, and a button to edit one. */
   function listOf(result, number) {
     const { label } = data.models[number];
     const list = element("div", { class: "nbest" }, ...result.translations.map((one, rank) => {
       const input = element("input", { type: "radio", name: `hypothesis-${number}`, value: String(rank) });
       input.checked = rank === result.shown;
       input.addEventListener("change", () => {
-        Object.assign(result, { shown: rank, at: result.steps.length });
-        slide();
+        result.shown = rank;
         draw(false);
       });
       return element("label", {}, element("span", { dir: "auto", lang: one.text ? targetTag : null }, input, one.text || "(nothing)"),
@@ -144,26 +112,8 @@
       byId("prefix").focus();
       byId("prefix").scrollIntoView({ block: "center" });
     });
-    const after = element("div", { class: "after" }, edit);
-    const count = result.steps.length;
-    const range = element("input", { type: "range", min: 1, max: count + 1, value: result.at + 1,
-      "aria-label": `Step of the search of ${label}` });
-    const said = element("output", {});
-    function slide() {
-      range.value = result.at + 1;
-      said.textContent = result.at < count ? `step ${result.at + 1} of ${count}` : "end of the search";
-      range.setAttribute("aria-valuetext", said.textContent);
-    }
-    range.addEventListener("input", () => {
-      result.at = Number(range.value) - 1;
-      slide();
-      draw(false);
-      newest(number);
-    });
-    slide();
-    if (count) after.append(range, said);
     return element("fieldset", {}, element("legend", several ? {} : { class: "visually-hidden" },
-      several ? label : "Translations, best first"), list, after);
+      several ? label : "Translations, best first"), list, element("div", { class: "after" }, edit));
   }
 
   function list() {
@@ -172,27 +122,13 @@
   }
 
   // --- asking ---------------------------------------------------------------------------------------------------------
-  /** Asks a model; `tell` receives the steps of its search. The answer is {translations} or {error}. */
-  async function ask(model, question, signal, tell) {
-    const response = await fetch("/stream", { method: "POST", headers: { "Content-Type": "application/json" }, signal,
+  /** Asks a model: {translations, remarks}, or {error}. */
+  async function ask(model, question, signal) {
+    const response = await fetch("/translate", { method: "POST", headers: { "Content-Type": "application/json" }, signal,
       body: JSON.stringify({ ...question, model }) });
-    if (!response.ok) {
-      const answer = await response.json().catch(() => ({}));
-      return { error: answer.error || `The server could not translate this text (${response.status}).` };
-    }
-    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-    let [rest, last] = ["", null];
-    for (;;) {
-      const { value, done } = await reader.read();
-      if (done) break;
-      const lines = (rest + value).split("\n");
-      rest = lines.pop();
-      for (const line of lines) {
-        last = JSON.parse(line);
-        if (last.step) tell(last);
-      }
-    }
-    return last && !last.step ? last : { error: "The server ended its answer too early." };
+    const answer = await response.json().catch(() => ({}));
+    return answer.translations || answer.error ? answer
+      : { error: `The server could not translate this text (${response.status}).` };
   }
 
   async function translate() {
@@ -212,17 +148,9 @@
     try {
       // one after the other: a server translates one sentence at a time, and others wait as well
       for (const [number, model] of data.models.entries()) {
-        const result = { steps: [], source: null, translations: null, shown: 0, at: 0 };
+        const result = { shown: 0 };
         results.push(result);
-        const answer = await ask(model.label, question, mine.signal, ({ source: read, target: side, keep, scores, attention }) => {
-          const before = result.steps[result.steps.length - 1] || { scores: [], attention: [] };
-          result.source = read || result.source;
-          result.steps.push({ target: side, scores: before.scores.slice(0, keep).concat(scores),
-            attention: before.attention.slice(0, keep).concat(attention) });
-          result.at = result.steps.length - 1;
-          drawStep(number);
-        });
-        Object.assign(result, answer, { at: result.steps.length });
+        Object.assign(result, await ask(model.label, question, mine.signal));
         if (several && !result.error) list();
       }
     } catch (error) {

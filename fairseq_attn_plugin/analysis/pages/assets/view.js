@@ -105,9 +105,8 @@ function scoreOf({ score, targetKind }) {
 class Card {
   /**
    * shown: {label, detail, source, target, sourceKey, targetKey, targetText, weights, scores, languages, targetKind,
-   * reference, given, open, note}. `given` counts the first words of the target that were not chosen by the model; an
-   * `open` target has no end yet, and "..." for it. source and target are results of unitsOf, weights of mergeWeights. A card with a note shows only
-   * the note. Sides with the same key have the same units; targets with the same targetText have the same words.
+   * reference, given, note}. `given` counts the first words of the target that were not chosen by the model. source and
+   * target are results of unitsOf, weights of mergeWeights. A card with a note shows only the note. Sides with the same key have the same units; targets with the same targetText have the same words.
    */
   constructor(shown, board, number) {
     this.shown = shown;
@@ -147,7 +146,7 @@ class Card {
         type: "button", class: "word" + (end ? " end" : "") + (unknown.has(index) ? " unknown" : "")
           + (side === "target" && index < (shown.given || 0) ? " given" : ""),
         tabindex: index ? -1 : 0, "data-side": side, "data-index": index,
-        title: end ? (shown.open && side === "target" ? "not decided yet" : "end of the sentence") : unknown.has(index) ? "not in the vocabulary" : null,
+        title: end ? "end of the sentence" : unknown.has(index) ? "not in the vocabulary" : null,
       }, element("bdi", { lang: end ? null : this.tags[side] }, text),
         element("span", { class: "value", "aria-hidden": "true" }));
       return button;

@@ -1,0 +1,80 @@
+"""Translations that begin with given words."""
+
+import pytest
+
+from fairseq_attn_plugin.analysis.inference.translator import Translator
+from fairseq_attn_plugin.decoding.options import DecodingOptions
+from fairseq_attn_plugin.errors import OptionError
+
+TEXTS = ("ama bel cor dun", "hus", "ilo zzz ama")
+
+
+@pytest.fixture(scope="module")
+def translators(tiny_data, zoo):
+    def make(**options):
+        return Translator(str(tiny_data), str(zoo("reversal").last), cpu=True, **options)
+
+    return {
+        "beam": make(beam=4),
+        "greedy": make(beam=1),
+        "stock": make(beam=4, decoding=DecodingOptions(decoding_engine="stock")),
+    }
+
+
+@pytest.mark.parametrize(
+    "prefix", ["leb", "roc amA", "unseen nud", " amu\n", "roc leb ama and many more words than that"]
+)
+def test_translations_begin_with_the_prefix(translators, prefix):
+    """The search of fairseq finds the same."""
+    words = prefix.lower().split()
+    known = translators["beam"].task.target_dictionary
+    shown = [word if word in known else "<unk>" for word in words]
+    for text in TEXTS:
+        found = translators["beam"](text, 3, prefix)
+        assert [one.record.target[: len(words)] for one in found] == [shown] * len(found)
+        assert [one.given for one in found] == [len(words)] * len(found)
+        expected = translators["stock"](text, 3, prefix)
+        assert [one.text for one in found] == [one.text for one in expected]
+        assert [one.score for one in found] == pytest.approx([one.score for one in expected], abs=1e-4)
+        assert translators["greedy"](text, prefix=prefix)[0].record.target[: len(words)] == shown
+
+
+def test_the_best_translation_continues_its_own_beginning(translators):
+    best = translators["greedy"](TEXTS[0])[0]
+    again = translators["greedy"](TEXTS[0], prefix=" ".join(best.record.target[:2]))[0]
+    assert again.text == best.text and again.record.scores == pytest.approx(best.record.scores, abs=1e-5)
+    for prefix in ("", "  ", "\x00"):
+        free = translators["greedy"](TEXTS[0], prefix=prefix)[0]
+        assert free.text == best.text and free.given == 0
+
+
+def test_prefixes_that_are_too_long_are_refused(translators):
+    with pytest.raises(OptionError, match="the prefix is too long: 300 subwords, a translation has at most 2"):
+        translators["beam"]("ama", prefix="amu " * 300)
+    with pytest.raises(OptionError, match="the prefix is too long: 5001 characters"):
+        translators["beam"]("ama", prefix="x" * 5001)
+
+
+def test_a_prefix_is_split_as_the_target_is(tiny_data, zoo, tmp_path):
+    codes = tmp_path / "codes"
+    codes.write_text("#version: 0.2\na m\nam a</w>\n")
+    made = Translator(str(tiny_data), str(zoo("reversal").last), bpe_codes=str(codes), tokenizer="moses", cpu=True)
+    one = made("ama", prefix="ama, AMA")[0]
+    assert one.given == 3 and one.record.target[:3] == ["ama", "<unk>", "ama"]  # tokenised and in lower case
+
+
+def test_examples_are_sentences_of_the_corpus(tiny_data, zoo, tmp_path):
+    translator = Translator(str(tiny_data), str(zoo("reversal").last), cpu=True)
+    found = translator.examples()
+    assert len(set(found)) == 3
+    for text in found:
+        assert 5 <= len(text.split()) <= 12 and not translator(text)[0].unknown
+    # a folder of dictionaries has none
+    for file in tiny_data.glob("dict.*.txt"):
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    languages = {"source_lang": "xx", "target_lang": "yy"}
+    assert Translator(str(tmp_path), str(zoo("reversal").last), overrides=languages, cpu=True).examples() == []
+    # what a tokeniser reads is shown as text
+    made = Translator(str(tiny_data), str(zoo("reversal").last), tokenizer="moses", cpu=True)
+    assert made._segmenter.typed(["ama", "&apos;s", ",", "bel"]) == "ama 's, bel"
+    assert not translator.separates and not made.separates  # no punctuation in this corpus
