@@ -36,8 +36,7 @@ COMMANDS: Dict[str, str] = {
     "lagging": "measure how far translations lag behind a source that is being read",
     "faithfulness": "measure whether the attention tells what a model's predictions depend on",
     "teacher-alignments": "write word alignments from a trained model, for supervised attention",
-    "confidence": "measure how sure attention looks, and whether that tells the quality of translations",
-    "filter": "keep the sentence pairs of a corpus or of back-translations whose attention looks sure",
+    "confidence": "measure how sure attention looks, and whether that tells quality; keep the surest sentence pairs",
     "frequency": "compare rare and frequent words in system outputs with the reference",
     "lexicon": "write word translation probabilities estimated from extracted attention",
     "compare": "show the outputs of several systems side by side, with differing words marked",
@@ -55,6 +54,9 @@ COMMANDS: Dict[str, str] = {
 }
 RECIPE = "prepare a published corpus, train, translate and score, by a shell file; recipe --help lists them"
 
+# former subcommand -> what to type instead
+FORMER = {"filter": "confidence FILE --keep SHARE --out PREFIX"}
+
 # in other places than commands/
 MODULES = {"train": "fairseq_attn_plugin.own_data.command", "prepare": "fairseq_attn_plugin.corpora.command"}
 
@@ -66,8 +68,9 @@ class _Parser(argparse.ArgumentParser):
         subcommands = [str(name) for action in self._subparsers_of() for name in action.choices or ()]
         wrong = re.search(r"argument COMMAND: invalid choice: '(.*?)'", message)
         if wrong is not None:
-            close = difflib.get_close_matches(wrong.group(1), subcommands, 2, 0.5)
+            former, close = FORMER.get(wrong.group(1)), difflib.get_close_matches(wrong.group(1), subcommands, 2, 0.5)
             hint = f"did you mean {' or '.join(close)}?" if close else f"{self.prog} --help lists the subcommands"
+            hint = f"type {self.prog} {former}" if former else hint
             message = f"{wrong.group(1)}: there is no such subcommand; {hint}"
         super().error(message)
 
