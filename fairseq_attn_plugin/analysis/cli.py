@@ -31,11 +31,10 @@ COMMANDS: Dict[str, str] = {
     "extract": "write the attention of a model for every sentence of a split or a text, as JSONL or NPZ",
     "import": "turn attention or alignments of Marian, OpenNMT-py, Sockeye, Hugging Face models ... into such a file",
     "plot": "draw heatmaps of sentences, with one or several models side by side",
-    "align": "write hard word alignments in Pharaoh format, by attention or better methods, also symmetrised",
+    "align": "write hard word alignments, by attention or better methods, also symmetrised; convert links to subwords",
     "aer": "measure alignment error rate, precision, recall and F1 against gold alignments",
     "lagging": "measure how far translations lag behind a source that is being read",
     "faithfulness": "measure whether the attention tells what a model's predictions depend on",
-    "teacher-alignments": "write word alignments from a trained model, for supervised attention",
     "confidence": "measure how sure attention looks, and whether that tells quality; keep the surest sentence pairs",
     "frequency": "compare rare and frequent words in system outputs with the reference",
     "lexicon": "write word translation probabilities estimated from extracted attention",
@@ -49,13 +48,16 @@ COMMANDS: Dict[str, str] = {
     "q-agent": "write the table of --attention election, learned by Q-learning",
     "report": "write a report on a folder of trained systems, as Markdown and HTML",
     "documents": "convert labelled documents to lines for fairseq-preprocess, for document classification",
-    "subword-alignments": "convert word alignments to indices of subwords, or back, for supervised attention",
     "where": "print the folder of this package, of its YAML configurations (--configs), or of its recipes (--recipes)",
 }
 RECIPE = "prepare a published corpus, train, translate and score, by a shell file; recipe --help lists them"
 
 # former subcommand -> what to type instead
-FORMER = {"filter": "confidence FILE --keep SHARE --out PREFIX"}
+FORMER = {
+    "filter": "confidence FILE --keep SHARE --out PREFIX",
+    "subword-alignments": "align LINKS --convert --source FILE --target FILE --out FILE",
+    "teacher-alignments": "align DATA --path CHECKPOINT --into-data (as text: --level subwords --end null --out FILE)",
+}
 
 # in other places than commands/
 MODULES = {"train": "fairseq_attn_plugin.own_data.command", "prepare": "fairseq_attn_plugin.corpora.command"}

@@ -15,7 +15,6 @@ LOADING_A_MODEL = [
     "align",
     "faithfulness",
     "extract",
-    "teacher-alignments",
     "serve",
     "export",
     "classify",
