@@ -44,8 +44,7 @@ COMMANDS: Dict[str, str] = {
     "average": "average checkpoints of a training into one",
     "export": "write a model as a folder that translates text without torch and fairseq, by onnxruntime",
     "classify": "classify documents and show the words and sentences with the greatest weights",
-    "election": "measure how far from their own position target words attend, and recommend an election's window",
-    "q-agent": "write the table of --attention election, learned by Q-learning",
+    "election": "measure how far from their position target words attend, or learn the table of --attention election",
     "report": "write a report on a folder of trained systems, as Markdown and HTML",
     "documents": "convert labelled documents to lines for fairseq-preprocess, for document classification",
     "where": "print the folder of this package, of its YAML configurations (--configs), or of its recipes (--recipes)",
@@ -55,6 +54,7 @@ RECIPE = "prepare a published corpus, train, translate and score, by a shell fil
 # former subcommand -> what to type instead
 FORMER = {
     "filter": "confidence FILE --keep SHARE --out PREFIX",
+    "q-agent": "election DATA --agent FILE",
     "subword-alignments": "align LINKS --convert --source FILE --target FILE --out FILE",
     "teacher-alignments": "align DATA --path CHECKPOINT --into-data (as text: --level subwords --end null --out FILE)",
 }

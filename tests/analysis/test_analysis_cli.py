@@ -19,7 +19,6 @@ LOADING_A_MODEL = [
     "export",
     "classify",
     "election",
-    "q-agent",
     "report",
     "translate",
     "train",
