@@ -115,7 +115,7 @@ stage_prepare() {
   done
   # the corpus has links: data for --criterion guided_alignment --load-alignments
   for split in train valid; do
-    quietly subword-links analysis subword-alignments "$OUT/text/$split.align" \
+    quietly subword-links analysis align "$OUT/text/$split.align" --convert \
       --source "$OUT/bpe/$split.vr" --target "$OUT/bpe/$split.dm" --out "$OUT/bpe/$split.align"
   done
   rm -rf "${OUT:?}/bin"

@@ -31,13 +31,11 @@ COMMANDS: Dict[str, str] = {
     "extract": "write the attention of a model for every sentence of a split or a text, as JSONL or NPZ",
     "import": "turn attention or alignments of Marian, OpenNMT-py, Sockeye, Hugging Face models ... into such a file",
     "plot": "draw heatmaps of sentences, with one or several models side by side",
-    "align": "write hard word alignments in Pharaoh format, by attention or better methods, also symmetrised",
+    "align": "write hard word alignments, by attention or better methods, also symmetrised; convert links to subwords",
     "aer": "measure alignment error rate, precision, recall and F1 against gold alignments",
     "lagging": "measure how far translations lag behind a source that is being read",
     "faithfulness": "measure whether the attention tells what a model's predictions depend on",
-    "teacher-alignments": "write word alignments from a trained model, for supervised attention",
-    "confidence": "measure how sure attention looks, and whether that tells the quality of translations",
-    "filter": "keep the sentence pairs of a corpus or of back-translations whose attention looks sure",
+    "confidence": "measure how sure attention looks, and whether that tells quality; keep the surest sentence pairs",
     "frequency": "compare rare and frequent words in system outputs with the reference",
     "lexicon": "write word translation probabilities estimated from extracted attention",
     "compare": "show the outputs of several systems side by side, with differing words marked",
@@ -46,14 +44,20 @@ COMMANDS: Dict[str, str] = {
     "average": "average checkpoints of a training into one",
     "export": "write a model as a folder that translates text without torch and fairseq, by onnxruntime",
     "classify": "classify documents and show the words and sentences with the greatest weights",
-    "election": "measure how far from their own position target words attend, and recommend an election's window",
-    "q-agent": "write the table of --attention election, learned by Q-learning",
+    "election": "measure how far from their position target words attend, or learn the table of --attention election",
     "report": "write a report on a folder of trained systems, as Markdown and HTML",
     "documents": "convert labelled documents to lines for fairseq-preprocess, for document classification",
-    "subword-alignments": "convert word alignments to indices of subwords, or back, for supervised attention",
     "where": "print the folder of this package, of its YAML configurations (--configs), or of its recipes (--recipes)",
 }
 RECIPE = "prepare a published corpus, train, translate and score, by a shell file; recipe --help lists them"
+
+# former subcommand -> what to type instead
+FORMER = {
+    "filter": "confidence FILE --keep SHARE --out PREFIX",
+    "q-agent": "election DATA --agent FILE",
+    "subword-alignments": "align LINKS --convert --source FILE --target FILE --out FILE",
+    "teacher-alignments": "align DATA --path CHECKPOINT --into-data (as text: --level subwords --end null --out FILE)",
+}
 
 # in other places than commands/
 MODULES = {"train": "fairseq_attn_plugin.own_data.command", "prepare": "fairseq_attn_plugin.corpora.command"}
@@ -66,8 +70,9 @@ class _Parser(argparse.ArgumentParser):
         subcommands = [str(name) for action in self._subparsers_of() for name in action.choices or ()]
         wrong = re.search(r"argument COMMAND: invalid choice: '(.*?)'", message)
         if wrong is not None:
-            close = difflib.get_close_matches(wrong.group(1), subcommands, 2, 0.5)
+            former, close = FORMER.get(wrong.group(1)), difflib.get_close_matches(wrong.group(1), subcommands, 2, 0.5)
             hint = f"did you mean {' or '.join(close)}?" if close else f"{self.prog} --help lists the subcommands"
+            hint = f"type {self.prog} {former}" if former else hint
             message = f"{wrong.group(1)}: there is no such subcommand; {hint}"
         super().error(message)
 

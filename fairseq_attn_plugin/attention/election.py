@@ -5,7 +5,7 @@ Bal and Sinha, "Modelling Bahdanau Attention using Election methods aided by Q-L
     a_ti = gaussian_ti + d   where  i != round(c_t)  and  x_i in words(y_{t-1})
 
 y_{t-1} is the decoder's input at step t, x_i the source word at i, ``words`` a table from target words to the source
-words that the agent hops to (``fairseq-attn q-agent``, ``--election-table``), and d
+words that the agent hops to (``fairseq-attn election --agent``, ``--election-table``), and d
 ``--election-share``. These words get d also outside the Gaussian's window. The sum is not normalised, so that
 the weights sum to more than one. The start of the sentence has no words. Without a table this is ``gaussian``.
 
@@ -35,7 +35,7 @@ __all__ = ["TABLE_FORMAT", "ElectionAttention", "ElectionConfig"]
 logger = logging.getLogger(__name__)
 
 TABLE_FORMAT = "fairseq_attn_plugin words 1"
-TABLE_COMMAND = "fairseq-attn q-agent"
+TABLE_COMMAND = "fairseq-attn election --agent"
 
 
 @dataclass

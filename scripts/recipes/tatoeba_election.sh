@@ -57,7 +57,7 @@ for SYSTEM in teacher mask mask-words gaussian election-model; do
     fairseq-attn election "$BIN" --path "$TEACHER/checkpoint_best.pt" --gen-subset valid \
       --out "$TEACHER/election.json" ${CPU:+--cpu}
   [ -e "$WORDS" ] || # paper: the agent learns on the validation set
-    fairseq-attn q-agent "$BIN" --start-split valid --seed "$SEED" --out "$WORDS"
+    fairseq-attn election "$BIN" --agent "$WORDS" --start-split valid --seed "$SEED"
   if [ ! "$RUN/test.hyp" -nt "$RUN/checkpoint_best.pt" ]; then
     fairseq-generate "$BIN" --user-dir fairseq_attn_plugin --path "$RUN/checkpoint_best.pt" --gen-subset test \
       --beam 5 --batch-size 64 --max-len-a 1.5 --max-len-b 20 --remove-bpe ${CPU:+--cpu} >"$RUN/generate.txt"

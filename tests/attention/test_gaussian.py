@@ -278,7 +278,7 @@ def test_wrong_elections(content, message, tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (None, "no such file; fairseq-attn q-agent writes one"),
+        (None, "no such file; fairseq-attn election --agent writes one"),
         ("{", "is not JSON"),
         (election(), "is of the format 'fairseq_attn_plugin election 1', must be 'fairseq_attn_plugin words 1'"),
         (words(**other_vocabulary("source")), "another source vocabulary"),

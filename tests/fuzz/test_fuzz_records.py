@@ -61,7 +61,7 @@ USES = {
     "lexicon": (lambda file, out: ["lexicon", file, "--soft", "--out", out], check_lexicon),
     "explore": (lambda file, out: ["explore", file, "--out", out + ".html"], None),
     "confidence": (lambda file, out: ["confidence", file, "--samples", "2", "--json", out], check_figures),
-    "filter": (lambda file, out: ["filter", file, "--share", "0.5", "--out", out], check_kept),
+    "confidence --keep": (lambda file, out: ["confidence", file, "--keep", "0.5", "--out", out], check_kept),
     "compare": (lambda file, out: ["compare", file, "--reference", file, "--out", out + ".html"], None),
 }
 

@@ -33,6 +33,7 @@ __all__ = [
     "align",
     "align_both",
     "check_matrix",
+    "check_opposite",
     "describe_linking",
     "hard_alignment",
     "linking_in",
@@ -166,13 +167,19 @@ def _linked(records: Records, linking: Linking) -> Iterator[Tuple[int, _Linked]]
         yield record.id, _Linked(source, target, record_links(record, linking))
 
 
+def check_opposite(what: str, backward: Tuple[str, str], forward: Tuple[str, str], other: str) -> None:
+    """Raises ``OptionError`` if the languages of the option ``what`` are not those of ``other`` in opposite order."""
+    if backward != forward[::-1]:
+        raise OptionError(
+            f"{what}: translates {'-'.join(backward)}, must translate {'-'.join(forward[::-1])}, the opposite "
+            f"direction of {other}"
+        )
+
+
 def _check_directions(forward: Records, backward: Records) -> None:
     one, other = forward.header, backward.header
-    if (one.source_lang, one.target_lang) != (other.target_lang, other.source_lang):
-        raise OptionError(
-            f"--reverse {backward.path}: translates {other.source_lang}-{other.target_lang}, must translate "
-            f"{one.target_lang}-{one.source_lang}, the opposite direction of {forward.path}"
-        )
+    languages = (other.source_lang, other.target_lang), (one.source_lang, one.target_lang)
+    check_opposite(f"--reverse {backward.path}", *languages, str(forward.path))
     if one.sentences != other.sentences:
         raise OptionError(
             f"--reverse {backward.path}: has a corpus of {other.sentences} sentences, {forward.path} has one of "

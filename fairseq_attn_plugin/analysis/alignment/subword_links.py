@@ -7,18 +7,32 @@ drops the links of a sentence if one of them lies beyond its end. The functions 
 
 from __future__ import annotations
 
+import argparse
 from contextlib import ExitStack
-from typing import Dict, Iterable, Iterator, List, NamedTuple, Sequence, Set, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Sequence, Set, Tuple
 
 from tqdm import tqdm
 
 from fairseq_attn_plugin.analysis.alignment.links import Link, parse_alignment
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.text.lines import tokens
-from fairseq_attn_plugin.text.subwords import word_count, words_of
+from fairseq_attn_plugin.text.subwords import SUBWORDS, word_count, words_of
 from fairseq_attn_plugin.writing import PathLike, whole_text
 
-__all__ = ["LinkCounts", "check_file", "convert_file", "read_links", "to_subwords", "to_words"]
+__all__ = [
+    "CONVERSION",
+    "LinkCounts",
+    "add_conversion_options",
+    "check_file",
+    "convert",
+    "convert_file",
+    "read_links",
+    "to_subwords",
+    "to_words",
+]
+
+CONVERSION = ("source", "target", "subwords", "target_first", "possible", "to_words", "check")  # options of --convert
 
 
 class LinkCounts(NamedTuple):
@@ -67,7 +81,7 @@ def _check_range(links: Set[Link], source: int, target: int, unit: str) -> None:
                 fits = all(b < source and a < target for a, b in links)
                 raise ValueError(
                     f"link {i}-{j}: the {side} has {length} {unit}, counted from 0"
-                    + ("; all links of the line fit in the opposite direction, see --reverse" if fits else "")
+                    + ("; all links of the line fit in the opposite direction, see --target-first" if fits else "")
                 )
 
 
@@ -144,6 +158,53 @@ def read_links(
         with _named(alignments, number):
             _check_range(links, len(left), len(right), "tokens")
         yield sorted(links), left, right
+
+
+def add_conversion_options(parser: Any) -> None:
+    """Adds the options that :func:`convert` reads to a parser or a group."""
+    parser.add_argument(
+        "--convert",
+        action="store_true",
+        help="FILE has links i-j (ipj: only possible) of words, a line for each sentence pair",
+    )
+    parser.add_argument("--source", metavar="FILE", help="source side, in subwords")
+    parser.add_argument("--target", metavar="FILE", help="target side, in subwords")
+    parser.add_argument(
+        "--subwords", choices=SUBWORDS, help="subword segmentation (default: bpe, the @@ of subword-nmt)"
+    )
+    parser.add_argument("--target-first", action="store_true", help="the links are j-i, target word first")
+    parser.add_argument("--possible", choices=["drop", "keep"], help="links that are only possible (default: drop)")
+    parser.add_argument("--to-words", action="store_true", help="from links of subwords to links of words")
+    parser.add_argument("--check", action="store_true", help="check links of subwords, and write nothing")
+
+
+def convert(args: argparse.Namespace) -> None:
+    """Converts or checks the links of ``args.file``, and prints how many there are."""
+    for name in ("source", "target"):
+        if not getattr(args, name):
+            raise OptionError(f"--{name} is missing: name the {name} side of the corpus, in subwords")
+    if args.check:
+        if args.out or args.target_first or args.to_words or args.possible == "keep":
+            raise OptionError("--check: writes nothing; leave out --out, --target-first, --possible and --to-words")
+        counts = check_file(args.file, args.source, args.target)
+    elif not args.out:
+        raise OptionError("--out is missing: name the file to write, or give --check")
+    else:
+        counts = convert_file(
+            args.file,
+            args.source,
+            args.target,
+            args.out,
+            subwords=args.subwords or "bpe",
+            reverse=args.target_first,
+            keep_possible=args.possible == "keep",
+            words=args.to_words,
+        )
+    print(
+        f"{args.out or args.file}: {counted(counts.links, 'link')} of {counted(counts.sentences, 'sentence pair')}, "
+        f"{counts.unaligned} of them without links"
+        + (f"; {counts.possible} possible links left out (--possible keep)" if counts.possible else "")
+    )
 
 
 class _named:

@@ -4,6 +4,8 @@
     fairseq-attn align soft.jsonl --method shift --gold test.align --compare eflomal.align --out soft.align
     fairseq-attn align DATA --path CHECKPOINT --method loo --records loo.jsonl --out loo.align
     fairseq-attn align de-en.jsonl --reverse en-de.jsonl --symmetrize intersection --out both.align
+    fairseq-attn align DATA --path CHECKPOINT --gen-subset train --into-data
+    fairseq-attn align train.words --convert --source train.bpe.de --target train.bpe.en --out train.bpe.align
 
 FILE is a file of ``fairseq-attn extract``, a model folder, or with ``--path`` the data folder of a model. ``attention``
 and ``shift`` need records only; the other methods need the model, or records that have their matrices.
@@ -12,6 +14,11 @@ The output is in Pharaoh format: a line ``i-j i-j ...`` for each sentence of the
 a target word, counted from 0. A sentence that the records lack has an empty line. With ``--reverse``, the links of a
 model of the opposite direction are joined to those of FILE. ``--compare`` measures the links against those of other
 aligners, and all against ``--gold``.
+
+Two uses are for supervised attention. ``--into-data`` puts links of subwords into DATA, for ``fairseq-train
+--load-alignments``: the model forces the references, and a target subword has no link if its weight is greatest on the
+end of the source. ``--convert`` turns links of words, from any tool that writes i-j, into links of subwords, for
+``fairseq-preprocess --align-suffix``.
 """
 
 from __future__ import annotations
@@ -20,7 +27,7 @@ import argparse
 import json
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import FrozenSet, List, Optional
+from typing import FrozenSet, List, Optional, Sequence
 
 from fairseq_attn_plugin.analysis.alignment.evaluation import (
     AlignedSystem,
@@ -37,19 +44,26 @@ from fairseq_attn_plugin.analysis.alignment.linking import (
     align,
     align_both,
     check_matrix,
+    check_opposite,
     describe_linking,
     linking_of,
 )
 from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, Link, format_alignment, read_gold
+from fairseq_attn_plugin.analysis.alignment.subword_links import CONVERSION, add_conversion_options, convert
 from fairseq_attn_plugin.analysis.alignment.symmetrize import DEFAULT_SYMMETRIZATION, SYMMETRIZATIONS
-from fairseq_attn_plugin.analysis.folders import with_attention
+from fairseq_attn_plugin.analysis.folders import data_of_checkpoint, with_attention
 from fairseq_attn_plugin.analysis.inference.model_options import add_model_options
 from fairseq_attn_plugin.analysis.records.files import Records, check_labels, label_and_path, open_systems
 from fairseq_attn_plugin.analysis.records.record import SUFFIXES
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.model_folder import expand
 from fairseq_attn_plugin.options import flag, parse_overrides
 from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.writing import check_output, whole_text
+
+# options of one use that other uses do not read
+QUALITY = ("reverse", "records", "threshold", "end", "weights", "gold", "json", "compare")
+MODEL = ("path", "gen_subset", "max_tokens", "reverse_path", "symmetrize", "into_data", "overwrite")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -60,14 +74,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_linking_options(parser)
     model = parser.add_argument_group("a model")
     add_model_options(model)
-    model.add_argument("--gen-subset", metavar="SPLIT", help="split of the data folder (default: test)")
+    model.add_argument(
+        "--gen-subset", metavar="SPLIT", help="split of the data folder (default: test; with --into-data: train)"
+    )
     model.add_argument("--records", metavar="FILE", help="keep the matrices, as .jsonl or .npz of fairseq-attn extract")
     model.add_argument("--max-tokens", type=int, metavar="N", help="subwords in a batch (default: 4000)")
     both = parser.add_argument_group("two directions")
     both.add_argument(
         "--reverse", metavar="FILE", help="records of a model of the opposite direction, for the same sentence pairs"
     )
-    both.add_argument("--reverse-path", metavar="FILE", help="with --path: checkpoint of the opposite direction")
+    both.add_argument(
+        "--reverse-path",
+        metavar="FILE",
+        help="with --path: checkpoint of the opposite direction (of an agreement model: by export --direction)",
+    )
     both.add_argument(
         "--symmetrize",
         choices=SYMMETRIZATIONS,
@@ -83,9 +103,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="[LABEL=]FILE",
         help="links of other aligners, such as eflomal or fast_align, or records",
     )
+    teacher = parser.add_argument_group("a teacher", "with --path; links of subwords, none to the end of the source")
+    teacher.add_argument("--into-data", action="store_true", help="put the links into the data folder")
+    teacher.add_argument("--overwrite", action="store_true", help="replace the alignments that it has")
+    add_conversion_options(parser.add_argument_group("from words to subwords"))
 
 
 def run(args: argparse.Namespace) -> None:
+    if args.convert:
+        _refuse(args, "excludes --convert; leave one out", (*QUALITY, *MODEL))
+        return convert(args)
+    _refuse(args, "needs --convert", CONVERSION)
+    if args.into_data:
+        return _teach(args)
+    _refuse(args, "needs --into-data", ("overwrite",))
     linking = linking_of(args)
     _check(args)
     with TemporaryDirectory() as folder:
@@ -95,7 +126,8 @@ def run(args: argparse.Namespace) -> None:
         if args.reverse or args.reverse_path:
             backward = _records(args, args.reverse or args.file, args.reverse_path, f"{folder}/backward.jsonl")
             if args.reverse_path:
-                _check_opposite(args.reverse_path, records, backward)
+                one, other = ((each.header.source_lang, each.header.target_lang) for each in (records, backward))
+                check_opposite(f"--reverse-path {args.reverse_path}", other, one, "--path")
             check_matrix(backward, args.method)
         if backward is None:
             found = align(records, linking)
@@ -105,6 +137,29 @@ def run(args: argparse.Namespace) -> None:
             _write(args.out, found)
         if args.gold or args.compare:
             _measure(args, records, found, linking)
+
+
+def _refuse(args: argparse.Namespace, reason: str, names: Sequence[str]) -> None:
+    """Raises ``OptionError`` if one of the options is given."""
+    for name in names:
+        value = getattr(args, name)
+        if value is not None and value is not False and value != []:
+            words = value if isinstance(value, list) else [] if value is True else [value]
+            raise OptionError(f"{' '.join([flag(name), *map(str, words)])}: {reason}")
+
+
+def _teach(args: argparse.Namespace) -> None:
+    from fairseq_attn_plugin.analysis.inference.teacher_alignments import put_into_data
+
+    _refuse(args, "excludes --into-data; leave one out", QUALITY)
+    if args.method not in METHODS:
+        raise OptionError(f"--method {args.method}: must be one of {', '.join(METHODS)} with --into-data")
+    _check_model(args)
+    check_output("--out", args.out, ())
+    args.data = args.file
+    data_of_checkpoint(args)
+    expand(args)
+    put_into_data(args)
 
 
 def _write(path: str, found: List[Optional[FrozenSet[Link]]]) -> None:
@@ -160,22 +215,19 @@ def _records(args: argparse.Namespace, file: str, path: Optional[str], out: str)
     return open_systems([out])[0]
 
 
-def _check_opposite(path: str, forward: Records, backward: Records) -> None:
-    one, other = forward.header, backward.header
-    if (one.source_lang, one.target_lang) != (other.target_lang, other.source_lang):
-        raise OptionError(
-            f"--reverse-path {path}: translates {other.source_lang}-{other.target_lang}, must translate "
-            f"{one.target_lang}-{one.source_lang}, the opposite direction of --path"
-        )
+def _check_model(args: argparse.Namespace) -> None:
+    if args.symmetrize and not args.reverse and not args.reverse_path:
+        raise OptionError(f"--symmetrize {args.symmetrize}: needs --reverse or --reverse-path, the opposite direction")
+    if args.max_tokens is not None and args.max_tokens < 1:
+        raise OptionError(f"--max-tokens {args.max_tokens}: must be at least 1")
 
 
 def _check(args: argparse.Namespace) -> None:
-    if args.symmetrize and not args.reverse and not args.reverse_path:
-        raise OptionError(f"--symmetrize {args.symmetrize}: needs --reverse, records of the opposite direction")
+    _check_model(args)
     if args.reverse and args.reverse_path:
         raise OptionError(f"--reverse {args.reverse}: excludes --reverse-path; give one of the two")
     if not args.out and not args.gold and not args.compare:
-        raise OptionError("--out is missing: name the file to write, or give --gold or --compare")
+        raise OptionError("--out is missing: name the file to write, or give --gold, --compare or --into-data")
     if args.json and not args.gold and not args.compare:
         raise OptionError(f"--json {args.json}: needs --gold or --compare, which it writes figures of")
     if args.path is None:
@@ -186,8 +238,6 @@ def _check(args: argparse.Namespace) -> None:
         raise OptionError(f"{args.file}: is a file; --path needs the data folder of the model")
     if args.records and Path(args.records).suffix not in SUFFIXES:
         raise OptionError(f"--records {args.records}: must end in {' or '.join(SUFFIXES)}")
-    if args.max_tokens is not None and args.max_tokens < 1:
-        raise OptionError(f"--max-tokens {args.max_tokens}: must be at least 1")
     inputs = [args.file, args.reverse, args.gold, *(label_and_path(text)[1] for text in args.compare)]
     check_output("--out", args.out, inputs)
     check_output("--records", args.records, inputs)

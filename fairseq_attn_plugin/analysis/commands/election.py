@@ -1,6 +1,7 @@
 """``fairseq-attn election``: how far from its own position a target word attends, and which window fits.
 
     fairseq-attn election DATA --path CHECKPOINT --out election.json --plot offsets.png
+    fairseq-attn election DATA --agent words.json [--embeddings FILE] [--plot rewards.png]
 
 The reference translations of a split are forced, and every target word votes for the words of its source sentence by
 the teacher's attention. For each rule of window size, such as k = floor(log_2 p), the command prints the satisfaction
@@ -11,6 +12,9 @@ fields.
 
 The centre of target word t is t / rho, where rho is the number of target words per source word, measured on the
 training data. Words are the tokens of the data: subwords, if the data have them.
+
+With ``--agent`` no vote is held. An agent learns by Q-learning which source words belong to a target word, and the
+table is written for ``--election-table``: :mod:`fairseq_attn_plugin.analysis.voting.word_table`.
 """
 
 from __future__ import annotations
@@ -20,7 +24,7 @@ import json
 import logging
 import math
 import os
-from typing import Optional
+from typing import Any, Callable, Optional
 
 from fairseq_attn_plugin.analysis.drawing.canvas import check_drawing
 from fairseq_attn_plugin.analysis.drawing.histogram import offset_histogram
@@ -28,8 +32,10 @@ from fairseq_attn_plugin.analysis.inference.loading import add_model_options, lo
 from fairseq_attn_plugin.analysis.voting.election import Criteria, describe, hold_election, length_ratio
 from fairseq_attn_plugin.analysis.voting.election_report import report
 from fairseq_attn_plugin.analysis.voting.tally import Tally
+from fairseq_attn_plugin.analysis.voting.word_table import add_agent_options, write_table
 from fairseq_attn_plugin.attention.windows import RULES
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.options import flag
 from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.writing import check_output, whole_text
 
@@ -50,21 +56,40 @@ def _ratio(text: str) -> Optional[float]:
 
 
 def _check(args: argparse.Namespace) -> None:
-    if os.pathsep in args.data:
-        raise OptionError(f"{args.data}: give only one data folder")
     if args.max_tokens < 1:
         raise OptionError(f"--max-tokens {args.max_tokens}: must be at least 1")
     if not math.isfinite(args.least_gain):
         raise OptionError(f"--least-gain {args.least_gain}: must be a number of percentage points")
     if not 0 < args.most_words <= 1:
         raise OptionError(f"--most-words {args.most_words:g}: must be a share of the sentence, above 0 and at most 1")
-    for option, path in (("--out", args.out), ("--plot", args.plot)):
-        check_output(option, path, ())
+
+
+class _Agent(argparse.Action):
+    """Stores the file; a model folder is then its corpus alone, whose vectors are made from the training pairs."""
+
+    def __call__(self, parser, namespace, path, option_string=None):  # type: ignore[no-untyped-def, override]
+        namespace.agent, namespace.takes_model = path, False
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("data", help="folder that fairseq-preprocess wrote, model folder, or checkpoint")
     add_model_options(parser)
+    parser.add_argument(
+        "--plot", metavar="FILE", help="picture to write: the votes by offset, and their Gaussian; or the rewards"
+    )
+    _add_vote_options(parser)
+    agent = parser.add_argument_group(
+        "the table of --attention election",
+        "instead of a vote; the encoder and the decoder of --path give the embeddings, if they have the same width; "
+        "they share a space only if the model was trained with --share-all-embeddings",
+    )
+    agent.add_argument(
+        "--agent", action=_Agent, metavar="FILE", help="JSON file to write, learned by Q-learning, for --election-table"
+    )
+    add_agent_options(agent)
+
+
+def _add_vote_options(parser: Any) -> None:
     parser.add_argument("--gen-subset", default="valid", metavar="SPLIT", help="sentences that vote (default: valid)")
     parser.add_argument(
         "--rules",
@@ -73,7 +98,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help=f"window sizes, separated by commas: {', '.join(RULES)}, or numbers (default: %(default)s)",
     )
     parser.add_argument("--out", metavar="FILE", help="JSON file to write, for --gaussian-election")
-    parser.add_argument("--plot", metavar="FILE", help="picture to write: the votes by offset, and their Gaussian")
     parser.add_argument(
         "--length-ratio",
         default="auto",
@@ -97,13 +121,32 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-tokens", type=int, default=4000, metavar="N", help="words in a batch (default: 4000)")
 
 
+def _check_unread(args: argparse.Namespace, add_options: Callable[[Any], None], reason: str) -> None:
+    """Raises ``OptionError`` if an option that ``add_options`` adds differs from its default."""
+    parser = argparse.ArgumentParser()
+    add_options(parser)
+    for name, default in vars(parser.parse_args([])).items():
+        if getattr(args, name) != default:
+            raise OptionError(f"{flag(name)} {getattr(args, name)}: {reason}")
+
+
 def run(args: argparse.Namespace) -> None:
+    if os.pathsep in args.data:
+        raise OptionError(f"{args.data}: give only one data folder")
+    for option in ("out", "agent", "plot"):
+        check_output(f"--{option}", getattr(args, option), ())
+    if args.plot:
+        check_drawing(args.plot)
+    if args.agent is not None:
+        _check_unread(args, _add_vote_options, "excludes --agent; leave one out")
+        if args.model_overrides != "{}":
+            raise OptionError(f"--model-overrides {args.model_overrides}: excludes --agent; leave one out")
+        return write_table(args)
+    _check_unread(args, add_agent_options, "needs --agent FILE")
     _check(args)
     ratio, measured = _ratio(args.length_ratio), "as given"
     rules = [rule.strip() for rule in args.rules.split(",") if rule.strip()]
     Tally(rules)  # raises OptionError for an unknown rule
-    if args.plot:
-        check_drawing(args.plot)
     logging.getLogger("fairseq").setLevel(logging.WARNING)
 
     loaded = load_from_options(args)

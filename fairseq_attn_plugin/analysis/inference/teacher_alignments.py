@@ -3,11 +3,14 @@
 The model forces the reference translation of every sentence. Target subword t is linked to source subword
 argmax_j a_tj, unless that is the end of the source; the end of the target has no link. Other matrices than the
 attention a are those of :data:`~fairseq_attn_plugin.analysis.alignment.linking.METHODS`. :func:`joined_links` combines
-models of both translation directions, :func:`write_links` and :func:`binarize` write the files that fairseq reads.
+models of both translation directions, :func:`write_links` and :func:`binarize` write the files that fairseq reads,
+:func:`put_into_data` is ``fairseq-attn align --into-data``.
 """
 
 from __future__ import annotations
 
+import argparse
+import logging
 import os
 from pathlib import Path
 from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
@@ -17,13 +20,15 @@ from fairseq import utils
 from torch import Tensor
 from tqdm import tqdm
 
-from fairseq_attn_plugin.analysis.alignment.linking import METHODS, Linking, record_links
+from fairseq_attn_plugin.analysis.alignment.linking import METHODS, Linking, check_opposite, record_links
 from fairseq_attn_plugin.analysis.alignment.links import Link
-from fairseq_attn_plugin.analysis.alignment.symmetrize import symmetrize
+from fairseq_attn_plugin.analysis.alignment.symmetrize import DEFAULT_SYMMETRIZATION, symmetrize
 from fairseq_attn_plugin.analysis.inference.extraction import Extraction, extract
 from fairseq_attn_plugin.analysis.inference.forced import attention
-from fairseq_attn_plugin.analysis.inference.loading import LoadedModels, load_split
+from fairseq_attn_plugin.analysis.inference.loading import LoadedModels, load_from_options, load_models, load_split
 from fairseq_attn_plugin.analysis.inference.sentences import SplitSentences
+from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.writing import whole_text
 
 __all__ = [
@@ -32,6 +37,7 @@ __all__ = [
     "binarize",
     "data_prefix",
     "joined_links",
+    "put_into_data",
     "teacher_attention",
     "teacher_links",
     "write_links",
@@ -140,6 +146,40 @@ def joined_links(
 def _sorted(links: Iterable[Link]) -> List[Link]:
     """In the order of the target."""
     return sorted(links, key=lambda link: (link[1], link[0]))
+
+
+def put_into_data(args: argparse.Namespace) -> None:
+    """Writes the links of a split into the data folder ``args.data``, and as text to ``args.out`` if it is given."""
+    if os.pathsep in args.data:
+        raise OptionError(f"{args.data}: give one data folder at a time, since each has its own alignments")
+    split, max_tokens = args.gen_subset or "train", 4000 if args.max_tokens is None else args.max_tokens
+    logging.getLogger("fairseq").setLevel(logging.WARNING)
+    teacher = load_from_options(args)
+    prefix = data_prefix(args.data, split, teacher.languages)
+    if not args.overwrite and os.path.exists(prefix + ".idx"):
+        raise OptionError(f"--into-data: {prefix}.idx exists; give --overwrite to replace it")
+    if args.reverse_path:
+        backward = load_models(args.data, args.reverse_path, teacher.overrides, args.cpu, "--reverse-path")
+        check_opposite(f"--reverse-path {args.reverse_path}", backward.languages, teacher.languages, "--path")
+        how = args.symmetrize or DEFAULT_SYMMETRIZATION
+        links = joined_links(teacher, backward, split, max_tokens, how, args.method)
+    else:
+        links = teacher_links(teacher, split, max_tokens, args.method)
+    if not any(links):  # the file would have no bytes, which fairseq cannot read
+        raise OptionError(
+            f"--path {args.path}: links no word of the split {split}: its attention is greatest on the end of every "
+            "source; train the teacher longer, or use another one"
+        )
+    out = args.out or prefix + ".txt"
+    write_links(out, links)
+    binarize(out, prefix)
+    if not args.out:
+        os.remove(out)
+    left_out = sum(sentence is None for sentence in links)
+    print(
+        f"{prefix}: {counted(sum(len(one or ()) for one in links), 'link')} of {counted(len(links), 'sentence')}"
+        + (f"; {counted(left_out, 'sentence')} longer than the teacher allows, without links" if left_out else "")
+    )
 
 
 def write_links(path: str, links: Sequence[Optional[List[Link]]]) -> None:

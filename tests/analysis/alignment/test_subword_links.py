@@ -142,7 +142,7 @@ def test_files_that_cannot_be_read_or_written(corpus, tmp_path):
 
 
 def command(*options):
-    main(["subword-alignments", *map(str, options)])
+    main(["align", "--convert", *map(str, options)])
 
 
 def test_command(corpus, capsys):
@@ -153,7 +153,7 @@ def test_command(corpus, capsys):
         "1 possible links left out (--possible keep)\n"
     )
     assert corpus[3].read_text() == PIECES
-    done = run_cli("fairseq-attn", "subword-alignments", *paths, "--check", check=False)
+    done = run_cli("fairseq-attn", "align", *paths, "--convert", "--check", check=False)
     assert done.returncode == 1 and "Traceback" not in done.stderr
     assert done.stderr.splitlines()[-1] == (
         f"fairseq-attn: error: {corpus[0]}, line 2: fairseq cannot read possible links (ipj); write i-j"
@@ -163,9 +163,12 @@ def test_command(corpus, capsys):
 @pytest.mark.parametrize(
     "options, message",
     [
-        ([], "--out: is missing; name the file to write, or give --check"),
+        ([], "--out is missing: name the file to write, or give --check"),
         (["--check", "--out", "x"], "--check: writes nothing; leave out --out"),
-        (["--check", "--reverse"], "--check: writes nothing"),
+        (["--check", "--target-first"], "--check: writes nothing"),
+        (["--out", "x", "--target="], "^--target is missing: name the target side of the corpus, in subwords$"),
+        (["--out", "x", "--threshold", "0"], "^--threshold 0.0: excludes --convert; leave one out$"),
+        (["--out", "x", "--compare", "a", "b"], "^--compare a b: excludes --convert; leave one out$"),
     ],
 )
 def test_options_of_the_command(corpus, options, message):

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 
 import pytest
 import torch
@@ -22,6 +23,8 @@ from cli import USER_DIR, run_cli
 GUIDED = "--criterion guided_alignment --load-alignments --alignment-weight 1 --alignment-anneal-updates 300".split()
 UPDATES = 150
 PAD, EOS = 1, 2
+# the links of --into-data as text
+TEXT, TRAIN = ["--level", "subwords", "--end", "null"], ["--gen-subset", "train", "--cpu"]
 
 
 def reversal(n):
@@ -107,9 +110,7 @@ def test_validates(guided, aligned):
 def test_teacher_aligns_as_it_was_taught(guided, aligned, tiny_data, tmp_path, capsys):
     """Training data in the order of the corpus; batches are in another one, and padded on the left."""
     checkpoint, text = guided[0] / "checkpoint_last.pt", tiny_data.parent / "text"
-    cli.main(
-        ["teacher-alignments", str(aligned), "--path", str(checkpoint), "--out", str(tmp_path / "train.align"), "--cpu"]
-    )
+    cli.main(["align", str(aligned), "--path", str(checkpoint), "--out", str(tmp_path / "train.align"), *TEXT, *TRAIN])
     assert capsys.readouterr().out.startswith(f"{tmp_path / 'train.align'}: ")
     check_file(tmp_path / "train.align", text / "train.xx", text / "train.yy")
     found = read_alignments(tmp_path / "train.align")
@@ -119,8 +120,8 @@ def test_teacher_aligns_as_it_was_taught(guided, aligned, tiny_data, tmp_path, c
     assert alignment_error_rate([item.sure for item in found], gold).aer < 0.15
     # one sentence a batch, and an ensemble of the same model twice, change nothing
     for path, tokens in ((checkpoint, 1), (f"{checkpoint}:{checkpoint}", 300)):
-        again = [str(tmp_path / "again"), "--max-tokens", str(tokens), "--cpu"]
-        cli.main(["teacher-alignments", str(aligned), "--path", str(path), "--out", *again])
+        again = [str(tmp_path / "again"), "--max-tokens", str(tokens), *TEXT, *TRAIN]
+        cli.main(["align", str(aligned), "--path", str(path), "--out", *again])
         assert read_alignments(tmp_path / "again") == found
 
 
@@ -129,15 +130,17 @@ def test_both_directions(guided, aligned, tiny_data, tmp_path):
     checkpoint, back = str(guided[0] / "checkpoint_last.pt"), tmp_path / "back"
     train(tiny_data, back, "--source-lang", "yy", "--target-lang", "xx", "--max-update", 120)
     reverse = ["--reverse-path", str(back / "checkpoint_last.pt"), "--gen-subset", "valid", "--cpu"]
-    results = {}
+    data, results = str(shutil.copytree(aligned, tmp_path / "bin")), {}
     for method in ("intersection", "union", "grow-diag-final-and"):
         cli.main(
             [
-                "teacher-alignments",
-                str(aligned),
+                "align",
+                data,
                 "--path",
                 checkpoint,
                 *reverse,
+                "--into-data",
+                "--overwrite",
                 "--symmetrize",
                 method,
                 "--out",
@@ -145,24 +148,22 @@ def test_both_directions(guided, aligned, tiny_data, tmp_path):
             ]
         )
         results[method] = [item.sure for item in read_alignments(tmp_path / method)]
-    cli.main(
-        ["teacher-alignments", str(aligned), "--path", checkpoint, *reverse[2:], "--out", str(tmp_path / "forward")]
-    )
+    cli.main(["align", str(aligned), "--path", checkpoint, *reverse[2:], *TEXT, "--out", str(tmp_path / "forward")])
     forward = [item.sure for item in read_alignments(tmp_path / "forward")]
     for both, either, grown, one in zip(*(results[method] for method in results), forward):
         assert both <= grown <= either and both <= one <= either
     with pytest.raises(OptionError, match="--reverse-path .*: translates xx-yy, must translate yy-xx, the opposite"):
         cli.main(
             [
-                "teacher-alignments",
-                str(aligned),
+                "align",
+                data,
                 "--path",
                 checkpoint,
                 "--reverse-path",
                 checkpoint,
-                "--out",
-                str(tmp_path / "x"),
-                "--cpu",
+                "--into-data",
+                "--overwrite",
+                *reverse[2:],
             ]
         )
 
@@ -175,15 +176,15 @@ def test_into_the_data_folder(guided, tiny_data, tmp_path, capsys):
         if not file.name.startswith("test"):
             (data / file.name).write_bytes(file.read_bytes())
     command = [str(data), "--path", str(guided[0] / "checkpoint_last.pt"), "--gen-subset", "valid", "--cpu"]
-    cli.main(["teacher-alignments", *command, "--into-data"])
+    cli.main(["align", *command, "--into-data"])
     assert {path.name for path in data.glob("*align*")} == {"valid.align.xx-yy.idx", "valid.align.xx-yy.bin"}
-    cli.main(["teacher-alignments", *command, "--out", str(tmp_path / "text")])
+    cli.main(["align", *command, *TEXT, "--out", str(tmp_path / "text")])
     stored = data_utils.load_indexed_dataset(str(data / "valid.align.xx-yy"), None, "mmap")
     pairs = [sorted(map(tuple, item.view(-1, 2).tolist())) for item in stored]
     assert pairs == [sorted(item.sure) for item in read_alignments(tmp_path / "text")]
     with pytest.raises(OptionError, match=r"--into-data: .*valid\.align\.xx-yy\.idx exists; give --overwrite"):
-        cli.main(["teacher-alignments", *command, "--into-data"])
-    cli.main(["teacher-alignments", *command, "--into-data", "--overwrite"])
+        cli.main(["align", *command, "--into-data"])
+    cli.main(["align", *command, "--into-data", "--overwrite"])
     capsys.readouterr()
 
 
@@ -193,7 +194,7 @@ def test_teacher_that_links_nothing(guided, tiny_data, tmp_path, monkeypatch):
     monkeypatch.setattr(module, lambda weights, *rest: [[] for _ in weights])
     command = [str(tiny_data), "--path", str(guided[0] / "checkpoint_last.pt"), "--gen-subset", "valid", "--cpu"]
     with pytest.raises(OptionError, match="links no word of the split valid: its attention is greatest on the end"):
-        cli.main(["teacher-alignments", *command, "--into-data"])
+        cli.main(["align", *command, "--into-data"])
     assert not list(tiny_data.glob("*align*"))
 
 
@@ -213,13 +214,16 @@ def test_attention_links():
 
 def test_sentences_that_are_too_long_have_no_links(guided, tiny_data, tmp_path, capsys):
     """The lines of all others stay where they are."""
-    command = [str(tiny_data), "--path", str(guided[0] / "checkpoint_last.pt"), "--gen-subset", "test", "--cpu"]
-    cli.main(["teacher-alignments", *command, "--out", str(tmp_path / "all")])
+    data = shutil.copytree(tiny_data, tmp_path / "bin")
+    command = [str(data), "--path", str(guided[0] / "checkpoint_last.pt"), "--gen-subset", "test", "--cpu"]
+    cli.main(["align", *command, "--into-data", "--out", str(tmp_path / "all")])
     capsys.readouterr()
     cli.main(
         [
-            "teacher-alignments",
+            "align",
             *command,
+            "--into-data",
+            "--overwrite",
             "--out",
             str(tmp_path / "some"),
             "--model-overrides",
@@ -261,14 +265,22 @@ def test_models_without_attention(tiny_data):
 @pytest.mark.parametrize(
     "options, message",
     [
-        ([], "--out is missing: name the file to write, or give --into-data"),
-        (["--out", "x", "--max-tokens", "0"], "--max-tokens 0: must be at least 1"),
-        (["--out", "x", "--symmetrize", "union"], "--symmetrize union: needs --reverse-path"),
-        (["--out", "x", "--model-overrides", "latent"], "--model-overrides latent: must be a dictionary"),
+        (["--max-tokens", "0"], "--max-tokens 0: must be at least 1"),
+        (["--symmetrize", "union"], "--symmetrize union: needs --reverse or --reverse-path, the opposite direction"),
+        (["--model-overrides", "latent"], "--model-overrides latent: must be a dictionary"),
+        (["--threshold", "0.5"], "--threshold 0.5: excludes --into-data; leave one out"),
+        (["--method", "argmax"], "--method argmax: must be one of attention, shift, .* with --into-data"),
+        (["--check"], "--check: needs --convert"),
+        (["--convert"], "--path checkpoint.pt: excludes --convert; leave one out"),
     ],
 )
 def test_wrong_options(options, message):
     with pytest.raises(OptionError, match=message):
-        cli.main(["teacher-alignments", "data", "--path", "checkpoint.pt", *options])
+        cli.main(["align", "data", "--path", "checkpoint.pt", "--into-data", *options])
+
+
+def test_one_data_folder():
     with pytest.raises(OptionError, match="give one data folder at a time"):
-        cli.main(["teacher-alignments", "data:more", "--path", "checkpoint.pt", *options])
+        cli.main(["align", "data:more", "--path", "checkpoint.pt", "--into-data"])
+    with pytest.raises(OptionError, match="--overwrite: needs --into-data"):
+        cli.main(["align", "data", "--path", "checkpoint.pt", "--out", "x", "--overwrite"])

@@ -126,7 +126,7 @@ def read(prefix):
 
 def test_filter_keeps_the_best_share_in_the_order_of_the_corpus(tmp_path, capsys):
     path, records = corpus(tmp_path)
-    cli.main(["filter", str(path), "--share", "0.5", "--out", f"{tmp_path}/k"])
+    cli.main(["confidence", str(path), "--keep", "0.5", "--out", f"{tmp_path}/k"])
     source, target, lines = read(tmp_path / "k")
     assert lines == ["4", "5", "6", "7"] and source[0] == "a b4 c" and target[1] == "the dog slee"
     least = record_confidence(records[4]).total
@@ -138,14 +138,14 @@ def test_filter_by_threshold_and_with_the_lines_of_a_corpus(tmp_path):
     (tmp_path / "raw.de").write_text("".join(f"Satz {number}.\n" for number in range(8)))
     threshold = record_confidence(records[6]).total - 1e-4  # the file has five decimals
     texts = ["--source-text", f"{tmp_path}/raw.de"]
-    cli.main(["filter", str(path), f"--threshold={threshold}", "--out", f"{tmp_path}/k", *texts])
+    cli.main(["confidence", str(path), f"--threshold={threshold}", "--out", f"{tmp_path}/k", *texts])
     assert read(tmp_path / "k")[0] == ["Satz 6.", "Satz 7."]
     # of equal values the first are kept
-    cli.main(["filter", str(path), "--by", "score", "--share", "0.25", "--out", f"{tmp_path}/k"])
+    cli.main(["confidence", str(path), "--by", "score", "--keep", "0.25", "--out", f"{tmp_path}/k"])
     assert read(tmp_path / "k")[2] == ["0", "1"]
 
 
-@pytest.mark.parametrize("which", [("--share", "1"), ("--share", "0.5"), ("--threshold", "-inf"), ("--threshold", "0")])
+@pytest.mark.parametrize("which", [("--keep", "1"), ("--keep", "0.5"), ("--threshold", "-inf"), ("--threshold", "0")])
 def test_filter_never_keeps_a_pair_with_an_empty_side(tmp_path, capsys, which):
     records = [
         record(0, "", "x y", np.ones((3, 1))),
@@ -154,7 +154,7 @@ def test_filter_never_keeps_a_pair_with_an_empty_side(tmp_path, capsys, which):
         record(3, "a b", "x y", np.full((3, 3), 1 / 3)),
     ]
     path = write_records(tmp_path / "x.jsonl", records=records)
-    cli.main(["filter", str(path), "=".join(which), "--out", f"{tmp_path}/k"])
+    cli.main(["confidence", str(path), "=".join(which), "--out", f"{tmp_path}/k"])
     assert read(tmp_path / "k")[2] == (["1"] if which[1] == "0" else ["1", "3"])
     assert "; 2 have no words on one side and are not kept\n" in capsys.readouterr().out
 
@@ -163,17 +163,19 @@ def test_filter_never_keeps_a_pair_with_an_empty_side(tmp_path, capsys, which):
 def test_languages_become_names_of_files(tmp_path, language):
     path = write_records(tmp_path / "x.jsonl", target_lang=language)
     with pytest.raises(OptionError, match="its languages are 'de' and .*; must be two names such as de and en"):
-        cli.main(["filter", str(path), "--share", "1", "--out", f"{tmp_path}/k"])
+        cli.main(["confidence", str(path), "--keep", "1", "--out", f"{tmp_path}/k"])
 
 
 @pytest.mark.parametrize(
     "options, message",
     [
-        (["--share", "1.5"], "--share 1.5: must be above 0 and at most 1"),
+        (["--keep", "1.5"], "--keep 1.5: must be above 0 and at most 1"),
+        ([], "^--out k: needs --keep SHARE or --threshold X$"),
+        (["--keep", "1", "--json", "x"], "^--json x: excludes --keep and --threshold; leave one out$"),
         (["--threshold", "nan"], "--threshold nan: must be a number"),
-        (["--share", "1", "--weights", "x"], "--weights x: .* has attention"),
-        (["--share", "1", "--source-text", "raw.de"], "raw.de: has 7 lines, the corpus of the records has 8 sentences"),
-        (["--share", "1", "--by", "score"], "--by score: .*, sentence 0, has no probabilities; take confidence"),
+        (["--keep", "1", "--weights", "x"], "--weights x: .* has attention"),
+        (["--keep", "1", "--source-text", "raw.de"], "raw.de: has 7 lines, the corpus of the records has 8 sentences"),
+        (["--keep", "1", "--by", "score"], "--by score: .*, sentence 0, has no probabilities; take confidence"),
     ],
 )
 def test_filter_says_what_is_wrong_and_writes_nothing(tmp_path, monkeypatch, options, message):
@@ -181,5 +183,5 @@ def test_filter_says_what_is_wrong_and_writes_nothing(tmp_path, monkeypatch, opt
     monkeypatch.chdir(tmp_path)
     (tmp_path / "raw.de").write_text("x\n" * 7)
     with pytest.raises(OptionError, match=message):
-        cli.main(["filter", str(path), "--out", "k", *options])
+        cli.main(["confidence", str(path), "--out", "k", *options])
     assert not list(tmp_path.glob("k.*"))

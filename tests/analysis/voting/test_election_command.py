@@ -288,6 +288,7 @@ def test_model_that_does_not_translate(tiny_data, tmp_path, capsys):
         (["--most-words", "75"], "--most-words 75: must be a share of the sentence, above 0 and at most 1"),
         (["--out", "nowhere/a.json"], "--out nowhere/a.json: cannot be written: there is no folder nowhere"),
         (["--plot", "."], "--plot .: cannot be written: it is a folder; name a file"),
+        (["--seed", "3"], "--seed 3: needs --agent FILE"),
         (["--model-overrides", "1"], "--model-overrides 1: must be a dictionary"),
     ],
 )

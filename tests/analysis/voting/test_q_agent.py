@@ -228,7 +228,7 @@ def test_command_line(tiny_data, tmp_path, capsys):
     """Every word of the tiny corpus is translated by one word, spelt backwards, that stands in the same pairs."""
     out, plot = tmp_path / "words.json", tmp_path / "rewards.png"
     command = [str(tiny_data), "--updates", "150"]
-    cli.main(["q-agent", *command, "--out", str(out), "--plot", str(plot)])
+    cli.main(["election", *command, "--agent", str(out), "--plot", str(plot)])
     said = capsys.readouterr().out
     content = json.loads(out.read_text(encoding="utf-8"))
     assert content["words"] == {word: [word[::-1]] for word in content["words"]} and len(content["words"]) == 10
@@ -242,13 +242,13 @@ def test_command_line(tiny_data, tmp_path, capsys):
     assert "10 of 12 target words (100.0% of the running text) name 10 source words, 10 different ones" in said
     assert sorted(path.name for path in tmp_path.iterdir()) == ["rewards.png", "words.json"]
     # the same again; then every hop at a loss
-    again = [*command, "--out", str(tmp_path / "again.json"), "--source-lang", "xx", "--target-lang", "yy"]
-    cli.main(["q-agent", *again])
+    again = [*command, "--agent", str(tmp_path / "again.json"), "--source-lang", "xx", "--target-lang", "yy"]
+    cli.main(["election", *again])
     assert (tmp_path / "again.json").read_bytes() == out.read_bytes()
     with pytest.raises(OptionError, match=r"--hop-cost 1.5: no hop is worth it; the highest cosine is 1, so give less"):
-        cli.main(["q-agent", *again, "--hop-cost", "1.5"])
+        cli.main(["election", *again, "--hop-cost", "1.5"])
     # the other direction
-    cli.main(["q-agent", *command, "--out", str(out), "--source-lang", "yy", "--target-lang", "xx"])
+    cli.main(["election", *command, "--agent", str(out), "--source-lang", "yy", "--target-lang", "xx"])
     assert json.loads(out.read_text())["languages"] == ["yy", "xx"]
 
 
@@ -268,34 +268,34 @@ def test_given_embeddings(tiny_data, tmp_path, capsys):
     target = write_vectors(tmp_path, leb=at(-10), roc=[0, 0, -1], jat=at(3))
     out = tmp_path / "words.json"
     both = ["--embeddings-source", source, "--embeddings-target", target]
-    command = [str(tiny_data), "--out", str(out), "--updates", "150"]
+    command = [str(tiny_data), "--agent", str(out), "--updates", "150"]
     for options, expected in (
         ([], ["ama", "bel", "cor"]),
         (["--horizon", "2"], ["ama", "bel"]),
         (["--threshold", "0.9"], ["ama"]),
         (["--hop-cost", "0.92"], ["ama"]),  # cosines 0.985, 0.866, 0.866
     ):
-        cli.main(["q-agent", *command, *both, *options])
+        cli.main(["election", *command, *both, *options])
         assert json.loads(out.read_text())["words"] == {"leb": expected}
     # one file of both languages: ama, which both have, names itself
     merged = write_vectors(tmp_path, ama=at(0), leb=at(10), cor=at(80))
-    cli.main(["q-agent", *command, "--embeddings", merged])
+    cli.main(["election", *command, "--embeddings", merged])
     assert json.loads(out.read_text())["words"] == {"ama": ["ama"], "leb": ["ama"]}
     capsys.readouterr()
     with pytest.raises(OptionError, match=r"--threshold 0.99: .* the highest cosine is 0.9848 \(leb - ama\); give a"):
-        cli.main(["q-agent", *command, *both, "--threshold", "0.99"])
+        cli.main(["election", *command, *both, "--threshold", "0.99"])
     wide = write_vectors(tmp_path, roc=[1, 2])
     with pytest.raises(OptionError, match="--embeddings-target .*roc.vec: has vectors of width 2, --embeddings-source"):
-        cli.main(["q-agent", *command, "--embeddings-source", source, "--embeddings-target", wide])
+        cli.main(["election", *command, "--embeddings-source", source, "--embeddings-target", wide])
     with pytest.raises(
         OptionError, match=r"--embeddings .*roc.vec: has no vector for any word of the source .* \(xx\)"
     ):
-        cli.main(["q-agent", *command, "--embeddings", wide])
+        cli.main(["election", *command, "--embeddings", wide])
     with pytest.raises(OptionError, match=r"-target .*amax.vec: has no vector for any word of the target .* \(yy\)"):
         ama = write_vectors(tmp_path, ama=[1, 2], dun=[2, 2])
         cli.main(
             [
-                "q-agent",
+                "election",
                 *command,
                 "--embeddings-source",
                 ama,
@@ -310,8 +310,8 @@ def test_teachers_embeddings(tiny_data, tmp_path, capsys):
     small = ["--max-update", "1", "--batch-size", "4", "--disable-validation", "--optimizer", "adam", "--cpu"]
     run_cli(["fairseq-train", tiny_data, "--user-dir", USER_DIR, *TINY["lstm_soft"], *small, "--save-dir", tmp_path])
     checkpoint, out = str(tmp_path / "checkpoint_last.pt"), tmp_path / "words.json"
-    options = ["--path", checkpoint, "--out", str(out), "--threshold", "0.1", "--updates", "150"]
-    cli.main(["q-agent", str(tiny_data), *options])
+    options = ["--path", checkpoint, "--agent", str(out), "--threshold", "0.1", "--updates", "150"]
+    cli.main(["election", str(tiny_data), *options])
     model = torch.load(checkpoint, weights_only=False)["model"]
     own = [Dictionary.load(str(tiny_data / f"dict.{language}.txt")) for language in ("xx", "yy")]
     source, target = (
@@ -325,9 +325,9 @@ def test_teachers_embeddings(tiny_data, tmp_path, capsys):
     }
     assert {word: named[0] for word, named in words.items()} == expected and len(words) > 3
     with pytest.raises(OptionError, match="--source-lang yy: the teacher .*checkpoint_last.pt has xx"):
-        cli.main(["q-agent", str(tiny_data), *options, "--source-lang", "yy"])
+        cli.main(["election", str(tiny_data), *options, "--source-lang", "yy"])
     with pytest.raises(OptionError, match="--path .*: give one checkpoint"):
-        cli.main(["q-agent", str(tiny_data), "--path", f"{checkpoint}:{checkpoint}", "--out", str(out)])
+        cli.main(["election", str(tiny_data), "--path", f"{checkpoint}:{checkpoint}", "--agent", str(out)])
     capsys.readouterr()
 
 
@@ -354,7 +354,13 @@ def test_teachers_embeddings(tiny_data, tmp_path, capsys):
             ["--plot", "nowhere/rewards.png"],
             "--plot nowhere/rewards.png: cannot be written: there is no folder nowhere",
         ),
-        (["--out", "nowhere/words.json"], "--out nowhere/words.json: cannot be written: there is no folder nowhere"),
+        (
+            ["--agent", "nowhere/words.json"],
+            "--agent nowhere/words.json: cannot be written: there is no folder nowhere",
+        ),
+        (["--out", "x"], "--out x: excludes --agent; leave one out"),
+        (["--model-overrides", "{1: 2}"], "--model-overrides {1: 2}: excludes --agent; leave one out"),
+        (["--gen-subset", "test"], "--gen-subset test: excludes --agent; leave one out"),
         (["--source-lang", "xx"], "name both languages, --source-lang and --target-lang"),
         (["--source-lang", "xx", "--target-lang", "zz"], "bin: has no dict.zz.txt"),
     ],
@@ -362,14 +368,14 @@ def test_teachers_embeddings(tiny_data, tmp_path, capsys):
 def test_wrong_options(tiny_data, tmp_path, monkeypatch, options, message):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(OptionError) as caught:
-        cli.main(["q-agent", str(tiny_data), "--out", str(tmp_path / "words.json"), *options])
+        cli.main(["election", str(tiny_data), "--agent", str(tmp_path / "words.json"), *options])
     assert message in str(caught.value) and "\n" not in str(caught.value)
     assert not list(tmp_path.iterdir())
 
 
 def test_start_words_are_those_of_a_split(tiny_data, tmp_path, monkeypatch):
     """Episodes begin at the target words of training or validation, by their counts in the split."""
-    from fairseq_attn_plugin.analysis.commands import q_agent
+    from fairseq_attn_plugin.analysis.voting import word_table
     from fairseq_attn_plugin.analysis.voting.corpus import read_corpus
 
     seen = []
@@ -378,11 +384,11 @@ def test_start_words_are_those_of_a_split(tiny_data, tmp_path, monkeypatch):
         seen.append(frequencies)
         return learn(path, states, frequencies, settings)
 
-    monkeypatch.setattr(q_agent, "learn", spy)
+    monkeypatch.setattr(word_table, "learn", spy)
     out = tmp_path / "words.json"
     task = read_corpus(str(tiny_data), None, None, None).task
     for split in ("train", "valid"):
-        cli.main(["q-agent", str(tiny_data), "--out", str(out), "--updates", "20", "--start-split", split])
+        cli.main(["election", str(tiny_data), "--agent", str(out), "--updates", "20", "--start-split", split])
         assert json.loads(out.read_text())["start_split"] == split
         task.load_dataset(split)
         words = torch.cat([item["target"] for item in task.dataset(split)])
@@ -396,26 +402,26 @@ def test_start_words_are_those_of_a_split(tiny_data, tmp_path, monkeypatch):
         if not file.name.startswith("valid"):
             shutil.copy(file, data)
     with pytest.raises(OptionError, match="^--start-split valid: .*bin has no such split; leave it out"):
-        cli.main(["q-agent", str(data), "--out", str(out), "--updates", "20", "--start-split", "valid"])
+        cli.main(["election", str(data), "--agent", str(out), "--updates", "20", "--start-split", "valid"])
 
 
 def test_wrong_folders(tiny_data, tmp_path):
     out = str(tmp_path / "words.json")
     with pytest.raises(OptionError, match="absent: is not a folder; give one that fairseq-preprocess wrote"):
-        cli.main(["q-agent", str(tmp_path / "absent"), "--out", out])
+        cli.main(["election", str(tmp_path / "absent"), "--agent", out])
     with pytest.raises(OptionError, match="give only one data folder"):
-        cli.main(["q-agent", f"{tiny_data}:{tiny_data}", "--out", out])
+        cli.main(["election", f"{tiny_data}:{tiny_data}", "--agent", out])
     data = tmp_path / "bin"
     data.mkdir()
     with pytest.raises(OptionError, match="bin: name both languages, --source-lang and --target-lang"):
-        cli.main(["q-agent", str(data), "--out", out])
+        cli.main(["election", str(data), "--agent", out])
     for file in tiny_data.iterdir():
         if not file.name.startswith("train"):
             shutil.copy(file, data)
     # as a user sees it: one line
-    command = ["fairseq-attn", "q-agent", str(data), "--out", out]
+    command = ["fairseq-attn", "election", str(data), "--agent", out]
     done = subprocess.run(command, cwd=REPO, capture_output=True, text=True)
     assert done.returncode == 1 and "Traceback" not in done.stderr
     assert "bin: has no training split; binarise it with fairseq-preprocess --trainpref" in done.stderr.splitlines()[-1]
-    with pytest.raises(OptionError, match="--out .*: cannot be written: it is a folder; name a file"):
-        cli.main(["q-agent", str(tiny_data), "--out", str(data), "--updates", "1"])
+    with pytest.raises(OptionError, match="--agent .*: cannot be written: it is a folder; name a file"):
+        cli.main(["election", str(tiny_data), "--agent", str(data), "--updates", "1"])
