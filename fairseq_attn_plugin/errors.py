@@ -8,18 +8,22 @@ environment has ``FAIRSEQ_ATTN_TRACEBACK=1``.
 """
 
 import atexit
+import difflib
 import os
+import re
 import sys
 import threading
 from types import TracebackType
-from typing import TYPE_CHECKING, Callable, List, Optional, Type
+from typing import TYPE_CHECKING, Callable, Iterable, List, Optional, Type
 
 __all__ = [
     "TRACEBACK_VARIABLE",
     "OptionError",
     "Rule",
     "annotate",
+    "did_you_mean",
     "explain_by",
+    "explain_choice",
     "install_hook",
     "one_line",
     "wants_traceback",
@@ -43,6 +47,7 @@ Rule = Callable[[BaseException], Optional[str]]
 
 TRACEBACK_VARIABLE = "FAIRSEQ_ATTN_TRACEBACK"
 LONGEST_LINE = 2000  # a longer one quotes something that nobody reads; its middle is left out
+_CHOICE = re.compile(r"argument (\S+): invalid choice: '(.*?)' \(choose from (.*)\)\Z", re.S)
 _ANNOTATION = "fairseq_attn_line"
 _RULES: List[Rule] = []
 
@@ -53,6 +58,22 @@ class OptionError(_Compact, ValueError):
     The command-line tools show it as one line without a trace and exit with status 1. In a notebook it is an ordinary
     ``ValueError``.
     """
+
+
+def did_you_mean(word: str, known: Iterable[str], otherwise: str = "", most: int = 1, cutoff: float = 0.6) -> str:
+    """A question with the ``most`` names that are spelt most like ``word``; ``otherwise`` if none is."""
+    close = difflib.get_close_matches(word, sorted(set(known)), most, cutoff)
+    return f"did you mean {' or '.join(close)}?" if close else otherwise
+
+
+def explain_choice(message: str) -> Optional[str]:
+    """The line for argparse's message that a value is none of the choices of an option; None for other messages."""
+    found = _CHOICE.match(message)
+    if found is None:
+        return None
+    option, choices = max(found[1].split("/"), key=len), re.findall(r"[^\s,']+", found[3])
+    hint = did_you_mean(found[2], choices, f"choose from {', '.join(choices)}", 3, 0.7)
+    return f"{option} {found[2]}: is unknown; {hint}"
 
 
 def wants_traceback() -> bool:

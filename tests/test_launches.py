@@ -232,6 +232,12 @@ def test_the_page_has_the_passes_that_were_measured():
     assert f"step of {step['hypotheses']:,} hypotheses took {step['ms']:.1f} ms without a graph and" in text
     assert f"{step['ms_with_graph']:.1f} ms with one" in text
     assert "making the graph took {:.0f} to {:.0f} ms".format(*step["capture_ms"]) in text
+    assert (
+        "took {lstm_adm:.0f} seconds at the first capture, and {lstm_adm_aqt:.0f} seconds".format(
+            **report["compile_seconds"]
+        )
+        in text
+    )
     stock = {(one["run"], one["precision"]): one["ms"] for one in report["runs"] if one["system"] == "lstm"}
     for one in report["runs"]:
         if one["system"] != "lstm":

@@ -7,7 +7,6 @@ module is imported only when the subcommand or its help is called.
 from __future__ import annotations
 
 import argparse
-import difflib
 import importlib
 import os
 import re
@@ -17,7 +16,7 @@ from typing import Dict, List, NoReturn, Optional, Sequence
 
 from fairseq_attn_plugin import __version__
 from fairseq_attn_plugin.analysis.folders import data_of_checkpoint
-from fairseq_attn_plugin.errors import install_hook
+from fairseq_attn_plugin.errors import did_you_mean, explain_choice, install_hook
 from fairseq_attn_plugin.model_folder import expand
 
 __all__ = ["COMMANDS", "main", "program"]
@@ -70,11 +69,11 @@ class _Parser(argparse.ArgumentParser):
         subcommands = [str(name) for action in self._subparsers_of() for name in action.choices or ()]
         wrong = re.search(r"argument COMMAND: invalid choice: '(.*?)'", message)
         if wrong is not None:
-            former, close = FORMER.get(wrong.group(1)), difflib.get_close_matches(wrong.group(1), subcommands, 2, 0.5)
-            hint = f"did you mean {' or '.join(close)}?" if close else f"{self.prog} --help lists the subcommands"
-            hint = f"type {self.prog} {former}" if former else hint
-            message = f"{wrong.group(1)}: there is no such subcommand; {hint}"
-        super().error(message)
+            name, lists = wrong.group(1), f"{self.prog} --help lists the subcommands"
+            former = FORMER.get(name)
+            hint = f"type {self.prog} {former}" if former else did_you_mean(name, subcommands, lists, 2, 0.5)
+            message = f"{name}: there is no such subcommand; {hint}"
+        super().error(explain_choice(message) or message)
 
     def _subparsers_of(self) -> List[argparse.Action]:
         return [action for action in self._actions if action.nargs == argparse.PARSER]
@@ -111,12 +110,11 @@ class _LazyParser(_Parser):
         for word in unknown:
             known = list(self._option_string_actions)
             if self.takes_extra and word.startswith("--"):
-                close = difflib.get_close_matches(word.partition("=")[0], known, 1, 0.8)
-                meant = f"did you mean {close[0]}? " if close else ""
+                meant = f"{did_you_mean(word.partition('=')[0], known, cutoff=0.8)} ".lstrip()
                 self.error(f"unrecognized argument: {word}; {meant}options of fairseq-train follow --, as in -- {word}")
-            close = difflib.get_close_matches(word.partition("=")[0], known, 1)
-            if word.startswith("--") and close:
-                self.error(f"unrecognized argument: {word}; did you mean {close[0]}?")
+            meant = did_you_mean(word.partition("=")[0], known)
+            if word.startswith("--") and meant:
+                self.error(f"unrecognized argument: {word}; {meant}")
         if unknown:
             self.error(f"unrecognized arguments: {' '.join(unknown)}; {self.prog} --help lists the options")
         return found, unknown

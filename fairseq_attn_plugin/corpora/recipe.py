@@ -6,7 +6,6 @@ A recipe prepares a published corpus, trains, translates or classifies, and scor
 
 from __future__ import annotations
 
-import difflib
 import os
 import shutil
 import sys
@@ -14,7 +13,7 @@ from typing import List, NoReturn, Sequence
 
 from fairseq_attn_plugin.analysis.commands.where import RECIPES
 from fairseq_attn_plugin.corpora.tools import environment
-from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.errors import OptionError, did_you_mean
 
 __all__ = ["header", "main", "names"]
 
@@ -38,8 +37,7 @@ def main(words: Sequence[str]) -> None:
         print("".join(f"{one:18} {header(one).splitlines()[0]}\n" for one in names()), end="")
         return
     if name not in names():
-        close = difflib.get_close_matches(name, names(), 1)
-        hint = f"did you mean {close[0]}?" if close else f"choose from {', '.join(names())}"
+        hint = did_you_mean(name, names(), f"choose from {', '.join(names())}")
         raise OptionError(f"{name}: there is no such recipe; {hint}")
     if words[1:2] and words[1] in ("-h", "--help"):
         print(header(name), end="")

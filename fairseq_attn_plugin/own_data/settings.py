@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from pathlib import Path
 from typing import Dict, List, NamedTuple, Optional, Sequence
 
 from fairseq_attn_plugin.corpora.errors import OptionError
+from fairseq_attn_plugin.errors import did_you_mean
 
 from .reading import Pair
 
@@ -193,7 +193,6 @@ def check_architecture(arch: str) -> str:
     }
     if arch not in known:
         own: List[str] = sorted(name for name, model in known.items() if model.__module__.startswith(__package__[:19]))
-        close = difflib.get_close_matches(arch, sorted({*own, *known}), 2, 0.6)
-        hint = f"did you mean {' or '.join(close)}?" if close else f"choose from {', '.join(own)}"
+        hint = did_you_mean(arch, known, f"choose from {', '.join(own)}", 2)
         raise OptionError(f"--arch {arch}: there is no such architecture of a translation model; {hint}")
     return next((objective for start, objective in DEFAULT_OBJECTIVES.items() if arch.startswith(start)), "")

@@ -5,7 +5,6 @@ A stage that has ended is not run again, and an interrupted training continues.
 
 from __future__ import annotations
 
-import difflib
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from fairseq_attn_plugin.corpora.parallel import Treatment, import_split
 from fairseq_attn_plugin.corpora.subwords import segment
 from fairseq_attn_plugin.corpora.tokens import detokenize
 from fairseq_attn_plugin.corpora.tools import PACKAGE
+from fairseq_attn_plugin.errors import did_you_mean
 from fairseq_attn_plugin.model_folder import SETTINGS, Text, open_model_folder, read_settings, write_model_folder
 from fairseq_attn_plugin.text.normalization import build_normalizer
 from fairseq_attn_plugin.writing import whole_text
@@ -132,9 +132,8 @@ def check_command(words: Sequence[str], extra: Sequence[str]) -> None:
 
     def refuse(message: str) -> NoReturn:
         wrong = next((word for word in message.split() if word.startswith("--") and word in extra), "")
-        close = difflib.get_close_matches(wrong, parser._option_string_actions, 1)
-        meant = "".join(f"; did you mean {name}?" for name in close)
-        raise OptionError(f"options after --: fairseq-train says: {message}{meant}")
+        meant = did_you_mean(wrong, parser._option_string_actions)
+        raise OptionError("; ".join(filter(None, [f"options after --: fairseq-train says: {message}", meant])))
 
     parser.error = refuse  # type: ignore[method-assign]
     options.parse_args_and_arch(parser, input_args=list(words))

@@ -4,7 +4,6 @@ The functions of :data:`EXPLANATIONS` see the arguments of the fairseq function 
 see the exception alone, whose message says enough. :mod:`.explained_checkpoints` explains what concerns checkpoints.
 """
 
-import difflib
 import errno
 import glob
 import os
@@ -12,7 +11,7 @@ import re
 import sys
 from typing import Any, Dict, List, Optional
 
-from fairseq_attn_plugin.errors import Rule, explain_by, install_hook
+from fairseq_attn_plugin.errors import Rule, did_you_mean, explain_by, install_hook
 
 from .explaining import Explanation, explained, raised_inside
 from .wrapping import Patch
@@ -58,8 +57,7 @@ def unknown_model(error: Exception, arguments: Dict[str, Any]) -> Optional[str]:
     from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_DATACLASS_REGISTRY
 
     known = {*ARCH_MODEL_REGISTRY, *MODEL_DATACLASS_REGISTRY}
-    close = difflib.get_close_matches(name, sorted(known), 4)
-    hint = "did you mean %s?" % " or ".join(close) if close else "fairseq-train --help lists the architectures"
+    hint = did_you_mean(name, known, "fairseq-train --help lists the architectures", 4)
     return "model._name (--arch) %s: there is no such model; %s" % (name, hint) if name not in known else None
 
 

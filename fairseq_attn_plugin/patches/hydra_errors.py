@@ -4,12 +4,11 @@
 ``HYDRA_FULL_ERROR`` set, hydra raises the exception again, and the hook of :mod:`fairseq_attn_plugin.errors` shows it.
 """
 
-import difflib
 import os
 from dataclasses import fields, is_dataclass
 from typing import Any, Iterator, Optional
 
-from fairseq_attn_plugin.errors import explain_by
+from fairseq_attn_plugin.errors import did_you_mean, explain_by
 
 from .explaining import raised_inside
 from .wrapping import Patch
@@ -38,9 +37,9 @@ def wrong_key(error: BaseException) -> Optional[str]:
         return f"{key}: {str(error).splitlines()[0]}"
     if not isinstance(error, (ConfigAttributeError, ConfigKeyError)):
         return None
-    close = difflib.get_close_matches(key, [own.name for own in fields(kind)], 1)
     owner = next((name for name, known in _registered() if known is kind), getattr(kind, "__name__", kind))
-    return f"{key}: is no key of {owner}" + "".join(f"; did you mean {name}?" for name in close)
+    meant = did_you_mean(key, [own.name for own in fields(kind)])
+    return "; ".join(filter(None, [f"{key}: is no key of {owner}", meant]))
 
 
 def wrong_name(error: BaseException) -> Optional[str]:
@@ -48,8 +47,8 @@ def wrong_name(error: BaseException) -> Optional[str]:
     if not isinstance(error, KeyError) or not error.args or not raised_inside(error, "/fairseq/registry.py"):
         return None
     name = str(error.args[0])
-    close = difflib.get_close_matches(name, sorted({known for known, _ in _registered()}), 1)
-    return f"_name {name}: there is none of this name" + "".join(f"; did you mean {known}?" for known in close)
+    meant = did_you_mean(name, (known for known, _ in _registered()))
+    return "; ".join(filter(None, [f"_name {name}: there is none of this name", meant]))
 
 
 def _registered() -> Iterator[Any]:

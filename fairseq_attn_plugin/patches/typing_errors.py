@@ -5,15 +5,14 @@ line has 200 architectures, or the words that are not known.
 """
 
 import argparse
-import difflib
-import re
 from typing import Any, Callable, List, NoReturn
+
+from fairseq_attn_plugin.errors import did_you_mean, explain_choice
 
 from .wrapping import Patch
 
 __all__ = ["PATCH", "explain_slip"]
 
-CHOICE = re.compile(r"argument (\S+): invalid choice: '(.*?)' \(choose from (.*)\)\Z", re.S)
 UNKNOWN = "unrecognized arguments: "
 
 
@@ -24,27 +23,20 @@ def explain_slip(message: str, options: List[str]) -> str:
         message: of ``ArgumentParser.error``
         options: the options that the command has
     """
-    choice = CHOICE.match(message)
+    choice = explain_choice(message)
     if choice is not None:
-        names, value, choices = choice[1].split("/"), choice[2], re.findall(r"[^\s,']+", choice[3])
-        option = max(names, key=len)
-        return f"{option} {value}: is unknown; {_meant(value, choices) or 'choose from ' + ', '.join(choices)}"
+        return choice
     if message.startswith(UNKNOWN):
         words = message[len(UNKNOWN) :].split(" ")
         slips = [word.partition("=")[0] for word in words if word.startswith("-")]
         bare = [f"--{word}" for word in words if f"--{word}" in options]
         if slips:
-            hint = _meant(slips[0], options) or "the --help of the command lists the options"
+            hint = did_you_mean(slips[0], options, "the --help of the command lists the options", 3, 0.7)
             return f"{slips[0]}: there is no such option with these settings; {hint}"
         if bare:
             return f"{bare[0][2:]}: is no file or folder to read; did you mean {bare[0]}?"
         return f"{' '.join(words)}: belongs to no option; options begin with --"
     return message
-
-
-def _meant(word: str, known: List[str]) -> str:
-    close = difflib.get_close_matches(word, sorted(known), 3, 0.7)
-    return f"did you mean {' or '.join(close)}?" if close else ""
 
 
 def _in_one_line(parse: Callable[..., Any]) -> Callable[..., Any]:
