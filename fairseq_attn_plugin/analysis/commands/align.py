@@ -63,6 +63,7 @@ from fairseq_attn_plugin.writing import check_output, whole_text
 
 # options of one use that other uses do not read
 QUALITY = ("reverse", "records", "threshold", "end", "weights", "gold", "json", "compare")
+DEFAULTS = {"method": "attention", "level": "words"}
 MODEL = ("path", "gen_subset", "max_tokens", "reverse_path", "symmetrize", "into_data", "overwrite")
 
 
@@ -111,7 +112,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     if args.convert:
-        _refuse(args, "excludes --convert; leave one out", (*QUALITY, *MODEL))
+        _refuse(args, "excludes --convert; leave one out", (*QUALITY, *MODEL, *DEFAULTS))
         return convert(args)
     _refuse(args, "needs --convert", CONVERSION)
     if args.into_data:
@@ -143,7 +144,7 @@ def _refuse(args: argparse.Namespace, reason: str, names: Sequence[str]) -> None
     """Raises ``OptionError`` if one of the options is given."""
     for name in names:
         value = getattr(args, name)
-        if value is not None and value is not False and value != []:
+        if value is not None and value is not False and value not in ([], DEFAULTS.get(name)):
             words = value if isinstance(value, list) else [] if value is True else [value]
             raise OptionError(f"{' '.join([flag(name), *map(str, words)])}: {reason}")
 

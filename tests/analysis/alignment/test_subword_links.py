@@ -168,6 +168,8 @@ def test_command(corpus, capsys):
         (["--check", "--target-first"], "--check: writes nothing"),
         (["--out", "x", "--target="], "^--target is missing: name the target side of the corpus, in subwords$"),
         (["--out", "x", "--threshold", "0"], "^--threshold 0.0: excludes --convert; leave one out$"),
+        (["--out", "x", "--method", "loo"], "^--method loo: excludes --convert; leave one out$"),
+        (["--out", "x", "--level", "subwords"], "^--level subwords: excludes --convert; leave one out$"),
         (["--out", "x", "--compare", "a", "b"], "^--compare a b: excludes --convert; leave one out$"),
     ],
 )
