@@ -77,7 +77,7 @@ def test_compare_shows_and_sorts(files, tmp_path, capsys):
     cli.main([*files, "--sort", "best", "--metric", "ter"])
     shown = capsys.readouterr().out
     assert [line for line in shown.splitlines() if line.startswith("sentence")] == [f"sentence {n}" for n in (1, 0, 2)]
-    for suffix in ("md", "html"):
+    for suffix in ("txt", "html"):
         cli.main([*files, "--out", f"page.{suffix}"])
         text = (tmp_path / f"page.{suffix}").read_text()
         assert "COMET" in text and "0.5417" in text and "TER" in text and "0.1250" in text
