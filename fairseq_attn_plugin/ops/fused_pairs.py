@@ -13,6 +13,7 @@ With T_p' = p U_{p-1} and d L / d (x_j + x_k) = 1 - L^2 the backward pass is one
 the inner sum by Clenshaw's recurrence.
 
 Compiling takes seconds. Only the training steps that ``--cuda-graphs`` captures ask for it (:func:`compiling`).
+:func:`sums_of_pairs` also serves graphs of other programs.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from torch.autograd.function import once_differentiable
 
 from ..errors import first_cause
 
-__all__ = ["compiling", "fused_sums", "fuses"]
+__all__ = ["compiling", "fused_sums", "fuses", "sums_of_pairs", "words_in"]
 
 logger = logging.getLogger(__name__)
 
@@ -62,9 +63,13 @@ def fused_sums(x: Tensor, degree: int, pad_mask: Optional[Tensor] = None) -> Ten
     Returns:
         ``[B, N, P, D]``
     """
-    real = x.new_ones(x.shape[:2], dtype=torch.bool) if pad_mask is None else ~pad_mask
-    sums: Tensor = _Sums.apply(x, real, degree)
+    sums: Tensor = _Sums.apply(x, words_in(x, pad_mask), degree)
     return sums
+
+
+def words_in(x: Tensor, pad_mask: Optional[Tensor]) -> Tensor:
+    """``[B, N]``, False on padding."""
+    return x.new_ones(x.shape[:2], dtype=torch.bool) if pad_mask is None else ~pad_mask
 
 
 class _Sums(Function):

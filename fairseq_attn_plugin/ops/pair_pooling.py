@@ -26,9 +26,8 @@ from .chebyshev import cosine_matrix
 from .devices import on_gpu
 from .exporting import exporting
 from .fourier_extension import Series, pair_series
-from .fused_pairs import fused_sums, fuses
+from .fused_pairs import fused_sums, fuses, sums_of_pairs, words_in
 from .pair_series import pooled_series
-from .plain_pairs import plain_pooled_basis, plain_pooled_tanh
 from .precision import without_autocast
 
 __all__ = ["pooled_basis", "pooled_tanh"]
@@ -48,10 +47,9 @@ def pooled_tanh(x: Tensor, pad_mask: Optional[Tensor] = None, chunk_size: int = 
     Returns:
         ``[B, N, D]``
     """
-    if exporting():
-        return plain_pooled_tanh(x, pad_mask)
-    if fuses(x):
-        return fused_sums(x, 1, pad_mask).squeeze(2)
+    sums = _by_one_expression(x, 1, pad_mask)
+    if sums is not None:
+        return sums.squeeze(2)
     series = _cheaper_series(x, pad_mask, 0)
     if series is None:
         return sum_tanh(x, pad_mask, chunk_size)
@@ -66,19 +64,25 @@ def pooled_basis(x: Tensor, count: int, pad_mask: Optional[Tensor] = None, chunk
     Returns:
         ``[B, N, count, D]``; arguments as for :func:`pooled_tanh`
     """
-    if exporting():
-        return plain_pooled_basis(x, count, pad_mask)
-    if fuses(x) and count > 1:
-        sums = fused_sums(x, count - 1, pad_mask)
-        real = x.new_ones(x.shape[:2]) if pad_mask is None else (~pad_mask).to(x.dtype)
+    sums = _by_one_expression(x, max(1, count - 1), pad_mask)
+    if sums is not None:
+        real = words_in(x, pad_mask).to(x.dtype)
         others = (real.sum(1, keepdim=True) - 1) * real  # T_0 = 1
-        sums = torch.cat([others[:, :, None, None].expand_as(sums[:, :, :1]), sums], dim=2)
+        sums = torch.cat([others[:, :, None, None].expand_as(sums[:, :, :1]), sums], dim=2)[:, :, :count]
         with without_autocast(sums):
             return torch.matmul(cosine_matrix(count, sums.dtype, sums.device), sums)
     series = _cheaper_series(x, pad_mask, count)
     if series is None:
         return sum_basis(x, count, pad_mask, chunk_size)
     return pooled_series(x, series, pad_mask, chunk_size)
+
+
+def _by_one_expression(x: Tensor, degree: int, pad_mask: Optional[Tensor]) -> Optional[Tensor]:
+    """The sums of T_1..T_degree over all pairs at once, for a graph of another program and for a compiled kernel; None
+    otherwise."""
+    if exporting():
+        return sums_of_pairs(x, words_in(x, pad_mask), degree)
+    return fused_sums(x, degree, pad_mask) if fuses(x) else None
 
 
 def _cheaper_series(x: Tensor, pad_mask: Optional[Tensor], count: int) -> Optional[Series]:
