@@ -10,9 +10,10 @@ import gzip
 import html
 import re
 import sys
+import tarfile
 import zlib
 from pathlib import Path
-from typing import Iterable, List, Optional, Sequence, Tuple
+from typing import Iterable, Iterator, List, Optional, Pattern, Sequence, Tuple
 
 from fairseq_attn_plugin.writing import whole_text
 
@@ -22,6 +23,7 @@ __all__ = [
     "SEGMENT",
     "check_folder",
     "find",
+    "members_of",
     "note",
     "note_documents",
     "note_fewer",
@@ -51,6 +53,22 @@ def note_documents(split: str, counts: Sequence[int]) -> None:
     """A remark on the documents, sentences and words of a split that was written."""
     documents, sentences, words = counts
     print(f"note: {split}: {documents} documents, {sentences} sentences, {words} words", flush=True)
+
+
+def members_of(archive: Path, name: Pattern[str]) -> Iterator[Tuple[str, bytes]]:
+    """Names and contents of the files in a ``.tar.gz`` whose names fit.
+
+    Raises:
+        CorpusError: the archive is damaged
+    """
+    try:
+        with tarfile.open(archive, "r:gz") as opened:
+            for member in opened:
+                stream = opened.extractfile(member) if name.search(member.name) else None
+                if stream is not None:
+                    yield member.name, stream.read()
+    except (EOFError, OSError, tarfile.TarError, zlib.error, gzip.BadGzipFile) as error:
+        raise CorpusError(f"{archive} is truncated or not an archive ({error}): remove it and fetch it again") from None
 
 
 def check_folder(folder: Path) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import gzip
 import lzma
 import re
-import tarfile
 import zlib
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
@@ -19,7 +18,7 @@ from fairseq_attn_plugin.text.documents import Document, write_documents
 from fairseq_attn_plugin.text.reading import Reading, split_sentences, word_splitter
 
 from .errors import CorpusError
-from .files import check_folder, note_documents, note_fewer
+from .files import check_folder, members_of, note_documents, note_fewer
 
 __all__ = ["read_splits", "write_splits"]
 
@@ -56,14 +55,7 @@ def _files(folder: Path) -> Iterator[Tuple[str, bytes]]:
     """Names and contents of the reviews, in the archive or unpacked."""
     archive = folder / "aclImdb_v1.tar.gz"
     if archive.is_file():
-        try:
-            with tarfile.open(archive, "r:gz") as opened:
-                for member in opened:
-                    stream = opened.extractfile(member) if NAME.search(member.name) else None
-                    if stream is not None:
-                        yield member.name, stream.read()
-        except (EOFError, OSError, tarfile.TarError, zlib.error) as error:
-            raise CorpusError(f"{archive} is truncated or not an archive ({error}): fetch it again") from None
+        yield from members_of(archive, NAME)
         return
     for path in folder.glob("**/*_*.txt"):
         if NAME.search(path.as_posix()):

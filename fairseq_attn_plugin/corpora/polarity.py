@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import gzip
 import re
-import tarfile
-import zlib
 from pathlib import Path
 from typing import Dict, Iterator, List, Tuple
 
 from fairseq_attn_plugin.text.documents import Document, documents_of, write_documents
 
 from .errors import CorpusError, OptionError
-from .files import check_folder, find, note_documents, note_fewer
+from .files import check_folder, find, members_of, note_documents, note_fewer
 
 __all__ = ["read_reviews", "splits_of", "write_fold"]
 
@@ -30,16 +27,7 @@ def _files(folder: Path) -> Iterator[Tuple[str, bytes]]:
     """Names and contents of the files of the corpus, in its archive or unpacked."""
     archive = folder / "review_polarity.tar.gz"
     if archive.is_file():
-        try:
-            with tarfile.open(archive, "r:gz") as opened:
-                for member in opened:
-                    stream = opened.extractfile(member) if NAME.search(member.name) else None
-                    if stream is not None:
-                        yield member.name, stream.read()
-        except (EOFError, OSError, tarfile.TarError, zlib.error, gzip.BadGzipFile) as error:
-            raise CorpusError(
-                f"{archive} is truncated or not an archive ({error}): remove it and fetch it again"
-            ) from None
+        yield from members_of(archive, NAME)
         return
     for path in sorted(folder.glob("**/txt_sentoken/*/cv*.txt")):
         yield path.as_posix(), path.read_bytes()
