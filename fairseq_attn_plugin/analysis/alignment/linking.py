@@ -27,6 +27,7 @@ from fairseq_attn_plugin.analysis.records.record import DIGITS, LEVELS, Record
 from fairseq_attn_plugin.errors import OptionError
 
 __all__ = [
+    "DEFAULTS",
     "METHODS",
     "Linking",
     "add_linking_options",
@@ -187,12 +188,15 @@ def _check_directions(forward: Records, backward: Records) -> None:
         )
 
 
+DEFAULTS = {"method": "attention", "level": "words"}
+
+
 def add_linking_options(parser: argparse.ArgumentParser) -> None:
     """Adds the options that :func:`linking_of` reads."""
     parser.add_argument(
         "--method",
         choices=(*METHODS, *_OLD),
-        default="attention",
+        default=DEFAULTS["method"],
         metavar="{" + ",".join(METHODS) + "}",
         help="matrix that is read: attention (default); shift: the weights of the next step, which reads the word; "
         "posterior: p(z | x, y), proportional to the weight times the probability of the word from one encoding alone; "
@@ -213,7 +217,9 @@ def add_linking_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--weights", metavar="NAME", help="matrix to use; latent models also have posterior, bayes (default: attention)"
     )
-    parser.add_argument("--level", choices=LEVELS, default="words", help="units that are linked (default: words)")
+    parser.add_argument(
+        "--level", choices=LEVELS, default=DEFAULTS["level"], help="units that are linked (default: words)"
+    )
 
 
 def linking_of(args: argparse.Namespace) -> Linking:

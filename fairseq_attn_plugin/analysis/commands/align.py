@@ -38,6 +38,7 @@ from fairseq_attn_plugin.analysis.alignment.evaluation import (
     record_lengths,
 )
 from fairseq_attn_plugin.analysis.alignment.linking import (
+    DEFAULTS,
     METHODS,
     Linking,
     add_linking_options,
@@ -63,7 +64,6 @@ from fairseq_attn_plugin.writing import check_output, whole_text
 
 # options of one use that other uses do not read
 QUALITY = ("reverse", "records", "threshold", "end", "weights", "gold", "json", "compare")
-DEFAULTS = {"method": "attention", "level": "words"}
 MODEL = ("path", "gen_subset", "max_tokens", "reverse_path", "symmetrize", "into_data", "overwrite")
 
 
