@@ -165,7 +165,8 @@ class FusedAdam(FairseqAdam):
 
     def _norm(self, aggregate_norm_fn: Optional[Callable[[Tensor], Tensor]]) -> Tensor:
         """The norm of the gradients as they were summed: on a GPU a few kernels for all, where fairseq has two each."""
-        norms = torch._foreach_norm([p.grad for p in self.params if p.grad is not None])
+        grads = [p.grad for p in self.params if p.grad is not None]
+        norms = torch._foreach_norm(grads) if grads else [torch.zeros(())]
         norm = torch.linalg.vector_norm(torch.stack(norms), dtype=torch.float32)
         return norm if aggregate_norm_fn is None else aggregate_norm_fn(norm)
 

@@ -64,6 +64,11 @@ def test_updates_equal_those_of_fairseq(options, clip):
 
 
 @fused
+def test_the_norm_of_no_gradients_is_zero():
+    assert optimizer(FusedAdam, parameters()).clip_grad_norm(1.0) == 0
+
+
+@fused
 def test_gradients_without_factors_are_exact_to_rounding():
     one, other = parameters(torch.float64), parameters(torch.float64)
     found, expected = optimizer(FusedAdam, one), optimizer(FairseqAdam, other)
