@@ -23,7 +23,8 @@ from .files import read_text, split_lines
 
 __all__ = ["evaluate", "main"]
 
-STRENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
+LOGISTIC = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)  # strengths C; less is more regularised
+SVM = (0.03, 0.1, 0.3, 1.0, 3.0)
 NGRAMS = ((1, 1), (1, 2))
 
 
@@ -71,11 +72,9 @@ def evaluate(folder: Path, split: str, classifier: str = "logistic") -> Dict[str
         )
         train = vectors.fit_transform(texts)
         valid, test = vectors.transform(valid_texts), vectors.transform(test_texts)
-        for strength in STRENGTHS:
-            chosen = (
-                LogisticRegression(C=strength, max_iter=2000) if classifier == "logistic" else LinearSVC(C=strength)
-            )
-            model = chosen.fit(train, labels)
+        for strength in LOGISTIC if classifier == "logistic" else SVM:
+            model = LinearSVC(C=strength) if classifier == "svm" else LogisticRegression(C=strength, max_iter=2000)
+            model.fit(train, labels)
             accuracy = accuracy_score(valid_labels, model.predict(valid))
             if not best or accuracy > best["valid_accuracy"] / 100:
                 predicted = model.predict(test)

@@ -86,6 +86,7 @@ def elected(system):
 
 def sayings():
     """What the page must say, in its words."""
+    yield f"{against('iwslt15-vi-en', 'lstm_adm', 'lstm_soft')}, p = {p('iwslt15-vi-en', 'lstm_adm', 'lstm_soft'):.3f}"
     yield f"{against(E15, 'lstm_adm', 'lstm_soft')}, p = {p(E15, 'lstm_adm', 'lstm_soft'):.2f}"
     slow = "lstm_adm_centred_drop", "lstm_soft_drop"
     yield f"{against(E10_SLOW, *slow)}, p = {p(E10_SLOW, *slow):.3f}"

@@ -5,10 +5,12 @@ import statistics
 
 import pytest
 
-from documentation import REPO, runs_of
+from fairseq_attn_plugin.analysis.outputs.seed_significance import bleu, bleu_statistics
+
+from documentation import REPO, runs, runs_of
 
 MULTI30K, MECHANISMS = "docs/results/multi30k.md", "docs/results/mechanisms.md"
-TATOEBA = "docs/results/tatoeba.md"
+TATOEBA, VI_EN = "docs/results/tatoeba.md", "docs/results/iwslt15.md"
 PAIRS = {"`lstm_adm` over keys": "lstm_adm_keys", "`lstm_adm` over encodings": "lstm_adm_encodings"}
 DROP = {"`lstm_adm`": "lstm_adm_centred_drop", "`lstm_soft`": "lstm_soft_drop"}
 LARGE = {
@@ -159,7 +161,7 @@ def test_the_tables_of_the_election_say_what_was_measured():
 
 
 def test_the_table_of_the_film_reviews_says_what_was_measured():
-    table = rows("docs/results/documents.md", "", 0)
+    table = rows("docs/results/documents.md", "Two thousand reviews", 0)
     assert len(table) == 4
     wrong = []
     for row in table:
@@ -175,6 +177,50 @@ def test_the_table_of_the_film_reviews_says_what_was_measured():
         ):
             wrong += [] if holds(row[head], values) else [f"{name}, {head}: {row[head]}, measured {values}"]
     assert not wrong, "\n".join(wrong)
+
+
+def test_the_table_of_imdb_says_what_was_measured():
+    table = rows("docs/results/documents.md", "Fifty thousand reviews", 0)
+    assert len(table) == 4
+    for row in table:
+        name = "tfidf" if row["system"].startswith("TF-IDF") else row["system"].split("`")[1]
+        (run,) = runs_of("imdb-han", name)
+        assert holds(row["accuracy"], [run["accuracy"]]) and holds(row["macro-F1"], [run["macro_f1"]]), name
+        assert holds(row["validation accuracy by epoch"], run.get("valid_accuracies", [run.get("valid_accuracy")])), (
+            name
+        )
+
+
+def test_the_page_of_the_papers_own_model_says_what_was_measured():
+    text = " ".join((REPO / VI_EN).read_text(encoding="utf-8").split())
+    table = rows(VI_EN, "", 0)
+    found = {row["attention"].split("`")[-2]: row for row in table if "`" in row["attention"]}
+    found["structured"] = next(row for row in table if row["attention"].startswith("structured"))
+    systems = {run["system"]: run for name in found for run in runs_of("iwslt15-vi-en", name)}
+    assert systems.keys() == found.keys() and len(table) == 4
+    for name, run in systems.items():
+        tested = [run["bleu"]["tokenized"]["score"]] if "bleu" in run else []
+        for head, values in (
+            ("tst2012", [run["valid_bleu"]]),
+            ("tst2013", tested),
+            ("perplexity", [run["valid_perplexity"]]),
+            ("information", [run["information"]]),
+        ):
+            assert holds(found[name][head], values), (name, head, values)
+    part = systems["lstm_adm_aqt"]["part"]["numbers"]
+    lines = {name: [run["statistics"]["sentences"][i] for i in part] for name, run in systems.items() if "bleu" in run}
+    lines["lstm_adm_aqt"] = systems["lstm_adm_aqt"]["part"]["sentences"]
+    scores = {n: bleu(bleu_statistics([[*map(int, s.split())] for s in ss]).sum(0)) for n, ss in lines.items()}
+    assert f"after {len(part)} sentences" in text
+    assert "`mqt` has {lstm_adm:.2f}, `aqt` {lstm_adm_aqt:.2f}, soft".format(**scores) in text
+    assert "attention {lstm_soft:.2f} and structured attention {structured:.2f}".format(**scores) in text
+    ended, soft = systems["structured"]["epochs"], systems["lstm_soft"]["valid_perplexities"]
+    assert f"{systems['structured']['valid_perplexity']} against {soft[str(ended)]}" in text
+    words = [runs("iwslt15-vi-en-words")[f"{name}-1"] for name in ("soft", "mqt", "structured")]
+    lost = [-one["rare_deviation"] for one in words]
+    assert "by {:.1f} per cent with soft attention, by {:.1f} with `mqt`, and by {:.1f} with".format(*lost) in text
+    accuracy = [100 * one["accuracy"]["10-99"]["f1"] for one in words]
+    assert "is {:.1f}, {:.1f} and {:.1f}".format(*accuracy) in text
 
 
 @pytest.mark.parametrize(
