@@ -26,7 +26,7 @@ from benchmark.measure import Clock, Sample, environment, interleave, round_rati
 from benchmark.models import train_step
 from benchmark.systems import Sizes, Spec, System, build_generator
 
-from fairseq_attn_plugin.decoding import generator, packing, products, step_modules
+from fairseq_attn_plugin.decoding import generator, stepper
 from fairseq_attn_plugin.modules.decoder import LSTMDecoder
 from fairseq_attn_plugin.ops import (
     deferred,
@@ -86,12 +86,8 @@ OF_TRAINING: dict[str, Any] = {
     "fused Adam": "adam",
 }
 OF_TRANSLATION: dict[str, Any] = {
-    "packed steps": Change(packing.is_packable, no),
-    "packed products": Change(
-        products.pack, lambda weight, bias=None, precision="float32": products.Product(weight, bias)
-    ),
-    "TorchScript": Change(step_modules.compiled, lambda module: module),
-    "table of words": Attribute(step_modules, "TABLE", 0),
+    "packed products and traced steps": Change(stepper.is_fixed, no),
+    "traced steps": Attribute(stepper, "UNTRACED", 1 << 30),
     "parts of a batch": Attribute(generator, "ROWS", 1 << 30),
 }
 

@@ -1,0 +1,40 @@
+"""``scripts/rent.py``: optimisations that are switched off, one at a time."""
+
+import json
+import sys
+
+import pytest
+import rent
+
+from fairseq_attn_plugin.modules import recurrence
+from fairseq_attn_plugin.modules.decoder import LSTMDecoder
+from fairseq_attn_plugin.ops import lstm_cell
+
+from cli import REPO
+
+
+def test_a_function_is_replaced_wherever_it_was_imported():
+    usual = lstm_cell.lstm_cell
+    with rent.without(rent.OF_TRAINING["LSTM cell as one node"]):
+        assert recurrence.lstm_cell is lstm_cell.lstm_cell is rent.plain_cell
+    assert recurrence.lstm_cell is lstm_cell.lstm_cell is usual
+    with rent.without(rent.OF_TRAINING["loss in blocks"]):
+        assert LSTMDecoder.sums_losses is False
+    assert isinstance(LSTMDecoder.sums_losses, property)
+
+
+@pytest.mark.slow
+def test_a_quick_run(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(rent, "TRAINED", ("lstm_adm",))
+    monkeypatch.setattr(rent, "SEARCHES", {"batch": (2, 4)})
+    monkeypatch.setattr(sys, "argv", ["rent.py", "--quick", "--json", str(tmp_path / "rent.json")])
+    rent.main()
+    found = json.loads((tmp_path / "rent.json").read_text())
+    assert found["works"]["lstm_adm"]["without"].keys() == rent.OF_TRAINING.keys() - {"LSTM layers of its own"}
+    assert found["works"]["batch"]["without"].keys() == rent.OF_TRANSLATION.keys()
+    assert rent.markdown(found["works"]) in capsys.readouterr().out
+
+
+def test_the_page_has_the_table():
+    measured = json.loads((REPO / "benchmarks/avx2-rent.json").read_text(encoding="utf-8"))
+    assert rent.markdown(measured["works"]) in (REPO / "docs/speed.md").read_text(encoding="utf-8")
