@@ -208,11 +208,10 @@ def _names(code: types.CodeType) -> Iterator[str]:
 
 @pytest.fixture
 def bfloat16(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    from fairseq_attn_plugin.decoding import products
-    from fairseq_attn_plugin.ops import precision
+    from fairseq_attn_plugin.ops import packed, precision
 
     precision._of_this_machine.cache_clear()
-    for module in (precision, products):
+    for module in (precision, packed):
         monkeypatch.setattr(module, "has_bfloat16", lambda device: True)
     yield
     precision._of_this_machine.cache_clear()

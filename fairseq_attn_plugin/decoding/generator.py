@@ -26,10 +26,9 @@ from torch import Tensor
 from ..errors import OptionError
 from .constraints import Symbols
 from .options import DecodingOptions
-from .packing import steppers
 from .replay import Graphs, ReplayedSearch, can_replay
 from .search import Search, SearchOptions
-from .stepper import is_ours
+from .stepper import is_ours, steppers
 
 __all__ = ["AligningGenerator", "Generator", "generator_class"]
 

@@ -4,7 +4,7 @@ Each field of :class:`DecodingOptions` becomes a field of fairseq's ``Generation
 (:mod:`fairseq_attn_plugin.patches.decoding`). It is then a flag of fairseq-generate and fairseq-interactive, an entry
 of ``generation`` in YAML and of ``--eval-bleu-args``, a keyword of fairseq's hub interface, and a flag of the commands
 of fairseq-attn that translate. To add an option, add a field here; ``DecodingOptions.of(args)`` reads and checks what
-a generator was asked for, and :func:`fairseq_attn_plugin.decoding.packing.steppers` makes steppers by it.
+a generator was asked for, and :func:`fairseq_attn_plugin.decoding.stepper.steppers` makes steppers by it.
 """
 
 import argparse

@@ -24,7 +24,7 @@ from ..attention import map_tensors
 from ..errors import first_cause
 from ..modules.latent_decoder import LatentDecoder
 from .search import Candidates, Search, SearchOptions
-from .stepper import ModelStepper, Stepper
+from .stepper import ModelStepper, Stepper, tensors_of
 
 __all__ = ["Graphs", "ReplayedSearch", "can_replay"]
 
@@ -76,13 +76,6 @@ def waits(decoder: Any) -> bool:
     """Whether a step asks for numbers of the device: a latent alignment does, for its kind of prediction and to see
     whether sums of exponentials are safe."""
     return isinstance(decoder, LatentDecoder)
-
-
-def tensors_of(state: Any) -> List[Tensor]:
-    """All tensors of a state, in a fixed order."""
-    found: List[Tensor] = []
-    map_tensors(lambda tensor: found.append(tensor) or tensor, state)  # type: ignore[func-returns-value]
-    return found
 
 
 def copies_of(state: Any) -> Any:

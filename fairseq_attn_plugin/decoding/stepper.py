@@ -6,23 +6,44 @@ A search translates B sentences. It begins with one row for each sentence, and a
     output, state = stepper.step(tokens, state, step)            # [R], the last word of each row
     state = stepper.select(state, rows, sentences)               # the rows that go on
 
-An ensemble is several steppers, whose probabilities the search averages. :class:`ModelStepper` is the plain one, over
-the encoder and decoder of any translation model of this package.
+An ensemble is several steppers, whose probabilities the search averages. :class:`ModelStepper` is over the encoder and
+decoder of any translation model of this package. Where their weights do not change any more, their products are packed
+(:mod:`fairseq_attn_plugin.ops.packed`), in the precision that the options name, and a step is traced by TorchScript.
 """
 
 from __future__ import annotations
 
-from typing import Any, Dict, NamedTuple, Optional, Protocol, Tuple, Union
+import logging
+import warnings
+from collections import Counter
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Protocol, Tuple, Union
 
 import torch
-from torch import Tensor
+from fairseq.modules import FairseqDropout
+from torch import Tensor, nn
 
 from ..attention import index_rows
+from ..attention.density_matrix import AdditiveDensityMatrix, MultiplicativeDensityMatrix
+from ..attention.soft import SoftAttention
+from ..errors import OptionError
 from ..models.attn_lstm import AttnLSTMModel
-from ..modules.decoder_state import Progress
+from ..modules.decoder import LSTMDecoder
+from ..modules.decoder_state import Decoded, Progress
+from ..modules.first_order_decoder import FirstOrderDecoder
+from ..modules.latent_decoder import LatentDecoder
 from ..modules.recurrent_decoder import POSITION, PROGRESS
+from ..ops.packed import PACKED_ROWS, FixedWeights, say_once
+from ..ops.precision import with_fixed
+from .options import DecodingOptions
+from .shortlist import Shortlist
 
-__all__ = ["ModelState", "ModelStepper", "StepOutput", "Stepper", "is_ours"]
+__all__ = ["ModelState", "ModelStepper", "StepOutput", "Stepper", "is_ours", "steppers", "tensors_of"]
+
+
+logger = logging.getLogger(__name__)
+
+UNTRACED = 20  # steps before one is traced, which takes as long as a hundred steps
+MULTIPLE = 128  # words of a packed shortlist, because oneDNN compiles a kernel for each number of outputs
 
 
 class StepOutput(NamedTuple):
@@ -76,7 +97,8 @@ class ModelState(NamedTuple):
 
     encoder_out: Dict[str, Any]
     incremental: Dict[str, Any]
-    vocabulary: Optional[Tensor] = None
+    vocabulary: Optional[Tensor] = None  # [K], the shortlist
+    weights: Optional[FixedWeights] = None
 
 
 def is_ours(model: Any) -> bool:
@@ -85,39 +107,121 @@ def is_ours(model: Any) -> bool:
 
 
 class ModelStepper:
-    """The plain stepper: the model's own encoder and decoder, with fairseq's incremental state.
+    """The model's own encoder and decoder, with fairseq's incremental state.
 
     What depends on the source exists once per sentence (:mod:`fairseq_attn_plugin.modules.source_memory`).
 
     Args:
         model: a translation model of this package, in evaluation mode
         temperature: divides the logits
+        precision: of the products, see :mod:`fairseq_attn_plugin.ops.packed`, of a model that is not trained any more;
+            None: the products are the model's own
+        shortlist: chooses the words of each batch
     """
 
-    def __init__(self, model: Any, temperature: float = 1.0):
-        self.model, self.temperature = model, temperature
+    def __init__(
+        self,
+        model: Any,
+        temperature: float = 1.0,
+        precision: Optional[str] = None,
+        shortlist: Optional[Shortlist] = None,
+    ):
+        self.model, self.decoder, self.temperature, self.shortlist = model, model.decoder, temperature, shortlist
+        self.weights = None if precision is None else FixedWeights(model.parameters(), precision)
+        kind = None if self.decoder.adaptive_softmax is not None else type(self.decoder)
+        self.projects, self.mixes = kind is LSTMDecoder, kind is LatentDecoder
+        self.decodes = self.projects or self.mixes and self.decoder.alignment == "prior"
+        self.traces = self.weights is not None and self.decodes and is_traceable(self.decoder)
+        self.steps: Counter[Any] = Counter()  # by structure of the state
+        self.traced: Dict[Any, Any] = {}
 
+    @torch.inference_mode()
     def begin(self, net_input: Dict[str, Any], prefix: Optional[Tensor] = None) -> ModelState:
-        return ModelState(self.model.encoder.forward_torchscript(net_input), {})
+        with with_fixed(self.weights):
+            encoder_out = self.model.encoder.forward_torchscript(net_input)
+            incremental: Dict[str, Any] = {}
+            if self.decodes:  # the first step is then as the others
+                progress = self.decoder._start(encoder_out, True)
+                self.decoder.set_incremental_state(incremental, PROGRESS, progress)
+        if self.shortlist is None or self.weights is None:
+            return ModelState(encoder_out, incremental, None, self.weights)
+        sentences = len(net_input["src_tokens"])
+        words = self.shortlist.words(encoder_out["tokens"], prefix, MULTIPLE if sentences >= PACKED_ROWS else 1)
+        confined = self.weights.confined_to(words, self.decoder.vocabulary, sentences)
+        return ModelState(encoder_out, incremental, words, confined)
 
+    @torch.inference_mode()
     def step(self, tokens: Tensor, state: ModelState, step: Union[int, Tensor]) -> Tuple[StepOutput, ModelState]:
         """As :meth:`Stepper.step`; the number of the step may be a tensor ``[1]``."""
-        words, decoder, incremental = tokens.unsqueeze(1), self.model.decoder, dict(state.incremental)
+        with with_fixed(state.weights):
+            return self._step(tokens, state, step)
+
+    def _step(self, tokens: Tensor, state: ModelState, step: Union[int, Tensor]) -> Tuple[StepOutput, ModelState]:
+        incremental = dict(state.incremental)
         if isinstance(step, Tensor):
             incremental[POSITION] = step
-        elif step:  # the decoder reads the last column, and the number of the step from the width
-            words = words.expand(-1, step + 1)
-        out, extra = decoder(words, encoder_out=state.encoder_out, incremental_state=incremental)
-        incremental.pop(POSITION, None)
-        state = state._replace(incremental=incremental)
-        (weights,) = extra["attn"]
-        if self.temperature != 1.0:
-            out = out / self.temperature  # also the features of an adaptive softmax, as fairseq does
-        normalized = decoder.adaptive_softmax is not None
-        if normalized:
-            out = self.model.get_normalized_probs((out, None), log_probs=True)
+        normalized = False
+        if self.decodes:
+            decoded = self._decoded(tokens, state.encoder_out, incremental, step)
+            if self.projects:
+                logits, weights = self._logits(decoded, state), decoded.weights
+                normalized = self.decoder.copying is not None
+            else:
+                memory = self.decoder.get_incremental_state(incremental, PROGRESS).memory
+                latent = self.decoder._alignments(decoded, memory.projected, state.encoder_out, memory.exponentials)
+                logits, weights = self.decoder.predict(latent), latent.prior
+            logits = logits[:, -1] if self.temperature == 1.0 else logits[:, -1] / self.temperature
+            normalized = normalized and self.temperature == 1.0
+            weights = weights if self.decoder.need_attn else None
+        else:
+            words = tokens.unsqueeze(1).expand(-1, 1 if isinstance(step, Tensor) else step + 1)
+            out, extra = self.decoder(words, encoder_out=state.encoder_out, incremental_state=incremental)
+            if self.temperature != 1.0:
+                out = out / self.temperature  # also the features of an adaptive softmax, as fairseq does
+            normalized = self.decoder.adaptive_softmax is not None
+            if normalized:
+                out = self.model.get_normalized_probs((out, None), log_probs=True)
+            (weights,) = extra["attn"]
+            logits = out[:, -1]
         weights = None if weights is None else weights[:, -1]
-        return StepOutput(out[:, -1].float(), normalized, weights), state
+        incremental.pop(POSITION, None)
+        return StepOutput(logits.float(), normalized, weights), state._replace(incremental=incremental)
+
+    def _decoded(
+        self, tokens: Tensor, encoder_out: Dict[str, Any], incremental: Dict[str, Any], step: Union[int, Tensor]
+    ) -> Decoded:
+        """One step without the words; ``incremental`` becomes the state after it."""
+        progress = self.decoder.get_incremental_state(incremental, PROGRESS)
+        if self.traces and self.decoder.intervention is None:
+            given = (progress.state, progress.memory, {"encodings": encoder_out["encodings"]})
+            structure = structure_of(given)
+            self.steps[structure] += 1
+            if self.steps[structure] > UNTRACED:
+                if structure not in self.traced:
+                    self.traced[structure] = traced(self.decoder, self.weights, given, progress, tokens)
+                position = step if isinstance(step, Tensor) else torch.full((1,), step, device=tokens.device)
+                features, weights, scores, *after = self.traced[structure](tokens, position, *tensors_of(given))
+                state = rebuilt(progress.state, iter(after))
+                self.decoder.set_incremental_state(incremental, PROGRESS, progress._replace(state=state))
+                attends = self.decoder.attention is not None
+                return Decoded(features, weights if attends else None, scores if attends else None, state)
+        words = tokens.unsqueeze(1).expand(-1, 1 if isinstance(step, Tensor) else step + 1)
+        decoded, _ = self.decoder.decode(words, encoder_out, incremental)
+        return decoded  # type: ignore[no-any-return]
+
+    def _logits(self, decoded: Decoded, state: ModelState) -> Tensor:
+        """``[R, 1, K]``, or log p where words are copied."""
+        decoder, tokens, weights = self.decoder, state.encoder_out["tokens"], decoded.weights
+        features = decoder._output_features(decoded.features)
+        logits = decoder.output_layer(features)
+        if decoder.lexicon.active:
+            words = decoder.embed_tokens.num_embeddings  # fairseq-generate adds words to the dictionary while it runs
+            zeros = features.new_zeros(len(features), 1, words)
+            bias = decoder.lexicon(zeros, weights, tokens, decoder.attention.normalized)
+            logits = logits + (bias if state.vocabulary is None else bias.index_select(2, state.vocabulary))
+        if decoder.copying is not None:
+            logits = decoder.copying(logits, features, weights, tokens)
+        return logits  # type: ignore[no-any-return]
 
     def select(self, state: ModelState, rows: Tensor, sentences: Optional[Tensor] = None) -> ModelState:
         decoder, encoder_out = self.model.decoder, state.encoder_out
@@ -137,4 +241,124 @@ class ModelStepper:
         incremental = dict(state.incremental)
         progress = progress._replace(state=index_rows(progress.state, rows), memory=memory)
         decoder.set_incremental_state(incremental, PROGRESS, progress)
-        return ModelState(encoder_out, incremental, state.vocabulary)
+        return state._replace(encoder_out=encoder_out, incremental=incremental)
+
+
+def is_traceable(decoder: Any) -> bool:
+    """Whether a step has the same operations for all sizes of batch and source."""
+    if any(isinstance(part, FairseqDropout) and part.apply_during_inference for part in decoder.modules()):
+        return False
+    attention = decoder.attention
+    if attention is None:
+        return True
+    kinds = (SoftAttention, MultiplicativeDensityMatrix, AdditiveDensityMatrix)
+    return type(attention) in kinds and attention.biases is None and attention.config.normalizer == "softmax"
+
+
+def tensors_of(given: Any) -> List[Tensor]:
+    """The tensors of nested tuples, lists and dictionaries."""
+    found: List[Tensor] = []
+    if isinstance(given, Tensor):
+        return [given]
+    if isinstance(given, dict):
+        given = given.values()
+    for part in given or ():
+        found += tensors_of(part)
+    return found
+
+
+def structure_of(given: Any) -> Any:
+    """Where there are tensors, and where there is None."""
+    if given is None or isinstance(given, Tensor):
+        return given is None
+    return tuple(structure_of(part) for part in (given.values() if isinstance(given, dict) else given))
+
+
+def rebuilt(given: Any, tensors: Iterator[Tensor]) -> Any:
+    """``given`` with other tensors, in the order of :func:`tensors_of`."""
+    if given is None:
+        return None
+    if isinstance(given, Tensor):
+        return next(tensors)
+    if isinstance(given, dict):
+        return {name: rebuilt(part, tensors) for name, part in given.items()}
+    parts = [rebuilt(part, tensors) for part in given]
+    return type(given)(*parts) if hasattr(given, "_fields") else type(given)(parts)
+
+
+class TracedStep(nn.Module):
+    """A step of a decoder as a function of tensors: features, weights and scores, and the tensors of the new state.
+
+    Args:
+        decoder: whose step it is
+        weights: its products, which a trace must know
+        given: state and memory of the progress, and what the encoder returned, as patterns
+        progress: of the search
+    """
+
+    def __init__(self, decoder: Any, weights: Any, given: Any, progress: Progress):
+        super().__init__()
+        self.decoder, self.weights, self.given, self.progress = decoder, weights, given, progress
+
+    def forward(self, tokens: Tensor, position: Tensor, *tensors: Tensor) -> Tuple[Tensor, ...]:
+        state, memory, encoder_out = rebuilt(self.given, iter(tensors))
+        incremental: Dict[str, Any] = {POSITION: position}
+        progress = self.progress._replace(state=state, memory=memory)
+        self.decoder.set_incremental_state(incremental, PROGRESS, progress)
+        decoded, _ = self.decoder.decode(tokens.unsqueeze(1), encoder_out, incremental)
+        found = (decoded.features, decoded.weights, decoded.scores)
+        return (*(decoded.features if part is None else part for part in found), *tensors_of(decoded.state))
+
+
+def traced(decoder: Any, weights: Any, given: Any, progress: Progress, tokens: Tensor) -> Any:
+    """The step as TorchScript has recorded it: a step of one sentence takes Python as long as its products."""
+    step = TracedStep(decoder, weights, given, progress)
+    position = torch.ones(1, dtype=torch.long, device=tokens.device)
+    step(tokens, position, *tensors_of(given))  # packs products that are missing, which a trace could not
+    try:
+        with warnings.catch_warnings():  # of sizes that become numbers, and of the end of TorchScript
+            warnings.simplefilter("ignore")
+            return torch.jit.trace(step, (tokens, position, *tensors_of(given)), check_trace=False)
+    except Exception as error:  # whatever a torch without TorchScript raises: the module does the same, slower
+        logger.debug(f"not traced: {error}")
+        return step
+
+
+def steppers(models: List[Any], temperature: float, options: DecodingOptions) -> List[Stepper]:
+    """A stepper for each model of an ensemble, as the options want them.
+
+    Raises:
+        OptionError: the shortlist cannot be read, or a model takes none
+    """
+    fixed = [is_fixed(model) for model in models]
+    shortlist = None
+    if options.shortlist is not None:
+        given = f"--shortlist {options.shortlist}:"
+        if any(model.decoder.copying is not None for model in models):
+            raise OptionError(
+                f"{given} a model that copies (--copy-attention) may copy any word of the source; leave it out"
+            )
+        if not all(fixed) or any(isinstance(model.decoder, FirstOrderDecoder) for model in models):
+            raise OptionError(
+                f"{given} a model with an adaptive softmax, with first-order alignments, in half precision, on a GPU "
+                "or in training takes none; leave it out"
+            )
+        source, target = models[0].encoder.dictionary, models[0].decoder.dictionary
+        shortlist = Shortlist(options.shortlist, options.shortlist_size, options.shortlist_frequent, source, target)
+    if options.decoding_precision != "float32" and not all(fixed):
+        say_once(
+            options.decoding_precision,
+            "models with an adaptive softmax, in half precision, on a GPU or in training translate in their own "
+            "precision",
+        )
+    precisions = [options.decoding_precision if one else None for one in fixed]
+    return [ModelStepper(model, temperature, one, shortlist) for model, one in zip(models, precisions)]
+
+
+def is_fixed(model: Any) -> bool:
+    """Whether products of the model may be packed: fairseq has prepared it for translation, so that its weights do not
+    change any more, unlike those of a model that translates between epochs of its training; and a GPU, half precision
+    and an adaptive softmax have products of their own."""
+    weight = model.decoder.embed_tokens.weight
+    ours = weight.device.type == "cpu" and weight.dtype in (torch.float32, torch.float64)
+    return ours and model.decoder.adaptive_softmax is None and bool(getattr(model, "_is_generation_fast", False))

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from ..attention import Attention
 from ..ops.deferred import Linear, project
+from ..ops.precision import fixed_weights
 from ..ops.vocabulary_loss import Targets, VocabularyLoss, vocabulary_loss
 from .copying import Copying
 from .decoder_state import Decoded
@@ -202,7 +203,12 @@ class LSTMDecoder(RecurrentDecoder):
 
     @property
     def vocabulary(self) -> Tuple[Tensor, Optional[Tensor]]:
-        """Weight ``[V, D]`` and bias ``[V]`` of the projection to the vocabulary; not of an adaptive softmax."""
+        """Weight ``[V, D]`` and bias ``[V]`` of the projection to the vocabulary, or in a search to its shortlist; not
+        of an adaptive softmax."""
+        fixed = fixed_weights()
+        if fixed is not None and fixed.words is not None:
+            confined: Tuple[Tensor, Optional[Tensor]] = fixed.vocabulary
+            return confined
         if self.share_input_output_embed:
             return self.embed_tokens.weight, None
         return self.fc_out.weight, self.fc_out.bias

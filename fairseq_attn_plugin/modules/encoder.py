@@ -11,6 +11,8 @@ from torch import Tensor, nn
 from ..ops.devices import on_gpu
 from ..ops.dropout import dropout
 from ..ops.lstm_layer import computed_by_layers
+from ..ops.packed import PackedLSTM, SteppedLSTM, compiled
+from ..ops.precision import fixed_weights
 from .dropout import Dropout
 from .rnn import KINDS, STATES, rnn_layer, uniform_, with_padding_input
 from .source_encoder import EncoderOut, SourceEncoder
@@ -97,7 +99,7 @@ class LSTMEncoder(SourceEncoder):
         padding = pad_mask if on_gpu(pad_mask) or bool(pad_mask.any()) else None
         if computed_by_layers(embeddings, self.rnn):
             encodings, states = self._encode_by_layers(embeddings, padding)
-        elif padding is None:
+        elif padding is None and fixed_weights() is None:
             encodings, last = self.rnn(embeddings)
             states = last if isinstance(last, tuple) else (last,)
         else:
@@ -112,17 +114,19 @@ class LSTMEncoder(SourceEncoder):
             "rows": self.rows_of(src_tokens),
         }
 
-    def _encode_frozen(self, embeddings: Tensor, pad_mask: Tensor) -> Tuple[Tensor, Tuple[Tensor, ...]]:
-        """Encodes a padded batch by layers whose state does not change on padding.
+    def _encode_frozen(self, embeddings: Tensor, pad_mask: Optional[Tensor]) -> Tuple[Tensor, Tuple[Tensor, ...]]:
+        """Encodes a batch by layers whose state does not change on padding.
 
         One more input (:func:`~fairseq_attn_plugin.modules.rnn.with_padding_input`) keeps the state there. From zeros,
         padding before the first word leaves it at zero, and padding after the last word keeps a cell state; the last
         hidden state is read at the last word. For packed sequences torch has no fused LSTM on processors, and needs the
         lengths on the host, for which a GPU has to be waited for.
         """
-        batch, size, directions = embeddings.size(0), self.rnn.hidden_size, 2 if self.bidirectional else 1
+        batch, size, names = embeddings.size(0), self.rnn.hidden_size, ("", "_reverse")[: 1 + self.bidirectional]
+        if pad_mask is None:
+            pad_mask = torch.zeros(embeddings.shape[:2], dtype=torch.bool, device=embeddings.device)
         mark = pad_mask.unsqueeze(-1).to(embeddings.dtype)
-        zeros = embeddings.new_zeros(directions, batch, size)
+        zeros = embeddings.new_zeros(len(names), batch, size)
         run, start = (torch.lstm, (zeros, zeros)) if self.kind == "lstm" else (torch.gru, zeros)
         rows, ends = torch.arange(batch, device=pad_mask.device), ends_of_words(pad_mask)
         outputs = embeddings
@@ -131,19 +135,42 @@ class LSTMEncoder(SourceEncoder):
         for layer in range(self.num_layers):
             if layer:
                 outputs = dropout(outputs, self.rnn.dropout, self.training)
-            weights = []
-            for direction in ("", "_reverse")[:directions]:
-                w_input, *others = (
-                    getattr(self.rnn, f"{part}_l{layer}{direction}")
-                    for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-                )
-                weights += [with_padding_input(w_input, self.kind), *others]
-            inputs, flags = torch.cat([outputs, mark], dim=-1), (self.training, directions == 2, True)
-            outputs, _, *last_cell = run(inputs, start, weights, True, 1, 0.0, *flags)  # type: ignore[operator]
+            inputs, packed = torch.cat([outputs, mark], dim=-1), self._packed(layer, names)
+            if packed is None:
+                weights = [weight for name in names for weight in self._frozen(layer, name)]
+                flags = (self.training, len(names) == 2, True)
+                outputs, _, *last_cell = run(inputs, start, weights, True, 1, 0.0, *flags)  # type: ignore[operator]
+            else:
+                parts, last_cell = zip(*(one(inputs.transpose(0, 1).contiguous()) for one in packed))
+                outputs = torch.cat(parts, dim=-1).transpose(0, 1)
             hidden += [h[rows, end] for h, end in zip(outputs.split(size, dim=-1), ends)]
             cells += last_cell
         encodings = outputs.masked_fill(pad_mask.unsqueeze(-1), 0.0)
         return encodings, (torch.stack(hidden), *([torch.cat(cells)] if cells else []))
+
+    def _frozen(self, layer: int, name: str) -> Tuple[Tensor, ...]:
+        """The parameters of a layer and direction, with the input that marks padding."""
+        parts = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+        w_input, *others = (getattr(self.rnn, f"{part}_l{layer}{name}") for part in parts)
+        return (with_padding_input(w_input, self.kind), *others)
+
+    def _packed(self, layer: int, names: Tuple[str, ...]) -> Optional[List[Any]]:
+        """The directions of a layer in a search, where torch has them packed."""
+        fixed = fixed_weights()
+        if fixed is None or self.kind != "lstm" or self.rnn.weight_ih_l0.dtype != torch.float32:
+            return None
+
+        def pack() -> Optional[List[Any]]:
+            given: Any = [(*self._frozen(layer, name), name == "_reverse") for name in names]
+            if fixed.precision != "float32":
+                return [compiled(SteppedLSTM(fixed.precision, *one)) for one in given]
+            try:
+                return [PackedLSTM(*one) for one in given]
+            except (AttributeError, RuntimeError):
+                return None
+
+        found: Optional[List[Any]] = fixed.kept((id(self), layer), pack)
+        return found
 
     def _encode_by_layers(self, embeddings: Tensor, pad_mask: Optional[Tensor]) -> Tuple[Tensor, Tuple[Tensor, ...]]:
         """As :meth:`_encode_frozen`, by layers of our own, whose products are in half precision."""

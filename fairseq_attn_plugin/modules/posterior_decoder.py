@@ -28,7 +28,7 @@ from ..attention import AttentionOutput
 from ..attention.normalizers import in_full
 from ..ops.alignment_blocks import rows_of_a_block
 from ..ops.deferred import linear, matmul, matmul_transposed, project, share
-from ..ops.precision import recomputed
+from ..ops.precision import fixed_weights, recomputed
 from ..ops.separable import log_posterior_of
 from ..ops.tanh import tanh
 from .decoder_state import DecoderInputs
@@ -64,6 +64,8 @@ class HeldAttention(SentenceAttention):
 
     def read(self, words: Tensor) -> None:
         """The words of all steps ``[R, T]``."""
+        fixed = fixed_weights()
+        words = words if fixed is None else fixed.places(words)
         self.words = words.unbind(1)
         if self.exponentials is not None:
             self.rows = F.embedding(words, self.of_encodings).unbind(1)

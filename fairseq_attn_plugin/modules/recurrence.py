@@ -26,7 +26,7 @@ from ..ops.deferred import linear, matmul_transposed, share, shared_in_pass
 from ..ops.dropout import dropout_mask
 from ..ops.gru_cell import gru_cell
 from ..ops.lstm_cell import fused_lstm_cell, has_fused_cell, lstm_cell
-from ..ops.precision import product_type
+from ..ops.precision import fixed_weights, product_type
 from ..ops.tanh import tanh
 from .dropout import Dropout
 
@@ -85,6 +85,15 @@ def step_weights(rnn: nn.RNNBase, embed_dim: int) -> List[Tensor]:
     A layer of an LSTM has one, [W_input, W_hidden]; a layer of a GRU, or of an LSTM with a fused cell, has two, W_input
     and W_hidden. Prepared once: in training for all steps, in incremental decoding for all calls with the same state.
     """
+    fixed = fixed_weights()
+    if fixed is not None:
+        return fixed.kept(
+            (id(rnn), embed_dim), lambda: [one.detach() for one in _step_weights(rnn, embed_dim)], weights=True
+        )
+    return _step_weights(rnn, embed_dim)
+
+
+def _step_weights(rnn: nn.RNNBase, embed_dim: int) -> List[Tensor]:
     joined = isinstance(rnn, nn.LSTM) and not has_fused_cell(rnn.weight_ih_l0)
     weights = []
     for layer in range(rnn.num_layers):
@@ -295,7 +304,7 @@ def stepped(
     """The layers of either kind, step by step; without ``weights`` these are prepared now."""
     if isinstance(rnn, nn.LSTM) and has_fused_cell(embeddings) and embeddings.size(1) > 1:
         return FusedLSTM(rnn, embeddings, projection, dropout)  # its preparation does not pay for a step of a search
-    weights = weights or step_weights(rnn, embeddings.size(-1))
+    weights = weights or step_weights(rnn, int(embeddings.size(-1)))
     if isinstance(rnn, nn.GRU):
         return SteppedGRU(rnn, weights, embeddings, projection, dropout)
     assert isinstance(rnn, nn.LSTM)

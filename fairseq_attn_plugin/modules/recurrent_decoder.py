@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from ..attention import Attention, AttentionOutput, attention_statistics, index_rows
 from ..ops.deferred import Linear
-from ..ops.precision import autocast_enabled
+from ..ops.precision import autocast_enabled, fixed_weights
 from ..ops.tanh import tanh
 from .decoder_state import Decoded, DecoderInputs, DecoderState, Progress
 from .dropout import Dropout
@@ -134,7 +134,7 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         Returns:
             the result, and what was computed from the source
         """
-        sentences = len(encoder_out["encodings"])
+        sentences = encoder_out["encodings"].size(0)
         progress: Optional[Progress] = None
         if incremental_state is not None:
             progress = self.get_incremental_state(incremental_state, PROGRESS)  # type: ignore[assignment]
@@ -153,7 +153,8 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         )
         memory = progress.memory
         attend = self.attention_to(memory, encoder_out)
-        decoded = (self._decode_at_once if self._loop_free else self._decode_stepwise)(inputs, attend, progress)
+        at_once = self._loop_free and fixed_weights() is None  # the products of a search are those of single steps
+        decoded = (self._decode_at_once if at_once else self._decode_stepwise)(inputs, attend, progress)
         if incremental_state is not None:
             progress = progress._replace(state=decoded.state)
             self.set_incremental_state(incremental_state, PROGRESS, progress)  # type: ignore[arg-type]
@@ -181,7 +182,7 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         """The attention to the sentences of a batch, as the loop over time calls it."""
         if self.attention is None:
             return None
-        sentences = len(encoder_out["encodings"])
+        sentences = encoder_out["encodings"].size(0)
         return SentenceAttention(self.attention, memory.attention, sentences, intervention=self.intervention)
 
     @property
@@ -278,10 +279,11 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
                 attended.append(attend(hidden.unsqueeze(1), attention_state, *inputs.step(t)))
                 attention_state, context = attended[-1].state, attended[-1].context.squeeze(1)
             if feeds_output:
-                feed = rnn.output(t, context, hidden)
+                hidden = rnn.output(t, context, hidden)
+                feed = hidden if self.feed_size else None
             elif self.feed_size and context is not None:
                 feed = context if self.input_feeding == "context" else torch.cat([context, hidden], dim=1)
-            results.append(feed if feeds_output else hidden)
+            results.append(hidden)
 
         features = torch.stack(results, dim=1)
         if not feeds_output:

@@ -29,10 +29,10 @@ from torch import Tensor, nn
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from .precision import autocast_enabled, kept_in_pass, product_type
+from .precision import autocast_enabled, fixed_weights, kept_in_pass, product_type
 from .products import Prepared, outer
 
-__all__ = ["Linear", "linear", "matmul", "matmul_transposed", "project", "share", "shared_in_pass"]
+__all__ = ["Linear", "linear", "matmul", "matmul_transposed", "multiply", "project", "share", "shared_in_pass"]
 
 
 class _Share(Function):
@@ -189,8 +189,26 @@ def linear(x: Tensor, weight: Tensor, base: Optional[Tensor] = None, dtype: Opti
     if node is not None:
         return _DeferredLinear.apply(base, x, weight, x.dtype if dtype is None else dtype, node)
     if base is None or base.dim() == 1:
-        return F.linear(x, weight, base)
+        return multiply(x, weight, base)
+    if fixed_weights() is not None:
+        return multiply(x, weight, None) + base
     return torch.addmm(base, x, weight.t())
+
+
+def multiply(x: Tensor, weight: Tensor, bias: Optional[Tensor] = None) -> Tensor:
+    """``x @ weight^T + bias``, ``[..., I]`` to ``[..., O]``: torch's own, or in a search that of its
+    :func:`~fairseq_attn_plugin.ops.precision.fixed_weights`."""
+    fixed = fixed_weights()
+    product = None if fixed is None else fixed.product(weight, bias)
+    if product is None and bias is not None and fixed is not None:  # the sum of two biases is none that it knows
+        product = fixed.product(weight)
+        return F.linear(x, weight, bias) if product is None else _of_rows(product, x) + bias
+    return F.linear(x, weight, bias) if product is None else _of_rows(product, x)
+
+
+def _of_rows(product: Any, x: Tensor) -> Tensor:
+    y: Tensor = product(x) if x.dim() == 2 else product(x.reshape(-1, x.size(-1))).view(*x.shape[:-1], -1)
+    return y
 
 
 class Linear(nn.Linear):

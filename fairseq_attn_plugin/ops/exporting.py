@@ -12,5 +12,5 @@ __all__ = ["exporting"]
 
 
 def exporting() -> bool:
-    """Whether ``torch.onnx.export`` is recording."""
-    return torch.onnx.is_in_onnx_export()
+    """Whether ``torch.onnx.export`` or ``torch.jit.trace`` is recording."""
+    return torch.onnx.is_in_onnx_export() or torch.jit.is_tracing()

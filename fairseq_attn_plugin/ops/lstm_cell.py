@@ -111,6 +111,8 @@ def lstm_cell(gates: Tensor, cell: Tensor) -> Tuple[Tensor, Tensor]:
     Returns:
         hidden and cell state, ``[..., H]`` each, in the type of ``cell``
     """
+    if not torch.is_grad_enabled():
+        return _forward(_activate_(gates.to(cell.dtype, copy=True)), cell)[:2]
     return _LSTMCell.apply(gates, cell)
 
 

@@ -6,10 +6,10 @@ from typing import Iterable, List, Optional, Tuple
 
 import torch
 from torch import Tensor
-from torch.nn.functional import linear
 
 from .alignment_blocks import Alignments, Block, block_inputs, block_masks, blocks_of
-from .precision import product_type, recomputed, without_autocast
+from .deferred import multiply
+from .precision import fixed_weights, product_type, recomputed, without_autocast
 from .separable import log_mixture_of, spread
 from .vocabulary_blocks import SAFE_SUMS, VocabularyBlocks
 
@@ -45,7 +45,7 @@ def _log_probs(alignments: Alignments, log_weights: Tensor, block: Block) -> Ten
     memory, query, keep = block_inputs(alignments, block)
     hidden = alignments.activated(query if memory is None else memory + query)
     features = hidden if keep is None else hidden * keep
-    log_probs = linear(features, alignments.weight, alignments.bias).to(log_weights.dtype).log_softmax(-1)
+    log_probs = multiply(features, alignments.weight, alignments.bias).to(log_weights.dtype).log_softmax(-1)
     return (log_probs + log_weights[block.where].unsqueeze(-1)).logsumexp(2).flatten(0, 1)
 
 
@@ -73,9 +73,9 @@ def _of_separable(alignments: Alignments, log_weights: Tensor, block: Block) -> 
         positions = alignments.exponentials[block.sentences, block.positions].to(full)
     else:
         memory = alignments.memory[block.sentences, block.positions, :split]
-        positions = linear(memory, alignments.weight[:, :split]).to(full)
+        positions = multiply(memory, alignments.weight[:, :split]).to(full)
         positions = (positions - positions.detach().amax(-1, keepdim=True)).exp()
-    logits = linear(query, alignments.weight[:, split:], alignments.bias).to(full)
+    logits = multiply(query, alignments.weight[:, split:], alignments.bias).to(full)
     with without_autocast(logits):
         log_probs, norm = log_mixture_of(logits, log_weights[block.where], positions)
     _, present = block_masks(alignments, block)
@@ -86,6 +86,8 @@ def _without_gradients(alignments: Alignments, log_weights: Tensor, blocks: Iter
     """The same for all blocks, by exponentials and one product over the alignments."""
     if alignments.size == 1:
         return [_of_one(alignments, log_weights, block) for block in blocks]
+    if fixed_weights() is not None:
+        return [_of_packed(alignments, log_weights, block) for block in blocks]
     products = product_type(alignments.query)
     with without_autocast(alignments.query):
         vocabulary = VocabularyBlocks(alignments.weight, alignments.bias, 0.0, products, gradients=False)
@@ -100,7 +102,7 @@ def _features(alignments: Alignments, block: Block) -> Tensor:
 
 
 def _of_one(alignments: Alignments, log_weights: Tensor, block: Block) -> Tensor:
-    logits = linear(_features(alignments, block), alignments.weight, alignments.bias).to(log_weights.dtype)
+    logits = multiply(_features(alignments, block), alignments.weight, alignments.bias).to(log_weights.dtype)
     return logits.log_softmax(-1).add_(log_weights[block.where].flatten(0, 1))
 
 
@@ -108,6 +110,12 @@ def _of_several(alignments: Alignments, log_weights: Tensor, block: Block, vocab
     features, weights = _features(alignments, block), log_weights[block.where].flatten(0, 1)
     words = vocabulary.exponentials(features, torch.zeros_like(features[:, 0], dtype=torch.long))
     return log_mixture(weights.to(words.norm.dtype).exp(), words.values, words.norm).to(log_weights.dtype)
+
+
+def _of_packed(alignments: Alignments, log_weights: Tensor, block: Block) -> Tensor:
+    logits = multiply(_features(alignments, block), alignments.weight, alignments.bias).to(log_weights.dtype)
+    values = logits.sub_(logits.amax(1, keepdim=True)).exp_()
+    return log_mixture(log_weights[block.where].flatten(0, 1).exp(), values, values.sum(1, keepdim=True))
 
 
 def log_mixture(weights: Tensor, exponentials: Tensor, norm: Tensor) -> Tensor:

@@ -24,6 +24,7 @@ from ..errors import OptionError
 __all__ = [
     "NO_INSTRUCTIONS",
     "autocast_enabled",
+    "fixed_weights",
     "float16_scale",
     "has_bfloat16",
     "kept_in_pass",
@@ -32,6 +33,7 @@ __all__ = [
     "products_in",
     "recomputed",
     "training_precision",
+    "with_fixed",
     "without_autocast",
 ]
 
@@ -54,6 +56,22 @@ def products_in(precision: torch.dtype) -> Iterator[None]:
     finally:
         _STATE.__dict__.clear()
         _STATE.__dict__.update(before)
+
+
+@contextmanager
+def with_fixed(weights: Any) -> Iterator[None]:
+    """A context, of this thread, in which products are those of a :class:`~.packed.FixedWeights`, if it has them."""
+    before = getattr(_STATE, "fixed", None)
+    _STATE.fixed = weights
+    try:
+        yield
+    finally:
+        _STATE.fixed = before
+
+
+def fixed_weights() -> Any:
+    """Of :func:`with_fixed`, or None."""
+    return getattr(_STATE, "fixed", None)
 
 
 def kept_in_pass(tensor: Tensor, function: Callable[[Tensor], T]) -> T:

@@ -40,7 +40,9 @@ class _Tanh(Function):
 
 def tanh(x: Tensor) -> Tensor:
     """tanh(x), element by element; differentiable."""
-    return _Tanh.apply(x) if by_sigmoid(x) else torch.tanh(x)
+    if not by_sigmoid(x):
+        return torch.tanh(x)
+    return _Tanh.apply(x) if torch.is_grad_enabled() else torch.mul(x, 2).sigmoid_().mul_(2).sub_(1)
 
 
 def tanh_(x: Tensor) -> Tensor:

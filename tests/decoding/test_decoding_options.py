@@ -4,9 +4,8 @@ import pytest
 from in_process import run_tool
 
 from fairseq_attn_plugin.analysis import cli as analysis
-from fairseq_attn_plugin.decoding import packing
+from fairseq_attn_plugin.decoding import stepper
 from fairseq_attn_plugin.decoding.options import DecodingOptions
-from fairseq_attn_plugin.decoding.packed import PackedStepper
 from fairseq_attn_plugin.errors import OptionError
 
 from cli import USER_DIR
@@ -80,12 +79,13 @@ def test_extraction_translates_in_the_precision_and_with_the_shortlist(zoo, tiny
     pairs = zip(*(symbols(tiny_data / name) for name in ("dict.xx.txt", "dict.yy.txt")))
     (tmp_path / "lexicon.tsv").write_text("".join(f"{source}\t{target}\t1\n" for source, target in pairs))
     made = []
-    monkeypatch.setattr(packing, "PackedStepper", lambda *options: made.append(options) or PackedStepper(*options))
+    plain = stepper.ModelStepper
+    monkeypatch.setattr(stepper, "ModelStepper", lambda *options: made.append(options) or plain(*options))
     command = ["extract", str(tiny_data), "--path", str(zoo("lstm_soft").last), "--gen-subset", "test", "--cpu"]
     command += ["--decoding-precision", "int8", "--shortlist", str(tmp_path / "lexicon.tsv")]
     with pytest.raises(OptionError, match="--decoding-precision int8: without --beam nothing is translated"):
         analysis.main([*command, "--out", str(tmp_path / "forced.jsonl")])
     analysis.main([*command, "--beam", "2", "--out", str(tmp_path / "translated.jsonl")])
-    ((_, precision, _, shortlist),) = made
+    ((_, _, precision, shortlist),) = made
     assert precision == "int8" and shortlist is not None
     assert len((tmp_path / "translated.jsonl").read_text().splitlines()) == 41

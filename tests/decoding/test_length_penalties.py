@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 from model_systems import make
-from test_packed_search import final
+from test_fixed_search import final
 from test_search import EOS, LENGTHS, assert_same, generator, sample, sharpened
 
 from fairseq_attn_plugin.decoding.ensemble import Ensemble

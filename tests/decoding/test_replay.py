@@ -8,8 +8,9 @@ from models_for_tests import build
 from test_search import LENGTHS, assert_same, generator, sample, sharpened
 
 from fairseq_attn_plugin.decoding import generator as decoding_generator
-from fairseq_attn_plugin.decoding import packing, replay
-from fairseq_attn_plugin.decoding.replay import Graphs, copies_of, tensors_of
+from fairseq_attn_plugin.decoding import replay, stepper
+from fairseq_attn_plugin.decoding.replay import Graphs, copies_of
+from fairseq_attn_plugin.decoding.stepper import tensors_of
 
 OPTIONS = {
     "usual": {},
@@ -55,7 +56,7 @@ def replaying(graphs, search, places):
 def replays(monkeypatch):
     """Searches as on a GPU; counts the graphs that are made."""
     monkeypatch.setattr(Graphs, "replaying", replaying)
-    monkeypatch.setattr(packing, "is_packable", lambda model: False)
+    monkeypatch.setattr(stepper, "is_fixed", lambda model: False)
     able = replay.can_replay
 
     class Here:

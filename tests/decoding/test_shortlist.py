@@ -3,12 +3,11 @@
 import pytest
 import torch
 from models_for_tests import build, dictionary, fake_task, pad_batch
-from test_packed import batch, make, walk
+from test_stepper import batch, fixed, make, walk
 
-from fairseq_attn_plugin.decoding import products
-from fairseq_attn_plugin.decoding.packed import PackedStepper
 from fairseq_attn_plugin.decoding.shortlist import Shortlist
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.ops import packed
 
 SOURCE, TARGET = dictionary(), dictionary(15)  # those of fake_task
 ENTRIES = {
@@ -83,11 +82,11 @@ def test_the_most_frequent_words_fill_it_up(multiple, expected, file):
 @pytest.mark.parametrize("rows_that_pack", [0, 99])
 @pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
 def test_logits_are_those_of_the_words(precision, rows_that_pack, file, monkeypatch):
-    monkeypatch.setattr(products, "PACKED_ROWS", rows_that_pack)
+    monkeypatch.setattr(packed, "PACKED_ROWS", rows_that_pack)
     model, shortlist = make(decoder_out_embed_dim=9), Shortlist(file, 2, 3, SOURCE, TARGET)
     words = shortlist.words(batch()["src_tokens"])
     assert len(words) < len(TARGET)
-    whole, short = (walk(PackedStepper(model, precision, shortlist=s), batch()) for s in (None, shortlist))
+    whole, short = (walk(fixed(model, precision, shortlist=s), batch()) for s in (None, shortlist))
     tolerance = {"float32": 1e-5, "bfloat16": 0.05, "int8": 0.2}[precision]
     for one, other in zip(whole, short):
         torch.testing.assert_close(other.logits, one.logits[:, words], rtol=0, atol=tolerance)
@@ -96,11 +95,11 @@ def test_logits_are_those_of_the_words(precision, rows_that_pack, file, monkeypa
 
 def test_state_says_the_words(file):
     shortlist = Shortlist(file, 2, 0, SOURCE, TARGET)
-    stepper = PackedStepper(make(), shortlist=shortlist)
+    stepper = fixed(make(), shortlist=shortlist)
     prefix = torch.tensor([[17]])
     state = stepper.begin(batch([3]), prefix)
     assert torch.equal(state.vocabulary, shortlist.words(batch([3])["src_tokens"], prefix))
-    assert PackedStepper(make()).begin(batch()).vocabulary is None
+    assert fixed(make()).begin(batch()).vocabulary is None
 
 
 def test_lexicon_bias_goes_with_a_shortlist(file):
@@ -109,7 +108,7 @@ def test_lexicon_bias_goes_with_a_shortlist(file):
     tokens = 4 + pad_batch([3, 3]) % 3
     net_input = {"src_tokens": tokens, "src_lengths": torch.tensor([3, 3])}
     words = shortlist.words(tokens)
-    whole, short = (walk(PackedStepper(model, shortlist=s), net_input) for s in (None, shortlist))
+    whole, short = (walk(fixed(model, shortlist=s), net_input) for s in (None, shortlist))
     for one, other in zip(whole, short):
         torch.testing.assert_close(other.logits, one.logits[:, words])
 

@@ -1,21 +1,20 @@
-"""The packed stepper of models with a latent alignment, against the plain one and in searches."""
+"""Models with a latent alignment: packed products against their own, and searches."""
 
 import pytest
 import torch
 from latent_models import make
 from model_systems import LATENT
 from model_systems import make as make_system
-from test_packed import batch, walk
-from test_packed_search import final, words_of
+from test_fixed_search import final, words_of
 from test_search import assert_same as assert_same_hypotheses
 from test_search import both, generator, sample, sharpened
 from test_shortlist import write
+from test_stepper import batch, fixed, tracing, walk
 
-from fairseq_attn_plugin.decoding import latent_words
-from fairseq_attn_plugin.decoding.packed import PackedStepper, is_packable
 from fairseq_attn_plugin.decoding.stepper import ModelStepper
 from fairseq_attn_plugin.ops import alignment_blocks
 
+__all__ = ["tracing"]  # steps with and without a trace
 PREDICTIONS = [
     {},
     {"latent_topk": 2},
@@ -31,7 +30,7 @@ PREDICTIONS = [
 
 
 def assert_same(model, net_input, temperature=1.0, tolerance=1e-5):
-    steppers = ModelStepper(model, temperature), PackedStepper(model, temperature=temperature)
+    steppers = ModelStepper(model, temperature), fixed(model, temperature=temperature)
     for one, other in zip(*(walk(stepper, net_input) for stepper in steppers)):
         if other.normalized:
             torch.testing.assert_close(other.logits.exp().sum(-1), torch.ones(len(other.logits)))
@@ -55,7 +54,7 @@ def test_the_context_of_the_best_is_fed():
     options = {"latent_topk": 2, "latent_topk_feed": True}
     model, usual = make(**options), make(latent_topk=2)
     assert_same(model, batch(), tolerance=1e-6)
-    fed, other = (walk(PackedStepper(one), batch())[-1].weights for one in (model, usual))
+    fed, other = (walk(fixed(one), batch())[-1].weights for one in (model, usual))
     assert (fed - other).abs().max() > 1e-5
 
 
@@ -71,46 +70,19 @@ def test_sums_of_exponentials_out_of_range(shift):
     assert_same(model, batch(), tolerance=1e-4)
 
 
-def test_parts_that_share_no_words(monkeypatch):
-    found, pairs = [], latent_words._of_pairs
-    monkeypatch.setattr(latent_words, "_of_pairs", lambda *parts: found.append(parts) or pairs(*parts))
+def test_parts_that_share_no_words():
     model = make(torch.float32, output_layer="linear")
     weight, hidden = model.decoder.fc_out.weight.data, model.decoder.hidden_size
     weight[:4, :-hidden] *= 3000
     weight[4:, -hidden:] *= 3000
     assert_same(model, batch(), tolerance=1e-3)
-    assert found
-
-
-@torch.no_grad()
-@pytest.mark.parametrize("cached", [True, False])
-def test_a_position_of_no_weight_may_share_no_words(cached, monkeypatch):
-    """Its sum of exponentials is zero."""
-    model = make(torch.float32, output_layer="linear")
-    decoder, width = model.decoder, model.decoder.fc_out.weight.size(1) - model.decoder.hidden_size
-    if not cached:
-        monkeypatch.setattr(latent_words, "EXPONENTIALS_BYTES", 0)
-    words = latent_words.LatentWords(decoder, "float32")
-    draw = torch.Generator().manual_seed(1)
-    encodings = torch.randn(2, 3, width, generator=draw)
-    encodings[:, 2] = 1e4 * decoder.fc_out.weight[7, :width]  # of which word 7 is all but certain
-    hidden = 500 * decoder.fc_out.weight[5, width:].expand(4, -1)
-    memory = latent_words.LatentMemory(torch.nn.functional.pad(encodings, (0, decoder.hidden_size)), None)
-    memory = words.remember(memory, words.projection)
-    assert (memory.exponentials is not None) == cached
-    weights = torch.tensor([0.3, 0.7, 0.0]).repeat(2, 2, 1)
-    monkeypatch.delattr(latent_words, "_of_pairs")
-    result, _ = latent_words._separable(hidden, weights, weights > 0, memory, words.projection)
-    joined = torch.cat([encodings[:, :2].repeat_interleave(2, 0), hidden.unsqueeze(1).expand(-1, 2, -1)], -1)
-    expected = decoder.fc_out(joined).log_softmax(-1) + torch.tensor([0.3, 0.7]).log().unsqueeze(1)
-    torch.testing.assert_close(result, expected.logsumexp(1), rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 @pytest.mark.parametrize("attention", LATENT)
 def test_same_hypotheses(attention, dtype):
     models = final(sharpened(make_system(attention, "context", dtype)))
-    assert isinstance(generator("plugin", models).steppers[0], PackedStepper)
+    assert generator("plugin", models).steppers[0].weights is not None
     assert assert_same_hypotheses(*both(models, beam=3))
 
 
@@ -127,13 +99,6 @@ def test_a_shortlist_of_all_words_changes_nothing(output_layer, tmp_path):
 @pytest.mark.parametrize("precision", ["bfloat16", "int8"])
 def test_other_precisions_are_close(precision):
     model = make(torch.float32)
-    exact, rounded = walk(ModelStepper(model), batch()), walk(PackedStepper(model, precision), batch())
+    exact, rounded = walk(ModelStepper(model), batch()), walk(fixed(model, precision), batch())
     for one, other in zip(exact, rounded):
         assert 0 < (other.logits.exp() - one.logits.exp()).abs().max() < 0.1
-
-
-def test_other_alignments_are_not_packed():
-    model = make()
-    assert is_packable(model)
-    model.decoder.alignment = "bayes"
-    assert not is_packable(model)

@@ -1,18 +1,12 @@
-"""The packed stepper against the plain one: logits, attention and states along a walk through a search."""
+"""The stepper with packed products and traced steps against that without, along a walk through a search."""
 
 import pytest
 import torch
 from attention_cases import mechanisms, subject_of
 from models_for_tests import build, fake_task, pad_batch
 
-from fairseq_attn_plugin.decoding import step_modules
-from fairseq_attn_plugin.decoding.options import PRECISIONS
-from fairseq_attn_plugin.decoding.packed import PackedStepper, is_packable
-from fairseq_attn_plugin.decoding.packed_gru import gru_step
-from fairseq_attn_plugin.decoding.step_modules import gate_order, lstm_cell_
-from fairseq_attn_plugin.decoding.stepper import ModelStepper
-from fairseq_attn_plugin.ops.gru_cell import gru_cell
-from fairseq_attn_plugin.ops.lstm_cell import lstm_cell
+from fairseq_attn_plugin.decoding import stepper as steppers
+from fairseq_attn_plugin.decoding.stepper import ModelStepper, is_fixed
 
 LENGTHS = [3, 6, 1, 4]
 BEAM = 3
@@ -58,8 +52,17 @@ def walk(stepper, net_input):
     return outputs
 
 
+@pytest.fixture(autouse=True, params=["traced", "untraced"])
+def tracing(request, monkeypatch):
+    monkeypatch.setattr(steppers, "UNTRACED", 0 if request.param == "traced" else 1 << 30)
+
+
+def fixed(model, precision="float32", **options):
+    return ModelStepper(model, precision=precision, **options)
+
+
 def assert_same(model, net_input, tolerance=1e-5, **options):
-    expected, found = walk(ModelStepper(model), net_input), walk(PackedStepper(model, **options), net_input)
+    expected, found = walk(ModelStepper(model), net_input), walk(fixed(model, **options), net_input)
     for one, other in zip(expected, found):
         torch.testing.assert_close(other.logits, one.logits, rtol=tolerance, atol=tolerance)
         assert (other.weights is None) == (one.weights is None)
@@ -131,12 +134,12 @@ def test_weights_only_where_they_are_wanted():
     model.make_generation_fast_(need_attn=False)
     model.decoder.need_attn = False
     assert_same(model, batch())
-    assert walk(PackedStepper(model), batch())[0].weights is None
+    assert walk(fixed(model), batch())[0].weights is None
 
 
 def test_temperature():
     model = make()
-    warm = walk(PackedStepper(model, temperature=2.0), batch())
+    warm = walk(fixed(model, temperature=2.0), batch())
     for one, other in zip(walk(ModelStepper(model, temperature=2.0), batch()), warm):
         torch.testing.assert_close(other.logits, one.logits, rtol=1e-5, atol=1e-5)
 
@@ -146,7 +149,7 @@ def test_temperature():
 @pytest.mark.parametrize("precision", ["bfloat16", "int8"])
 def test_other_precisions_are_close(precision, rnn):
     model = make(decoder_hidden_size=32, encoder_hidden_size=16, rnn=rnn)
-    exact, rounded = walk(ModelStepper(model), batch()), walk(PackedStepper(model, precision), batch())
+    exact, rounded = walk(ModelStepper(model), batch()), walk(fixed(model, precision), batch())
     for one, other in zip(exact, rounded):
         spread = one.logits.std()
         assert 0 < (other.logits - one.logits).abs().max() < 0.2 * spread
@@ -160,104 +163,88 @@ def test_large_products_are_packed():
     with torch.no_grad():
         for parameter in model.parameters():
             parameter /= 3
-    stepper = PackedStepper(model)
-    assert stepper.layers.first.few < len(LENGTHS) * BEAM  # oneDNN's from the second step on
     assert_same(model, batch(), 1e-4)
 
 
-def test_words_are_a_table():
-    stepper = PackedStepper(make())
-    words, table = stepper.words, stepper.words.table
-    assert table is not None
-    torch.testing.assert_close(words(torch.tensor([5, 3])), table[[5, 3]])
+@pytest.mark.parametrize(
+    ("options", "traces"),
+    [
+        ({}, True),
+        ({"attention": "mqt", "output_layer": "linear"}, True),
+        ({"input_feeding": "none"}, True),
+        ({"decoder_attention": "False"}, True),
+        ({"rnn": "gru"}, True),
+        ({"attention": "structured"}, False),
+        ({"attention_normalizer": "sparsemax"}, False),
+        ({"attention_bias": "markov"}, False),
+    ],
+    ids=str,
+)
+def test_which_steps_are_traced(options, traces, tracing):
+    stepper = fixed(make(**options))
+    walk(stepper, batch())
+    assert stepper.traces == traces
+    assert bool(stepper.traced) == (traces and steppers.UNTRACED == 0)
+    assert all(isinstance(step, torch.jit.ScriptModule) for step in stepper.traced.values())
 
 
-def test_a_table_that_is_too_large_is_not_made(monkeypatch):
-    monkeypatch.setattr(step_modules, "TABLE", 4 * 14 * 18)
+def test_other_sizes_of_a_batch_take_the_same_trace():
     model = make()
-    assert PackedStepper(model).words.table is None
-    assert_same(model, batch())
+    stepper = fixed(model)
+    for lengths in ([3, 6, 1, 4], [9, 2], [5, 5, 3, 1, 7, 2]):
+        for one, other in zip(walk(ModelStepper(model), batch(lengths)), walk(stepper, batch(lengths))):
+            torch.testing.assert_close(other.logits, one.logits, rtol=1e-5, atol=1e-5)
+    assert len(stepper.traced) <= 1
+
+
+@pytest.mark.parametrize(
+    ("options", "ready", "answer"),
+    [
+        ({}, True, True),
+        ({}, False, False),
+        ({"adaptive_softmax_cutoff": "5,10", "decoder_out_embed_dim": 14}, True, False),
+    ],
+    ids=str,
+)
+def test_which_models_are_fixed(options, ready, answer):
+    model = build("attn_lstm", fake_task(), **options)
+    if ready:
+        model.make_generation_fast_(need_attn=True)
+    assert is_fixed(model) == answer
+    assert not is_fixed(model.half())
+
+
+def test_retained_dropout_is_not_traced():
+    model = make(dropout=0.1)
+    assert fixed(model).traces
+    model.decoder.dropout_out_module.make_generation_fast_(retain_dropout=True, name="decoder")
+    assert not fixed(model).traces
 
 
 def test_without_torchscript(monkeypatch):
-    monkeypatch.setattr(torch.jit, "script", None)
+    def missing(*parts, **options):
+        raise RuntimeError
+
+    monkeypatch.setattr(torch.jit, "trace", missing)
+    monkeypatch.setattr(torch.jit, "script", missing)
+    assert_same(make(), batch())
+
+
+def test_a_later_change_of_the_model_is_not_taken_for_its_weights():
     model = make()
-    assert isinstance(PackedStepper(model).soft, step_modules.SoftStep)
-    assert_same(model, batch())
+    stepper, expected = fixed(model), walk(ModelStepper(model), batch())
+    walk(stepper, batch())
+    model.double()
+    model.float()
+    for one, other in zip(expected, walk(stepper, batch())):
+        torch.testing.assert_close(other.logits, one.logits, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.usefixtures("bfloat16")
-@pytest.mark.parametrize("precision", PRECISIONS)
-def test_parts_are_compiled(precision):
-    soft, additive = (PackedStepper(make(attention_score=score), precision) for score in ("general", "additive"))
-    assert additive.soft is None
-    parts = [soft.soft, additive.layers, additive.head]
-    if precision != "float32":  # whose encoder has no loop
-        parts += sum(soft.encode.layers, [])
-        assert len(parts) == 7
-    assert all(isinstance(part, torch.jit.ScriptModule) for part in parts)
-
-
-@pytest.mark.usefixtures("bfloat16")
-@pytest.mark.parametrize("precision", PRECISIONS)
-def test_parts_of_a_gru_are_compiled(precision):
-    stepper = PackedStepper(make(rnn="gru", attention_score="additive"), precision)
-    parts = [stepper.layers, stepper.start, *sum(stepper.encode.layers, [])]
-    assert len(parts) == 6 and all(isinstance(part, torch.jit.ScriptModule) for part in parts)
-
-
-def test_gru_step_is_the_cell():
-    torch.manual_seed(2)
-    inputs, of_state = (3 * torch.randn(5, 12, dtype=torch.float64) for _ in range(2))
-    hidden = torch.randn(5, 4, dtype=torch.float64)
-    expected = gru_cell(inputs, of_state, hidden)
-    into = torch.empty_like(hidden)
-    gru_step(inputs, of_state.clone(), hidden, into)
-    gru_step(inputs, of_state, hidden, hidden)  # in place
-    torch.testing.assert_close((into, hidden), (expected, expected))
-
-
-def test_cell_is_the_cell():
-    torch.manual_seed(2)
-    gates, cell = 3 * torch.randn(5, 16, dtype=torch.float64), torch.randn(5, 4, dtype=torch.float64)
-    hidden, scaled = torch.empty_like(cell), -2 * cell
-    lstm_cell_(gate_order(gates.t()).t().contiguous(), scaled, hidden)
-    for one, other in zip((hidden, scaled / -2), lstm_cell(gates, cell)):
-        torch.testing.assert_close(one, other)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"output_layer": "linear"},
-        {"output_layer": "linear", "input_feeding": "none"},
-        {"input_feeding": "context"},
-        {"decoder_attention": "False"},
-        {"attention": "mqt"},
-        {"rnn": "gru"},
-    ],
-)
-def test_steps_are_compiled(options):
-    stepper = PackedStepper(make(**options))
-    parts = [stepper.layers, stepper.head] if stepper.soft is None else [stepper.soft]
-    assert all(isinstance(part, torch.jit.ScriptModule) for part in parts)
-
-
-@pytest.mark.parametrize(
-    ("arch", "options", "packable"),
-    [
-        ("attn_lstm", {}, True),
-        ("attn_lstm", {"adaptive_softmax_cutoff": "5,10", "decoder_out_embed_dim": 14}, False),
-        ("lstm", {}, False),
-    ],
-)
-def test_which_models_are_packed(arch, options, packable):
-    assert is_packable(build(arch, fake_task(), **options)) == packable
-
-
-def test_retained_dropout_is_not_packed():
-    model = make(dropout=0.1)
-    assert is_packable(model)
-    model.decoder.dropout_out_module.make_generation_fast_(retain_dropout=True, name="decoder")
-    assert not is_packable(model)
+def test_an_intervention_in_the_attention_is_not_left_out():
+    model = make()
+    stepper, usual = fixed(model), walk(fixed(model), batch())
+    walk(stepper, batch())
+    model.decoder.intervention = lambda query, found: found._replace(context=0 * found.context)
+    changed = walk(stepper, batch())
+    assert (changed[-1].logits - usual[-1].logits).abs().max() > 1e-3
+    torch.testing.assert_close(changed[-1].logits, walk(ModelStepper(model), batch())[-1].logits, rtol=1e-5, atol=1e-5)

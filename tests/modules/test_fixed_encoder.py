@@ -1,12 +1,19 @@
-"""The packed encoder against the model's own."""
+"""The encoder with packed layers against that without."""
 
 import pytest
 import torch
 from models_for_tests import pad_batch
-from test_packed import make
+from test_stepper import make
 
-from fairseq_attn_plugin.decoding import packed_encoder
-from fairseq_attn_plugin.decoding.packed_encoder import FusedDirection, PackedEncoder
+from fairseq_attn_plugin.modules import encoder as encoders
+from fairseq_attn_plugin.ops.packed import FixedWeights
+from fairseq_attn_plugin.ops.precision import with_fixed
+
+
+@torch.no_grad()
+def packed(encoder, tokens, precision="float32"):
+    with with_fixed(FixedWeights(encoder.parameters(), precision)):
+        return encoder(tokens)
 
 
 @pytest.mark.parametrize(
@@ -25,13 +32,14 @@ from fairseq_attn_plugin.decoding.packed_encoder import FusedDirection, PackedEn
 @pytest.mark.parametrize("fused", [True, False])
 def test_same_encodings_and_states(options, lengths, side, fused, monkeypatch):
     if not fused:  # as a torch without oneDNN's layers
-        monkeypatch.delattr(packed_encoder, "FusedDirection")
-        monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
+
+        def missing(*parts):
+            raise AttributeError
+
+        monkeypatch.setattr(encoders, "PackedLSTM", missing)
     encoder, tokens = make(**options).encoder, pad_batch(lengths, side)
     with torch.no_grad():
-        packed = PackedEncoder(encoder)
-        expected, found = encoder(tokens), packed(tokens)
-    assert isinstance(packed.layers[0][0], FusedDirection) == fused
+        expected, found = encoder(tokens), packed(encoder, tokens)
     assert found.keys() == expected.keys()
     for name, value in expected.items():
         if value is None:
@@ -49,7 +57,7 @@ def test_same_encodings_and_states(options, lengths, side, fused, monkeypatch):
 def test_gru(options, lengths, side):
     encoder, tokens = make(rnn="gru", **options).encoder, pad_batch(lengths, side)
     with torch.no_grad():
-        expected, found = encoder(tokens), PackedEncoder(encoder)(tokens)
+        expected, found = encoder(tokens), packed(encoder, tokens)
     assert found.keys() == expected.keys() and found["cell"] is expected["cell"] is None
     for name in ("encodings", "hidden"):
         torch.testing.assert_close(found[name], expected[name], rtol=1e-5, atol=1e-6)
@@ -60,6 +68,6 @@ def test_gru(options, lengths, side):
 def test_other_precisions_are_close(precision):
     encoder, tokens = make().encoder, pad_batch([3, 6, 1, 4])
     with torch.no_grad():
-        expected, found = encoder(tokens), PackedEncoder(encoder, precision)(tokens)
+        expected, found = encoder(tokens), packed(encoder, tokens, precision)
     assert 0 < (found["encodings"] - expected["encodings"]).abs().max() < 0.05
     assert found["encodings"][found["pad_mask"]].eq(0).all()

@@ -10,11 +10,10 @@ from test_search import LENGTHS, assert_same, both, generator, models_of, sample
 from test_shortlist import write
 
 from fairseq_attn_plugin.attention import names
-from fairseq_attn_plugin.decoding import packed, products
+from fairseq_attn_plugin.decoding import stepper
 from fairseq_attn_plugin.decoding.options import DecodingOptions
-from fairseq_attn_plugin.decoding.packed import PackedStepper
-from fairseq_attn_plugin.decoding.stepper import ModelStepper
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.ops import packed
 
 
 def final(*models):
@@ -34,7 +33,7 @@ def lexicon(tmp_path):
 @pytest.mark.parametrize("attention", names())
 def test_same_hypotheses(attention, feeding, dtype):
     models = final(sharpened(make(attention, feeding, dtype)))
-    assert isinstance(generator("plugin", models).steppers[0], PackedStepper)
+    assert generator("plugin", models).steppers[0].weights is not None
     for beam in (1, 3):
         assert assert_same(*both(models, beam=beam)) == beam * len(LENGTHS)
 
@@ -55,7 +54,7 @@ def test_without_attention():
 
 def test_a_model_that_may_be_trained_on_is_not_copied():
     (model,) = models_of("soft")
-    assert isinstance(generator("plugin", [model]).steppers[0], ModelStepper)
+    assert generator("plugin", [model]).steppers[0].weights is None
 
 
 def words_of(hypotheses):
@@ -87,7 +86,7 @@ def test_a_lexicon_while_the_dictionary_grows(monkeypatch):
 
 @pytest.mark.parametrize("beam", [1, 4])
 def test_translations_consist_of_words_of_the_shortlist(beam, lexicon, monkeypatch):
-    monkeypatch.setattr(packed, "MULTIPLE", 1)
+    monkeypatch.setattr(stepper, "MULTIPLE", 1)
     models = final(*models_of("soft"))
     short = generator("plugin", models, beam=beam, shortlist=lexicon, shortlist_size=2, shortlist_frequent=1)
     prefix = torch.full((len(LENGTHS), 1), 17)
@@ -116,7 +115,7 @@ def test_other_precisions_translate(precision):
 
 
 def test_other_models_say_that_they_have_no_precision(caplog):
-    products.say_once.cache_clear()
+    packed.say_once.cache_clear()
     for _ in range(2):
         generator("plugin", final(*models_of("adaptive softmax")), decoding_precision="int8")
     assert sum("--decoding-precision int8: models with an adaptive" in record.message for record in caplog.records) == 1

@@ -4,10 +4,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from fairseq_attn_plugin.decoding import products
 from fairseq_attn_plugin.decoding.options import PRECISIONS, check_precision
-from fairseq_attn_plugin.decoding.products import Product, pack
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.ops import packed as products
+from fairseq_attn_plugin.ops.packed import FixedWeights, Product, pack
 
 # Roundings of W and x: 8 significant bits; 127 steps of the greatest weight and 255 of the range of x, or half as many.
 TOLERANCES = {"float32": 1e-6, "bfloat16": 2**-8, "int8": 1 / 100 if products.has_vnni() else 2.1 / 100}
@@ -69,10 +69,16 @@ def test_without_packed_products_the_rounding_is_the_same(precision, monkeypatch
 def test_some_outputs_are_the_product_of_these(precision, rows):
     x, weight, bias = factors(rows, 256, 900)
     outputs = torch.arange(3, 900, 5)
-    found = pack(weight, bias, precision).subset(outputs, rows)
+    whole = FixedWeights([weight, bias], precision)
+    confined = whole.confined_to(outputs, (weight, bias), rows)
+    found = confined.product(*confined.vocabulary)
     assert type(found) is type(pack(weight, bias, precision))
+    assert confined.places(outputs[[4, 2]]).tolist() == [4, 2] and whole.places(outputs) is outputs
     assert error(found(x), x, weight[outputs], bias[outputs]) < 8 * TOLERANCES[precision]
-    assert isinstance(found.subset(torch.tensor([1]), rows=7), Product)
+    few = whole.confined_to(torch.tensor([1]), (weight, bias), 7)
+    assert type(few.product(*few.vocabulary)) is Product
+    assert confined.product(weight, bias) is whole.product(weight, bias)
+    assert confined.product(weight.clone()) is None  # which may be anywhere
 
 
 def test_a_missing_product_is_said_once(monkeypatch, caplog):

@@ -18,25 +18,29 @@ from __future__ import annotations
 import functools
 import logging
 import warnings
-from typing import Any, Callable, Dict, Optional, Tuple
+from typing import Any, Callable, Dict, Iterable, Optional, Tuple, TypeVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..ops.precision import NO_INSTRUCTIONS, has_bfloat16
-from ..ops.products import by_intel
+from .precision import NO_INSTRUCTIONS, has_bfloat16
+from .products import by_intel
 
 __all__ = [
     "BFloat16Product",
+    "FixedWeights",
     "Float32Product",
     "Int8Product",
+    "PackedLSTM",
     "Product",
+    "SteppedLSTM",
     "pack",
     "say_once",
 ]
 
 logger = logging.getLogger(__name__)
+T = TypeVar("T")
 
 OPTION = "--decoding-precision"
 # Multiplications of a product from which on oneDNN is faster than MKL, whose calls cost less. Measured with 1 to 10
@@ -64,25 +68,6 @@ class Product(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """``[R, I]`` to ``[R, O]``."""
         return F.linear(x, self.weight, self.bias)
-
-    @torch.jit.ignore
-    def subset(self, outputs: Tensor, rows: int) -> Product:
-        """The product with some rows of W, which are packed where x has so many rows that it pays.
-
-        Args:
-            outputs: ``[K]``, indices of rows of W
-            rows: of x, about
-        """
-        bias = None if self.bias is None else self.bias.index_select(0, outputs)
-        weight = self.weight.index_select(0, outputs)
-        if rows >= PACKED_ROWS:
-            return self._of(weight, bias, rows)
-        return Product(weight.to(torch.promote_types(weight.dtype, torch.float32)), bias)
-
-    @torch.jit.ignore
-    def _of(self, weight: Tensor, bias: Optional[Tensor], rows: int) -> Product:
-        """A product of the same kind."""
-        return type(self)(weight, bias)
 
 
 class Float32Product(Product):
@@ -143,10 +128,6 @@ class Int8Product(Product):
         elif self.seven_bits:
             say_once("int8", "this processor has no VNNI instructions; the inputs of products have 7 bits")
 
-    @torch.jit.ignore
-    def _of(self, weight: Tensor, bias: Optional[Tensor], rows: int) -> Product:
-        return Int8Product(weight, bias, rows)
-
     def forward(self, x: Tensor) -> Tensor:
         if self.packed is None:
             return F.linear(x, self.weight, self.bias)
@@ -155,24 +136,169 @@ class Int8Product(Product):
         return torch.ops.quantized.linear_dynamic(x, self.packed, self.seven_bits)
 
 
-_KINDS: Dict[str, Callable[..., Product]] = {
-    "float32": Float32Product,
-    "bfloat16": BFloat16Product,
-    "int8": Int8Product,
-}
+_KINDS: Dict[str, Callable[..., Product]] = {"float32": Float32Product, "bfloat16": BFloat16Product}
 
 
-def pack(weight: Tensor, bias: Optional[Tensor] = None, precision: str = "float32") -> Product:
-    """The product with ``weight`` ``[O, I]`` and ``bias`` ``[O]`` in a precision of :data:`.options.PRECISIONS`.
+def pack(
+    weight: Tensor, bias: Optional[Tensor] = None, precision: str = "float32", rows: Optional[int] = None
+) -> Product:
+    """The product with ``weight`` ``[O, I]`` and ``bias`` ``[O]`` in float32, bfloat16 or int8.
 
-    A weight that is not of type float32 keeps its own precision.
+    A weight that is not of type float32 keeps its own precision. ``rows``: of x, about, where they are known.
     """
     if weight.dtype != torch.float32:
         return Product(weight, bias)
     if precision == "bfloat16" and weight.device.type == "cpu" and not has_bfloat16("cpu"):
         say_once("bfloat16", NO_INSTRUCTIONS)
         precision = "float32"
-    return _KINDS[precision](weight, bias)
+    return Int8Product(weight, bias, rows) if precision == "int8" else _KINDS[precision](weight, bias)
+
+
+class PackedLSTM:
+    """One layer and direction of an LSTM in float32, by one call of oneDNN with weights that are packed once.
+
+    Args:
+        w_input, w_hidden, b_input, b_hidden: as of ``nn.LSTM``
+        reverse: whether it reads from the end
+
+    Raises:
+        AttributeError, RuntimeError: torch lacks the call
+    """
+
+    KIND = 2  # the number of LSTMs in torch
+
+    def __init__(self, w_input: Tensor, w_hidden: Tensor, b_input: Tensor, b_hidden: Tensor, reverse: bool):
+        self.size, self.reverse, self.biases = w_hidden.size(1), reverse, (b_input, b_hidden)
+        self.weights = torch.ops.mkldnn._reorder_mkldnn_rnn_layer_weight(
+            w_input, w_hidden, self.size, reverse, True, False
+        )
+
+    def __call__(self, x: Tensor) -> Tuple[Tensor, Tensor]:
+        """Hidden states ``[N, B, H]`` and last cell state ``[1, B, H]`` of ``x`` ``[N, B, I]``, from zeros."""
+        zeros = x.new_zeros(1, x.size(1), self.size)
+        flags: Any = (self.reverse, [], self.KIND, self.size, 1, True, False, False, False)
+        outputs, _, cell, _ = torch.ops.aten.mkldnn_rnn_layer(x, *self.weights, *self.biases, zeros, zeros, *flags)
+        return outputs, cell
+
+
+class SteppedLSTM(nn.Module):
+    """As :class:`PackedLSTM` by products in any precision. The last input, which marks padding, is not rounded.
+
+    Args:
+        precision: of the products
+        w_input, w_hidden, b_input, b_hidden, reverse: see there
+    """
+
+    def __init__(
+        self, precision: str, w_input: Tensor, w_hidden: Tensor, b_input: Tensor, b_hidden: Tensor, reverse: bool
+    ):
+        super().__init__()
+        self.inputs = pack(w_input[:, :-1].contiguous(), b_input + b_hidden, precision)
+        self.state = pack(w_hidden, None, precision)
+        self.mark, self.size, self.reverse = w_input[:, -1].detach(), w_hidden.size(1), reverse
+
+    def forward(self, x: Tensor) -> Tuple[Tensor, Tensor]:
+        steps, rows, size = x.size(0), x.size(1), self.size
+        gates = self.inputs(x[:, :, :-1].reshape(steps * rows, -1)).view(steps, rows, -1)
+        gates.addcmul_(x[:, :, -1:], self.mark)
+        outputs, cell = x.new_empty(steps, rows, size), x.new_zeros(rows, size)
+        hidden = cell
+        for step in range(steps):
+            position = steps - 1 - step if self.reverse else step
+            now = gates[position] if step == 0 else gates[position] + self.state(hidden)
+            i, f, g, o = now.chunk(4, dim=1)
+            cell = f.sigmoid() * cell + i.sigmoid() * g.tanh()
+            hidden = o.sigmoid() * cell.tanh()
+            outputs[position] = hidden
+        return outputs, cell.unsqueeze(0)
+
+
+class FixedWeights(nn.Module):
+    """The products of a model whose weights do not change any more, packed when they are first asked for.
+
+    :func:`~fairseq_attn_plugin.ops.precision.with_fixed` makes the functions of
+    :mod:`fairseq_attn_plugin.ops.deferred` use them. A subset of the words (:meth:`confined_to`) has a projection of
+    its own.
+
+    Args:
+        weights: parameters of the model; parts of them are known, too
+        precision: see :func:`pack`
+
+    Attributes:
+        words: the only words ``[K]`` that the vocabulary has, ascending; None: all
+        vocabulary: weight ``[K, D]`` and bias ``[K]`` of their projection
+    """
+
+    words: Optional[Tensor] = None
+    vocabulary: Tuple[Tensor, Optional[Tensor]]
+
+    def __init__(self, weights: Iterable[Tensor], precision: str = "float32"):
+        super().__init__()
+        self.precision, self.rows = precision, PACKED_ROWS
+        self.products = nn.ModuleList()
+        self._found: Dict[Any, nn.Module] = {}
+        self._kept: Dict[Any, Any] = {}
+        self._held = [weight.detach() for weight in weights]  # no other tensor can have their memory
+        self._known = {weight.untyped_storage().data_ptr() for weight in self._held}
+        self._all: Optional[FixedWeights] = None
+
+    def confined_to(self, words: Tensor, vocabulary: Tuple[Tensor, Optional[Tensor]], rows: int) -> FixedWeights:
+        """The same products, and those of some words, which are packed where ``rows`` sentences make it pay.
+
+        Args:
+            words: ``[K]``, ascending
+            vocabulary: weight ``[V, D]`` and bias ``[V]`` of all words
+            rows: number of sentences
+        """
+        weight, bias = (None if part is None else part.detach().index_select(0, words) for part in vocabulary)
+        assert weight is not None
+        confined = FixedWeights([part for part in (weight, bias) if part is not None], self.precision)
+        confined._all, confined.words, confined.vocabulary, confined.rows = self, words, (weight, bias), rows
+        return confined
+
+    def places(self, words: Tensor) -> Tensor:
+        """The rows of the vocabulary's weight that are those of ``words``."""
+        return words if self.words is None else torch.searchsorted(self.words, words)
+
+    def product(self, weight: Tensor, bias: Optional[Tensor] = None) -> Optional[nn.Module]:
+        """x W^T + b; None for a weight that is not known, which another tensor may replace in memory."""
+        if not self._knows(weight) or not (bias is None or self._knows(bias)):
+            return None if self._all is None else self._all.product(weight, bias)
+        key = (weight.data_ptr(), *map(int, weight.shape), *weight.stride(), 0 if bias is None else bias.data_ptr())
+        if key not in self._found:
+            if self.rows < PACKED_ROWS:
+                self._found[key] = Product(weight, bias)
+            elif self._all is not None:  # not compiled, because it is of one batch
+                self._found[key] = pack(weight, bias, self.precision, self.rows)
+            else:
+                self._found[key] = compiled(pack(weight, bias, self.precision))
+            self.products.append(self._found[key])
+        return self._found[key]
+
+    def _knows(self, weight: Tensor) -> bool:
+        return weight.untyped_storage().data_ptr() in self._known
+
+    def kept(self, name: Any, make: Callable[[], T], weights: bool = False) -> T:
+        """``make()``, called once; whether its result are weights of products."""
+        if self._all is not None:
+            return self._all.kept(name, make, weights)
+        if name not in self._kept:
+            self._kept[name] = made = make()
+            if weights:
+                self._known.update(weight.untyped_storage().data_ptr() for weight in made)  # type: ignore[attr-defined]
+        found: T = self._kept[name]
+        return found
+
+
+def compiled(module: Any) -> Any:
+    """The module as TorchScript compiles it; itself where torch cannot."""
+    try:
+        with warnings.catch_warnings():  # torch announces the end of TorchScript
+            warnings.simplefilter("ignore", DeprecationWarning)
+            return torch.jit.script(module)
+    except Exception as error:  # whatever a torch without TorchScript raises: the module does the same, slower
+        logger.debug(f"not compiled: {error}")
+        return module
 
 
 def has_vnni() -> bool:
