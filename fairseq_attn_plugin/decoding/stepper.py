@@ -137,18 +137,19 @@ class ModelStepper:
 
     @torch.inference_mode()
     def begin(self, net_input: Dict[str, Any], prefix: Optional[Tensor] = None) -> ModelState:
-        with with_fixed(self.weights):
+        weights, words = self.weights, None
+        with with_fixed(weights):
             encoder_out = self.model.encoder.forward_torchscript(net_input)
-            incremental: Dict[str, Any] = {}
-            if self.decodes:  # the first step is then as the others
+        if self.shortlist is not None and weights is not None:
+            sentences = len(net_input["src_tokens"])
+            words = self.shortlist.words(encoder_out["tokens"], prefix, MULTIPLE if sentences >= PACKED_ROWS else 1)
+            weights = weights.confined_to(words, self.decoder.vocabulary, sentences)
+        incremental: Dict[str, Any] = {}
+        if self.decodes:  # the first step is then as the others
+            with with_fixed(weights):
                 progress = self.decoder._start(encoder_out, True)
-                self.decoder.set_incremental_state(incremental, PROGRESS, progress)
-        if self.shortlist is None or self.weights is None:
-            return ModelState(encoder_out, incremental, None, self.weights)
-        sentences = len(net_input["src_tokens"])
-        words = self.shortlist.words(encoder_out["tokens"], prefix, MULTIPLE if sentences >= PACKED_ROWS else 1)
-        confined = self.weights.confined_to(words, self.decoder.vocabulary, sentences)
-        return ModelState(encoder_out, incremental, words, confined)
+            self.decoder.set_incremental_state(incremental, PROGRESS, progress)
+        return ModelState(encoder_out, incremental, words, weights)
 
     @torch.inference_mode()
     def step(self, tokens: Tensor, state: ModelState, step: Union[int, Tensor]) -> Tuple[StepOutput, ModelState]:

@@ -11,6 +11,7 @@ from test_search import both, generator, sample, sharpened
 from test_shortlist import write
 from test_stepper import batch, fixed, tracing, walk
 
+from fairseq_attn_plugin.decoding.shortlist import Shortlist
 from fairseq_attn_plugin.decoding.stepper import ModelStepper
 from fairseq_attn_plugin.ops import alignment_blocks
 
@@ -93,6 +94,25 @@ def test_a_shortlist_of_all_words_changes_nothing(output_layer, tmp_path):
     plain, short = (generator("plugin", models, **given).generate(models, sample()) for given in ({}, options))
     assert words_of(short) == words_of(plain)
     assert_same_hypotheses(short, plain)
+
+
+def assert_as_if_other_words_were_impossible(model, tmp_path):
+    """A shortlist of some words against a bias that leaves the others no probability."""
+    lexicon = write(tmp_path / "lexicon.tsv")
+    shortlist = Shortlist(str(lexicon), 1, 8, model.encoder.dictionary, model.decoder.dictionary)
+    words = shortlist.words(batch()["src_tokens"])
+    assert 12 <= len(words) < len(model.decoder.dictionary)  # those of walk are among them
+    found = walk(fixed(model, shortlist=shortlist), batch())
+    others = torch.ones(len(model.decoder.dictionary), dtype=torch.bool).index_fill_(0, words, False)
+    model.decoder.fc_out.bias.data[others] = -1e4
+    for one, other in zip(walk(ModelStepper(model), batch()), found):
+        torch.testing.assert_close(other.logits, one.logits[:, words], rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(other.weights, one.weights, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("output_layer", ["tanh", "linear"])
+def test_a_shortlist_of_some_words(output_layer, tmp_path):
+    assert_as_if_other_words_were_impossible(make(torch.float32, output_layer=output_layer), tmp_path)
 
 
 @pytest.mark.usefixtures("bfloat16")

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from test_fixed_search import final
+from test_latent_search import assert_as_if_other_words_were_impossible
 from test_latent_search import assert_same as assert_same_steps
 from test_posterior_model import CASES, make
 from test_search import assert_same as assert_same_hypotheses
@@ -24,3 +25,8 @@ def test_same_hypotheses(options, tmp_path):
     short = {"shortlist": write(tmp_path / "lexicon.tsv"), "shortlist_frequent": 99}
     plain, short = (generator("plugin", models, **given).generate(models, sample()) for given in ({}, short))
     assert_same_hypotheses(short, plain)
+
+
+@pytest.mark.parametrize("output_layer", ["tanh", "linear"])
+def test_a_shortlist_of_some_words(output_layer, tmp_path):
+    assert_as_if_other_words_were_impossible(make(torch.float32, output_layer=output_layer), tmp_path)
