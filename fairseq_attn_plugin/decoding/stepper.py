@@ -16,13 +16,13 @@ from __future__ import annotations
 import logging
 import warnings
 from collections import Counter
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Protocol, Tuple, Union
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Protocol, Tuple, Union
 
 import torch
 from fairseq.modules import FairseqDropout
 from torch import Tensor, nn
 
-from ..attention import index_rows
+from ..attention import index_rows, map_tensors
 from ..attention.density_matrix import AdditiveDensityMatrix, MultiplicativeDensityMatrix
 from ..attention.soft import SoftAttention
 from ..errors import OptionError
@@ -31,6 +31,7 @@ from ..modules.decoder import LSTMDecoder
 from ..modules.decoder_state import Decoded, Progress
 from ..modules.first_order_decoder import FirstOrderDecoder
 from ..modules.latent_decoder import LatentDecoder
+from ..modules.posterior_decoder import PosteriorDecoder
 from ..modules.recurrent_decoder import POSITION, PROGRESS
 from ..ops.packed import PACKED_ROWS, FixedWeights, say_once
 from ..ops.precision import with_fixed
@@ -128,9 +129,8 @@ class ModelStepper:
     ):
         self.model, self.decoder, self.temperature, self.shortlist = model, model.decoder, temperature, shortlist
         self.weights = None if precision is None else FixedWeights(model.parameters(), precision)
-        kind = None if self.decoder.adaptive_softmax is not None else type(self.decoder)
-        self.projects, self.mixes = kind is LSTMDecoder, kind is LatentDecoder
-        self.decodes = self.projects or self.mixes and self.decoder.alignment == "prior"
+        decodes = type(self.decoder) in (LSTMDecoder, LatentDecoder, PosteriorDecoder)
+        self.decodes = decodes and getattr(self.decoder, "alignment", "prior") == "prior"
         self.traces = self.weights is not None and self.decodes and is_traceable(self.decoder)
         self.steps: Counter[Any] = Counter()  # by structure of the state
         self.traced: Dict[Any, Any] = {}
@@ -161,32 +161,24 @@ class ModelStepper:
         incremental = dict(state.incremental)
         if isinstance(step, Tensor):
             incremental[POSITION] = step
-        normalized = False
         if self.decodes:
             decoded = self._decoded(tokens, state.encoder_out, incremental, step)
-            if self.projects:
-                logits, weights = self._logits(decoded, state), decoded.weights
-                normalized = self.decoder.copying is not None
-            else:
-                memory = self.decoder.get_incremental_state(incremental, PROGRESS).memory
-                latent = self.decoder._alignments(decoded, memory.projected, state.encoder_out, memory.exponentials)
-                logits, weights = self.decoder.predict(latent), latent.prior
-            logits = logits[:, -1] if self.temperature == 1.0 else logits[:, -1] / self.temperature
-            normalized = normalized and self.temperature == 1.0
-            weights = weights if self.decoder.need_attn else None
+            memory = self.decoder.get_incremental_state(incremental, PROGRESS).memory
+            out = self.decoder.words_of(decoded, memory, state.encoder_out)
+            weights = decoded.weights if self.decoder.need_attn else None
         else:
-            words = tokens.unsqueeze(1).expand(-1, 1 if isinstance(step, Tensor) else step + 1)
-            out, extra = self.decoder(words, encoder_out=state.encoder_out, incremental_state=incremental)
-            if self.temperature != 1.0:
-                out = out / self.temperature  # also the features of an adaptive softmax, as fairseq does
-            normalized = self.decoder.adaptive_softmax is not None
-            if normalized:
-                out = self.model.get_normalized_probs((out, None), log_probs=True)
+            out, extra = self.decoder(columns(tokens, step), state.encoder_out, incremental)
             (weights,) = extra["attn"]
-            logits = out[:, -1]
+        if self.temperature != 1.0:
+            out = out / self.temperature  # also the features of an adaptive softmax, as fairseq does
+        normalized = self.decoder.adaptive_softmax is not None
+        if normalized:
+            out = self.model.get_normalized_probs((out, None), log_probs=True)
+        elif self.weights is not None and self.decodes and self.temperature == 1.0:
+            normalized = self.decoder.copying is not None or isinstance(self.decoder, LatentDecoder)
         weights = None if weights is None else weights[:, -1]
         incremental.pop(POSITION, None)
-        return StepOutput(logits.float(), normalized, weights), state._replace(incremental=incremental)
+        return StepOutput(out[:, -1].float(), normalized, weights), state._replace(incremental=incremental)
 
     def _decoded(
         self, tokens: Tensor, encoder_out: Dict[str, Any], incremental: Dict[str, Any], step: Union[int, Tensor]
@@ -202,27 +194,12 @@ class ModelStepper:
                     self.traced[structure] = traced(self.decoder, self.weights, given, progress, tokens)
                 position = step if isinstance(step, Tensor) else torch.full((1,), step, device=tokens.device)
                 features, weights, scores, *after = self.traced[structure](tokens, position, *tensors_of(given))
-                state = rebuilt(progress.state, iter(after))
+                state = with_tensors(progress.state, after)
                 self.decoder.set_incremental_state(incremental, PROGRESS, progress._replace(state=state))
                 attends = self.decoder.attention is not None
                 return Decoded(features, weights if attends else None, scores if attends else None, state)
-        words = tokens.unsqueeze(1).expand(-1, 1 if isinstance(step, Tensor) else step + 1)
-        decoded, _ = self.decoder.decode(words, encoder_out, incremental)
+        decoded, _ = self.decoder.decode(columns(tokens, step), encoder_out, incremental)
         return decoded  # type: ignore[no-any-return]
-
-    def _logits(self, decoded: Decoded, state: ModelState) -> Tensor:
-        """``[R, 1, K]``, or log p where words are copied."""
-        decoder, tokens, weights = self.decoder, state.encoder_out["tokens"], decoded.weights
-        features = decoder._output_features(decoded.features)
-        logits = decoder.output_layer(features)
-        if decoder.lexicon.active:
-            words = decoder.embed_tokens.num_embeddings  # fairseq-generate adds words to the dictionary while it runs
-            zeros = features.new_zeros(len(features), 1, words)
-            bias = decoder.lexicon(zeros, weights, tokens, decoder.attention.normalized)
-            logits = logits + (bias if state.vocabulary is None else bias.index_select(2, state.vocabulary))
-        if decoder.copying is not None:
-            logits = decoder.copying(logits, features, weights, tokens)
-        return logits  # type: ignore[no-any-return]
 
     def select(self, state: ModelState, rows: Tensor, sentences: Optional[Tensor] = None) -> ModelState:
         decoder, encoder_out = self.model.decoder, state.encoder_out
@@ -250,22 +227,29 @@ def is_traceable(decoder: Any) -> bool:
     if any(isinstance(part, FairseqDropout) and part.apply_during_inference for part in decoder.modules()):
         return False
     attention = decoder.attention
-    if attention is None:
-        return True
+    if attention is None or decoder.revises:
+        return not decoder.revises
     kinds = (SoftAttention, MultiplicativeDensityMatrix, AdditiveDensityMatrix)
     return type(attention) in kinds and attention.biases is None and attention.config.normalizer == "softmax"
 
 
+def columns(tokens: Tensor, step: Union[int, Tensor]) -> Tensor:
+    """The words that a decoder is given: it reads the last column, and the number of the step from the width, unless
+    that is a tensor of its own."""
+    return tokens.unsqueeze(1).expand(-1, 1 if isinstance(step, Tensor) else step + 1)
+
+
 def tensors_of(given: Any) -> List[Tensor]:
-    """The tensors of nested tuples, lists and dictionaries."""
+    """All tensors of a state, in a fixed order."""
     found: List[Tensor] = []
-    if isinstance(given, Tensor):
-        return [given]
-    if isinstance(given, dict):
-        given = given.values()
-    for part in given or ():
-        found += tensors_of(part)
+    map_tensors(lambda tensor: found.append(tensor) or tensor, given)  # type: ignore[func-returns-value]
     return found
+
+
+def with_tensors(given: Any, tensors: Iterable[Tensor]) -> Any:
+    """The state with other tensors, in the order of :func:`tensors_of`."""
+    others = iter(tensors)
+    return map_tensors(lambda _: next(others), given)
 
 
 def structure_of(given: Any) -> Any:
@@ -273,18 +257,6 @@ def structure_of(given: Any) -> Any:
     if given is None or isinstance(given, Tensor):
         return given is None
     return tuple(structure_of(part) for part in (given.values() if isinstance(given, dict) else given))
-
-
-def rebuilt(given: Any, tensors: Iterator[Tensor]) -> Any:
-    """``given`` with other tensors, in the order of :func:`tensors_of`."""
-    if given is None:
-        return None
-    if isinstance(given, Tensor):
-        return next(tensors)
-    if isinstance(given, dict):
-        return {name: rebuilt(part, tensors) for name, part in given.items()}
-    parts = [rebuilt(part, tensors) for part in given]
-    return type(given)(*parts) if hasattr(given, "_fields") else type(given)(parts)
 
 
 class TracedStep(nn.Module):
@@ -302,7 +274,7 @@ class TracedStep(nn.Module):
         self.decoder, self.weights, self.given, self.progress = decoder, weights, given, progress
 
     def forward(self, tokens: Tensor, position: Tensor, *tensors: Tensor) -> Tuple[Tensor, ...]:
-        state, memory, encoder_out = rebuilt(self.given, iter(tensors))
+        state, memory, encoder_out = with_tensors(self.given, tensors)
         incremental: Dict[str, Any] = {POSITION: position}
         progress = self.progress._replace(state=state, memory=memory)
         self.decoder.set_incremental_state(incremental, PROGRESS, progress)

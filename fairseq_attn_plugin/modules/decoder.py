@@ -30,6 +30,7 @@ from .lexicon_bias import LexiconBias
 from .recurrent_decoder import RecurrentDecoder
 from .rnn import uniform_
 from .source_encoder import EncoderOut
+from .source_memory import SourceMemory
 
 __all__ = ["LSTMDecoder"]
 
@@ -116,16 +117,21 @@ class LSTMDecoder(RecurrentDecoder):
             is ``[weights]`` with weights ``[R, T, N]`` or None without attention; ``penalties`` has the attention's
             penalties by name, where it has any
         """
-        decoded, _ = self.decode(prev_output_tokens, encoder_out, incremental_state)
-        features = self._output_features(decoded.features)
+        decoded, source = self.decode(prev_output_tokens, encoder_out, incremental_state)
         if targets is not None and self.sums_losses:
+            features = self._output_features(decoded.features)
             if self.copying is None:
                 return vocabulary_loss(features, *self.vocabulary, targets), self._extra(decoded)
             assert decoded.weights is not None
             loss = self.copying.loss(features, self.vocabulary, decoded.weights, encoder_out["tokens"], targets)
             return loss, self._extra(decoded)
+        return self.words_of(decoded, source, encoder_out), self._extra(decoded)
+
+    def words_of(self, decoded: Decoded, source: SourceMemory, encoder_out: EncoderOut) -> Tensor:
+        """What :meth:`forward` returns as words, from the result of :meth:`decode`."""
         normalized = self.attention is None or self.attention.normalized
-        return self._predict(features, decoded.weights, encoder_out["tokens"], normalized), self._extra(decoded)
+        features = self._output_features(decoded.features)
+        return self._predict(features, decoded.weights, encoder_out["tokens"], normalized)
 
     def extract_features(
         self,
@@ -171,7 +177,8 @@ class LSTMDecoder(RecurrentDecoder):
         logits = self.output_layer(features)
         if self.lexicon.active:
             assert weights is not None
-            logits = self.lexicon(logits, weights, tokens, normalized)
+            fixed = fixed_weights()
+            logits = self.lexicon(logits, weights, tokens, normalized, None if fixed is None else fixed.words)
         if self.copying is not None:
             assert weights is not None
             logits = self.copying(logits, features, weights, tokens)

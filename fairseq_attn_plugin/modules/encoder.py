@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from ..ops.devices import on_gpu
 from ..ops.dropout import dropout
 from ..ops.lstm_layer import computed_by_layers
-from ..ops.packed import PackedLSTM, SteppedLSTM, compiled
+from ..ops.packed import LoopedLSTM, PackedLSTM, compiled
 from ..ops.precision import fixed_weights
 from .dropout import Dropout
 from .rnn import KINDS, STATES, rnn_layer, uniform_, with_padding_input
@@ -99,7 +99,7 @@ class LSTMEncoder(SourceEncoder):
         padding = pad_mask if on_gpu(pad_mask) or bool(pad_mask.any()) else None
         if computed_by_layers(embeddings, self.rnn):
             encodings, states = self._encode_by_layers(embeddings, padding)
-        elif padding is None and fixed_weights() is None:
+        elif padding is None and (fixed_weights() is None or self.kind != "lstm"):
             encodings, last = self.rnn(embeddings)
             states = last if isinstance(last, tuple) else (last,)
         else:
@@ -163,7 +163,7 @@ class LSTMEncoder(SourceEncoder):
         def pack() -> Optional[List[Any]]:
             given: Any = [(*self._frozen(layer, name), name == "_reverse") for name in names]
             if fixed.precision != "float32":
-                return [compiled(SteppedLSTM(fixed.precision, *one)) for one in given]
+                return [compiled(LoopedLSTM(fixed.precision, *one)) for one in given]
             try:
                 return [PackedLSTM(*one) for one in given]
             except (AttributeError, RuntimeError):

@@ -94,9 +94,13 @@ class LatentDecoder(LSTMDecoder):
         """Returns log p(y_t) ``[B, T, V]`` and ``{"attn": [p(z_t)]}``."""
         if self.alignment != "prior":
             raise OptionError(f"--latent-alignment {self.alignment}: needs the whole target; add --score-reference")
-        latent = self.alignments(prev_output_tokens, encoder_out, incremental_state)
-        attn = latent.prior if self.training or self.need_attn else None
-        return self.predict(latent), {"attn": [attn]}
+        decoded, source = self.decode(prev_output_tokens, encoder_out, incremental_state)
+        attn = decoded.weights if self.training or self.need_attn else None
+        return self.words_of(decoded, source, encoder_out), {"attn": [attn]}
+
+    def words_of(self, decoded: Decoded, source: SourceMemory, encoder_out: EncoderOut) -> Tensor:
+        assert source.projected is not None
+        return self.predict(self._alignments(decoded, source.projected, encoder_out, source.exponentials))
 
     def extract_features(self, *args: Any, **kwargs: Any) -> Tuple[Tensor, Dict[str, Any]]:
         raise NotImplementedError("every alignment has its own features: see LatentDecoder.alignments")

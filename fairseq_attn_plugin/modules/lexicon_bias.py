@@ -14,7 +14,7 @@ by their sum, so that P_lex is a distribution (its sum is below one where the le
 from __future__ import annotations
 
 import logging
-from typing import Any, Dict
+from typing import Any, Dict, Optional
 
 import torch
 from torch import Tensor, nn
@@ -92,7 +92,14 @@ class LexiconBias(nn.Module):
             f"{len(source_dictionary):,} source symbols"
         )
 
-    def forward(self, logits: Tensor, weights: Tensor, tokens: Tensor, normalized: bool = True) -> Tensor:
+    def forward(
+        self,
+        logits: Tensor,
+        weights: Tensor,
+        tokens: Tensor,
+        normalized: bool = True,
+        words: Optional[Tensor] = None,
+    ) -> Tensor:
         """Adds the bias.
 
         Args:
@@ -100,6 +107,7 @@ class LexiconBias(nn.Module):
             weights: attention ``[R, T, N]``, zero on padding
             tokens: the source words ``[B, N]``
             normalized: whether the weights sum to one
+            words: ``[V]``, ascending, where the logits are those of a shortlist
 
         Returns:
             ``[R, T, V]``
@@ -112,6 +120,9 @@ class LexiconBias(nn.Module):
             attention = attention / attention.sum(-1, keepdim=True).clamp(min=1e-6)
         entries, probabilities = self.entries[tokens].flatten(1), self.probabilities[tokens].to(full)
         share = (attention.unsqueeze(-1) * probabilities.unsqueeze(1)).flatten(2)
+        if words is not None:
+            places = torch.searchsorted(words, entries).clamp(max=len(words) - 1)
+            share, entries = share * words[places].eq(entries).unsqueeze(1), places
         mixture = share.new_zeros(*attention.shape[:2], logits.size(-1))
         mixture = mixture.scatter_add(2, entries.unsqueeze(1).expand_as(share), share)
         return logits + (mixture + self.epsilon).log().to(logits.dtype).view_as(logits)

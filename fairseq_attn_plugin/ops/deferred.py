@@ -199,16 +199,10 @@ def multiply(x: Tensor, weight: Tensor, bias: Optional[Tensor] = None) -> Tensor
     """``x @ weight^T + bias``, ``[..., I]`` to ``[..., O]``: torch's own, or in a search that of its
     :func:`~fairseq_attn_plugin.ops.precision.fixed_weights`."""
     fixed = fixed_weights()
-    product = None if fixed is None else fixed.product(weight, bias)
-    if product is None and bias is not None and fixed is not None:  # the sum of two biases is none that it knows
-        product = fixed.product(weight)
-        return F.linear(x, weight, bias) if product is None else _of_rows(product, x) + bias
-    return F.linear(x, weight, bias) if product is None else _of_rows(product, x)
-
-
-def _of_rows(product: Any, x: Tensor) -> Tensor:
-    y: Tensor = product(x) if x.dim() == 2 else product(x.reshape(-1, x.size(-1))).view(*x.shape[:-1], -1)
-    return y
+    if fixed is None:
+        return F.linear(x, weight, bias)
+    y: Tensor = fixed.multiply(x.reshape(-1, x.size(-1)), weight, bias)
+    return y if x.dim() == 2 else y.view(*x.shape[:-1], -1)
 
 
 class Linear(nn.Linear):

@@ -34,7 +34,7 @@ __all__ = [
     "Int8Product",
     "PackedLSTM",
     "Product",
-    "SteppedLSTM",
+    "LoopedLSTM",
     "pack",
     "say_once",
 ]
@@ -181,7 +181,7 @@ class PackedLSTM:
         return outputs, cell
 
 
-class SteppedLSTM(nn.Module):
+class LoopedLSTM(nn.Module):
     """As :class:`PackedLSTM` by products in any precision. The last input, which marks padding, is not rounded.
 
     Args:
@@ -259,6 +259,15 @@ class FixedWeights(nn.Module):
     def places(self, words: Tensor) -> Tensor:
         """The rows of the vocabulary's weight that are those of ``words``."""
         return words if self.words is None else torch.searchsorted(self.words, words)
+
+    def multiply(self, x: Tensor, weight: Tensor, bias: Optional[Tensor] = None) -> Tensor:
+        """``x @ weight^T + bias``, ``[R, I]`` to ``[R, O]``, of any weight and bias."""
+        own = bias is None or self._knows(bias) or self._all is not None and self._all._knows(bias)
+        product = self.product(weight, bias if own else None)  # the sum of two biases is none that it knows
+        if product is None:
+            return F.linear(x, weight, bias)
+        y: Tensor = product(x)
+        return y if own else y + bias
 
     def product(self, weight: Tensor, bias: Optional[Tensor] = None) -> Optional[nn.Module]:
         """x W^T + b; None for a weight that is not known, which another tensor may replace in memory."""
