@@ -44,20 +44,36 @@ def write_graphs(model: nn.Module, folder: Path) -> None:
     Raises:
         OptionError: the model cannot be recorded, for example because ONNX lacks one of its operations
     """
+    attention = model.decoder.attention
+    if attention is not None:
+        model.decoder.attention = attention.for_export()
+    try:
+        _write_both(model, folder)
+    finally:
+        model.decoder.attention = attention
+    _add_candidates(folder / STEP)
+    for path in (folder / ENCODER, folder / STEP):
+        bound_loops(path)
+        flaw = flaw_of(memoryview(path.read_bytes()))
+        if flaw:
+            raise OptionError(f"{path.name}: the graph {flaw}; a loop must have no loop within")
+
+
+def _write_both(model: nn.Module, folder: Path) -> None:
     graph = EncoderGraph(model)
     # Two batches of different sizes show which dimensions vary.
     starts = [graph.start(_sources(model, batch, length)) for batch, length in ((3, 7), (2, 5))]
     memory, other = (named_tensors(start[0], "memory") for start in starts)
-    state, other_state = (named_tensors(start[1], "state") for start in starts)
+    state, other_state = (named_tensors(start[1].state, "state") for start in starts)
     axes = {name: _varying(x, {**other, **other_state}[name]) for name, x in {**memory, **state}.items()}
     _write(graph, (_sources(model, 3, 7),), folder / ENCODER, ["source"], [*memory, *state], {"source": "BN", **axes})
 
     hypotheses = 4
     words = torch.full((3, hypotheses), model.decoder.dictionary.eos())
     state = {name: x.expand(x.size(0), hypotheses, *x.shape[2:]).contiguous() for name, x in state.items()}
-    step = StepGraph(graph, *starts[0])
+    step = StepGraph(model.decoder, *starts[0])
     new = ["next" + name[len("state") :] for name in state]
-    weights = [] if graph.attention is None else ["weights"]
+    weights = [] if model.decoder.attention is None else ["weights"]
     state_axes = {name: {**axes[name], 1: "K"} for name in state}
     _write(
         step,
@@ -74,16 +90,10 @@ def write_graphs(model: nn.Module, folder: Path) -> None:
             **dict(zip(new, state_axes.values())),
         },
     )
-    _add_candidates(folder / STEP)
-    for path in (folder / ENCODER, folder / STEP):
-        bound_loops(path)
-        flaw = flaw_of(memoryview(path.read_bytes()))
-        if flaw:
-            raise OptionError(f"{path.name}: the graph {flaw}; a loop must have no loop within")
 
 
 def _sources(model: nn.Module, batch: int, length: int) -> Tensor:
-    """Source sentences padded on the right, the longest first."""
+    """Source sentences padded on the right."""
     source = torch.full((batch, length), model.encoder.dictionary.eos())
     for row in range(1, batch):
         source[row, length - row :] = model.encoder.padding_idx

@@ -147,7 +147,7 @@ class ModelStepper:
         incremental: Dict[str, Any] = {}
         if self.decodes:  # the first step is then as the others
             with with_fixed(weights):
-                progress = self.decoder._start(encoder_out, True)
+                progress = self.decoder.start(encoder_out, True)
             self.decoder.set_incremental_state(incremental, PROGRESS, progress)
         return ModelState(encoder_out, incremental, words, weights)
 

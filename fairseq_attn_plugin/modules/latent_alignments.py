@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Dict, NamedTuple, Optional, Tuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from ..attention import Penalty
 from ..attention.normalizers import LOG_ZERO
 from ..ops.alignment_blocks import Alignments
+from ..ops.exporting import exporting
 from ..ops.first_order import JumpChain
 
 __all__ = ["LatentAlignments", "top_context", "top_positions"]
@@ -79,9 +81,17 @@ def top_positions(log_prior: Tensor, count: int) -> Tuple[Tensor, Tensor]:
     Returns:
         the logarithms of their renormalised probabilities, and the positions, ``[B, T, count]`` each
     """
-    log_weights, index = log_prior.topk(min(count, log_prior.size(-1)), dim=-1)
+    log_weights, index = _largest(log_prior, count, LOG_ZERO)
     # In a shorter sentence of the batch the rest is padding, whose weight stays zero.
     return log_weights.log_softmax(-1).clamp(min=LOG_ZERO), index
+
+
+def _largest(x: Tensor, count: int, padding: float) -> Tuple[Tensor, Tensor]:
+    """The ``count`` largest of N numbers, all of them if N is smaller; a graph adds numbers ``padding`` instead."""
+    if not exporting():
+        return x.topk(min(count, x.size(-1)), dim=-1)
+    values, index = F.pad(x, (0, count), value=padding).topk(count, dim=-1)
+    return values, index % x.size(-1)
 
 
 def top_context(weights: Tensor, encodings: Tensor, count: int) -> Tensor:
@@ -95,6 +105,6 @@ def top_context(weights: Tensor, encodings: Tensor, count: int) -> Tensor:
     Returns:
         ``[B, T, Dh]``
     """
-    best, index = weights.topk(min(count, weights.size(-1)), dim=-1)
+    best, index = _largest(weights, count, 0.0)
     shares = best / best.sum(-1, keepdim=True).clamp(min=torch.finfo(best.dtype).tiny)
     return torch.zeros_like(weights).scatter(-1, index, shares) @ encodings

@@ -125,7 +125,7 @@ class LatentDecoder(LSTMDecoder):
     ) -> LatentAlignments:
         assert self.attention is not None and decoded.weights is not None and decoded.scores is not None
         rows = (self.of_states(decoded.features), decoded.scores, decoded.weights)
-        query, scores, weights = (x.reshape(len(memory), -1, x.size(-1)) for x in rows)
+        query, scores, weights = (x.reshape(memory.size(0), -1, x.size(-1)) for x in rows)
         log_prior, pad_mask = self.log_prior(weights, scores, encoder_out["pad_mask"])
         weight, bias = self.vocabulary
         keep = self._dropout_mask(query)
@@ -169,16 +169,20 @@ class LatentDecoder(LSTMDecoder):
         self._warn(encoder_out)
         return super().remember(encoder_out)._replace(projected=self.of_encodings(encoder_out["encodings"]))
 
-    def _start(self, encoder_out: EncoderOut, searches: bool) -> Progress:
+    def start(self, encoder_out: EncoderOut, searches: bool) -> Progress:
         """With the exponentials of the positions, where logits are separable and several steps read them."""
-        progress = super()._start(encoder_out, searches)
+        progress = super().start(encoder_out, searches)
         encodings, (weight, _) = encoder_out["encodings"], self.vocabulary
         if not self.is_linear or not (self.revises or searches and not self.predicts_soft):
             return progress
         if searches and encodings[..., 0].numel() * len(weight) * weight.element_size() > EXPONENTIALS_BYTES:
             return progress  # which a search would keep
-        exponentials = shared_exponentials(in_full(project(encodings, weight[:, : encodings.size(-1)])))
+        exponentials = shared_exponentials(in_full(self.logits_of(encodings)))
         return progress._replace(memory=progress.memory._replace(exponentials=exponentials))
+
+    def logits_of(self, encodings: Tensor) -> Tensor:
+        """The positions' part of separable logits, ``[B, N, Dh]`` to ``[B, N, V]``."""
+        return project(encodings, self.vocabulary[0][:, : int(encodings.size(-1))])
 
     def of_encodings(self, encodings: Tensor) -> Tensor:
         """The encodings' share of o before its tanh, ``[..., Dh]`` to ``[..., D]``."""

@@ -110,7 +110,7 @@ def _of_embeddings(rnn: nn.RNNBase, embeddings: Tensor, bias: Tensor, kind: torc
     steps."""
     rows, steps, embed_dim = embeddings.shape
     words = embeddings.transpose(0, 1).reshape(steps * rows, -1)
-    gates = linear(words, share(rnn.weight_ih_l0[:, :embed_dim]), bias, kind)
+    gates = linear(words, share(rnn.weight_ih_l0[:, : int(embed_dim)]), bias, kind)
     return list(gates.view(steps, rows, -1).unbind(0))
 
 

@@ -139,7 +139,7 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         if incremental_state is not None:
             progress = self.get_incremental_state(incremental_state, PROGRESS)  # type: ignore[assignment]
         if progress is None:
-            first, progress = 0, self._start(encoder_out, incremental_state is not None)
+            first, progress = 0, self.start(encoder_out, incremental_state is not None)
         else:
             first, prev_output_tokens = prev_output_tokens.size(1) - 1, prev_output_tokens[:, -1:]
         embeddings = self.dropout_in_module(self.embed_tokens(prev_output_tokens))
@@ -197,7 +197,7 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         memory = self.attention.precompute(encoder_out["encodings"], encoder_out["pad_mask"], **source)
         return SourceMemory(encoder_out["rows"], memory)
 
-    def _start(self, encoder_out: EncoderOut, searches: bool) -> Progress:
+    def start(self, encoder_out: EncoderOut, searches: bool) -> Progress:
         """The progress before the first step of a whole target, or of a search."""
         memory = self.remember(encoder_out)
         state = self.initial_state(encoder_out, memory)
@@ -215,7 +215,7 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         if self.training and self.init_dropout > 0:  # whole states, and not scaled: translation starts from all of them
             kept = torch.rand(len(rows), 1, 1, device=rows.device) >= self.init_dropout
             hidden, cell = hidden * kept, None if cell is None else cell * kept
-        feed = encodings.new_zeros(len(rows), self.feed_size) if self.feed_size else None
+        feed = encodings.new_zeros(rows.size(0), self.feed_size) if self.feed_size else None
         attention_state = None
         if self.attention is not None:
             attention_state = index_rows(self.attention.initial_state(memory.attention), rows)
@@ -226,7 +226,7 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
     ) -> Tensor:
         """``[R, layers, Ds]``; an encoder without cell states gives its hidden ones."""
         if self.zero_init:
-            zeros: Tensor = encoder_out["encodings"].new_zeros(len(rows), self.num_layers, self.hidden_size)
+            zeros: Tensor = encoder_out["encodings"].new_zeros(rows.size(0), self.num_layers, self.hidden_size)
             return zeros
         states = encoder_out["hidden" if encoder_out[name] is None else name]
         chosen = self.sources_of_layers(states.size(1))

@@ -190,7 +190,7 @@ def linear(x: Tensor, weight: Tensor, base: Optional[Tensor] = None, dtype: Opti
         return _DeferredLinear.apply(base, x, weight, x.dtype if dtype is None else dtype, node)
     if base is None or base.dim() == 1:
         return multiply(x, weight, base)
-    if fixed_weights() is not None:
+    if fixed_weights() is not None or torch.onnx.is_in_onnx_export():
         return multiply(x, weight, None) + base
     return torch.addmm(base, x, weight.t())
 
@@ -199,6 +199,12 @@ def multiply(x: Tensor, weight: Tensor, bias: Optional[Tensor] = None) -> Tensor
     """``x @ weight^T + bias``, ``[..., I]`` to ``[..., O]``: torch's own, or in a search that of its
     :func:`~fairseq_attn_plugin.ops.precision.fixed_weights`."""
     fixed = fixed_weights()
+    if torch.onnx.is_in_onnx_export():
+        # Of two dimensions, then the bias: onnxruntime joins both in float32, and quantises such a product correctly
+        # where its weight has other uses.
+        rows = x if x.dim() == 2 else x.reshape(-1, int(x.size(-1)))
+        product = rows @ weight.t() if bias is None else rows @ weight.t() + bias
+        return product if x.dim() == 2 else product.view(*x.shape[:-1], len(weight))
     if fixed is None:
         return F.linear(x, weight, bias)
     y: Tensor = fixed.multiply(x.reshape(-1, x.size(-1)), weight, bias)

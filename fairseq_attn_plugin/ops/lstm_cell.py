@@ -111,6 +111,10 @@ def lstm_cell(gates: Tensor, cell: Tensor) -> Tuple[Tensor, Tensor]:
     Returns:
         hidden and cell state, ``[..., H]`` each, in the type of ``cell``
     """
+    if torch.onnx.is_in_onnx_export():  # which writes into a tensor as a scattering of all its numbers
+        i, f, g, o = gates.split(int(gates.size(-1)) // 4, dim=-1)
+        cell = torch.sigmoid(f) * cell + torch.sigmoid(i) * torch.tanh(g)
+        return torch.sigmoid(o) * torch.tanh(cell), cell
     if not torch.is_grad_enabled():
         return _forward(_activate_(gates.to(cell.dtype, copy=True)), cell)[:2]
     return _LSTMCell.apply(gates, cell)

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from .alignment_blocks import Alignments, Block, block_inputs, block_masks, blocks_of
 from .deferred import multiply
+from .exporting import exporting
 from .precision import fixed_weights, product_type, recomputed, without_autocast
 from .separable import log_mixture_of, spread
 from .vocabulary_blocks import SAFE_SUMS, VocabularyBlocks
@@ -28,6 +29,8 @@ def mixture_log_probs(alignments: Alignments, log_weights: Tensor) -> Tensor:
     Returns:
         ``[B, T, V]`` in the type of ``log_weights``
     """
+    if exporting():
+        return _of_all(alignments, log_weights).view(*alignments.query.shape[:2], -1)
     if alignments.sums_parts:
         found = _of_parts(alignments, log_weights)
         if found is not None:
@@ -38,6 +41,20 @@ def mixture_log_probs(alignments: Alignments, log_weights: Tensor) -> Tensor:
     else:
         rows = _without_gradients(alignments, log_weights, blocks)
     return torch.cat(rows).view(*alignments.query.shape[:2], -1)
+
+
+def _of_all(alignments: Alignments, log_weights: Tensor) -> Tensor:
+    """``[B T, V]`` without blocks, whose number depends on sizes. Sums of separable alignments are in float64, which
+    need no second way."""
+    block = Block(*[slice(None)] * 4)
+    if alignments.memory is None:
+        return _of_one(alignments, log_weights, block)
+    if not alignments.split:
+        return _of_packed(alignments, log_weights, block)
+    if alignments.chosen is not None:
+        log_weights = spread(log_weights, alignments.chosen, alignments.memory.size(1), logs=True)
+        alignments = alignments._replace(chosen=None)
+    return _of_separable(alignments, log_weights.double(), block)[0].to(log_weights.dtype)
 
 
 def _log_probs(alignments: Alignments, log_weights: Tensor, block: Block) -> Tensor:
