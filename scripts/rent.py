@@ -81,7 +81,6 @@ OF_TRAINING: dict[str, Any] = {
     "tanh by the logistic function": Change(tanh.by_sigmoid, no),
     "loss in blocks": Attribute(LSTMDecoder, "sums_losses", False),
     "LSTM layers of its own": Change(lstm_layer.computed_by_layers, no),
-    "series for pairs": Change(pair_pooling._cheaper_series, lambda *arguments: None),
     "pairs in blocks": Change(pair_pooling._by_one_expression, plain_pairs),
     "fused Adam": "adam",
 }

@@ -1,11 +1,14 @@
 """Sums over pairs against the plain double loop."""
 
+import math
+
 import pytest
 import torch
 
 from fairseq_attn_plugin.ops import all_pairs
 from fairseq_attn_plugin.ops.all_pairs import sum_basis, sum_tanh
 from fairseq_attn_plugin.ops.chebyshev import chebyshev_nodes, lagrange_basis
+from fairseq_attn_plugin.ops.pair_pooling import pooled_basis, pooled_tanh
 
 import oracles
 
@@ -98,6 +101,22 @@ def test_large_keys_saturate(scale):
     torch.testing.assert_close(result[0].double(), expected, rtol=1e-4, atol=1e-4)
     result.sum().backward()
     assert keys.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_summed_in_float32(dtype):
+    x = torch.rand(2, 100, 4) * 2 - 1
+    pooled = pooled_tanh(x.to(dtype))
+    assert pooled.dtype == dtype
+    torch.testing.assert_close(pooled, sum_tanh(x.to(dtype).float()).to(dtype))
+
+
+def test_garbage_on_padding_is_not_read(batch):
+    x, pad_mask = batch
+    for garbage in (math.nan, math.inf):
+        spoilt = x.masked_fill(pad_mask.unsqueeze(-1), garbage)
+        for pooled in (pooled_tanh, lambda x, mask: pooled_basis(x, 6, mask)):
+            torch.testing.assert_close(pooled(spoilt, pad_mask), pooled(x, pad_mask))
 
 
 def test_mean_of_one_word_has_no_pairs():
