@@ -51,11 +51,6 @@ def check_exportable(model: nn.Module, name: str) -> None:
             f"{name}: a {type(model).__name__} cannot be exported; must be a translation model of this package, such "
             "as lstm_soft"
         )
-    if getattr(model.decoder, "feeds_top", False):
-        raise OptionError(
-            f"{name}: the model feeds the context of its K best alignments (--latent-topk-feed), which cannot be "
-            "exported; leave it out"
-        )
     if model.decoder.revises:
         raise OptionError(
             f"{name}: the model feeds the posterior of its alignments (--arch lstm_posterior), which cannot be "
@@ -66,8 +61,6 @@ def check_exportable(model: nn.Module, name: str) -> None:
             f"{name}: the model has an adaptive softmax (--adaptive-softmax-cutoff), which cannot be exported; train "
             "with an ordinary one"
         )
-    if model.decoder.copying is not None:
-        raise OptionError(f"{name}: a model that copies (--copy-attention) cannot be exported; train without it")
     if getattr(model, "first_order", False):
         raise OptionError(f"{name}: a model with first-order alignments cannot be exported; take an lstm_latent")
 

@@ -29,7 +29,7 @@ class Memory(NamedTuple):
 
     encodings: Tensor
     pad_mask: Optional[Tensor]  # for a latent alignment
-    tokens: Optional[Tensor]  # for a lexicon
+    tokens: Optional[Tensor]  # for a lexicon, and for copies
     attention: Any
     projected: Optional[Tensor]
     exponentials: Any
@@ -74,7 +74,7 @@ class EncoderGraph(nn.Module):
         memory = Memory(
             out["encodings"],
             out["pad_mask"] if isinstance(self.decoder, LatentDecoder) else None,
-            out["tokens"] if self.decoder.lexicon.active else None,
+            out["tokens"] if self.decoder.lexicon.active or self.decoder.copying is not None else None,
             *(attention, projected, exponentials),
         )
         return memory, progress._replace(state=map_tensors(lambda x: x.unsqueeze(1), progress.state))
@@ -113,7 +113,8 @@ class StepGraph(nn.Module):
         out = {"encodings": encodings, "pad_mask": pad_mask, "tokens": tokens}
         decoded, _ = decoder.decode(words.reshape(-1, 1), out, incremental)
         found = decoder.words_of(decoded, source, out)
-        log_probs = found if isinstance(decoder, LatentDecoder) else found.log_softmax(-1)
+        normalized = isinstance(decoder, LatentDecoder) or decoder.copying is not None
+        log_probs = found if normalized else found.log_softmax(-1)
         weights = () if decoder.attention is None else (decoded.weights,)
         sizes, new = words.shape, named_tensors(decoded.state, "").values()
         by_step = (x.reshape(*sizes, *x.shape[2:]) for x in (log_probs, *weights))

@@ -68,7 +68,8 @@ class Copying(nn.Module):
             ``[R, T, V]`` in float32 or better
         """
         log_words, copied = self._parts(logits, features, weights)
-        ids = self.target_of[tokens].repeat_interleave(len(logits) // len(tokens), 0).unsqueeze(1)
+        beam = logits.size(0) // tokens.size(0)
+        ids = self.target_of[tokens].unsqueeze(1).expand(-1, beam, -1).reshape(logits.size(0), 1, -1)
         shares = torch.zeros_like(log_words).scatter_add(2, ids.expand_as(copied), copied)
         return _log_sum(log_words, shares)
 

@@ -55,6 +55,8 @@ def test_every_system(attention, feeding, tmp_path):
         {"attention_normalizer": "fusedmax", "attention_score": "additive"},
         {"encoder_rnn": "gru"},
         {"decoder_rnn": "gru", "decoder_layers": 3},
+        {"copy_attention": True},
+        {"copy_attention": True, "attention": "mqt", "input_feeding": "none", "decoder_out_embed_dim": 9},
         {"rnn": "gru", "decoder_attention": "False", "decoder_zero_init": True, "input_feeding": "none"},
     ],
     ids=str,
@@ -69,7 +71,13 @@ LINEAR_OUTPUT = {"output_layer": "linear"}
 
 @pytest.mark.parametrize(
     "options",
-    [{"latent_topk": 3}, {"latent_prediction": "soft"}, {"latent_topk": 3, **LINEAR_OUTPUT}, LINEAR_OUTPUT],
+    [
+        {"latent_topk": 3},
+        {"latent_topk": 2, "latent_topk_feed": True, "input_feeding": "context"},
+        {"latent_prediction": "soft"},
+        {"latent_topk": 3, **LINEAR_OUTPUT},
+        LINEAR_OUTPUT,
+    ],
     ids=str,
 )
 def test_predictions_of_latent_models(options, tmp_path):
@@ -156,8 +164,8 @@ def test_loops_end(tmp_path):
 def test_what_cannot_be_exported():
     with pytest.raises(OptionError, match="x.pt: the model has an adaptive softmax"):
         check_exportable(build("attn_lstm", adaptive_softmax_cutoff="8"), "x.pt")
-    with pytest.raises(OptionError, match="x.pt: the model feeds the context of its K best .*--latent-topk-feed"):
-        check_exportable(make_latent(latent_topk=2, latent_topk_feed=True), "x.pt")
+    with pytest.raises(OptionError, match="x.pt: a model with first-order alignments cannot be exported"):
+        check_exportable(build("lstm_latent_first_order_small", attention="soft"), "x.pt")
     with pytest.raises(OptionError, match="x.pt: a Linear cannot be exported; must be a translation model of this"):
         check_exportable(torch.nn.Linear(1, 1), "x.pt")
 
