@@ -18,32 +18,26 @@ A second call with the same options does nothing. One with other options is refu
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import shutil
-from functools import partial
 from pathlib import Path
 from typing import Any, Dict
 
+from fairseq_attn_plugin.errors import OptionError
+
 from .catalogue import CORPORA, Corpus, Job, language_of
 from .downloads import checksum, fetch, unpack
-from .errors import OptionError
-from .locks import locked
 from .parallel import cut_split, drop_split
 from .subwords import KINDS, segment
-from .tools import run_quietly
+from .tools import locked, run_quietly
 
 __all__ = ["configure", "run"]
 
 STAMP = "prepared.json"
-SPECIAL = {
-    "pair": "spa-eng",
-    "language": "",
-    "fold": 0,
-    "seed": 1,
-    "equal_words": False,
-    "setimes": False,
-}  # of single corpora
+# of single corpora
+SPECIAL = dict(pair="spa-eng", language="", fold=0, seed=1, equal_words=False, setimes=False)  # noqa: C408
 OF_TRANSLATION = {"subwords": "subword-nmt", "subword_size": 8000, "cut": 0, "longest": 0}
 
 
@@ -82,7 +76,8 @@ def run(args: argparse.Namespace) -> None:
     out = Path(os.path.abspath(args.out))
     if _is_done(args, out, chosen):
         return
-    with locked(out.parent / f"{out.name}.lock"):
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with locked(out.parent / f"{out.name}.lock"):  # trainings with other seeds may begin at the same time
         if not _is_done(args, out, chosen):
             _prepare(args, corpus, out, chosen)
 
@@ -112,11 +107,7 @@ def _check(args: argparse.Namespace, corpus: Corpus) -> Dict[str, Any]:
 
 
 def _is_done(args: argparse.Namespace, out: Path, chosen: Dict[str, Any]) -> bool:
-    """Whether the folder has this text.
-
-    Raises:
-        OptionError: it has something else
-    """
+    """Whether the folder has this text; raises ``OptionError`` if it has something else."""
     try:
         before = json.loads((out / STAMP).read_text(encoding="utf-8"))
     except OSError:
@@ -141,35 +132,31 @@ def _prepare(args: argparse.Namespace, corpus: Corpus, out: Path, chosen: Dict[s
     folder, known = args.data, {}
     if folder is None:
         folder = Path(os.path.abspath(args.downloads or out.parent / "downloads"))
-        for download in corpus.downloads(args):
+        for download in corpus.downloads(args) if callable(corpus.downloads) else corpus.downloads:
             if args.mirror:
                 download = download._replace(url=f"{args.mirror.rstrip('/')}/{download.name}")
-            with locked(folder / "lock"):  # other preparations may share the folder
-                path = fetch(download, folder, corpus.expected)
-                unpack(path, folder, download.members)
+            path = fetch(download, folder, corpus.expected)
+            unpack(path, folder, download.members)
             known[download.name] = checksum(path)
-    partial_folder = out.with_name(out.name + ".partial")
-    shutil.rmtree(partial_folder, ignore_errors=True)
-    (partial_folder / "text").mkdir(parents=True)
-    languages = corpus.languages
-    if args.corpus == "tatoeba":
-        languages = ("en", args.language)
+    partial = out.with_name(out.name + ".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    (partial / "text").mkdir(parents=True)
+    languages = ("en", args.language) if args.corpus == "tatoeba" else corpus.languages
     print(f"{args.out}: reading and tokenising {args.corpus}", flush=True)
-    corpus.read(Job(corpus, args, folder, partial_folder, languages))
+    corpus.read(Job(corpus.expected, args, folder, partial, languages, args.data is None))
     if languages:
         log = out.parent / "subwords.log"
-        run_tool = partial(run_quietly, log)
         if args.subwords != "none":
             print(f"{args.out}: learning and applying subwords ({args.subwords}; log: {log})", flush=True)
-        segment(partial_folder, languages, args.subwords, args.subword_size, run_tool, args.jobs)
-        train = partial_folder / "segmented" / "train"
+        segment(partial, languages, args.subwords, args.subword_size, functools.partial(run_quietly, log), args.jobs)
+        train = partial / "segmented" / "train"
         if args.cut:
             cut_split(train, languages, args.cut)
         if args.longest:
             drop_split(train, languages, args.longest)
     stamp = {**chosen, "data": os.path.abspath(args.data) if args.data else None, "sha256": known}
-    (partial_folder / STAMP).write_text(json.dumps(stamp, indent=1) + "\n", encoding="utf-8")
+    (partial / STAMP).write_text(json.dumps(stamp, indent=1) + "\n", encoding="utf-8")
     if out.is_dir():
         out.rmdir()
-    partial_folder.rename(out)
+    partial.rename(out)
     print(f"{args.out}: prepared", flush=True)

@@ -18,8 +18,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 from fairseq_attn_plugin.errors import install_hook
 from fairseq_attn_plugin.writing import whole_text
 
-from .errors import CorpusError
-from .files import read_text, split_lines
+from .files import CorpusError, read_text, split_lines
 
 __all__ = ["evaluate", "main"]
 

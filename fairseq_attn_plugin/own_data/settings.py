@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Dict, List, NamedTuple, Optional, Sequence
 
-from fairseq_attn_plugin.corpora.errors import OptionError
-from fairseq_attn_plugin.errors import did_you_mean
+from fairseq_attn_plugin.errors import OptionError, did_you_mean
 
-from .reading import Pair
+from .pairs import Pair
 
 __all__ = ["Model", "check_architecture", "fitting_size", "last_value", "tokenizer_of"]
 

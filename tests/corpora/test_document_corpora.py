@@ -5,16 +5,17 @@ import json
 import pytest
 from miniature_corpora import imdb, imdb_archive, polarity_archive, polarity_jsonl, reviews, truncate, yahoo, yelp
 
-from fairseq_attn_plugin.corpora import catalogue, polarity, tfidf
-from fairseq_attn_plugin.corpora.errors import CorpusError
+from fairseq_attn_plugin.corpora import catalogue, tfidf
+from fairseq_attn_plugin.corpora.documents import polarity, write_corpus
+from fairseq_attn_plugin.corpora.files import CorpusError
 
 
 @pytest.mark.parametrize("write", [polarity_jsonl, polarity_archive])
 def test_folds_are_those_of_the_names(write, tmp_path):
     write(tmp_path)
-    documents = polarity.read_reviews(tmp_path)
+    splits = {split: part.documents for split, part in polarity(tmp_path, 9).items()}
+    documents = [document for part in splits.values() for document in part]
     assert len(documents) == 80
-    splits = polarity.splits_of(documents, 9)
     assert {split: {document.id[2] for document in part} for split, part in splits.items()} == {
         "train": set("12345678"), "valid": {"0"}, "test": {"9"},
     }  # fmt: skip
@@ -29,22 +30,24 @@ def test_folds_are_those_of_the_names(write, tmp_path):
 
 def test_damaged_corpora_are_one_line(tmp_path):
     with pytest.raises(CorpusError, match="has no reviews: expected review_polarity.tar.gz"):
-        polarity.read_reviews(tmp_path)
+        polarity(tmp_path, 0)
     polarity_archive(tmp_path)
     path = tmp_path / "review_polarity.tar.gz"
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(CorpusError, match="truncated or not an archive"):
-        polarity.read_reviews(tmp_path)
+        polarity(tmp_path, 0)
     path.unlink()
     (tmp_path / "polarity.jsonl").write_text('{"label": "pos", "sentences": ["a"], "name": "review1"}\n')
     with pytest.raises(CorpusError, match="review1, must be cvNNN"):
-        polarity.splits_of(polarity.read_reviews(tmp_path), 0)
+        polarity(tmp_path, 0)
 
 
 def test_a_download_that_is_too_short_is_refused(tmp_path):
     polarity_jsonl(tmp_path)
-    with pytest.raises(CorpusError, match="holds 80 reviews, the corpus 2000: the download is truncated"):
-        polarity.write_fold(tmp_path, 0, tmp_path / "text", strict=True)
+    with pytest.raises(
+        CorpusError, match="holds 64 documents of train, the published corpus 1600: the download is trunc"
+    ):
+        write_corpus(polarity(tmp_path, 0), tmp_path / "text", strict=True)
 
 
 def test_a_fold_is_prepared(prepare, corpus_folder):
