@@ -7,7 +7,7 @@ import functools
 import re
 import shutil
 from pathlib import Path
-from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, List, NamedTuple, Optional, Tuple
 
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.toy_corpus import generate, write
@@ -20,8 +20,6 @@ from .parallel import AS_IT_IS, Treatment, tokenize
 from .tools import run_quietly
 
 __all__ = ["CORPORA", "Corpus", "Job", "language_of"]
-
-Splits = Sequence[Tuple[str, int, str]]  # name, number of published pairs, names of the two files
 
 
 class Corpus(NamedTuple):
@@ -43,40 +41,29 @@ class Corpus(NamedTuple):
 
 
 class Job(NamedTuple):
-    """A preparation in progress.
-
-    Attributes:
-        expected: content of the folder, for messages
-        args: options of the command
-        folder: that the corpus is read from
-        to: folder that is written; the text goes to ``to/text``
-        languages: of the two sides, or none
-        strict: whether the corpus is downloaded: fewer sentences than published are an error
-    """
+    """A preparation in progress: options, the folder that is read, that of ``text/``, and the languages."""
 
     expected: str
     args: argparse.Namespace
     folder: Path
     to: Path
     languages: Tuple[str, ...]
-    strict: bool
 
     @property
     def text(self) -> Path:
         return self.to / "text"
 
-    def splits(self, splits: Splits, treatment: Treatment = AS_IT_IS, folder: Optional[Path] = None) -> None:
-        """Reads splits into ``text/SPLIT.LANGUAGE``; see :func:`.parallel.import_split`.
+    def splits(self, treatment: Treatment = AS_IT_IS, folder: Optional[Path] = None, **files: str) -> None:
+        """Reads splits, each from the names of two files, into ``text/SPLIT.LANGUAGE``.
 
         Pairs with an empty side are dropped in training; only valid and test keep their original text.
         """
-        for split, pairs, files in splits:
-            one = treatment._replace(
-                drop_empty=split in ("train", "setimes"), raw=treatment.raw and split in ("valid", "test")
-            )
+        for split, names in files.items():
+            held_out = split in ("valid", "test")
+            one = treatment._replace(drop_empty=split in ("train", "setimes"), raw=treatment.raw and held_out)
+            to = self.text / split
             parallel.import_split(
-                *(folder or self.folder, files.split(), self.languages, self.text / split, one, pairs, self.strict),
-                *(self.expected, self.args.jobs),
+                folder or self.folder, names.split(), self.languages, to, one, self.expected, self.args.jobs
             )
 
 
@@ -97,7 +84,7 @@ def _iwslt14(job: Job) -> None:
         if any(True for pattern in ("train.tags.*", "IWSLT14.TED*") for _ in folder.glob(pattern)):
             parallel.extract_talks(folder, job.to)
             lower = LOWER._replace(words=functools.partial(tokenize, normalize=False))
-            job.splits([("all", 167000, "all.de all.en"), ("test", 6750, "test.de test.en")], lower, job.to)
+            job.splits(lower, job.to, all="all.de all.en", test="test.de test.en")
             parallel.clean_split(job.text)
             return
     missing = [f"train.{language}.gz" for language in ("de", "en") if not find(job.folder, f"train.{language}")]
@@ -106,10 +93,8 @@ def _iwslt14(job: Job) -> None:
             f"the training part is missing in {job.folder}: no {', '.join(missing)} (or unzipped); expected "
             f"{job.expected}"
         )
-    job.splits([(split, pairs, f"{split}.de {split}.en") for split, pairs in IWSLT14.items()])
+    job.splits(train="train.de train.en", valid="valid.de valid.en", test="test.de test.en")
 
-
-IWSLT14 = {"train": 160000, "valid": 7282, "test": 6750}
 
 # --- WMT'16 English-Romanian: Europarl v7, with --setimes also SETIMES2
 
@@ -129,10 +114,10 @@ def _wmt16_downloads(args: argparse.Namespace) -> List[Download]:
 
 def _wmt16(job: Job) -> None:
     news = "{0}.en|{0}-roen-ref.en.sgm {0}.ro|{0}-roen-src.ro.sgm"
-    job.splits([("train", 399000, "europarl-v7.ro-en.en europarl-v7.ro-en.ro")], MOSES)
-    job.splits([("valid", 1999, news.format("newsdev2016")), ("test", 1999, news.format("newstest2016"))], MOSES)
+    job.splits(MOSES, train="europarl-v7.ro-en.en europarl-v7.ro-en.ro")
+    job.splits(MOSES, valid=news.format("newsdev2016"), test=news.format("newstest2016"))
     if job.args.setimes:
-        job.splits([("setimes", 213000, "SETIMES.en-ro.en SETIMES.en-ro.ro")], MOSES)
+        job.splits(MOSES, setimes="SETIMES.en-ro.en SETIMES.en-ro.ro")
         for language in job.languages:
             with open(job.text / f"train.{language}", "ab") as stream:
                 stream.write((job.text / f"setimes.{language}").read_bytes())
@@ -152,7 +137,6 @@ LANGUAGES = dict(
     urd:ur uzb:uz vie:vi
 """.split()
 )
-LEAST = {"spa-eng": (100000, 2000000), "vie-eng": (7000, 200000)}  # pairs, bytes of the archive
 
 
 def language_of(pair: str, given: str) -> str:
@@ -170,15 +154,14 @@ def language_of(pair: str, given: str) -> str:
 
 
 def _tatoeba_downloads(args: argparse.Namespace) -> List[Download]:
-    least = LEAST.get(args.pair, (1, 1000))[1]
+    least = {"spa-eng": 2000000, "vie-eng": 200000}.get(args.pair, 1000)
     return [Download(f"{ANKI}{args.pair}.zip", least=least, members=[f"{args.pair[:3]}.txt"])]
 
 
 def _tatoeba(job: Job, treatment: Treatment = MOSES, equal_words: bool = False) -> None:
-    least, pair = LEAST.get(job.args.pair, (1, 0))[0], job.args.pair[:3]
-    parallel.split_pairs(job.folder, f"{pair}.txt", job.languages, job.to, least, job.strict, equal_words)
-    names = " ".join("{0}." + language for language in job.languages)
-    job.splits([(split, 1, names.format(split)) for split in ("train", "valid", "test")], treatment, job.to)
+    parallel.split_pairs(job.folder, f"{job.args.pair[:3]}.txt", job.languages, job.to, equal_words)
+    for split in ("train", "valid", "test"):
+        job.splits(treatment, job.to, **{split: " ".join(f"{split}.{language}" for language in job.languages)})
 
 
 def _election(job: Job) -> None:
@@ -192,11 +175,11 @@ def _election(job: Job) -> None:
 
 def _toy(job: Job) -> None:
     folder = job.folder
-    if job.strict:
+    if job.args.data is None:
         folder = job.to / "generated"
         write(generate(job.args.seed), folder)
     for split in ("train", "valid", "test"):
-        job.splits([(split, 1, f"{split}.vr {split}.dm")], folder=folder)
+        job.splits(folder=folder, **{split: f"{split}.vr {split}.dm"})
         path = find(folder, f"{split}.align")
         if path is None:
             raise CorpusError(f"{split}.align is missing in {folder}: expected {job.expected}")
@@ -211,7 +194,7 @@ def _toy(job: Job) -> None:
 
 def _yelp(job: Job) -> None:
     archive, done = job.folder / "emnlp-2015-data.7z", job.folder / "unpacked"
-    if job.strict and not done.is_file():
+    if job.args.data is None and not done.is_file():
         tool = next((tool for tool in ("7z", "7za", "bsdtar") if shutil.which(tool)), None)
         if tool is None:
             raise OptionError(
@@ -222,7 +205,7 @@ def _yelp(job: Job) -> None:
         options = ["-x", "-f", archive, "-C", job.folder] if tool == "bsdtar" else seven
         run_quietly(job.folder / "unpack.log", tool, *options)
         done.touch()
-    write_corpus(yelp2013(job.folder), job.text, job.strict)
+    write_corpus(yelp2013(job.folder), job.text)
 
 
 CORPORA = {
@@ -241,11 +224,7 @@ CORPORA = {
     "iwslt15_en_vi": Corpus(  # as preprocessed at Stanford
         expected="train, tst2012 and tst2013, each as .en.gz and .vi.gz (or unzipped)",
         read=lambda job: job.splits(
-            [
-                ("train", 133000, "train.en train.vi"),
-                ("valid", 1553, "tst2012.en tst2012.vi"),
-                ("test", 1268, "tst2013.en tst2013.vi"),
-            ]
+            train="train.en train.vi", valid="tst2012.en tst2012.vi", test="tst2013.en tst2013.vi"
         ),
         downloads=_files(
             "https://nlp.stanford.edu/projects/nmt/data/iwslt15.en-vi/",
@@ -268,12 +247,7 @@ CORPORA = {
     "multi30k": Corpus(  # task 1
         expected="train, val and test_2016_flickr, each as .de.gz and .en.gz (or unzipped)",
         read=lambda job: job.splits(
-            [
-                ("train", 29000, "train.de train.en"),
-                ("valid", 1014, "val.de val.en"),
-                ("test", 1000, "test_2016_flickr.de test_2016_flickr.en"),
-            ],
-            LOWER,
+            LOWER, train="train.de train.en", valid="val.de val.en", test="test_2016_flickr.de test_2016_flickr.en"
         ),
         downloads=_files(
             "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw/",
@@ -308,7 +282,7 @@ CORPORA = {
     ),
     "polarity_han": Corpus(
         expected="review_polarity.tar.gz, its txt_sentoken/{neg,pos}/cvNNN_*.txt, or polarity.jsonl (or .gz)",
-        read=lambda job: write_corpus(polarity(job.folder, job.args.fold), job.text, job.strict),
+        read=lambda job: write_corpus(polarity(job.folder, job.args.fold), job.text),
         downloads=[
             Download("https://www.cs.cornell.edu/people/pabo/movie-review-data/review_polarity.tar.gz", least=2000000)
         ],
@@ -317,7 +291,7 @@ CORPORA = {
     "imdb_han": Corpus(
         expected="aclImdb_v1.tar.gz, its files aclImdb/{train,test}/{neg,pos}/ID_RATING.txt, or train, val and test as "
         ".tsv",
-        read=lambda job: write_corpus(imdb(job.folder), job.text, job.strict),
+        read=lambda job: write_corpus(imdb(job.folder), job.text),
         downloads=[Download("https://ai.stanford.edu/~amaas/data/sentiment/aclImdb_v1.tar.gz", least=80000000)],
     ),
     "yelp2013_han": Corpus(
@@ -327,7 +301,7 @@ CORPORA = {
     ),
     "yahoo_answers_han": Corpus(
         expected="train.csv and test.csv (or .gz)",
-        read=lambda job: write_corpus(yahoo_answers(job.folder), job.text, job.strict),
+        read=lambda job: write_corpus(yahoo_answers(job.folder), job.text),
         downloads=[
             Download(
                 "https://s3.amazonaws.com/fast-ai-nlp/yahoo_answers_csv.tgz",

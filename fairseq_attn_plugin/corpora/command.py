@@ -49,25 +49,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--downloads", type=Path, metavar="FOLDER", help="of downloads (default: downloads, beside that of --out)")
     add("--mirror", metavar="URL", help="address of a folder with the files to download")
     add("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="number of processes (default: all cores)")
-    text = parser.add_argument_group("sentence pairs")
-    text.add_argument("--subwords", choices=KINDS, help="joint over both languages (default: subword-nmt)")
-    text.add_argument("--subword-size", type=int, metavar="N", help="merges or SentencePiece pieces (default: 8000)")
-    text.add_argument("--cut", type=int, metavar="N", help="cut training sentences to N tokens; 0: never (default: 0)")
-    text.add_argument(
-        "--longest", type=int, metavar="N", help="drop training pairs of more than N tokens; 0: none (default: 0)"
-    )
-    single = parser.add_argument_group("single corpora")
-    single.add_argument("--pair", metavar="NAME", help="of tatoeba: name at manythings.org/anki (default: spa-eng)")
-    single.add_argument("--language", metavar="CODE", help="of tatoeba: language beside English (default: the pair's)")
-    single.add_argument(
-        "--equal-words",
-        action="store_true",
-        default=None,
-        help="of tatoeba_election: pairs with as many words on both sides, without punctuation",
-    )
-    single.add_argument("--setimes", action="store_true", default=None, help="of wmt16_en_ro: Europarl and SETIMES2")
-    single.add_argument("--fold", type=int, metavar="K", help="of polarity_han: test fold, 0 to 9 (default: 0)")
-    single.add_argument("--seed", type=int, metavar="N", help="of toy_corpus: of its words and sentences (default: 1)")
+    add = parser.add_argument_group("sentence pairs").add_argument
+    add("--subwords", choices=KINDS, help="joint over both languages (default: subword-nmt)")
+    add("--subword-size", type=int, metavar="N", help="merges or SentencePiece pieces (default: 8000)")
+    add("--cut", type=int, metavar="N", help="cut training sentences to N tokens; 0: never (default: 0)")
+    add("--longest", type=int, metavar="N", help="drop training pairs of more than N tokens; 0: none (default: 0)")
+    add = parser.add_argument_group("single corpora").add_argument
+    add("--pair", metavar="NAME", help="of tatoeba: name at manythings.org/anki (default: spa-eng)")
+    add("--language", metavar="CODE", help="of tatoeba: language beside English (default: the pair's)")
+    equal = "of tatoeba_election: pairs with as many words on both sides, without punctuation"
+    add("--equal-words", action="store_true", default=None, help=equal)
+    add("--setimes", action="store_true", default=None, help="of wmt16_en_ro: Europarl and SETIMES2")
+    add("--fold", type=int, metavar="K", help="of polarity_han: test fold, 0 to 9 (default: 0)")
+    add("--seed", type=int, metavar="N", help="of toy_corpus: of its words and sentences (default: 1)")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -143,7 +137,7 @@ def _prepare(args: argparse.Namespace, corpus: Corpus, out: Path, chosen: Dict[s
     (partial / "text").mkdir(parents=True)
     languages = ("en", args.language) if args.corpus == "tatoeba" else corpus.languages
     print(f"{args.out}: reading and tokenising {args.corpus}", flush=True)
-    corpus.read(Job(corpus.expected, args, folder, partial, languages, args.data is None))
+    corpus.read(Job(corpus.expected, args, folder, partial, languages))
     if languages:
         log = out.parent / "subwords.log"
         if args.subwords != "none":

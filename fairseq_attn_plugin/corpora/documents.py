@@ -1,7 +1,7 @@
 """Corpora of labelled documents as text for fairseq-preprocess: polarity, IMDB, Yelp 2013, Yahoo Answers.
 
-Each reader takes the folder of the corpus, gives the documents of ``train``, ``valid`` and ``test``, and names how many
-the published corpus has. :func:`write_corpus` writes them to ``TO/{train,valid,test}.{input0,label}``.
+Each reader takes the folder of the corpus and gives the documents of ``train``, ``valid`` and ``test``. A damaged or
+missing file raises ``CorpusError``.
 """
 
 from __future__ import annotations
@@ -14,39 +14,26 @@ import lzma
 import re
 import zlib
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional
 
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.documents import Document, documents_of, write_documents
 from fairseq_attn_plugin.text.reading import Reading, split_sentences, word_splitter
 
-from .files import CorpusError, find, members_of, note_fewer, read_text, split_lines
+from .files import CorpusError, find, members_of, read_text, split_lines
 
-__all__ = ["Part", "imdb", "polarity", "write_corpus", "yahoo_answers", "yelp2013"]
+__all__ = ["imdb", "polarity", "write_corpus", "yahoo_answers", "yelp2013"]
 
-
-class Part(NamedTuple):
-    """The documents of a split, how many the published one has at least, and where they are, for messages."""
-
-    documents: Iterable[Document]
-    published: int
-    place: Path
+Splits = Dict[str, Iterable[Document]]
 
 
-def write_corpus(parts: Dict[str, Part], to: Path, strict: bool = False) -> None:
-    """Writes ``TO/SPLIT.input0`` and ``TO/SPLIT.label``.
-
-    Args:
-        parts: of the splits
-        to: folder for the text
-        strict: whether fewer documents than published are an error; otherwise they are a note
-    """
-    for split, part in parts.items():
-        documents, sentences, words = write_documents(part.documents, to / split)
+def write_corpus(splits: Splits, to: Path) -> None:
+    """Writes ``TO/SPLIT.input0`` and ``TO/SPLIT.label``; raises ``CorpusError`` if a split is empty."""
+    for split, part in splits.items():
+        documents, sentences, words = write_documents(part, to / split)
+        if not documents:
+            raise CorpusError(f"the {split} split is empty: the corpus is truncated, or too small")
         print(f"note: {split}: {documents} documents, {sentences} sentences, {words} words", flush=True)
-        if documents < part.published:
-            report = f"{part.place} holds {documents} documents of {split}, the published corpus {part.published}"
-            note_fewer(report, strict or not documents)
 
 
 def _tokenized(text: str, label: str, number: str) -> Document:
@@ -65,12 +52,8 @@ def _splitter() -> Callable[[str], List[str]]:
 _REVIEW = re.compile(r"(?:^|/)(neg|pos)/(cv\d{3}_\d+)\.txt$")
 
 
-def polarity(folder: Path, fold: int) -> Dict[str, Part]:
-    """One fold, of ``polarity.jsonl``, the archive or its files. Test: ``fold``; validation: the next one.
-
-    Raises:
-        CorpusError: the folder has no reviews, they are damaged, or a split is empty
-    """
+def polarity(folder: Path, fold: int) -> Splits:
+    """One fold, of ``polarity.jsonl``, the archive or its files. Test: ``fold``; validation: the next one."""
     archive, jsonl = folder / "review_polarity.tar.gz", find(folder, "polarity.jsonl")
     documents: List[Document] = []
     if jsonl is not None:
@@ -97,10 +80,7 @@ def polarity(folder: Path, fold: int) -> Dict[str, Part]:
             raise CorpusError(f"a review is named {document.id}, must be cvNNN: the name tells the fold")
         after = (int(match[1]) - fold) % 10
         splits["test" if after == 0 else "valid" if after == 1 else "train"].append(document)
-    for split, part in splits.items():
-        if not part:
-            raise CorpusError(f"fold {fold}: the {split} split is empty; {len(documents)} reviews are too few")
-    return {split: Part(part, 1600 if split == "train" else 200, folder) for split, part in splits.items()}
+    return dict(splits)
 
 
 def _review(name: str, text: bytes) -> Document:
@@ -116,14 +96,11 @@ _RATED = re.compile(r"(?:^|/)(train|test)/(neg|pos)/(\d+)_\d+\.txt$")
 _OPENERS: Dict[str, Callable[..., Any]] = {".tsv": open, ".gz": gzip.open, ".xz": lzma.open}
 
 
-def imdb(folder: Path) -> Dict[str, Part]:
+def imdb(folder: Path) -> Splits:
     """25,000 reviews to train on, of which every fifth goes to validation, and 25,000 to test on.
 
     They are files ``aclImdb/{train,test}/{neg,pos}/ID_RATING.txt``, in the archive or unpacked. Tables serve as well:
     ``train``, ``val`` and ``test``, each as ``.tsv`` with label, rating, id and text in its columns.
-
-    Raises:
-        CorpusError: the folder has no reviews, or they are damaged
     """
     splits: Dict[str, List[List[str]]] = {"train": [], "valid": [], "test": []}  # label, rating, id, text
     tables = [find(folder, f"{name}.tsv|{name}.tsv.xz") for name in ("train", "val", "test")]
@@ -144,13 +121,10 @@ def imdb(folder: Path) -> Dict[str, Part]:
                     "aclImdb/{train,test}/{neg,pos}/ID_RATING.txt, or train, val and test as .tsv (or .gz, .xz)"
                 )
             reviews.sort(key=lambda review: (int(review[2]), review[0]))
-    published = {"train": 20000, "valid": 5000, "test": 25000}
-    return {split: Part(_imdb_documents(reviews), published[split], folder) for split, reviews in splits.items()}
-
-
-def _imdb_documents(reviews: List[List[str]]) -> Iterator[Document]:
-    for label, _, number, text in reviews:
-        yield _tokenized(text.replace("<br />", "\n"), label, number)
+    return {
+        split: (_tokenized(text.replace("<br />", "\n"), label, number) for label, _, number, text in reviews)
+        for split, reviews in splits.items()
+    }
 
 
 def _table(path: Path) -> List[List[str]]:
@@ -168,22 +142,19 @@ def _table(path: Path) -> List[List[str]]:
 # --- Yelp 2013 of Tang et al. (2015): 335,018 reviews, a tenth each for validation and test
 
 
-def yelp2013(folder: Path) -> Dict[str, Part]:
+def yelp2013(folder: Path) -> Splits:
     """A line is user, product, stars and text with two tabs between them; ``<sssss>`` separates the sentences.
 
     The files are in the folder or one below it: the archive has a folder of its own.
-
-    Raises:
-        CorpusError: a file is missing
     """
-    parts = {}
-    for split, name, published in (("train", "train", 260000), ("valid", "dev", 33000), ("test", "test", 33000)):
-        name = f"yelp-2013-{name}.txt.ss"
+    splits: Splits = {}
+    for split, part in (("train", "train"), ("valid", "dev"), ("test", "test")):
+        name = f"yelp-2013-{part}.txt.ss"
         path = next(filter(None, (find(one, name) for one in (folder, *sorted(folder.glob("*/"))))), None)
         if path is None:
             raise CorpusError(f"{name} is missing in {folder}: expected yelp-2013-{{train,dev,test}}.txt.ss")
-        parts[split] = Part(_yelp_reviews(path), published, path)
-    return parts
+        splits[split] = _yelp_reviews(path)
+    return splits
 
 
 def _yelp_reviews(path: Path) -> Iterator[Document]:
@@ -200,25 +171,18 @@ def _yelp_reviews(path: Path) -> Iterator[Document]:
 # --- Yahoo Answers of Zhang et al. (2015): ten topics of questions with their best answers
 
 
-def yahoo_answers(folder: Path) -> Dict[str, Part]:
+def yahoo_answers(folder: Path) -> Splits:
     """A row of ``train.csv`` and ``test.csv`` is class, title, question and best answer, with ``\\n`` for a line break.
 
     Every tenth row of ``train.csv`` goes to validation.
-
-    Raises:
-        CorpusError: a file is missing
     """
-    parts = {}
-    for split, name, tenth, published in (
-        ("train", "train.csv", False, 1260000),
-        ("valid", "train.csv", True, 140000),
-        ("test", "test.csv", None, 60000),
-    ):
+    splits: Splits = {}
+    for split, name, tenth in (("train", "train.csv", False), ("valid", "train.csv", True), ("test", "test.csv", None)):
         path = find(folder, f"{name}|yahoo_answers_csv/{name}")
         if path is None:
             raise CorpusError(f"{name} (or {name}.gz) is missing in {folder}")
-        parts[split] = Part(_questions(path, tenth), published, path)
-    return parts
+        splits[split] = _questions(path, tenth)
+    return splits
 
 
 def _questions(path: Path, tenth: Optional[bool]) -> Iterator[Document]:

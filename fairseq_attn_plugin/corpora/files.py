@@ -9,7 +9,6 @@ from __future__ import annotations
 import gzip
 import html
 import re
-import sys
 import tarfile
 import zlib
 from pathlib import Path
@@ -18,30 +17,13 @@ from typing import Iterable, Iterator, List, Optional, Pattern, Tuple
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.writing import whole_text
 
-__all__ = [
-    "SEGMENT",
-    "CorpusError",
-    "find",
-    "members_of",
-    "note_fewer",
-    "read_lines",
-    "read_text",
-    "split_lines",
-    "write_lines",
-]
+__all__ = ["SEGMENT", "CorpusError", "find", "members_of", "read_lines", "read_text", "split_lines", "write_lines"]
 
 SEGMENT = re.compile(r"<seg\b[^>]*>(.*?)</seg>", re.IGNORECASE | re.DOTALL)
 
 
 class CorpusError(OptionError):
     """The corpus is missing, damaged or not parallel. The message is the whole report."""
-
-
-def note_fewer(report: str, fatal: bool) -> None:
-    """Says that a corpus has fewer sentences than the published one; raises ``CorpusError`` if that is ``fatal``."""
-    if fatal:
-        raise CorpusError(report + ": the download is truncated, remove it and fetch it again")
-    print(f"note: {report}", file=sys.stderr, flush=True)
 
 
 def find(folder: Path, names: str) -> Optional[Path]:

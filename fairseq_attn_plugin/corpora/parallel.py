@@ -13,25 +13,12 @@ from typing import Callable, Dict, Iterable, List, NamedTuple, Optional, Sequenc
 
 from tqdm import tqdm
 
-from .files import SEGMENT, CorpusError, find, note_fewer, read_lines, read_text, split_lines, write_lines
+from .files import SEGMENT, CorpusError, find, read_lines, read_text, split_lines, write_lines
 
 __all__ = [
-    "AS_IT_IS",
-    "SHARE",
-    "Treatment",
-    "assign",
-    "bare_words",
-    "clean_split",
-    "cut_split",
-    "detokenize",
-    "drop_split",
-    "extract_talks",
-    "import_split",
-    "normalize",
-    "split_pairs",
-    "talk_files",
-    "tokenize",
-]
+    "AS_IT_IS", "SHARE", "Treatment", "assign", "bare_words", "clean_split", "cut_split", "detokenize", "drop_split",
+    "extract_talks", "import_split", "normalize", "split_pairs", "talk_files", "tokenize",
+]  # fmt: skip
 
 Pair = Tuple[str, str]
 CHUNK = 2000  # sentences per task of a worker; large enough to hide the cost of the transfer
@@ -58,12 +45,7 @@ class _Tokenizer:
 def tokenize(lines: List[str], language: str, jobs: int, normalize: bool = True, escape: bool = True) -> List[str]:
     """``lines`` tokenised by Moses' rules, in their order, by ``jobs`` processes.
 
-    Args:
-        lines: sentences
-        language: two-letter code
-        jobs: number of processes
-        normalize: whether punctuation is normalised first
-        escape: whether special characters are escaped (``&apos;``)
+    ``normalize``: punctuation is normalised first; ``escape``: special characters are escaped (``&apos;``).
     """
     chunks = [lines[start : start + CHUNK] for start in range(0, len(lines), CHUNK)]
     work = _Tokenizer(language, normalize, escape)
@@ -121,12 +103,7 @@ AS_IT_IS = Treatment()
 
 
 def read_pair(folder: Path, names: Sequence[str], expected: str = "") -> List[List[str]]:
-    """Both sides of a split.
-
-    Args:
-        folder: of the corpus
-        names: of the two files, each with alternatives ``a|b`` and without ``.gz``
-        expected: what the folder must contain, for the message about a missing file
+    """Both sides of a split. Names are without ``.gz``, with alternatives ``a|b``; messages say what is ``expected``.
 
     Raises:
         CorpusError: a file is missing or empty, or the two have different numbers of lines
@@ -156,8 +133,6 @@ def import_split(
     languages: Sequence[str],
     to: Path,
     treatment: Treatment = AS_IT_IS,
-    at_least: int = 1,
-    strict: bool = False,
     expected: str = "",
     jobs: int = 1,
 ) -> None:
@@ -171,28 +146,23 @@ def import_split(
         languages: of the two files
         to: prefix of the written files
         treatment: of the sentences
-        at_least: number of sentence pairs in the published split
-        strict: whether fewer pairs are an error; otherwise they are a note
         expected: what the folder must contain, for the message about a missing file
         jobs: number of processes for tokenisation
 
     Raises:
-        CorpusError: the files are missing, damaged, not parallel or too short
+        CorpusError: the files are missing, damaged or not parallel
     """
     words = treatment.words
     tokenized = [re.sub(r"\.(\w+)$", r".tok.\1", name) for name in files]
     has_tokens = words is not None and all(find(folder, name) for name in tokenized)
     sides = read_pair(folder, tokenized if has_tokens else files, expected)
     count = len(sides[0])
-    if count < at_least:
-        note_fewer(f"{files[0]} holds {count} sentence pairs, the published corpus at least {at_least}", strict)
     # the untouched references are for detokenised scores; a folder with tokenised files alone has none
     if treatment.raw and all(find(folder, name) for name in files):
         raw = read_pair(folder, files)
         if len(raw[0]) != count:
             raise CorpusError(f"{files[0]} and {tokenized[0]} differ in length")
-        for language, lines in zip(languages, raw):
-            write_lines(Path(f"{to}.raw.{language}"), lines)
+        _write_sides(Path(f"{to}.raw"), languages, raw)
     if treatment.drop_empty:
         kept = [pair for pair in zip(*sides) if all(pair)]
         if not kept:
@@ -288,26 +258,11 @@ def assign(pairs: Sequence[Pair], share: float = SHARE) -> Dict[str, List[Pair]]
     return splits
 
 
-def split_pairs(
-    folder: Path,
-    file: str,
-    languages: Sequence[str],
-    to: Path,
-    at_least: int = 1,
-    strict: bool = False,
-    equal_words: bool = False,
-) -> None:
+def split_pairs(folder: Path, file: str, languages: Sequence[str], to: Path, equal_words: bool = False) -> None:
     """Splits a file of ``English TAB foreign [TAB attribution]`` into ``TO/{train,valid,test}.LANGUAGE``, 90 / 5 / 5.
 
-    Args:
-        folder: of the file
-        file: its name without ``.gz``
-        languages: suffixes of English and of the other language
-        to: folder for the splits
-        at_least: number of pairs in the published file
-        strict: whether fewer pairs are an error; otherwise they are a note
-        equal_words: keep only pairs with equally many words between white space on both sides. They are selected after
-            the split, so that a pair is in the same split with and without this option
+    With ``equal_words`` only pairs with equally many words between white space on both sides are kept. They are
+    selected after the split, so that a pair is in the same split with and without this option.
 
     Raises:
         CorpusError: the file is missing or damaged, or a split is empty
@@ -323,8 +278,6 @@ def split_pairs(
         pairs[(columns[0], columns[1])] = None
     if not pairs:
         raise CorpusError(f"{path} is empty")
-    if len(pairs) < at_least:
-        note_fewer(f"{path} holds {len(pairs)} pairs, the published file at least {at_least}", strict)
     splits = assign(list(pairs))
     kept = len(pairs)
     if equal_words:

@@ -21,6 +21,7 @@ from typing import Any, Dict, List, NoReturn, Optional
 
 from fairseq_attn_plugin import __version__
 from fairseq_attn_plugin.corpora.downloads import checksum
+from fairseq_attn_plugin.corpora.subwords import KINDS
 from fairseq_attn_plugin.corpora.tools import locked
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.model_folder import is_training, open_model_folder, read_settings
@@ -36,56 +37,31 @@ TAKES_EXTRA = True  # words after --
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add(
-        "pairs", nargs="+", type=Path, metavar="PAIRS", help="table of pairs (tabs, or .csv), or source and target file"
-    )
+    add("pairs", nargs="+", type=Path, metavar="PAIRS", help="table (tabs, or .csv), or source and target file")
     add("--from", required=True, dest="source", metavar="LANG", help="source language, as in de")
     add("--to", required=True, dest="target", metavar="LANG", help="target language, as in en")
     add("--out", type=Path, metavar="FOLDER", help="model folder to write (default: LANG-LANG.ARCH)")
     add("--arch", default="lstm_adm", metavar="NAME", help="architecture (default: lstm_adm)")
-    add(
-        "--objective",
-        default="",
-        metavar="NAME",
-        help="of latent alignment models (default: marginal for lstm_latent, elbo-enum for lstm_posterior)",
-    )
-    add(
-        "--columns",
-        metavar="S,T",
-        help="columns of source and target in a table, from 1 (default: the first two, or those its first row names)",
-    )
+    objectives = "of latent alignment models (default: marginal for lstm_latent, elbo-enum for lstm_posterior)"
+    add("--objective", default="", metavar="NAME", help=objectives)
+    columns = "columns of source and target in a table (default: 1,2, or those that its first row names)"
+    add("--columns", metavar="S,T", help=columns)
     add("--valid", nargs="+", type=Path, metavar="FILE", help="validation pairs (default: taken out of PAIRS)")
     add("--test", nargs="+", type=Path, metavar="FILE", help="test pairs (default: taken out of PAIRS)")
-    text = parser.add_argument_group("text")
-    text.add_argument(
-        "--tokenizer",
-        choices=("auto", "moses", "none"),
-        default="auto",
-        help="auto (default): moses, or none if a language writes no blanks between words",
-    )
-    text.add_argument(
-        "--subwords",
-        choices=("auto", "subword-nmt", "sentencepiece", "none"),
-        default="auto",
-        help="auto (default): subword-nmt after moses, otherwise sentencepiece",
-    )
-    text.add_argument(
-        "--subword-size", type=int, default=0, metavar="N", help="merges or pieces (default: as many as fit the corpus)"
-    )
-    training = parser.add_argument_group("training; further options of fairseq-train follow --")
-    training.add_argument("--max-epoch", type=int, default=60, metavar="N", help="end after N epochs (default: 60)")
-    training.add_argument(
-        "--patience",
-        type=int,
-        default=5,
-        metavar="N",
-        help="end when validation is no better for N epochs (default: 5)",
-    )
-    training.add_argument("--seed", type=int, default=1, metavar="N", help="random seed (default: 1)")
-    training.add_argument(
-        "--user-dir", action="append", metavar="FOLDER", help="code that registers attention, models or objectives"
-    )
-    training.add_argument("--cpu", action="store_true", help="do not use a GPU")
+    add = parser.add_argument_group("text").add_argument
+    tokenizer = "auto (default): moses, or none if a language writes no blanks between words"
+    add("--tokenizer", choices=("auto", "moses", "none"), default="auto", help=tokenizer)
+    kinds = ("auto", *KINDS)
+    add("--subwords", choices=kinds, default="auto", help="auto (default): subword-nmt after moses, else sentencepiece")
+    size = "merges or pieces (default: as many as fit the corpus)"
+    add("--subword-size", type=int, default=0, metavar="N", help=size)
+    add = parser.add_argument_group("training; further options of fairseq-train follow --").add_argument
+    add("--max-epoch", type=int, default=60, metavar="N", help="end after N epochs (default: 60)")
+    patience = "end when validation is no better for N epochs (default: 5)"
+    add("--patience", type=int, default=5, metavar="N", help=patience)
+    add("--seed", type=int, default=1, metavar="N", help="random seed (default: 1)")
+    add("--user-dir", action="append", metavar="FOLDER", help="code that registers attention, models or objectives")
+    add("--cpu", action="store_true", help="do not use a GPU")
 
 
 def run(args: argparse.Namespace) -> None:

@@ -13,7 +13,7 @@ from fairseq_attn_plugin.corpora.files import CorpusError
 @pytest.mark.parametrize("write", [polarity_jsonl, polarity_archive])
 def test_folds_are_those_of_the_names(write, tmp_path):
     write(tmp_path)
-    splits = {split: part.documents for split, part in polarity(tmp_path, 9).items()}
+    splits = polarity(tmp_path, 9)
     documents = [document for part in splits.values() for document in part]
     assert len(documents) == 80
     assert {split: {document.id[2] for document in part} for split, part in splits.items()} == {
@@ -42,12 +42,11 @@ def test_damaged_corpora_are_one_line(tmp_path):
         polarity(tmp_path, 0)
 
 
-def test_a_download_that_is_too_short_is_refused(tmp_path):
+def test_an_empty_split_is_refused(tmp_path):
     polarity_jsonl(tmp_path)
-    with pytest.raises(
-        CorpusError, match="holds 64 documents of train, the published corpus 1600: the download is trunc"
-    ):
-        write_corpus(polarity(tmp_path, 0), tmp_path / "text", strict=True)
+    splits = {**polarity(tmp_path, 0), "valid": []}
+    with pytest.raises(CorpusError, match="the valid split is empty"):
+        write_corpus(splits, tmp_path / "text")
 
 
 def test_a_fold_is_prepared(prepare, corpus_folder):
@@ -151,4 +150,4 @@ def test_baseline_finds_the_word_that_tells(classifier, tmp_path, capsys):
     assert capsys.readouterr().out.startswith("accuracy 100.00, macro-F1 100.00 (C = ")
     (tmp_path / "test.label").write_text("pos\n")
     with pytest.raises(CorpusError, match="16 documents and 1 labels"):
-        tfidf.evaluate(tmp_path, "test")
+        tfidf.evaluate(tmp_path)
