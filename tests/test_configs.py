@@ -12,8 +12,9 @@ from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf
 from recorded_recipes import train_command
 
+from fairseq_attn_plugin.criterions.objectives import OBJECTIVES as REGISTERED
 from fairseq_attn_plugin.options import flag
-from fairseq_attn_plugin.own_data.settings import OBJECTIVE_OPTIONS, PRIOR_ONLY
+from fairseq_attn_plugin.own_data.settings import OBJECTIVE_OPTIONS
 
 from cli import REPO, run_cli
 
@@ -130,7 +131,7 @@ def objective_options(recipe, objective):
         *OBJECTIVE_OPTIONS.get(objective, "").split(),
     ]
     options = [re.sub(r"^\d{3,}$", updates, word) for word in options]
-    options += ["--latent-posterior", "False"] if objective in PRIOR_ONLY else []
+    options += ["--latent-posterior", "False"] if not REGISTERED[objective].posterior else []
     return [*options, *(["--label-smoothing", "0"] if recipe == "multi30k" else [])]
 
 

@@ -18,32 +18,26 @@ A second call with the same options does nothing. One with other options is refu
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import shutil
-from functools import partial
 from pathlib import Path
 from typing import Any, Dict
 
+from fairseq_attn_plugin.errors import OptionError
+
 from .catalogue import CORPORA, Corpus, Job, language_of
 from .downloads import checksum, fetch, unpack
-from .errors import OptionError
-from .locks import locked
 from .parallel import cut_split, drop_split
 from .subwords import KINDS, segment
-from .tools import run_quietly
+from .tools import locked, run_quietly
 
 __all__ = ["configure", "run"]
 
 STAMP = "prepared.json"
-SPECIAL = {
-    "pair": "spa-eng",
-    "language": "",
-    "fold": 0,
-    "seed": 1,
-    "equal_words": False,
-    "setimes": False,
-}  # of single corpora
+# of single corpora
+SPECIAL = dict(pair="spa-eng", language="", fold=0, seed=1, equal_words=False, setimes=False)  # noqa: C408
 OF_TRANSLATION = {"subwords": "subword-nmt", "subword_size": 8000, "cut": 0, "longest": 0}
 
 
@@ -55,25 +49,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--downloads", type=Path, metavar="FOLDER", help="of downloads (default: downloads, beside that of --out)")
     add("--mirror", metavar="URL", help="address of a folder with the files to download")
     add("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="number of processes (default: all cores)")
-    text = parser.add_argument_group("sentence pairs")
-    text.add_argument("--subwords", choices=KINDS, help="joint over both languages (default: subword-nmt)")
-    text.add_argument("--subword-size", type=int, metavar="N", help="merges or SentencePiece pieces (default: 8000)")
-    text.add_argument("--cut", type=int, metavar="N", help="cut training sentences to N tokens; 0: never (default: 0)")
-    text.add_argument(
-        "--longest", type=int, metavar="N", help="drop training pairs of more than N tokens; 0: none (default: 0)"
-    )
-    single = parser.add_argument_group("single corpora")
-    single.add_argument("--pair", metavar="NAME", help="of tatoeba: name at manythings.org/anki (default: spa-eng)")
-    single.add_argument("--language", metavar="CODE", help="of tatoeba: language beside English (default: the pair's)")
-    single.add_argument(
-        "--equal-words",
-        action="store_true",
-        default=None,
-        help="of tatoeba_election: pairs with as many words on both sides, without punctuation",
-    )
-    single.add_argument("--setimes", action="store_true", default=None, help="of wmt16_en_ro: Europarl and SETIMES2")
-    single.add_argument("--fold", type=int, metavar="K", help="of polarity_han: test fold, 0 to 9 (default: 0)")
-    single.add_argument("--seed", type=int, metavar="N", help="of toy_corpus: of its words and sentences (default: 1)")
+    add = parser.add_argument_group("sentence pairs").add_argument
+    add("--subwords", choices=KINDS, help="joint over both languages (default: subword-nmt)")
+    add("--subword-size", type=int, metavar="N", help="merges or SentencePiece pieces (default: 8000)")
+    add("--cut", type=int, metavar="N", help="cut training sentences to N tokens; 0: never (default: 0)")
+    add("--longest", type=int, metavar="N", help="drop training pairs of more than N tokens; 0: none (default: 0)")
+    add = parser.add_argument_group("single corpora").add_argument
+    add("--pair", metavar="NAME", help="of tatoeba: name at manythings.org/anki (default: spa-eng)")
+    add("--language", metavar="CODE", help="of tatoeba: language beside English (default: the pair's)")
+    equal = "of tatoeba_election: pairs with as many words on both sides, without punctuation"
+    add("--equal-words", action="store_true", default=None, help=equal)
+    add("--setimes", action="store_true", default=None, help="of wmt16_en_ro: Europarl and SETIMES2")
+    add("--fold", type=int, metavar="K", help="of polarity_han: test fold, 0 to 9 (default: 0)")
+    add("--seed", type=int, metavar="N", help="of toy_corpus: of its words and sentences (default: 1)")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -82,7 +70,8 @@ def run(args: argparse.Namespace) -> None:
     out = Path(os.path.abspath(args.out))
     if _is_done(args, out, chosen):
         return
-    with locked(out.parent / f"{out.name}.lock"):
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with locked(out.parent / f"{out.name}.lock"):  # trainings with other seeds may begin at the same time
         if not _is_done(args, out, chosen):
             _prepare(args, corpus, out, chosen)
 
@@ -112,11 +101,7 @@ def _check(args: argparse.Namespace, corpus: Corpus) -> Dict[str, Any]:
 
 
 def _is_done(args: argparse.Namespace, out: Path, chosen: Dict[str, Any]) -> bool:
-    """Whether the folder has this text.
-
-    Raises:
-        OptionError: it has something else
-    """
+    """Whether the folder has this text; raises ``OptionError`` if it has something else."""
     try:
         before = json.loads((out / STAMP).read_text(encoding="utf-8"))
     except OSError:
@@ -141,35 +126,31 @@ def _prepare(args: argparse.Namespace, corpus: Corpus, out: Path, chosen: Dict[s
     folder, known = args.data, {}
     if folder is None:
         folder = Path(os.path.abspath(args.downloads or out.parent / "downloads"))
-        for download in corpus.downloads(args):
+        for download in corpus.downloads(args) if callable(corpus.downloads) else corpus.downloads:
             if args.mirror:
                 download = download._replace(url=f"{args.mirror.rstrip('/')}/{download.name}")
-            with locked(folder / "lock"):  # other preparations may share the folder
-                path = fetch(download, folder, corpus.expected)
-                unpack(path, folder, download.members)
+            path = fetch(download, folder, corpus.expected)
+            unpack(path, folder, download.members)
             known[download.name] = checksum(path)
-    partial_folder = out.with_name(out.name + ".partial")
-    shutil.rmtree(partial_folder, ignore_errors=True)
-    (partial_folder / "text").mkdir(parents=True)
-    languages = corpus.languages
-    if args.corpus == "tatoeba":
-        languages = ("en", args.language)
+    partial = out.with_name(out.name + ".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    (partial / "text").mkdir(parents=True)
+    languages = ("en", args.language) if args.corpus == "tatoeba" else corpus.languages
     print(f"{args.out}: reading and tokenising {args.corpus}", flush=True)
-    corpus.read(Job(corpus, args, folder, partial_folder, languages))
+    corpus.read(Job(corpus.expected, args, folder, partial, languages))
     if languages:
         log = out.parent / "subwords.log"
-        run_tool = partial(run_quietly, log)
         if args.subwords != "none":
             print(f"{args.out}: learning and applying subwords ({args.subwords}; log: {log})", flush=True)
-        segment(partial_folder, languages, args.subwords, args.subword_size, run_tool, args.jobs)
-        train = partial_folder / "segmented" / "train"
+        segment(partial, languages, args.subwords, args.subword_size, functools.partial(run_quietly, log), args.jobs)
+        train = partial / "segmented" / "train"
         if args.cut:
             cut_split(train, languages, args.cut)
         if args.longest:
             drop_split(train, languages, args.longest)
     stamp = {**chosen, "data": os.path.abspath(args.data) if args.data else None, "sha256": known}
-    (partial_folder / STAMP).write_text(json.dumps(stamp, indent=1) + "\n", encoding="utf-8")
+    (partial / STAMP).write_text(json.dumps(stamp, indent=1) + "\n", encoding="utf-8")
     if out.is_dir():
         out.rmdir()
-    partial_folder.rename(out)
+    partial.rename(out)
     print(f"{args.out}: prepared", flush=True)

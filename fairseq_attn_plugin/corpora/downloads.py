@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import sys
 import tarfile
 import zipfile
 import zlib
 from pathlib import Path
-from typing import IO, NamedTuple, Sequence
+from typing import Any, NamedTuple, Sequence
 
-from .errors import CorpusError, OptionError
+from fairseq_attn_plugin.errors import OptionError
+
+from .files import CorpusError
 
 __all__ = ["Download", "checksum", "fetch", "unpack"]
 
 TRIES, TIMEOUT = 5, 30.0  # seconds without an answer
-# some servers refuse the name of a library
-HEADERS = {"User-Agent": "fairseq-attn-prepare"}
+HEADERS = {"User-Agent": "fairseq-attn-prepare"}  # some servers refuse the name of a library
 
 
 class Download(NamedTuple):
@@ -60,29 +62,29 @@ def fetch(download: Download, folder: Path, expected: str) -> Path:
     import pooch
     from requests import RequestException
 
-    base, _, name = download.url.rpartition("/")
-    library = pooch.create(folder, base + "/", registry={name: download.known or None}, retry_if_failed=TRIES)
+    url, name = download.url, download.name
+    library = pooch.create(
+        folder, url.rpartition("/")[0] + "/", registry={name: download.known or None}, retry_if_failed=TRIES
+    )
     pooch.get_logger().setLevel("WARNING")
     remedy = f"try again, or fetch it by hand and give --data FOLDER with {expected}"
     if not (folder / name).is_file():
-        print(f"fetching {download.url}", flush=True)
+        print(f"fetching {url}", flush=True)
     try:
         loader = pooch.HTTPDownloader(progressbar=sys.stderr.isatty(), headers=HEADERS, timeout=TIMEOUT)
         path = Path(library.fetch(name, downloader=loader))
-    except ValueError as error:
-        if "hash" not in str(error):
-            raise OptionError(f"{download.url}: cannot be fetched ({error}); {remedy}") from None
-        raise OptionError(
-            f"{download.url}: gives a file with another checksum than {download.known}: truncated, or changed on the "
-            f"server; {remedy}"
-        ) from None
-    except (RequestException, OSError) as error:
-        raise OptionError(f"{download.url}: cannot be fetched ({error}); {remedy}") from None
+    except (RequestException, OSError, ValueError) as error:
+        if isinstance(error, ValueError) and "hash" in str(error):
+            raise OptionError(
+                f"{url}: gives a file with another checksum than {download.known}: truncated, or changed on the "
+                f"server; {remedy}"
+            ) from None
+        raise OptionError(f"{url}: cannot be fetched ({error}); {remedy}") from None
     size = path.stat().st_size
     if size < download.least:
         path.unlink()
         raise OptionError(
-            f"{download.url}: gives {size} bytes, at least {download.least} are expected: truncated or moved; {remedy}"
+            f"{url}: gives {size} bytes, at least {download.least} are expected: truncated or moved; {remedy}"
         )
     return path
 
@@ -98,32 +100,18 @@ def unpack(archive: Path, folder: Path, members: Sequence[str]) -> None:
     missing = [member for member in members if not (folder / Path(member).name).is_file()]
     if not missing:
         return
+    partial = folder / f"{archive.name}.{os.getpid()}.partial"  # other preparations may share the folder
     try:
-        if archive.suffix == ".zip":
-            with zipfile.ZipFile(archive) as opened:
-                for member in missing:
-                    with opened.open(member) as stream:
-                        _save(stream, folder / Path(member).name)
-        else:
-            with tarfile.open(archive, "r:gz") as unzipped:
-                for member in missing:
-                    extracted = unzipped.extractfile(member)
-                    if extracted is None:
-                        raise KeyError(f"{member} is not a file")
-                    with extracted as stream:
-                        _save(stream, folder / Path(member).name)
+        open_archive: Any = zipfile.ZipFile if archive.suffix == ".zip" else tarfile.open
+        with open_archive(archive) as opened:
+            read = opened.open if archive.suffix == ".zip" else opened.extractfile
+            for member in missing:
+                with read(member) as stream, open(partial, "wb") as copy:
+                    shutil.copyfileobj(stream, copy)
+                partial.replace(folder / Path(member).name)
     except KeyError as error:
         raise CorpusError(f"{archive}: {error.args[0]}: not the expected archive") from None
     except (EOFError, OSError, tarfile.TarError, zipfile.BadZipFile, zlib.error) as error:
         raise CorpusError(f"{archive} is truncated or not an archive ({error}): remove it and fetch it again") from None
-
-
-def _save(stream: IO[bytes], target: Path) -> None:
-    # not whole_file: a damaged archive raises an OSError as well, although the target can be written
-    partial = target.with_name(target.name + ".partial")
-    try:
-        with open(partial, "wb") as copy:
-            shutil.copyfileobj(stream, copy)
-        partial.replace(target)
     finally:
         partial.unlink(missing_ok=True)

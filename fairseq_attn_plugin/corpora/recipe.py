@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from typing import List, NoReturn, Sequence
+from typing import List, Sequence
 
 from fairseq_attn_plugin.analysis.commands.where import RECIPES
 from fairseq_attn_plugin.corpora.tools import environment
@@ -42,12 +42,8 @@ def main(words: Sequence[str]) -> None:
     if words[1:2] and words[1] in ("-h", "--help"):
         print(header(name), end="")
         return
-    _replace_process(name, list(words[1:]))
-
-
-def _replace_process(name: str, words: List[str]) -> NoReturn:
     bash = shutil.which("bash")
     if bash is None:
         raise OptionError(f"{name}: bash is not installed, which runs the recipes")
     sys.stdout.flush()
-    os.execve(bash, [bash, str(RECIPES / f"{name}.sh"), *words], environment())
+    os.execve(bash, [bash, str(RECIPES / f"{name}.sh"), *words[1:]], environment())

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Callable, Sequence
-
-from fairseq_attn_plugin.writing import whole_file
+from typing import Callable, Sequence, Tuple
 
 from .files import read_lines, write_lines
 
-__all__ = ["KINDS", "apply_model", "learn_model", "segment"]
+__all__ = ["KINDS", "segment"]
 
 KINDS = ("subword-nmt", "sentencepiece", "none")
 SPLITS = ("train", "valid", "test")
@@ -39,7 +37,7 @@ def segment(
     segmented.mkdir()
     files = [(text / name, segmented / name) for split in SPLITS for name in (f"{split}.{one}" for one in languages)]
     train = [text / f"train.{language}" for language in languages]
-    codes, model = folder / "codes", folder / "spm.model"
+    codes = folder / "codes"
     if kind == "subword-nmt":
         vocabularies = {language: folder / f"vocab.{language}" for language in languages}
         run(
@@ -52,20 +50,18 @@ def segment(
             command = ["subword-nmt", "apply-bpe", "--codes", codes, "--num-workers", jobs, *restrict]
             run(*command, "--input", source, "--output", target)
     elif kind == "sentencepiece":
-        learn_model(model, size, train)
-        for source, target in files:
-            apply_model(model, source, target)
+        _sentencepiece(folder / "spm.model", size, train, files)
     else:
         for source, target in files:
             target.write_bytes(source.read_bytes())
 
 
-def learn_model(model: Path, size: int, files: Sequence[Path]) -> None:
-    """Writes a BPE model with at most ``size`` pieces, learned from the sentences of all ``files``."""
+def _sentencepiece(model: Path, size: int, train: Sequence[Path], files: Sequence[Tuple[Path, Path]]) -> None:
+    """Writes a BPE model with at most ``size`` pieces, and each file in its pieces with spaces between them."""
     import sentencepiece
 
-    lines = [line for path in files for line in read_lines(path) if line]
-    with whole_file(model, f"{model} cannot be written") as partial, open(partial, "wb") as stream:
+    lines = [line for path in train for line in read_lines(path) if line]
+    with open(model, "wb") as stream:
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=iter(lines),
             model_writer=stream,
@@ -78,11 +74,6 @@ def learn_model(model: Path, size: int, files: Sequence[Path]) -> None:
             normalization_rule_name="identity",
             minloglevel=2,
         )
-
-
-def apply_model(model: Path, source: Path, target: Path) -> None:
-    """Segments ``source`` line by line into pieces with spaces between them."""
-    import sentencepiece
-
     processor = sentencepiece.SentencePieceProcessor(model_file=str(model))
-    write_lines(target, (" ".join(pieces) for pieces in processor.encode(read_lines(source), out_type=str)))
+    for source, target in files:
+        write_lines(target, (" ".join(pieces) for pieces in processor.encode(read_lines(source), out_type=str)))

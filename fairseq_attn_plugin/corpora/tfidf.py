@@ -13,13 +13,12 @@ import argparse
 import json
 import time
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence
 
 from fairseq_attn_plugin.errors import install_hook
 from fairseq_attn_plugin.writing import whole_text
 
-from .errors import CorpusError
-from .files import read_text, split_lines
+from .files import CorpusError, read_text, split_lines
 
 __all__ = ["evaluate", "main"]
 
@@ -28,28 +27,11 @@ SVM = (0.03, 0.1, 0.3, 1.0, 3.0)
 NGRAMS = ((1, 1), (1, 2))
 
 
-def read_split(folder: Path, split: str) -> Tuple[List[str], List[str]]:
-    """Texts and labels.
-
-    Raises:
-        CorpusError: their numbers differ, or there are none
-    """
-    texts, labels = (split_lines(read_text(folder / f"{split}.{side}")) for side in ("input0", "label"))
-    if len(texts) != len(labels) or not texts:
-        raise CorpusError(f"{folder}/{split}: {len(texts)} documents and {len(labels)} labels: prepare them again")
-    return texts, labels
-
-
-def words(text: str) -> List[str]:
-    return [word for word in text.split() if word != "</s>"]
-
-
-def evaluate(folder: Path, split: str, classifier: str = "logistic") -> Dict[str, Any]:
-    """Scores of the best model on ``split``, in percent, with its strength, its n-grams and the time in seconds.
+def evaluate(folder: Path, classifier: str = "logistic") -> Dict[str, Any]:
+    """Scores of the best model on the test set, in percent, with its strength, its n-grams and the time in seconds.
 
     Args:
         folder: with ``{train,valid,test}.{input0,label}``
-        split: that is scored
         classifier: logistic or svm
 
     Raises:
@@ -61,27 +43,32 @@ def evaluate(folder: Path, split: str, classifier: str = "logistic") -> Dict[str
     from sklearn.metrics import accuracy_score, f1_score
     from sklearn.svm import LinearSVC
 
-    texts, labels = read_split(folder, "train")
-    valid_texts, valid_labels = read_split(folder, "valid")
-    test_texts, test_labels = read_split(folder, split)
+    texts: Dict[str, List[str]] = {}
+    labels: Dict[str, List[str]] = {}
+    for split in ("train", "valid", "test"):
+        texts[split] = split_lines(read_text(folder / f"{split}.input0"))
+        labels[split] = split_lines(read_text(folder / f"{split}.label"))
+        counts = len(texts[split]), len(labels[split])
+        if counts[0] != counts[1] or not counts[0]:
+            raise CorpusError(f"{folder}/{split}: {counts[0]} documents and {counts[1]} labels: prepare them again")
     start = time.perf_counter()
     best: Dict[str, Any] = {}
     for ngrams in NGRAMS:
         vectors = TfidfVectorizer(
-            tokenizer=words, token_pattern=None, lowercase=False, ngram_range=ngrams, min_df=3, sublinear_tf=True
+            tokenizer=_words, token_pattern=None, lowercase=False, ngram_range=ngrams, min_df=3, sublinear_tf=True
         )
-        train = vectors.fit_transform(texts)
-        valid, test = vectors.transform(valid_texts), vectors.transform(test_texts)
+        train = vectors.fit_transform(texts["train"])
+        valid, test = vectors.transform(texts["valid"]), vectors.transform(texts["test"])
         for strength in LOGISTIC if classifier == "logistic" else SVM:
             model = LinearSVC(C=strength) if classifier == "svm" else LogisticRegression(C=strength, max_iter=2000)
-            model.fit(train, labels)
-            accuracy = accuracy_score(valid_labels, model.predict(valid))
+            model.fit(train, labels["train"])
+            accuracy = accuracy_score(labels["valid"], model.predict(valid))
             if not best or accuracy > best["valid_accuracy"] / 100:
                 predicted = model.predict(test)
                 best = {
-                    "documents": len(test_labels),
-                    "accuracy": round(100 * accuracy_score(test_labels, predicted), 4),
-                    "macro_f1": round(100 * f1_score(test_labels, predicted, average="macro"), 4),
+                    "documents": len(predicted),
+                    "accuracy": round(100 * accuracy_score(labels["test"], predicted), 4),
+                    "macro_f1": round(100 * f1_score(labels["test"], predicted, average="macro"), 4),
                     "valid_accuracy": 100 * accuracy,
                     "C": strength,
                     "ngrams": list(ngrams),
@@ -90,27 +77,29 @@ def evaluate(folder: Path, split: str, classifier: str = "logistic") -> Dict[str
     return {**best, "seconds": round(time.perf_counter() - start, 1)}
 
 
+def _words(text: str) -> List[str]:
+    return [word for word in text.split() if word != "</s>"]
+
+
 def main(words: Optional[Sequence[str]] = None) -> None:
     """Writes the scores as JSON and prints them in a line."""
     install_hook()
     parser = argparse.ArgumentParser(prog="python -m fairseq_attn_plugin.corpora.tfidf", description=__doc__)
     parser.add_argument("text", type=Path, help="folder with {train,valid,test}.{input0,label}")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="JSON file to write")
-    parser.add_argument("--split", choices=("valid", "test"), default="test", help="that is scored (default: test)")
     parser.add_argument("--classifier", choices=("logistic", "svm"), default="logistic", help="(default: logistic)")
     args = parser.parse_args(words)
     try:
-        result = evaluate(args.text, args.split, args.classifier)
+        result = evaluate(args.text, args.classifier)
     except ImportError:
         raise CorpusError("the baseline needs scikit-learn: pip install 'fairseq_attn_plugin[analysis]'") from None
     args.out.parent.mkdir(parents=True, exist_ok=True)
     with whole_text(args.out, f"--out {args.out}: cannot be written") as stream:
         stream.write(json.dumps(result, indent=1) + "\n")
-    print(
-        "accuracy {accuracy:.2f}, macro-F1 {macro_f1:.2f} (C = {C:g}, n-grams up to {ngrams[1]}, {features:,} "
-        "features)".format(**result),
-        flush=True,
+    about = (
+        "accuracy {accuracy:.2f}, macro-F1 {macro_f1:.2f} (C = {C:g}, n-grams up to {ngrams[1]}, {features:,} features)"
     )
+    print(about.format(**result), flush=True)
 
 
 if __name__ == "__main__":

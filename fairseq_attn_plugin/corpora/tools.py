@@ -1,17 +1,20 @@
-"""Runs the tools of this environment, such as subword-nmt, with their output in logs."""
+"""The tools of this environment, such as subword-nmt, with their output in logs; and locks of folders."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
 import sysconfig
 from pathlib import Path
-from typing import Dict
+from typing import Dict, Iterator
 
-from .errors import OptionError
+import portalocker
 
-__all__ = ["environment", "last_lines", "run_quietly"]
+from fairseq_attn_plugin.errors import OptionError
+
+__all__ = ["LOG_LINES", "PACKAGE", "environment", "locked", "run_quietly"]
 
 PACKAGE = Path(__file__).resolve().parents[1]
 LOG_LINES = 5  # last lines of the log of a failed command, shown to the user
@@ -44,18 +47,32 @@ def run_quietly(log: Path, *command: object, lock: int = -1) -> None:
     sys.stdout.flush()
     try:
         with open(log, "wb") as stream:
-            done = subprocess.run(
-                words, env=environment(), stdout=stream, stderr=subprocess.STDOUT, pass_fds=inherited, check=False
-            )
+            done = subprocess.run(words, env=environment(), stdout=stream, stderr=stream, pass_fds=inherited)
     except FileNotFoundError:
         raise OptionError(
             f"{words[0]} is not installed in {sys.prefix}: install this package with its dependencies"
         ) from None
     if done.returncode != 0:
-        sys.stderr.write(last_lines(log))
+        lines = log.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
+        sys.stderr.write("".join(lines[-LOG_LINES:]))
         raise OptionError(f"{words[0]} failed, see {log}")
 
 
-def last_lines(log: Path) -> str:
-    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-    return "".join(line + "\n" for line in lines[-LOG_LINES:])
+@contextlib.contextmanager
+def locked(path: Path, wait: bool = True) -> Iterator[int]:
+    """Holds the lock of the file ``path``, whose folder exists, during the block.
+
+    The lock ends with its process and with the processes that inherit its descriptor, which the context gives.
+
+    Raises:
+        OptionError: another process has the lock (without ``wait``), or the file system has no locks
+    """
+    flags = portalocker.LockFlags.EXCLUSIVE
+    with open(path, "a", encoding="utf-8") as stream:
+        try:
+            portalocker.lock(stream, flags if wait else flags | portalocker.LockFlags.NON_BLOCKING)
+        except portalocker.exceptions.AlreadyLocked:
+            raise OptionError(f"{path}: another process works there; wait, or name another folder") from None
+        except portalocker.exceptions.LockException as error:
+            raise OptionError(f"{path} cannot be locked ({error}): choose OUT on another file system") from None
+        yield stream.fileno()

@@ -4,7 +4,7 @@
     fairseq-attn train text.de text.en --from de --to en --arch lstm_soft --out model -- --dropout 0.4
 
 PAIRS is a table with a sentence, a tab and its translation in each line, or two files, of which line n of one is the
-translation of line n of the other; plain UTF-8 text, .gz or .zip. What follows ``--`` goes to fairseq-train. Every
+translation of line n of the other; plain UTF-8 text or .gz. What follows ``--`` goes to fairseq-train. Every
 command that runs is printed. The same call continues after an interruption.
 """
 
@@ -14,20 +14,21 @@ import argparse
 import json
 import os
 import re
+import signal
+import threading
 from pathlib import Path
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, NoReturn, Optional
 
 from fairseq_attn_plugin import __version__
-from fairseq_attn_plugin.corpora.errors import OptionError
-from fairseq_attn_plugin.corpora.locks import locked
-from fairseq_attn_plugin.model_folder import is_training, read_settings
+from fairseq_attn_plugin.corpora.downloads import checksum
+from fairseq_attn_plugin.corpora.subwords import KINDS
+from fairseq_attn_plugin.corpora.tools import locked
+from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.model_folder import is_training, open_model_folder, read_settings
 
-from .reading import Pair, read_pairs
+from .pairs import Pair, read_pairs, split
 from .settings import Model, check_architecture, tokenizer_of
-from .shell import LoggingShell, ended_by_sigterm
-from .splitting import split
-from .stages import Plan, is_complete, run_stages
-from .stamps import checksum
+from .steps import Plan, check_command, run_steps, say
 
 __all__ = ["TAKES_EXTRA", "configure", "run"]
 
@@ -36,57 +37,46 @@ TAKES_EXTRA = True  # words after --
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add(
-        "pairs", nargs="+", type=Path, metavar="PAIRS", help="table of pairs (tabs, or .csv), or source and target file"
-    )
+    add("pairs", nargs="+", type=Path, metavar="PAIRS", help="table (tabs, or .csv), or source and target file")
     add("--from", required=True, dest="source", metavar="LANG", help="source language, as in de")
     add("--to", required=True, dest="target", metavar="LANG", help="target language, as in en")
     add("--out", type=Path, metavar="FOLDER", help="model folder to write (default: LANG-LANG.ARCH)")
     add("--arch", default="lstm_adm", metavar="NAME", help="architecture (default: lstm_adm)")
-    add(
-        "--objective",
-        default="",
-        metavar="NAME",
-        help="of latent alignment models (default: marginal for lstm_latent, elbo-enum for lstm_posterior)",
-    )
-    add("--columns", metavar="S,T", help="columns of source and target in a table, from 1 (default: chosen, and said)")
+    objectives = "of latent alignment models (default: marginal for lstm_latent, elbo-enum for lstm_posterior)"
+    add("--objective", default="", metavar="NAME", help=objectives)
+    columns = "columns of source and target in a table (default: 1,2, or those that its first row names)"
+    add("--columns", metavar="S,T", help=columns)
     add("--valid", nargs="+", type=Path, metavar="FILE", help="validation pairs (default: taken out of PAIRS)")
     add("--test", nargs="+", type=Path, metavar="FILE", help="test pairs (default: taken out of PAIRS)")
-    text = parser.add_argument_group("text")
-    text.add_argument(
-        "--tokenizer",
-        choices=("auto", "moses", "none"),
-        default="auto",
-        help="auto (default): moses, or none if a language writes no blanks between words",
-    )
-    text.add_argument(
-        "--subwords",
-        choices=("auto", "subword-nmt", "sentencepiece", "none"),
-        default="auto",
-        help="auto (default): subword-nmt after moses, otherwise sentencepiece",
-    )
-    text.add_argument(
-        "--subword-size", type=int, default=0, metavar="N", help="merges or pieces (default: as many as fit the corpus)"
-    )
-    training = parser.add_argument_group("training; further options of fairseq-train follow --")
-    training.add_argument("--max-epoch", type=int, default=60, metavar="N", help="end after N epochs (default: 60)")
-    training.add_argument(
-        "--patience",
-        type=int,
-        default=5,
-        metavar="N",
-        help="end when validation is no better for N epochs (default: 5)",
-    )
-    training.add_argument("--seed", type=int, default=1, metavar="N", help="random seed (default: 1)")
-    training.add_argument(
-        "--user-dir", action="append", metavar="FOLDER", help="code that registers attention, models or objectives"
-    )
-    training.add_argument("--cpu", action="store_true", help="do not use a GPU")
+    add = parser.add_argument_group("text").add_argument
+    tokenizer = "auto (default): moses, or none if a language writes no blanks between words"
+    add("--tokenizer", choices=("auto", "moses", "none"), default="auto", help=tokenizer)
+    kinds = ("auto", *KINDS)
+    add("--subwords", choices=kinds, default="auto", help="auto (default): subword-nmt after moses, else sentencepiece")
+    size = "merges or pieces (default: as many as fit the corpus)"
+    add("--subword-size", type=int, default=0, metavar="N", help=size)
+    add = parser.add_argument_group("training; further options of fairseq-train follow --").add_argument
+    add("--max-epoch", type=int, default=60, metavar="N", help="end after N epochs (default: 60)")
+    patience = "end when validation is no better for N epochs (default: 5)"
+    add("--patience", type=int, default=5, metavar="N", help=patience)
+    add("--seed", type=int, default=1, metavar="N", help="random seed (default: 1)")
+    add("--user-dir", action="append", metavar="FOLDER", help="code that registers attention, models or objectives")
+    add("--cpu", action="store_true", help="do not use a GPU")
 
 
 def run(args: argparse.Namespace) -> None:
-    with ended_by_sigterm():
+    if threading.current_thread() is not threading.main_thread():
         _run(args)
+        return
+    before = signal.signal(signal.SIGTERM, _end)  # the command that runs ends, too
+    try:
+        _run(args)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _end(number: int, frame: object) -> NoReturn:
+    raise SystemExit(128 + number)
 
 
 def _run(args: argparse.Namespace) -> None:
@@ -98,17 +88,22 @@ def _run(args: argparse.Namespace) -> None:
     files: Dict[str, Optional[List[Path]]] = {"train": args.pairs, "valid": args.valid, "test": args.test}
     folder = args.out or Path(f"{source}-{target}.{args.arch}")
     checksums = {name: [checksum(path) for path in paths or () if path.is_file()] for name, paths in files.items()}
-    request = _request(args, checksums)
+    # all that the user gave: options, the content of the files, the version of this package
+    options = {
+        name: value for name, value in vars(args).items() if name not in {"out", "pairs"} and not callable(value)
+    }
+    request = json.dumps({**options, **checksums, "version": __version__}, sort_keys=True, default=str)
     done = read_settings(folder)
-    if done.get("request") == request and is_complete(folder):  # nothing is read again
+    if done.get("request") == request and _is_complete(folder):  # nothing is read again
         _conclude(folder, done["scores"], done["pairs"]["test"])
         return
     # mistakes in the corpus are reported before anything is written or imported
     notes: List[str] = []
-    given: Dict[str, Optional[List[Pair]]] = {}
+    given: Dict[str, Optional[List[Pair]]] = dict.fromkeys(files)
     for name, paths in files.items():
-        given[name], about = read_pairs(paths, (source, target), columns) if paths else (None, "")
-        notes += [f"{name}: {about}"] if paths else []
+        if paths:
+            given[name], about = read_pairs(paths, (source, target), columns)
+            notes.append(f"{name}: {about}")
     splits, left_out = split(given)
     usual = check_architecture(args.arch)
     user_dir = os.path.abspath(args.user_dir[-1]) if args.user_dir else ""
@@ -117,42 +112,46 @@ def _run(args: argparse.Namespace) -> None:
     if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not is_training(folder))):
         raise OptionError(f"--out {folder}: exists, and is no model folder; name another")
     tokenizer = tokenizer_of(splits["train"]) if args.tokenizer == "auto" else args.tokenizer
-    training = Path(os.path.abspath(folder)) / "training"
+    usual = "subword-nmt" if tokenizer == "moses" else "sentencepiece"
+    text = {
+        "tokenizer": tokenizer,
+        "subwords": usual if args.subwords == "auto" else args.subwords,
+        "subword_size": args.subword_size,
+        "languages": [source, target],
+        "columns": args.columns,
+        **checksums,
+    }
+    import torch
+
+    plan = Plan(
+        folder=folder,
+        languages=(source, target),
+        text=text,
+        model=model,
+        options=model.options(len(splits["train"]), args.max_epoch, args.patience),
+        device=["--cpu"] if args.cpu or not torch.cuda.is_available() else [],
+        jobs=os.cpu_count() or 1,
+        request=request,
+    )
+    if model.extra:
+        check_command(plan.train_command()[1:], model.extra)
     try:
-        training.mkdir(parents=True, exist_ok=True)
+        plan.training.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OptionError(f"--out {folder}: cannot be made: {error.strerror or error}") from None
-    with locked(training / "lock", wait=False) as lock:
-        if lock is None:
-            raise OptionError(f"--out {folder}: another process trains there; wait, or name another folder")
-        shell = LoggingShell(training, lock)
+    with locked(plan.training / "lock", wait=False) as lock:
         for note in (*notes, *left_out):
-            shell.say(note)
-        stamp = " ".join([tokenizer, *(f"{name} {one}" for name, found in checksums.items() for one in found)])
-        plan = Plan(
-            folder=folder,
-            training=training,
-            languages=(source, target),
-            tokenizer=tokenizer,
-            subwords=_subwords(args.subwords, tokenizer),
-            subword_size=args.subword_size,
-            model=model,
-            max_epoch=args.max_epoch,
-            patience=args.patience,
-            cpu=args.cpu,
-            jobs=os.cpu_count() or 1,
-            stamp=f"{stamp} columns {args.columns or 'auto'}",
-            request=request,
-        )
-        scores = run_stages(plan, shell, splits)
+            say(note)
+        scores = run_steps(plan._replace(lock=lock), splits)
     _conclude(folder, scores, len(splits["test"]))
 
 
-def _request(args: argparse.Namespace, checksums: Dict[str, List[str]]) -> str:
-    """All that the user gave: options, the content of the files, the version of this package."""
-    options = {name: value for name, value in vars(args).items() if name not in {"out", "pairs", *checksums}}
-    options = {name: value for name, value in options.items() if not callable(value)}
-    return json.dumps({"version": __version__, **options, **checksums}, sort_keys=True, default=str)
+def _is_complete(folder: Path) -> bool:
+    """Whether a model folder has all its files."""
+    try:
+        return open_model_folder(folder) is not None
+    except OptionError:
+        return False  # a file was lost: all of them are written again
 
 
 def _conclude(folder: Path, scores: Dict[str, Any], sentences: int) -> None:
@@ -177,9 +176,3 @@ def _columns(text: Optional[str]) -> Optional[List[int]]:
     if len(parts) != 2 or not all(part.isascii() and part.isdigit() and int(part) for part in parts):
         raise OptionError(f"--columns {text}: must be two numbers from 1, as in 2,1")
     return [int(part) for part in parts]
-
-
-def _subwords(chosen: str, tokenizer: str) -> str:
-    if chosen == "auto":
-        return "subword-nmt" if tokenizer == "moses" else "sentencepiece"
-    return chosen

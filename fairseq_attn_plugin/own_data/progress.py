@@ -12,11 +12,12 @@ import json
 import signal
 import sys
 import time
-from typing import Any, Dict, Iterable, List
+from pathlib import Path
+from typing import Any, Dict, Iterable
 
 from tqdm import tqdm
 
-__all__ = ["follow", "main", "parse"]
+__all__ = ["follow", "parse"]
 
 
 def parse(line: str) -> Dict[str, Any]:
@@ -28,46 +29,39 @@ def parse(line: str) -> Dict[str, Any]:
         return {}
 
 
-def follow(lines: Iterable[str], log: Any, max_epoch: int) -> List[str]:
-    """Appends the lines to the file ``log``, and shows their progress until they end; returns the last ones."""
-    start = time.monotonic()
+def follow(lines: Iterable[str], log: Path, max_epoch: int) -> None:
+    """Appends the lines to the file ``log``, and shows their progress until they end."""
+    start, shown, done = time.monotonic(), "", -1.0
     layout = "   {percentage:3.0f}% {bar:24} epoch {n:.1f}/{total:.0f} [{elapsed}<{remaining}]{postfix}"
-    layout = layout if max_epoch else "   epoch {n:.1f} [{elapsed}]{postfix}"
-    terminal = sys.stderr.isatty()
-    bar = tqdm(total=max_epoch or None, bar_format=layout, disable=not terminal)
-    shown: Dict[str, str] = {}
-    last: List[str] = []
-    done = -1.0
+    bar = tqdm(
+        total=max_epoch or None,
+        bar_format=layout if max_epoch else "   epoch {n:.1f} [{elapsed}]{postfix}",
+        disable=not sys.stderr.isatty(),
+    )
+    perplexities: Dict[str, str] = {}
     with open(log, "a", encoding="utf-8") as stream, bar:
         for line in lines:
             stream.write(line)
             stream.flush()
-            last = [*last[-9:], line]
             entry = parse(line)
             if not entry:
                 continue
             for key, name in (("ppl", "train ppl"), ("train_ppl", "train ppl"), ("valid_ppl", "valid ppl")):
                 if key in entry:
-                    shown[name] = entry[key]
-            bar.set_postfix(shown, refresh=False)
+                    perplexities[name] = entry[key]
+            shown = "   ".join(f"{name} {value}" for name, value in perplexities.items())
+            bar.set_postfix_str(shown, refresh=False)
             progress = float(entry.get("update", entry.get("epoch", 0)))
             if done < 0:  # a training that continues does not begin at 0
-                bar.initial = bar.n = progress if progress > 1 else 0
-                done = bar.n
+                bar.initial = bar.n = done = progress if progress > 1 else 0
             bar.update(max(0.0, progress - done))
             done = max(done, progress)
-            if "train_ppl" in entry and not terminal:
-                epoch = "%d" % entry["epoch"] + ("/%d" % max_epoch if max_epoch else "")
-                text = "   ".join(f"{name} {value}" for name, value in shown.items())
-                print(f"   epoch {epoch:6} {text}   {time.monotonic() - start:.0f} s", flush=True)
-    return last
-
-
-def main(log: str, max_epoch: int) -> None:
-    # fairseq-train handles interrupts; this program reads until the pipe ends
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    follow(sys.stdin, log, max_epoch)
+            if "train_ppl" in entry and bar.disable:
+                epoch = f"{entry['epoch']:.0f}" + (f"/{max_epoch}" if max_epoch else "")
+                print(f"   epoch {epoch:6} {shown}   {time.monotonic() - start:.0f} s", flush=True)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    # fairseq-train handles interrupts; this program reads until the pipe ends
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    follow(sys.stdin, Path(sys.argv[1]), int(sys.argv[2]))

@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Dict, List, NamedTuple, Optional, Sequence
 
-from fairseq_attn_plugin.corpora.errors import OptionError
-from fairseq_attn_plugin.errors import did_you_mean
+from fairseq_attn_plugin.errors import OptionError, did_you_mean
 
-from .reading import Pair
+from .pairs import Pair
 
 __all__ = ["Model", "check_architecture", "fitting_size", "last_value", "tokenizer_of"]
 
@@ -18,8 +17,6 @@ EPOCH_UPDATES = 200  # of an epoch, about
 FIRST_ORDER = "lstm_latent_first_order"  # start of the names of architectures that need --objective first-order
 # objectives of latent alignment models, by the start of the architecture's name
 DEFAULT_OBJECTIVES = {FIRST_ORDER: "first-order", "lstm_latent": "marginal", "lstm_posterior": "elbo-enum"}
-# objectives that need the prior alone: the model has no posterior
-PRIOR_ONLY = ("soft", "marginal", "topk-marginal", "sparse-marginal", "first-order", "hard-enum", "hard-reinforce")
 # more options of an objective
 OBJECTIVE_OPTIONS = {
     "sparse-marginal": "--attention-normalizer sparsemax",
@@ -29,12 +26,6 @@ OBJECTIVE_OPTIONS = {
     # it does not learn without an epoch of soft attention and an epoch in which the weight of the KL rises
     "dirichlet": f"--soft-updates {EPOCH_UPDATES} --kl-warmup-updates {EPOCH_UPDATES}",
 }
-OBJECTIVES = (
-    *PRIOR_ONLY, "elbo-enum", "sparse-elbo", "elbo-reinforce", "elbo-gumbel", "elbo-sum-and-sample", "wake-sleep",
-    "dirichlet",
-)  # fmt: skip
-# one optimizer: the same options, updates and checkpoints
-ADAM = ("adam", "fused_adam")
 # stock fairseq's LSTM in the default sizes of the plugin's architectures
 STOCK_SIZES = (
     "--encoder-embed-dim 256 --encoder-hidden-size 256 --encoder-layers 2 --encoder-bidirectional "
@@ -65,33 +56,32 @@ class Model(NamedTuple):
 
     def check(self) -> None:
         """Raises ``OptionError`` if an option behind ``--`` chooses what another one chooses, or two do not fit."""
+        from fairseq_attn_plugin.criterions.objectives import OBJECTIVES
+
+        objective, arch = self.objective, self.arch
         chosen = {
-            ("-a", "--arch"): f"the architecture is chosen by --arch {self.arch}",
-            ("--seed",): f"the seed is chosen by --seed {self.seed}",
-            ("--save-dir",): "the folder is chosen by --out FOLDER",
-            ("--user-dir", "-s", "--source-lang", "-t", "--target-lang"): "is set by --user-dir, --from and --to",
+            "-a --arch": f"the architecture is chosen by --arch {arch}",
+            "--seed": f"the seed is chosen by --seed {self.seed}",
+            "--save-dir": "the folder is chosen by --out FOLDER",
+            "--user-dir -s --source-lang -t --target-lang": "is set by --user-dir, --from and --to",
         }
-        if self.objective:
-            about = f"the criterion and its objective are chosen by --objective {self.objective}"
-            chosen["--criterion", "--objective"] = about
+        if objective:
+            chosen["--criterion --objective"] = f"the criterion and its objective are chosen by --objective {objective}"
         for option in self.extra:
             for names, message in chosen.items():
-                if option.partition("=")[0] in names:
+                if option.partition("=")[0] in names.split():
                     raise OptionError(f"{option}: {message}")
         if self.user_dir and not Path(self.user_dir).is_dir():
             raise OptionError(f"--user-dir {self.user_dir}: there is no such folder; must be a Python package")
-        objective, arch = self.objective, self.arch
         if not objective:
-            if self.is_latent and not given(self.extra, "--criterion"):
-                raise OptionError(f"--arch {arch} needs an --objective: expected one of {', '.join(OBJECTIVES)}")
             return
         if arch.startswith("lstm_agreement"):
             raise OptionError(
                 f"--objective {objective} is for models of one direction: leave it out with --arch {arch}"
             )
+        if objective not in OBJECTIVES and self.user_dir:
+            return
         if objective not in OBJECTIVES:
-            if self.user_dir:
-                return
             raise OptionError(f"--objective {objective} is unknown: expected one of {', '.join(OBJECTIVES)}")
         if not self.is_latent and objective != "soft":
             raise OptionError(
@@ -99,9 +89,9 @@ class Model(NamedTuple):
                 f"--arch {arch}"
             )
         if (objective == "first-order") != arch.startswith(FIRST_ORDER):
-            chain = f"--objective first-order with --arch {FIRST_ORDER}"
             raise OptionError(
-                f"--objective {objective} does not fit --arch {arch}: choose {chain}, or neither of the two"
+                f"--objective {objective} does not fit --arch {arch}: choose --objective first-order with --arch "
+                f"{FIRST_ORDER}, or neither of the two"
             )
 
     def options(self, pairs: int, max_epoch: int, patience: int) -> List[str]:
@@ -113,6 +103,8 @@ class Model(NamedTuple):
         """
         from fairseq.models import MODEL_DATACLASS_REGISTRY
 
+        from fairseq_attn_plugin.criterions.objectives import OBJECTIVES
+
         batch = max(16, min(80, pairs // 200))
         criterion = "--criterion label_smoothed_cross_entropy --label-smoothing 0.1"
         if self.arch.startswith("lstm_agreement"):
@@ -123,7 +115,7 @@ class Model(NamedTuple):
         chosen = ["--arch", self.arch, *(STOCK_SIZES if self.arch == "lstm" else ())]
         if hasattr(MODEL_DATACLASS_REGISTRY.get(self.arch), "embed_init_range"):
             chosen += ["--embed-init-range", "1"]  # attention begins to align within the first epoch
-        optimizer = () if last_value(self.extra, "--optimizer") in ADAM else ("--optimizer",)
+        optimizer = () if last_value(self.extra, "--optimizer") in ("adam", "fused_adam") else ("--optimizer",)
         for group, leading in (
             ("--optimizer adam --lr 3e-3", optimizer),
             ("--lr-scheduler reduce_lr_on_plateau --lr-shrink 0.5", ("--lr-scheduler",)),
@@ -138,7 +130,7 @@ class Model(NamedTuple):
         chosen += ["--dropout", "0.3" if pairs < 50000 else "0.2", "--clip-norm", "5"]
         chosen += ["--max-epoch", str(max_epoch), "--patience", str(patience)]
         chosen += "--log-format json --log-interval 20 --num-workers 0".split()
-        if self.objective in PRIOR_ONLY and self.is_latent:
+        if self.is_latent and self.objective in OBJECTIVES and not OBJECTIVES[self.objective].posterior:
             chosen += ["--latent-posterior", "False"]
         return [*chosen, "--seed", str(self.seed), "--no-epoch-checkpoints", *self.extra]
 

@@ -6,7 +6,7 @@
 # Variables (default): PAIR, name of a pair there (spa-eng); SRC and TGT, en and its language in either order (en, es);
 # ARCH (lstm_adm); SEED (1); OUT, folder for all files (out/tatoeba-PAIR); DATA, folder with spa.txt or another in place
 # of a download; DEVICE, cpu or auto (auto: a GPU if there is one).
-# A fixed hash makes splits of 90 / 5 / 5 % in which no sentence of either side is in two: corpora/pair_splits.py. The
+# A fixed hash makes splits of 90 / 5 / 5 % in which no sentence of either side is in two: corpora/parallel.py. The
 # file grows from year to year; scores are comparable for the same file. Text: Moses-tokenised, with its case.
 # A second call continues: what is there is not made again. With prepare, it ends before the training.
 set -euo pipefail

@@ -5,16 +5,17 @@ import json
 import pytest
 from miniature_corpora import imdb, imdb_archive, polarity_archive, polarity_jsonl, reviews, truncate, yahoo, yelp
 
-from fairseq_attn_plugin.corpora import catalogue, polarity, tfidf
-from fairseq_attn_plugin.corpora.errors import CorpusError
+from fairseq_attn_plugin.corpora import catalogue, tfidf
+from fairseq_attn_plugin.corpora.documents import polarity, write_corpus
+from fairseq_attn_plugin.corpora.files import CorpusError
 
 
 @pytest.mark.parametrize("write", [polarity_jsonl, polarity_archive])
 def test_folds_are_those_of_the_names(write, tmp_path):
     write(tmp_path)
-    documents = polarity.read_reviews(tmp_path)
+    splits = polarity(tmp_path, 9)
+    documents = [document for part in splits.values() for document in part]
     assert len(documents) == 80
-    splits = polarity.splits_of(documents, 9)
     assert {split: {document.id[2] for document in part} for split, part in splits.items()} == {
         "train": set("12345678"), "valid": {"0"}, "test": {"9"},
     }  # fmt: skip
@@ -29,22 +30,23 @@ def test_folds_are_those_of_the_names(write, tmp_path):
 
 def test_damaged_corpora_are_one_line(tmp_path):
     with pytest.raises(CorpusError, match="has no reviews: expected review_polarity.tar.gz"):
-        polarity.read_reviews(tmp_path)
+        polarity(tmp_path, 0)
     polarity_archive(tmp_path)
     path = tmp_path / "review_polarity.tar.gz"
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(CorpusError, match="truncated or not an archive"):
-        polarity.read_reviews(tmp_path)
+        polarity(tmp_path, 0)
     path.unlink()
     (tmp_path / "polarity.jsonl").write_text('{"label": "pos", "sentences": ["a"], "name": "review1"}\n')
     with pytest.raises(CorpusError, match="review1, must be cvNNN"):
-        polarity.splits_of(polarity.read_reviews(tmp_path), 0)
+        polarity(tmp_path, 0)
 
 
-def test_a_download_that_is_too_short_is_refused(tmp_path):
+def test_an_empty_split_is_refused(tmp_path):
     polarity_jsonl(tmp_path)
-    with pytest.raises(CorpusError, match="holds 80 reviews, the corpus 2000: the download is truncated"):
-        polarity.write_fold(tmp_path, 0, tmp_path / "text", strict=True)
+    splits = {**polarity(tmp_path, 0), "valid": []}
+    with pytest.raises(CorpusError, match="the valid split is empty"):
+        write_corpus(splits, tmp_path / "text")
 
 
 def test_a_fold_is_prepared(prepare, corpus_folder):
@@ -148,4 +150,4 @@ def test_baseline_finds_the_word_that_tells(classifier, tmp_path, capsys):
     assert capsys.readouterr().out.startswith("accuracy 100.00, macro-F1 100.00 (C = ")
     (tmp_path / "test.label").write_text("pos\n")
     with pytest.raises(CorpusError, match="16 documents and 1 labels"):
-        tfidf.evaluate(tmp_path, "test")
+        tfidf.evaluate(tmp_path)

@@ -10,11 +10,12 @@ import threading
 import zipfile
 
 import pytest
-from miniature_corpora import multi30k, sentences, tatoeba, truncate
+from miniature_corpora import multi30k, tatoeba, truncate
 
 from fairseq_attn_plugin.corpora.catalogue import CORPORA
 from fairseq_attn_plugin.corpora.downloads import TRIES, Download, checksum, fetch, unpack
-from fairseq_attn_plugin.corpora.errors import CorpusError, OptionError
+from fairseq_attn_plugin.corpora.files import CorpusError
+from fairseq_attn_plugin.errors import OptionError
 
 CONTENT = random.Random(0).getrandbits(8 * 300000).to_bytes(300000, "little")
 KNOWN = hashlib.sha256(CONTENT).hexdigest()
@@ -103,7 +104,7 @@ def test_every_download_has_a_checksum_or_a_least_size():
         pair, setimes = "spa-eng", True
 
     for corpus in CORPORA.values():
-        for download in corpus.downloads(Options):
+        for download in corpus.downloads(Options) if callable(corpus.downloads) else corpus.downloads:
             assert len(download.known) == 64 or download.least > 1000, download
 
 
@@ -112,19 +113,6 @@ def test_a_miniature_from_a_mirror_has_another_checksum(server, prepare, corpus_
     server.files = {path.name: path.read_bytes() for path in corpus_folder.iterdir()}
     line = prepare("multi30k", check=False, mirror=server.url).error
     assert line.startswith(f"{server.url}/train.de.gz: gives a file with another checksum than 726e39b2")
-
-
-def test_archive_with_too_few_lines_is_refused(server, prepare, tmp_path):
-    """An archive of the right size whose text is not the published corpus, here by its number of lines."""
-    english, foreign = sentences(800, 0)
-    noise = random.Random(0)
-    lines = [f"{a}\t{b}\t{noise.getrandbits(20000):x}" for a, b in zip(english, foreign)]
-    with zipfile.ZipFile(tmp_path / "vie-eng.zip", "w") as archive:
-        archive.writestr("vie.txt", "\n".join(lines) + "\n")
-    server.files = {"vie-eng.zip": (tmp_path / "vie-eng.zip").read_bytes()}
-    line = prepare("tatoeba", check=False, pair="vie-eng", language="vi", mirror=server.url).error
-    assert "800 pairs, the published file at least 7000" in line
-    assert (tmp_path / "downloads" / "vie.txt").is_file()
 
 
 def test_preparations_share_their_downloads(server, prepare, corpus_folder, tmp_path):

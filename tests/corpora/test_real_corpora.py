@@ -7,9 +7,9 @@ import pytest
 from miniature_corpora import lines_of
 from test_text import LANGUAGES, shared_sentences
 
-from fairseq_attn_plugin.corpora.catalogue import IWSLT15_FILES, MULTI30K_FILES
+from fairseq_attn_plugin.corpora.catalogue import CORPORA
 from fairseq_attn_plugin.corpora.downloads import checksum
-from fairseq_attn_plugin.corpora.pair_splits import split_pairs
+from fairseq_attn_plugin.corpora.parallel import split_pairs
 
 
 def folder_of(real_data, name):
@@ -42,8 +42,9 @@ def test_folders_without_training_data_say_so(name, folder, message, real_data, 
 
 
 def test_published_files_have_the_checksums_of_the_downloads(real_data):
-    for name, known in MULTI30K_FILES.items():
-        assert checksum(folder_of(real_data, "multi30k") / name) == known
+    for download in CORPORA["multi30k"].downloads:
+        assert checksum(folder_of(real_data, "multi30k") / download.name) == download.known
+    known = {download.name: download.known for download in CORPORA["iwslt15_en_vi"].downloads}
     for name in ("tst2012.en", "tst2013.vi"):
         data = gzip.decompress((folder_of(real_data, "iwslt15-en-vi") / f"{name}.gz").read_bytes())
-        assert hashlib.sha256(data).hexdigest() == IWSLT15_FILES[name]
+        assert hashlib.sha256(data).hexdigest() == known[name]

@@ -47,7 +47,7 @@ def train(pairs, *options):
 
 
 def test_from_pairs_to_a_translation(tools, pairs, capfd, monkeypatch):
-    with pytest.raises(OptionError, match="fairseq-train failed; the same command continues"):
+    with pytest.raises(OptionError, match="fairseq-train failed, see .*; the same command continues"):
         train(pairs, "--max-epoch", "1", "--", "--restore-file", "/no/such/file.pt")
     with pytest.raises(OptionError, match="its training has not ended; run the same fairseq-attn train again"):
         cli.main(["translate", str(pairs.parent / "model"), "Ama."])
@@ -137,7 +137,7 @@ def test_a_corpus_that_changed_is_another_corpus(tools, pairs, capfd):
     held = pairs.with_name("held.tsv")
     held.write_text("Neu hier.\thier neu!\n")
     for option in ("--valid", "--test"):  # the same files in other places
-        with pytest.raises(OptionError, match="was prepared with other settings .*: choose another --out"):
+        with pytest.raises(OptionError, match="was prepared with other settings .*, now .*: choose another --out"):
             train(pairs, option, str(held), "--")
     pairs.write_text("".join(line.replace("it's", "it is") for line in pairs.read_text().splitlines(keepends=True)))
     with pytest.raises(OptionError, match="from other sentence pairs; a file has changed since: choose another --out"):
@@ -174,11 +174,11 @@ def test_the_end_by_sigterm_ends_the_command_that_runs(tmp_path, tool):
     code = (
         "import os, pathlib, sys\n"
         "from fairseq_attn_plugin.corpora import tools\n"
-        "from fairseq_attn_plugin.own_data.shell import LoggingShell, ended_by_sigterm\n"
+        "from fairseq_attn_plugin.own_data import command, steps\n"
         "tools.environment = lambda: {**os.environ, 'PATH': sys.argv[1] + ':' + os.environ['PATH']}\n"
         "os.environ['PATH'] = sys.argv[1] + ':' + os.environ['PATH']\n"
-        "with ended_by_sigterm():\n"
-        "    LoggingShell(pathlib.Path(sys.argv[1])).run(sys.argv[2])\n"
+        "command._run = lambda args: steps.run(pathlib.Path(sys.argv[1]), -1, sys.argv[2])\n"
+        "command.run(None)\n"
     )
     process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path), tool], env=usual_environment())
     while not (tmp_path / "pid").exists():

@@ -1,0 +1,347 @@
+"""The steps of ``fairseq-attn train`` in ``FOLDER/training``: text, subwords, fairseq-preprocess, fairseq-train,
+fairseq-generate; then the scores and the model folder.
+
+A step that has ended is not done again, and an interrupted training continues. Small JSON files tell what a step was
+done with: ``data/prepared.json`` the text, ``checkpoints/options.json`` the options that must not change in a training,
+``checkpoints/trained.json`` all options of a finished one.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Dict, List, NamedTuple, NoReturn, Sequence
+
+from fairseq_attn_plugin import __version__
+from fairseq_attn_plugin.corpora import tools
+from fairseq_attn_plugin.corpora.files import CorpusError, read_lines, read_text, split_lines, write_lines
+from fairseq_attn_plugin.corpora.parallel import detokenize, tokenize
+from fairseq_attn_plugin.corpora.subwords import segment
+from fairseq_attn_plugin.errors import OptionError, did_you_mean
+from fairseq_attn_plugin.model_folder import SETTINGS, Text, write_model_folder
+from fairseq_attn_plugin.text.normalization import build_normalizer
+from fairseq_attn_plugin.writing import whole_text
+
+from .card import CARD, model_card
+from .pairs import Pair
+from .progress import follow
+from .settings import PER_ROOT, Model, fitting_size, last_value
+
+__all__ = ["Plan", "check_command", "lasting_options", "read_hypotheses", "run", "run_steps", "say"]
+
+SCORED_BY = {"zh": "zh", "ja": "char", "th": "char", "km": "char", "lo": "char", "my": "char"}  # sacrebleu's tokenisers
+REMEDY = "choose another --out, or remove that folder"
+REMOVAL = {"subword-nmt": ["--remove-bpe"], "sentencepiece": ["--remove-bpe", "sentencepiece"], "none": []}
+# options that change only the length of a training, its output and its device
+PASSING = (
+    "--max-epoch", "--max-update", "--stop-time-hours", "--patience", "--log-interval", "--log-format", "--num-workers",
+    "--save-interval", "--save-interval-updates", "--keep-interval-updates", "--validate-interval", "--cpu",
+    "--no-progress-bar", "--keep-best-checkpoints", "--keep-last-epochs", "--no-epoch-checkpoints", "--log-file",
+)  # fmt: skip
+
+
+class Plan(NamedTuple):
+    """What the user asked for.
+
+    Attributes:
+        folder: the model folder
+        languages: source and target
+        text: what determines the text: ``tokenizer``, ``subwords``, ``subword_size`` (0: as many as fit the corpus),
+            ``columns``, and the checksums of the files of ``train``, ``valid`` and ``test``
+        model: the architecture
+        options: of fairseq-train, without the folders and languages
+        device: ``--cpu`` or nothing
+        jobs: processes of the preparation
+        request: all that the user gave
+        lock: descriptor of the lock of the folder
+    """
+
+    folder: Path
+    languages: Sequence[str]
+    text: Dict[str, Any]
+    model: Model
+    options: List[str]
+    device: List[str]
+    jobs: int
+    request: str
+    lock: int = -1
+
+    @property
+    def training(self) -> Path:
+        return self.folder.absolute() / "training"
+
+    @property
+    def data(self) -> Path:
+        return self.training / "data"
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.training / "checkpoints"
+
+    def command(self, tool: str, *options: object) -> List[str]:
+        """The words of fairseq-train or fairseq-generate."""
+        source, target = self.languages
+        user_dir = self.model.user_dir or tools.PACKAGE
+        words = [tool, self.data / "bin", "--user-dir", user_dir, "--source-lang", source, "--target-lang", target]
+        return [str(word) for word in (*words, *options, *self.device)]
+
+    def train_command(self) -> List[str]:
+        folder = self.checkpoints
+        return self.command("fairseq-train", "--save-dir", folder, "--log-file", folder / "train.log", *self.options)
+
+
+def say(text: str) -> None:
+    print(f"[train] {text}", flush=True)
+
+
+def run(logs: Path, lock: int, *command: object) -> None:
+    """Prints a command, so that a user can go on with it, and runs it with its output in ``LOGS/TOOL.log``.
+
+    Raises:
+        OptionError: the command failed
+    """
+    words = [str(word) for word in command]
+    # the data folder gets its name when it is complete
+    print("$ " + shlex.join(words).replace("/data.partial/", "/data/"), flush=True)
+    log = logs / f"{words[0]}.log"
+    if words[0] != "fairseq-train":
+        tools.run_quietly(log, *words, lock=lock)
+        return
+    process = subprocess.Popen(
+        words,
+        env=tools.environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        pass_fds=() if lock < 0 else (lock,),
+        text=True,
+        encoding="utf-8",
+        errors="replace",
+    )
+    with process:
+        assert process.stdout is not None
+        try:
+            follow(process.stdout, log, int(last_value(words, "--max-epoch") or 0))
+        except SystemExit:
+            process.terminate()
+            raise
+    if process.returncode != 0:
+        sys.stderr.write("".join(log.read_text(encoding="utf-8").splitlines(keepends=True)[-tools.LOG_LINES :]))
+        raise OptionError(f"fairseq-train failed, see {log}; the same command continues from the last checkpoint")
+
+
+def run_steps(plan: Plan, splits: Dict[str, List[Pair]]) -> Dict[str, Any]:
+    """Prepares, trains, translates and scores the test set, and writes the model folder; returns the scores.
+
+    Raises:
+        OptionError: a step fails, or the folder holds a model of other settings or another corpus
+    """
+    _prepare(plan, splits)
+    _train(plan)
+    _translate(plan)
+    return _finish(plan, {name: len(pairs) for name, pairs in splits.items()})
+
+
+def check_command(words: Sequence[str], extra: Sequence[str]) -> None:
+    """Parses the words of a command as fairseq-train will, so that a mistake is found before the preparation.
+
+    Raises:
+        OptionError: what fairseq-train would say, with the option that may be meant
+    """
+    from fairseq import options
+
+    parser = options.get_training_parser()
+
+    def refuse(message: str) -> NoReturn:
+        wrong = next((word for word in message.split() if word.startswith("--") and word in extra), "")
+        meant = did_you_mean(wrong, parser._option_string_actions)
+        raise OptionError("; ".join(filter(None, [f"options after --: fairseq-train says: {message}", meant])))
+
+    parser.error = refuse  # type: ignore[method-assign]
+    options.parse_args_and_arch(parser, input_args=list(words))
+
+
+def _read(path: Path) -> Dict[str, Any]:
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError):
+        return {}
+
+
+def _write(path: Path, content: Dict[str, Any]) -> None:
+    with whole_text(path, f"{path} cannot be written") as stream:
+        stream.write(json.dumps(content, indent=1) + "\n")
+
+
+def _differences(before: Dict[str, Any], now: Dict[str, Any]) -> str:
+    names = [name for name in {**before, **now} if before.get(name) != now.get(name)]
+    return "; ".join(f"{name} {before.get(name, 'not given')}, now {now.get(name, 'not given')}" for name in names)
+
+
+def _prepare(plan: Plan, splits: Dict[str, List[Pair]]) -> None:
+    """Makes the data folder, complete or not at all."""
+    before = _read(plan.data / "prepared.json")
+    changed = [name for name in splits if len(before.get(name, ())) == len(plan.text[name]) != 0]
+    if before and any(before[name] != plan.text[name] for name in changed):
+        raise OptionError(f"{plan.data} was prepared from other sentence pairs; a file has changed since: {REMEDY}")
+    if before and before != plan.text:
+        raise OptionError(f"{plan.data} was prepared with other settings ({_differences(before, plan.text)}): {REMEDY}")
+    if before:
+        say(f"prepare: done before ({plan.data})")
+        return
+    if plan.data.is_dir() and any(plan.data.iterdir()):
+        raise OptionError(f"{plan.data}: exists, and fairseq-attn train has not prepared it; choose another --out")
+    partial, kind = plan.data.with_name("data.partial"), plan.text["subwords"]
+    shutil.rmtree(partial, ignore_errors=True)
+    for name in ("original", "text"):
+        (partial / name).mkdir(parents=True)
+    say("prepare: " + ", ".join(f"{name} {len(pairs):,}" for name, pairs in splits.items()) + " pairs")
+    count = 0
+    for side, language in enumerate(plan.languages):
+        normalizer = build_normalizer("moses", language)
+        for split, pairs in splits.items():
+            lines = [pair[side] for pair in pairs]
+            write_lines(partial / "original" / f"{split}.{language}", lines)
+            lines = [" ".join(normalizer(line).split()) for line in lines]
+            if plan.text["tokenizer"] == "moses":
+                lines = tokenize(lines, language, plan.jobs, normalize=False, escape=False)
+            write_lines(partial / "text" / f"{split}.{language}", lines)
+            count += sum(len(line.split()) for line in lines) if split == "train" else 0
+    size = plan.text["subword_size"]
+    if kind != "none" and not size:
+        size = fitting_size(count)
+        say(f"{size:,} subwords: {PER_ROOT} times the square root of the {count:,} words of train")
+    shell = functools.partial(run, plan.training, plan.lock)
+    segment(partial, plan.languages, kind, size, shell, plan.jobs, known=True)
+    segmented, (source, target) = partial / "segmented", plan.languages
+    shell(
+        *("fairseq-preprocess", "--source-lang", source, "--target-lang", target),
+        *("--trainpref", segmented / "train", "--validpref", segmented / "valid", "--testpref", segmented / "test"),
+        *("--destdir", partial / "bin", "--workers", plan.jobs),
+    )
+    _write(partial / "prepared.json", plan.text)
+    shutil.rmtree(plan.data, ignore_errors=True)
+    partial.replace(plan.data)
+
+
+def lasting_options(options: Sequence[str]) -> Dict[str, str]:
+    """Options with their values, without those that may change when a training continues.
+
+    Of an option that is given several times the last one counts, as it does for fairseq.
+    """
+    found: Dict[str, str] = {}
+    name = ""
+    for word in options:
+        if word.startswith("--"):
+            name, _, value = word.partition("=")
+            found[name] = value
+        else:
+            found[name] = f"{found[name]} {word}".strip()
+    return {name: value for name, value in found.items() if name not in PASSING}
+
+
+def _train(plan: Plan) -> None:
+    """Trains, unless the training is finished; an interrupted one continues from its last checkpoint."""
+    folder, command = plan.checkpoints, plan.train_command()
+    last, done, lasting = folder / "checkpoint_last.pt", folder / "trained.json", lasting_options(plan.options)
+    different = _differences(_read(folder / "options.json"), lasting) if last.is_file() else ""
+    if different:
+        raise OptionError(f"{folder} holds a training with other options ({different}): {REMEDY}")
+    if _read(done) == {"options": plan.options}:
+        say(f"train: done before ({folder})")
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    done.unlink(missing_ok=True)
+    _write(folder / "options.json", lasting)
+    say(f"train: continuing {last}" if last.is_file() else f"train: {folder}")
+    run(plan.training, plan.lock, *command)
+    if not (folder / "checkpoint_best.pt").is_file():
+        raise OptionError(
+            f"fairseq-train left no checkpoint_best.pt in {folder}: leave out --no-save, --disable-validation and "
+            "--no-best-checkpoints"
+        )
+    _write(done, {"options": plan.options})
+
+
+def _translate(plan: Plan) -> None:
+    """Translates the test set, unless the translation is newer than the best checkpoint."""
+    folder, best, target = plan.checkpoints, plan.checkpoints / "checkpoint_best.pt", plan.languages[1]
+    written = folder / "test.hyp"
+    if written.is_file() and written.stat().st_mtime_ns > best.stat().st_mtime_ns:
+        return
+    options = ["--path", best, "--gen-subset", "test", "--results-path", folder, "--beam", "10", "--batch-size", "64"]
+    command = plan.command("fairseq-generate", *options, *REMOVAL[plan.text["subwords"]])
+    run(plan.training, plan.lock, *command)
+    lines = read_hypotheses(folder / "generate-test.txt", len(read_lines(plan.data / "text" / f"test.{target}")))
+    write_lines(written, detokenize(lines, target) if plan.text["tokenizer"] == "moses" else lines)
+
+
+def read_hypotheses(path: Path, expected: int) -> List[str]:
+    """The best translations of fairseq-generate by sentence number.
+
+    A missing sentence is an error, because all later lines would be scored against the wrong references.
+
+    Args:
+        path: ``generate-SPLIT.txt``, with lines ``D-NUMBER TAB score TAB translation``
+        expected: number of sentences
+
+    Raises:
+        CorpusError: there are fewer or more
+    """
+    best: Dict[int, str] = {}
+    for line in split_lines(read_text(path)):
+        if line.startswith("D-"):
+            name, _, sentence = line.split("\t", 2)
+            # with --nbest the best translation comes first
+            best.setdefault(int(name[2:]), " ".join(sentence.split()))
+    missing = [number for number in range(expected) if number not in best]
+    if missing or len(best) != expected:
+        detail = f" (number {missing[0]} is missing)" if missing else ""
+        raise CorpusError(f"{path} holds {len(best)} translations for {expected} sentences{detail}: remove it")
+    return [best[number] for number in range(expected)]
+
+
+def _finish(plan: Plan, pairs: Dict[str, int]) -> Dict[str, Any]:
+    """Scores the translation of the test set, and writes the model folder."""
+    import torch
+    from sacrebleu.metrics import BLEU, CHRF, TER
+
+    folder, data, (source, target) = plan.folder, plan.data, plan.languages
+    hypotheses = read_lines(plan.checkpoints / "test.hyp")
+    for language in plan.languages:
+        write_lines(folder / f"test.{language}", split_lines(read_text(data / "original" / f"test.{language}")))
+    write_lines(folder / f"test.hyp.{target}", hypotheses)
+    scores: Dict[str, Any] = {}
+    bleu = BLEU(tokenize=SCORED_BY.get(target, "13a"))
+    for name, metric in (("bleu", bleu), ("chrf", CHRF()), ("ter", TER())):
+        score = metric.corpus_score(hypotheses, [read_lines(folder / f"test.{target}")]).score
+        scores[name] = {"score": round(score, 2), "signature": str(metric.get_signature())}
+    codes, pieces, moses = data / "codes", data / "spm.model", plan.text["tokenizer"] == "moses"
+    text = Text(
+        lowercase=not any(line != line.lower() for line in read_lines(data / "text" / f"train.{source}")),
+        subwords={"subword-nmt": "bpe"}.get(plan.text["subwords"], plan.text["subwords"]),
+        bpe_codes=str(codes) if codes.is_file() else None,
+        sentencepiece_model=str(pieces) if pieces.is_file() else None,
+        tokenizer={"languages": list(plan.languages), "dash_splits": False, "escape": False} if moses else None,
+        normalizer="moses",
+    )
+    content = {
+        "languages": list(plan.languages),
+        "architecture": plan.model.arch,
+        "pairs": pairs,
+        "scores": scores,
+        "data": "training/data/bin",
+        "command": plan.train_command(),
+        "versions": {"fairseq_attn_plugin": __version__, "torch": torch.__version__},
+        "request": plan.request,
+    }
+    (folder / SETTINGS).unlink(missing_ok=True)
+    card = model_card(folder.resolve().name, content, plan.text["subwords"], plan.text["tokenizer"], text.lowercase)
+    with whole_text(folder / CARD, f"{folder / CARD}: cannot be written") as stream:
+        stream.write(card)
+    write_model_folder(folder, plan.checkpoints / "checkpoint_best.pt", data / "bin", text, content)
+    return scores
