@@ -1,68 +1,197 @@
-"""Forces translations of many sources at once: their log probabilities, and gradients of the source embeddings."""
+"""Forces translations through models of fairseq: their log probabilities, their attention, and gradients of sources."""
 
 from __future__ import annotations
 
 import contextlib
 import math
-from itertools import islice
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
 
-from fairseq_attn_plugin.analysis.inference.extraction import (
-    Extraction,
-    batches_of,
-    collated,
-    fits,
-    generator_of,
-    hypotheses_of,
-)
+from fairseq_attn_plugin.analysis.inference.batches import batches_of, collated
 from fairseq_attn_plugin.analysis.inference.loading import LoadedModels
 from fairseq_attn_plugin.analysis.inference.sentences import SourceSentence
+from fairseq_attn_plugin.attention import AttentionOutput
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.modules.recurrent_decoder import RecurrentDecoder
 
-__all__ = ["BLOCK", "embedded", "forced_blocks", "forced_scores", "frozen", "gradients_times_input", "with_targets"]
+__all__ = [
+    "Forced",
+    "attention",
+    "embedded",
+    "force",
+    "forced_scores",
+    "frozen",
+    "gradients_times_input",
+    "noted",
+    "unmoved",
+    "weight_names",
+]
 
-BLOCK = 40  # sentences in memory at a time, with the gradients of all their target words
 Change = Callable[[Tensor, Tensor], Tensor]
 RowChange = Callable[[Tensor, Tensor, Sequence[SourceSentence]], Tensor]
 
 
-def forced_blocks(
-    loaded: LoadedModels, sentences: Any, extraction: Extraction, start: int = 0, block: int = BLOCK
-) -> Iterator[List[SourceSentence]]:
-    """Yields the sentences of a corpus with the targets to force, ``block`` at a time, from number ``start`` on.
+class Forced(NamedTuple):
+    """The results for a batch of forced translations."""
 
-    Those that are longer than a model or its task allows are left out. Raises as :func:`with_targets`.
+    scores: Tensor  # [B, T], natural log p(y_t | y_<t, x); for an ensemble the log of the mean probability
+    weights: Dict[str, Tensor]  # [B, T, N] in float32; for an ensemble the mean
+
+
+def weight_names(models: Sequence[Any]) -> Tuple[str, ...]:
+    """Names of the matrices that all models give: ``attention``, and the posteriors of latent alignment models."""
+    names = [("attention", *getattr(model, "posteriors", ())) for model in models]
+    return tuple(name for name in names[0] if all(name in others for others in names))
+
+
+def attention(model: Any, output: Any, sample: Dict[str, Any], where: str) -> Tensor:
+    """The weights ``[B, T, N]`` of a forward pass, with the columns of the sample's ``src_tokens``.
+
+    Raises ``OptionError``, whose message starts with ``where``, if the output has no such weights.
     """
-    reading = sentences(start)
-    while True:
-        read = list(islice(reading, block))
-        if not read:
-            return
-        fitting = [one for one in read if fits(one, loaded.limits, extraction.beam is None)]
-        yield with_targets(loaded, fitting, extraction)
+    weights = output[1].get("attn") if isinstance(output[1], dict) else output[1]
+    if isinstance(weights, (list, tuple)):
+        weights = weights[0] if len(weights) else None
+    source = sample["net_input"]["src_tokens"]
+    shape = (*sample["target"].shape, source.size(1))
+    if not isinstance(weights, Tensor) or weights.shape != shape:
+        raise OptionError(
+            f"{where}: a {type(model).__name__} returns no attention of source words for target words; take a model "
+            "with attention, such as lstm_soft"
+        )
+    return unmoved(model, weights.float(), source)
 
 
-def with_targets(
-    loaded: LoadedModels, sentences: Sequence[SourceSentence], extraction: Extraction
-) -> List[SourceSentence]:
-    """The sentences with the targets to force: their references, or what the models translate with ``beam``.
+def unmoved(model: Any, weights: Tensor, source: Tensor) -> Tensor:
+    """Moves the columns of stock ``lstm``, which pads its sources on the right, back to those of ``source``.
 
-    A translation longer than the models allow as a target is left out.
-
-    Raises ``OptionError`` if a reference is missing.
+    ``weights`` is ``[B, T, N]``, or anything else with a column for each source position.
     """
-    if extraction.beam is None:
-        if any(one.target is None for one in sentences):
-            raise OptionError("--target-text is missing: give the translations, or --beam for the model's own")
-        return list(sentences)
-    generator = generator_of(loaded, extraction.beam, extraction.generation)
-    found: Dict[int, SourceSentence] = {}
-    for batch in batches_of(list(sentences), extraction.max_tokens, extraction.beam):
-        found.update((one.id, one) for one in hypotheses_of(loaded, generator, batch, 1))
-    return [found[one.id] for one in sentences if fits(found[one.id], loaded.limits, True)]
+    from fairseq.models.lstm import LSTMEncoder
+
+    encoder = getattr(model, "encoder", None)
+    if not isinstance(encoder, LSTMEncoder) or not encoder.left_pad:
+        return weights
+    # fairseq.utils.convert_padding_direction leaves a batch unchanged if it is padded on the right already
+    pads = source.eq(encoder.padding_idx)
+    shift = (pads.sum(1, keepdim=True) * pads[:, 0].any()).unsqueeze(1)
+    columns = (torch.arange(source.size(1), device=source.device) - shift) % source.size(1)
+    return weights.gather(2, columns.expand_as(weights))
+
+
+@torch.no_grad()
+def force(
+    models: Sequence[Any],
+    sample: Dict[str, Any],
+    names: Sequence[str],
+    where: str,
+    layer: Optional[int] = None,
+    head: Optional[int] = None,
+) -> Forced:
+    """Runs one forward pass of every model over a batch with its ``target``.
+
+    Args:
+        models: trained models, in evaluation mode
+        sample: batch in the form of fairseq's translation dataset
+        names: matrices to return, some of :func:`weight_names`
+        where: start of error messages
+        layer: of a transformer's decoder, from 1 (default: the last)
+        head: of this layer, from 1 (default: the mean of its heads)
+
+    Raises:
+        OptionError: a model returns no attention ``[B, T, N]``, or has no such layer or head
+    """
+    scores: List[Tensor] = []
+    sums: Dict[str, Tensor] = {}
+    target = sample["target"]
+    net_input = {name: value for name, value in sample["net_input"].items() if value is not None}
+    for model in models:
+        if len(names) > 1:
+            output, found = model.forced(net_input["src_tokens"], net_input["prev_output_tokens"], target)
+        else:
+            with _one_head(model, layer, head, where) as weights_of_head:
+                output = model(**net_input, **_layer(model, layer, where))
+            found = {names[0]: weights_of_head.get("head", attention(model, output, sample, where))}
+        log_probs = model.get_normalized_probs(output, log_probs=True, sample=sample)
+        scores.append(log_probs.float().gather(2, target.unsqueeze(2)).squeeze(2))
+        for name in names:
+            sums[name] = sums[name] + found[name].float() if name in sums else found[name].float()
+    score = torch.stack(scores).logsumexp(0) - math.log(len(models))
+    return Forced(score, {name: total / len(models) for name, total in sums.items()})
+
+
+def _layer(model: Any, layer: Optional[int], where: str) -> Dict[str, int]:
+    if layer is None:
+        return {}
+    layers = len(_transformer_decoder(model, f"--layer {layer}", where).layers)
+    if not 1 <= layer <= layers:
+        raise OptionError(f"--layer {layer}: the decoder of {where} has layers 1 to {layers}")
+    return {"alignment_layer": layer - 1}
+
+
+def _transformer_decoder(model: Any, option: str, where: str) -> Any:
+    """The decoder of a transformer; raises ``OptionError``, which names ``option``, for another model."""
+    from fairseq.models.transformer import TransformerDecoderBase
+
+    decoder = getattr(model, "decoder", None)
+    if not isinstance(decoder, TransformerDecoderBase):
+        raise OptionError(f"{option}: {where}: a {type(model).__name__} is not a transformer; leave it out")
+    return decoder
+
+
+@contextlib.contextmanager
+def _one_head(model: Any, layer: Optional[int], head: Optional[int], where: str) -> Iterator[Dict[str, Tensor]]:
+    """A context for a forward pass, after which the dictionary has the weights ``[B, T, N]`` as ``head``.
+
+    Args:
+        model: a transformer
+        layer: of the decoder, from 1 (default: the last)
+        head: from 1; None leaves the dictionary empty, for any model
+        where: start of error messages
+
+    Raises:
+        OptionError: the model is no transformer, or has no such head
+    """
+    found: Dict[str, Tensor] = {}
+    if head is None:
+        yield found
+        return
+    option = f"--head {head}"
+    layers = _transformer_decoder(model, option, where).layers
+    attention = layers[-1 if layer is None else min(max(layer, 1), len(layers)) - 1].encoder_attn
+    if not 1 <= head <= attention.num_heads:
+        raise OptionError(f"{option}: the attention of {where} has heads 1 to {attention.num_heads}")
+
+    def keep(module: Any, args: Any, output: Any) -> None:
+        weights = output[1]  # [heads, B, T, N] of the layer whose weights the decoder returns
+        if weights is not None and weights.dim() == 4:
+            found["head"] = weights[head - 1].float()
+
+    handle = attention.register_forward_hook(keep)
+    try:
+        yield found
+    finally:
+        handle.remove()
+
+
+@contextlib.contextmanager
+def noted(decoder: RecurrentDecoder) -> Iterator[Tuple[List[Tensor], List[Tensor]]]:
+    """Collects the states that ask the attention, ``[B, T, Ds]`` in parts, and its weights ``[B, T, N]``."""
+    states: List[Tensor] = []
+    weights: List[Tensor] = []
+
+    def note(query: Tensor, attended: AttentionOutput) -> AttentionOutput:
+        states.append(query)
+        weights.append(attended.weights)
+        return attended
+
+    decoder.intervention = note
+    try:
+        yield states, weights
+    finally:
+        decoder.intervention = None
 
 
 @torch.no_grad()
@@ -77,7 +206,7 @@ def forced_scores(loaded: LoadedModels, rows: Sequence[SourceSentence], max_toke
     result: List[Tensor] = [torch.empty(0)] * len(rows)
     numbered = [row._replace(id=number) for number, row in enumerate(rows)]
     for part in batches_of(numbered, max_tokens, 1):
-        sample = collated(loaded, part, [one.target for one in part])
+        sample = collated(loaded, part)
         scores = _log_probs(loaded.models, sample).cpu()
         for line, place in enumerate(sample["id"].tolist()):
             one = part[place]
@@ -164,7 +293,7 @@ def gradients_times_input(
     pad = loaded.task.source_dictionary.pad()
     with frozen(loaded.models):
         for part in batches_of(rows, max_tokens, 1):
-            sample = collated(loaded, part, [one.target for one in part])
+            sample = collated(loaded, part)
             lines = [owners[part[place].id] for place in sample["id"].tolist()]
             of_rows = [sentences[number] for number, _ in lines]
 

@@ -9,8 +9,9 @@ import torch
 from fairseq.data import Dictionary
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
-from fairseq_attn_plugin.analysis.voting.corpus import TrainingPairs, read_training_pairs
 from fairseq_attn_plugin.analysis.voting.embeddings import (
+    TrainingPairs,
+    read_training_pairs,
     read_vectors,
     teacher_vectors,
     unit_rows,
