@@ -206,7 +206,7 @@ def _records(args: argparse.Namespace, file: str, path: Optional[str], out: str)
     matrices = () if matrix is None else (matrix,)
     if path is None:
         return open_systems(with_attention([file], matrices=matrices))[0]
-    from fairseq_attn_plugin.analysis.inference.model_records import extract_split
+    from fairseq_attn_plugin.analysis.inference.attention_file import extract_split
 
     option = "--path" if path == args.path else "--reverse-path"
     overrides = parse_overrides(args.model_overrides)

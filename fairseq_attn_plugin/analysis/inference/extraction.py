@@ -37,7 +37,6 @@ class Extraction(NamedTuple):
 
     beam: None forces the references; a number translates with a beam of this width and forces the best hypothesis
     layer: of a transformer's decoder, from 1 (default: the last)
-    head: of this layer, from 1 (default: their mean)
     subwords: how words were split, one of ``SUBWORDS`` (default: decided by the target vocabulary)
     generation: further options of fairseq's generator, used with ``beam``: ``lenpen``, ``max_len_a``, ...
     max_tokens: greatest number of subwords in a batch, padding included
@@ -51,7 +50,6 @@ class Extraction(NamedTuple):
     generation: Mapping[str, Any] = {}
     max_tokens: int = 4000
     nbest: int = 1
-    head: Optional[int] = None
     matrices: Tuple[str, ...] = ()
 
     def names(self, models: Sequence[Any]) -> Tuple[str, ...]:
@@ -61,7 +59,7 @@ class Extraction(NamedTuple):
 
     def given(self, models: Sequence[Any]) -> Tuple[str, ...]:
         """Those that come with the attention."""
-        return weight_names(models) if self.layer is None and self.head is None else ("attention",)
+        return weight_names(models) if self.layer is None else ("attention",)
 
 
 FORCED = Extraction()
@@ -90,7 +88,7 @@ def extract(loaded: LoadedModels, sentences: Any, extraction: Extraction = FORCE
         found: List[Record] = []
         for batch in batches_of(block, extraction.max_tokens):
             sample = collated(loaded, batch)
-            forced = force(loaded.models, sample, given, where, extraction.layer, extraction.head)
+            forced = force(loaded.models, sample, given, where, extraction.layer)
             forced.weights.update((name, MATRICES[name](loaded, batch, sample)) for name in others)
             found += _records(loaded, batch, sample, forced, beam is not None, subwords)
         yield from sorted(found, key=lambda record: (record.id, record.rank))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+from functools import partial
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
@@ -30,7 +31,6 @@ __all__ = [
 ]
 
 Change = Callable[[Tensor, Tensor], Tensor]
-RowChange = Callable[[Tensor, Tensor, Sequence[SourceSentence]], Tensor]
 
 
 class Forced(NamedTuple):
@@ -88,7 +88,6 @@ def force(
     names: Sequence[str],
     where: str,
     layer: Optional[int] = None,
-    head: Optional[int] = None,
 ) -> Forced:
     """Runs one forward pass of every model over a batch with its ``target``.
 
@@ -98,10 +97,9 @@ def force(
         names: matrices to return, some of :func:`weight_names`
         where: start of error messages
         layer: of a transformer's decoder, from 1 (default: the last)
-        head: of this layer, from 1 (default: the mean of its heads)
 
     Raises:
-        OptionError: a model returns no attention ``[B, T, N]``, or has no such layer or head
+        OptionError: a model returns no attention ``[B, T, N]``, or has no such layer
     """
     scores: List[Tensor] = []
     sums: Dict[str, Tensor] = {}
@@ -111,9 +109,8 @@ def force(
         if len(names) > 1:
             output, found = model.forced(net_input["src_tokens"], net_input["prev_output_tokens"], target)
         else:
-            with _one_head(model, layer, head, where) as weights_of_head:
-                output = model(**net_input, **_layer(model, layer, where))
-            found = {names[0]: weights_of_head.get("head", attention(model, output, sample, where))}
+            output = model(**net_input, **_layer(model, layer, where))
+            found = {names[0]: attention(model, output, sample, where)}
         log_probs = model.get_normalized_probs(output, log_probs=True, sample=sample)
         scores.append(log_probs.float().gather(2, target.unsqueeze(2)).squeeze(2))
         for name in names:
@@ -123,57 +120,17 @@ def force(
 
 
 def _layer(model: Any, layer: Optional[int], where: str) -> Dict[str, int]:
+    """What a forward pass takes to return the attention of a layer of a stock transformer."""
     if layer is None:
         return {}
-    layers = len(_transformer_decoder(model, f"--layer {layer}", where).layers)
-    if not 1 <= layer <= layers:
-        raise OptionError(f"--layer {layer}: the decoder of {where} has layers 1 to {layers}")
-    return {"alignment_layer": layer - 1}
-
-
-def _transformer_decoder(model: Any, option: str, where: str) -> Any:
-    """The decoder of a transformer; raises ``OptionError``, which names ``option``, for another model."""
     from fairseq.models.transformer import TransformerDecoderBase
 
     decoder = getattr(model, "decoder", None)
     if not isinstance(decoder, TransformerDecoderBase):
-        raise OptionError(f"{option}: {where}: a {type(model).__name__} is not a transformer; leave it out")
-    return decoder
-
-
-@contextlib.contextmanager
-def _one_head(model: Any, layer: Optional[int], head: Optional[int], where: str) -> Iterator[Dict[str, Tensor]]:
-    """A context for a forward pass, after which the dictionary has the weights ``[B, T, N]`` as ``head``.
-
-    Args:
-        model: a transformer
-        layer: of the decoder, from 1 (default: the last)
-        head: from 1; None leaves the dictionary empty, for any model
-        where: start of error messages
-
-    Raises:
-        OptionError: the model is no transformer, or has no such head
-    """
-    found: Dict[str, Tensor] = {}
-    if head is None:
-        yield found
-        return
-    option = f"--head {head}"
-    layers = _transformer_decoder(model, option, where).layers
-    attention = layers[-1 if layer is None else min(max(layer, 1), len(layers)) - 1].encoder_attn
-    if not 1 <= head <= attention.num_heads:
-        raise OptionError(f"{option}: the attention of {where} has heads 1 to {attention.num_heads}")
-
-    def keep(module: Any, args: Any, output: Any) -> None:
-        weights = output[1]  # [heads, B, T, N] of the layer whose weights the decoder returns
-        if weights is not None and weights.dim() == 4:
-            found["head"] = weights[head - 1].float()
-
-    handle = attention.register_forward_hook(keep)
-    try:
-        yield found
-    finally:
-        handle.remove()
+        raise OptionError(f"--layer {layer}: {where}: a {type(model).__name__} is not a transformer; leave it out")
+    if not 1 <= layer <= len(decoder.layers):
+        raise OptionError(f"--layer {layer}: the decoder of {where} has layers 1 to {len(decoder.layers)}")
+    return {"alignment_layer": layer - 1}
 
 
 @contextlib.contextmanager
@@ -205,7 +162,7 @@ def forced_scores(loaded: LoadedModels, rows: Sequence[SourceSentence], max_toke
     """
     result: List[Tensor] = [torch.empty(0)] * len(rows)
     numbered = [row._replace(id=number) for number, row in enumerate(rows)]
-    for part in batches_of(numbered, max_tokens, 1):
+    for part in batches_of(numbered, max_tokens):
         sample = collated(loaded, part)
         scores = _log_probs(loaded.models, sample).cpu()
         for line, place in enumerate(sample["id"].tolist()):
@@ -263,7 +220,7 @@ def gradients_times_input(
     loaded: LoadedModels,
     sentences: Sequence[SourceSentence],
     max_tokens: int = 4000,
-    change: Optional[RowChange] = None,
+    change: Optional[Callable[..., Tensor]] = None,
 ) -> List[Tensor]:
     """sum_d e_jd df_t/de_jd of the source embeddings e_j and every f_t = log p(y_t | y_<t, x).
 
@@ -273,8 +230,8 @@ def gradients_times_input(
         loaded: the models
         sentences: with targets
         max_tokens: in a batch
-        change: where the gradients are taken: a function of the embeddings ``[R, N, E]``, their words ``[R, N]`` and
-            the sentence of each row
+        change: where the gradients are taken: a function of the embeddings ``[R, N, E]``, their words ``[R, N]``, and
+            the sentence of each row as ``of_rows``
 
     Returns:
         ``[T, N]`` of each sentence, in float32; the sum over the models of an ensemble
@@ -290,49 +247,40 @@ def gradients_times_input(
             rows.append(one._replace(id=len(rows), target=one.target[: step + 1]))
             owners.append((number, step))
     result = [torch.zeros(len(one.target), len(one.source)) for one in sentences]  # type: ignore[arg-type]
-    pad = loaded.task.source_dictionary.pad()
+    pads = loaded.task.source_dictionary.pad(), loaded.task.target_dictionary.pad()
     with frozen(loaded.models):
-        for part in batches_of(rows, max_tokens, 1):
+        for part in batches_of(rows, max_tokens):
             sample = collated(loaded, part)
             lines = [owners[part[place].id] for place in sample["id"].tolist()]
             of_rows = [sentences[number] for number, _ in lines]
-
-            def at(embeddings: Tensor, words: Tensor, of_rows: Sequence[SourceSentence] = of_rows) -> Tensor:
-                return embeddings if change is None else change(embeddings, words, of_rows)
-
-            for model in _differentiate(loaded.models, sample, at):
-                products = (model.embeddings.float() * model.gradients.float()).sum(2).cpu()
-                real = model.words.ne(pad).cpu()
+            at = None if change is None else partial(change, of_rows=of_rows)
+            for words, embeddings, found in _differentiate(loaded.models, sample, pads[1], at):
+                products, real = (embeddings.float() * found.float()).sum(2).cpu(), words.ne(pads[0]).cpu()
                 for line, (number, step) in enumerate(lines):
                     result[number][step] += products[line][real[line]]
     return result
 
 
-class _Looked(NamedTuple):
-    """What one model looked up, in its own order of columns."""
-
-    words: Tensor  # [R, N]
-    embeddings: Tensor  # [R, N, E], unchanged
-    gradients: Tensor  # [R, N, E]
-
-
-def _differentiate(models: Sequence[Any], sample: Dict[str, Any], change: Change) -> List[_Looked]:
-    """Embeddings and gradients of the last target word of each row, for each model."""
+def _differentiate(
+    models: Sequence[Any], sample: Dict[str, Any], pad: int, change: Optional[Change]
+) -> List[Tuple[Tensor, Tensor, Tensor]]:
+    """For each model its source words ``[R, N]``, their embeddings, and the gradients of the last target words."""
     before: List[Tuple[Tensor, Tensor]] = []
     at: List[Tensor] = []
 
     def look(embeddings: Tensor, words: Tensor) -> Tensor:
-        before.append((words, embeddings.detach()))
-        at.append(change(embeddings.detach(), words).detach().requires_grad_())
+        embeddings = embeddings.detach()
+        before.append((words, embeddings))
+        at.append((embeddings if change is None else change(embeddings, words)).detach().requires_grad_())
         return at[-1]
 
-    last = sample["target"].ne(models[0].decoder.dictionary.pad()).sum(1) - 1
+    last = sample["target"].ne(pad).sum(1) - 1
     # cuDNN has no backward pass of recurrent networks in evaluation
     with contextlib.ExitStack() as stack, torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
         for model in models:
             stack.enter_context(embedded(model, look))
         gradients = torch.autograd.grad(_log_probs(models, sample, last).sum(), at)
-    return [_Looked(*looked, found) for looked, found in zip(before, gradients)]
+    return [(*looked, found) for looked, found in zip(before, gradients)]
 
 
 @contextlib.contextmanager
