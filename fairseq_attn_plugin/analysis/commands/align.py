@@ -153,8 +153,6 @@ def _teach(args: argparse.Namespace) -> None:
     from fairseq_attn_plugin.analysis.inference.teacher_alignments import put_into_data
 
     _refuse(args, "excludes --into-data; leave one out", QUALITY)
-    if args.method not in METHODS:
-        raise OptionError(f"--method {args.method}: must be one of {', '.join(METHODS)} with --into-data")
     _check_model(args)
     check_output("--out", args.out, ())
     args.data = args.file

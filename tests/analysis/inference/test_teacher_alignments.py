@@ -11,7 +11,6 @@ from test_end_to_end import SIZES, TRAINING
 from fairseq_attn_plugin.analysis import cli
 from fairseq_attn_plugin.analysis.alignment.error_rate import alignment_error_rate
 from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, read_alignments
-from fairseq_attn_plugin.analysis.alignment.subword_links import check_file
 from fairseq_attn_plugin.errors import OptionError
 
 from cli import USER_DIR, run_cli
@@ -107,7 +106,6 @@ def test_teacher_aligns_as_it_was_taught(guided, aligned, tiny_data, tmp_path, c
     checkpoint, text = guided[0] / "checkpoint_last.pt", tiny_data.parent / "text"
     cli.main(["align", str(aligned), "--path", str(checkpoint), "--out", str(tmp_path / "train.align"), *TEXT, *TRAIN])
     assert capsys.readouterr().out.startswith(f"{tmp_path / 'train.align'}: ")
-    check_file(tmp_path / "train.align", text / "train.xx", text / "train.yy")
     found = read_alignments(tmp_path / "train.align")
     lengths = [len(line.split()) for line in (text / "train.xx").read_text().splitlines()]
     gold = [GoldAlignment(frozenset(reversal(n)), frozenset(reversal(n))) for n in lengths]
@@ -225,8 +223,7 @@ def test_sentences_that_are_too_long_have_no_links(guided, tiny_data, tmp_path, 
         (["--symmetrize", "union"], "--symmetrize union: needs --reverse or --reverse-path, the opposite direction"),
         (["--model-overrides", "latent"], "--model-overrides latent: must be a dictionary"),
         (["--threshold", "0.5"], "--threshold 0.5: excludes --into-data; leave one out"),
-        (["--method", "argmax"], "--method argmax: must be one of attention, shift, .* with --into-data"),
-        (["--check"], "--check: needs --convert"),
+        (["--to-words"], "--to-words: needs --convert"),
         (["--convert"], "--path checkpoint.pt: excludes --convert; leave one out"),
     ],
 )
