@@ -65,11 +65,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("data", help="folder that fairseq-preprocess wrote, model folder, or checkpoint")
     add_model_options(parser)
     _add_vote_options(parser)
-    agent = parser.add_argument_group(
-        "the table of --attention election",
-        "instead of a vote; the encoder and the decoder of --path give the embeddings, if they have the same width; "
-        "they share a space only if the model was trained with --share-all-embeddings",
-    )
+    agent = parser.add_argument_group("the table of --attention election", "instead of a vote")
     agent.add_argument(
         "--agent", action=_Agent, metavar="FILE", help="JSON file to write, learned by Q-learning, for --election-table"
     )
@@ -113,8 +109,9 @@ def run(args: argparse.Namespace) -> None:
         check_drawing(args.plot)
     if args.agent is not None:
         _check_unread(args, _add_vote_options, "excludes --agent; leave one out")
-        if args.model_overrides != "{}":
-            raise OptionError(f"--model-overrides {args.model_overrides}: excludes --agent; leave one out")
+        for name, default in (("path", None), ("model_overrides", "{}")):
+            if getattr(args, name) != default:
+                raise OptionError(f"{flag(name)} {getattr(args, name)}: excludes --agent; leave one out")
         return write_table(args)
     _check_unread(args, add_agent_options, "needs --agent FILE")
     if args.max_tokens < 1:

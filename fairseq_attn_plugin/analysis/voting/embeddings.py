@@ -1,7 +1,7 @@
 """The corpus of the agent: the words of its training pairs, and word vectors of both languages in one space.
 
-The vectors come from word2vec or fastText text files, such as those of MUSE (:func:`read_vectors`), from the embeddings
-of a trained model (:func:`teacher_vectors`), or from the training pairs (:func:`vectors_of_pairs`):
+The vectors come from word2vec or fastText text files, such as those of MUSE (:func:`read_vectors`), or from the
+training pairs (:func:`vectors_of_pairs`):
 
     x_ws = 1 / n_s   if sentence pair s, with n_s different words on both sides together, contains the word w, else 0
 
@@ -20,28 +20,23 @@ Special symbols never have a vector.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 from tqdm import tqdm
 
-from fairseq_attn_plugin.analysis.inference.loading import load_models
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.word_vectors import ordinary_words, read_word_vectors
 
 __all__ = [
-    "Embeddings",
-    "TrainingCorpus",
     "TrainingPairs",
     "Vectors",
     "coverage",
     "find_vectors",
-    "read_corpus",
     "read_target_words",
     "read_training_pairs",
     "read_vectors",
-    "teacher_vectors",
+    "translation_task",
     "unit_rows",
     "vectors_of_pairs",
 ]
@@ -60,47 +55,17 @@ class TrainingPairs(NamedTuple):
     sentences: int
 
 
-class TrainingCorpus(NamedTuple):
-    """fairseq's task, the training split, and the model, or None."""
-
-    task: Any
-    pairs: TrainingPairs
-    model: Any
-
-    @property
-    def languages(self) -> Tuple[str, str]:
-        return self.task.cfg.source_lang, self.task.cfg.target_lang
-
-
-def read_corpus(data: str, path: Optional[str], source: Optional[str], target: Optional[str]) -> TrainingCorpus:
-    """The corpus in the folder ``data``.
-
-    Args:
-        data: folder that fairseq-preprocess wrote
-        path: checkpoint of a trained model
-        source, target: languages (default: those of the model, or of the file names)
+def translation_task(data: str, source: Optional[str], target: Optional[str]) -> Any:
+    """fairseq's task of the corpus in the folder ``data``, in these languages (default: those of the file names).
 
     Raises:
-        OptionError: the folder, the languages, the training split or the model do not fit
+        OptionError: the folder or the languages do not fit
     """
-    if not os.path.isdir(data):
-        raise OptionError(f"{data}: is not a folder; give one that fairseq-preprocess wrote")
-    if path:
-        teacher = load_models(data, path, cpu=True)
-        if len(teacher.models) > 1:
-            raise OptionError(f"--path {path}: give one checkpoint; several checkpoints do not share embeddings")
-        for option, given, own in zip(("source", "target"), (source, target), teacher.languages):
-            if given and given != own:
-                raise OptionError(f"--{option}-lang {given}: the teacher {path} has {own}")
-        return TrainingCorpus(teacher.task, read_training_pairs(teacher.task, data), teacher.models[0])
-    task = _translation_task(data, source, target)
-    return TrainingCorpus(task, read_training_pairs(task, data), None)
-
-
-def _translation_task(data: str, source: Optional[str], target: Optional[str]) -> Any:
     from fairseq.data.data_utils import infer_language_pair
     from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
+    if not os.path.isdir(data):
+        raise OptionError(f"{data}: is not a folder; give one that fairseq-preprocess wrote")
     if not source and not target:
         source, target = infer_language_pair(data)
     if not source or not target:
@@ -238,45 +203,9 @@ def _unit_matrix(pairs: TrainingPairs, sizes: Tuple[int, int], kept: np.ndarray)
     return csr_matrix(diags(1 / lengths) @ matrix, dtype=np.float32)
 
 
-def teacher_vectors(model: Any, path: str, pairs: TrainingPairs) -> Tuple[np.ndarray, np.ndarray]:
-    """The embeddings of a model's encoder and decoder, for words of the training split.
-
-    Raises ``OptionError``, which names ``--path``, if the model has none, or if they differ in width.
-    """
-    result = []
-    for part, words in (("encoder", pairs.source_words), ("decoder", pairs.target_words)):
-        weight = getattr(getattr(getattr(model, part, None), "embed_tokens", None), "weight", None)
-        if weight is None:
-            raise OptionError(f"--path {path}: a {type(model).__name__} has no word embeddings in its {part}")
-        vectors = weight.detach().float().cpu().numpy()
-        # words outside the training split still have their initial vectors
-        seen = np.bincount(words, minlength=len(vectors)) > 0
-        result.append(unit_rows(np.where(seen[:, None], vectors, 0.0)))
-    source, target = result
-    if source.shape[1] != target.shape[1]:
-        raise OptionError(
-            f"--path {path}: its source embeddings are {source.shape[1]} wide and its target embeddings "
-            f"{target.shape[1]}; they must have one width and one space, as with --share-all-embeddings"
-        )
-    return source, target
-
-
 def read_vectors(path: str, dictionaries: Sequence[Any], option: str) -> List[np.ndarray]:
     """Vectors of :func:`fairseq_attn_plugin.text.word_vectors.read_word_vectors`, divided by their lengths."""
     return [unit_rows(vectors) for vectors in read_word_vectors(path, dictionaries, option)]
-
-
-@dataclass(frozen=True)
-class Embeddings:
-    """Where word vectors come from: a file, a file for each language, a checkpoint, or else the training pairs."""
-
-    file: Optional[str] = None
-    source_file: Optional[str] = None
-    target_file: Optional[str] = None
-    checkpoint: Optional[str] = None
-    dim: int = 100
-    min_count: int = 5
-    seed: int = 1
 
 
 class Vectors(NamedTuple):
@@ -287,24 +216,17 @@ class Vectors(NamedTuple):
     origin: str
 
 
-def find_vectors(embeddings: Embeddings, corpus: TrainingCorpus) -> Vectors:
-    """The vectors of the corpus's vocabularies.
+def find_vectors(args: Any, task: Any, pairs: TrainingPairs) -> Vectors:
+    """The vectors of the vocabularies of a task, by the options of :func:`.word_table.add_agent_options`.
 
     Raises ``OptionError`` for an unreadable file, files of different widths, or a vocabulary without any vector.
     """
-    dictionaries = (corpus.task.source_dictionary, corpus.task.target_dictionary)
-    if embeddings.checkpoint:
-        own = teacher_vectors(corpus.model, embeddings.checkpoint, corpus.pairs)
-        return Vectors(own[0], own[1], f"--path {embeddings.checkpoint}")
-    if not embeddings.file and not embeddings.source_file:
-        sizes = (len(dictionaries[0]), len(dictionaries[1]))
-        made = vectors_of_pairs(corpus.pairs, sizes, embeddings.dim, embeddings.min_count, embeddings.seed)
-        return Vectors(made[0], made[1], "training pairs")
-    if embeddings.file:
-        options = [f"--embeddings {embeddings.file}"]
-        source, target = read_vectors(embeddings.file, dictionaries, "--embeddings")
-    else:
-        files = (embeddings.source_file or "", embeddings.target_file or "")
+    dictionaries = (task.source_dictionary, task.target_dictionary)
+    if args.embeddings:
+        options = [f"--embeddings {args.embeddings}"]
+        source, target = read_vectors(args.embeddings, dictionaries, "--embeddings")
+    elif args.embeddings_source:
+        files = args.embeddings_source, args.embeddings_target
         options = [f"--embeddings-source {files[0]}", f"--embeddings-target {files[1]}"]
         (source,) = read_vectors(files[0], dictionaries[:1], "--embeddings-source")
         (target,) = read_vectors(files[1], dictionaries[1:], "--embeddings-target")
@@ -313,9 +235,13 @@ def find_vectors(embeddings: Embeddings, corpus: TrainingCorpus) -> Vectors:
                 f"{options[1]}: has vectors of width {target.shape[1]}, {options[0]} of width {source.shape[1]}; "
                 "both must be of one space"
             )
+    else:
+        sizes = (len(dictionaries[0]), len(dictionaries[1]))
+        made = vectors_of_pairs(pairs, sizes, args.embedding_dim, args.min_count, args.seed)
+        return Vectors(*made, "training pairs")
     for option, side, vectors, language in (
-        (options[0], "source", source, corpus.languages[0]),
-        (options[-1], "target", target, corpus.languages[1]),
+        (options[0], "source", source, task.cfg.source_lang),
+        (options[-1], "target", target, task.cfg.target_lang),
     ):
         if not vectors.any():
             raise OptionError(f"{option}: has no vector for any word of the {side} vocabulary ({language})")

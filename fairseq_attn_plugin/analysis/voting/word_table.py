@@ -41,7 +41,7 @@ programming finds the exact best values on it (:mod:`.hops`). The command
 prints the agent's mean reward and the best one.
 
 Embeddings come from ``--embeddings``, from ``--embeddings-source`` and ``--embeddings-target`` (such as those of MUSE),
-from the checkpoint ``--path``, or from the training pairs.
+or from the training pairs.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ from torch import Tensor
 
 import fairseq_attn_plugin  # noqa: F401  (registers the architectures)
 from fairseq_attn_plugin.analysis.voting.embeddings import (
-    Embeddings,
     Vectors,
     coverage,
     find_vectors,
-    read_corpus,
     read_target_words,
+    read_training_pairs,
+    translation_task,
 )
 from fairseq_attn_plugin.analysis.voting.hops import Paths, best_values, nearest, paths
 from fairseq_attn_plugin.analysis.voting.q_learning import Settings, States, greedy_hops, learn
@@ -73,56 +73,53 @@ from fairseq_attn_plugin.text.vocabulary import describe_vocabulary
 from fairseq_attn_plugin.text.word_vectors import ordinary_words
 from fairseq_attn_plugin.writing import whole_text
 
-__all__ = ["FORMAT", "HopRules", "Rewards", "add_agent_options", "hop_table", "rewards", "world", "write_table"]
+__all__ = ["FORMAT", "Rewards", "add_agent_options", "hop_table", "rewards", "world", "write_table"]
 
 
 FORMAT = "fairseq_attn_plugin words 1"
 
 
-@dataclass(frozen=True)
-class HopRules:
-    """Rules of the hops: the least cosine of a hop, the most hops of an episode, and the cost of a hop."""
-
-    threshold: float = 0.79
-    horizon: int = 5
-    hop_cost: float = 0.0
-
-
 def world(
-    rules: HopRules, vectors: Vectors, source_words: Any, target_words: Any, frequencies: Tensor
+    vectors: Vectors,
+    source_words: Any,
+    target_words: Any,
+    frequencies: Tensor,
+    threshold: float,
+    horizon: int,
+    hop_cost: float,
 ) -> Tuple[Paths, States]:
     """Where the hops lead, and what the network sees.
 
     Args:
-        rules: of the hops
         vectors: of both vocabularies
         source_words, target_words: fairseq dictionaries
         frequencies: ``[Vt]``, of the target words in the split where episodes begin
+        threshold: the least cosine of a hop
+        horizon: the most hops of an episode
+        hop_cost: of a hop
 
     Raises:
         OptionError: no hop is possible or worth its cost
     """
     source, target = torch.from_numpy(vectors.source), torch.from_numpy(vectors.target)
     start = nearest(target, source, 1, "neighbours of target words")
-    path = paths(
-        start, nearest(source, source, rules.horizon, "neighbours of source words"), rules.threshold, rules.horizon
-    )
+    path = paths(start, nearest(source, source, horizon, "neighbours of source words"), threshold, horizon)
     if not path.words.ge(0).any():
         row = int(start.cosines[:, 0].argmax())
         pair = f"{target_words[row]} - {source_words[int(start.words[row, 0])]}"
         highest = float(start.cosines[row, 0])
         raise OptionError(
-            f"--threshold {rules.threshold:g}: no target word has a source word of that cosine; the highest cosine is "
+            f"--threshold {threshold:g}: no target word has a source word of that cosine; the highest cosine is "
             f"{math.floor(highest * 1e4) / 1e4:g} ({pair}); give a threshold below it, or embeddings that share a space"
         )
-    if not best_values(path, rules.hop_cost)[:, 0].gt(0).any():
+    if not best_values(path, hop_cost)[:, 0].gt(0).any():
         highest = float(path.cosines.max())
         raise OptionError(
-            f"--hop-cost {rules.hop_cost:g}: no hop is worth it; the highest cosine is {highest:.4g}, so give less"
+            f"--hop-cost {hop_cost:g}: no hop is worth it; the highest cosine is {highest:.4g}, so give less"
         )
     if not (path.words[:, 0].ge(0) & frequencies.gt(0)).any():
         raise OptionError(
-            f"--threshold {rules.threshold:g}: no target word of the split where episodes begin has a source word of "
+            f"--threshold {threshold:g}: no target word of the split where episodes begin has a source word of "
             "that cosine; give a lower threshold, or other embeddings"
         )
     return path, States.of(path, target, source)
@@ -198,7 +195,7 @@ def _report(words: Dict[str, List[str]], hops: Tensor, frequencies: Tensor, voca
 
 
 def add_agent_options(parser: Any) -> None:
-    """Adds the options that :func:`write_table` reads beside ``--agent`` and ``--path``."""
+    """Adds the options that :func:`write_table` reads beside ``--agent``."""
     parser.add_argument("--source-lang", metavar="LANG", help="source language (default: from the names of the files)")
     parser.add_argument("--target-lang", metavar="LANG", help="target language (default: from the names of the files)")
     parser.add_argument(
@@ -265,30 +262,23 @@ def write_table(args: argparse.Namespace) -> None:
     _check(args)
     logging.getLogger("fairseq").setLevel(logging.WARNING)
 
-    corpus = read_corpus(args.data, args.path, args.source_lang, args.target_lang)
-    pairs, source_words, target_words = corpus.pairs, corpus.task.source_dictionary, corpus.task.target_dictionary
-    vectors = find_vectors(
-        Embeddings(
-            args.embeddings,
-            args.embeddings_source,
-            args.embeddings_target,
-            args.path,
-            args.embedding_dim,
-            args.min_count,
-            args.seed,
-        ),
-        corpus,
+    task = translation_task(args.data, args.source_lang, args.target_lang)
+    pairs, source_words, target_words = (
+        read_training_pairs(task, args.data),
+        task.source_dictionary,
+        task.target_dictionary,
     )
+    vectors = find_vectors(args, task, pairs)
     print(f"embeddings: {vectors.origin}, {vectors.source.shape[1]} wide")
-    print(f"  {corpus.languages[0]}: {coverage(vectors.source, source_words, pairs.source_words)}")
-    print(f"  {corpus.languages[1]}: {coverage(vectors.target, target_words, pairs.target_words)}")
+    print(f"  {task.cfg.source_lang}: {coverage(vectors.source, source_words, pairs.source_words)}")
+    print(f"  {task.cfg.target_lang}: {coverage(vectors.target, target_words, pairs.target_words)}")
 
     start_words = pairs.target_words
     if args.start_split != "train":
-        start_words = read_target_words(corpus.task, args.data, args.start_split)
+        start_words = read_target_words(task, args.data, args.start_split)
     frequencies = torch.from_numpy(np.bincount(start_words, minlength=len(target_words)))
-    rules = HopRules(args.threshold, args.horizon, args.hop_cost)
-    path, states = world(rules, vectors, source_words, target_words, frequencies)
+    rules = args.threshold, args.horizon, args.hop_cost
+    path, states = world(vectors, source_words, target_words, frequencies, *rules)
     settings = Settings(args.hop_cost, updates=args.updates, lr=args.lr, seed=args.seed)
     hops = greedy_hops(learn(path, states, frequencies, settings), path, states)
 
@@ -297,7 +287,7 @@ def write_table(args: argparse.Namespace) -> None:
         "format": FORMAT,
         "source_vocabulary": describe_vocabulary(source_words),
         "target_vocabulary": describe_vocabulary(target_words),
-        "languages": list(corpus.languages),
+        "languages": [task.cfg.source_lang, task.cfg.target_lang],
         "embeddings": vectors.origin,
         "threshold": args.threshold,
         "horizon": args.horizon,
@@ -320,10 +310,8 @@ def _check(args: argparse.Namespace) -> None:
     for one, other in (("source", "target"), ("target", "source")):
         if getattr(args, f"embeddings_{one}") and not getattr(args, f"embeddings_{other}"):
             raise OptionError(f"--embeddings-{one}: needs --embeddings-{other}; --embeddings FILE serves both")
-    origins = {"--embeddings": args.embeddings, "--embeddings-source": args.embeddings_source, "--path": args.path}
-    given = [option for option, path in origins.items() if path]
-    if len(given) > 1:
-        raise OptionError(f"{' and '.join(given)}: give only one of them")
+    if args.embeddings and args.embeddings_source:
+        raise OptionError("--embeddings and --embeddings-source: give only one of them")
     if not -1 < args.threshold <= 1:
         raise OptionError(f"--threshold {args.threshold:g}: must be a cosine above -1 and at most 1, such as 0.79")
     if not 0 <= args.hop_cost < math.inf:

@@ -295,30 +295,6 @@ def test_given_embeddings(tiny_data, tmp_path, capsys):
         )
 
 
-def test_teachers_embeddings(zoo, tiny_data, tmp_path, capsys):
-    """A model whose embeddings of source and target are apart: the cosines mean little, but are the model's."""
-    checkpoint, out = str(zoo("lstm_soft").last), tmp_path / "words.json"
-    options = ["--path", checkpoint, "--agent", str(out), "--threshold", "0.1", "--updates", "150"]
-    cli.main(["election", str(tiny_data), *options])
-    model = torch.load(checkpoint, weights_only=False)["model"]
-    own = [Dictionary.load(str(tiny_data / f"dict.{language}.txt")) for language in ("xx", "yy")]
-    source, target = (
-        torch.nn.functional.normalize(model[f"{part}.embed_tokens.weight"].float(), dim=1)
-        for part in ("encoder", "decoder")
-    )
-    words = json.loads(out.read_text())["words"]
-    cosines = target[4:14] @ source[4:14].t()  # after the ten words come those that fill up the vocabulary
-    expected = {
-        own[1][4 + row]: own[0][4 + int(cosines[row].argmax())] for row in range(10) if cosines[row].max() > 0.1
-    }
-    assert {word: named[0] for word, named in words.items()} == expected and len(words) > 3
-    with pytest.raises(OptionError, match="--source-lang yy: the teacher .*checkpoint_last.pt has xx"):
-        cli.main(["election", str(tiny_data), *options, "--source-lang", "yy"])
-    with pytest.raises(OptionError, match="--path .*: give one checkpoint"):
-        cli.main(["election", str(tiny_data), "--path", f"{checkpoint}:{checkpoint}", "--agent", str(out)])
-    capsys.readouterr()
-
-
 @pytest.mark.parametrize(
     "options, message",
     [
@@ -333,7 +309,7 @@ def test_teachers_embeddings(zoo, tiny_data, tmp_path, capsys):
         (["--embedding-dim", "0"], "--embedding-dim 0: must be at least 1"),
         (["--min-count", "0"], "--min-count 0: must be at least 1"),
         (["--min-count", "100000"], "--min-count 100000: no word of the source is that frequent"),
-        (["--embeddings", "a.vec", "--path", "b.pt"], "--embeddings and --path: give only one of them"),
+        (["--path", "b.pt"], "--path b.pt: excludes --agent; leave one out"),
         (["--embeddings-source", "a.vec"], "--embeddings-source: needs --embeddings-target; --embeddings FILE serves"),
         (["--embeddings-target", "a.vec"], "--embeddings-target: needs --embeddings-source"),
         (["--embeddings", "absent.vec"], "--embeddings absent.vec: cannot be read: No such file"),
@@ -360,7 +336,7 @@ def test_wrong_options(tiny_data, tmp_path, monkeypatch, options, message):
 def test_start_words_are_those_of_a_split(tiny_data, tmp_path, monkeypatch):
     """Episodes begin at the target words of training or validation, by their counts in the split."""
     from fairseq_attn_plugin.analysis.voting import word_table
-    from fairseq_attn_plugin.analysis.voting.embeddings import read_corpus
+    from fairseq_attn_plugin.analysis.voting.embeddings import translation_task
 
     seen = []
 
@@ -370,7 +346,7 @@ def test_start_words_are_those_of_a_split(tiny_data, tmp_path, monkeypatch):
 
     monkeypatch.setattr(word_table, "learn", spy)
     out = tmp_path / "words.json"
-    task = read_corpus(str(tiny_data), None, None, None).task
+    task = translation_task(str(tiny_data), None, None)
     for split in ("train", "valid"):
         cli.main(["election", str(tiny_data), "--agent", str(out), "--updates", "20", "--start-split", split])
         assert json.loads(out.read_text())["start_split"] == split
