@@ -15,10 +15,10 @@ BEAM = 5  # width of the search for what is shown of a model folder
 
 
 def with_attention(texts: Sequence[str], beam: Optional[int] = None, matrices: Tuple[str, ...] = ()) -> List[str]:
-    """``[LABEL=]FOLDER`` becomes ``LABEL=`` the attention to its test set; see :func:`.model_records.records_of`."""
+    """``[LABEL=]FOLDER`` becomes ``LABEL=`` the attention to its test set; see :func:`.attention_file.records_of`."""
 
     def file_of(model: ModelFolder) -> str:
-        from fairseq_attn_plugin.analysis.inference.model_records import records_of
+        from fairseq_attn_plugin.analysis.inference.attention_file import records_of
 
         return records_of(model, beam, matrices)
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fairseq_attn_plugin.analysis import cli
-from fairseq_attn_plugin.analysis.inference.exported import ExportedTranslator, is_exported
+from fairseq_attn_plugin.analysis.inference.translation import ExportedTranslator, is_exported
 from fairseq_attn_plugin.analysis.inference.translator import Translator
 from fairseq_attn_plugin.errors import OptionError
 

@@ -12,7 +12,7 @@ alignments must describe the same sentences. :mod:`.error_rate` defines the meas
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Callable, Dict, FrozenSet, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Dict, FrozenSet, List, NamedTuple, Optional, Sequence, Tuple
 
 from tabulate import tabulate
 from tqdm import tqdm
@@ -32,7 +32,6 @@ __all__ = [
     "error_table",
     "evaluate",
     "load_alignments",
-    "misread",
     "record_lengths",
     "text_lengths",
 ]
@@ -55,15 +54,6 @@ class Evaluation(NamedTuple):
     score: ErrorRate
     links: int
     left_out: int  # sentences that the records lack; they count as sentences without links
-
-
-# what links may have been written as, by what the file then is
-OTHER_READINGS: Dict[str, Callable[[int, int], Link]] = {
-    "its links count from 1 and those of the gold file from 0": lambda i, j: (i - 1, j - 1),
-    "its links count from 0 and those of the gold file from 1 (--one-based)": lambda i, j: (i + 1, j + 1),
-    "its links, or those of the gold file, begin with the target word": lambda i, j: (j, i),
-}
-BETTER = 0.5  # how many times the error rate another reading has at most
 
 
 class CorpusLengths(NamedTuple):
@@ -190,17 +180,6 @@ def evaluate(systems: Sequence[AlignedSystem], gold: Sequence[GoldAlignment]) ->
         left_out = sum(sentence is None for sentence in system.links)
         results.append(Evaluation(system.label, alignment_error_rate(links, gold), sum(map(len, links)), left_out))
     return results
-
-
-def misread(system: AlignedSystem, gold: Sequence[GoldAlignment]) -> Optional[str]:
-    """What the links of a system seem to be written as, where another reading makes far fewer errors, or None."""
-    links = [sentence or frozenset() for sentence in system.links]
-    bound = BETTER * alignment_error_rate(links, gold).aer
-    for what, reading in OTHER_READINGS.items():
-        score = alignment_error_rate([frozenset(reading(*link) for link in sentence) for sentence in links], gold)
-        if score.aer < bound:
-            return f"{system.label}: it may be that {what}: AER is {score.aer:.2f} then"
-    return None
 
 
 def error_table(results: Sequence[Evaluation]) -> str:

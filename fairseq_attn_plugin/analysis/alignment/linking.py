@@ -51,7 +51,6 @@ METHODS: Dict[str, Optional[str]] = {
     "saliency": "saliency",
     "loo": "loo",
 }
-_OLD = ("argmax", "threshold")  # names of rules, which --method chose before there were methods
 ENDS = ("exclude", "null")
 THRESHOLD = 0.3
 
@@ -195,9 +194,8 @@ def add_linking_options(parser: argparse.ArgumentParser) -> None:
     """Adds the options that :func:`linking_of` reads."""
     parser.add_argument(
         "--method",
-        choices=(*METHODS, *_OLD),
+        choices=list(METHODS),
         default=DEFAULTS["method"],
-        metavar="{" + ",".join(METHODS) + "}",
         help="matrix that is read: attention (default); shift: the weights of the next step, which reads the word; "
         "posterior: p(z | x, y), proportional to the weight times the probability of the word from one encoding alone; "
         "saliency: gradients averaged over noise (SmoothGrad); loo: each source word left out",
@@ -225,10 +223,6 @@ def add_linking_options(parser: argparse.ArgumentParser) -> None:
 def linking_of(args: argparse.Namespace) -> Linking:
     """The rule that the options describe; raises ``OptionError`` if they contradict each other."""
     method, rule = args.method, "argmax" if args.threshold is None else "threshold"
-    if method in _OLD:
-        if method == "argmax" and rule == "threshold":
-            raise OptionError(f"--threshold {args.threshold}: excludes --method argmax; leave one out")
-        method, rule = "attention", method
     if rule == "threshold" and args.end is not None:
         raise OptionError(f"--end {args.end}: excludes --threshold, which always ignores the end")
     threshold = THRESHOLD if args.threshold is None else args.threshold

@@ -67,21 +67,8 @@ def format_alignment(alignment: GoldAlignment) -> str:
 
 
 def read_alignments(path: PathLike) -> List[GoldAlignment]:
-    """Reads a Pharaoh file: one alignment in each line; an empty line is a sentence pair without links.
-
-    Raises ``OptionError``, which names the file and the line, if it cannot be read.
-    """
-    alignments: List[GoldAlignment] = []
-    try:
-        with open(path, encoding="utf-8-sig") as stream:
-            for number, line in enumerate(stream, 1):
-                try:
-                    alignments.append(parse_alignment(line))
-                except ValueError as error:
-                    raise OptionError(f"{path}, line {number}: {error}") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise OptionError(f"{path}: cannot be read: {error}") from None
-    return alignments
+    """A Pharaoh file, as :func:`read_gold` reads it: an empty line is a sentence pair without links."""
+    return read_gold(path, "pharaoh")
 
 
 def read_gold(

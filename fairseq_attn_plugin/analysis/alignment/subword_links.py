@@ -8,7 +8,7 @@ drops the links of a sentence if one of them lies beyond its end. The functions 
 from __future__ import annotations
 
 import argparse
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Sequence, Set, Tuple
 
 from tqdm import tqdm
@@ -24,7 +24,6 @@ __all__ = [
     "CONVERSION",
     "LinkCounts",
     "add_conversion_options",
-    "check_file",
     "convert",
     "convert_file",
     "read_links",
@@ -32,14 +31,14 @@ __all__ = [
     "to_words",
 ]
 
-CONVERSION = ("source", "target", "subwords", "target_first", "possible", "to_words", "check")  # options of --convert
+CONVERSION = ("source", "target", "subwords", "target_first", "possible", "to_words")  # options of --convert
 
 
 class LinkCounts(NamedTuple):
     """Numbers of a file of alignments."""
 
     sentences: int
-    links: int  # written, or read by a check
+    links: int  # written
     unaligned: int  # sentences without links
     possible: int  # possible links that were dropped
 
@@ -131,30 +130,14 @@ def convert_file(
     return LinkCounts(number, written, unaligned, possible)
 
 
-def check_file(alignments: PathLike, source: PathLike, target: PathLike) -> LinkCounts:
-    """Checks alignments that already link subwords; writes nothing.
-
-    Raises ``OptionError`` as :func:`convert_file` does, and for possible links, which fairseq cannot read.
-    """
-    links = unaligned = number = 0
-    for number, found, possible, sides in _read(alignments, source, target, reverse=False, keep_possible=False):
-        with _named(alignments, number):
-            if possible:
-                raise ValueError("fairseq cannot read possible links (ipj); write i-j")
-            _check_range(found, len(sides[0]), len(sides[1]), "subwords")
-        links += len(found)
-        unaligned += not found
-    return LinkCounts(number, links, unaligned, 0)
-
-
 def read_links(
-    alignments: PathLike, source: PathLike, target: PathLike, keep_possible: bool = False
+    alignments: PathLike, source: PathLike, target: PathLike
 ) -> Iterator[Tuple[List[Link], List[str], List[str]]]:
-    """Yields links, source tokens and target tokens of every sentence pair; the links connect these tokens.
+    """Yields sure links, source tokens and target tokens of every sentence pair; the links connect these tokens.
 
     Raises ``OptionError`` as :func:`convert_file` does, except that a file without links is accepted.
     """
-    for number, links, _, (left, right) in _read(alignments, source, target, False, keep_possible):
+    for number, links, _, (left, right) in _read(alignments, source, target, False, False):
         with _named(alignments, number):
             _check_range(links, len(left), len(right), "tokens")
         yield sorted(links), left, right
@@ -175,50 +158,39 @@ def add_conversion_options(parser: Any) -> None:
     parser.add_argument("--target-first", action="store_true", help="the links are j-i, target word first")
     parser.add_argument("--possible", choices=["drop", "keep"], help="links that are only possible (default: drop)")
     parser.add_argument("--to-words", action="store_true", help="from links of subwords to links of words")
-    parser.add_argument("--check", action="store_true", help="check links of subwords, and write nothing")
 
 
 def convert(args: argparse.Namespace) -> None:
-    """Converts or checks the links of ``args.file``, and prints how many there are."""
+    """Converts the links of ``args.file``, and prints how many there are."""
     for name in ("source", "target"):
         if not getattr(args, name):
             raise OptionError(f"--{name} is missing: name the {name} side of the corpus, in subwords")
-    if args.check:
-        if args.out or args.target_first or args.to_words or args.possible == "keep":
-            raise OptionError("--check: writes nothing; leave out --out, --target-first, --possible and --to-words")
-        counts = check_file(args.file, args.source, args.target)
-    elif not args.out:
-        raise OptionError("--out is missing: name the file to write, or give --check")
-    else:
-        counts = convert_file(
-            args.file,
-            args.source,
-            args.target,
-            args.out,
-            subwords=args.subwords or "bpe",
-            reverse=args.target_first,
-            keep_possible=args.possible == "keep",
-            words=args.to_words,
-        )
+    if not args.out:
+        raise OptionError("--out is missing: name the file to write")
+    counts = convert_file(
+        args.file,
+        args.source,
+        args.target,
+        args.out,
+        subwords=args.subwords or "bpe",
+        reverse=args.target_first,
+        keep_possible=args.possible == "keep",
+        words=args.to_words,
+    )
     print(
-        f"{args.out or args.file}: {counted(counts.links, 'link')} of {counted(counts.sentences, 'sentence pair')}, "
+        f"{args.out}: {counted(counts.links, 'link')} of {counted(counts.sentences, 'sentence pair')}, "
         f"{counts.unaligned} of them without links"
         + (f"; {counts.possible} possible links left out (--possible keep)" if counts.possible else "")
     )
 
 
-class _named:
-    """A context that turns ``ValueError`` into an ``OptionError`` that names the line."""
-
-    def __init__(self, path: PathLike, number: int):
-        self.where = f"{path}, line {number}"
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
-        if isinstance(error, ValueError):
-            raise OptionError(f"{self.where}: {error}") from None
+@contextmanager
+def _named(path: PathLike, number: int) -> Iterator[None]:
+    """Turns ``ValueError`` into an ``OptionError`` that names the line."""
+    try:
+        yield
+    except ValueError as error:
+        raise OptionError(f"{path}, line {number}: {error}") from None
 
 
 def _read(

@@ -20,7 +20,6 @@ from fairseq_attn_plugin.analysis.alignment.evaluation import (
     error_table,
     evaluate,
     load_alignments,
-    misread,
     text_lengths,
 )
 from fairseq_attn_plugin.analysis.alignment.linking import Linking, add_linking_options, describe_linking, linking_of
@@ -77,7 +76,7 @@ def run(args: argparse.Namespace) -> None:
     for system in systems:
         if linking.weights and system.weights not in (None, linking.weights):
             print(f"{system.label}: has no {linking.weights}; its {system.weights} is used", file=sys.stderr)
-    for note in [*_notes(args, results, gold), *filter(None, (misread(system, gold) for system in systems))]:
+    for note in _notes(args, results, gold):
         print(note, file=sys.stderr)
 
 

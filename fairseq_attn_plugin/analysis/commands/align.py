@@ -153,8 +153,6 @@ def _teach(args: argparse.Namespace) -> None:
     from fairseq_attn_plugin.analysis.inference.teacher_alignments import put_into_data
 
     _refuse(args, "excludes --into-data; leave one out", QUALITY)
-    if args.method not in METHODS:
-        raise OptionError(f"--method {args.method}: must be one of {', '.join(METHODS)} with --into-data")
     _check_model(args)
     check_output("--out", args.out, ())
     args.data = args.file
@@ -206,7 +204,7 @@ def _records(args: argparse.Namespace, file: str, path: Optional[str], out: str)
     matrices = () if matrix is None else (matrix,)
     if path is None:
         return open_systems(with_attention([file], matrices=matrices))[0]
-    from fairseq_attn_plugin.analysis.inference.model_records import extract_split
+    from fairseq_attn_plugin.analysis.inference.attention_file import extract_split
 
     option = "--path" if path == args.path else "--reverse-path"
     overrides = parse_overrides(args.model_overrides)

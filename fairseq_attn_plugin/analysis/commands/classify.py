@@ -17,12 +17,13 @@ import logging
 import os
 import sys
 from dataclasses import asdict
-from typing import Any, Dict, Iterator, List, Optional, TextIO
+from typing import Any, Dict, Iterator, Optional, TextIO
 
 from tqdm import tqdm
 
 from fairseq_attn_plugin.analysis.drawing.document_page import check_page, draw_documents
 from fairseq_attn_plugin.analysis.inference.classification import (
+    ClassificationScores,
     Classified,
     check_document_labels,
     classify,
@@ -30,7 +31,6 @@ from fairseq_attn_plugin.analysis.inference.classification import (
     split_samples,
     text_samples,
 )
-from fairseq_attn_plugin.analysis.inference.classification_scores import ClassificationScores
 from fairseq_attn_plugin.analysis.inference.user_dir import add_user_dir_option
 from fairseq_attn_plugin.analysis.records.selection import sentence_numbers
 from fairseq_attn_plugin.errors import OptionError
@@ -61,14 +61,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="page to draw (.html); may be repeated",
     )
-    chosen = parser.add_mutually_exclusive_group()
-    chosen.add_argument(
+    add(
         "--documents",
         nargs="+",
         metavar="N",
         help="documents to draw, counted from 0, such as 3 17 20-25 or 3,17 (default: the first 5)",
     )
-    chosen.add_argument("--plot-documents", metavar="N,N", help=argparse.SUPPRESS)  # counted from 1
     add(
         "--plot-sentences",
         type=int,
@@ -93,7 +91,7 @@ def run(args: argparse.Namespace) -> None:
             raise OptionError(f"--{name.replace('_', '-')} {getattr(args, name)}: must be at least {least}")
     for path in args.plot:
         check_page(path)
-    numbers = _numbers(args)
+    numbers = sentence_numbers(args.documents, "--documents") or list(range(5))
     reading = reading_from(args)
     logging.getLogger("fairseq").setLevel(logging.WARNING)
     outputs = {"--out": args.out, "--scores": args.scores}
@@ -124,32 +122,14 @@ def run(args: argparse.Namespace) -> None:
             json.dump({"checkpoint": args.path, **scores.summary()}, stream, indent=1)
             stream.write("\n")
     chosen = [drawn[number] for number in numbers if number in drawn]
-    if args.plot and (args.documents or args.plot_documents) and len(chosen) < len(numbers):
-        given = (
-            f"--documents {' '.join(args.documents)}" if args.documents else f"--plot-documents {args.plot_documents}"
-        )
-        message = f"{given}: the data have {counted(scores.documents, 'document')}"
+    if args.plot and args.documents and len(chosen) < len(numbers):
+        message = f"--documents {' '.join(args.documents)}: the data have {counted(scores.documents, 'document')}"
         if not chosen:
             raise OptionError(message)
         print(f"{message}; only these are drawn", file=sys.stderr)
     for path in args.plot:
         draw_documents(chosen, path, args.plot_sentences)
     print(scores, file=sys.stderr if args.out is None else sys.stdout)
-
-
-def _numbers(args: argparse.Namespace) -> List[int]:
-    """The documents to draw, counted from 0; ``--plot-documents``, the earlier option, counts from 1."""
-    text = args.plot_documents
-    if text is None:
-        numbers = sentence_numbers(args.documents, "--documents")
-        return list(range(5)) if numbers is None else numbers
-    try:
-        numbers = [int(part) for part in text.split(",")]
-    except ValueError:
-        numbers = [0]
-    if min(numbers) < 1:
-        raise OptionError(f"--plot-documents {text}: must be numbers from 1, separated by commas, as in 1,7")
-    return [number - 1 for number in numbers]
 
 
 @contextlib.contextmanager

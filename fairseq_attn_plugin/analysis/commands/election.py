@@ -1,7 +1,7 @@
 """``fairseq-attn election``: how far from its own position a target word attends, and which window fits.
 
     fairseq-attn election DATA --path CHECKPOINT --out election.json --plot offsets.png
-    fairseq-attn election DATA --agent words.json [--embeddings FILE] [--plot rewards.png]
+    fairseq-attn election DATA --agent words.json [--embeddings FILE]
 
 The reference translations of a split are forced, and every target word votes for the words of its source sentence by
 the teacher's attention. For each rule of window size, such as k = floor(log_2 p), the command prints the satisfaction
@@ -29,9 +29,8 @@ from typing import Any, Callable, Optional
 from fairseq_attn_plugin.analysis.drawing.canvas import check_drawing
 from fairseq_attn_plugin.analysis.drawing.histogram import offset_histogram
 from fairseq_attn_plugin.analysis.inference.loading import add_model_options, load_from_options
-from fairseq_attn_plugin.analysis.voting.election import Criteria, describe, hold_election, length_ratio
-from fairseq_attn_plugin.analysis.voting.election_report import report
-from fairseq_attn_plugin.analysis.voting.tally import Tally
+from fairseq_attn_plugin.analysis.voting.ballots import Tally
+from fairseq_attn_plugin.analysis.voting.election import describe, hold_election, length_ratio, report
 from fairseq_attn_plugin.analysis.voting.word_table import add_agent_options, write_table
 from fairseq_attn_plugin.attention.windows import RULES
 from fairseq_attn_plugin.errors import OptionError
@@ -55,15 +54,6 @@ def _ratio(text: str) -> Optional[float]:
     return value
 
 
-def _check(args: argparse.Namespace) -> None:
-    if args.max_tokens < 1:
-        raise OptionError(f"--max-tokens {args.max_tokens}: must be at least 1")
-    if not math.isfinite(args.least_gain):
-        raise OptionError(f"--least-gain {args.least_gain}: must be a number of percentage points")
-    if not 0 < args.most_words <= 1:
-        raise OptionError(f"--most-words {args.most_words:g}: must be a share of the sentence, above 0 and at most 1")
-
-
 class _Agent(argparse.Action):
     """Stores the file; a model folder is then its corpus alone, whose vectors are made from the training pairs."""
 
@@ -74,15 +64,8 @@ class _Agent(argparse.Action):
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("data", help="folder that fairseq-preprocess wrote, model folder, or checkpoint")
     add_model_options(parser)
-    parser.add_argument(
-        "--plot", metavar="FILE", help="picture to write: the votes by offset, and their Gaussian; or the rewards"
-    )
     _add_vote_options(parser)
-    agent = parser.add_argument_group(
-        "the table of --attention election",
-        "instead of a vote; the encoder and the decoder of --path give the embeddings, if they have the same width; "
-        "they share a space only if the model was trained with --share-all-embeddings",
-    )
+    agent = parser.add_argument_group("the table of --attention election", "instead of a vote")
     agent.add_argument(
         "--agent", action=_Agent, metavar="FILE", help="JSON file to write, learned by Q-learning, for --election-table"
     )
@@ -98,25 +81,12 @@ def _add_vote_options(parser: Any) -> None:
         help=f"window sizes, separated by commas: {', '.join(RULES)}, or numbers (default: %(default)s)",
     )
     parser.add_argument("--out", metavar="FILE", help="JSON file to write, for --gaussian-election")
+    parser.add_argument("--plot", metavar="FILE", help="picture to write: the votes by offset, and their Gaussian")
     parser.add_argument(
         "--length-ratio",
         default="auto",
         metavar="NUMBER",
         help="target words per source word; auto: measured on the training data (default: auto)",
-    )
-    parser.add_argument(
-        "--least-gain",
-        type=float,
-        default=0.5,
-        metavar="POINTS",
-        help="least gain of k-Borda satisfaction per word of a recommended window (default: 0.5)",
-    )
-    parser.add_argument(
-        "--most-words",
-        type=float,
-        default=0.72,
-        metavar="SHARE",
-        help="greatest mean share of a sentence in a recommended window (default: 0.72)",
     )
     parser.add_argument("--max-tokens", type=int, default=4000, metavar="N", help="words in a batch (default: 4000)")
 
@@ -139,11 +109,13 @@ def run(args: argparse.Namespace) -> None:
         check_drawing(args.plot)
     if args.agent is not None:
         _check_unread(args, _add_vote_options, "excludes --agent; leave one out")
-        if args.model_overrides != "{}":
-            raise OptionError(f"--model-overrides {args.model_overrides}: excludes --agent; leave one out")
+        for name, default in (("path", None), ("model_overrides", "{}")):
+            if getattr(args, name) != default:
+                raise OptionError(f"{flag(name)} {getattr(args, name)}: excludes --agent; leave one out")
         return write_table(args)
     _check_unread(args, add_agent_options, "needs --agent FILE")
-    _check(args)
+    if args.max_tokens < 1:
+        raise OptionError(f"--max-tokens {args.max_tokens}: must be at least 1")
     ratio, measured = _ratio(args.length_ratio), "as given"
     rules = [rule.strip() for rule in args.rules.split(",") if rule.strip()]
     Tally(rules)  # raises OptionError for an unknown rule
@@ -153,8 +125,7 @@ def run(args: argparse.Namespace) -> None:
     if ratio is None:
         ratio, split = length_ratio(loaded, args.gen_subset)
         measured = f"measured on {split}" + ("" if split == "train" else ", as the data folder has no train")
-    criteria = Criteria(args.least_gain, args.most_words)
-    outcome = hold_election(loaded, args.gen_subset, rules, ratio, args.max_tokens, criteria)
+    outcome = hold_election(loaded, args.gen_subset, rules, ratio, args.max_tokens)
     source, target = loaded.languages
     print(
         f"{source}-{target} {args.gen_subset}: {counted(outcome.voters, 'voter')} in "
@@ -163,16 +134,16 @@ def run(args: argparse.Namespace) -> None:
         + f"; {ratio:.4g} target words per source word ({measured}); {100 * outcome.end_of_sentence:.1f} % of the "
         "attention is on the end of the source and does not vote"
     )
-    print(report(outcome, criteria))
+    print(report(outcome))
     if args.out:
         text = json.dumps(describe(outcome, loaded, args.gen_subset, ratio), indent=1)
         with whole_text(args.out, f"--out {args.out}: cannot be written") as stream:
             stream.write(text + "\n")
     if args.plot:
         offset_histogram(
-            outcome.offsets.offset.numpy(),
-            outcome.offsets.mass.numpy(),
-            outcome.offsets.first_choices.numpy(),
+            outcome.offsets.offset,
+            outcome.offsets.mass,
+            outcome.offsets.first_choices,
             {
                 "recommended": (outcome.mask.mean, outcome.mask.sigma, outcome.choice.mass),
                 "all votes": (outcome.gaussian.mean, outcome.gaussian.sigma, 1.0),

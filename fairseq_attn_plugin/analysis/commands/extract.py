@@ -54,7 +54,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--max-len-b", type=int, default=200, metavar="B", help="subwords for N source subwords (default: 0, 200)"
     )
     parser.add_argument("--layer", type=int, metavar="L", help="decoder layer of a transformer, from 1 (default: last)")
-    parser.add_argument("--head", type=int, metavar="H", help="head of this layer, from 1 (default: the mean of all)")
     parser.add_argument(
         "--matrices",
         nargs="+",
@@ -93,7 +92,6 @@ def run(args: argparse.Namespace) -> None:
         {} if args.beam is None else search,
         args.max_tokens,
         args.nbest,
-        args.head,
         tuple(dict.fromkeys(args.matrices)),
     )
     header = describe_extraction(loaded, sentences, extraction, args.name, preparation, files)

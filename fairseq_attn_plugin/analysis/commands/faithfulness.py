@@ -22,10 +22,10 @@ from tqdm import tqdm
 from fairseq_attn_plugin.analysis.drawing.bars import grouped_bars
 from fairseq_attn_plugin.analysis.drawing.canvas import check_drawing
 from fairseq_attn_plugin.analysis.inference.attention_file import default_name
-from fairseq_attn_plugin.analysis.inference.attributions import METHODS, Attributing
-from fairseq_attn_plugin.analysis.inference.erasure import ERASURES, UNITS
+from fairseq_attn_plugin.analysis.inference.attributions import ERASURES, METHODS
+from fairseq_attn_plugin.analysis.inference.classification import load_classifier, split_samples
 from fairseq_attn_plugin.analysis.inference.extraction import Extraction
-from fairseq_attn_plugin.analysis.inference.faithfulness import Means, Measuring, faithfulness
+from fairseq_attn_plugin.analysis.inference.faithfulness import Means, Measuring, document_faithfulness, faithfulness
 from fairseq_attn_plugin.analysis.inference.loading import add_model_options, load_from_options
 from fairseq_attn_plugin.analysis.inference.sentences import SplitSentences
 from fairseq_attn_plugin.analysis.outputs.tables import plain_table
@@ -34,7 +34,6 @@ from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.writing import check_output, whole_text
 
 DEFAULTS = Measuring()
-TRIED = Attributing()
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -51,24 +50,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--compare", nargs="+", default=[], metavar="FILE", help="JSON files of other systems, shown beside this one")
     add("--plot", metavar="FILE", help=".png, .svg or .pdf to draw")
     group = parser.add_argument_group("attributions that the attention is compared with")
-    methods = ", ".join(METHODS)
     group.add_argument(
         "--attribution",
         nargs="+",
         choices=list(METHODS),
         default=list(DEFAULTS.methods),
         metavar="METHOD",
-        help=f"some of {methods} (default: all except smoothgrad)",
+        help=f"some of {', '.join(METHODS)} (default: all except saliency)",
     )
-    group.add_argument("--erase", choices=ERASURES, default=TRIED.erase, help="what erasing does (default: remove)")
-    group.add_argument(
-        "--unit", choices=UNITS, default=TRIED.unit, help="what is erased at a time, and ranked (default: word)"
-    )
-    group.add_argument("--steps", type=int, default=8, metavar="N", help="nodes of integrated gradients (default: 8)")
-    group.add_argument("--samples", type=int, default=TRIED.samples, metavar="N", help="of smoothgrad (default: 30)")
-    group.add_argument(
-        "--noise", type=float, default=TRIED.noise, metavar="X", help="of smoothgrad, by range (default: 0.15)"
-    )
+    group.add_argument("--erase", choices=ERASURES, default=DEFAULTS.erase, help="what erasing does (default: remove)")
     group = parser.add_argument_group("erasing and other weights")
     group.add_argument(
         "--top", type=int, nargs="+", default=list(DEFAULTS.top), metavar="K", help="words to erase (default: 1 3)"
@@ -76,12 +66,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--draws", type=int, default=DEFAULTS.draws, metavar="N", help="random sets (default: 10)")
     group.add_argument(
         "--permutations", type=int, default=DEFAULTS.permutations, metavar="N", help="of each step (default: 10)"
-    )
-    group.add_argument(
-        "--adversarial-steps", type=int, default=DEFAULTS.steps, metavar="N", help="0: no search (default: 40)"
-    )
-    group.add_argument(
-        "--bound", type=float, default=DEFAULTS.bound, metavar="X", help="total variation allowed (default: 0.05)"
     )
     add("--seed", type=int, default=1, metavar="N", help="of everything random (default: 1)")
     add("--max-tokens", type=int, default=4000, metavar="N", help="subwords in a batch (default: 4000)")
@@ -114,7 +98,7 @@ def run(args: argparse.Namespace) -> None:
         "target": "reference" if args.beam is None else f"beam {args.beam}",
         "sentences": done,
         "words": measures.counts["probability"],
-        "options": {**options._asdict(), "attributing": options.attributing._asdict(), "layer": args.layer},
+        "options": {**options._asdict(), "layer": args.layer},
         "measures": measures.as_dict(),
     }
     if args.out:
@@ -139,9 +123,6 @@ def _translations(args: argparse.Namespace, options: Measuring) -> Iterator[Tupl
 
 
 def _documents(args: argparse.Namespace, options: Measuring) -> Iterator[Tuple[int, Means]]:
-    from fairseq_attn_plugin.analysis.inference.classification import load_classifier, split_samples
-    from fairseq_attn_plugin.analysis.inference.document_faithfulness import document_faithfulness
-
     for option, value in (("--beam", args.beam), ("--layer", args.layer)):
         if value is not None:
             raise OptionError(f"{option} {value}: --documents translates nothing; leave one of the two out")
@@ -154,18 +135,14 @@ def _documents(args: argparse.Namespace, options: Measuring) -> Iterator[Tuple[i
 
 
 def _options(args: argparse.Namespace) -> Measuring:
-    attributing = Attributing(
-        args.erase, args.unit, args.steps, args.samples, args.noise, seed=args.seed, max_tokens=args.max_tokens
-    )
     return Measuring(
         tuple(dict.fromkeys(args.attribution)),
-        attributing,
+        args.erase,
         tuple(sorted(set(args.top))),
         args.draws,
         args.permutations,
-        args.adversarial_steps,
-        args.bound,
         args.seed,
+        args.max_tokens,
     )
 
 

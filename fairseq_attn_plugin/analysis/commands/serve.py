@@ -125,7 +125,7 @@ def _translators(each: Dict[str, argparse.Namespace]) -> Dict[str, Any]:
 
 
 def _check(args: argparse.Namespace) -> None:
-    from fairseq_attn_plugin.analysis.inference.exported import is_exported
+    from fairseq_attn_plugin.analysis.inference.translation import is_exported
 
     needs = {"subword_nmt": "bpe_codes", "sentencepiece": "sentencepiece_model"}
     if args.bpe and not getattr(args, needs[args.bpe]):
@@ -168,7 +168,7 @@ def _loaded(args: argparse.Namespace) -> Any:
 
 def _exported(args: argparse.Namespace) -> Any:
     """The model of an exported folder, which has its own subwords, tokeniser and languages."""
-    from fairseq_attn_plugin.analysis.inference.exported import ExportedTranslator
+    from fairseq_attn_plugin.analysis.inference.translation import ExportedTranslator
 
     parser = argparse.ArgumentParser()
     configure(parser)

@@ -97,7 +97,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _translator(args: argparse.Namespace) -> Any:
-    from fairseq_attn_plugin.analysis.inference.exported import ExportedTranslator, is_exported
+    from fairseq_attn_plugin.analysis.inference.translation import ExportedTranslator, is_exported
 
     if args.path is None and is_exported(args.data):
         return ExportedTranslator(args.data, args.beam, args.lenpen)

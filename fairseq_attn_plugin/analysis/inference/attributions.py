@@ -1,113 +1,105 @@
-"""How much each source word matters to each predicted target word, by other means than the attention.
+"""How much each source word matters to each word of a forced translation, by other means than the attention.
 
-    from fairseq_attn_plugin.analysis.inference.attributions import Attributing, attributions
+With f_t = log p(y_t | y_<t, x) and the embedding e_j of source position j, :data:`METHODS` give values ``[T, N]`` with
+a sign; a positive one speaks for y_t:
 
-    for sentence, found in attributions(loaded, SplitSentences(loaded, "test"), ["leave-one-out", "gradient"]):
-        found.scores, found.values["gradient"]                              # [T], [T, N]
+    leave-one-out   f_t(x) - f_t(x without word j)              (Li et al. 2016)
+    gradient        sum_d e_jd df_t/de_jd                       (gradient times input)
+    saliency        mean_i sum_d e_jd df_t/de_jd (e + r_i)      (SmoothGrad; Ding et al. 2019, "Saliency-driven Word
+                                                                Alignment Interpretation")
 
-The translation is forced; f_t = log p(y_t | y_<t, x), e_j is the embedding of source position j. Every method gives a
-matrix ``[T, N]`` with a sign: a positive value speaks for y_t.
+The r_i are Gaussian, their standard deviation a share of the range of the sentence's embeddings.
 
-    leave-one-out          f_t(x) - f_t(x without word j)
-    gradient               sum_d e_jd df_t/de_jd                       (gradient times input)
-    integrated-gradients   sum_d e_jd int_0^1 df_t/de_jd (s e) ds      (Sundararajan et al. 2017; from zero embeddings)
-    smoothgrad             mean_i |sum_d e_jd df_t/de_jd (e + r_i)|    (Ding et al. 2019; Smilkov et al. 2017)
+:data:`MATRICES` give weights ``[B, T, N]`` from which words are aligned: ``saliency``, ``loo`` (leave-one-out), and
+``bayes``, the exact posterior of the alignment. Values become weights: negative ones count as zero, and a row is
+divided by its sum. A row without positive values becomes the softmax of its values, so that their order stays.
 
-The integral is a sum over the nodes of Gauss and Legendre; the rows of integrated gradients sum to f_t(e) - f_t(0). The
-r_i are Gaussian, their standard deviation a share of the range of the sentence's embeddings.
+The posterior. A model with attention weights a_tj and context c_t = sum_j a_tj h_j reads as a model with a latent
+alignment z_t (Deng et al. 2018, "Latent Alignment and Variational Attention"; Shankar et al. 2018, "Surprisingly Easy
+Hard-Attention for Sequence to Sequence Learning"), whose output layer predicts from one encoding in place of the sum:
+
+    p(z_t = j) = a_tj / A_t,   p(y_t | z_t = j) = softmax(W o(A_t h_j, s_t))[y_t],   A_t = sum_j a_tj
+    p(z_t = j | x, y_<=t) = p(j) p(y_t | j) / sum_k p(k) p(y_t | k)
+
+A_t is 1 except for attention whose weights do not sum to one. The states s_t are those of the forced translation: they
+do not depend on z. A latent alignment model has this posterior of its own. A soft model was not trained to predict from
+one encoding, so that p(y_t | j) is what its output layer makes of it.
 """
 
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Sequence, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from fairseq_attn_plugin.analysis.inference.erasure import ERASURES, UNITS, erased, source_units
-from fairseq_attn_plugin.analysis.inference.extraction import FORCED, Extraction
+from fairseq_attn_plugin.analysis.inference.batches import columns_of
 from fairseq_attn_plugin.analysis.inference.forcing import (
-    BLOCK,
-    forced_blocks,
+    attention,
     forced_scores,
     gradients_times_input,
+    noted,
+    unmoved,
 )
 from fairseq_attn_plugin.analysis.inference.loading import LoadedModels
+from fairseq_attn_plugin.analysis.inference.segmenter import vocabulary_subwords
 from fairseq_attn_plugin.analysis.inference.sentences import SourceSentence
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.modules.recurrent_decoder import RecurrentDecoder
+from fairseq_attn_plugin.text.subwords import words_of
 
-__all__ = ["DEFAULTS", "METHODS", "Attributed", "Attributing", "attribute", "attributions", "check_methods"]
+__all__ = ["ERASURES", "MATRICES", "METHODS", "as_weights", "erased", "exact_posterior", "source_units"]
+
+ERASURES = ("remove", "unk")
+SAMPLES, NOISE, SEED = 10, 0.15, 1  # of saliency
+ROWS = 1024  # words of the whole vocabulary at a time
+
+Method = Callable[[LoadedModels, Sequence[SourceSentence], str, int], List[Tensor]]
 
 
-class Attributing(NamedTuple):
-    """Options of the methods.
+def source_units(loaded: Any, sentence: SourceSentence) -> List[List[int]]:
+    """The positions of the source that are erased together: those of each word, in order, and the end by itself."""
+    groups: List[List[int]] = []
+    words = words_of(sentence.source_tokens, vocabulary_subwords(loaded.task.source_dictionary))
+    for place, word in enumerate(words):
+        if word == len(groups):
+            groups.append([])
+        groups[word].append(place)
+    return groups + [[place] for place in range(len(words), len(sentence.source))]
 
-    erase: what leave-one-out does to a word: ``remove`` takes its subwords out of the source, ``unk`` puts one
-        ``<unk>`` in the place of each
-    unit: what it erases at a time: a ``word`` with all its subwords, each of which gets an equal share of the
-        difference, or a ``subword``
-    steps: nodes of the integral of integrated gradients
-    samples: of SmoothGrad
-    noise: its standard deviation, as a share of the range of the sentence's embeddings
-    absolute: whether SmoothGrad averages absolute values; plain values otherwise
-    seed: of the noise
-    max_tokens: subwords in a batch, padding included
+
+def erased(loaded: Any, source: Tensor, places: Sequence[int], how: str = "remove") -> Tensor:
+    """The source ``[N]`` without what stands at ``places``.
+
+    ``remove`` makes it shorter, ``unk`` puts ``<unk>`` there. Where nothing would be left, one ``<unk>`` is left.
     """
-
-    erase: str = "remove"
-    unit: str = "word"
-    steps: int = 16
-    samples: int = 30
-    noise: float = 0.15
-    absolute: bool = True
-    seed: int = 1
-    max_tokens: int = 4000
-
-    def check(self) -> None:
-        """Raises ``OptionError`` for a value out of range."""
-        for name, value, choices in (("erase", self.erase, ERASURES), ("unit", self.unit, UNITS)):
-            if value not in choices:
-                raise OptionError(f"--{name} {value}: must be {' or '.join(choices)}")
-        for name, number in (("steps", self.steps), ("samples", self.samples), ("max-tokens", self.max_tokens)):
-            if number < 1:
-                raise OptionError(f"--{name} {number}: must be at least 1")
-        if self.seed < 0:
-            raise OptionError(f"--seed {self.seed}: must be 0 or more")
-        if not 0 <= self.noise < float("inf"):
-            raise OptionError(f"--noise {self.noise}: must be 0 or more")
-
-
-DEFAULTS = Attributing()
-
-
-class Attributed(NamedTuple):
-    """What the methods found for one sentence."""
-
-    scores: np.ndarray  # [T], f_t
-    values: Dict[str, np.ndarray]  # [T, N], by method
-
-
-Method = Callable[[LoadedModels, Sequence[SourceSentence], Attributing], List[Tensor]]
+    gone = torch.zeros(len(source), dtype=torch.bool)
+    gone[list(places)] = True
+    unk = loaded.task.source_dictionary.unk()
+    if how == "unk":
+        return source.masked_fill(gone, unk)
+    return source.new_tensor([unk]) if bool(gone.all()) else source[~gone]
 
 
 def leave_one_out(
-    loaded: LoadedModels, sentences: Sequence[SourceSentence], options: Attributing = DEFAULTS
+    loaded: LoadedModels, sentences: Sequence[SourceSentence], erase: str = "remove", max_tokens: int = 4000
 ) -> List[Tensor]:
-    """f_t(x) - f_t(x without word j), ``[T, N]`` of each sentence; the rows of one batch are erasures of many words.
+    """The formula of the module's text, ``[T, N]`` of each sentence; the rows of a batch are erasures of many words.
 
-    A source of a single word has ``<unk>`` instead of it, since no source can be empty.
+    Each subword of a word has an equal share of the difference.
     """
     rows: List[SourceSentence] = []
-    units = [source_units(loaded, one, options.unit) for one in sentences]
+    units = [source_units(loaded, one) for one in sentences]
     for one, groups in zip(sentences, units):
         rows.append(one)
-        rows += [one._replace(source=erased(loaded, one.source, group, options.erase)) for group in groups]
-    scores = iter(forced_scores(loaded, rows, options.max_tokens))
+        rows += [one._replace(source=erased(loaded, one.source, group, erase)) for group in groups]
+    scores = iter(forced_scores(loaded, rows, max_tokens))
     result = []
     for one, groups in zip(sentences, units):
-        whole, found = next(scores), torch.zeros(len(one.target), len(one.source))  # type: ignore[arg-type]
+        whole = next(scores)
+        found = torch.zeros(len(whole), len(one.source))
         for group in groups:
             found[:, group] = ((whole - next(scores)) / len(group)).unsqueeze(1)
         result.append(found)
@@ -115,118 +107,158 @@ def leave_one_out(
 
 
 def gradient(
-    loaded: LoadedModels, sentences: Sequence[SourceSentence], options: Attributing = DEFAULTS
+    loaded: LoadedModels, sentences: Sequence[SourceSentence], erase: str = "", max_tokens: int = 4000
 ) -> List[Tensor]:
-    """sum_d e_jd df_t/de_jd, ``[T, N]`` of each sentence."""
-    return gradients_times_input(loaded, sentences, options.max_tokens)
+    """The formula of the module's text, ``[T, N]`` of each sentence."""
+    return gradients_times_input(loaded, sentences, max_tokens)
 
 
-def integrated_gradients(
-    loaded: LoadedModels, sentences: Sequence[SourceSentence], options: Attributing = DEFAULTS
+def saliency(
+    loaded: LoadedModels, sentences: Sequence[SourceSentence], erase: str = "", max_tokens: int = 4000
 ) -> List[Tensor]:
-    """sum_d e_jd int_0^1 df_t/de_jd (s e) ds, ``[T, N]`` of each sentence."""
-    nodes, shares = np.polynomial.legendre.leggauss(options.steps)
-    sums: List[Tensor] = []
-    for node, share in zip((nodes + 1) / 2, shares / 2):
+    """The formula of the module's text, ``[T, N]`` of each sentence.
 
-        def scaled(embeddings: Tensor, *unused: Any, node: float = float(node)) -> Tensor:
-            return node * embeddings
-
-        part = gradients_times_input(loaded, sentences, options.max_tokens, scaled)
-        sums = [float(share) * one for one in part] if not sums else [a + float(share) * b for a, b in zip(sums, part)]
-    return sums
-
-
-def smoothgrad(
-    loaded: LoadedModels, sentences: Sequence[SourceSentence], options: Attributing = DEFAULTS
-) -> List[Tensor]:
-    """mean_i |sum_d e_jd df_t/de_jd (e + r_i)|, ``[T, N]`` of each sentence; without the bars unless ``absolute``.
-
-    The noise follows from the seed, the number of the sentence and i, whatever else is in the batch.
+    The noise follows from the number of the sentence and i, whatever else is in the batch.
     """
 
     def noisy(embeddings: Tensor, words: Tensor, of_rows: Sequence[SourceSentence], sample: int) -> Tensor:
         real = words.ne(loaded.task.source_dictionary.pad())
         values = embeddings.masked_fill(~real.unsqueeze(2), 0.0).flatten(1)
-        spread = options.noise * (values.amax(1) - values.amin(1))
+        spread = NOISE * (values.amax(1) - values.amin(1))
         drawn: Dict[int, Tensor] = {}
         for one in of_rows:
             if one.id not in drawn:
                 shape = (len(one.source), embeddings.size(2))
-                numbers = np.random.default_rng((options.seed, one.id, sample))
+                numbers = np.random.default_rng((SEED, one.id, sample))
                 drawn[one.id] = torch.from_numpy(numbers.standard_normal(shape, dtype=np.float32))
         noise = torch.zeros(embeddings.shape)
         noise[real.cpu()] = torch.cat([drawn[one.id] for one in of_rows])
         return embeddings + spread.view(-1, 1, 1) * noise.to(embeddings)
 
-    sums: List[Tensor] = []
-    for sample in range(options.samples):
-        part = gradients_times_input(loaded, sentences, options.max_tokens, partial(noisy, sample=sample))
-        part = [one.abs() for one in part] if options.absolute else part
-        sums = part if not sums else [a + b for a, b in zip(sums, part)]
-    return [one / options.samples for one in sums]
+    parts = [gradients_times_input(loaded, sentences, max_tokens, partial(noisy, sample=i)) for i in range(SAMPLES)]
+    return [torch.stack(of_one).mean(0) for of_one in zip(*parts)]
 
 
-METHODS: Dict[str, Method] = {
-    "leave-one-out": leave_one_out,
-    "gradient": gradient,
-    "integrated-gradients": integrated_gradients,
-    "smoothgrad": smoothgrad,
+METHODS: Dict[str, Method] = {"leave-one-out": leave_one_out, "gradient": gradient, "saliency": saliency}
+
+
+def as_weights(values: Tensor) -> Tensor:
+    """Rows ``[T, N]`` that are not negative and sum to one; see the module's text."""
+    positive = values.clamp(min=0)
+    sums = positive.sum(-1, keepdim=True)
+    return torch.where(sums > 0, positive / sums.clamp(min=torch.finfo(values.dtype).tiny), values.softmax(-1))
+
+
+def _posterior(loaded: LoadedModels, sentences: Sequence[SourceSentence], sample: Dict[str, Any]) -> Tensor:
+    """The mean over the models of an ensemble."""
+    found = [exact_posterior(model, sample, f"--path {loaded.path}") for model in loaded.models]
+    return torch.stack(found).mean(0)
+
+
+def _attributed(
+    loaded: LoadedModels, sentences: Sequence[SourceSentence], sample: Dict[str, Any], method: Method
+) -> Tensor:
+    """The values of single sentences as weights, in the rows and columns of their batch."""
+    found = method(loaded, sentences, "remove", 4000)
+    result = torch.zeros(*sample["target"].shape, sample["net_input"]["src_tokens"].size(1))
+    for row, place in enumerate(sample["id"].tolist()):
+        values = as_weights(found[place])
+        result[row, : len(values), columns_of(loaded, sample, values.size(1))] = values
+    return result
+
+
+# of a batch, whose ``id`` is the place of each row in the sentences
+MATRICES: Dict[str, Callable[[LoadedModels, Sequence[SourceSentence], Dict[str, Any]], Tensor]] = {
+    "bayes": _posterior,
+    "saliency": partial(_attributed, method=saliency),
+    "loo": partial(_attributed, method=leave_one_out),
 }
 
 
-def attribute(
-    loaded: LoadedModels,
-    sentences: Sequence[SourceSentence],
-    methods: Sequence[str],
-    options: Attributing = DEFAULTS,
-) -> List[Attributed]:
-    """The attributions of sentences with targets, all in memory; see :func:`attributions`."""
-    scores = forced_scores(loaded, sentences, options.max_tokens)
-    found = {name: METHODS[name](loaded, sentences, options) for name in methods}
-    return [
-        Attributed(score.numpy(), {name: found[name][number].numpy() for name in methods})
-        for number, score in enumerate(scores)
-    ]
+class _Steps(NamedTuple):
+    """What the output layer reads in a forced translation."""
+
+    states: Tensor  # [B, T, Ds], s_t
+    encodings: Tensor  # [B, N, Dh], in the columns of the sample
+    weights: Tensor  # [B, T, N]
+    log_probs: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]  # see LSTMDecoder.log_probs
 
 
-def attributions(
-    loaded: LoadedModels,
-    sentences: Any,
-    methods: Sequence[str],
-    options: Attributing = DEFAULTS,
-    extraction: Extraction = FORCED,
-    start: int = 0,
-    block: int = BLOCK,
-) -> Iterator[Tuple[SourceSentence, Attributed]]:
-    """Yields the attributions of each sentence, in the order of the corpus.
+@torch.no_grad()
+def exact_posterior(model: Any, sample: Dict[str, Any], where: str) -> Tensor:
+    """p(z_t = j | x, y_<=t) ``[B, T, N]`` of a batch with its ``target``; zero on padding.
 
-    Sentences that are longer than a model or its task allows are left out. ``block`` sentences are in memory at a time.
-
-    Args:
-        loaded: the models; the value of an ensemble is that of its mean probability
-        sentences: :class:`~.sentences.SplitSentences` or :class:`~.sentences.TextSentences`
-        methods: names in :data:`METHODS`
-        options: of the methods
-        extraction: whether the reference or the model's own translation is forced (``beam``, ``generation``)
-        start: number of the first sentence
-        block: number of sentences in memory
-
-    Returns:
-        pairs of the sentence, whose target is the forced one, and what was found
-
-    Raises:
-        OptionError: an unknown method or a wrong option, a corpus without references that are needed, or a model whose
-            source embeddings cannot be reached
+    Raises ``OptionError``, which starts with ``where``, for a model whose output layer does not read one context.
     """
-    check_methods(methods)
-    options.check()
-    for ready in forced_blocks(loaded, sentences, extraction, start, block):
-        yield from zip(ready, attribute(loaded, ready, methods, options))
+    source, target = sample["net_input"]["src_tokens"], sample["target"]
+    if hasattr(model, "forced"):
+        found: Tensor = model.forced(source, sample["net_input"]["prev_output_tokens"], target)[1]["bayes"]
+        return found.float()
+    steps = _steps(model, sample, where)
+    result = torch.zeros_like(steps.weights)
+    real = source.ne(model.encoder.dictionary.pad())
+    for row, (columns, length) in enumerate(zip(real, target.ne(model.decoder.dictionary.pad()).sum(1).tolist())):
+        prior = steps.weights[row, :length][:, columns]
+        encodings, states = steps.encodings[row, columns], steps.states[row, :length]
+        sums = prior.sum(1)
+        likelihoods = _log_likelihoods(steps, sums, states, encodings, source[row, columns], target[row, :length])
+        result[row, :length, columns] = (prior.log() + likelihoods).softmax(1)
+    return result
 
 
-def check_methods(methods: Sequence[str]) -> None:
-    """Raises ``OptionError`` for a name that is not in :data:`METHODS`."""
-    for name in methods:
-        if name not in METHODS:
-            raise OptionError(f"--attribution {name}: must be one of {', '.join(METHODS)}")
+def _log_likelihoods(
+    steps: _Steps, sums: Tensor, states: Tensor, encodings: Tensor, tokens: Tensor, words: Tensor
+) -> Tensor:
+    """log p(y_t | z_t = j) ``[T, N]`` of one sentence without padding; ``sums`` is A ``[T]``."""
+    count = len(encodings)
+    result = []
+    for pairs in torch.arange(len(words) * count, device=words.device).split(ROWS):
+        t, j = pairs // count, pairs % count
+        contexts, one_hot = sums[t].unsqueeze(1) * encodings[j], torch.eye(count, device=words.device)[j]
+        log_probs = steps.log_probs(contexts[None], states[t][None], one_hot[None], tokens[None])[0]
+        result.append(log_probs.float().gather(1, words[t].unsqueeze(1)).squeeze(1))
+    return torch.cat(result).view(len(words), count)
+
+
+def _steps(model: Any, sample: Dict[str, Any], where: str) -> _Steps:
+    from fairseq.models.lstm import LSTMDecoder as StockDecoder
+
+    decoder = getattr(model, "decoder", None)
+    inputs = {name: value for name, value in sample["net_input"].items() if value is not None}
+    if isinstance(decoder, RecurrentDecoder) and decoder.attention is not None:
+        encoded: List[Any] = []
+        hook = model.encoder.register_forward_hook(lambda _, __, out: encoded.append(out))
+        try:
+            with noted(decoder) as (states, _):
+                output = model(**inputs)
+        finally:
+            hook.remove()
+        weights = attention(model, output, sample, where)
+        return _Steps(torch.cat(states, 1), encoded[0]["encodings"], weights, decoder.log_probs)
+    if isinstance(decoder, StockDecoder) and decoder.attention is not None:
+        reads: List[Any] = []
+        hook = decoder.attention.register_forward_hook(lambda _, read, __: reads.append(read))
+        try:
+            output = model(**inputs)
+        finally:
+            hook.remove()
+        weights = attention(model, output, sample, where)
+        encodings = unmoved(model, reads[0][1].permute(1, 2, 0), inputs["src_tokens"]).transpose(1, 2)
+        return _Steps(torch.stack([read[0] for read in reads], 1), encodings, weights, _stock_log_probs(decoder))
+    raise OptionError(
+        f"{where}: --method posterior: a {type(model).__name__} does not predict from one sum of source encodings; "
+        "take a recurrent model with attention, or another method"
+    )
+
+
+def _stock_log_probs(decoder: Any) -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
+    """The output of stock ``lstm``: its attention's projection, another layer where there is one, its vocabulary."""
+
+    def log_probs(context: Tensor, hidden: Tensor, weights: Tensor, tokens: Tensor) -> Tensor:
+        features = torch.tanh(decoder.attention.output_proj(torch.cat([context, hidden], dim=-1)))
+        if hasattr(decoder, "additional_fc") and decoder.adaptive_softmax is None:
+            features = decoder.additional_fc(features)
+        result: Tensor = decoder.get_normalized_probs((decoder.output_layer(features), None), log_probs=True)
+        return result
+
+    return log_probs

@@ -71,7 +71,10 @@ def average(paths: Sequence[str], out: str) -> List[Part]:
         name: (value / len(paths)).to(first["model"][name].dtype) if _has_mean(value) else value
         for name, value in sums.items()
     }
-    _write(out, {**state, "model": model}, parts)
+    kept = {key: value for key, value in state.items() if key not in ("last_optimizer_state", PARTS)}
+    kept.update({"model": model, "cfg": plain_config(state["cfg"]), PARTS: [part._asdict() for part in parts]})
+    with whole_file(out, f"--out {out}: cannot be written") as partial, open(partial, "wb") as stream:
+        torch.save(kept, stream)
     return parts
 
 
@@ -82,14 +85,6 @@ def _has_mean(value: Any) -> bool:
 def _form(value: Any) -> Any:
     """Shape and type of a tensor, without its elements; None for what is no tensor."""
     return value.to("meta") if isinstance(value, torch.Tensor) else None
-
-
-def _write(out: str, state: Dict[str, Any], parts: Sequence[Part]) -> None:
-    kept = {key: value for key, value in state.items() if key not in ("last_optimizer_state", PARTS)}
-    kept["cfg"] = plain_config(state["cfg"])
-    kept[PARTS] = [part._asdict() for part in parts]
-    with whole_file(out, f"--out {out}: cannot be written") as partial, open(partial, "wb") as stream:
-        torch.save(kept, stream)
 
 
 def parts_of(path: str) -> List[Part]:
@@ -110,15 +105,15 @@ def parts_of(path: str) -> List[Part]:
 def last_of(folder: str, count: int) -> List[str]:
     """The checkpoints with the most updates, the earliest first."""
     found = sorted(_distinct(folder), key=lambda part: part.updates)
-    return _enough(folder, f"--last {count}", found[-count:], count)
+    return _enough(folder, f"--last {count}", found, count)[-count:]
 
 
 def best_of(folder: str, count: int) -> List[str]:
     """The checkpoints with the best ``--best-checkpoint-metric``, the best first."""
     found = [part for part in _distinct(folder) if part.value is not None]
-    most = bool(found) and _maximized(_read(found[0].path))
+    most = bool(found) and _section(_read(found[0].path), "checkpoint").get("maximize_best_checkpoint_metric")
     found.sort(key=lambda part: (-1 if most else 1) * (part.value or 0.0))
-    return _enough(folder, f"--best {count}", found[:count], count)
+    return _enough(folder, f"--best {count}", found, count)[:count]
 
 
 def _distinct(folder: str) -> List[Part]:
@@ -161,10 +156,6 @@ def _part(path: str, state: Dict[str, Any]) -> Part:
 def _section(state: Dict[str, Any], name: str) -> Dict[str, Any]:
     section = (state.get("cfg") or {}).get(name) or {}
     return dict(section) if hasattr(section, "items") else vars(section)
-
-
-def _maximized(state: Dict[str, Any]) -> bool:
-    return bool(_section(state, "checkpoint").get("maximize_best_checkpoint_metric"))
 
 
 def _check_same(first: Dict[str, Any], state: Dict[str, Any], name: str, path: str) -> None:

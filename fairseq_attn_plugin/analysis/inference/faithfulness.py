@@ -1,82 +1,93 @@
-"""Whether the attention tells what a translation model's predictions depend on.
+"""Whether the attention tells what a model's predictions depend on: of translations, and of classes of documents.
 
 For every target word, all of them forced: how the attention ranks the source words, beside what other methods say
 (:mod:`.attributions`); what happens to p(y_t) when the words most attended to are taken out of the source, or all
-others are; and what other weights would have led to the same prediction (:mod:`.reweighing`).
+others are; and how other weights change the prediction. Only the context of step t is then another one, the state s_t
+and all steps before stay:
+
+    p(y_t; a) = the prediction from s_t and sum_j a_j h_j          (of a latent model: from the prior a)
+
+Of a document f = log p(c) of the predicted class c. There are two levels: the words of a sentence (of the document
+where the model is flat), which share the word attention, and the sentences of a document, which share the sentence
+attention. A value of a sentence is the sum over its words; only leave-one-out takes the whole sentence out.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from itertools import combinations
-from typing import Any, DefaultDict, Dict, FrozenSet, Iterator, List, NamedTuple, Sequence, Tuple
+from itertools import combinations, islice
+from typing import Any, Callable, DefaultDict, Dict, FrozenSet, Iterable, Iterator, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
 import torch
+from fairseq.data import data_utils
+from torch import Tensor
 
-from fairseq_attn_plugin.analysis.inference.attributions import (
-    DEFAULTS,
-    METHODS,
-    Attributed,
-    Attributing,
-    attribute,
-    check_methods,
-)
-from fairseq_attn_plugin.analysis.inference.erasure import erased, source_units
-from fairseq_attn_plugin.analysis.inference.extraction import FORCED, Extraction, batches_of, collated, extract
-from fairseq_attn_plugin.analysis.inference.forcing import BLOCK, forced_blocks, forced_scores, frozen
+from fairseq_attn_plugin.analysis.inference.attributions import ERASURES, METHODS, erased, source_units
+from fairseq_attn_plugin.analysis.inference.batches import batches_of, collated, targeted_blocks
+from fairseq_attn_plugin.analysis.inference.classification import Classifier, DocumentSample
+from fairseq_attn_plugin.analysis.inference.extraction import FORCED, Extraction, extract
+from fairseq_attn_plugin.analysis.inference.forcing import forced_scores, frozen, noted
 from fairseq_attn_plugin.analysis.inference.loading import LoadedModels
-from fairseq_attn_plugin.analysis.inference.reweighing import (
-    adversarial,
-    ask,
-    can_reweigh,
-    permuted,
-    uniform,
-    variation,
-)
 from fairseq_attn_plugin.analysis.inference.sentences import SourceSentence
 from fairseq_attn_plugin.analysis.outputs.distributions import jensen_shannon, kendall_tau
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.modules.decoder import LSTMDecoder
+from fairseq_attn_plugin.modules.document_pooling import AttentionPooling
 
-__all__ = ["Means", "Measuring", "faithfulness"]
+__all__ = [
+    "Asked",
+    "Means",
+    "Measuring",
+    "ask",
+    "can_reweigh",
+    "document_faithfulness",
+    "faithfulness",
+    "permuted",
+    "uniform",
+    "variation",
+    "word_gradients",
+]
+
+BLOCK = 40  # sentences in memory at a time, with the gradients of all their target words
+DOCUMENTS = 8  # in memory, with an erasure of each of their words
 
 
 class Measuring(NamedTuple):
     """Options of the measures.
 
     methods: attributions that the attention is compared with
-    attributing: their options
+    erase: what erasing does to a word: ``remove`` takes its subwords out, ``unk`` puts an ``<unk>`` in place of each
     top: numbers k of source words that are erased, or left, together
     draws: random sets of k words of each sentence
     permutations: of the weights of each step
-    steps: of each search for adversarial weights; 0: none
-    bound: of the total variation that they may cause
     seed: of everything random
+    max_tokens: subwords in a batch, padding included
     """
 
-    methods: Tuple[str, ...] = tuple(METHODS)[:3]
-    attributing: Attributing = DEFAULTS
+    methods: Tuple[str, ...] = tuple(METHODS)[:2]
+    erase: str = "remove"
     top: Tuple[int, ...] = (1, 3)
     draws: int = 10
     permutations: int = 10
-    steps: int = 40
-    bound: float = 0.05
     seed: int = 1
+    max_tokens: int = 4000
 
     def check(self) -> None:
         """Raises ``OptionError`` for a value out of range."""
-        check_methods(self.methods)
-        self.attributing.check()
-        for name, value, least in (
+        for option, values, choices in (("attribution", self.methods, METHODS), ("erase", [self.erase], ERASURES)):
+            for value in values:
+                if value not in choices:
+                    raise OptionError(f"--{option} {value}: must be one of {', '.join(choices)}")
+        for name, number, least in (
             *(("top", k, 1) for k in self.top),
             ("draws", self.draws, 1),
             ("permutations", self.permutations, 1),
-            ("adversarial-steps", self.steps, 0),
+            ("seed", self.seed, 0),
+            ("max-tokens", self.max_tokens, 1),
         ):
-            if value < least:
-                raise OptionError(f"--{name} {value}: must be at least {least}")
-        if not 0 < self.bound < 1:
-            raise OptionError(f"--bound {self.bound}: must be above 0 and below 1")
+            if number < least:
+                raise OptionError(f"--{name} {number}: must be at least {least}")
 
 
 class Means:
@@ -99,6 +110,54 @@ class Means:
     def as_dict(self, digits: int = 5) -> Dict[str, float]:
         """All means that are defined."""
         return {name: round(self[name], digits) for name in self.sums if self.counts[name]}
+
+
+def _compare(means: Means, prefix: str, attention: np.ndarray, found: Dict[str, np.ndarray]) -> None:
+    """Adds tau and divergence of attention ``[T, U]`` and the absolute values of the attributions of a sentence."""
+    sizes = {name: np.abs(values) for name, values in found.items()}
+    for name, values in sizes.items():
+        means.add(f"{prefix}tau {name}", kendall_tau(attention, values))
+        means.add(f"{prefix}jsd {name}", jensen_shannon(attention, values))
+    for one, other in combinations(sizes, 2):
+        means.add(f"{prefix}tau {one} / {other}", kendall_tau(sizes[one], sizes[other]))
+
+
+def _erasures(
+    weights: np.ndarray, options: Measuring, numbers: np.random.Generator
+) -> Iterator[Tuple[str, int, FrozenSet[int]]]:
+    """The units to erase by attention ``[T, U]``: the name of a measure, the target word (-1: all), the units.
+
+    Comprehensiveness and sufficiency are those of DeYoung et al. 2020, "ERASER". There are none of k units or fewer.
+    """
+    size = weights.shape[1]
+    every = frozenset(range(size))
+    for k in (k for k in options.top if k < size):
+        order = np.argsort(-weights, axis=1, kind="stable")[:, :k]
+        sets = [("", step, frozenset(best.tolist())) for step, best in enumerate(order)]
+        draws = [numbers.choice(size, k, replace=False).tolist() for _ in range(options.draws)]
+        sets += [(" random", -1, frozenset(drawn)) for drawn in draws]
+        for suffix, step, kept in sets:
+            yield f"comprehensiveness {k}{suffix}", step, kept
+            yield f"sufficiency {k}{suffix}", step, every - kept
+
+
+def uniform(weights: Tensor, real: Tensor) -> Tensor:
+    """Equal weights of the same sum, ``[..., N]``; ``real`` is True on words."""
+    shares = real.to(weights.dtype)
+    return weights.sum(-1, keepdim=True) * shares / shares.sum(-1, keepdim=True)
+
+
+def permuted(weights: Tensor, real: Tensor, generator: torch.Generator) -> Tensor:
+    """The weights ``[..., N]`` in another order of the words, drawn anew for each row; ``real`` is True on words."""
+    noise = torch.rand(weights.shape, generator=generator).to(weights.device)
+    order = noise.masked_fill(~real, 2.0).argsort(-1)  # padding comes last
+    places = (~real).to(torch.uint8).argsort(dim=-1, stable=True).expand_as(order)
+    return torch.zeros_like(weights).scatter(-1, places, weights.gather(-1, order))
+
+
+def variation(p: Tensor, q: Tensor) -> Tensor:
+    """Total variation sum_v |p_v - q_v| / 2, ``[..., V]`` to ``[...]``."""
+    return (p - q).abs().sum(-1) / 2
 
 
 def faithfulness(
@@ -127,29 +186,31 @@ def faithfulness(
           words, or with them alone)
         - ``variation permuted``, ``variation uniform``: total variation of p(y_t; a) and p(y_t); ``other word ...``:
           share of target words whose most probable word changes
-        - ``jsd adversarial``: :func:`.reweighing.adversarial`, the farther of two that start from the model's own
-          weights and from uniform ones
 
-        The last three need a single model of this package.
+        The last two need a single model of this package.
 
     Raises:
-        OptionError: options out of range, or as :func:`.extraction.extract`
+        OptionError: options out of range, a model whose source embeddings cannot be reached, or as
+            :func:`.extraction.extract`
     """
     options.check()
     means, generator = Means(), torch.Generator().manual_seed(options.seed)
     numbers = np.random.default_rng(options.seed)
+    search = (extraction.beam, extraction.generation, 1, extraction.max_tokens)
     with frozen(loaded.models):
-        for ready in forced_blocks(loaded, sentences, extraction, block=block):
+        for ready in targeted_blocks(loaded, sentences, block, 0, *search):
             records = list(extract(loaded, lambda start, ready=ready: iter(ready), extraction._replace(beam=None)))
-            units = [source_units(loaded, one, options.attributing.unit) for one in ready]
+            units = [source_units(loaded, one) for one in ready]
             attention = [_of_units(record.attention, groups) for record, groups in zip(records, units)]
-            found = attribute(loaded, ready, options.methods, options.attributing)
-            for own, groups, one in zip(attention, units, found):
-                means.add("probability", np.exp(one.scores))
-                compare(means, own, {name: _of_units(one.values[name], groups) for name in options.methods})
-            erase(means, loaded, ready, units, attention, found, options, numbers)
+            before = [scores.exp().numpy() for scores in forced_scores(loaded, ready, options.max_tokens)]
+            found = {name: METHODS[name](loaded, ready, options.erase, options.max_tokens) for name in options.methods}
+            for number, groups in enumerate(units):
+                means.add("probability", before[number])
+                values = {name: _of_units(of_all[number].numpy(), groups) for name, of_all in found.items()}
+                _compare(means, "", attention[number], values)
+            _erase(means, loaded, ready, units, attention, before, options, numbers)
             if len(loaded.models) == 1 and can_reweigh(loaded.models[0]):
-                reweigh(means, loaded, ready, options, generator)
+                _reweigh(means, loaded, ready, options, generator)
             yield len(ready), means
 
 
@@ -158,80 +219,298 @@ def _of_units(values: np.ndarray, groups: Sequence[Sequence[int]]) -> np.ndarray
     return np.stack([values[:, list(group)].sum(1) for group in groups], axis=1)
 
 
-def compare(means: Means, attention: np.ndarray, found: Dict[str, np.ndarray]) -> None:
-    """Adds tau and divergence of attention ``[T, U]`` and the absolute values of the attributions of a sentence."""
-    sizes = {name: np.abs(values) for name, values in found.items()}
-    for name, values in sizes.items():
-        means.add(f"tau {name}", kendall_tau(attention, values))
-        means.add(f"jsd {name}", jensen_shannon(attention, values))
-    for one, other in combinations(sizes, 2):
-        means.add(f"tau {one} / {other}", kendall_tau(sizes[one], sizes[other]))
-
-
-def erase(
+def _erase(
     means: Means,
     loaded: LoadedModels,
     sentences: Sequence[SourceSentence],
     units: Sequence[List[List[int]]],
     attention: Sequence[np.ndarray],
-    found: Sequence[Attributed],
+    before: Sequence[np.ndarray],
     options: Measuring,
     numbers: np.random.Generator,
 ) -> None:
-    """Adds comprehensiveness and sufficiency (DeYoung et al. 2020, "ERASER").
-
-    Sets of words that several target words have in common are erased once. A sentence of k words or fewer is left out.
-    """
+    """Adds comprehensiveness and sufficiency; sets of words that several target words share are erased once."""
     rows: List[SourceSentence] = []
-    places: List[Dict[FrozenSet[int], int]] = []
-    chosen: List[List[Tuple[str, int, FrozenSet[int]]]] = []  # name, target word (-1: all), erased units
-    for one, groups, weights in zip(sentences, units, attention):
-        every, wanted = frozenset(range(len(groups))), []
-        for k in (k for k in options.top if k < len(groups)):
-            order = np.argsort(-weights, axis=1, kind="stable")[:, :k]
-            sets = [("", step, frozenset(best.tolist())) for step, best in enumerate(order)]
-            draws = [numbers.choice(len(groups), k, replace=False).tolist() for _ in range(options.draws)]
-            sets += [(" random", -1, frozenset(drawn)) for drawn in draws]
-            for suffix, step, kept in sets:
-                wanted.append((f"comprehensiveness {k}{suffix}", step, kept))
-                wanted.append((f"sufficiency {k}{suffix}", step, every - kept))
-        places.append({})
-        for _, _, gone in wanted:
-            if gone not in places[-1]:
+    chosen: List[Tuple[str, int, int, int]] = []  # name, sentence, target word (-1: all), row
+    for number, (one, groups, weights) in enumerate(zip(sentences, units, attention)):
+        places: Dict[FrozenSet[int], int] = {}
+        for name, step, gone in _erasures(weights, options, numbers):
+            if gone not in places:
+                places[gone] = len(rows)
                 positions = [place for unit in gone for place in groups[unit]]
-                places[-1][gone] = len(rows)
-                rows.append(one._replace(source=erased(loaded, one.source, positions, options.attributing.erase)))
-        chosen.append(wanted)
-    scores = forced_scores(loaded, rows, options.attributing.max_tokens)
-    for wanted, where, whole in zip(chosen, places, found):
-        before = np.exp(whole.scores)
-        for name, step, gone in wanted:
-            change = before - np.exp(scores[where[gone]].numpy())
-            means.add(name, change if step < 0 else change[step])
+                rows.append(one._replace(source=erased(loaded, one.source, positions, options.erase)))
+            chosen.append((name, number, step, places[gone]))
+    scores = forced_scores(loaded, rows, options.max_tokens)
+    for name, number, step, row in chosen:
+        change = before[number] - np.exp(scores[row].numpy())
+        means.add(name, change if step < 0 else change[step])
 
 
-def reweigh(
+class Asked(NamedTuple):
+    """A forced batch, and how its attention was asked."""
+
+    model: Any
+    sample: Dict[str, Any]
+    encoder_out: Dict[str, Any]
+    hidden: Tensor  # [B, T, Ds]
+    weights: Tensor  # [B, T, N], the model's own
+    real: Tensor  # [B, 1, N], True on words
+    probabilities: Tensor  # [B, T, V], p(y_t) of the model's own weights
+
+    def with_weights(self, weights: Tensor) -> Tensor:
+        """p(y_t; a) ``[B, T, V]`` of weights a ``[B, T, N]``; differentiable."""
+        output = self.model.decoder.predict_with(self.hidden, weights, self.encoder_out)
+        found: Tensor = self.model.get_normalized_probs((output, {}), log_probs=False, sample=self.sample)
+        return found
+
+
+def can_reweigh(model: Any) -> bool:
+    """Whether a model has an attention, and p(y_t; a) of its own weights is its prediction."""
+    decoder = getattr(model, "decoder", None)
+    return isinstance(decoder, LSTMDecoder) and decoder.predicts_stepwise and decoder.attention is not None
+
+
+@torch.no_grad()
+def ask(model: Any, sample: Dict[str, Any]) -> Asked:
+    """Forces the target of a batch and notes the states from which the attention was asked."""
+    net_input, decoder = sample["net_input"], model.decoder
+    encoder_out = model.encoder(net_input["src_tokens"], src_lengths=net_input["src_lengths"])
+    with noted(decoder) as (states, weights):
+        decoder(net_input["prev_output_tokens"], encoder_out=encoder_out)
+    real = net_input["src_tokens"].ne(model.encoder.padding_idx).unsqueeze(1)
+    asked = Asked(model, sample, encoder_out, torch.cat(states, 1), torch.cat(weights, 1), real, torch.empty(0))
+    return asked._replace(probabilities=asked.with_weights(asked.weights))
+
+
+def _reweigh(
     means: Means,
     loaded: LoadedModels,
     sentences: Sequence[SourceSentence],
     options: Measuring,
     generator: torch.Generator,
 ) -> None:
-    """Adds what other weights change, and the farthest ones that change nothing."""
+    """Adds what equal and permuted weights change."""
     pad = loaded.task.target_dictionary.pad()
-    for batch in batches_of(list(sentences), options.attributing.max_tokens // 4, 1):
-        sample = collated(loaded, batch, [one.target for one in batch])
+    for batch in batches_of(sentences, options.max_tokens // 4):
+        sample = collated(loaded, batch)
         asked, words = ask(loaded.models[0], sample), sample["target"].ne(pad)
         best = asked.probabilities.argmax(-1)
-        with torch.no_grad():
-            own, real = asked.weights, asked.real
-            tried = [("uniform", uniform(own, real))]
-            tried += [("permuted", permuted(own, real, generator)) for _ in range(options.permutations)]
-            for name, weights in tried:
+        tried = [("uniform", uniform(asked.weights, asked.real))]
+        tried += [("permuted", permuted(asked.weights, asked.real, generator)) for _ in range(options.permutations)]
+        for name, weights in tried:
+            with torch.no_grad():
                 changed = asked.with_weights(weights)
-                means.add(f"variation {name}", variation(changed, asked.probabilities)[words].cpu())
-                means.add(f"other word {name}", changed.argmax(-1).ne(best)[words].cpu())
-        if options.steps:
-            starts = (own, uniform(own, real))
-            far = [adversarial(asked, options.bound, options.steps, start)[1] for start in starts]
-            means.add("jsd adversarial", torch.maximum(*far)[words].cpu())
+            means.add(f"variation {name}", variation(changed, asked.probabilities)[words].cpu())
+            means.add(f"other word {name}", changed.argmax(-1).ne(best)[words].cpu())
+
+
+# --- documents
+
+
+class _Level(NamedTuple):
+    """Units that share one attention: the words of a sentence, or the sentences of a document."""
+
+    name: str  # "words" or "sentences"
+    units: List[List[int]]  # positions of each
+    weights: np.ndarray  # [U]
+
+
+def document_faithfulness(
+    classifier: Classifier, samples: Iterable[DocumentSample], options: Measuring
+) -> Iterator[Tuple[int, Means]]:
+    """Measures documents block by block.
+
+    Args:
+        classifier: with attention
+        samples: the documents
+        options: of the measures; ``saliency`` is not for documents
+
+    Returns:
+        after each block its number of documents and the means so far, by the names of
+        :func:`faithfulness` with the level, ``words`` or ``sentences``, in front; a mean is over the
+        sentences of all documents, and over documents. ``variation`` replaces all weights of the level at once
+
+    Raises:
+        OptionError: a model that takes means instead of attention, or an option that is not for documents
+    """
+    options.check()
+    if "saliency" in options.methods:
+        raise OptionError("--attribution saliency: is not for documents; leave it out")
+    if not isinstance(classifier.model.words.pooling, AttentionPooling):
+        raise OptionError(f"--path {classifier.path}: takes means and has no attention; take han or han_flat")
+    means, generator = Means(), torch.Generator().manual_seed(options.seed)
+    numbers, reading = np.random.default_rng(options.seed), iter(samples)
+    while True:
+        read = list(islice(reading, DOCUMENTS))
+        if not read:
+            return
+        documents = [one.tokens for one in read if one.sentences]
+        if documents:
+            log_probs, attention = _classes_of(classifier, documents)
+            means.add("probability", log_probs.exp().amax(1))
+            levels = [_levels_of(classifier, one, row) for one, row in zip(documents, attention)]
+            for one, own, parts in zip(documents, log_probs, levels):
+                values = _document_values(classifier, one, own, parts, options)
+                for number, level in enumerate(parts):
+                    if len(level.units) > 1:
+                        named = {name: of_levels[number][None] for name, of_levels in values.items()}
+                        _compare(means, f"{level.name} ", level.weights[None], named)
+            _erase_words(means, classifier, documents, log_probs, levels, options, numbers)
+            _reweigh_levels(means, classifier, documents, log_probs.exp(), options, generator)
+        yield len(read), means
+
+
+@torch.no_grad()
+def _classes_of(classifier: Classifier, rows: Sequence[Tensor]) -> Tuple[Tensor, List[Dict[str, Tensor]]]:
+    """log p of the classes ``[R, C]``, and each row's attention in the columns of its tokens."""
+    model, task = classifier.model, classifier.task
+    pad, device = task.source_dictionary.pad(), model.embed_words.weight.device
+    batch = data_utils.collate_tokens(list(rows), pad).to(device)
+    logits, attention = model(batch, classification_head_name=task.cfg.classification_head_name)
+    log_probs = logits[:, : len(classifier.labels)].float().log_softmax(-1).cpu()
+    found = {name: values.cpu() for name, values in attention.items()}
+    return log_probs, [{name: values[number] for name, values in found.items()} for number in range(len(rows))]
+
+
+def _many_scores(classifier: Classifier, rows: Sequence[Tensor], max_tokens: int) -> Tensor:
+    """log p ``[R, C]`` of any number of rows, in batches of about ``max_tokens`` words."""
+    result = torch.empty(len(rows), len(classifier.labels))
+    batch: List[int] = []
+    order = sorted(range(len(rows)), key=lambda number: len(rows[number]))
+    for place, number in enumerate(order, 1):
+        batch.append(number)
+        if place == len(order) or (len(batch) + 1) * len(rows[order[place]]) > max_tokens:
+            result[batch] = _classes_of(classifier, [rows[one] for one in batch])[0]
+            batch = []
+    return result
+
+
+def _levels_of(classifier: Classifier, tokens: Tensor, attention: Dict[str, Tensor]) -> List[_Level]:
+    """All levels of a document; an attention to a single unit is among them."""
+    real = _is_word(classifier, tokens)
+    weights = attention["word_attention"][: len(tokens)].double().numpy()
+    if "sentences" not in attention:
+        places = real.nonzero().squeeze(1).tolist()
+        return [_Level("words", [[place] for place in places], weights[places])]
+    numbers = attention["sentences"][: len(tokens)]
+    sentences = [(numbers == number).nonzero().squeeze(1).tolist() for number in range(int(numbers.max()) + 1)]
+    found = [_Level("words", [[place] for place in places], weights[places]) for places in sentences]
+    shares = attention["sentence_attention"][: len(sentences)].double().numpy()
+    return [*found, _Level("sentences", sentences, shares)]
+
+
+def _is_word(classifier: Classifier, tokens: Tensor) -> Tensor:
+    """Which tokens are words."""
+    symbols = classifier.task.source_dictionary
+    return tokens.ne(symbols.pad()) & tokens.ne(symbols.eos()) & tokens.ne(symbols.bos())
+
+
+def _without(classifier: Classifier, tokens: Tensor, places: Sequence[int], how: str) -> Tensor:
+    """A document without the words at ``places``; a sentence without words is no sentence."""
+    gone = torch.zeros(len(tokens), dtype=torch.bool)
+    gone[list(places)] = True
+    return tokens.masked_fill(gone, classifier.task.source_dictionary.unk()) if how == "unk" else tokens[~gone]
+
+
+def _document_values(
+    classifier: Classifier, tokens: Tensor, log_probs: Tensor, levels: List[_Level], options: Measuring
+) -> Dict[str, List[np.ndarray]]:
+    """By method: the values ``[U]`` of the units of each level for the class of a document."""
+    label, found = int(log_probs.argmax()), {}
+    for name in options.methods:
+        if name == "leave-one-out":
+            rows = [_without(classifier, tokens, unit, options.erase) for level in levels for unit in level.units]
+            changes = (log_probs[label] - _many_scores(classifier, rows, options.max_tokens)[:, label]).numpy()
+            found[name] = np.split(changes, np.cumsum([len(level.units) for level in levels])[:-1])
+        else:
+            values = word_gradients(classifier, tokens, label)
+            found[name] = [np.array([float(values[unit].sum()) for unit in level.units]) for level in levels]
+    return found
+
+
+def word_gradients(classifier: Classifier, tokens: Tensor, label: int) -> Tensor:
+    """sum_d e_jd df/de_jd of each token, ``[N]``; zero for what is no word.
+
+    Every word gets a symbol, and an embedding, of its own.
+    """
+    model, symbols = classifier.model, classifier.task.source_dictionary
+    table, real = model.embed_words.weight.detach(), _is_word(classifier, tokens)
+    embeddings = table[tokens[real].to(table.device)]
+    at = embeddings.clone().requires_grad_()
+    renamed = tokens.clone()
+    renamed[real] = torch.arange(int(real.sum())) + symbols.nspecial
+    # cuDNN has no backward pass of recurrent networks in evaluation
+    with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
+        logits, _ = torch.func.functional_call(
+            model,
+            {"embed_words.weight": torch.cat([table[: symbols.nspecial], at])},
+            (renamed[None].to(table.device),),
+            {"classification_head_name": classifier.task.cfg.classification_head_name},
+        )
+        score = logits[0, : len(classifier.labels)].float().log_softmax(-1)[label]
+        (gradients,) = torch.autograd.grad(score, at)
+    return torch.zeros(len(tokens)).masked_scatter(real, (gradients * embeddings).sum(1).float().cpu())
+
+
+def _erase_words(
+    means: Means,
+    classifier: Classifier,
+    documents: Sequence[Tensor],
+    log_probs: Tensor,
+    levels: Sequence[List[_Level]],
+    options: Measuring,
+    numbers: np.random.Generator,
+) -> None:
+    """Adds comprehensiveness and sufficiency; the units of other levels and sentences stay."""
+    rows: List[Tensor] = []
+    wanted: List[Tuple[str, int]] = []
+    for number, parts in enumerate(levels):
+        for level in parts:
+            for name, _, gone in _erasures(level.weights[None], options, numbers):
+                places = [place for unit in gone for place in level.units[unit]]
+                wanted.append((f"{level.name} {name}", number))
+                rows.append(_without(classifier, documents[number], places, options.erase))
+    best, classes = log_probs.max(1)
+    scores = _many_scores(classifier, rows, options.max_tokens)
+    for (name, number), after in zip(wanted, scores):
+        means.add(name, float(best[number].exp() - after[classes[number]].exp()))
+
+
+def _reweigh_levels(
+    means: Means,
+    classifier: Classifier,
+    documents: Sequence[Tensor],
+    before: Tensor,
+    options: Measuring,
+    generator: torch.Generator,
+) -> None:
+    """Adds what equal and permuted weights of a level change."""
+
+    def shuffled(weights: Tensor, real: Tensor) -> Tensor:
+        return permuted(weights, real, generator)
+
+    ways: List[Tuple[str, Callable[[Tensor, Tensor], Tensor]]] = [("uniform", uniform)]
+    ways += [("permuted", shuffled)] * options.permutations
+    for level, part in (("words", classifier.model.words), ("sentences", classifier.model.sentences)):
+        for name, way in ways if part is not None else ():
+            changed = _with_weights(classifier, part, documents, way).exp()
+            means.add(f"{level} variation {name}", variation(changed, before))
+            means.add(f"{level} other class {name}", changed.argmax(1).ne(before.argmax(1)))
+
+
+def _with_weights(
+    classifier: Classifier, part: Any, documents: Sequence[Tensor], way: Callable[[Tensor, Tensor], Tensor]
+) -> Tensor:
+    """log p ``[B, C]`` with other weights of a pooling, a function of its weights and of what is real, ``[R, L]``."""
+
+    def replace(module: Any, read: Tuple[Any, ...], found: Tuple[Tensor, Tensor]) -> Tuple[Tensor, Tensor]:
+        values, padding = read
+        real = torch.ones_like(found[1], dtype=torch.bool) if padding is None else ~padding
+        weights = way(found[1], real)
+        return torch.bmm(weights.unsqueeze(1), values).squeeze(1), weights
+
+    hook = part.pooling.register_forward_hook(replace)
+    try:
+        return _classes_of(classifier, documents)[0]
+    finally:
+        hook.remove()

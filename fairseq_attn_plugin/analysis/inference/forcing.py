@@ -1,68 +1,154 @@
-"""Forces translations of many sources at once: their log probabilities, and gradients of the source embeddings."""
+"""Forces translations through models of fairseq: their log probabilities, their attention, and gradients of sources."""
 
 from __future__ import annotations
 
 import contextlib
 import math
-from itertools import islice
+from functools import partial
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
 
-from fairseq_attn_plugin.analysis.inference.extraction import (
-    Extraction,
-    batches_of,
-    collated,
-    fits,
-    generator_of,
-    hypotheses_of,
-)
+from fairseq_attn_plugin.analysis.inference.batches import batches_of, collated
 from fairseq_attn_plugin.analysis.inference.loading import LoadedModels
 from fairseq_attn_plugin.analysis.inference.sentences import SourceSentence
+from fairseq_attn_plugin.attention import AttentionOutput
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.modules.recurrent_decoder import RecurrentDecoder
 
-__all__ = ["BLOCK", "embedded", "forced_blocks", "forced_scores", "frozen", "gradients_times_input", "with_targets"]
+__all__ = [
+    "Forced",
+    "attention",
+    "embedded",
+    "force",
+    "forced_scores",
+    "frozen",
+    "gradients_times_input",
+    "noted",
+    "unmoved",
+    "weight_names",
+]
 
-BLOCK = 40  # sentences in memory at a time, with the gradients of all their target words
 Change = Callable[[Tensor, Tensor], Tensor]
-RowChange = Callable[[Tensor, Tensor, Sequence[SourceSentence]], Tensor]
 
 
-def forced_blocks(
-    loaded: LoadedModels, sentences: Any, extraction: Extraction, start: int = 0, block: int = BLOCK
-) -> Iterator[List[SourceSentence]]:
-    """Yields the sentences of a corpus with the targets to force, ``block`` at a time, from number ``start`` on.
+class Forced(NamedTuple):
+    """The results for a batch of forced translations."""
 
-    Those that are longer than a model or its task allows are left out. Raises as :func:`with_targets`.
+    scores: Tensor  # [B, T], natural log p(y_t | y_<t, x); for an ensemble the log of the mean probability
+    weights: Dict[str, Tensor]  # [B, T, N] in float32; for an ensemble the mean
+
+
+def weight_names(models: Sequence[Any]) -> Tuple[str, ...]:
+    """Names of the matrices that all models give: ``attention``, and the posteriors of latent alignment models."""
+    names = [("attention", *getattr(model, "posteriors", ())) for model in models]
+    return tuple(name for name in names[0] if all(name in others for others in names))
+
+
+def attention(model: Any, output: Any, sample: Dict[str, Any], where: str) -> Tensor:
+    """The weights ``[B, T, N]`` of a forward pass, with the columns of the sample's ``src_tokens``.
+
+    Raises ``OptionError``, whose message starts with ``where``, if the output has no such weights.
     """
-    reading = sentences(start)
-    while True:
-        read = list(islice(reading, block))
-        if not read:
-            return
-        fitting = [one for one in read if fits(one, loaded.limits, extraction.beam is None)]
-        yield with_targets(loaded, fitting, extraction)
+    weights = output[1].get("attn") if isinstance(output[1], dict) else output[1]
+    if isinstance(weights, (list, tuple)):
+        weights = weights[0] if len(weights) else None
+    source = sample["net_input"]["src_tokens"]
+    shape = (*sample["target"].shape, source.size(1))
+    if not isinstance(weights, Tensor) or weights.shape != shape:
+        raise OptionError(
+            f"{where}: a {type(model).__name__} returns no attention of source words for target words; take a model "
+            "with attention, such as lstm_soft"
+        )
+    return unmoved(model, weights.float(), source)
 
 
-def with_targets(
-    loaded: LoadedModels, sentences: Sequence[SourceSentence], extraction: Extraction
-) -> List[SourceSentence]:
-    """The sentences with the targets to force: their references, or what the models translate with ``beam``.
+def unmoved(model: Any, weights: Tensor, source: Tensor) -> Tensor:
+    """Moves the columns of stock ``lstm``, which pads its sources on the right, back to those of ``source``.
 
-    A translation longer than the models allow as a target is left out.
-
-    Raises ``OptionError`` if a reference is missing.
+    ``weights`` is ``[B, T, N]``, or anything else with a column for each source position.
     """
-    if extraction.beam is None:
-        if any(one.target is None for one in sentences):
-            raise OptionError("--target-text is missing: give the translations, or --beam for the model's own")
-        return list(sentences)
-    generator = generator_of(loaded, extraction.beam, extraction.generation)
-    found: Dict[int, SourceSentence] = {}
-    for batch in batches_of(list(sentences), extraction.max_tokens, extraction.beam):
-        found.update((one.id, one) for one in hypotheses_of(loaded, generator, batch, 1))
-    return [found[one.id] for one in sentences if fits(found[one.id], loaded.limits, True)]
+    from fairseq.models.lstm import LSTMEncoder
+
+    encoder = getattr(model, "encoder", None)
+    if not isinstance(encoder, LSTMEncoder) or not encoder.left_pad:
+        return weights
+    # fairseq.utils.convert_padding_direction leaves a batch unchanged if it is padded on the right already
+    pads = source.eq(encoder.padding_idx)
+    shift = (pads.sum(1, keepdim=True) * pads[:, 0].any()).unsqueeze(1)
+    columns = (torch.arange(source.size(1), device=source.device) - shift) % source.size(1)
+    return weights.gather(2, columns.expand_as(weights))
+
+
+@torch.no_grad()
+def force(
+    models: Sequence[Any],
+    sample: Dict[str, Any],
+    names: Sequence[str],
+    where: str,
+    layer: Optional[int] = None,
+) -> Forced:
+    """Runs one forward pass of every model over a batch with its ``target``.
+
+    Args:
+        models: trained models, in evaluation mode
+        sample: batch in the form of fairseq's translation dataset
+        names: matrices to return, some of :func:`weight_names`
+        where: start of error messages
+        layer: of a transformer's decoder, from 1 (default: the last)
+
+    Raises:
+        OptionError: a model returns no attention ``[B, T, N]``, or has no such layer
+    """
+    scores: List[Tensor] = []
+    sums: Dict[str, Tensor] = {}
+    target = sample["target"]
+    net_input = {name: value for name, value in sample["net_input"].items() if value is not None}
+    for model in models:
+        if len(names) > 1:
+            output, found = model.forced(net_input["src_tokens"], net_input["prev_output_tokens"], target)
+        else:
+            output = model(**net_input, **_layer(model, layer, where))
+            found = {names[0]: attention(model, output, sample, where)}
+        log_probs = model.get_normalized_probs(output, log_probs=True, sample=sample)
+        scores.append(log_probs.float().gather(2, target.unsqueeze(2)).squeeze(2))
+        for name in names:
+            sums[name] = sums[name] + found[name].float() if name in sums else found[name].float()
+    score = torch.stack(scores).logsumexp(0) - math.log(len(models))
+    return Forced(score, {name: total / len(models) for name, total in sums.items()})
+
+
+def _layer(model: Any, layer: Optional[int], where: str) -> Dict[str, int]:
+    """What a forward pass takes to return the attention of a layer of a stock transformer."""
+    if layer is None:
+        return {}
+    from fairseq.models.transformer import TransformerDecoderBase
+
+    decoder = getattr(model, "decoder", None)
+    if not isinstance(decoder, TransformerDecoderBase):
+        raise OptionError(f"--layer {layer}: {where}: a {type(model).__name__} is not a transformer; leave it out")
+    if not 1 <= layer <= len(decoder.layers):
+        raise OptionError(f"--layer {layer}: the decoder of {where} has layers 1 to {len(decoder.layers)}")
+    return {"alignment_layer": layer - 1}
+
+
+@contextlib.contextmanager
+def noted(decoder: RecurrentDecoder) -> Iterator[Tuple[List[Tensor], List[Tensor]]]:
+    """Collects the states that ask the attention, ``[B, T, Ds]`` in parts, and its weights ``[B, T, N]``."""
+    states: List[Tensor] = []
+    weights: List[Tensor] = []
+
+    def note(query: Tensor, attended: AttentionOutput) -> AttentionOutput:
+        states.append(query)
+        weights.append(attended.weights)
+        return attended
+
+    decoder.intervention = note
+    try:
+        yield states, weights
+    finally:
+        decoder.intervention = None
 
 
 @torch.no_grad()
@@ -76,8 +162,8 @@ def forced_scores(loaded: LoadedModels, rows: Sequence[SourceSentence], max_toke
     """
     result: List[Tensor] = [torch.empty(0)] * len(rows)
     numbered = [row._replace(id=number) for number, row in enumerate(rows)]
-    for part in batches_of(numbered, max_tokens, 1):
-        sample = collated(loaded, part, [one.target for one in part])
+    for part in batches_of(numbered, max_tokens):
+        sample = collated(loaded, part)
         scores = _log_probs(loaded.models, sample).cpu()
         for line, place in enumerate(sample["id"].tolist()):
             one = part[place]
@@ -134,7 +220,7 @@ def gradients_times_input(
     loaded: LoadedModels,
     sentences: Sequence[SourceSentence],
     max_tokens: int = 4000,
-    change: Optional[RowChange] = None,
+    change: Optional[Callable[..., Tensor]] = None,
 ) -> List[Tensor]:
     """sum_d e_jd df_t/de_jd of the source embeddings e_j and every f_t = log p(y_t | y_<t, x).
 
@@ -144,8 +230,8 @@ def gradients_times_input(
         loaded: the models
         sentences: with targets
         max_tokens: in a batch
-        change: where the gradients are taken: a function of the embeddings ``[R, N, E]``, their words ``[R, N]`` and
-            the sentence of each row
+        change: where the gradients are taken: a function of the embeddings ``[R, N, E]``, their words ``[R, N]``, and
+            the sentence of each row as ``of_rows``
 
     Returns:
         ``[T, N]`` of each sentence, in float32; the sum over the models of an ensemble
@@ -161,49 +247,40 @@ def gradients_times_input(
             rows.append(one._replace(id=len(rows), target=one.target[: step + 1]))
             owners.append((number, step))
     result = [torch.zeros(len(one.target), len(one.source)) for one in sentences]  # type: ignore[arg-type]
-    pad = loaded.task.source_dictionary.pad()
+    pads = loaded.task.source_dictionary.pad(), loaded.task.target_dictionary.pad()
     with frozen(loaded.models):
-        for part in batches_of(rows, max_tokens, 1):
-            sample = collated(loaded, part, [one.target for one in part])
+        for part in batches_of(rows, max_tokens):
+            sample = collated(loaded, part)
             lines = [owners[part[place].id] for place in sample["id"].tolist()]
             of_rows = [sentences[number] for number, _ in lines]
-
-            def at(embeddings: Tensor, words: Tensor, of_rows: Sequence[SourceSentence] = of_rows) -> Tensor:
-                return embeddings if change is None else change(embeddings, words, of_rows)
-
-            for model in _differentiate(loaded.models, sample, at):
-                products = (model.embeddings.float() * model.gradients.float()).sum(2).cpu()
-                real = model.words.ne(pad).cpu()
+            at = None if change is None else partial(change, of_rows=of_rows)
+            for words, embeddings, found in _differentiate(loaded.models, sample, pads[1], at):
+                products, real = (embeddings.float() * found.float()).sum(2).cpu(), words.ne(pads[0]).cpu()
                 for line, (number, step) in enumerate(lines):
                     result[number][step] += products[line][real[line]]
     return result
 
 
-class _Looked(NamedTuple):
-    """What one model looked up, in its own order of columns."""
-
-    words: Tensor  # [R, N]
-    embeddings: Tensor  # [R, N, E], unchanged
-    gradients: Tensor  # [R, N, E]
-
-
-def _differentiate(models: Sequence[Any], sample: Dict[str, Any], change: Change) -> List[_Looked]:
-    """Embeddings and gradients of the last target word of each row, for each model."""
+def _differentiate(
+    models: Sequence[Any], sample: Dict[str, Any], pad: int, change: Optional[Change]
+) -> List[Tuple[Tensor, Tensor, Tensor]]:
+    """For each model its source words ``[R, N]``, their embeddings, and the gradients of the last target words."""
     before: List[Tuple[Tensor, Tensor]] = []
     at: List[Tensor] = []
 
     def look(embeddings: Tensor, words: Tensor) -> Tensor:
-        before.append((words, embeddings.detach()))
-        at.append(change(embeddings.detach(), words).detach().requires_grad_())
+        embeddings = embeddings.detach()
+        before.append((words, embeddings))
+        at.append((embeddings if change is None else change(embeddings, words)).detach().requires_grad_())
         return at[-1]
 
-    last = sample["target"].ne(models[0].decoder.dictionary.pad()).sum(1) - 1
+    last = sample["target"].ne(pad).sum(1) - 1
     # cuDNN has no backward pass of recurrent networks in evaluation
     with contextlib.ExitStack() as stack, torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
         for model in models:
             stack.enter_context(embedded(model, look))
         gradients = torch.autograd.grad(_log_probs(models, sample, last).sum(), at)
-    return [_Looked(*looked, found) for looked, found in zip(before, gradients)]
+    return [(*looked, found) for looked, found in zip(before, gradients)]
 
 
 @contextlib.contextmanager

@@ -17,15 +17,16 @@ import logging
 import threading
 from argparse import Namespace
 from dataclasses import asdict
-from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
+from pathlib import Path
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import torch
+from fairseq import utils
+from fairseq.data import data_utils
 from torch import Tensor
 
-from fairseq_attn_plugin.analysis.inference.examples import corpus_examples
 from fairseq_attn_plugin.analysis.inference.loading import load_models
-from fairseq_attn_plugin.analysis.inference.searcher import Searcher
 from fairseq_attn_plugin.analysis.inference.segmenter import Segmenter, text_options, vocabulary_subwords
 from fairseq_attn_plugin.analysis.inference.sentences import indices_of
 from fairseq_attn_plugin.analysis.inference.translation import (
@@ -33,16 +34,31 @@ from fairseq_attn_plugin.analysis.inference.translation import (
     check_length,
     check_request,
     one_line,
-    without_unknown,
+    translation_of,
 )
 from fairseq_attn_plugin.analysis.records.record import Record
-from fairseq_attn_plugin.analysis.records.shown import shown_units
 from fairseq_attn_plugin.decoding.options import DecodingOptions
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.model_folder import open_model_folder
 from fairseq_attn_plugin.text.subwords import spell
 
 __all__ = ["Translation", "Translator"]
+
+EXAMPLE_WORDS = range(5, 13)
+EXAMPLES_TRIED = 200  # sentences of a split
+
+
+class _Batch(NamedTuple):
+    """Sentences that are searched together; fairseq sorts them by length."""
+
+    sample: Dict[str, Any]  # of fairseq
+    places: List[int]  # for each row the place of its sentence
+    filled: Tensor  # [B, N], False on padding
+
+    def source(self, row: int) -> List[int]:
+        """The indices of the tokens of a row, without the end; the task may have added tokens of its own."""
+        found: List[int] = self.sample["net_input"]["src_tokens"][row][self.filled[row]].tolist()
+        return found[:-1]
 
 
 class Translator:
@@ -109,10 +125,9 @@ class Translator:
         self.lowercase, self.segments = self._segmenter.lowercase, self._segmenter.segments
         self.subwords = vocabulary_subwords(self.task.source_dictionary)
         self._lock = threading.Lock()
-        self._searcher = Searcher(loaded, self._generator)
         # a model without attention is refused now, not at the first sentence
         first = torch.tensor([self.task.source_dictionary.nspecial, self.task.source_dictionary.eos()])
-        self._searcher.search(self._searcher.batch([first]))
+        self._search(self._batch([first]))
 
     @classmethod
     def of_folder(cls, folder: str, **options: Any) -> Translator:
@@ -149,9 +164,9 @@ class Translator:
         tokens, ids = self._checked(text, nbest)
         begun = self._begun(prefix, len(ids))
         with self._lock:
-            batch = self._searcher.batch([ids])
+            batch = self._batch([ids])
             tokens, unknown = self._source(tokens, batch.source(0))
-            (hypotheses,) = self._searcher.search(batch, begun)
+            (hypotheses,) = self._search(batch, begun)
         given = 0 if begun is None else begun.size(1)
         return [self._translation(tokens, unknown, one)._replace(given=given) for one in hypotheses[:nbest]]
 
@@ -180,11 +195,39 @@ class Translator:
         for start in range(0, len(places), batch_size):
             some = places[start : start + batch_size]
             with self._lock:
-                batch = self._searcher.batch([checked[place][1] for place in some])
-                rows = self._searcher.search(batch)
+                batch = self._batch([checked[place][1] for place in some])
+                rows = self._search(batch)
             for row, (number, hypotheses) in enumerate(zip(batch.places, rows)):
                 tokens, unknown = self._source(checked[some[number]][0], batch.source(row))
                 found[some[number]] = [self._translation(tokens, unknown, one) for one in hypotheses[:nbest]]
+        return found
+
+    def _batch(self, ids: List[Tensor]) -> _Batch:
+        """A batch of sentences, each the indices of its tokens with the end."""
+        dataset = self.task.build_dataset_for_inference(ids, [len(one) for one in ids])
+        sample: Dict[str, Any] = dataset.collater([dataset[place] for place in range(len(ids))])
+        places = sample["id"].tolist()
+        if self._loaded.device.type == "cuda":
+            sample = utils.move_to_cuda(sample)
+        return _Batch(sample, places, sample["net_input"]["src_tokens"] != self.task.source_dictionary.pad())
+
+    @torch.no_grad()
+    def _search(self, batch: _Batch, prefix: Optional[Tensor] = None) -> List[List[Dict[str, Any]]]:
+        """The hypotheses of each row, best first, with attention ``[N, T]`` to the N tokens of the row.
+
+        Raises:
+            OptionError: the model returns no attention
+        """
+        found: List[List[Dict[str, Any]]]
+        found = self.task.inference_step(self._generator, self.models, batch.sample, prefix_tokens=prefix)
+        for filled, hypotheses in zip(batch.filled, found):
+            for one in hypotheses:
+                if one["attention"] is None or tuple(one["attention"].shape) != (len(filled), len(one["tokens"])):
+                    raise OptionError(
+                        f"--path {self.path}: a {type(self.models[0]).__name__} returns no attention of source words "
+                        "for target words; take a model with attention, such as lstm_soft"
+                    )
+                one["attention"] = one["attention"][filled.to(one["attention"].device)]
         return found
 
     def _checked(self, text: str, nbest: int) -> Tuple[List[str], Tensor]:
@@ -235,8 +278,27 @@ class Translator:
         return not joined and any(mark in dictionary for mark in ".,?!")
 
     def examples(self, count: int = 3) -> List[str]:
-        """Sentences of the corpus, if the data folder has it."""
-        return corpus_examples(self.task.cfg.data, self.languages, self.task.source_dictionary, self._segmenter, count)
+        """Short sentences of the corpus that a reader may try first, if the data folder has it; no word is unknown."""
+        found: List[str] = []
+        dictionary, (source, target) = self.task.source_dictionary, self.languages
+        names = [
+            f"{split}.{pair}" for split in ("test", "valid") for pair in (f"{source}-{target}", f"{target}-{source}")
+        ]
+        for name in names:
+            try:
+                corpus = data_utils.load_indexed_dataset(str(Path(self.task.cfg.data, f"{name}.{source}")), dictionary)
+                size = 0 if corpus is None else min(EXAMPLES_TRIED, len(corpus))
+                sentences = [corpus[number].tolist() for number in range(size)]
+            except Exception:  # damaged files raise what they like; a model translates without its corpus
+                sentences = []
+            for indices in sentences:
+                tokens = [dictionary[index] for index in indices if index != dictionary.eos()]
+                words = spell(tokens, self.subwords)
+                text = self._segmenter.typed(words)
+                known = dictionary.unk() not in indices and self._segmenter(text) == tokens
+                if len(words) in EXAMPLE_WORDS and known and text not in found:
+                    found.append(text)
+        return found[:count]
 
     def encode(self, text: str) -> Tuple[List[str], Tensor]:
         """The tokens of a text, and their indices with the end of the sentence.
@@ -251,7 +313,4 @@ class Translator:
         weights = hypothesis["attention"].t().float().cpu().numpy().astype(np.float64)
         scores = hypothesis["positional_scores"].tolist()
         record = Record(0, source, target, {"attention": weights}, scores, self.subwords)
-        text = self._segmenter.decode(" ".join(spell(target, self.subwords)))
-        words = shown_units(record, escaped=self._escapes)
-        copied = self._segmenter.decode(without_unknown(record))
-        return Translation(text, float(hypothesis["score"]), record, unknown, *words, copied)
+        return translation_of(record, float(hypothesis["score"]), unknown, self._escapes, self._segmenter.decode)

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, read_gold
-from fairseq_attn_plugin.analysis.inference.attention_file import describe_extraction, extract_file
+from fairseq_attn_plugin.analysis.inference.attention_file import describe_extraction, extract_file, test_sentences
 from fairseq_attn_plugin.analysis.inference.extraction import Extraction
 from fairseq_attn_plugin.analysis.inference.loading import LoadedModels, load_models
-from fairseq_attn_plugin.analysis.inference.model_records import test_sentences
 from fairseq_attn_plugin.analysis.inference.sentences import SplitSentences
 from fairseq_attn_plugin.analysis.outputs import frequency
 from fairseq_attn_plugin.analysis.outputs.reading import read_lines

@@ -1,47 +1,46 @@
 """Holds an election over a split: every target word votes by the attention of a teacher model.
 
-The reference translations are forced. :mod:`.ballots` defines the votes, :mod:`.tally` counts them, and
-:mod:`.offsets` fits a Gaussian to the votes for each offset. :func:`describe` gives the JSON content that
-``--gaussian-election`` of the attentions ``gaussian`` and ``election`` reads:
+The reference translations are forced. :mod:`.ballots` defines and counts the votes, and fits a Gaussian to the votes
+for each offset. :func:`describe` gives the JSON content that ``--gaussian-election`` of the attentions ``gaussian`` and
+``election`` reads:
 
     rules        by rule, smallest window first: mean_k, mean_window, share (of the sentence), satisfaction (k-borda,
                  sntv, bloc, chance), mass, gain_per_word
     offsets      by j - round(c_t): voters (whose sentence has such a word), and means over all voters: first_choices,
-                 borda, mass
+                 mass
     gaussian     mean, sigma, distance: fitted to the votes for all offsets
-    recommended  rule; mean, sigma, distance fitted to the votes inside its windows; elected: the offsets that a k-Borda
-                 election gives 2 k + 1 seats, the mean window of the rule
+    recommended  rule; mean, sigma, distance fitted to the votes inside its windows
 """
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
 from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
-from torch import Tensor
+from tqdm import tqdm
 
+from fairseq_attn_plugin.analysis.inference.extraction import Extraction, extract
 from fairseq_attn_plugin.analysis.inference.loading import LoadedModels, load_split
-from fairseq_attn_plugin.analysis.inference.teacher_alignments import teacher_attention
-from fairseq_attn_plugin.analysis.voting.ballots import ballots
-from fairseq_attn_plugin.analysis.voting.offsets import Gaussian, Offsets, elected, fit_gaussian
-from fairseq_attn_plugin.analysis.voting.tally import RuleResult, Tally, recommended
+from fairseq_attn_plugin.analysis.inference.sentences import SplitSentences
+from fairseq_attn_plugin.analysis.outputs.tables import plain_table
+from fairseq_attn_plugin.analysis.voting.ballots import (
+    LEAST_GAIN,
+    MOST_WORDS,
+    Gaussian,
+    Offsets,
+    RuleResult,
+    Tally,
+    fit_gaussian,
+    qualifies,
+    recommended,
+)
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.vocabulary import describe_vocabulary
 
-__all__ = ["FORMAT", "Criteria", "Outcome", "describe", "hold_election", "length_ratio"]
+__all__ = ["FORMAT", "Outcome", "describe", "hold_election", "length_ratio", "report"]
 
 
 FORMAT = "fairseq_attn_plugin election 1"
-
-
-@dataclass(frozen=True)
-class Criteria:
-    """What a recommended rule must satisfy; see :func:`~fairseq_attn_plugin.analysis.voting.tally.qualifies`."""
-
-    least_gain: float = 0.5
-    most_words: float = 0.72
 
 
 class Outcome(NamedTuple):
@@ -52,7 +51,6 @@ class Outcome(NamedTuple):
     gaussian: Gaussian  # fitted to the votes for all offsets
     choice: RuleResult  # the recommended rule
     mask: Gaussian  # fitted to the votes inside its windows
-    elected: List[int]  # the k-Borda committee of offsets, 2 k + 1 of them
     sentences: int
     left_out: int  # sentences that are longer than the teacher accepts, or without words on one side
     voters: int
@@ -79,10 +77,8 @@ def length_ratio(loaded: LoadedModels, split: str) -> Tuple[float, str]:
     )
 
 
-def hold_election(
-    loaded: LoadedModels, split: str, rules: Sequence[str], ratio: float, max_tokens: int, criteria: Criteria
-) -> Outcome:
-    """Counts the votes of a split, batch by batch.
+def hold_election(loaded: LoadedModels, split: str, rules: Sequence[str], ratio: float, max_tokens: int) -> Outcome:
+    """Counts the votes of a split, sentence by sentence.
 
     Args:
         loaded: from :func:`~fairseq_attn_plugin.analysis.inference.loading.load_models`
@@ -90,53 +86,45 @@ def hold_election(
         rules: of :mod:`fairseq_attn_plugin.attention.windows`
         ratio: target words per source word
         max_tokens: words in a batch
-        criteria: of the recommended rule
 
     Raises:
         OptionError: an unknown rule, an empty split, one without a target side or without voters, a teacher without
             attention, or whose attention is not finite
     """
-    tally = Tally(rules)
-    source, target = loaded.task.source_dictionary, loaded.task.target_dictionary
-    sentences, eos_weight, all_weight = 0, 0.0, 0.0
-    for batch in teacher_attention(loaded, split, max_tokens):
-        candidates, voters = _is_word(batch.source, source), _is_word(batch.target, target)
-        votes = batch.weights.double() * voters.unsqueeze(2)
-        total = float(votes.sum())
-        if not math.isfinite(total):
+    tally, corpus = Tally(rules), SplitSentences(loaded, split)
+    sentences, on_end, total = 0, 0.0, 0.0
+    records = extract(loaded, corpus, Extraction(max_tokens=max_tokens))
+    for record in tqdm(records, "-".join(loaded.languages), len(corpus), unit=" sentences", disable=None):
+        votes = record.attention[:-1].astype(np.float64)
+        if not np.isfinite(votes).all():
             raise OptionError(f"--path {loaded.path}: its attention is not finite; the training has diverged")
-        all_weight += total
-        eos_weight += float((votes * batch.source.eq(source.eos()).unsqueeze(1)).sum())
-        sentences += int((candidates.any(1) & voters.any(1)).sum())
-        tally.add(ballots(batch.weights, candidates, voters, ratio))
-    size = len(loaded.task.dataset(split))
+        total += float(votes.sum())
+        on_end += float(votes[:, -1].sum())
+        tally.add(votes[:, :-1], ratio)
+        sentences += bool(record.source and record.target)
     if not tally.voters:
         raise OptionError(
-            f"--gen-subset {split}: has no voters; all {size} sentences are empty, or longer than the teacher accepts"
+            f"--gen-subset {split}: has no voters; all {len(corpus)} sentences are empty, or longer than the teacher "
+            "accepts"
         )
     results, offsets = tally.results(), tally.offsets()
-    choice = recommended(results, criteria.least_gain, criteria.most_words)
+    choice = recommended(results)
     return Outcome(
         rules=results,
         offsets=offsets,
         gaussian=fit_gaussian(offsets.offset, offsets.mass),
         choice=choice,
         mask=fit_gaussian(offsets.offset, offsets.inside[choice.rule]),
-        elected=elected(offsets, 2 * round(choice.mean_k) + 1),
         sentences=sentences,
-        left_out=size - sentences,
+        left_out=len(corpus) - sentences,
         voters=tally.voters,
-        end_of_sentence=eos_weight / all_weight if all_weight else 0.0,
+        end_of_sentence=on_end / total if total else 0.0,
     )
-
-
-def _is_word(tokens: Tensor, dictionary: Any) -> Tensor:
-    """True on words, False on padding and the end of the sentence."""
-    return tokens.ne(dictionary.pad()) & tokens.ne(dictionary.eos())
 
 
 def describe(outcome: Outcome, loaded: LoadedModels, split: str, ratio: float) -> Dict[str, Any]:
     """The content of the JSON file; the module's docstring explains it."""
+    votes = outcome.offsets
     return {
         "format": FORMAT,
         "source_vocabulary": describe_vocabulary(loaded.task.source_dictionary),
@@ -149,19 +137,39 @@ def describe(outcome: Outcome, loaded: LoadedModels, split: str, ratio: float) -
         "length_ratio": ratio,
         "end_of_sentence": outcome.end_of_sentence,
         "rules": [result._asdict() for result in outcome.rules],
-        "offsets": _offsets(outcome.offsets),
+        "offsets": {
+            str(offset): {"voters": voters, "first_choices": first, "mass": mass}
+            for offset, voters, first, mass in zip(*(values.tolist() for values in votes[:4]))
+        },
         "gaussian": outcome.gaussian._asdict(),
-        "recommended": {"rule": outcome.choice.rule, **outcome.mask._asdict(), "elected": outcome.elected},
+        "recommended": {"rule": outcome.choice.rule, **outcome.mask._asdict()},
     }
 
 
-def _offsets(offsets: Offsets) -> Dict[str, Dict[str, float]]:
-    return {
-        str(int(offset)): {
-            "voters": int(offsets.voters[place]),
-            "first_choices": float(offsets.first_choices[place]),
-            "borda": float(offsets.borda[place]),
-            "mass": float(offsets.mass[place]),
-        }
-        for place, offset in enumerate(offsets.offset)
-    }
+def report(outcome: Outcome) -> str:
+    """The rules and their results as a table, the recommended rule and its Gaussian, in lines."""
+    choice, mask, everything = outcome.choice, outcome.mask, outcome.gaussian
+    head = ("rule", "mean k", "window", "share", "k-Borda", "(chance)", "SNTV", "Bloc", "mass", "gain/word")
+    rows = []
+    for result in outcome.rules:
+        satisfied = result.satisfaction
+        gain = "" if result.gain_per_word is None else f"{result.gain_per_word:+.2f}"
+        rows.append(
+            (result.rule, f"{result.mean_k:.2f}", f"{result.mean_window:.2f}", f"{100 * result.share:.1f}")
+            + (f"{satisfied['k-borda']:.2f}", f"({satisfied['chance']:.2f})", f"{satisfied['sntv']:.2f}")
+            + (f"{satisfied['bloc']:.2f}", f"{100 * result.mass:.2f}", gain)
+        )
+    reason = "the smallest window; no rule qualifies"
+    if qualifies(choice):
+        reason = f"{choice.gain_per_word:+.2f} points of k-Borda satisfaction per word"
+    lines = [
+        plain_table(head, rows, "l" + "r" * (len(head) - 1)),
+        "share, mass, satisfaction in %; chance: k-Borda if voters ranked at random; gain in points of k-Borda",
+        f"recommended: {choice.rule} ({reason}; criteria: at least {LEAST_GAIN:g} points per word and at most "
+        f"{100 * MOST_WORDS:g} % of the sentence)",
+        f"recommended Gaussian: mean {mask.mean:.2f}, sigma {mask.sigma:.2f}; {100 * mask.distance:.1f} % of the votes "
+        "inside its windows lie elsewhere",
+        f"Gaussian of all votes: mean {everything.mean:.2f}, sigma {everything.sigma:.2f}; "
+        f"{100 * everything.distance:.1f} % of them lie elsewhere",
+    ]
+    return "\n".join(lines)

@@ -1,7 +1,7 @@
-"""Word vectors of two languages in one space, for the vocabularies of a binarised corpus.
+"""The corpus of the agent: the words of its training pairs, and word vectors of both languages in one space.
 
-They come from word2vec or fastText text files, such as those of MUSE (:func:`read_vectors`), from the embeddings of a
-trained model (:func:`teacher_vectors`), or from the training pairs (:func:`vectors_of_pairs`):
+The vectors come from word2vec or fastText text files, such as those of MUSE (:func:`read_vectors`), or from the
+training pairs (:func:`vectors_of_pairs`):
 
     x_ws = 1 / n_s   if sentence pair s, with n_s different words on both sides together, contains the word w, else 0
 
@@ -19,25 +19,116 @@ Special symbols never have a vector.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
 from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
+from tqdm import tqdm
 
-from fairseq_attn_plugin.analysis.voting.corpus import TrainingCorpus, TrainingPairs
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.word_vectors import ordinary_words, read_word_vectors
 
 __all__ = [
-    "Embeddings",
+    "TrainingPairs",
     "Vectors",
     "coverage",
     "find_vectors",
+    "read_target_words",
+    "read_training_pairs",
     "read_vectors",
-    "teacher_vectors",
+    "translation_task",
     "unit_rows",
     "vectors_of_pairs",
 ]
+
+
+class TrainingPairs(NamedTuple):
+    """The words of a training split: the k-th word of a side is ``*_words[k]``, in the sentence pair ``*_pairs[k]``.
+
+    The end of the sentence and the other special symbols are left out.
+    """
+
+    source_words: np.ndarray
+    source_pairs: np.ndarray
+    target_words: np.ndarray
+    target_pairs: np.ndarray
+    sentences: int
+
+
+def translation_task(data: str, source: Optional[str], target: Optional[str]) -> Any:
+    """fairseq's task of the corpus in the folder ``data``, in these languages (default: those of the file names).
+
+    Raises:
+        OptionError: the folder or the languages do not fit
+    """
+    from fairseq.data.data_utils import infer_language_pair
+    from fairseq.tasks.translation import TranslationConfig, TranslationTask
+
+    if not os.path.isdir(data):
+        raise OptionError(f"{data}: is not a folder; give one that fairseq-preprocess wrote")
+    if not source and not target:
+        source, target = infer_language_pair(data)
+    if not source or not target:
+        raise OptionError(f"{data}: name both languages, --source-lang and --target-lang")
+    config = TranslationConfig(data=data, source_lang=source, target_lang=target, dataset_impl=None)
+    # fields that hydra would fill in
+    config.train_subset, config.required_seq_len_multiple = "train", 1
+    try:
+        return TranslationTask.setup_task(config)
+    except FileNotFoundError as error:
+        raise OptionError(f"{data}: has no {os.path.basename(str(error.filename or error))}") from None
+
+
+def read_training_pairs(task: Any, data: str) -> TrainingPairs:
+    """The training split of a fairseq translation task.
+
+    Raises ``OptionError`` if the folder ``data`` has none, or one without words or without a target side.
+    """
+    try:
+        task.load_dataset("train")
+    except FileNotFoundError:
+        raise OptionError(
+            f"{data}: has no training split; binarise it with fairseq-preprocess --trainpref, or name the languages"
+        ) from None
+    dataset = task.dataset("train")
+    if getattr(dataset, "tgt", None) is None:
+        raise OptionError(f"{data}: the training split has no target side")
+    parts = [
+        _words_and_pairs(dataset.src, task.source_dictionary, f"{data}: the training split has no words of the source"),
+        _words_and_pairs(dataset.tgt, task.target_dictionary, f"{data}: the training split has no words of the target"),
+    ]
+    return TrainingPairs(*parts[0], *parts[1], len(dataset.src))
+
+
+def read_target_words(task: Any, data: str, split: str) -> np.ndarray:
+    """The ordinary words of the target side of a split, one after the other.
+
+    Raises ``OptionError``, which names ``--start-split``, if the folder ``data`` has no such split, or no words in it.
+    """
+    try:
+        task.load_dataset(split)
+    except FileNotFoundError:
+        raise OptionError(f"--start-split {split}: {data} has no such split; leave it out, or binarise it") from None
+    dataset = task.dataset(split)
+    if getattr(dataset, "tgt", None) is None:
+        raise OptionError(f"--start-split {split}: that split of {data} has no target side")
+    message = f"--start-split {split}: that split of {data} has no words of the target"
+    return _words_and_pairs(dataset.tgt, task.target_dictionary, message, split)[0]
+
+
+def _words_and_pairs(
+    sentences: Any, dictionary: Any, message: str, split: str = "training"
+) -> Tuple[np.ndarray, np.ndarray]:
+    """The ordinary words of one side, and the numbers of their sentence pairs."""
+    ordinary = ordinary_words(dictionary)
+    parts: List[np.ndarray] = []
+    for number in tqdm(range(len(sentences)), desc=f"{split} split", unit=" sentences", disable=None, leave=False):
+        words = np.asarray(sentences[number])
+        parts.append(words[ordinary[words]].astype(np.int32))
+    lengths = np.array([len(part) for part in parts], dtype=np.int64)
+    if not lengths.sum():
+        raise OptionError(message)
+    return np.concatenate(parts), np.repeat(np.arange(len(parts), dtype=np.int32), lengths)
 
 
 def unit_rows(vectors: np.ndarray) -> np.ndarray:
@@ -112,45 +203,9 @@ def _unit_matrix(pairs: TrainingPairs, sizes: Tuple[int, int], kept: np.ndarray)
     return csr_matrix(diags(1 / lengths) @ matrix, dtype=np.float32)
 
 
-def teacher_vectors(model: Any, path: str, pairs: TrainingPairs) -> Tuple[np.ndarray, np.ndarray]:
-    """The embeddings of a model's encoder and decoder, for words of the training split.
-
-    Raises ``OptionError``, which names ``--path``, if the model has none, or if they differ in width.
-    """
-    result = []
-    for part, words in (("encoder", pairs.source_words), ("decoder", pairs.target_words)):
-        weight = getattr(getattr(getattr(model, part, None), "embed_tokens", None), "weight", None)
-        if weight is None:
-            raise OptionError(f"--path {path}: a {type(model).__name__} has no word embeddings in its {part}")
-        vectors = weight.detach().float().cpu().numpy()
-        # words outside the training split still have their initial vectors
-        seen = np.bincount(words, minlength=len(vectors)) > 0
-        result.append(unit_rows(np.where(seen[:, None], vectors, 0.0)))
-    source, target = result
-    if source.shape[1] != target.shape[1]:
-        raise OptionError(
-            f"--path {path}: its source embeddings are {source.shape[1]} wide and its target embeddings "
-            f"{target.shape[1]}; they must have one width and one space, as with --share-all-embeddings"
-        )
-    return source, target
-
-
 def read_vectors(path: str, dictionaries: Sequence[Any], option: str) -> List[np.ndarray]:
     """Vectors of :func:`fairseq_attn_plugin.text.word_vectors.read_word_vectors`, divided by their lengths."""
     return [unit_rows(vectors) for vectors in read_word_vectors(path, dictionaries, option)]
-
-
-@dataclass(frozen=True)
-class Embeddings:
-    """Where word vectors come from: a file, a file for each language, a checkpoint, or else the training pairs."""
-
-    file: Optional[str] = None
-    source_file: Optional[str] = None
-    target_file: Optional[str] = None
-    checkpoint: Optional[str] = None
-    dim: int = 100
-    min_count: int = 5
-    seed: int = 1
 
 
 class Vectors(NamedTuple):
@@ -161,24 +216,17 @@ class Vectors(NamedTuple):
     origin: str
 
 
-def find_vectors(embeddings: Embeddings, corpus: TrainingCorpus) -> Vectors:
-    """The vectors of the corpus's vocabularies.
+def find_vectors(args: Any, task: Any, pairs: TrainingPairs) -> Vectors:
+    """The vectors of the vocabularies of a task, by the options of :func:`.word_table.add_agent_options`.
 
     Raises ``OptionError`` for an unreadable file, files of different widths, or a vocabulary without any vector.
     """
-    dictionaries = (corpus.task.source_dictionary, corpus.task.target_dictionary)
-    if embeddings.checkpoint:
-        own = teacher_vectors(corpus.model, embeddings.checkpoint, corpus.pairs)
-        return Vectors(own[0], own[1], f"--path {embeddings.checkpoint}")
-    if not embeddings.file and not embeddings.source_file:
-        sizes = (len(dictionaries[0]), len(dictionaries[1]))
-        made = vectors_of_pairs(corpus.pairs, sizes, embeddings.dim, embeddings.min_count, embeddings.seed)
-        return Vectors(made[0], made[1], "training pairs")
-    if embeddings.file:
-        options = [f"--embeddings {embeddings.file}"]
-        source, target = read_vectors(embeddings.file, dictionaries, "--embeddings")
-    else:
-        files = (embeddings.source_file or "", embeddings.target_file or "")
+    dictionaries = (task.source_dictionary, task.target_dictionary)
+    if args.embeddings:
+        options = [f"--embeddings {args.embeddings}"]
+        source, target = read_vectors(args.embeddings, dictionaries, "--embeddings")
+    elif args.embeddings_source:
+        files = args.embeddings_source, args.embeddings_target
         options = [f"--embeddings-source {files[0]}", f"--embeddings-target {files[1]}"]
         (source,) = read_vectors(files[0], dictionaries[:1], "--embeddings-source")
         (target,) = read_vectors(files[1], dictionaries[1:], "--embeddings-target")
@@ -187,9 +235,13 @@ def find_vectors(embeddings: Embeddings, corpus: TrainingCorpus) -> Vectors:
                 f"{options[1]}: has vectors of width {target.shape[1]}, {options[0]} of width {source.shape[1]}; "
                 "both must be of one space"
             )
+    else:
+        sizes = (len(dictionaries[0]), len(dictionaries[1]))
+        made = vectors_of_pairs(pairs, sizes, args.embedding_dim, args.min_count, args.seed)
+        return Vectors(*made, "training pairs")
     for option, side, vectors, language in (
-        (options[0], "source", source, corpus.languages[0]),
-        (options[-1], "target", target, corpus.languages[1]),
+        (options[0], "source", source, task.cfg.source_lang),
+        (options[-1], "target", target, task.cfg.target_lang),
     ):
         if not vectors.any():
             raise OptionError(f"{option}: has no vector for any word of the {side} vocabulary ({language})")

@@ -1,4 +1,4 @@
-"""The environment of the agent of :mod:`.agent`: where each hop leads, and the exact value of the best policy.
+"""The environment of the agent of :mod:`.word_table`: where each hop leads, and the exact value of the best policy.
 
 The agent cannot choose where a hop leads. Each start word therefore has one path, and episodes differ only in where
 they stop.

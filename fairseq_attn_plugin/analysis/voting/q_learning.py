@@ -2,31 +2,30 @@
 
     Q(S, A) <- Q(S, A) + alpha [ R + max_a Q(S', a) - Q(S, A) ]
 
-Bal and Sinha, "Modelling Bahdanau Attention using Election methods aided by Q-Learning", section 3.2; :mod:`.agent`
-defines states, actions and rewards. Several episodes run side by side. One update takes one action in each of them, and
-then one step of Adam on the squared error of transitions drawn from a buffer. A copy of the network, renewed at
-intervals, computes the right-hand side. Rewards are not discounted.
+Bal and Sinha, "Modelling Bahdanau Attention using Election methods aided by Q-Learning", section 3.2;
+:mod:`.word_table` defines states, actions and rewards. Several episodes run side by side. One update takes one action
+in each of them, and then one step of Adam on the squared error of transitions drawn from a buffer. A copy of the
+network, renewed at intervals, computes the right-hand side. Rewards are not discounted.
 """
 
 from __future__ import annotations
 
-from typing import Dict, List, NamedTuple, Tuple
+from typing import Dict, List, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
 from fairseq_attn_plugin.analysis.voting.hops import Paths
-from fairseq_attn_plugin.analysis.voting.replay import Replay
 
-__all__ = ["Agent", "History", "QNetwork", "Settings", "States", "greedy_hops", "learn", "q_targets"]
+__all__ = ["QNetwork", "Replay", "Settings", "States", "greedy_hops", "learn", "q_targets"]
 
 
 STOP, HOP = 0, 1
 
 
 class Settings(NamedTuple):
-    """Settings of the training; :mod:`.agent` gives the reasons for the defaults."""
+    """Settings of the training; :mod:`.word_table` gives the reasons for the defaults."""
 
     hop_cost: float = 0.0
     updates: int = 5000
@@ -83,18 +82,37 @@ def q_targets(reward: Tensor, ended: Tensor, next_values: Tensor) -> Tensor:
     return reward + next_values.max(1).values.masked_fill(ended, 0.0)
 
 
-class History(NamedTuple):
-    """Means over the updates from ``updates[k - 1] + 1`` to ``updates[k]``."""
+class Replay:
+    """The last ``size`` transitions: start, hops so far, action, reward, whether the episode ended."""
 
-    updates: List[int]
-    rewards: List[float]  # of an episode, exploration included
-    epsilons: List[float]
-    losses: List[float]
+    def __init__(self, size: int):
+        self._columns: Dict[str, Tensor] = {
+            "row": torch.zeros(size, dtype=torch.long),
+            "step": torch.zeros(size, dtype=torch.long),
+            "action": torch.zeros(size, dtype=torch.long),
+            "reward": torch.zeros(size),
+            "ended": torch.zeros(size, dtype=torch.bool),
+        }
+        self._next = 0
+        self._filled = 0
 
+    def __len__(self) -> int:
+        return self._filled
 
-class Agent(NamedTuple):
-    network: QNetwork
-    history: History
+    def add(self, **columns: Tensor) -> None:
+        """Adds transitions, one per entry of the columns; they replace the oldest ones."""
+        size = len(self._columns["row"])
+        count = len(columns["row"])
+        places = (self._next + torch.arange(count)) % size
+        for name, column in self._columns.items():
+            column[places] = columns[name]
+        self._next = (self._next + count) % size
+        self._filled = min(self._filled + count, size)
+
+    def sample(self, count: int, generator: torch.Generator) -> Dict[str, Tensor]:
+        """``count`` transitions, drawn with replacement."""
+        places = torch.randint(self._filled, (count,), generator=generator)
+        return {name: column[places] for name, column in self._columns.items()}
 
 
 def _epsilon(update: int, settings: Settings) -> float:
@@ -114,7 +132,6 @@ class _Episodes:
         self._cumulated = frequencies[self._possible].double().cumsum(0)
         self._row = self._starts(settings.episodes)
         self._step = torch.zeros_like(self._row)
-        self._reward = torch.zeros(settings.episodes)  # since the start of the episode
 
     def _starts(self, count: int) -> Tensor:
         """Start words, drawn by their frequency."""
@@ -128,11 +145,8 @@ class _Episodes:
         explores = torch.rand(len(best), generator=self._generator) < epsilon
         return torch.where(explores, torch.randint(2, best.shape, generator=self._generator), best)
 
-    def act(self, network: nn.Module, epsilon: float) -> Tuple[Dict[str, Tensor], Tensor]:
-        """One action in every episode: the transitions, and the rewards ``[E]`` of the E episodes that ended.
-
-        Ended episodes begin again.
-        """
+    def act(self, network: nn.Module, epsilon: float) -> Dict[str, Tensor]:
+        """One action in every episode: the transitions. Ended episodes begin again."""
         row, step, horizon = self._row, self._step, self._path.words.size(1)
         action = self._actions(network, epsilon)
         hops = action.eq(HOP)
@@ -141,12 +155,9 @@ class _Episodes:
         # an episode also ends where no hop leads further, and at the horizon
         further = after.lt(horizon) & self._path.words[row, after.clamp(max=horizon - 1)].ge(0)
         ended = ~(hops & further)
-        self._reward += reward
-        rewards = self._reward[ended]
         self._row = torch.where(ended, self._starts(len(row)), row)
         self._step = after.masked_fill(ended, 0)
-        self._reward = self._reward.masked_fill(ended, 0.0)
-        return {"row": row, "step": step, "action": action, "reward": reward, "ended": ended}, rewards
+        return {"row": row, "step": step, "action": action, "reward": reward, "ended": ended}
 
 
 class _Learner:
@@ -182,7 +193,7 @@ class _Learner:
         return loss.item()
 
 
-def learn(path: Paths, states: States, frequencies: Tensor, settings: Settings) -> Agent:
+def learn(path: Paths, states: States, frequencies: Tensor, settings: Settings) -> QNetwork:
     """Trains the agent; the same seed gives the same agent.
 
     Args:
@@ -194,28 +205,14 @@ def learn(path: Paths, states: States, frequencies: Tensor, settings: Settings) 
     generator = torch.Generator().manual_seed(settings.seed)
     learner, replay = _Learner(states, settings), Replay(settings.buffer_size)
     episodes = _Episodes(path, states, frequencies, settings, generator)
-    history = History([], [], [], [])
-    every = max(1, settings.updates // 100)
-    rewards = losses = 0.0
-    ended = 0
     with tqdm(total=settings.updates, desc="agent", unit=" updates", disable=None) as bar:
-        for update in range(1, settings.updates + 1):
-            epsilon = _epsilon(update - 1, settings)
-            transitions, earned = episodes.act(learner.network, epsilon)
-            replay.add(**transitions)
-            rewards += earned.sum().item()
-            ended += len(earned)
-            losses += learner.update(replay.sample(settings.batch_size, generator))
+        for update in range(settings.updates):
+            replay.add(**episodes.act(learner.network, _epsilon(update, settings)))
+            loss = learner.update(replay.sample(settings.batch_size, generator))
             bar.update()
-            if update % every == 0 and ended:
-                history.updates.append(update)
-                history.rewards.append(rewards / ended)
-                history.epsilons.append(epsilon)
-                history.losses.append(losses / every)
-                bar.set_postfix(loss=f"{history.losses[-1]:.4f}", reward=f"{history.rewards[-1]:.3f}", refresh=False)
-                rewards = losses = 0.0
-                ended = 0
-    return Agent(learner.network, history)
+            if update % 50 == 0:
+                bar.set_postfix(loss=f"{loss:.4f}", refresh=False)
+    return learner.network
 
 
 @torch.no_grad()

@@ -1,12 +1,47 @@
-"""``fairseq-attn election --agent``: the table of ``--attention election``, by an agent that learns by Q-learning.
+"""The table of ``--attention election``, by an agent that learns which source words belong to a target word.
 
-    fairseq-attn election DATA --agent words.json [--embeddings FILE] [--plot rewards.png]
+    fairseq-attn election DATA --agent words.json [--embeddings FILE]
 
-The table lists source words for each word of the target vocabulary. :mod:`fairseq_attn_plugin.analysis.voting.agent`
-defines the agent. Embeddings come from ``--embeddings``, from ``--embeddings-source`` and ``--embeddings-target`` (such
-as those of MUSE), from the checkpoint ``--path``, or from the training pairs. With a threshold above 0 and no
-``--hop-cost`` the best policy is to hop as long as possible; a hop cost between the threshold and 1 gives the agent a
-choice. :func:`write_table` prints the agent's mean reward and the best possible one.
+After Bal and Sinha, "Modelling Bahdanau Attention using Election methods aided by Q-Learning", section 3.2. A state is
+a word, given by its embedding. The agent starts at the decoder's output word. Its actions are to stop and to
+hop. A hop leads to the unvisited source word with the highest cosine to the present word, if that cosine is at least
+the threshold (0.79). The reward of a hop is the cosine of the embeddings of the two words,
+
+    Q(S, A) <- Q(S, A) + alpha [ cos(S', S) + max_a Q(S', a) - Q(S, A) ]
+
+and Q is a network with hidden layers of 128, 256 and 128 units (ReLU). The words that the trained agent visits from
+each word of the target vocabulary form a table, which translation looks up without running the network.
+
+The paper leaves some details open. The choices here are:
+
+* The paper describes the reward as the cosine "between the next decoder output and the predicted output". Its formula
+  has the cosine of two successive states, which is used here. "Cosine distance" is read as similarity: hops lead to
+  near words.
+* Stopping has reward 0 and ends the episode. An episode also ends at a word without an unvisited source word above the
+  threshold, and after ``horizon`` hops. There is no Q(S', a) at the end of an episode.
+* The best action depends on the number of hops left, so the network also sees their share of the horizon. It does not
+  see the visited words: two paths that reach the same word with the same number of hops left look the same to it, even
+  if they continue differently.
+* A source word with the same spelling as the start word is a word like any other (names, numbers).
+* Episodes begin at target words drawn by their frequency in the training split or, as in the paper, the validation
+  split (``--start-split``), 64 side by side. Words without a source word above the threshold are skipped, since they
+  leave no choice.
+* The agent explores with probability epsilon, which falls linearly from 1 to 0.05 over the first half of the updates.
+  One update is one action in each of the 64 episodes, and one step of Adam (learning rate alpha, from 0.001 linearly to
+  zero) on the squared error of 256 transitions drawn from the last 50,000. A copy of the network, renewed every 100
+  updates, computes Q on the right-hand side. Rewards are not discounted.
+* The paper uses embeddings of MUSE. Without a file, embeddings are made from the training pairs (:mod:`.embeddings`),
+  which the paper does not do.
+
+With a threshold above 0 every hop has a positive reward, so hopping is always better than stopping. The agent of the
+paper can only learn to hop until no word is left or the horizon is reached. The hop cost C (an extension; 0 by default)
+is subtracted from the reward of every hop. Between the threshold and 1 it gives the agent a choice: it stops before
+words that are not worth their cost, unless better ones follow. A start word always has one path, and dynamic
+programming finds the exact best values on it (:mod:`.hops`). The command
+prints the agent's mean reward and the best one.
+
+Embeddings come from ``--embeddings``, from ``--embeddings-source`` and ``--embeddings-target`` (such as those of MUSE),
+or from the training pairs.
 """
 
 from __future__ import annotations
@@ -15,27 +50,152 @@ import argparse
 import json
 import logging
 import math
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Dict, List, Tuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
 import fairseq_attn_plugin  # noqa: F401  (registers the architectures)
-from fairseq_attn_plugin.analysis.voting.agent import FORMAT, HopRules, hop_table, report, rewards, world
-from fairseq_attn_plugin.analysis.voting.corpus import read_corpus, read_target_words
-from fairseq_attn_plugin.analysis.voting.embeddings import Embeddings, coverage, find_vectors
-from fairseq_attn_plugin.analysis.voting.q_learning import Settings, greedy_hops, learn
-from fairseq_attn_plugin.analysis.voting.reward_curve import plot_rewards
+from fairseq_attn_plugin.analysis.voting.embeddings import (
+    Vectors,
+    coverage,
+    find_vectors,
+    read_target_words,
+    read_training_pairs,
+    translation_task,
+)
+from fairseq_attn_plugin.analysis.voting.hops import Paths, best_values, nearest, paths
+from fairseq_attn_plugin.analysis.voting.q_learning import Settings, States, greedy_hops, learn
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.vocabulary import describe_vocabulary
 from fairseq_attn_plugin.text.word_vectors import ordinary_words
 from fairseq_attn_plugin.writing import whole_text
 
-__all__ = ["add_agent_options", "write_table"]
+__all__ = ["FORMAT", "Rewards", "add_agent_options", "hop_table", "rewards", "world", "write_table"]
+
+
+FORMAT = "fairseq_attn_plugin words 1"
+
+
+def world(
+    vectors: Vectors,
+    source_words: Any,
+    target_words: Any,
+    frequencies: Tensor,
+    threshold: float,
+    horizon: int,
+    hop_cost: float,
+) -> Tuple[Paths, States]:
+    """Where the hops lead, and what the network sees.
+
+    Args:
+        vectors: of both vocabularies
+        source_words, target_words: fairseq dictionaries
+        frequencies: ``[Vt]``, of the target words in the split where episodes begin
+        threshold: the least cosine of a hop
+        horizon: the most hops of an episode
+        hop_cost: of a hop
+
+    Raises:
+        OptionError: no hop is possible or worth its cost
+    """
+    source, target = torch.from_numpy(vectors.source), torch.from_numpy(vectors.target)
+    start = nearest(target, source, 1, "neighbours of target words")
+    path = paths(start, nearest(source, source, horizon, "neighbours of source words"), threshold, horizon)
+    if not path.words.ge(0).any():
+        row = int(start.cosines[:, 0].argmax())
+        pair = f"{target_words[row]} - {source_words[int(start.words[row, 0])]}"
+        highest = float(start.cosines[row, 0])
+        raise OptionError(
+            f"--threshold {threshold:g}: no target word has a source word of that cosine; the highest cosine is "
+            f"{math.floor(highest * 1e4) / 1e4:g} ({pair}); give a threshold below it, or embeddings that share a space"
+        )
+    if not best_values(path, hop_cost)[:, 0].gt(0).any():
+        highest = float(path.cosines.max())
+        raise OptionError(
+            f"--hop-cost {hop_cost:g}: no hop is worth it; the highest cosine is {highest:.4g}, so give less"
+        )
+    if not (path.words[:, 0].ge(0) & frequencies.gt(0)).any():
+        raise OptionError(
+            f"--threshold {threshold:g}: no target word of the split where episodes begin has a source word of "
+            "that cosine; give a lower threshold, or other embeddings"
+        )
+    return path, States.of(path, target, source)
+
+
+def hop_table(path: Paths, hops: Tensor, source: Any, target: Any) -> Dict[str, List[str]]:
+    """{target word: the source words that the agent visits from it, in the order of the hops}; words without hops are
+    left out.
+
+    Args:
+        path: of every word of the target vocabulary
+        hops: ``[Vt]``, the number of hops that the agent makes
+        source: fairseq dictionary
+        target: fairseq dictionary
+    """
+    result = {}
+    for start, count in enumerate(hops.tolist()):
+        if count:
+            result[target[start]] = [source[word] for word in path.words[start, :count].tolist()]
+    return result
+
+
+@dataclass(frozen=True)
+class Rewards:
+    """Mean rewards of an episode, and how often the agent stops where the best policy stops."""
+
+    earned: float
+    best: float
+    agreeing: int  # start words
+    possible: int  # start words that a hop can leave
+
+
+def rewards(path: Paths, hops: Tensor, frequencies: Tensor, hop_cost: float) -> Rewards:
+    """The agent's rewards, and the best possible ones by dynamic programming; ``frequencies`` [Vt] weigh the words."""
+    possible = path.words[:, 0].ge(0)
+    weights = frequencies.double() * possible
+    weights /= weights.sum()
+    made = torch.arange(path.words.size(1)) < hops.unsqueeze(1)
+    earned = ((path.cosines - hop_cost) * made).sum(1)
+    values = best_values(path, hop_cost)
+    # the best policy stops before the first hop that is not worth its cost
+    ideal = values.gt(0).int().cumprod(1).sum(1)
+    agree = hops.eq(ideal)[possible]
+    best = (weights * values[:, 0].clamp(min=0)).sum()
+    return Rewards(float((weights * earned).sum()), float(best), int(agree.sum()), len(agree))
+
+
+def _report(words: Dict[str, List[str]], hops: Tensor, frequencies: Tensor, vocabulary: int, out: str) -> str:
+    """The size of the table ``words``, and some of its rows, in lines.
+
+    Args:
+        words: from :func:`hop_table`
+        hops: ``[Vt]``, the number of hops that the agent makes
+        frequencies: ``[Vt]``, of the target words in the split where episodes begin
+        vocabulary: number of target words
+        out: name of the table's file
+    """
+    different = len({word for row in words.values() for word in row})
+    share = float((frequencies * hops.gt(0)).sum() / frequencies.sum())
+    lines = [
+        f"{out}: {len(words)} of {vocabulary} target words ({share:.1%} of the running text) name "
+        f"{sum(map(len, words.values()))} source words, {different} different ones"
+    ]
+    if words:
+        counts = torch.bincount(hops[hops > 0], minlength=2)
+        named = "  ".join(f"{n}: {int(count)}" for n, count in enumerate(counts) if count)
+        lines.append(f"  source words of a target word, number of target words: {named}")
+    items = list(words.items())
+    # twelve rows, from frequent to rare words
+    for row in sorted({int(len(items) ** (k / 11)) - 1 for k in range(12)} if items else set()):
+        lines.append(f"  {items[row][0]}: {' '.join(items[row][1])}")
+    return "\n".join(lines)
 
 
 def add_agent_options(parser: Any) -> None:
-    """Adds the options that :func:`write_table` reads beside ``--agent``, ``--path`` and ``--plot``."""
+    """Adds the options that :func:`write_table` reads beside ``--agent``."""
     parser.add_argument("--source-lang", metavar="LANG", help="source language (default: from the names of the files)")
     parser.add_argument("--target-lang", metavar="LANG", help="target language (default: from the names of the files)")
     parser.add_argument(
@@ -98,43 +258,36 @@ def add_agent_options(parser: Any) -> None:
 
 
 def write_table(args: argparse.Namespace) -> None:
-    """Writes the table to ``args.agent``, and draws the agent's rewards to ``args.plot`` if it is given."""
+    """Writes the table to ``args.agent``."""
     _check(args)
     logging.getLogger("fairseq").setLevel(logging.WARNING)
 
-    corpus = read_corpus(args.data, args.path, args.source_lang, args.target_lang)
-    pairs, source_words, target_words = corpus.pairs, corpus.task.source_dictionary, corpus.task.target_dictionary
-    vectors = find_vectors(
-        Embeddings(
-            args.embeddings,
-            args.embeddings_source,
-            args.embeddings_target,
-            args.path,
-            args.embedding_dim,
-            args.min_count,
-            args.seed,
-        ),
-        corpus,
+    task = translation_task(args.data, args.source_lang, args.target_lang)
+    pairs, source_words, target_words = (
+        read_training_pairs(task, args.data),
+        task.source_dictionary,
+        task.target_dictionary,
     )
+    vectors = find_vectors(args, task, pairs)
     print(f"embeddings: {vectors.origin}, {vectors.source.shape[1]} wide")
-    print(f"  {corpus.languages[0]}: {coverage(vectors.source, source_words, pairs.source_words)}")
-    print(f"  {corpus.languages[1]}: {coverage(vectors.target, target_words, pairs.target_words)}")
+    print(f"  {task.cfg.source_lang}: {coverage(vectors.source, source_words, pairs.source_words)}")
+    print(f"  {task.cfg.target_lang}: {coverage(vectors.target, target_words, pairs.target_words)}")
 
     start_words = pairs.target_words
     if args.start_split != "train":
-        start_words = read_target_words(corpus.task, args.data, args.start_split)
+        start_words = read_target_words(task, args.data, args.start_split)
     frequencies = torch.from_numpy(np.bincount(start_words, minlength=len(target_words)))
-    rules = HopRules(args.threshold, args.horizon, args.hop_cost)
-    path, states = world(rules, vectors, source_words, target_words, frequencies)
-    agent = learn(path, states, frequencies, Settings(args.hop_cost, updates=args.updates, lr=args.lr, seed=args.seed))
-    hops = greedy_hops(agent.network, path, states)
+    rules = args.threshold, args.horizon, args.hop_cost
+    path, states = world(vectors, source_words, target_words, frequencies, *rules)
+    settings = Settings(args.hop_cost, updates=args.updates, lr=args.lr, seed=args.seed)
+    hops = greedy_hops(learn(path, states, frequencies, settings), path, states)
 
     words = hop_table(path, hops, source_words, target_words)
     content = {
         "format": FORMAT,
         "source_vocabulary": describe_vocabulary(source_words),
         "target_vocabulary": describe_vocabulary(target_words),
-        "languages": list(corpus.languages),
+        "languages": [task.cfg.source_lang, task.cfg.target_lang],
         "embeddings": vectors.origin,
         "threshold": args.threshold,
         "horizon": args.horizon,
@@ -150,19 +303,15 @@ def write_table(args: argparse.Namespace) -> None:
         f"agent: mean reward of an episode {found.earned:.4f}, the best possible {found.best:.4f}; it stops where the "
         f"best policy does for {found.agreeing} of {found.possible} words"
     )
-    print(report(words, hops, frequencies, int(ordinary_words(target_words).sum()), args.agent))
-    if args.plot:
-        plot_rewards(agent.history, found.best, args.plot)
+    print(_report(words, hops, frequencies, int(ordinary_words(target_words).sum()), args.agent))
 
 
 def _check(args: argparse.Namespace) -> None:
     for one, other in (("source", "target"), ("target", "source")):
         if getattr(args, f"embeddings_{one}") and not getattr(args, f"embeddings_{other}"):
             raise OptionError(f"--embeddings-{one}: needs --embeddings-{other}; --embeddings FILE serves both")
-    origins = {"--embeddings": args.embeddings, "--embeddings-source": args.embeddings_source, "--path": args.path}
-    given = [option for option, path in origins.items() if path]
-    if len(given) > 1:
-        raise OptionError(f"{' and '.join(given)}: give only one of them")
+    if args.embeddings and args.embeddings_source:
+        raise OptionError("--embeddings and --embeddings-source: give only one of them")
     if not -1 < args.threshold <= 1:
         raise OptionError(f"--threshold {args.threshold:g}: must be a cosine above -1 and at most 1, such as 0.79")
     if not 0 <= args.hop_cost < math.inf:

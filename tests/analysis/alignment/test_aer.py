@@ -97,29 +97,6 @@ def test_what_the_figures_do_not_show(tmp_path, capsys):
     assert capsys.readouterr().err.startswith(f"{gold}: 1 of the 2 sentences have no gold link\n")
 
 
-@pytest.mark.parametrize(
-    ("links", "what"),
-    [
-        (["1-1 2-2 3-2", "1-1 3-2"], "its links count from 1 and those of the gold file from 0"),
-        (["0-0 1-1 1-2", "0-0 1-2"], "its links, or those of the gold file, begin with the target word"),
-        (["0-0 1-1 2-1", "0-0 2-1"], None),
-        (["0-0 1-1", "0-0"], None),
-    ],
-)
-def test_links_that_are_read_in_another_way_than_they_were_written(tmp_path, capsys, links, what):
-    main(["aer", write(tmp_path / "a", *links), "--gold", write(tmp_path / "gold", "0-0 1-1 2-1", "0-0 2-1")])
-    said = capsys.readouterr().err
-    assert said == ("" if what is None else f"a: it may be that {what}: AER is 0.00 then\n")
-
-
-def test_gold_that_counts_from_1(tmp_path, capsys):
-    gold = write(tmp_path / "gold", "1-1 2-2 3-2", "1-1 3-2")
-    main(["aer", write(tmp_path / "a", "0-0 1-1 2-1", "0-0 2-1"), "--gold", gold])
-    assert "a: it may be that its links count from 0 and those of the gold file from 1 (--one-based)" in (
-        capsys.readouterr().err
-    )
-
-
 def test_from_python(tmp_path):
     corpus = text_lengths(write(tmp_path / "de", "a b c d"), write(tmp_path / "en", "x y z w"))
     systems, known = load_alignments([write(tmp_path / "a", LINKS)], Linking(), corpus)

@@ -177,11 +177,9 @@ def test_meeting(orders):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--threshold", "0.4", "--method", "argmax"], "^--threshold 0.4: excludes --method argmax"),
         (["--threshold", "0.4", "--end", "exclude"], "^--end exclude: excludes --threshold"),
-        (["--method", "threshold", "--end", "exclude"], "^--end exclude: excludes --threshold"),
-        (["--method", "threshold", "--threshold", "0"], "^--threshold 0.0: must be above 0$"),
-        (["--method", "threshold", "--threshold", "nan"], "^--threshold nan: must be above 0$"),
+        (["--threshold", "0"], "^--threshold 0.0: must be above 0$"),
+        (["--threshold", "nan"], "^--threshold nan: must be above 0$"),
         (
             ["--method", "saliency", "--weights", "bayes"],
             "^--weights bayes: --method saliency reads the matrix saliency",

@@ -3,13 +3,11 @@
 import pytest
 from fairseq.utils import parse_alignment as fairseq_links
 
-from fairseq_attn_plugin.analysis.alignment.subword_links import check_file, convert_file, to_subwords, to_words
+from fairseq_attn_plugin.analysis.alignment.subword_links import convert_file, to_subwords, to_words
 from fairseq_attn_plugin.analysis.alignment.symmetrize import SYMMETRIZATIONS, symmetrize
 from fairseq_attn_plugin.analysis.cli import main
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.subwords import words_of
-
-from cli import run_cli
 
 SOURCE = "das@@ selbe ha@@ u@@ s\nja\n\nein Bu@@ ch\n"
 TARGET = "the same ho@@ use\nyes\n\na book\n"
@@ -66,7 +64,6 @@ def test_file(corpus):
     assert counts == (4, 13, 2, 1)
     # what fairseq-preprocess makes of it
     assert fairseq_links(out.splitlines()[3]).tolist() == [0, 0, 1, 1, 2, 1]
-    assert check_file(corpus[3], *corpus[1:3]) == (4, 13, 2, 0)
     assert convert_file(*corpus, keep_possible=True) == (4, 14, 1, 0)
     assert corpus[3].read_text().splitlines()[1] == "0-0"
 
@@ -121,16 +118,6 @@ def test_a_file_without_links_is_refused(corpus):
     assert not corpus[3].exists() and len(list(corpus[3].parent.iterdir())) == 3
 
 
-def test_check_refuses_what_fairseq_would_pass_over(corpus):
-    """With an index beyond the sentence fairseq trains it without links."""
-    corpus[0].write_text(PIECES.replace("4-3", "5-3"))
-    with pytest.raises(OptionError, match="words, line 1: link 5-3: the source has 5 subwords"):
-        check_file(*corpus[:3])
-    corpus[0].write_text("0p0\n\n\n\n")
-    with pytest.raises(OptionError, match="words, line 1: fairseq cannot read possible links"):
-        check_file(*corpus[:3])
-
-
 def test_files_that_cannot_be_read_or_written(corpus, tmp_path):
     with pytest.raises(OptionError, match="nowhere: cannot be read: No such file"):
         convert_file(tmp_path / "nowhere", *corpus[1:])
@@ -153,19 +140,12 @@ def test_command(corpus, capsys):
         "1 possible links left out (--possible keep)\n"
     )
     assert corpus[3].read_text() == PIECES
-    done = run_cli("fairseq-attn", "align", *paths, "--convert", "--check", check=False)
-    assert done.returncode == 1 and "Traceback" not in done.stderr
-    assert done.stderr.splitlines()[-1] == (
-        f"fairseq-attn: error: {corpus[0]}, line 2: fairseq cannot read possible links (ipj); write i-j"
-    )
 
 
 @pytest.mark.parametrize(
     "options, message",
     [
-        ([], "--out is missing: name the file to write, or give --check"),
-        (["--check", "--out", "x"], "--check: writes nothing; leave out --out"),
-        (["--check", "--target-first"], "--check: writes nothing"),
+        ([], "--out is missing: name the file to write"),
         (["--out", "x", "--target="], "^--target is missing: name the target side of the corpus, in subwords$"),
         (["--out", "x", "--threshold", "0"], "^--threshold 0.0: excludes --convert; leave one out$"),
         (["--out", "x", "--method", "loo"], "^--method loo: excludes --convert; leave one out$"),

@@ -9,11 +9,13 @@ from scipy.stats import kendalltau
 from test_document_classification import data, trained  # noqa: F401  (fixtures)
 
 from fairseq_attn_plugin.analysis import cli
-from fairseq_attn_plugin.analysis.inference.attributions import Attributing
 from fairseq_attn_plugin.analysis.inference.classification import classify, load_classifier, split_samples
-from fairseq_attn_plugin.analysis.inference.document_attributions import word_gradients
-from fairseq_attn_plugin.analysis.inference.document_faithfulness import document_faithfulness
-from fairseq_attn_plugin.analysis.inference.faithfulness import Means, Measuring
+from fairseq_attn_plugin.analysis.inference.faithfulness import (
+    Means,
+    Measuring,
+    document_faithfulness,
+    word_gradients,
+)
 from fairseq_attn_plugin.errors import OptionError
 
 
@@ -54,7 +56,7 @@ def test_gradients_of_words_are_those_of_the_table(classifier):
 
 def test_all_measures(classifier):
     samples = [one for _, one in zip(range(11), split_samples(classifier, "test"))]
-    options = Measuring(("leave-one-out", "integrated-gradients"), Attributing(steps=4), top=(1,), draws=2)
+    options = Measuring(top=(1,), draws=2)
     results = list(document_faithfulness(classifier, samples, options))
     assert [count for count, _ in results] == [8, 3]
     found, expected = results[-1][1], Means()
@@ -87,7 +89,7 @@ def test_all_measures(classifier):
         assert found[name] == pytest.approx(expected[name], abs=0.03 if "tau" in name else 1e-3), name
         assert found.counts[name] == expected.counts[name]
     assert found["words variation uniform"] > 0 and found["sentences variation permuted"] > 0
-    assert -1 < found["words tau integrated-gradients"] < 1
+    assert -1 < found["words tau gradient"] < 1
 
 
 def test_blocks_of_empty_documents(classifier):
@@ -101,14 +103,14 @@ def test_blocks_of_empty_documents(classifier):
 
 
 def test_command(data, trained, tmp_path, capsys):  # noqa: F811
-    call = ["faithfulness", str(data), "--path", str(trained.path), "--documents", "--sentences", "4", "--steps", "2"]
+    call = ["faithfulness", str(data), "--path", str(trained.path), "--documents", "--sentences", "4"]
     cli.main([*call, "--cpu", "--out", str(tmp_path / "han.json")])
     found = json.loads((tmp_path / "han.json").read_text())
     assert found["sentences"] == 4 and "words tau gradient" in found["measures"]
     assert "4 documents" in capsys.readouterr().out
     for words, message in (
         (["--beam", "5"], "--beam 5: --documents translates nothing"),
-        (["--attribution", "smoothgrad"], "--attribution smoothgrad: is not for documents"),
+        (["--attribution", "saliency"], "--attribution saliency: is not for documents"),
     ):
         with pytest.raises(OptionError, match=message):
             cli.main([*call, *words])

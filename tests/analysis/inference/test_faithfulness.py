@@ -13,14 +13,13 @@ from test_extract import alone, loaded_of
 
 from fairseq_attn_plugin.analysis import cli
 from fairseq_attn_plugin.analysis.inference import extraction
-from fairseq_attn_plugin.analysis.inference.attributions import Attributing
-from fairseq_attn_plugin.analysis.inference.extraction import collated
-from fairseq_attn_plugin.analysis.inference.faithfulness import Means, Measuring, faithfulness
-from fairseq_attn_plugin.analysis.inference.reweighing import (
-    adversarial,
+from fairseq_attn_plugin.analysis.inference.batches import collated
+from fairseq_attn_plugin.analysis.inference.faithfulness import (
+    Means,
+    Measuring,
     ask,
     can_reweigh,
-    divergence,
+    faithfulness,
     permuted,
     uniform,
     variation,
@@ -48,7 +47,6 @@ def test_distances_of_rows():
         expected = sum(w[j] * math.log(w[j] / m[j]) for w in (p, q) for j in range(7) if w[j] > 0) / 2
         assert value == pytest.approx(expected)
         tensors = torch.from_numpy(x), torch.from_numpy(y)
-        assert float(divergence(*tensors)) == pytest.approx(expected)
         assert float(variation(*tensors)) == pytest.approx(float(total_variation(x, y)))
     assert jensen_shannon(np.array([[1.0, 0.0]]), np.array([[0.0, 3.0]]))[0] == pytest.approx(math.log(2))
     assert total_variation(np.array([1.0, 0.0]), np.array([0.25, 0.75])) == 0.75
@@ -71,7 +69,7 @@ IDS = ["-".join([arch, *options.values()]) for arch, options in MODELS]
 def asked_of(loaded, count=6):
     sentences = [one for _, one in zip(range(count), SplitSentences(loaded, "test")(0))]
     sentences = [one._replace(id=number) for number, one in enumerate(sentences)]
-    sample = collated(loaded, sentences, [one.target for one in sentences])
+    sample = collated(loaded, sentences)
     return ask(loaded.models[0], sample), sample
 
 
@@ -144,33 +142,11 @@ def test_weights_that_are_tried(tiny_data, arch, options):
     assert not torch.equal(mixed, own)
 
 
-@pytest.mark.parametrize("bound", [0.01, 0.3])
-def test_adversarial_weights(tiny_data, bound):
-    loaded = loaded_of(tiny_data, "lstm_soft")
-    asked, _ = asked_of(loaded)
-    for parameter in loaded.models[0].parameters():
-        parameter.requires_grad_(False)
-    weights, far = adversarial(asked, bound, 30, asked.weights)
-    torch.testing.assert_close(weights.sum(-1), asked.weights.sum(-1))
-    assert not weights.masked_select(~asked.real.expand_as(weights)).any()
-    assert float(variation(asked.with_weights(weights), asked.probabilities).max()) <= bound + 1e-6
-    torch.testing.assert_close(divergence(weights, asked.weights), far, atol=1e-6, rtol=1e-4)
-    assert float(far.max()) > 1e-3
-    # each lies beyond what mixing with uniform weights within the bound gives, on the mean
-    mixed, best = torch.linspace(0, 1, 50).tolist(), torch.zeros_like(far)
-    for share in mixed:
-        tried = (1 - share) * asked.weights + share * uniform(asked.weights, asked.real)
-        within = variation(asked.with_weights(tried), asked.probabilities) <= bound
-        best = torch.where(within, torch.maximum(best, divergence(tried, asked.weights)), best)
-    _, other = adversarial(asked, bound, 30, uniform(asked.weights, asked.real))
-    assert float(torch.maximum(far, other).mean()) > 0.8 * float(best.mean())
-
-
 def test_all_measures_of_a_corpus(tiny_data):
     """The means over target words, each by forward passes of its own."""
     loaded = loaded_of(tiny_data, "lstm_adm")
     sentences = [one for _, one in zip(range(5), SplitSentences(loaded, "test")(0))]
-    options = Measuring(("leave-one-out", "gradient"), Attributing(max_tokens=90), top=(2,), draws=3, steps=0)
+    options = Measuring(max_tokens=90, top=(2,), draws=3)
     results = list(faithfulness(loaded, lambda start: iter(sentences), options, block=2))
     assert [count for count, _ in results] == [2, 2, 1]
     found, expected, random = results[-1][1], Means(), []
@@ -199,7 +175,6 @@ def test_all_measures_of_a_corpus(tiny_data):
     assert min(random) <= found["comprehensiveness 2 random"] <= max(random)
     assert found.counts["probability"] == sum(len(one.target) for one in sentences)
     assert found["variation uniform"] > 0 and found.counts["variation permuted"] == 10 * found.counts["probability"]
-    assert "jsd adversarial" not in found.as_dict()
 
 
 def test_attention_is_read_in_batches_of_max_tokens(tiny_data, monkeypatch):
@@ -211,7 +186,7 @@ def test_attention_is_read_in_batches_of_max_tokens(tiny_data, monkeypatch):
         "force",
         lambda models, sample, *rest: sizes.append(len(sample["id"])) or force(models, sample, *rest),
     )
-    options = Measuring(("leave-one-out",), top=(1,), draws=1, permutations=1, steps=0)
+    options = Measuring(("leave-one-out",), top=(1,), draws=1, permutations=1)
     list(faithfulness(loaded, lambda start: iter(sentences), options, extraction.Extraction(max_tokens=1)))
     assert sizes == [1, 1, 1, 1]
 
@@ -219,8 +194,7 @@ def test_attention_is_read_in_batches_of_max_tokens(tiny_data, monkeypatch):
 @pytest.mark.parametrize("name", ["lstm_soft", "transformer", "latent"])
 def test_command(zoo, tiny_data, tmp_path, capsys, name):
     model = zoo(name)
-    call = ["faithfulness", str(tiny_data), "--path", str(model.last), "--sentences", "3", "--steps", "2"]
-    call += ["--adversarial-steps", "2", "--cpu"]
+    call = ["faithfulness", str(tiny_data), "--path", str(model.last), "--sentences", "3", "--cpu"]
     first, second, picture = (str(tmp_path / file) for file in ("a.json", "b.json", "c.png"))
     cli.main([*call, "--out", first])
     cli.main([*call, "--name", "again", "--compare", first, "--out", second, "--plot", picture])
@@ -238,7 +212,7 @@ def test_users_mistakes(tmp_path, tiny_data):
     wrong.write_text('{"name": "x"}')
     for words, message in (
         (["--top", "0"], "--top 0: must be at least 1"),
-        (["--bound", "1"], "--bound 1.0: must be above 0 and below 1"),
+        (["--seed", "-1"], "--seed -1: must be at least 0"),
         (["--sentences", "0"], "--sentences 0: must be at least 1"),
         (["--draws", "0"], "--draws 0: must be at least 1"),
         (["--compare", str(wrong)], "must be a JSON file of fairseq-attn faithfulness --out"),

@@ -5,8 +5,8 @@ import torch
 from latent_models import PAD, make, sample
 from models_for_tests import build, fake_task
 
-from fairseq_attn_plugin.analysis.inference.forced import attention
-from fairseq_attn_plugin.analysis.inference.posterior import exact_posterior
+from fairseq_attn_plugin.analysis.inference.attributions import exact_posterior
+from fairseq_attn_plugin.analysis.inference.forcing import attention
 from fairseq_attn_plugin.errors import OptionError
 
 SYSTEMS = {

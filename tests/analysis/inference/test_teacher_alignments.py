@@ -5,24 +5,18 @@ import re
 import shutil
 
 import pytest
-import torch
 from fairseq.data import data_utils
-from models_for_tests import build, fake_task
 from test_end_to_end import SIZES, TRAINING
 
 from fairseq_attn_plugin.analysis import cli
 from fairseq_attn_plugin.analysis.alignment.error_rate import alignment_error_rate
 from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, read_alignments
-from fairseq_attn_plugin.analysis.alignment.subword_links import check_file
-from fairseq_attn_plugin.analysis.inference.loading import LoadedModels
-from fairseq_attn_plugin.analysis.inference.teacher_alignments import attention_links, teacher_links
 from fairseq_attn_plugin.errors import OptionError
 
 from cli import USER_DIR, run_cli
 
 GUIDED = "--criterion guided_alignment --load-alignments --alignment-weight 1 --alignment-anneal-updates 300".split()
 UPDATES = 150
-PAD, EOS = 1, 2
 # the links of --into-data as text
 TEXT, TRAIN = ["--level", "subwords", "--end", "null"], ["--gen-subset", "train", "--cpu"]
 
@@ -112,7 +106,6 @@ def test_teacher_aligns_as_it_was_taught(guided, aligned, tiny_data, tmp_path, c
     checkpoint, text = guided[0] / "checkpoint_last.pt", tiny_data.parent / "text"
     cli.main(["align", str(aligned), "--path", str(checkpoint), "--out", str(tmp_path / "train.align"), *TEXT, *TRAIN])
     assert capsys.readouterr().out.startswith(f"{tmp_path / 'train.align'}: ")
-    check_file(tmp_path / "train.align", text / "train.xx", text / "train.yy")
     found = read_alignments(tmp_path / "train.align")
     lengths = [len(line.split()) for line in (text / "train.xx").read_text().splitlines()]
     gold = [GoldAlignment(frozenset(reversal(n)), frozenset(reversal(n))) for n in lengths]
@@ -190,26 +183,12 @@ def test_into_the_data_folder(guided, tiny_data, tmp_path, capsys):
 
 def test_teacher_that_links_nothing(guided, tiny_data, tmp_path, monkeypatch):
     """A file without links would be one of no bytes, which fairseq cannot read."""
-    module = "fairseq_attn_plugin.analysis.inference.teacher_alignments.attention_links"
-    monkeypatch.setattr(module, lambda weights, *rest: [[] for _ in weights])
+    module = "fairseq_attn_plugin.analysis.inference.teacher_alignments.record_links"
+    monkeypatch.setattr(module, lambda record, linking: frozenset())
     command = [str(tiny_data), "--path", str(guided[0] / "checkpoint_last.pt"), "--gen-subset", "valid", "--cpu"]
     with pytest.raises(OptionError, match="links no word of the split valid: its attention is greatest on the end"):
         cli.main(["align", *command, "--into-data"])
     assert not list(tiny_data.glob("*align*"))
-
-
-def test_attention_links():
-    """Left- and right-padded sides, the ends of both sentences, ties."""
-    source = torch.tensor([[PAD, 7, 8, EOS], [5, 6, 7, EOS], [5, EOS, PAD, PAD]])
-    target = torch.tensor([[7, 8, EOS, PAD], [PAD, 7, 9, EOS], [4, EOS, PAD, PAD]])
-    weights = torch.zeros(3, 4, 4)
-    weights[0, 0] = torch.tensor([0.9, 0.1, 0.2, 0.1])  # the greatest on padding does not count
-    weights[0, 1] = torch.tensor([0.0, 0.1, 0.2, 0.7])  # the end of the source: no link
-    weights[0, 2] = torch.tensor([0.0, 1.0, 0.0, 0.0])  # the end of the target
-    weights[1, 1] = torch.tensor([0.3, 0.3, 0.3, 0.1])
-    weights[1, 2] = torch.tensor([0.1, 0.1, 0.7, 0.1])
-    weights[2, 0] = torch.tensor([0.6, 0.4, 0.0, 0.0])
-    assert attention_links(weights, source, target, PAD, EOS) == [[(1, 0)], [(0, 0), (2, 1)], [(0, 0)]]
 
 
 def test_sentences_that_are_too_long_have_no_links(guided, tiny_data, tmp_path, capsys):
@@ -237,31 +216,6 @@ def test_sentences_that_are_too_long_have_no_links(guided, tiny_data, tmp_path, 
     assert longer and f"; {longer} sentences longer than the teacher allows" in capsys.readouterr().out
 
 
-def test_models_without_attention(tiny_data):
-    task = fake_task(data="data")
-    model = build("lstm_soft", task, decoder_attention="False").eval()
-    sample = {
-        "id": torch.tensor([0]),
-        "target": torch.tensor([[5, EOS]]),
-        "net_input": {
-            "src_tokens": torch.tensor([[5, EOS]]),
-            "src_lengths": torch.tensor([2]),
-            "prev_output_tokens": torch.tensor([[EOS, 5]]),
-        },
-    }
-
-    class Data(list):
-        tgt, sizes = True, torch.tensor([[2, 2]]).numpy()
-
-    task.load_dataset, task.dataset = lambda split: None, lambda split: Data([0])
-    task.max_positions = lambda: (10, 10)
-    task.get_batch_iterator = lambda *args, **kwargs: task
-    task.next_epoch_itr = lambda shuffle: [sample]
-    task.cfg.source_lang, task.cfg.target_lang = "xx", "yy"
-    with pytest.raises(OptionError, match="--path old.pt: a .* returns no attention of source words"):
-        teacher_links(LoadedModels([model], task, "old.pt"), "test")
-
-
 @pytest.mark.parametrize(
     "options, message",
     [
@@ -269,8 +223,7 @@ def test_models_without_attention(tiny_data):
         (["--symmetrize", "union"], "--symmetrize union: needs --reverse or --reverse-path, the opposite direction"),
         (["--model-overrides", "latent"], "--model-overrides latent: must be a dictionary"),
         (["--threshold", "0.5"], "--threshold 0.5: excludes --into-data; leave one out"),
-        (["--method", "argmax"], "--method argmax: must be one of attention, shift, .* with --into-data"),
-        (["--check"], "--check: needs --convert"),
+        (["--to-words"], "--to-words: needs --convert"),
         (["--convert"], "--path checkpoint.pt: excludes --convert; leave one out"),
     ],
 )

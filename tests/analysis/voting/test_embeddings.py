@@ -1,18 +1,16 @@
 """Word vectors of two languages: text files with all their oddities, the training pairs, a model's own."""
 
 import sys
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import torch
 from fairseq.data import Dictionary
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
-from fairseq_attn_plugin.analysis.voting.corpus import TrainingPairs, read_training_pairs
 from fairseq_attn_plugin.analysis.voting.embeddings import (
+    TrainingPairs,
+    read_training_pairs,
     read_vectors,
-    teacher_vectors,
     unit_rows,
     vectors_of_pairs,
 )
@@ -185,21 +183,3 @@ def test_training_pairs(tiny_data):
         lines = (tiny_data.parent / "text" / f"train.{language}").read_text().splitlines()
         expected = [(number, word) for number, line in enumerate(lines) for word in line.split()]
         assert [(number, own[word]) for number, word in zip(numbers.tolist(), words.tolist())] == expected
-
-
-def fake_model(source, target):
-    parts = [SimpleNamespace(embed_tokens=torch.nn.Embedding(10, width)) for width in (source, target)]
-    return SimpleNamespace(encoder=parts[0], decoder=parts[1])
-
-
-def test_teachers_own():
-    pairs = TrainingPairs(np.array([4, 5, 4]), np.zeros(3), np.array([9]), np.zeros(1), 1)
-    model = fake_model(6, 6)
-    source, target = teacher_vectors(model, "model.pt", pairs)
-    weight = model.encoder.embed_tokens.weight.detach()[5]
-    np.testing.assert_allclose(source[5], weight / weight.norm(), rtol=1e-5)
-    assert np.flatnonzero(source.any(1)).tolist() == [4, 5] and np.flatnonzero(target.any(1)).tolist() == [9]
-    with pytest.raises(OptionError, match="--path m.pt: its source embeddings are 6 wide and its target embeddings 8"):
-        teacher_vectors(fake_model(6, 8), "m.pt", pairs)
-    with pytest.raises(OptionError, match="--path m.pt: a SimpleNamespace has no word embeddings in its encoder"):
-        teacher_vectors(SimpleNamespace(), "m.pt", pairs)

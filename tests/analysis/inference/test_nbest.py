@@ -1,9 +1,8 @@
-"""fairseq-attn extract --head and --nbest: one head of a transformer, and the hypotheses of a search with ranks."""
+"""fairseq-attn extract --nbest: the hypotheses of a search with ranks."""
 
 import json
 from argparse import Namespace
 
-import numpy as np
 import pytest
 from test_extract import loaded_of
 
@@ -18,29 +17,6 @@ from fairseq_attn_plugin.errors import OptionError
 def with_config(data):
     """An untrained model with what a checkpoint knows of it."""
     return loaded_of(data, "lstm_soft")._replace(config=Namespace(model=Namespace(arch="lstm_soft")))
-
-
-@pytest.mark.parametrize("layer", [None, 1, 2])
-def test_the_mean_of_the_heads_is_the_layer(tiny_data, layer):
-    loaded = loaded_of(tiny_data, "transformer")
-    sentences = SplitSentences(loaded, "test")
-    mean = list(extract(loaded, sentences, Extraction(layer=layer)))
-    heads = [list(extract(loaded, sentences, Extraction(layer=layer, head=head))) for head in (1, 2)]
-    assert max(np.abs(one.attention - two.attention).max() for one, two in zip(*heads)) > 0.1
-    for whole, one, two in zip(mean, *heads):
-        np.testing.assert_allclose((one.attention + two.attention) / 2, whole.attention, atol=1e-6)
-        assert one.scores == pytest.approx(whole.scores, abs=1e-5)
-
-
-def test_a_head_that_is_not_there(tiny_data):
-    loaded = loaded_of(tiny_data, "transformer")
-    sentences = SplitSentences(loaded, "test")
-    with pytest.raises(OptionError, match="--head 3: .*heads 1 to 2"):
-        next(extract(loaded, sentences, Extraction(head=3)))
-    with pytest.raises(OptionError, match="--layer 7: .*layers 1 to 2"):
-        next(extract(loaded, sentences, Extraction(layer=7, head=1)))
-    with pytest.raises(OptionError, match="--head 1: .*is not a transformer; leave it out"):
-        next(extract(loaded_of(tiny_data, "lstm_soft"), sentences, Extraction(head=1)))
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".npz"])
