@@ -2,24 +2,21 @@
 
     from fairseq_attn_plugin.analysis.records import open_records
 
-    records = open_records("soft.jsonl")        # or soft.npz
+    records = open_records("soft.jsonl")
     for record in records:                      # each loop reads the file again
         record.source_words, record.target_words, record.word_attention()
 
-A JSONL file has the header in its first line and one sentence in each following line. An NPZ file has the arrays
-``header``, ``ids``, ``17/attention``, ``17/source`` and so on.
+A file has the header in its first line and one sentence in each following line.
 """
 
 from __future__ import annotations
 
 import os
-import zipfile
 from pathlib import Path
 from typing import Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
 
 from fairseq_attn_plugin.analysis.records.jsonl import parse_header, partial_path, read_jsonl
-from fairseq_attn_plugin.analysis.records.npz import DAMAGED, read_array, read_ids, read_npz
-from fairseq_attn_plugin.analysis.records.record import SUFFIXES, Header, Record
+from fairseq_attn_plugin.analysis.records.record import SUFFIX, Header, Record
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.lines import LONGEST
 from fairseq_attn_plugin.writing import PathLike
@@ -47,9 +44,8 @@ class Records:
         Raises ``OptionError``, which names the sentence, if the file is damaged, the sentence's number lies beyond the
         corpus, or it occurs twice.
         """
-        read = read_npz if self.path.suffix == ".npz" else read_jsonl
         seen = set()
-        for record in read(self.path, self.header):
+        for record in read_jsonl(self.path, self.header):
             if not 0 <= record.id < self.header.sentences:
                 raise OptionError(
                     f"{self.path}: has a sentence {record.id}; its corpus has {self.header.sentences} sentences, "
@@ -64,16 +60,13 @@ class Records:
     def count(self) -> int:
         """The number of records, found without reading a matrix; raises ``OptionError`` as iteration does."""
         try:
-            if self.path.suffix == ".npz":
-                with zipfile.ZipFile(self.path) as archive:
-                    return len(read_ids(archive))
             with open(self.path, "rb") as stream:
                 blocks = iter(lambda: stream.read(2**20), b"")
                 last, lines = b"\n", 0
                 for last in blocks:
                     lines += last.count(b"\n")
                 return lines - last.endswith(b"\n")
-        except (OSError, *DAMAGED) as error:
+        except OSError as error:
             raise OptionError(f"{self.path}: cannot be read: {error}") from None
 
     def find(self, numbers: Iterable[int]) -> Dict[int, Record]:
@@ -104,28 +97,24 @@ def open_records(path: PathLike, label: Optional[str] = None) -> Records:
     """Opens a file of ``fairseq-attn extract``.
 
     Args:
-        path: ends in ``.jsonl`` or ``.npz``; ``FILE.jsonl@2`` is the second hypothesis of each n-best list in it
+        path: ends in ``.jsonl``; ``FILE.jsonl@2`` is the second hypothesis of each n-best list in it
         label: for legends and tables (default: the name in the header)
 
     Raises:
         OptionError: the file cannot be read, has another format, or its extraction was interrupted
     """
     path, rank = path_and_rank(path)
-    if path.suffix not in SUFFIXES:
-        raise OptionError(f"{path}: must be a file of fairseq-attn extract, which ends in {' or '.join(SUFFIXES)}")
+    if path.suffix == ".npz":
+        raise OptionError(f"{path}: NPZ files are not read any more; extract again, --out {path.stem}{SUFFIX}")
+    if path.suffix != SUFFIX:
+        raise OptionError(f"{path}: must be a file of fairseq-attn extract, which ends in {SUFFIX}")
     if not path.exists() and partial_path(path).exists():
         raise OptionError(f"{path}: its extraction was interrupted; run the same fairseq-attn extract again")
     try:
-        if path.suffix == ".npz":
-            with zipfile.ZipFile(path) as archive:
-                line = str(read_array(archive, "header"))
-        else:
-            with open(path, encoding="utf-8-sig") as stream:
-                line = stream.readline(LONGEST)
+        with open(path, encoding="utf-8-sig") as stream:
+            line = stream.readline(LONGEST)
     except (OSError, UnicodeDecodeError) as error:
         raise OptionError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    except DAMAGED:
-        line = ""
     header = parse_header(line, path)
     most = header.options.get("nbest", 1)
     if not 1 <= rank <= (most if isinstance(most, int) else 1):
@@ -136,14 +125,14 @@ def open_records(path: PathLike, label: Optional[str] = None) -> Records:
 def path_and_rank(path: PathLike) -> Tuple[Path, int]:
     """Splits ``FILE@RANK``; the rank of ``FILE`` is 1. A file may itself have such a name."""
     file, at, rank = os.fspath(path).rpartition("@")
-    if at and rank.isdecimal() and len(rank) < 10 and Path(file).suffix in SUFFIXES and not Path(path).exists():
+    if at and rank.isdecimal() and len(rank) < 10 and Path(file).suffix == SUFFIX and not Path(path).exists():
         return Path(file), int(rank)
     return Path(path), 1
 
 
 def is_records(path: PathLike) -> bool:
     """Whether a path names records of ``fairseq-attn extract``, by its suffix."""
-    return path_and_rank(path)[0].suffix in SUFFIXES
+    return path_and_rank(path)[0].suffix in (SUFFIX, ".npz")
 
 
 def open_systems(paths: Sequence[str]) -> List[Records]:

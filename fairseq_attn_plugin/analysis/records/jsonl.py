@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Tuple
 
 import numpy as np
 
@@ -16,8 +16,7 @@ from fairseq_attn_plugin.text.lines import LineTooLong, bounded_lines
 from fairseq_attn_plugin.text.subwords import SUBWORDS
 from fairseq_attn_plugin.writing import PathLike
 
-# Characters of a line: three matrices over 4,000 x 4,000 words, each written twice, 9 characters a number. An NPZ file
-# holds longer sentences, too.
+# Characters of a line: three matrices over 4,000 x 4,000 words, each written twice, 9 characters a number.
 LONGEST = 2**30
 
 
@@ -82,16 +81,12 @@ def _numbers(values: Any, shape: Tuple[int, ...]) -> np.ndarray:
     return found
 
 
-def read_jsonl(path: Path, header: Header, longest: Optional[int] = None) -> Iterator[Record]:
-    """Yields the records of a file whose lines have at most ``longest`` characters (default: ``LONGEST``).
-
-    Raises ``OptionError``, which names file and line, if it is damaged.
-    """
+def read_jsonl(path: Path, header: Header) -> Iterator[Record]:
+    """Yields the records of a file; raises ``OptionError``, which names file and line, if it is damaged."""
     number = 0
     try:
         with open(path, encoding="utf-8-sig") as stream:
-            lines = bounded_lines(stream, longest or LONGEST)
-            for number, line in enumerate(lines, 1):
+            for number, line in enumerate(bounded_lines(stream, LONGEST), 1):
                 if number == 1:  # the header
                     continue
                 try:
@@ -102,7 +97,7 @@ def read_jsonl(path: Path, header: Header, longest: Optional[int] = None) -> Ite
     except OptionError:
         raise
     except LineTooLong as error:
-        raise OptionError(f"{path}, line {number + 1}: {error}; extract into a file that ends in .npz") from None
+        raise OptionError(f"{path}, line {number + 1}: {error}") from None
     except (OSError, ValueError) as error:
         raise OptionError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
 

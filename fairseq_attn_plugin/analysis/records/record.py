@@ -11,11 +11,11 @@ import numpy as np
 from fairseq_attn_plugin.analysis.records.merging import merge_weights
 from fairseq_attn_plugin.text.subwords import spell, words_of
 
-__all__ = ["DIGITS", "FORMAT", "LEVELS", "SUFFIXES", "Header", "Record"]
+__all__ = ["DIGITS", "FORMAT", "LEVELS", "SUFFIX", "Header", "Record"]
 
 
 FORMAT = "fairseq_attn_plugin attention 1"
-SUFFIXES = (".jsonl", ".npz")
+SUFFIX = ".jsonl"
 LEVELS = ("words", "subwords")
 DIGITS = 5  # decimals of a weight in a file: more than a picture or an argmax can tell apart
 
