@@ -28,7 +28,7 @@ COMMANDS: Dict[str, str] = {
     "prepare": "write a published corpus as text files for fairseq-preprocess: download, tokenise, subwords, split",
     "translate": "translate text with a model folder, or with a checkpoint",
     "extract": "write the attention of a model for every sentence of a split or a text, as JSON lines",
-    "import": "turn attention or alignments of Marian, OpenNMT-py, Sockeye, Hugging Face models ... into such a file",
+    "import": "turn attention or alignments of Marian, Hugging Face models and word aligners into such a file",
     "plot": "draw heatmaps of sentences, with one or several models side by side",
     "align": "write hard word alignments, by attention or better methods, also symmetrised; convert links to subwords",
     "aer": "measure alignment error rate, precision, recall and F1 against gold alignments",
