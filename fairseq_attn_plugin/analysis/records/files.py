@@ -6,22 +6,142 @@
     for record in records:                      # each loop reads the file again
         record.source_words, record.target_words, record.word_attention()
 
-A file has the header in its first line and one sentence in each following line.
+A file is JSON lines: the header in the first line, one sentence in each following line.
 """
 
 from __future__ import annotations
 
+import json
 import os
+from dataclasses import asdict
 from pathlib import Path
-from typing import Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
 
-from fairseq_attn_plugin.analysis.records.jsonl import parse_header, partial_path, read_jsonl
-from fairseq_attn_plugin.analysis.records.record import SUFFIX, Header, Record
+import numpy as np
+
+from fairseq_attn_plugin.analysis.records.confidence import record_confidence
+from fairseq_attn_plugin.analysis.records.record import DIGITS, FORMAT, SUFFIX, Header, Record
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.text.lines import LONGEST
+from fairseq_attn_plugin.text.lines import LONGEST as LONGEST_HEADER
+from fairseq_attn_plugin.text.lines import LineTooLong, bounded_lines
+from fairseq_attn_plugin.text.subwords import SUBWORDS
 from fairseq_attn_plugin.writing import PathLike
 
-__all__ = ["Records", "check_labels", "is_records", "label_and_path", "open_records", "open_systems"]
+# Characters of a line: three matrices over 4,000 x 4,000 words, each written twice, 9 characters a number.
+LONGEST = 2**30
+
+
+def partial_path(path: PathLike) -> Path:
+    """The file that holds the sentences of an unfinished extraction, as JSONL."""
+    return Path(f"{path}.unfinished")
+
+
+def parse_header(line: str, path: Path) -> Header:
+    """The header in the first line of a file; raises ``OptionError``, which names ``path``, for anything else."""
+    try:
+        values = json.loads(line)
+        if values.pop("format") != FORMAT:
+            raise ValueError
+        header = Header(**{**values, "weights": tuple(values["weights"])})
+        if header.subwords not in SUBWORDS or not _whole(header.sentences) or not isinstance(header.options, dict):
+            raise ValueError
+        texts = [value for name, value in asdict(header).items() if name not in ("sentences", "weights", "options")]
+        if not header.weights or not all(isinstance(text, str) for text in (*texts, *header.weights)):
+            raise ValueError
+        return header
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise OptionError(
+            f"{path}: must be a file of fairseq-attn extract, with a header of format {FORMAT!r}"
+        ) from None
+
+
+def from_values(values: Dict[str, Any], header: Header) -> Record:
+    """The record of a line's values; raises ``ValueError`` if they do not make one."""
+    try:
+        shape = (len(values["target"]) + 1, len(values["source"]) + 1)
+        weights = {name: _numbers(values[name], shape) for name in header.weights}
+        if any((matrix < 0).any() for matrix in weights.values()):
+            raise ValueError
+        # imported attention may come without probabilities
+        scores = _numbers(values["scores"], shape[:1]).tolist() if len(values["scores"]) else []
+        source, target, reference = values["source"], values["target"], values.get("reference")
+        rank = values.get("rank", 1)
+        if not (isinstance(source, list) and isinstance(target, list) and _whole(values["id"])):
+            raise ValueError
+        if not (_whole(rank) and rank):
+            raise ValueError
+        if not all(isinstance(text, str) for text in (*source, *target, *[reference] * (reference is not None))):
+            raise ValueError
+        return Record(values["id"], source, target, weights, scores, header.subwords, reference, rank)
+    except (KeyError, TypeError, AttributeError, OverflowError):
+        raise ValueError from None
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _numbers(values: Any, shape: Tuple[int, ...]) -> np.ndarray:
+    """Numbers of a shape, neither NaN nor +inf; raises ``ValueError`` for anything else."""
+    found = np.asarray(values)
+    if found.dtype.kind not in "iuf" or found.shape != shape:
+        raise ValueError
+    found = found.astype(np.float32) if len(shape) > 1 else found.astype(float)
+    if not (found < np.inf).all():  # a word of probability zero scores -inf
+        raise ValueError
+    return found
+
+
+def read_jsonl(path: Path, header: Header) -> Iterator[Record]:
+    """Yields the records of a file; raises ``OptionError``, which names file and line, if it is damaged."""
+    number = 0
+    try:
+        with open(path, encoding="utf-8-sig") as stream:
+            for number, line in enumerate(bounded_lines(stream, LONGEST), 1):
+                if number == 1:  # the header
+                    continue
+                try:
+                    record = from_values(json.loads(line), header)
+                except (ValueError, RecursionError):
+                    raise OptionError(f"{path}, line {number}: must be a sentence with attention") from None
+                yield record
+    except OptionError:
+        raise
+    except LineTooLong as error:
+        raise OptionError(f"{path}, line {number + 1}: {error}") from None
+    except (OSError, ValueError) as error:
+        raise OptionError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+
+
+def header_line(header: Header) -> str:
+    """The first line of a file, without its line end."""
+    return json.dumps({"format": FORMAT, **asdict(header)}, ensure_ascii=False)
+
+
+def to_line(record: Record) -> str:
+    """The line of a record, without its line end; weights and scores have ``DIGITS`` decimals."""
+    values: Dict[str, Any] = {"id": record.id, "source": record.source, "target": record.target}
+    if record.rank > 1:
+        values["rank"] = record.rank
+    if record.reference is not None:
+        values["reference"] = record.reference
+    if record.scores:
+        values["score"] = round(record.score, DIGITS)
+    values["scores"] = [round(score, DIGITS) for score in record.scores]
+    found = record_confidence(record)
+    values["confidence"] = {
+        name: round(value, DIGITS) for name, value in {**found._asdict(), "total": found.total}.items()
+    }
+    words: Dict[str, Any] = {"source": record.source_words, "target": record.target_words}
+    for name, matrix in record.weights.items():
+        values[name] = _rounded(matrix)
+        words[name] = _rounded(record.word_attention(name))
+    values["words"] = words
+    return json.dumps(values, ensure_ascii=False)
+
+
+def _rounded(matrix: np.ndarray) -> List[List[float]]:
+    return np.round(np.asarray(matrix, dtype=float), DIGITS).tolist()
 
 
 class Records:
@@ -112,7 +232,7 @@ def open_records(path: PathLike, label: Optional[str] = None) -> Records:
         raise OptionError(f"{path}: its extraction was interrupted; run the same fairseq-attn extract again")
     try:
         with open(path, encoding="utf-8-sig") as stream:
-            line = stream.readline(LONGEST)
+            line = stream.readline(LONGEST_HEADER)
     except (OSError, UnicodeDecodeError) as error:
         raise OptionError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
     header = parse_header(line, path)

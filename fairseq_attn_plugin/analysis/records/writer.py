@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import portalocker
 
-from fairseq_attn_plugin.analysis.records.jsonl import header_line, parse_header, partial_path, to_line
+from fairseq_attn_plugin.analysis.records.files import header_line, parse_header, partial_path, to_line
 from fairseq_attn_plugin.analysis.records.record import SUFFIX, Header, Record
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.writing import PathLike

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from fairseq_attn_plugin.analysis.drawing.canvas import canvas, check_drawing, save
-from fairseq_attn_plugin.analysis.drawing.colours import LIGHT, SERIES_COLOURS
+from fairseq_attn_plugin.analysis.drawing.canvas import MUTED, SERIES_COLOURS, canvas, check_drawing, save
 from fairseq_attn_plugin.analysis.voting.q_learning import History
 
 __all__ = ["plot_rewards"]
@@ -22,7 +21,7 @@ def plot_rewards(history: History, best: float, path: str) -> None:
     with canvas("rewards", (6.2, 3.4)) as figure:
         axes = figure.add_axes((0.1, 0.15, 0.78, 0.72))
         (reward,) = axes.plot(history.updates, history.rewards, color=_REWARD, linewidth=1.6)
-        line = axes.axhline(best, color=LIGHT.muted, linewidth=1, linestyle="--")
+        line = axes.axhline(best, color=MUTED, linewidth=1, linestyle="--")
         right = axes.twinx()
         (epsilon,) = right.plot(history.updates, history.epsilons, color=_EPSILON, linewidth=1.2, linestyle=":")
         right.set_ylim(0, 1.05)

@@ -18,8 +18,7 @@ from fairseq_attn_plugin.analysis.inference.loading import LoadedModels, load_mo
 from fairseq_attn_plugin.analysis.inference.segmenter import vocabulary_subwords
 from fairseq_attn_plugin.analysis.inference.sentences import SplitSentences, TextSentences
 from fairseq_attn_plugin.analysis.outputs.generation import read_generated
-from fairseq_attn_plugin.analysis.records.files import open_records
-from fairseq_attn_plugin.analysis.records.jsonl import partial_path
+from fairseq_attn_plugin.analysis.records.files import open_records, partial_path
 from fairseq_attn_plugin.errors import OptionError
 
 from cli import TINY, USER_DIR, run_cli

@@ -10,8 +10,7 @@ from test_extract import loaded_of
 from fairseq_attn_plugin.analysis.inference.attention_file import describe_extraction, extract_file
 from fairseq_attn_plugin.analysis.inference.extraction import Extraction, extract
 from fairseq_attn_plugin.analysis.inference.sentences import SplitSentences
-from fairseq_attn_plugin.analysis.records.files import open_records, open_systems
-from fairseq_attn_plugin.analysis.records.jsonl import partial_path
+from fairseq_attn_plugin.analysis.records.files import open_records, open_systems, partial_path
 from fairseq_attn_plugin.errors import OptionError
 
 

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 from records_for_tests import diagonal, record, write_records
 
-from fairseq_attn_plugin.analysis.records import jsonl
-from fairseq_attn_plugin.analysis.records.files import open_records, open_systems
-from fairseq_attn_plugin.analysis.records.jsonl import partial_path
+from fairseq_attn_plugin.analysis.records import files
+from fairseq_attn_plugin.analysis.records.files import open_records, open_systems, partial_path
 from fairseq_attn_plugin.analysis.records.record import DIGITS, Header
 from fairseq_attn_plugin.analysis.records.writer import RecordWriter
 from fairseq_attn_plugin.errors import OptionError
@@ -173,9 +172,9 @@ def test_a_word_of_probability_zero(tmp_path):
 def test_a_sentence_too_long_for_a_file_is_named(tmp_path, monkeypatch):
     path = write_records(tmp_path / "x.jsonl")
     longest = max(map(len, path.read_text().splitlines(keepends=True)[1:]))
-    monkeypatch.setattr(jsonl, "LONGEST", longest)
+    monkeypatch.setattr(files, "LONGEST", longest)
     assert len(list(open_records(path))) == 3
-    monkeypatch.setattr(jsonl, "LONGEST", longest - 1)
+    monkeypatch.setattr(files, "LONGEST", longest - 1)
     with pytest.raises(OptionError, match=rf"x.jsonl, line \d: is longer than {longest - 1}"):
         list(open_records(path))
 
@@ -183,7 +182,7 @@ def test_a_sentence_too_long_for_a_file_is_named(tmp_path, monkeypatch):
 def test_a_latent_model_may_read_4000_words():
     places = (4000 + 1) ** 2
     matrix = len(json.dumps([round(0.12345, DIGITS)] * 1000)) / 1000 * places
-    assert 3 * 2 * matrix < jsonl.LONGEST
+    assert 3 * 2 * matrix < files.LONGEST
 
 
 @pytest.mark.parametrize("end", ["", "\n"])
