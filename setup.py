@@ -73,7 +73,7 @@ setup(
         "export": ["onnx>=1.15", "onnxruntime>=1.17"],
         "runtime": ["onnxruntime>=1.17", "numpy"],
         # fairseq-attn serve
-        "serve": ["fastapi>=0.100", "uvicorn"],
+        "serve": ["starlette>=0.37", "uvicorn"],
         # scripts/docs.sh; latex2mathml: formulas that need no script and no network
         "docs": ["sphinx>=7", "furo", "myst-nb>=1.0", "latex2mathml>=3.76", "nbclient", "nbformat", "ipykernel"],
         "dev": [

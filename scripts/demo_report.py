@@ -16,7 +16,7 @@ from fairseq_attn_plugin.analysis.alignment.linking import hard_alignment
 from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, read_alignments, write_alignments
 from fairseq_attn_plugin.analysis.drawing.heatmaps import heatmap
 from fairseq_attn_plugin.analysis.outputs.generation import Generated, read_generated
-from fairseq_attn_plugin.analysis.records.merging import merge_attention
+from fairseq_attn_plugin.analysis.records.record import merge_attention
 from fairseq_attn_plugin.errors import OptionError, install_hook
 from fairseq_attn_plugin.text.subwords import merge_subwords
 from fairseq_attn_plugin.toy_corpus.generation import SOURCE, TARGET

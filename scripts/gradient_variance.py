@@ -34,8 +34,7 @@ from fairseq import checkpoint_utils
 from tqdm import tqdm
 
 import fairseq_attn_plugin  # noqa: F401  (registers the architectures)
-from fairseq_attn_plugin.analysis.drawing.canvas import check_drawing
-from fairseq_attn_plugin.analysis.drawing.colours import series_of
+from fairseq_attn_plugin.analysis.drawing.canvas import check_drawing, series_of
 from fairseq_attn_plugin.criterions.objectives import OBJECTIVES, Batch, MovingAverage, Settings
 from fairseq_attn_plugin.criterions.objectives.top_k import TopKConfig
 from fairseq_attn_plugin.errors import OptionError

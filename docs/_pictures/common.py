@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Sequence
 import numpy as np
 from PIL import Image
 
-from fairseq_attn_plugin.analysis.drawing.colours import SERIES_COLOURS
+from fairseq_attn_plugin.analysis.drawing.canvas import SERIES_COLOURS
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 GREY, LIGHT = "#868e96", "#ced4da"

@@ -9,8 +9,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from fairseq_attn_plugin.analysis.drawing.canvas import canvas, save
-from fairseq_attn_plugin.analysis.drawing.colours import Series, series_of
+from fairseq_attn_plugin.analysis.drawing.canvas import Series, canvas, save, series_of
 
 from .common import BENCHMARKS, BLUE, GREEN, LIGHT, ORANGE, results, style
 

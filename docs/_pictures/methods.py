@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Dict, List
 
-from fairseq_attn_plugin.analysis.drawing.canvas import canvas, save
-from fairseq_attn_plugin.analysis.drawing.colours import series_of
+from fairseq_attn_plugin.analysis.drawing.canvas import canvas, save, series_of
 
 from .common import results, style
 

@@ -13,7 +13,7 @@ from fairseq_attn_plugin.errors import OptionError
 
 from cli import REPO
 
-testclient = pytest.importorskip("fastapi.testclient", reason="NO TEST OF THE SERVER: fastapi or httpx is missing")
+testclient = pytest.importorskip("starlette.testclient", reason="NO TEST OF THE SERVER: starlette or httpx is missing")
 pytest.importorskip("onnxruntime", reason="NO TEST OF EXPORTED MODELS: onnxruntime is missing")
 pytest.importorskip("onnx", reason="NO TEST OF EXPORTED MODELS: onnx is missing")
 
@@ -45,7 +45,7 @@ def test_translations_are_those_of_the_checkpoint(both):
 
 
 def test_answers_and_mistakes_are_the_same(both):
-    from fairseq_attn_plugin.analysis.web.application import application
+    from fairseq_attn_plugin.analysis.web.server import application
 
     clients = [testclient.TestClient(application(one, nbest=2), base_url="http://127.0.0.1:8000") for one in both]
     for question in ({"text": "ama bel"}, {"text": " "}, {"text": "ama", "nbest": 9}, {"text": "x" * 5001}):

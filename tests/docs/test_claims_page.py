@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import ttest_rel
 from test_result_tables import VALUES
 
-from fairseq_attn_plugin.analysis.outputs.seed_significance import bleu_statistics, holm, score_seeds
+from fairseq_attn_plugin.analysis.outputs.significance import bleu_statistics, holm, score_seeds
 
 from documentation import REPO, runs, runs_of
 

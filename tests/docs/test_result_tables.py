@@ -5,7 +5,7 @@ import statistics
 
 import pytest
 
-from fairseq_attn_plugin.analysis.outputs.seed_significance import bleu, bleu_statistics
+from fairseq_attn_plugin.analysis.outputs.significance import bleu, bleu_statistics
 
 from documentation import REPO, runs, runs_of
 

@@ -4,7 +4,7 @@ import pytest
 
 from fairseq_attn_plugin.analysis.alignment.evaluation import text_lengths
 from fairseq_attn_plugin.analysis.alignment.subword_links import read_links
-from fairseq_attn_plugin.analysis.importing.lines import Text
+from fairseq_attn_plugin.analysis.importing.formats import Text
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.lines import tokens
 

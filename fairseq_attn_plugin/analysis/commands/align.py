@@ -55,7 +55,7 @@ from fairseq_attn_plugin.analysis.alignment.symmetrize import DEFAULT_SYMMETRIZA
 from fairseq_attn_plugin.analysis.folders import data_of_checkpoint, with_attention
 from fairseq_attn_plugin.analysis.inference.model_options import add_model_options
 from fairseq_attn_plugin.analysis.records.files import Records, check_labels, label_and_path, open_systems
-from fairseq_attn_plugin.analysis.records.record import SUFFIXES
+from fairseq_attn_plugin.analysis.records.record import SUFFIX
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.model_folder import expand
 from fairseq_attn_plugin.options import flag, parse_overrides
@@ -78,7 +78,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     model.add_argument(
         "--gen-subset", metavar="SPLIT", help="split of the data folder (default: test; with --into-data: train)"
     )
-    model.add_argument("--records", metavar="FILE", help="keep the matrices, as .jsonl or .npz of fairseq-attn extract")
+    model.add_argument("--records", metavar="FILE", help="keep the matrices, as .jsonl of fairseq-attn extract")
     model.add_argument("--max-tokens", type=int, metavar="N", help="subwords in a batch (default: 4000)")
     both = parser.add_argument_group("two directions")
     both.add_argument(
@@ -235,8 +235,8 @@ def _check(args: argparse.Namespace) -> None:
                 raise OptionError(f"{flag(name)} {getattr(args, name)}: needs --path, the checkpoint of a model")
     elif Path(args.file).is_file():
         raise OptionError(f"{args.file}: is a file; --path needs the data folder of the model")
-    if args.records and Path(args.records).suffix not in SUFFIXES:
-        raise OptionError(f"--records {args.records}: must end in {' or '.join(SUFFIXES)}")
+    if args.records and Path(args.records).suffix != SUFFIX:
+        raise OptionError(f"--records {args.records}: must end in {SUFFIX}")
     inputs = [args.file, args.reverse, args.gold, *(label_and_path(text)[1] for text in args.compare)]
     check_output("--out", args.out, inputs)
     check_output("--records", args.records, inputs)

@@ -13,8 +13,7 @@ import sys
 from pathlib import Path
 
 from fairseq_attn_plugin.analysis.folders import first_folder, with_translations
-from fairseq_attn_plugin.analysis.outputs.comparison import METRICS, SORTS, TOKENIZERS, compare
-from fairseq_attn_plugin.analysis.outputs.comparison_pages import WRITERS, as_text
+from fairseq_attn_plugin.analysis.outputs.comparison import METRICS, SORTS, TOKENIZERS, WRITERS, as_text, compare
 from fairseq_attn_plugin.analysis.outputs.reading import (
     check_lengths,
     check_tokenisation,

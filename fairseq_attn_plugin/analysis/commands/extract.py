@@ -1,14 +1,14 @@
 """Writes the attention of a model for every sentence of a corpus to a file.
 
     fairseq-attn extract DATA --path CHECKPOINT --gen-subset test --out soft.jsonl
-    fairseq-attn extract DATA --path CHECKPOINT --beam 5 --out soft.npz
+    fairseq-attn extract DATA --path CHECKPOINT --beam 5 --out soft.beam.jsonl
     fairseq-attn extract DATA --path CHECKPOINT --source-text new.de --bpe-codes codes --beam 5 --out new.jsonl
 
 Without ``--beam`` the reference is forced, with ``--beam`` the model's own translation. The corpus is a split of DATA,
 or a text given by ``--source-text``, which ``--tokenizer``, ``--bpe-codes`` and so on prepare.
 
-Memory does not grow with the corpus (NPZ files need 2.5 kB for each sentence). An interrupted command resumes when it
-is given again with the same options.
+Memory does not grow with the corpus. An interrupted command resumes when it is given again with the same
+options.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from fairseq_attn_plugin.writing import check_output
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("data", help="folder of fairseq-preprocess, model folder, or checkpoint")
     add_model_options(parser)
-    parser.add_argument("--out", required=True, metavar="FILE", help="file to write, .jsonl or .npz")
+    parser.add_argument("--out", required=True, metavar="FILE", help="file to write, .jsonl")
     parser.add_argument("--name", help="system name for legends and tables (default: the checkpoint's folder)")
     parser.add_argument("--gen-subset", metavar="SPLIT", help="split of the data (default: test)")
     parser.add_argument("--source-text", metavar="FILE", help="text instead of a split, one sentence in each line")

@@ -14,8 +14,8 @@ import sys
 from pathlib import Path
 from typing import Collection, Dict, Sequence, Tuple
 
+from fairseq_attn_plugin.analysis.drawing.bars import draw_frequency
 from fairseq_attn_plugin.analysis.drawing.canvas import SUFFIXES, check_drawing
-from fairseq_attn_plugin.analysis.drawing.frequency import draw_frequency
 from fairseq_attn_plugin.analysis.folders import BEAM, with_attention
 from fairseq_attn_plugin.analysis.outputs import reading as outputs
 from fairseq_attn_plugin.analysis.outputs.frequency import (
@@ -25,9 +25,9 @@ from fairseq_attn_plugin.analysis.outputs.frequency import (
     TRAINING,
     analyse,
     count_training,
+    tables,
     to_json,
 )
-from fairseq_attn_plugin.analysis.outputs.frequency_tables import tables
 from fairseq_attn_plugin.analysis.outputs.significance import check_tokenizer
 from fairseq_attn_plugin.analysis.outputs.word_frequency import (
     MEASURES,

@@ -3,8 +3,8 @@
     fairseq-attn import marian.out --format marian --source-text test.bpe.de --out marian.jsonl
     fairseq-attn import attention.json --format huggingface --from de --to en --out opus.jsonl
 
-All commands that read records read the result: plot, explore, align, aer (with --forced), compare, confidence, filter.
-The documentation has the formats, and the programs and versions that write them.
+All commands that read records read the result: plot, explore, align, aer (with --forced), compare, confidence.
+The JSON form of ``--format huggingface`` is for the output of any program.
 """
 
 from __future__ import annotations
@@ -13,25 +13,38 @@ import argparse
 import os
 
 from fairseq_attn_plugin.analysis.importing.conversion import Description, import_file
-from fairseq_attn_plugin.analysis.importing.formats import FORMATS
+from fairseq_attn_plugin.analysis.importing.formats import FORMATS, Files
 from fairseq_attn_plugin.analysis.importing.marks import MARKS
-from fairseq_attn_plugin.analysis.importing.sentence import Files
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.writing import check_output
 
+# format of a program that is not kept any more -> what to give instead
+_JSON = "write its sentences in the JSON form of --format huggingface"
+FORMER = {
+    "opennmt": "the lines of -report_align are those of --format marian; for n-best lists " + _JSON,
+    **dict.fromkeys(["opennmt-attn-debug", "sockeye", "nematus", "joeynmt"], _JSON),
+}
+
+
+def _format(text: str) -> str:
+    if text in FORMER:
+        raise argparse.ArgumentTypeError(f"{text} is not read any more; {FORMER[text]}")
+    return text
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="output of another program")
-    parser.add_argument("--format", required=True, choices=FORMATS, help="the program")
-    parser.add_argument("--out", required=True, metavar="FILE", help="file to write, .jsonl or .npz")
+    parser.add_argument(
+        "--format", required=True, type=_format, choices=FORMATS, help="the program, or pharaoh for links"
+    )
+    parser.add_argument("--out", required=True, metavar="FILE", help="file to write, .jsonl")
     parser.add_argument("--source-text", metavar="FILE", help="source side, in the tokens that the program read")
     parser.add_argument("--target-text", metavar="FILE", help="target side, for formats that lack it")
     parser.add_argument("--reference", metavar="FILE", help="reference translations, in words")
     parser.add_argument(
         "--forced", action="store_true", help="the targets are the references, not translations of the program"
     )
-    parser.add_argument("--nbest", type=int, metavar="N", help="for opennmt: hypotheses of each sentence (default: 1)")
     parser.add_argument("--from", dest="source_lang", default="source", metavar="LANG", help="source language")
     parser.add_argument("--to", dest="target_lang", default="target", metavar="LANG", help="target language")
     parser.add_argument("--name", help="system name for legends and tables (default: the name of FILE)")
@@ -45,9 +58,6 @@ def run(args: argparse.Namespace) -> None:
             raise OptionError(f"--format {args.format}: needs --{side}-text, the {side} side in the program's tokens")
     if args.target_text is not None and "target" not in form.needs:
         raise OptionError(f"--target-text {args.target_text}: {args.format} has the targets itself; leave it out")
-    if args.nbest is not None and (form.numbers_nbest or args.nbest < 1):
-        right = "must be at least 1" if args.nbest < 1 else f"{args.format} numbers its hypotheses; leave it out"
-        raise OptionError(f"--nbest {args.nbest}: {right}")
     if args.forced and args.reference is not None:
         raise OptionError(f"--reference {args.reference}: with --forced the targets are the references; leave it out")
     check_output("--out", args.out, [args.file, args.source_text, args.target_text, args.reference])
@@ -56,7 +66,7 @@ def run(args: argparse.Namespace) -> None:
         if path is not None and os.path.exists(path) and not os.path.isfile(path):
             raise OptionError(f"{option}{path}: must be a regular file, since it is read twice")
     about = Description(args.name, args.source_lang, args.target_lang, args.subwords, args.reference, args.forced)
-    files = Files(args.file, args.source_text, args.target_text, args.nbest or 1)
+    files = Files(args.file, args.source_text, args.target_text)
     found = import_file(args.format, files, args.out, about)
     ranks = f", {found.hypotheses} hypotheses" if found.hypotheses > found.sentences else ""
     print(

@@ -1,7 +1,7 @@
 """``fairseq-attn plot``: attention heatmaps of sentences, with one or several models side by side.
 
     fairseq-attn plot soft.jsonl lstm_adm.jsonl --sentences 3 17 --out pictures
-    fairseq-attn plot lstm_soft=soft.npz lstm_adm=adm.npz --sentences 5 --gold test.align --out figure.pdf
+    fairseq-attn plot lstm_soft=soft.jsonl lstm_adm=adm.jsonl --sentences 5 --gold test.align --out figure.pdf
 
 Rows are target words, columns are source words. A latent alignment model has a panel for its prior and one for its
 posterior. ``--gold`` draws sure links as solid boxes and possible links as dashed boxes.

@@ -2,7 +2,6 @@
 
     fairseq-attn report FOLDER --data DATA --out REPORT [--gold LINKS] [--systems soft mqt]
     fairseq-attn report MODEL --out REPORT
-    fairseq-attn report RESULTS --out REPORT
 
 MODEL is a model folder of ``fairseq-attn train``, or a folder of several, which know their data. Otherwise a training
 is FOLDER, or a folder anywhere below it, that contains ``checkpoint_best.pt`` (or ``checkpoint_last.pt``), directly or
@@ -12,9 +11,6 @@ The command extracts attention into ``REPORT/attention``, once with the referenc
 of the beam. It keeps files that are already there, so an interrupted or changed report continues quickly. A system that
 cannot be read is named in the report, and the others are reported. The translations are the text files in
 ``REPORT/outputs``, a line for each sentence, with ``REPORT/source.txt`` and ``REPORT/reference.txt``.
-
-Without ``--data``, the report is the page of a leaderboard: RESULTS is a folder with a JSON file for each run, or a
-file ``.jsonl`` with a line for each, as those of ``benchmarks/results``.
 """
 
 from __future__ import annotations
@@ -28,8 +24,7 @@ from pathlib import Path
 from fairseq_attn_plugin.analysis.alignment.links import GOLD_FORMATS
 from fairseq_attn_plugin.analysis.inference.user_dir import add_user_dir_option
 from fairseq_attn_plugin.analysis.report.building import write_report
-from fairseq_attn_plugin.analysis.report.leaderboard import write_leaderboard
-from fairseq_attn_plugin.analysis.report.settings import Settings
+from fairseq_attn_plugin.analysis.report.corpus import Settings
 from fairseq_attn_plugin.analysis.web import explore
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.model_folder import open_model_folder
@@ -42,9 +37,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add(
         "folder",
         type=Path,
-        help="model folder, folder of trained systems, or results of a leaderboard (a folder or a .jsonl)",
+        help="model folder, or folder of trained systems",
     )
-    add("--data", help="folder that fairseq-preprocess wrote; without it, the report is a leaderboard's page")
+    add("--data", help="folder that fairseq-preprocess wrote (default: that of each model folder)")
     add(
         "--out",
         required=True,
@@ -73,7 +68,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add(
         "--baseline",
         metavar="NAME",
-        help="system that the others are compared with (default: the first; leaderboard: lstm_soft)",
+        help="system that the others are compared with (default: the first)",
     )
     add("--samples", type=int, default=1000, help="samples of the paired bootstrap; 0: no test (default: 1000)")
     add(
@@ -110,12 +105,8 @@ def run(args: argparse.Namespace) -> None:
     if args.samples == 1:
         raise OptionError("--samples 1: must be at least 2, or 0 for none")
     logging.getLogger("fairseq").setLevel(logging.WARNING)
-    command = shlex.join(["fairseq-attn", *sys.argv[1:]])
     if args.data is None and not _has_model_folders(args.folder):
-        _check_options_of_data(args)
-        write_leaderboard(args.folder, args.out, args.systems, args.baseline, args.samples, args.title, command)
-        print(f"{args.out / 'report.md'}, {args.out / 'report.html'}")
-        return
+        raise OptionError(f"{args.folder}: is no model folder and has none; give the data of its models by --data")
     settings = Settings(
         names=args.systems,
         split=args.gen_subset,
@@ -135,7 +126,7 @@ def run(args: argparse.Namespace) -> None:
         max_tokens=args.max_tokens,
         cpu=args.cpu,
         title=args.title,
-        command=command,
+        command=shlex.join(["fairseq-attn", *sys.argv[1:]]),
     )
     write_report(args.folder, args.data or "", args.out, settings)
     print(f"{args.out / 'report.md'}, {args.out / 'report.html'}")
@@ -145,14 +136,3 @@ def _has_model_folders(folder: Path) -> bool:
     """Whether it is a model folder or has some; these know their data."""
     children = sorted(folder.iterdir()) if folder.is_dir() else []
     return any(open_model_folder(one) is not None for one in (folder, *filter(Path.is_dir, children)))
-
-
-def _check_options_of_data(args: argparse.Namespace) -> None:
-    """Raises ``OptionError`` for an option that has no effect on the page of a leaderboard."""
-    parser = argparse.ArgumentParser()
-    configure(parser)
-    taken = ("folder", "out", "systems", "baseline", "samples", "title", "user_dir")
-    for name, default in vars(parser.parse_args(["FOLDER", "--out", "FOLDER"])).items():
-        if name not in taken and getattr(args, name) != default:
-            option = "--" + name.replace("_", "-")
-            raise OptionError(f"{option}: has no effect on a leaderboard's page; leave it out, or add --data DATA")

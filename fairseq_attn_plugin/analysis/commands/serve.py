@@ -23,7 +23,6 @@ from fairseq_attn_plugin.analysis.folders import data_of_checkpoint
 from fairseq_attn_plugin.analysis.inference.model_options import add_model_options
 from fairseq_attn_plugin.analysis.inference.segmenter import add_text_options, text_options
 from fairseq_attn_plugin.analysis.records.files import check_labels, label_and_path
-from fairseq_attn_plugin.analysis.web.server import QUEUE, TIMEOUT, bind, is_local
 from fairseq_attn_plugin.decoding.options import DecodingOptions, add_decoding_options
 from fairseq_attn_plugin.decoding.search_options import check_search
 from fairseq_attn_plugin.errors import OptionError
@@ -48,20 +47,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--port", type=int, default=8000, help="port to listen on; 0: any free port (default: 8000)")
     parser.add_argument(
         "--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1, for this machine only)"
-    )
-    parser.add_argument(
-        "--queue",
-        type=int,
-        default=QUEUE,
-        metavar="N",
-        help=f"requests that may wait; the next is answered with status 503 (default: {QUEUE})",
-    )
-    parser.add_argument(
-        "--timeout",
-        type=float,
-        default=TIMEOUT,
-        metavar="SECONDS",
-        help=f"a request that takes longer is answered with status 504 (default: {TIMEOUT:g})",
     )
     search = parser.add_argument_group("search, as in fairseq-interactive")
     search.add_argument("--beam", type=int, metavar="N", help="width of the search (default: 5)")
@@ -135,15 +120,11 @@ def _check(args: argparse.Namespace) -> None:
             f"{args.data}: is no model folder, checkpoint or exported model; give its checkpoint by --path"
         )
     check_search(argparse.Namespace(**{name: value for name, value in vars(args).items() if value is not None}))
-    if args.queue < 0:
-        raise OptionError(f"--queue {args.queue}: must be at least 0")
-    if not 0 < args.timeout <= 86400:
-        raise OptionError(f"--timeout {args.timeout:g}: must be more than 0 and at most 86400, the seconds of a day")
     try:
-        import fastapi  # noqa: F401
+        import starlette  # noqa: F401
         import uvicorn  # noqa: F401
     except ImportError:
-        raise OptionError("fairseq-attn serve needs fastapi: pip install 'fairseq_attn_plugin[serve]'") from None
+        raise OptionError("fairseq-attn serve needs starlette: pip install 'fairseq_attn_plugin[serve]'") from None
 
 
 def _loaded(args: argparse.Namespace) -> Any:
@@ -172,7 +153,7 @@ def _exported(args: argparse.Namespace) -> Any:
 
     parser = argparse.ArgumentParser()
     configure(parser)
-    free = "data path example port host queue timeout beam nbest lenpen cpu user_dir takes_model run".split()
+    free = "data path example port host beam nbest lenpen cpu user_dir takes_model run".split()
     for name, value in vars(args).items():
         if name not in free and value != parser.get_default(name):
             raise OptionError(
@@ -186,30 +167,24 @@ def run(args: argparse.Namespace) -> None:
     each = _each(args)
     for one in each.values():
         _check(one)
-    listener = bind(args.host, args.port)
-    with listener:
-        import uvicorn
+    from fairseq_attn_plugin.analysis.web import server
 
+    with server.bind(args.host, args.port) as listener:
         # importing fairseq sets the root logger to DEBUG
         logging.getLogger("asyncio").setLevel(logging.WARNING)
-        from fairseq_attn_plugin.analysis.web.application import application
-        from fairseq_attn_plugin.analysis.web.connections import Connection
-
         models = _translators(each)
         notes = _notes(models)
         for note in notes:
             sys.stderr.write(note + "\n")
-        if not is_local(args.host):
+        if not server.is_local(args.host):
             sys.stderr.write(f"--host {args.host}: everyone who can reach this machine can use the model\n")
         number = args.nbest or min(3, *(one.beam for one in models.values()))
         examples: List[str] = args.example or next(filter(None, (one.examples() for one in models.values())), [])
-        app = application(models, args.host, number, notes, args.queue, args.timeout, examples)
+        app = server.application(models, args.host, number, notes, examples)
         host, port = listener.getsockname()[:2]
         print(f"http://{f'[{host}]' if ':' in host else host}:{port}  (Ctrl+C stops it)", flush=True)
         with contextlib.suppress(KeyboardInterrupt):
-            # h11 bounds the headers of a request
-            config = uvicorn.Config(app, log_level="warning", http=Connection, ws="none")
-            uvicorn.Server(config).run(sockets=[listener])
+            server.run(app, listener)
 
 
 def _notes(models: Dict[str, Any]) -> List[str]:

@@ -1,16 +1,24 @@
-"""Draws grouped bars: values of several systems, side by side."""
+"""Draws grouped bars of several systems, and with them the word frequencies of systems and the reference."""
 
 from __future__ import annotations
 
-from typing import Mapping, Optional, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Callable, Dict, List, Mapping, Optional, Sequence
 
-from fairseq_attn_plugin.analysis.drawing.canvas import canvas, check_drawing, save
-from fairseq_attn_plugin.analysis.drawing.colours import LIGHT, Series, Theme, series_of
-from fairseq_attn_plugin.analysis.drawing.fonts import literal
+from fairseq_attn_plugin.analysis.drawing.canvas import (
+    FRAME,
+    MUTED,
+    PAPER,
+    Series,
+    canvas,
+    check_drawing,
+    literal,
+    save,
+    series_of,
+)
+from fairseq_attn_plugin.analysis.outputs.frequency import REFERENCE, Analysis
 from fairseq_attn_plugin.writing import PathLike
-
-__all__ = ["grouped_bars"]
-
 
 _BAR, _LETTER = 0.11, 0.085  # inches; the names under neighbouring groups stay apart
 
@@ -22,7 +30,6 @@ def grouped_bars(
     title: Optional[str] = None,
     axes_labels: Sequence[str] = ("", ""),
     first_is_reference: bool = False,
-    theme: Theme = LIGHT,
 ) -> None:
     """Draw a group of bars for each of ``groups``, with one bar for each of ``series``, to ``path``.
 
@@ -33,7 +40,6 @@ def grouped_bars(
         title: above the picture
         axes_labels: of the groups and of the values
         first_is_reference: draw the first series in grey, since the others are compared with it
-        theme: light or dark paper
 
     Raises:
         ValueError: no groups or no series, or a series whose length is not the number of groups
@@ -42,11 +48,11 @@ def grouped_bars(
     if not groups or not series or any(len(values) != len(groups) for values in series.values()):
         raise ValueError(f"{[len(values) for values in series.values()]} values for {len(groups)} groups")
     path = check_drawing(path)
-    looks = [Series(theme.frame, "", "")] * first_is_reference + series_of(len(series) - first_is_reference, theme)
+    looks = [Series(FRAME, "", "")] * first_is_reference + series_of(len(series) - first_is_reference)
     group = max(_BAR * (len(series) + 2), _LETTER * (max(map(len, groups)) + 1))
     size = (max(3.2, group * len(groups)), 2.8)
     # margins do not matter: the picture is cropped to its content
-    with canvas("bars", size, theme=theme) as figure:
+    with canvas("bars", size) as figure:
         axes = figure.add_axes((0, 0, 1, 1))
         width = 0.84 / len(series)
         handles = []
@@ -56,12 +62,10 @@ def grouped_bars(
             places, heights = [place + left for place, _ in shown], [value for _, value in shown]
             # the edge is of the paper, like the hatch: neighbours stay apart
             handles.append(
-                axes.bar(
-                    places, heights, width, color=look.colour, hatch=look.hatch, edgecolor=theme.paper, linewidth=0.6
-                )
+                axes.bar(places, heights, width, color=look.colour, hatch=look.hatch, edgecolor=PAPER, linewidth=0.6)
             )
         if any(value is not None and value < 0 for values in series.values() for value in values):
-            axes.axhline(0, color=theme.muted, linewidth=0.8)
+            axes.axhline(0, color=MUTED, linewidth=0.8)
         axes.set_xlim(-0.6, len(groups) - 0.4)
         axes.set_xticks(range(len(groups)), labels=[literal(group) for group in groups])
         axes.set_xlabel(literal(axes_labels[0]))
@@ -79,3 +83,51 @@ def grouped_bars(
         if title:
             axes.set_title(literal(title), loc="left", fontsize=10, weight="bold", pad=8)
         save(figure, path)
+
+
+def frequency_drawings(analysis: Analysis) -> Dict[str, Callable[[Path], None]]:
+    """What draws the shares of all bins and of the rare bins (Figures 2 and 3 of the paper), and F by training count.
+
+    The names are ``frequency``, ``rare`` (if there are rare bins) and ``accuracy``.
+    """
+    texts = [REFERENCE, *analysis.accuracies]
+
+    def shares(places: List[int], title: str, path: Path) -> None:
+        grouped_bars(
+            [analysis.percents.names[place] for place in places],
+            {text: [analysis.shares[text][place] for place in places] for text in texts},
+            path,
+            title,
+            ("percentile of training frequency, rare words first", "share of the words, percent"),
+            first_is_reference=True,
+        )
+
+    def accuracy(path: Path) -> None:
+        grouped_bars(
+            analysis.counts.names,
+            {
+                name: [None if one.f1 is None else 100 * one.f1 for one in of]
+                for name, of in analysis.accuracies.items()
+            },
+            path,
+            "Accuracy of target words",
+            ("times in the training text", "F, percent"),
+        )
+
+    everything = list(range(len(analysis.percents.names)))
+    drawings: Dict[str, Callable[[Path], None]] = {"frequency": partial(shares, everything, "All words")}
+    if analysis.rare:
+        drawings["rare"] = partial(shares, [*analysis.rare, everything[-1]], "Rare words")
+    return {**drawings, "accuracy": accuracy}
+
+
+def draw_frequency(analysis: Analysis, folder: PathLike, suffix: str = ".png") -> List[Path]:
+    """Draws :func:`frequency_drawings` into a folder, which must exist, and returns the paths of the pictures.
+
+    Raises ``OptionError`` as :func:`~fairseq_attn_plugin.analysis.drawing.bars.grouped_bars` does.
+    """
+    paths = []
+    for name, draw in frequency_drawings(analysis).items():
+        paths.append(Path(folder) / f"{name}{suffix}")
+        draw(paths[-1])
+    return paths

@@ -1,4 +1,9 @@
-"""Checks the file name of a picture, makes its canvas, and saves it."""
+"""What all pictures share: fonts for words of any script, colours, the canvas, and the file that is written.
+
+The colours are those of Okabe and Ito, "Color Universal Design: how to make figures and presentations that are friendly
+to colorblind people" (2008). A marker or a hatch beside each colour tells series apart without any colour.
+matplotlib takes each character from the first font of ``font.family`` that has it (from version 3.6 on).
+"""
 
 from __future__ import annotations
 
@@ -7,17 +12,88 @@ import logging
 import os
 import re
 import warnings
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, Iterator, Optional, Set, Tuple, Union
+from typing import Any, Iterator, List, NamedTuple, Optional, Set, Tuple, Union
 
 import numpy as np
 
-from fairseq_attn_plugin.analysis.drawing.colours import LIGHT, Theme
-from fairseq_attn_plugin.analysis.drawing.fonts import families
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.writing import whole_file
 
-__all__ = ["SUFFIXES", "canvas", "check_drawing", "save"]
+BASE = "DejaVu Sans"  # part of matplotlib
+# widely installed fonts that together cover most scripts; users can set font.sans-serif in matplotlibrc
+_FALLBACKS = (
+    """
+Noto Sans, Noto Sans CJK SC, Noto Sans CJK JP, Noto Sans SC, Noto Sans JP, Noto Sans KR, Noto Sans Arabic, Noto
+Sans Hebrew, Noto Sans Devanagari, Noto Sans Bengali, Noto Sans Tamil, Noto Sans Thai, Noto Sans Ethiopic, Noto
+Sans Georgian, Noto Sans Armenian, Noto Sans Khmer, WenQuanYi Zen Hei, WenQuanYi Micro Hei, Droid Sans Fallback,
+IPAexGothic, Unifont, Arial Unicode MS, PingFang SC, Hiragino Sans, Apple SD Gothic Neo, Microsoft YaHei, Yu
+Gothic, Malgun Gothic, Nirmala UI, Leelawadee UI, Segoe UI, Symbola
+""".replace("\n", " ")
+    .strip()
+    .split(", ")
+)
+
+
+def literal(text: str) -> str:
+    """Text that matplotlib shows unchanged.
+
+    A ``$`` would begin a formula, and legends omit labels that begin with ``_``.
+    """
+    text = text.replace("$", r"\$")
+    return f" {text}" if text.startswith("_") else text
+
+
+def families() -> List[str]:
+    """The installed fonts for ``font.family``: matplotlib's own, those of matplotlibrc, and fonts of many scripts."""
+    from matplotlib import rcParams
+
+    wanted = dict.fromkeys((BASE, *rcParams["font.sans-serif"], *_FALLBACKS))
+    return [name for name in wanted if name in _installed()]
+
+
+@lru_cache(maxsize=None)
+def _installed() -> frozenset[str]:
+    from matplotlib.font_manager import fontManager
+
+    return frozenset(font.name for font in fontManager.ttflist)
+
+
+# the paper is the surface of pages/assets/base.css; FRAME: of axes, and their ticks; BAND: behind a range of values
+PAPER, INK, MUTED, FRAME, GRID, BAND = "#ffffff", "#1a1d21", "#5b646e", "#b8c2cc", "#e3e8ee", "#f1f3f5"
+SCALE = "Blues"  # matplotlib's name of the heatmaps' colour map
+_SETTINGS: Any = {
+    **dict.fromkeys(["figure.facecolor", "axes.facecolor", "hatch.color"], PAPER),
+    **dict.fromkeys(["text.color", "axes.labelcolor", "xtick.labelcolor", "ytick.labelcolor"], INK),
+    **dict.fromkeys(["axes.edgecolor", "xtick.color", "ytick.color"], FRAME),
+    **{"grid.color": GRID, "grid.linewidth": 0.6, "axes.axisbelow": True, "axes.labelsize": 9},
+    **dict.fromkeys(["xtick.labelsize", "ytick.labelsize"], 8),
+    **dict.fromkeys(["xtick.major.size", "ytick.major.size"], 2.5),
+}
+
+# yellow (#F0E442) is left out: on white it is hardly visible; the two palest come last
+SERIES_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+_HATCHES = ("", "////", "....", "\\\\\\\\", "xxxx", "----", "oooo")
+
+
+class Series(NamedTuple):
+    """How one system or run is drawn."""
+
+    colour: str
+    marker: str  # of lines
+    hatch: str  # of bars
+
+
+def series_of(count: int) -> List[Series]:
+    """The drawing of ``count`` systems: seven colours, the seventh that of the text.
+
+    No two of 49 have both the same colour and the same marker, or the same colour and the same hatch.
+    """
+    colours, size = (*SERIES_COLOURS, INK), len(_MARKERS)
+    other = [(number + number // size) % size for number in range(count)]
+    return [Series(colours[number % size], _MARKERS[at], _HATCHES[at]) for number, at in enumerate(other)]
 
 
 SUFFIXES = (".png", ".svg", ".pdf")
@@ -46,9 +122,7 @@ def check_drawing(path: Union[str, os.PathLike[str]]) -> Path:
 
 
 @contextlib.contextmanager
-def canvas(
-    salt: str, size: Tuple[float, float], missing: Optional[Set[str]] = None, theme: Theme = LIGHT
-) -> Iterator[Any]:
+def canvas(salt: str, size: Tuple[float, float], missing: Optional[Set[str]] = None) -> Iterator[Any]:
     """A figure to draw on and to :func:`save`; its settings hold within the block.
 
     The text in an SVG stays text, and the same picture with the same ``salt`` gives the same file.
@@ -57,14 +131,13 @@ def canvas(
         salt: for the identifiers in an SVG
         size: in inches
         missing: receives the characters that no installed font contains; the picture shows them as boxes
-        theme: the colours of paper, text and axes
     """
     # the object interface only: pyplot keeps state and looks for a display
     from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    settings: Any = {"svg.fonttype": "none", "svg.hashsalt": salt, "font.family": families(), **theme.settings()}
+    settings: Any = {"svg.fonttype": "none", "svg.hashsalt": salt, "font.family": families(), **_SETTINGS}
     with rc_context(settings), _glyphs(set() if missing is None else missing):
         figure = Figure(figsize=size)
         FigureCanvasAgg(figure)

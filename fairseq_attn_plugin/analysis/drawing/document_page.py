@@ -1,33 +1,102 @@
-"""Writes classified documents as one page that can be searched, read by keyboard, and read as tables.
+"""Classified documents as rows: sentences with the shades of their words, after Yang et al. 2016, figures 5 and 6.
 
-:mod:`.document_rows` defines the colours of words and sentences.
+A row is a sentence. The red at its left is the weight p_s of the sentence. The blue behind a word is sqrt(p_s) p_w, the
+weight p_w of the word with the weight of its sentence, so an important word is dark only in an important sentence. In a
+flat model words are weighted within the document: blue is p_w, and there is no red.
+
+Shades compare with uniform weights, 1/S of S sentences and 1/T of the T words of a sentence (in a flat model of the
+document). A weight r times as great, r = S p_s for a sentence and T p_w sqrt(S p_s) for a word, has the shade
+log(r) / log(8), at least 0 and at most 1: uniform weights have no colour, and shades mean the same in all documents.
 """
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
-from typing import Any, List, Sequence
+from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
 
 from markupsafe import Markup
 
-from fairseq_attn_plugin.analysis.drawing.document_rows import (
-    SCALE,
-    STEPS,
-    Row,
-    is_wrong,
-    keys,
-    left_out,
-    left_out_after,
-    shade,
-    shaded,
-    title_of,
-)
 from fairseq_attn_plugin.analysis.pages import frame
 from fairseq_attn_plugin.analysis.pages.parts import html_table
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.writing import PathLike, whole_text
 
-__all__ = ["check_page", "draw_documents"]
+STEPS = (1, 2, 4, 8)  # times the uniform weight, for legends; the last has the full colour
+SCALE = "No colour: uniform weights, or less. Full colour: 8 times the uniform weight, or more."
+
+
+class Row(NamedTuple):
+    """A sentence to draw. In a flat model sentences have neither a weight nor ``times``."""
+
+    number: int  # in the document, from 1
+    words: List[str]
+    weight: Optional[float]
+    weights: List[float]  # of the words
+    times: Optional[float]  # the uniform weight
+    word_times: List[float]  # the same of the words; in a sentence of weight, times its root
+    skipped: int = 0  # number of sentences left out directly before this one
+
+    @property
+    def shade(self) -> Optional[float]:
+        return None if self.times is None else shade(self.times)
+
+    @property
+    def shades(self) -> List[float]:
+        return list(map(shade, self.word_times))
+
+
+def shade(times: float) -> float:
+    """The shade of a weight that is ``times`` the uniform weight, from 0 to 1."""
+    return min(math.log(max(times, 1.0)) / math.log(STEPS[-1]), 1.0)
+
+
+def shaded(document: Any, most: int = 0) -> List[Row]:
+    """The sentences of a ``Classified`` document with their shades: the ``most`` ones of greatest weight (0: all)."""
+    shares = document.sentence_weights
+    # in a flat model the weight of a sentence is that of its words
+    order = shares if shares is not None else [sum(weights) for weights in document.word_weights]
+    kept = sorted(sorted(range(len(order)), key=lambda k: -order[k])[: most or len(order)])
+    count = sum(map(len, document.word_weights))
+    rows: List[Row] = []
+    before = -1
+    for k in kept:
+        weights = document.word_weights[k]
+        weight = None if shares is None else shares[k]
+        times = None if weight is None else len(order) * max(weight, 0.0)
+        factor = count if times is None else len(weights) * math.sqrt(times)
+        word_times = [factor * one for one in weights]
+        rows.append(Row(k + 1, document.sentences[k], weight, weights, times, word_times, k - before - 1))
+        before = k
+    return rows
+
+
+def left_out_after(document: Any, rows: Sequence[Row]) -> int:
+    """The number of sentences left out after the last of ``rows``."""
+    return len(document.sentences) - sum(row.skipped + 1 for row in rows)
+
+
+def left_out(count: int) -> str:
+    return f"… {counted(count, 'sentence')} left out"
+
+
+def title_of(name: str, gold: Optional[str], label: str, probability: float) -> str:
+    known = "" if gold is None else f"label: {gold}, "
+    return f"{name}: {known}prediction: {label} ({100 * probability:.1f} %)"
+
+
+def is_wrong(document: Any) -> bool:
+    return document.gold is not None and document.gold != document.label
+
+
+def keys(documents: Sequence[Any]) -> Tuple[str, str]:
+    """The meaning of red (empty if a flat model classified all documents), and of blue."""
+    flat = [document.sentence_weights is None for document in documents]
+    if all(flat):
+        return "", "weight of the word in the document"
+    blue = "weight of the word, times the square root of the weight of its sentence"
+    return "weight of the sentence", blue + (", if it has one" if any(flat) else "")
 
 
 _WORDS = 5  # of a sentence in a table

@@ -8,9 +8,15 @@ from typing import Any, Collection, Iterable, List, NamedTuple, Optional, Sequen
 import numpy as np
 
 from fairseq_attn_plugin.analysis.alignment.links import Link
-from fairseq_attn_plugin.analysis.drawing.canvas import canvas, check_drawing, save
-from fairseq_attn_plugin.analysis.drawing.colours import LIGHT, SERIES_COLOURS, Theme
-from fairseq_attn_plugin.analysis.drawing.fonts import literal
+from fairseq_attn_plugin.analysis.drawing.canvas import (
+    MUTED,
+    SCALE,
+    SERIES_COLOURS,
+    canvas,
+    check_drawing,
+    literal,
+    save,
+)
 
 __all__ = ["Panel", "heatmap", "heatmaps"]
 
@@ -59,11 +65,10 @@ def heatmaps(
     path: Union[str, Path],
     title: Optional[str] = None,
     greatest: Optional[float] = None,
-    theme: Theme = LIGHT,
 ) -> str:
     """Draw matrices side by side to ``path``, on one scale.
 
-    On light paper a dark cell has a great weight, on dark paper a light one. The scale runs from 0 to ``greatest``, by
+    A dark cell has a great weight. The scale runs from 0 to ``greatest``, by
     default to 1 or the greatest weight if that is above 1. Source tokens are above each panel. Target tokens are at
     its left, unless the panel before has the same tokens. Panels continue in another row if the picture is too wide for
     a screen. Long sentences have smaller cells. The suffix of ``path`` is the format (PNG, SVG or PDF). The text in an
@@ -84,14 +89,14 @@ def heatmaps(
     cell = _cell(panels)
     missing: Set[str] = set()
     # an inch: positions are inches until all sizes are known
-    with canvas("attention", (1, 1), missing, theme) as figure:
+    with canvas("attention", (1, 1), missing) as figure:
         boxes = []
         for panel in panels:
             axes = figure.add_axes((0, 0, cell * max(len(panel.source), 2), cell * max(len(panel.target), 1)))
-            _draw_panel(axes, panel, greatest, 9 if cell >= _SMALL_CELL else 7.5, theme)
+            _draw_panel(axes, panel, greatest, 9 if cell >= _SMALL_CELL else 7.5)
             boxes.append(_Box(axes, panel, _margins(axes), _text_width(figure, panel.label)))
         _legend(boxes)
-        _arrange(figure, boxes, title, greatest, theme)
+        _arrange(figure, boxes, title, greatest)
         save(figure, path)
     return "" if path.suffix.lower() == ".svg" else "".join(sorted(missing))
 
@@ -129,20 +134,16 @@ def _check_panel(panel: Panel) -> None:
         raise ValueError(f"gold link {outside[0]} is outside {columns} source and {rows} target tokens")
 
 
-def _draw_panel(axes: Any, panel: Panel, greatest: float, size: float, theme: Theme) -> None:
+def _draw_panel(axes: Any, panel: Panel, greatest: float, size: float) -> None:
     """Draws the cells, their boxes, and the tokens in ``size`` points."""
     from matplotlib.patches import Rectangle
 
     rows, columns = panel.weights.shape
     if panel.weights.size:
-        axes.imshow(
-            panel.weights, cmap=theme.colour_map(), vmin=0, vmax=greatest, aspect="auto", interpolation="nearest"
-        )
+        axes.imshow(panel.weights, cmap=SCALE, vmin=0, vmax=greatest, aspect="auto", interpolation="nearest")
     else:
         axes.set(xlim=(-0.5, max(columns, 1) - 0.5), ylim=(max(rows, 1) - 0.5, -0.5))
-        axes.text(
-            0.5, 0.5, "no words", ha="center", va="center", transform=axes.transAxes, fontsize=8, color=theme.muted
-        )
+        axes.text(0.5, 0.5, "no words", ha="center", va="center", transform=axes.transAxes, fontsize=8, color=MUTED)
     labels = [[literal(_clip(token)) for token in tokens] for tokens in (panel.source, panel.target)]
     axes.set_xticks(range(columns), labels=labels[0], fontsize=size, rotation=90)
     axes.set_yticks(range(rows), labels=labels[1], fontsize=size)
@@ -184,7 +185,7 @@ def _legend(boxes: Sequence[_Box]) -> None:
             return
 
 
-def _arrange(figure: Any, boxes: Sequence[_Box], title: Optional[str], greatest: float, theme: Theme) -> None:
+def _arrange(figure: Any, boxes: Sequence[_Box], title: Optional[str], greatest: float) -> None:
     """Places panels in rows, writes their labels, and adds the scale and the title."""
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
@@ -226,7 +227,7 @@ def _arrange(figure: Any, boxes: Sequence[_Box], title: Optional[str], greatest:
     bar = figure.add_axes(
         ((widest + 0.15) / width, 1 - (heights[0][0] + bar_height) / height, 0.11 / width, bar_height / height)
     )
-    figure.colorbar(ScalarMappable(Normalize(0, greatest), theme.colour_map()), cax=bar)
+    figure.colorbar(ScalarMappable(Normalize(0, greatest), SCALE), cax=bar)
     bar.set_yticks([0, greatest / 2, greatest], labels=[f"{value:.3g}" for value in (0, greatest / 2, greatest)])
     bar.tick_params(labelsize=8, length=2)
     if title:

@@ -7,8 +7,7 @@ from typing import Mapping, Optional, Tuple, Union
 
 import numpy as np
 
-from fairseq_attn_plugin.analysis.drawing.canvas import canvas, check_drawing, save
-from fairseq_attn_plugin.analysis.drawing.colours import LIGHT, SERIES_COLOURS
+from fairseq_attn_plugin.analysis.drawing.canvas import BAND, INK, SERIES_COLOURS, canvas, check_drawing, save
 
 __all__ = ["offset_histogram"]
 
@@ -46,7 +45,7 @@ def offset_histogram(
     shown = np.abs(offsets) <= reach
     with canvas("offsets", (6.4, 3.4)) as figure:
         axes = figure.add_axes((0, 0, 1, 1))
-        axes.axvspan(-window - 0.5, window + 0.5, color=LIGHT.band, label=f"window, k = {window:.2f} on average")
+        axes.axvspan(-window - 0.5, window + 0.5, color=BAND, label=f"window, k = {window:.2f} on average")
         axes.bar(offsets[shown], mass[shown], width=0.8, color=_ATTENTION, label="attention")
         axes.plot(
             offsets[shown],
@@ -65,7 +64,7 @@ def offset_histogram(
             axes.plot(
                 line,
                 height * np.exp(-0.5 * ((line - mean) / sigma) ** 2),
-                color=(_GAUSSIAN, LIGHT.ink)[number % 2],
+                color=(_GAUSSIAN, INK)[number % 2],
                 linestyle="-" if number == 0 else "--",
                 linewidth=1.6,
                 label=f"{label}: mean {mean:.2f}, sigma {sigma:.2f}",

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple, Optional, Sequence
 
-from fairseq_attn_plugin.analysis.drawing.canvas import canvas, check_drawing, save
-from fairseq_attn_plugin.analysis.drawing.colours import LIGHT, SERIES_COLOURS, Theme
-from fairseq_attn_plugin.analysis.drawing.fonts import literal
+from fairseq_attn_plugin.analysis.drawing.canvas import (
+    MUTED,
+    SERIES_COLOURS,
+    canvas,
+    check_drawing,
+    literal,
+    save,
+)
 from fairseq_attn_plugin.writing import PathLike
 
 __all__ = ["Row", "draw_intervals"]
@@ -23,9 +28,7 @@ class Row(NamedTuple):
     seeds: Sequence[float]  # the values that the mean is of
 
 
-def draw_intervals(
-    rows: Sequence[Row], path: PathLike, label: str, reference: Optional[float] = None, theme: Theme = LIGHT
-) -> None:
+def draw_intervals(rows: Sequence[Row], path: PathLike, label: str, reference: Optional[float] = None) -> None:
     """Draw the rows from top to bottom to ``path``.
 
     Args:
@@ -33,16 +36,15 @@ def draw_intervals(
         path: its suffix is the format (PNG, SVG or PDF)
         label: of the values
         reference: value of a vertical line
-        theme: light or dark paper
 
     Raises:
         OptionError: another suffix, a path that cannot be written, or a missing matplotlib
     """
     path = check_drawing(path)
-    with canvas("intervals", (5.0, 0.5 + 0.28 * len(rows)), theme=theme) as figure:
+    with canvas("intervals", (5.0, 0.5 + 0.28 * len(rows))) as figure:
         axes = figure.add_axes((0, 0, 1, 1))
         if reference is not None:
-            axes.axvline(reference, color=theme.muted, linewidth=0.8, linestyle=(0, (4, 3)))
+            axes.axvline(reference, color=MUTED, linewidth=0.8, linestyle=(0, (4, 3)))
         places = range(len(rows))
         axes.errorbar(
             [row.mean for row in rows],

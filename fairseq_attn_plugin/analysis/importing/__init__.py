@@ -1,1 +1,1 @@
-"""Attention and alignments that other programs wrote, as records: a file for each program; see :mod:`.formats`."""
+"""Attention and alignments that other programs wrote, as records; :mod:`.formats` has what is read."""

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
+from typing import AbstractSet, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
+import numpy as np
 from tqdm import tqdm
 
-from fairseq_attn_plugin.analysis.importing.formats import FORMATS
-from fairseq_attn_plugin.analysis.importing.lines import Text
+from fairseq_attn_plugin.analysis.alignment.links import Link
+from fairseq_attn_plugin.analysis.importing.formats import FORMATS, Files, Sentence, Text
 from fairseq_attn_plugin.analysis.importing.marks import MARKS, count_marks, judged, marked
-from fairseq_attn_plugin.analysis.importing.sentence import Files, Sentence, record_of
 from fairseq_attn_plugin.analysis.records.record import Header, Record
 from fairseq_attn_plugin.analysis.records.writer import RecordWriter
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.writing import PathLike
 
 __all__ = ["Description", "import_file", "imported_records"]
+
+ENDS = ("</s>", "<eos>", "<EOS>", "<|endoftext|>", "[SEP]")  # what programs call the end of a sentence
 
 
 class Description(NamedTuple):
@@ -90,6 +92,72 @@ def _sentences(form: str, files: Files, reference: Optional[str]) -> Iterator[Tu
     for text in (source, others):
         if text is not None:
             text.check_end(files.path)
+
+
+def record_of(sentence: Sentence, source: Sequence[str], subwords: str) -> Record:
+    """The record of a sentence.
+
+    A matrix may lack the row or the column of a sentence end, which is then zero. Links (i, j) become weights 1/k for
+    the k source tokens of a target token j, and 1 for the end of the source if it has none.
+
+    Args:
+        sentence: as it was read
+        source: its source tokens
+        subwords: kind of both sides
+
+    Raises:
+        OptionError: matrix, links or scores do not match the tokens
+    """
+    left, right = without_end(source), without_end(sentence.target)
+    if sentence.weights is not None:
+        matrix = _fitted(sentence.weights, len(right), len(left), sentence.where)
+    else:
+        matrix = _of_links(sentence.links or set(), len(right), len(left), sentence.where)
+    scores = list(sentence.scores)
+    if len(scores) not in (0, len(right) + 1):
+        raise OptionError(
+            f"{sentence.where}: has {len(scores)} scores for {len(right)} target tokens and the end; must have "
+            f"{len(right) + 1}"
+        )
+    weights = {"attention": matrix}
+    return Record(sentence.number, left, right, weights, scores, subwords, sentence.reference, sentence.rank)
+
+
+def without_end(tokens: Sequence[str]) -> List[str]:
+    """The tokens without the symbol of the sentence's end, if it is the last one."""
+    return list(tokens[:-1] if tokens and tokens[-1] in ENDS else tokens)
+
+
+def _fitted(weights: np.ndarray, rows: int, columns: int, where: str) -> np.ndarray:
+    """The matrix with both ends, ``[rows + 1, columns + 1]``."""
+    found = np.asarray(weights, dtype=np.float32)
+    fits = _fits(found.shape, rows, columns)
+    if not fits:
+        turned = _fits(found.shape[::-1], rows, columns)
+        raise OptionError(
+            f"{where}: attention is {' x '.join(map(str, found.shape))}, the sentence has {rows} target and {columns} "
+            "source tokens" + ("; rows must be target tokens" if turned else " (each side may have one more, its end)")
+        )
+    if not ((found >= 0) & (found < np.inf)).all():
+        raise OptionError(f"{where}: attention must not be negative or infinite")
+    return np.pad(found, ((0, rows + 1 - found.shape[0]), (0, columns + 1 - found.shape[1])))
+
+
+def _fits(shape: Tuple[int, ...], rows: int, columns: int) -> bool:
+    return len(shape) == 2 and shape[0] - rows in (0, 1) and shape[1] - columns in (0, 1)
+
+
+def _of_links(links: AbstractSet[Link], rows: int, columns: int, where: str) -> np.ndarray:
+    matrix = np.zeros((rows + 1, columns + 1), dtype=np.float32)
+    for source, target in sorted(links):
+        if not (0 <= source <= columns and 0 <= target <= rows):
+            raise OptionError(
+                f"{where}: link {source}-{target}: the sentence has {columns} source and {rows} target tokens, counted "
+                "from 0 (each side may have one more, its end)"
+            )
+        matrix[target, source] = 1
+    matrix[matrix.sum(axis=1) == 0, columns] = 1
+    return matrix / matrix.sum(axis=1, keepdims=True)
 
 
 def import_file(form: str, files: Files, out: PathLike, about: Description) -> Found:

@@ -111,7 +111,7 @@ def extract_file(
     Args:
         loaded: the models
         sentences: the corpus
-        out: file to write, ``.jsonl`` or ``.npz``
+        out: file to write, ``.jsonl``
         header: of :func:`describe_extraction`
         extraction: the options
         existing: rule for an existing file: ``keep`` raises ``OptionError`` if its header differs; ``renew`` replaces

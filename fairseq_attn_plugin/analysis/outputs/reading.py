@@ -5,7 +5,7 @@
     systems = read_systems(["soft=soft/test.out", "mqt=mqt/beam.jsonl", "test.hyp"], remove_bpe=True)
     reference = read_reference("test.en")
 
-A file is one of three kinds: a file of ``fairseq-attn extract`` (``.jsonl``, ``.npz``), the output of
+A file is one of three kinds: a file of ``fairseq-attn extract`` (``.jsonl``), the output of
 fairseq-generate or -interactive (lines ``H-0``, ``T-0``, ..., in any order), or plain text with a sentence in each
 line. The suffix identifies the first kind, and the lines the second.
 """

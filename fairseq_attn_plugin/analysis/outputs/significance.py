@@ -1,19 +1,142 @@
-"""BLEU, chrF and TER of several systems by sacrebleu, and tests of their differences.
+"""Tests of scores of systems with one or several seeds: paired bootstrap of the sentences, and Holm's correction.
 
-The tests are those of :mod:`.seed_significance`, paired bootstrap resampling (Koehn 2004, "Statistical Significance
-Tests for Machine Translation Evaluation").
+The score of a system is the mean of the scores of its seeds. A sample draws sentences with replacement, the same for
+all seeds of all systems (Koehn 2004). With the observed difference D to the baseline and the differences D_b of B
+samples,
+
+    p = (1 + #{b: |D_b - D| >= |D|}) / (1 + B)
+
+is the probability of so large a difference if the two were equally good: the samples, moved to the mean zero, are the
+distribution under that hypothesis. A system whose seeds are known is compared on those that the baseline has as well,
+if there are any: seeds differ by more than most systems do. The test is about the models that were trained. What
+another seed would change is seen from the deviation of the seeds. There is no p where nothing is tested: outputs that
+are the same, or a system without a match with the reference (BLEU 0.00).
+
+The scores are sacrebleu's. Its own tests take one output per system: its approximate randomisation gives nearly the
+same p, its bootstrap about half of it, since that looks at one side of the distribution.
 """
 
 from __future__ import annotations
 
-from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
-from fairseq_attn_plugin.analysis.outputs.seed_significance import Score, score_seeds
 from fairseq_attn_plugin.errors import OptionError
 
-__all__ = ["LOWER_IS_BETTER", "Score", "check_tokenizer", "metrics", "score_seeds", "score_systems"]
+ORDERS = 4  # n-grams of BLEU
+
+
+class Score(NamedTuple):
+    """A system's score by one metric. Without resampling only ``value`` and ``seeds`` are set."""
+
+    value: float  # of the whole test set, in percent: the mean of the seeds
+    seeds: Sequence[float] = ()  # the score of each
+    mean: Optional[float] = None  # over the samples
+    interval: Optional[float] = None  # half of the 95 per cent interval of the samples
+    p_value: Optional[float] = None  # of the difference to the baseline; None: of the baseline, or not to be tested
+
+
+def bleu(statistics: np.ndarray) -> float:
+    """BLEU of summed statistics: words of the translation, of the reference, and matches and totals of n = 1 to 4.
+
+    Shapes:
+        statistics: [2 + 2 * 4]
+    """
+    from sacrebleu.metrics import BLEU
+
+    counts: List[int] = [int(count) for count in statistics]
+    score = BLEU.compute_bleu(counts[2 : 2 + ORDERS], counts[2 + ORDERS :], counts[0], counts[1], smooth_method="exp")
+    return float(score.score)
+
+
+def bleu_statistics(lines: Sequence[Sequence[int]]) -> np.ndarray:
+    """[sentences, 2 + 2 * 4], which :func:`bleu` takes the sum of.
+
+    Args:
+        lines: for each sentence, words of translation and reference and four matches; a translation of w words has
+            max(0, w - n + 1) n-grams
+    """
+    given = np.asarray(lines, dtype=np.int64).reshape(len(lines), 2 + ORDERS)
+    totals = np.maximum(given[:, :1] - np.arange(ORDERS), 0)
+    return np.concatenate([given, totals], axis=1)
+
+
+def score_seeds(
+    systems: Mapping[str, Sequence[np.ndarray]],
+    baseline: str,
+    samples: int = 1000,
+    seed: int = 12345,
+    score: Callable[[Any], float] = bleu,
+    least: float = 0.005,
+    seeds_of: Optional[Mapping[str, Sequence[int]]] = None,
+) -> Dict[str, Score]:
+    """The score of every system with its interval, and the p-value of its difference to the baseline.
+
+    Args:
+        systems: {system: for each seed, statistics [sentences, S]}
+        baseline: one of the systems
+        samples: number of samples, at least 2
+        seed: of the random numbers
+        score: of the sum of the statistics
+        least: a score below it is shown as 0.00 and not tested
+        seeds_of: {system: the seeds, in the order of their statistics} (default: not known)
+
+    Raises:
+        ValueError: the outputs have different numbers of sentences
+    """
+    sizes = {len(lines) for seeds in systems.values() for lines in seeds}
+    if len(sizes) != 1:
+        raise ValueError(f"outputs of {sorted(sizes)} sentences cannot be compared")
+    (size,) = sizes
+    random = np.random.default_rng(seed)
+    # how often each sample has each sentence
+    drawn = np.stack([np.bincount(random.integers(size, size=size), minlength=size) for _ in range(samples)])
+    observed = {name: np.array([float(score(lines.sum(0))) for lines in seeds]) for name, seeds in systems.items()}
+    sampled = {
+        name: np.array([[score(row) for row in drawn @ lines] for lines in seeds]) for name, seeds in systems.items()
+    }
+    scores = {}
+    for name in systems:
+        all_sampled = sampled[name].mean(0)
+        low, high = np.percentile(all_sampled, [2.5, 97.5])
+        ours, theirs = _compared(name, baseline, seeds_of or {})
+        mean, base = observed[name][ours].mean(), observed[baseline][theirs].mean()
+        mean_sampled, base_sampled = sampled[name][ours].mean(0), sampled[baseline][theirs].mean(0)
+        apart = np.abs(mean_sampled - base_sampled - (mean - base)) >= abs(mean - base)
+        p_value = float(1 + apart.sum()) / (1 + samples)
+        # sums of the same numbers in another order of the seeds differ in the last digit
+        same = name == baseline or np.allclose(mean_sampled, base_sampled, rtol=1e-12, atol=0)
+        untested = same or min(mean, base) < least
+        scores[name] = Score(
+            float(observed[name].mean()),
+            observed[name].tolist(),
+            float(all_sampled.mean()),
+            float(high - low) / 2,
+            None if untested else p_value,
+        )
+    return scores
+
+
+def _compared(name: str, baseline: str, seeds_of: Mapping[str, Sequence[int]]) -> Tuple[Any, Any]:
+    """Which outputs of a system and of the baseline are compared: those of the seeds that both have, or all."""
+    ours, theirs = (seeds_of.get(one, ()) for one in (name, baseline))
+    both = set(ours) & set(theirs)
+    if not both:
+        return slice(None), slice(None)
+    return [seed in both for seed in ours], [seed in both for seed in theirs]
+
+
+def holm(p_values: Mapping[str, float]) -> Dict[str, float]:
+    """The p-values corrected for their number (Holm 1979): the i-th smallest of m becomes
+    max over j <= i of min(1, (m - j + 1) p_j)."""
+    corrected: Dict[str, float] = {}
+    largest = 0.0
+    for rank, name in enumerate(sorted(p_values, key=lambda name: p_values[name])):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[name]))
+        corrected[name] = largest
+    return {name: corrected[name] for name in p_values}
+
 
 LOWER_IS_BETTER = ("TER",)
 

@@ -55,24 +55,21 @@ def figure(
     picture: Union[PathLike, bytes],
     caption: str = "",
     alt: str = "",
-    dark: Optional[Union[PathLike, bytes]] = None,
     link: Optional[Tuple[str, str]] = None,
 ) -> Markup:
     """A PNG or SVG, from a file or as bytes, embedded in the page. If it is wider than the window, it scrolls.
 
     Args:
-        picture: on light paper
+        picture: of a file or as bytes
         caption: below the picture
         alt: text for screen readers (default: the caption)
-        dark: the same on dark paper, for readers who prefer a dark page
         link: address and text of a link in the caption; the picture leads there too
 
     Raises:
         OptionError: an unreadable file
         ValueError: another kind of picture
     """
-    sources = _embedded(picture), None if dark is None else _embedded(dark)
-    return _part("figure", *sources, caption, alt or caption, link)
+    return _part("figure", _embedded(picture), caption, alt or caption, link)
 
 
 def _embedded(picture: Union[PathLike, bytes]) -> str:

@@ -2,29 +2,146 @@
 
     from fairseq_attn_plugin.analysis.records import open_records
 
-    records = open_records("soft.jsonl")        # or soft.npz
+    records = open_records("soft.jsonl")
     for record in records:                      # each loop reads the file again
         record.source_words, record.target_words, record.word_attention()
 
-A JSONL file has the header in its first line and one sentence in each following line. An NPZ file has the arrays
-``header``, ``ids``, ``17/attention``, ``17/source`` and so on.
+A file is JSON lines: the header in the first line, one sentence in each following line.
 """
 
 from __future__ import annotations
 
+import json
 import os
-import zipfile
+from dataclasses import asdict
 from pathlib import Path
-from typing import Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
 
-from fairseq_attn_plugin.analysis.records.jsonl import parse_header, partial_path, read_jsonl
-from fairseq_attn_plugin.analysis.records.npz import DAMAGED, read_array, read_ids, read_npz
-from fairseq_attn_plugin.analysis.records.record import SUFFIXES, Header, Record
+import numpy as np
+
+from fairseq_attn_plugin.analysis.records.confidence import record_confidence
+from fairseq_attn_plugin.analysis.records.record import DIGITS, FORMAT, SUFFIX, Header, Record
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.text.lines import LONGEST
+from fairseq_attn_plugin.text.lines import LONGEST as LONGEST_HEADER
+from fairseq_attn_plugin.text.lines import LineTooLong, bounded_lines
+from fairseq_attn_plugin.text.subwords import SUBWORDS
 from fairseq_attn_plugin.writing import PathLike
 
-__all__ = ["Records", "check_labels", "is_records", "label_and_path", "open_records", "open_systems"]
+# Characters of a line: three matrices over 4,000 x 4,000 words, each written twice, 9 characters a number.
+LONGEST = 2**30
+
+
+def partial_path(path: PathLike) -> Path:
+    """The file that holds the sentences of an unfinished extraction, as JSONL."""
+    return Path(f"{path}.unfinished")
+
+
+def parse_header(line: str, path: Path) -> Header:
+    """The header in the first line of a file; raises ``OptionError``, which names ``path``, for anything else."""
+    try:
+        values = json.loads(line)
+        if values.pop("format") != FORMAT:
+            raise ValueError
+        header = Header(**{**values, "weights": tuple(values["weights"])})
+        if header.subwords not in SUBWORDS or not _whole(header.sentences) or not isinstance(header.options, dict):
+            raise ValueError
+        texts = [value for name, value in asdict(header).items() if name not in ("sentences", "weights", "options")]
+        if not header.weights or not all(isinstance(text, str) for text in (*texts, *header.weights)):
+            raise ValueError
+        return header
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise OptionError(
+            f"{path}: must be a file of fairseq-attn extract, with a header of format {FORMAT!r}"
+        ) from None
+
+
+def from_values(values: Dict[str, Any], header: Header) -> Record:
+    """The record of a line's values; raises ``ValueError`` if they do not make one."""
+    try:
+        shape = (len(values["target"]) + 1, len(values["source"]) + 1)
+        weights = {name: _numbers(values[name], shape) for name in header.weights}
+        if any((matrix < 0).any() for matrix in weights.values()):
+            raise ValueError
+        # imported attention may come without probabilities
+        scores = _numbers(values["scores"], shape[:1]).tolist() if len(values["scores"]) else []
+        source, target, reference = values["source"], values["target"], values.get("reference")
+        rank = values.get("rank", 1)
+        if not (isinstance(source, list) and isinstance(target, list) and _whole(values["id"])):
+            raise ValueError
+        if not (_whole(rank) and rank):
+            raise ValueError
+        if not all(isinstance(text, str) for text in (*source, *target, *[reference] * (reference is not None))):
+            raise ValueError
+        return Record(values["id"], source, target, weights, scores, header.subwords, reference, rank)
+    except (KeyError, TypeError, AttributeError, OverflowError):
+        raise ValueError from None
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _numbers(values: Any, shape: Tuple[int, ...]) -> np.ndarray:
+    """Numbers of a shape, neither NaN nor +inf; raises ``ValueError`` for anything else."""
+    found = np.asarray(values)
+    if found.dtype.kind not in "iuf" or found.shape != shape:
+        raise ValueError
+    found = found.astype(np.float32) if len(shape) > 1 else found.astype(float)
+    if not (found < np.inf).all():  # a word of probability zero scores -inf
+        raise ValueError
+    return found
+
+
+def read_jsonl(path: Path, header: Header) -> Iterator[Record]:
+    """Yields the records of a file; raises ``OptionError``, which names file and line, if it is damaged."""
+    number = 0
+    try:
+        with open(path, encoding="utf-8-sig") as stream:
+            for number, line in enumerate(bounded_lines(stream, LONGEST), 1):
+                if number == 1:  # the header
+                    continue
+                try:
+                    record = from_values(json.loads(line), header)
+                except (ValueError, RecursionError):
+                    raise OptionError(f"{path}, line {number}: must be a sentence with attention") from None
+                yield record
+    except OptionError:
+        raise
+    except LineTooLong as error:
+        raise OptionError(f"{path}, line {number + 1}: {error}") from None
+    except (OSError, ValueError) as error:
+        raise OptionError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+
+
+def header_line(header: Header) -> str:
+    """The first line of a file, without its line end."""
+    return json.dumps({"format": FORMAT, **asdict(header)}, ensure_ascii=False)
+
+
+def to_line(record: Record) -> str:
+    """The line of a record, without its line end; weights and scores have ``DIGITS`` decimals."""
+    values: Dict[str, Any] = {"id": record.id, "source": record.source, "target": record.target}
+    if record.rank > 1:
+        values["rank"] = record.rank
+    if record.reference is not None:
+        values["reference"] = record.reference
+    if record.scores:
+        values["score"] = round(record.score, DIGITS)
+    values["scores"] = [round(score, DIGITS) for score in record.scores]
+    found = record_confidence(record)
+    values["confidence"] = {
+        name: round(value, DIGITS) for name, value in {**found._asdict(), "total": found.total}.items()
+    }
+    words: Dict[str, Any] = {"source": record.source_words, "target": record.target_words}
+    for name, matrix in record.weights.items():
+        values[name] = _rounded(matrix)
+        words[name] = _rounded(record.word_attention(name))
+    values["words"] = words
+    return json.dumps(values, ensure_ascii=False)
+
+
+def _rounded(matrix: np.ndarray) -> List[List[float]]:
+    return np.round(np.asarray(matrix, dtype=float), DIGITS).tolist()
 
 
 class Records:
@@ -47,9 +164,8 @@ class Records:
         Raises ``OptionError``, which names the sentence, if the file is damaged, the sentence's number lies beyond the
         corpus, or it occurs twice.
         """
-        read = read_npz if self.path.suffix == ".npz" else read_jsonl
         seen = set()
-        for record in read(self.path, self.header):
+        for record in read_jsonl(self.path, self.header):
             if not 0 <= record.id < self.header.sentences:
                 raise OptionError(
                     f"{self.path}: has a sentence {record.id}; its corpus has {self.header.sentences} sentences, "
@@ -64,16 +180,13 @@ class Records:
     def count(self) -> int:
         """The number of records, found without reading a matrix; raises ``OptionError`` as iteration does."""
         try:
-            if self.path.suffix == ".npz":
-                with zipfile.ZipFile(self.path) as archive:
-                    return len(read_ids(archive))
             with open(self.path, "rb") as stream:
                 blocks = iter(lambda: stream.read(2**20), b"")
                 last, lines = b"\n", 0
                 for last in blocks:
                     lines += last.count(b"\n")
                 return lines - last.endswith(b"\n")
-        except (OSError, *DAMAGED) as error:
+        except OSError as error:
             raise OptionError(f"{self.path}: cannot be read: {error}") from None
 
     def find(self, numbers: Iterable[int]) -> Dict[int, Record]:
@@ -104,28 +217,24 @@ def open_records(path: PathLike, label: Optional[str] = None) -> Records:
     """Opens a file of ``fairseq-attn extract``.
 
     Args:
-        path: ends in ``.jsonl`` or ``.npz``; ``FILE.jsonl@2`` is the second hypothesis of each n-best list in it
+        path: ends in ``.jsonl``; ``FILE.jsonl@2`` is the second hypothesis of each n-best list in it
         label: for legends and tables (default: the name in the header)
 
     Raises:
         OptionError: the file cannot be read, has another format, or its extraction was interrupted
     """
     path, rank = path_and_rank(path)
-    if path.suffix not in SUFFIXES:
-        raise OptionError(f"{path}: must be a file of fairseq-attn extract, which ends in {' or '.join(SUFFIXES)}")
+    if path.suffix == ".npz":
+        raise OptionError(f"{path}: NPZ files are not read any more; extract again, --out {path.stem}{SUFFIX}")
+    if path.suffix != SUFFIX:
+        raise OptionError(f"{path}: must be a file of fairseq-attn extract, which ends in {SUFFIX}")
     if not path.exists() and partial_path(path).exists():
         raise OptionError(f"{path}: its extraction was interrupted; run the same fairseq-attn extract again")
     try:
-        if path.suffix == ".npz":
-            with zipfile.ZipFile(path) as archive:
-                line = str(read_array(archive, "header"))
-        else:
-            with open(path, encoding="utf-8-sig") as stream:
-                line = stream.readline(LONGEST)
+        with open(path, encoding="utf-8-sig") as stream:
+            line = stream.readline(LONGEST_HEADER)
     except (OSError, UnicodeDecodeError) as error:
         raise OptionError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    except DAMAGED:
-        line = ""
     header = parse_header(line, path)
     most = header.options.get("nbest", 1)
     if not 1 <= rank <= (most if isinstance(most, int) else 1):
@@ -136,14 +245,14 @@ def open_records(path: PathLike, label: Optional[str] = None) -> Records:
 def path_and_rank(path: PathLike) -> Tuple[Path, int]:
     """Splits ``FILE@RANK``; the rank of ``FILE`` is 1. A file may itself have such a name."""
     file, at, rank = os.fspath(path).rpartition("@")
-    if at and rank.isdecimal() and len(rank) < 10 and Path(file).suffix in SUFFIXES and not Path(path).exists():
+    if at and rank.isdecimal() and len(rank) < 10 and Path(file).suffix == SUFFIX and not Path(path).exists():
         return Path(file), int(rank)
     return Path(path), 1
 
 
 def is_records(path: PathLike) -> bool:
     """Whether a path names records of ``fairseq-attn extract``, by its suffix."""
-    return path_and_rank(path)[0].suffix in SUFFIXES
+    return path_and_rank(path)[0].suffix in (SUFFIX, ".npz")
 
 
 def open_systems(paths: Sequence[str]) -> List[Records]:

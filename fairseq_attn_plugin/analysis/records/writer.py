@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from pathlib import Path
 
 import numpy as np
 import portalocker
 
-from fairseq_attn_plugin.analysis.records.jsonl import header_line, parse_header, partial_path, read_jsonl, to_line
-from fairseq_attn_plugin.analysis.records.npz import write_npz
-from fairseq_attn_plugin.analysis.records.record import SUFFIXES, Header, Record
+from fairseq_attn_plugin.analysis.records.files import header_line, parse_header, partial_path, to_line
+from fairseq_attn_plugin.analysis.records.record import SUFFIX, Header, Record
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.writing import PathLike, whole_file
+from fairseq_attn_plugin.writing import PathLike
 
 __all__ = ["RecordWriter"]
 
@@ -26,7 +24,7 @@ class RecordWriter:
     run wrote there; ``next`` is the corpus number of the first sentence to write.
 
     Args:
-        path: file to write, ``.jsonl`` or ``.npz``
+        path: file to write, ``.jsonl``
         header: of the extraction
         replace: discard the unfinished file of another extraction, or a damaged one
         resume: go on after an interrupted run; False always starts from the beginning
@@ -38,8 +36,8 @@ class RecordWriter:
 
     def __init__(self, path: PathLike, header: Header, replace: bool = False, resume: bool = True):
         self.path, self.header = Path(path), header
-        if self.path.suffix not in SUFFIXES:
-            raise OptionError(f"--out {path}: must end in {' or '.join(SUFFIXES)}")
+        if self.path.suffix != SUFFIX:
+            raise OptionError(f"--out {path}: must end in {SUFFIX}, the one format of extracted attention")
         self.partial = partial_path(path)
         self.done = self.next = 0
         self._written = False
@@ -152,13 +150,7 @@ class RecordWriter:
         """Moves everything to its final name, and closes the file: until then no other process can open it."""
         self._written = True  # an extraction may leave out every sentence; its file is complete all the same
         try:
-            if self.path.suffix == ".npz":
-                with whole_file(self.path, f"--out {self.path}: cannot be written") as whole:
-                    # its lines may be longer than those of files that anybody may have written
-                    write_npz(whole, self.header, read_jsonl(self.partial, self.header, sys.maxsize - 1))
-                self.partial.unlink()
-            else:
-                os.replace(self.partial, self.path)
+            os.replace(self.partial, self.path)
         except OSError as error:
             raise self._failed(error) from None
         finally:

@@ -18,12 +18,27 @@ from fairseq_attn_plugin.analysis.outputs.reading import read_lines
 from fairseq_attn_plugin.analysis.outputs.segment_scores import read_segment_scores
 from fairseq_attn_plugin.analysis.outputs.significance import check_tokenizer, score_systems
 from fairseq_attn_plugin.analysis.records.files import open_records
-from fairseq_attn_plugin.analysis.report import attention_sections, imported_scores, output_sections
-from fairseq_attn_plugin.analysis.report.corpus import Corpus, corpus_of, outputs_of, scored_texts, training_words
+from fairseq_attn_plugin.analysis.report import sections
+from fairseq_attn_plugin.analysis.report.corpus import (
+    Corpus,
+    Settings,
+    corpus_of,
+    outputs_of,
+    scored_texts,
+    scores_by_group,
+    training_words,
+    write_texts,
+)
 from fairseq_attn_plugin.analysis.report.document import Document
-from fairseq_attn_plugin.analysis.report.seeds import Group, groups_of
-from fairseq_attn_plugin.analysis.report.settings import Settings
-from fairseq_attn_plugin.analysis.report.systems import Reported, System, find_systems, measures, without_seed
+from fairseq_attn_plugin.analysis.report.systems import (
+    Group,
+    Reported,
+    System,
+    find_systems,
+    groups_of,
+    measures,
+    without_seed,
+)
 from fairseq_attn_plugin.errors import OptionError, one_line
 from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.writing import whole_text
@@ -146,20 +161,20 @@ def _document(read: _Read, corpus: Corpus, out: Path, settings: Settings) -> Doc
         tokenize=scored.tokenize,
         seeds_of={group.name: group.seeds for group in groups},
     )
-    explored = attention_sections.write_explorer(shown, out, settings.explored)
-    imported_scores.write_texts(read.reported, corpus, out)
-    scores.update(imported_scores.scores_by_group(groups, settings, len(corpus.reference), tested))
-    output_sections.add_systems(document, groups, scores, signatures, tested)
-    attention_sections.add_alignments(document, groups, read.alignments, settings.gold)
-    attention_sections.add_heatmaps(document, shown, out, settings.pictures, read.alignments, explored)
+    explored = sections.write_explorer(shown, out, settings.explored)
+    write_texts(read.reported, corpus, out)
+    scores.update(scores_by_group(groups, settings, len(corpus.reference), tested))
+    sections.add_systems(document, groups, scores, signatures, tested)
+    sections.add_alignments(document, groups, read.alignments, settings.gold)
+    sections.add_heatmaps(document, shown, out, settings.pictures, read.alignments, explored)
     outputs = outputs_of(shown, corpus)
     if corpus.training is not None:
         words = frequency.analyse(corpus.training, corpus.reference, outputs, scored=False)
-        output_sections.add_frequencies(document, words, out)
-    output_sections.add_examples(document, corpus, outputs, out, settings.examples, explored)
-    attention_sections.add_lexicon(document, shown[base], out)
-    attention_sections.add_explorer(document, out, explored)
-    output_sections.add_origin(document, read.reported, read.failed, settings.command)
+        sections.add_frequencies(document, words, out)
+    sections.add_examples(document, corpus, outputs, out, settings.examples, explored)
+    sections.add_lexicon(document, shown[base], out)
+    sections.add_explorer(document, out, explored)
+    sections.add_origin(document, read.reported, read.failed, settings.command)
     return document
 
 

@@ -1,25 +1,55 @@
-"""The corpus of a report: source, references, and the word counts of the training text."""
+"""What a report compares: its settings, its texts, and scores of the translations by another program."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 from typing import Counter as Counts
-from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
+import numpy as np
 from tqdm import tqdm
 
 from fairseq_attn_plugin.analysis.inference.loading import LoadedModels, load_split
 from fairseq_attn_plugin.analysis.inference.segmenter import vocabulary_subwords
 from fairseq_attn_plugin.analysis.inference.sentences import symbols_of
 from fairseq_attn_plugin.analysis.outputs.reading import check_lengths, read_lines, unknown_in_reference
+from fairseq_attn_plugin.analysis.outputs.segment_scores import read_segment_scores, scores_of
+from fairseq_attn_plugin.analysis.outputs.significance import Score, score_seeds
 from fairseq_attn_plugin.analysis.records.files import Records
-from fairseq_attn_plugin.analysis.report.settings import Settings
-from fairseq_attn_plugin.analysis.report.systems import Reported
+from fairseq_attn_plugin.analysis.report.systems import Group, Reported
+from fairseq_attn_plugin.analysis.web.explore import FIRST
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.subwords import spell
+from fairseq_attn_plugin.writing import whole_text
 
-__all__ = ["Corpus", "Lengths", "Scored", "corpus_of", "outputs_of", "scored_texts", "training_words"]
+
+@dataclass(frozen=True)
+class Settings:
+    """What a report compares, and how much it shows."""
+
+    names: Optional[Sequence[str]] = None  # of the systems (default: all)
+    split: str = "test"
+    beam: int = 10
+    gold: Optional[str] = None  # file of gold alignments of the split's words
+    gold_format: str = "auto"  # one of GOLD_FORMATS
+    one_based: bool = False  # words in a Pharaoh file of gold alignments are counted from 1
+    # text to score against (default: the target side of the split, its unknown words as <unk>)
+    reference: Optional[str] = None
+    train_text: Optional[str] = None  # target side of the training text (default: the data's training split, if any)
+    baseline: Optional[str] = None  # system that all others are compared with (default: the first)
+    samples: int = 1000  # of the paired bootstrap; 0: none
+    tokenize: Optional[str] = None  # sacrebleu's tokenizer for BLEU (default: that of the model folders, or none)
+    scores: Sequence[str] = ()  # METRIC=FILE: scores of the sentences by another program
+    pictures: int = 4  # sentences with heatmaps
+    examples: int = 6  # sentences in the comparison
+    explored: int = FIRST  # sentences on the page to explore; 0: all
+    max_tokens: int = 4000  # subwords in a batch
+    cpu: bool = False
+    title: Optional[str] = None
+    command: str = ""  # shown at the end
 
 
 Lengths = List[Optional[Tuple[int, int]]]  # source and target words of each sentence, None where they are unknown
@@ -105,3 +135,45 @@ def scored_texts(reported: Sequence[Reported], corpus: Corpus, settings: Setting
     signature = models[0].settings.get("scores", {}).get("bleu", {}).get("signature", "")
     found = re.search(r"tok:([^|]+)", signature)
     return Scored(outputs, read_lines(str(models[0].test_file("reference"))), found.group(1) if found else "13a")
+
+
+def write_texts(reported: Sequence[Reported], corpus: Corpus, out: Path) -> None:
+    """Writes the source, the references and each training's translations, a line for each sentence."""
+    texts: Dict[str, Sequence[str]] = {"source.txt": corpus.source, "reference.txt": corpus.reference}
+    texts.update({f"outputs/{name}.txt": lines for name, lines in outputs_of(reported, corpus).items()})
+    for name, lines in texts.items():
+        (out / name).parent.mkdir(parents=True, exist_ok=True)
+        with whole_text(out / name, f"--out {out}: {name} cannot be written") as stream:
+            stream.writelines(f"{line}\n" for line in lines)
+
+
+def scores_by_group(
+    groups: Sequence[Group], settings: Settings, sentences: int, baseline: Optional[str]
+) -> Dict[str, Dict[str, Score]]:
+    """{metric: {system: score}} of the settings' files. The score of a training is the mean of its sentences.
+
+    Raises:
+        OptionError: a file lacks a training, or has another number of sentences
+    """
+    found: Dict[str, Dict[str, Score]] = {}
+    for text in settings.scores:
+        given = read_segment_scores(text)
+        runs = scores_of(given, {run.system.name: None for group in groups for run in group.runs}, sentences)
+        counted: Dict[str, List[Any]] = {
+            # of each sentence its score and its number
+            group.name: [np.array([(value, 1.0) for value in runs[run.system.name]]) for run in group.runs]
+            for group in groups
+        }
+        if baseline is None:
+            means = {name: [_mean(lines.sum(0)) for lines in seeds] for name, seeds in counted.items()}
+            found[given.metric] = {name: Score(float(np.mean(seeds)), seeds) for name, seeds in means.items()}
+        else:
+            seeds_of = {group.name: group.seeds for group in groups}
+            found[given.metric] = score_seeds(
+                counted, baseline, settings.samples, score=_mean, least=-np.inf, seeds_of=seeds_of
+            )
+    return found
+
+
+def _mean(statistics: Any) -> float:
+    return float(statistics[0] / statistics[1])

@@ -7,7 +7,6 @@ import re
 from pathlib import Path
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Union
 
-from fairseq_attn_plugin.analysis.drawing.colours import DARK, LIGHT, Theme
 from fairseq_attn_plugin.analysis.outputs.tables import markdown_table
 from fairseq_attn_plugin.analysis.pages import frame
 from fairseq_attn_plugin.analysis.pages.parts import cell, figure, html_table
@@ -41,7 +40,6 @@ class Link(NamedTuple):
 
 class _Picture(NamedTuple):
     path: Path
-    dark: Path
     caption: str
     link: Optional[Link]
 
@@ -72,17 +70,10 @@ class Document:
         """A float is shown with two digits, None as a dash. Columns of numbers are right-aligned."""
         self._blocks.append(_Table(headers, rows, caption))
 
-    def picture(
-        self, path: Path, caption: str, draw: Callable[[Path, Theme], Any], link: Optional[Link] = None
-    ) -> None:
-        """A picture that ``draw`` draws twice, to ``path`` on light paper, and beside it on dark paper.
-
-        The page shows the one that the reader's system prefers; the picture leads to ``link``.
-        """
-        dark = path.with_name(f"{path.stem}.dark{path.suffix}")
-        draw(path, LIGHT)
-        draw(dark, DARK)
-        self._blocks.append(_Picture(path, dark, caption, link))
+    def picture(self, path: Path, caption: str, draw: Callable[[Path], Any], link: Optional[Link] = None) -> None:
+        """A picture that ``draw`` draws to ``path``; it leads to ``link``."""
+        draw(path)
+        self._blocks.append(_Picture(path, caption, link))
 
     def link(self, path: Union[str, Path], text: str, fragment: str = "") -> None:
         self._blocks.append(Link(Path(path), text, fragment))
@@ -122,7 +113,7 @@ def _for_page(block: _Block, folder: Union[str, Path]) -> Dict[str, Any]:
         return {"kind": "table", "markup": html_table(block.headers, block.rows, block.caption, _alignment(block))}
     if isinstance(block, _Picture):
         link = None if block.link is None else (_target(block.link, folder), block.link.text)
-        return {"kind": "picture", "markup": figure(block.path, block.caption, dark=block.dark, link=link)}
+        return {"kind": "picture", "markup": figure(block.path, block.caption, link=link)}
     return {"kind": "link", "target": _target(block, folder), "text": block.text}
 
 

@@ -1,12 +1,15 @@
-"""The trainings of a report: the folders of trained models, and the measures of their attention."""
+"""The trainings of a report: their folders, the measures of their attention, and which of them are one system.
+
+Trainings whose names differ in the seed only are one system, which is shown by means and standard deviations."""
 
 from __future__ import annotations
 
 import math
 import os
 import re
+import statistics
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence
 
 import numpy as np
 import torch
@@ -15,9 +18,6 @@ from fairseq_attn_plugin.analysis.records.files import Records
 from fairseq_attn_plugin.attention import attention_statistics
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.model_folder import ModelFolder, open_model_folder
-
-__all__ = ["Measures", "Reported", "System", "find_systems", "measures", "without_seed"]
-
 
 CHECKPOINTS = ("checkpoint_best.pt", "checkpoint_last.pt")
 
@@ -135,3 +135,49 @@ def measures(records: Records) -> Measures:
     mean = -log_probability / subwords
     perplexity = math.exp(mean) if mean < 700 else math.inf
     return Measures(perplexity, entropy / rows, greatest / rows, end / rows, information / rows)
+
+
+class Group(NamedTuple):
+    """A system: trainings that differ in the seed only, in the order of their seeds."""
+
+    name: str
+    runs: List[Reported]
+
+    @property
+    def seeds(self) -> List[int]:
+        """The seeds of the trainings; empty if one of them has no configuration."""
+        return [_seed(run.config) for run in self.runs] if all(run.config for run in self.runs) else []
+
+
+def groups_of(reported: Sequence[Reported]) -> List[Group]:
+    """The systems, in the order of their first trainings.
+
+    Trainings are one system if their names are the same without the seed (:func:`without_seed`), and their seeds
+    differ. A system of several trainings is named as they are, without the seed.
+    """
+    alike: Dict[str, List[Reported]] = {}
+    for one in reported:
+        alike.setdefault(without_seed(one.system.name), []).append(one)
+    groups = []
+    for name, runs in alike.items():
+        seeds = {_seed(run.config) for run in runs if run.config}
+        if len(runs) > 1 and len(seeds) == len(runs):
+            groups.append(Group(name, sorted(runs, key=lambda run: _seed(run.config))))
+        else:
+            groups += [Group(run.system.name, [run]) for run in runs]
+    return groups
+
+
+def _seed(config: Any) -> int:
+    common: Any = (config or {}).get("common") or {}
+    return int(common.get("seed", 0) if hasattr(common, "get") else common.seed)
+
+
+def spread(values: Iterable[Optional[float]], digits: int) -> Optional[str]:
+    """Mean, and in brackets the standard deviation of several values that differ; None without values."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return None
+    mean = f"{statistics.mean(known):,.{digits}f}"
+    deviation = statistics.stdev(known) if len(known) > 1 else 0.0
+    return f"{mean} ({deviation:,.{digits}f})" if deviation else mean

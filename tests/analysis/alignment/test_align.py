@@ -107,11 +107,10 @@ def test_a_line_for_each_sentence_of_the_corpus(tmp_path, capsys):
     )
 
 
-@pytest.mark.parametrize("suffix", [".jsonl", ".npz"])
-def test_other_weights(tmp_path, suffix):
+def test_other_weights(tmp_path):
     one = record(0, "a b", "x y")
     one.weights["posterior"] = one.attention[:, [1, 0, 2]]
-    path = write_records(tmp_path / f"elbo{suffix}", records=[one], weights=("attention", "posterior"))
+    path = write_records(tmp_path / "elbo.jsonl", records=[one], weights=("attention", "posterior"))
     assert align(open_records(path)) == [{(0, 0), (1, 1)}]
     assert align(open_records(path), Linking(weights="posterior")) == [{(1, 0), (0, 1)}]
     with pytest.raises(OptionError, match=r"^--weights bayes: \S*elbo\S* has attention, posterior$"):
@@ -189,7 +188,7 @@ def test_meeting(orders):
             r"^--method loo: \S*soft.jsonl has attention; the model gives the matrix loo: name its data",
         ),
         (["--gen-subset", "valid"], "^--gen-subset valid: needs --path, the checkpoint of a model$"),
-        (["--records", "r.npz"], "^--records r.npz: needs --path"),
+        (["--records", "r.jsonl"], "^--records r.jsonl: needs --path"),
         (["--path", "checkpoint_best.pt"], r"soft.jsonl: is a file; --path needs the data folder of the model$"),
         (["--json", "figures.json"], "^--json figures.json: needs --gold or --compare"),
         (["--symmetrize", "union"], "^--symmetrize union: needs --reverse"),
@@ -272,6 +271,6 @@ def test_a_number_beyond_the_corpus(tmp_path):
 
 def test_words_of_punctuation(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    write_records(tmp_path / "soft.npz", pairs=[("a @-@ <b>", "x $y$ z")])
-    main(["align", "soft.npz", "--out", "links"])
+    write_records(tmp_path / "soft.jsonl", pairs=[("a @-@ <b>", "x $y$ z")])
+    main(["align", "soft.jsonl", "--out", "links"])
     assert (tmp_path / "links").read_text() == "0-0 1-1 2-2\n"

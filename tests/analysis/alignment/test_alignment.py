@@ -14,7 +14,7 @@ from fairseq_attn_plugin.analysis.alignment.links import (
     write_alignments,
 )
 from fairseq_attn_plugin.analysis.outputs.generation import read_generated
-from fairseq_attn_plugin.analysis.records.merging import merge_attention
+from fairseq_attn_plugin.analysis.records.record import merge_attention
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.subwords import merge_subwords, word_of_subword
 

@@ -91,7 +91,7 @@ def test_add_sums_to_one_with_the_pairs_that_were_not_counted():
 def test_forms_of_the_file(tmp_path):
     from fairseq import utils
 
-    files = [str(write_records(tmp_path / name)) for name in ("one.jsonl", "two.npz")]
+    files = [str(write_records(tmp_path / name)) for name in ("one.jsonl", "two.jsonl")]
     table, best, values = (tmp_path / name for name in ("lexicon.tsv", "best.txt", "lexicon.json"))
     cli.main(["lexicon", *files, "--out", str(table)])
     cli.main(["lexicon", *files, "--out", str(best), "--format", "replace-unk"])

@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from fairseq_attn_plugin.analysis.drawing.colours import DARK, LIGHT, series_of
+from fairseq_attn_plugin.analysis.drawing.canvas import PAPER, series_of
 
 # Machado, Oliveira and Fernandes, "A Physiologically-based Model for Simulation of Color Vision Deficiency" (2009),
 # severity 1, for linear RGB
@@ -35,10 +35,9 @@ def nearest(colours, vision):
     return min(np.linalg.norm(a - b) for a, b in combinations(seen, 2))
 
 
-@pytest.mark.parametrize("theme", [LIGHT, DARK])
 @pytest.mark.parametrize("vision", VISION)
-def test_colours_are_told_apart(vision, theme):
-    assert nearest([one.colour for one in series_of(7, theme)], vision) > 15
+def test_colours_are_told_apart(vision):
+    assert nearest([one.colour for one in series_of(7)], vision) > 15
 
 
 def test_the_measure_finds_colours_that_are_not_told_apart():
@@ -46,11 +45,10 @@ def test_the_measure_finds_colours_that_are_not_told_apart():
     assert nearest(red_and_green, "full") > 80 and nearest(red_and_green, "deuteranopia") < 10
 
 
-@pytest.mark.parametrize("theme", [LIGHT, DARK])
-def test_colours_stand_out_from_the_paper(theme):
+def test_colours_stand_out_from_the_paper():
     """At least 2 : 1, and the first four 3 : 1, as WCAG 1.4.11 wants of graphics; markers and edges add to it."""
-    paper = XYZ[1] @ linear(theme.paper)
-    for number, one in enumerate(series_of(7, theme)):
+    paper = XYZ[1] @ linear(PAPER)
+    for number, one in enumerate(series_of(7)):
         light, dark = sorted([paper, XYZ[1] @ linear(one.colour)], reverse=True)
         assert (light + 0.05) / (dark + 0.05) > (3 if number < 4 else 2)
 

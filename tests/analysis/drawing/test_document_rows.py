@@ -6,8 +6,7 @@ import math
 
 import pytest
 
-from fairseq_attn_plugin.analysis.drawing.document_page import draw_documents
-from fairseq_attn_plugin.analysis.drawing.document_rows import SCALE, shaded
+from fairseq_attn_plugin.analysis.drawing.document_page import SCALE, draw_documents, shaded
 from fairseq_attn_plugin.analysis.inference.classification import Classified
 
 

@@ -43,7 +43,7 @@ def corpus(path, lengths, **options):
 
 def test_which_sentences(tmp_path, drawn, capsys):
     one = corpus(tmp_path / "a.jsonl", [3, 5, 4, 6, 5, 5])
-    other = corpus(tmp_path / "b.npz", [3, 0, 4, 6, 5, 5])
+    other = corpus(tmp_path / "b.jsonl", [3, 0, 4, 6, 5, 5])
 
     def numbers(*options):
         drawn.clear()
@@ -213,10 +213,10 @@ def test_a_word_that_one_model_does_not_know_is_the_same_word(tmp_path, drawn):
 def test_as_a_user_runs_it(tmp_path):
     pairs = [("$a$ <b> _c_", "x & y"), ("", "z"), ("das w@@ ort", "")]
     write_records(tmp_path / "soft.jsonl", pairs=pairs)
-    write_records(tmp_path / "adm.npz", "adm", pairs=pairs)
+    write_records(tmp_path / "adm.jsonl", "adm", pairs=pairs)
     (tmp_path / "gold").write_text("0-0 1p1\n\n\n")
     options = ["--gold", "gold", "--format", "svg,png", "--title", "--out", "pictures"]
-    done = run_cli("fairseq-attn", "plot", "soft.jsonl", "$MQT$=adm.npz", *options, cwd=tmp_path)
+    done = run_cli("fairseq-attn", "plot", "soft.jsonl", "$MQT$=adm.jsonl", *options, cwd=tmp_path)
     assert done.stdout == "pictures: 6 pictures, sentence-0000.svg to sentence-0002.png\n"
     assert sorted(path.name for path in (tmp_path / "pictures").iterdir()) == [
         f"sentence-000{number}.{suffix}" for number in range(3) for suffix in ("png", "svg")

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 from figures_for_tests import kept_figures
 
-from fairseq_attn_plugin.analysis.drawing import canvas, fonts
-from fairseq_attn_plugin.analysis.drawing.canvas import save
-from fairseq_attn_plugin.analysis.drawing.colours import SERIES_COLOURS
+from fairseq_attn_plugin.analysis.drawing import canvas
+from fairseq_attn_plugin.analysis.drawing.canvas import SERIES_COLOURS, save
 from fairseq_attn_plugin.analysis.drawing.heatmaps import Panel, heatmap, heatmaps
 from fairseq_attn_plugin.errors import OptionError
 
@@ -189,9 +188,9 @@ def test_other_warnings_are_shown():
 def test_fonts_are_installed_ones_in_order(monkeypatch):
     from matplotlib import rc_context
 
-    monkeypatch.setattr(fonts, "_installed", lambda: {"DejaVu Sans", "Mine", "Noto Sans", "Other"})
+    monkeypatch.setattr(canvas, "_installed", lambda: {"DejaVu Sans", "Mine", "Noto Sans", "Other"})
     with rc_context({"font.sans-serif": ["Mine", "Not installed"]}):
-        assert fonts.families() == ["DejaVu Sans", "Mine", "Noto Sans"]
+        assert canvas.families() == ["DejaVu Sans", "Mine", "Noto Sans"]
 
 
 @pytest.mark.parametrize(("size", "resolution"), [((10, 10), 150), ((400, 100), 31.6), ((2000, 1), 30)])

@@ -83,78 +83,6 @@ def test_marian_nbest(tmp_path):
     assert second.target == ["a", "house"] and (second.id, second.rank) == (0, 2)
 
 
-def test_opennmt_links_and_nbest(tmp_path):
-    text = "a small house ||| 0-0 1-1 2-1 3-2\na house ||| 0-0 3-1\nthe dog ||| 0-0 1-1\nthe dogs ||| \n"
-    records = run(tmp_path, "opennmt", text, "--nbest", "2")
-    check(records, HARD, [[1, 0, 0], [0, 1, 0], [0, 0, 1]])
-    assert [one.target for one in open_records(f"{tmp_path}/out.jsonl@2")] == [["a", "house"], ["the", "dogs"]]
-    check(
-        run(tmp_path, "opennmt", "a small house ||| 0-0 1-1 2-1 3-2\t-0.5\nthe dog ||| 0-0 1-1\t-1\n"), HARD, np.eye(3)
-    )
-
-
-def test_opennmt_debug_log(tmp_path):
-    """The layout of report_matrix of OpenNMT-py: words cut to ten characters, the greatest weight after a star."""
-
-    def table(source, target, matrix):
-        lines = ["[2020-01-01 00:00:00,000 INFO] " + "{:>10.10} ".format("") + "".join(map("{:>10.7} ".format, source))]
-        for word, row in zip([*target, "</s>"], matrix.tolist()):
-            cells = [f"{{:{'*' if value == max(row) else ''}>10.7f}} ".format(value) for value in row]
-            lines.append(f"{word:>10.10} " + "".join(cells))
-        return "\n".join([*lines, "", "PRED AVG SCORE: -0.5, PRED PPL: 1.6", ""])
-
-    long = "a verylongword small"
-    text = table(SOURCE.split("\n")[0].split(), long.split(), SOFT[:, :4])
-    text += table(["der", "hund"], ["the", "dog"], SECOND[:, :2])
-    records = run(tmp_path, "opennmt-attn-debug", text, target=f"{long}\nthe dog\n")
-    one, other = records
-    assert one.target == long.split()
-    np.testing.assert_allclose(one.attention, np.pad(SOFT[:, :4], ((0, 0), (0, 1))), atol=1e-5)
-    np.testing.assert_allclose(other.attention, np.pad(SECOND[:, :2], ((0, 0), (0, 1))), atol=1e-5)
-    with pytest.raises(
-        OptionError, match=r"in\.txt, line 2: the rows are 'a verylongwo small', line 1 of .* is 'x y z'"
-    ):
-        run(tmp_path, "opennmt-attn-debug", text, target="x y z\nthe dog\n")
-
-
-def block(number, target, source, matrix):
-    rows = [" ".join("%f" % weight for weight in row) for row in matrix]
-    sizes = f"{len(source.split())} ||| {len(target.split())}"
-    return "\n".join([f"{number} ||| {target} ||| -0.500000 ||| {source} ||| {sizes}", *rows, "", ""])
-
-
-def test_sockeye_rows_are_source_tokens_without_their_end(tmp_path):
-    text = block(1, "a small house </s>", "ein klei@@ nes haus", SOFT[:, :4].T)
-    text += block(2, "the dog </s>", "der hund", SECOND[:, :2].T)
-    without = [np.pad(matrix[:, :-1], ((0, 0), (0, 1))) for matrix in (SOFT, SECOND)]
-    check(run(tmp_path, "sockeye", text, source=None), *without)
-    check(run(tmp_path, "sockeye", text.rstrip(), source=None), *without)
-
-
-def test_nematus_rows_are_target_tokens(tmp_path):
-    text = block(0, "a small house", "ein klei@@ nes haus", SOFT) + block(1, "the dog", "der hund", SECOND)
-    check(run(tmp_path, "nematus", text, source=None))
-
-
-def test_sockeye_links_and_json(tmp_path):
-    check(run(tmp_path, "sockeye", "a small house\t0-0 1-1 2-1 3-2\nthe dog\t0-0 1-1\n"), HARD, np.eye(3))
-    lines = [
-        {"translations": ["a small house", "a house"], "alignments": [[[0, 0], [1, 1], [2, 1], [3, 2]], [[0, 0]]]},
-        {"translations": ["the dog", "a dog"], "alignments": [[[0, 0], [1, 1]], []], "scores": [0.1, 0.2]},
-    ]
-    check(run(tmp_path, "sockeye", "".join(json.dumps(line) + "\n" for line in lines)), HARD, np.eye(3))
-    assert [one.target[0] for one in open_records(f"{tmp_path}/out.jsonl@2")] == ["a", "a"]
-
-
-def test_joeynmt_arrays_are_padded(tmp_path):
-    padded = [np.pad(SOFT, ((0, 3), (0, 2))), np.pad(SECOND, ((0, 4), (0, 4)))]
-    padded[1][5, 1] = 1  # what the decoder did after the end
-    np.savez(tmp_path / "in.npz", *padded)
-    check(run(tmp_path, "joeynmt", None, target=TARGET, name="in.npz"))
-    with pytest.raises(OptionError, match=r"in\.npz, arr_0: has weights beyond the 1 source tokens and their end"):
-        run(tmp_path, "joeynmt", None, source="ein\nder hund\n", target=TARGET, name="in.npz")
-
-
 def test_a_pipe_is_not_read_in_part(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "text").write_text("a\n")
@@ -221,15 +149,6 @@ def test_hugging_face(tmp_path, lines):
             "line 1: has 1 scores for 1 target tokens and the end; must have 2",
         ),
         ("marian", "", "has 0 sentences, --source-text .* has more lines"),
-        ("opennmt", "a b\n", "line 1: must be TRANSLATION ||| 0-0 1-1"),
-        ("opennmt", "a b ||| 0-x\n", "line 1: '0-x' must be a link"),
-        ("sockeye", "a b\n", "line 1: must be TRANSLATION TAB 0-0 1-1"),
-        (
-            "sockeye",
-            "1 ||| a </s> ||| -1 ||| b c ||| 2 ||| 2\n1 0\n",
-            "line 1: attention is 2 x 1, .* has 1 target and 2",
-        ),
-        ("sockeye", '{"translation": "a", "score": 1}\n', "line 1: must be a JSON object with translations and align"),
         ("huggingface", "[1]", "sentence 0: must have source and target, lists of tokens"),
         ("huggingface", "[{", "must be a JSON list of sentences"),
         ("huggingface", '{"source": ["a"], "target": ["b"], "attention": [[1, 0], [1]]}', "line 1: must have source"),
@@ -245,7 +164,7 @@ def test_one_line_says_what_is_wrong_and_nothing_is_written(tmp_path, form, text
             tmp_path,
             form,
             text,
-            source=None if form == "huggingface" or "|||" in text and form == "sockeye" else SOURCE,
+            source=None if form == "huggingface" else SOURCE,
         )
     assert "\n" not in str(raised.value) and str(tmp_path / "in.txt") in str(raised.value)
     assert sorted(path.name for path in tmp_path.iterdir()) in (["in.txt"], ["in.txt", "source.txt"])
@@ -255,18 +174,21 @@ def test_one_line_says_what_is_wrong_and_nothing_is_written(tmp_path, form, text
     "options, message",
     [
         (["--format", "marian"], "--format marian: needs --source-text"),
-        (
-            ["--format", "sockeye", "--target-text", "x"],
-            "--target-text x: sockeye has the targets itself; leave it out",
-        ),
-        (["--format", "sockeye", "--nbest", "2"], "--nbest 2: sockeye numbers its hypotheses; leave it out"),
-        (["--format", "sockeye", "--forced", "--reference", "x"], "--reference x: with --forced the targets are"),
-        (["--format", "sockeye"], "cannot be read: No such file"),
+        (["--format", "huggingface", "--target-text", "x"], "huggingface has the targets itself; leave it out"),
+        (["--format", "huggingface", "--forced", "--reference", "x"], "--reference x: with --forced the targets are"),
+        (["--format", "huggingface"], "cannot be read: No such file"),
     ],
 )
 def test_options_that_contradict_each_other(tmp_path, options, message):
     with pytest.raises(OptionError, match=message):
         cli.main(["import", str(tmp_path / "x"), "--out", str(tmp_path / "y.jsonl"), *options])
+
+
+def test_a_format_that_is_gone_says_what_to_give(tmp_path, capsys):
+    for name, hint in (("opennmt", "are those of --format marian"), ("sockeye", "in the JSON form of --format hug")):
+        with pytest.raises(SystemExit):
+            cli.main(["import", "x", "--out", f"{tmp_path}/y.jsonl", "--format", name])
+        assert f"{name} is not read any more; " in (said := capsys.readouterr().err) and hint in said
 
 
 @pytest.mark.parametrize(

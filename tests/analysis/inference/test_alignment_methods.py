@@ -73,7 +73,7 @@ def test_matrices_do_not_depend_on_the_batch(zoo, tiny_data, tmp_path, name):
     """Rows sum to one."""
     found = []
     for number, tokens in enumerate((4000, 1)):
-        out = str(tmp_path / f"{number}.npz")
+        out = str(tmp_path / f"{number}.jsonl")
         options = ["--matrices", "bayes", "loo", "saliency", "--max-tokens", str(tokens), "--out", out, "--cpu"]
         main(["extract", str(tiny_data), "--path", str(zoo(name).last), *options])
         found.append(list(open_records(out)))

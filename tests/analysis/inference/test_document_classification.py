@@ -18,8 +18,7 @@ from resuming import differences, train_and_die
 from sklearn.metrics import accuracy_score, f1_score
 
 from fairseq_attn_plugin.analysis import cli
-from fairseq_attn_plugin.analysis.drawing.document_page import draw_documents
-from fairseq_attn_plugin.analysis.drawing.document_rows import shaded
+from fairseq_attn_plugin.analysis.drawing.document_page import draw_documents, shaded
 from fairseq_attn_plugin.analysis.inference import classification as command
 from fairseq_attn_plugin.analysis.inference.classification import (
     ClassificationScores,

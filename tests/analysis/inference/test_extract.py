@@ -18,8 +18,7 @@ from fairseq_attn_plugin.analysis.inference.loading import LoadedModels, load_mo
 from fairseq_attn_plugin.analysis.inference.segmenter import vocabulary_subwords
 from fairseq_attn_plugin.analysis.inference.sentences import SplitSentences, TextSentences
 from fairseq_attn_plugin.analysis.outputs.generation import read_generated
-from fairseq_attn_plugin.analysis.records.files import open_records
-from fairseq_attn_plugin.analysis.records.jsonl import partial_path
+from fairseq_attn_plugin.analysis.records.files import open_records, partial_path
 from fairseq_attn_plugin.errors import OptionError
 
 from cli import TINY, USER_DIR, run_cli
@@ -244,11 +243,11 @@ def test_text_gives_what_the_split_gives(tiny_data, checkpoint, tmp_path, capsys
     text = tiny_data.parent / "text"
     (tmp_path / "codes").write_text("#version: 0.2\na m\nam a</w>\n")
     cli.main(
-        ["extract", str(tiny_data), "--path", str(checkpoint), "--cpu", "--out", str(tmp_path / "text.npz")]
+        ["extract", str(tiny_data), "--path", str(checkpoint), "--cpu", "--out", str(tmp_path / "text.jsonl")]
         + ["--source-text", str(text / "test.xx"), "--target-text", str(text / "test.yy")]
     )
     split = extract(loaded, SplitSentences(loaded, "test"))
-    for one, other in zip(open_records(tmp_path / "text.npz"), split):
+    for one, other in zip(open_records(tmp_path / "text.jsonl"), split):
         assert (one.source, one.target) == (other.source, other.target)
         np.testing.assert_allclose(one.attention, other.attention, atol=1e-5)  # five digits are written
     cli.main(
@@ -269,8 +268,8 @@ def test_mistakes_are_one_line(tiny_data, checkpoint, tmp_path):
     (tmp_path / "empty").write_text("")
     source = ["--source-text", str(tmp_path / "in")]
     for options, message in [
-        (["--out", str(tmp_path / "x.txt")], "must end in .jsonl or .npz"),
-        (["--out", str(tmp_path / "no" / "x.npz")], "there is no folder"),
+        (["--out", str(tmp_path / "x.txt")], "must end in .jsonl"),
+        (["--out", str(tmp_path / "no" / "x.jsonl")], "there is no folder"),
         (["--beam", "0"], "--beam 0: must be at least 1"),
         (["--max-tokens", "0"], "--max-tokens 0: must be at least 1"),
         (["--target-text", "x"], "needs --source-text, which it translates"),

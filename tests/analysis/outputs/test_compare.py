@@ -10,8 +10,7 @@ import sacrebleu
 from records_for_tests import write_records
 
 from fairseq_attn_plugin.analysis.cli import main
-from fairseq_attn_plugin.analysis.outputs.comparison import Span, compare, differences, matches
-from fairseq_attn_plugin.analysis.outputs.comparison_pages import as_html, as_text
+from fairseq_attn_plugin.analysis.outputs.comparison import Span, as_html, as_text, compare, differences, matches
 from fairseq_attn_plugin.errors import OptionError
 
 from cli import run_cli

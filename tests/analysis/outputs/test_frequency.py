@@ -11,8 +11,7 @@ from fairseq_attn_plugin.analysis import cli
 from fairseq_attn_plugin.analysis.drawing import bars
 from fairseq_attn_plugin.analysis.drawing.bars import grouped_bars
 from fairseq_attn_plugin.analysis.outputs import frequency
-from fairseq_attn_plugin.analysis.outputs.frequency import Analysis
-from fairseq_attn_plugin.analysis.outputs.frequency_tables import frequency_table
+from fairseq_attn_plugin.analysis.outputs.frequency import Analysis, frequency_table
 from fairseq_attn_plugin.analysis.outputs.significance import score_systems
 from fairseq_attn_plugin.analysis.outputs.word_frequency import (
     Accuracy,

@@ -1,24 +1,21 @@
-"""The files of fairseq-attn extract: what is written is read again, in either form, and damage is named."""
+"""The files of fairseq-attn extract: what is written is read again, and damage is named."""
 
 import io
 import json
-import zipfile
 
 import numpy as np
 import pytest
 from records_for_tests import diagonal, record, write_records
 
-from fairseq_attn_plugin.analysis.records import jsonl
-from fairseq_attn_plugin.analysis.records.files import open_records, open_systems
-from fairseq_attn_plugin.analysis.records.jsonl import partial_path
+from fairseq_attn_plugin.analysis.records import files
+from fairseq_attn_plugin.analysis.records.files import open_records, open_systems, partial_path
 from fairseq_attn_plugin.analysis.records.record import DIGITS, Header
 from fairseq_attn_plugin.analysis.records.writer import RecordWriter
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.lines import bounded_lines
 
 
-@pytest.mark.parametrize("suffix", [".jsonl", ".npz"])
-def test_round_trip(tmp_path, suffix):
+def test_round_trip(tmp_path):
     given = [
         record(0, "ein klei@@ nes haus", "a small house", reference='a "tiny" <house>'),
         record(3, "a", ""),
@@ -27,7 +24,7 @@ def test_round_trip(tmp_path, suffix):
     given[0].weights["posterior"] = diagonal(3, 4, peak=0.9)
     given[1].weights["posterior"] = diagonal(0, 1)
     given[2].weights["posterior"] = diagonal(1, 0)
-    path = write_records(tmp_path / f"x{suffix}", records=given, weights=("attention", "posterior"), sentences=5)
+    path = write_records(tmp_path / "x.jsonl", records=given, weights=("attention", "posterior"), sentences=5)
     records = open_records(path)
     assert records.header.sentences == 5 and records.label == "soft" and records.count() == 3
     for _ in range(2):  # read anew each time
@@ -84,10 +81,10 @@ def test_another_run_is_not_continued(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("x.txt", "", "which ends in .jsonl or .npz"),
+        ("x.txt", "", "which ends in .jsonl"),
         ("x.jsonl", "", "must be a file of fairseq-attn extract"),
         ("x.jsonl", '{"format": "other"}\n', "must be a file of fairseq-attn extract"),
-        ("x.npz", "no archive", "must be a file of fairseq-attn extract"),
+        ("x.npz", "", "x.npz: NPZ files are not read any more; extract again, --out x.jsonl"),
     ],
 )
 def test_other_files_are_refused(tmp_path, name, content, message):
@@ -166,28 +163,26 @@ def test_a_line_is_bounded(tmp_path):
         next(lines)
 
 
-@pytest.mark.parametrize("suffix", [".jsonl", ".npz"])
-def test_a_word_of_probability_zero(tmp_path, suffix):
+def test_a_word_of_probability_zero(tmp_path):
     given = record(0, "a", "b", scores=[-np.inf, -1.0])
-    (found,) = open_records(write_records(tmp_path / f"x{suffix}", records=[given]))
+    (found,) = open_records(write_records(tmp_path / "x.jsonl", records=[given]))
     assert found.scores == given.scores
 
 
-def test_a_sentence_too_long_for_a_file_of_lines_is_named_and_fits_the_other(tmp_path, monkeypatch):
+def test_a_sentence_too_long_for_a_file_is_named(tmp_path, monkeypatch):
     path = write_records(tmp_path / "x.jsonl")
     longest = max(map(len, path.read_text().splitlines(keepends=True)[1:]))
-    monkeypatch.setattr(jsonl, "LONGEST", longest)
+    monkeypatch.setattr(files, "LONGEST", longest)
     assert len(list(open_records(path))) == 3
-    monkeypatch.setattr(jsonl, "LONGEST", longest - 1)
-    with pytest.raises(OptionError, match=rf"x.jsonl, line \d: is longer than {longest - 1} .* ends in .npz"):
+    monkeypatch.setattr(files, "LONGEST", longest - 1)
+    with pytest.raises(OptionError, match=rf"x.jsonl, line \d: is longer than {longest - 1}"):
         list(open_records(path))
-    assert len(list(open_records(write_records(tmp_path / "x.npz")))) == 3
 
 
 def test_a_latent_model_may_read_4000_words():
     places = (4000 + 1) ** 2
     matrix = len(json.dumps([round(0.12345, DIGITS)] * 1000)) / 1000 * places
-    assert 3 * 2 * matrix < jsonl.LONGEST
+    assert 3 * 2 * matrix < files.LONGEST
 
 
 @pytest.mark.parametrize("end", ["", "\n"])
@@ -197,72 +192,15 @@ def test_sentences_are_counted_without_the_last_line_end(tmp_path, end):
     assert open_records(path).count() == 3
 
 
-@pytest.mark.filterwarnings("ignore:Duplicate name")
-@pytest.mark.parametrize("suffix", [".jsonl", ".npz"])
-def test_a_sentence_that_occurs_twice_is_named(tmp_path, suffix):
+def test_a_sentence_that_occurs_twice_is_named(tmp_path):
     given = [record(number, "a", "b") for number in (1, 0, 1)]
-    path = write_records(tmp_path / f"x{suffix}", records=given)
-    with pytest.raises(OptionError, match=r"x\.\w+: has sentence 1 twice"):
-        list(open_records(path))
-
-
-def replace_array(path, name, content):
-    """Writes an archive in which the file of an array has other bytes."""
-    with zipfile.ZipFile(path) as archive:
-        files = {one: archive.read(one) for one in archive.namelist()}
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for one, old in files.items():
-            archive.writestr(one, content if one == name + ".npy" else old)
-
-
-def array_bytes(array, shape=None):
-    """An array as a file, or its header with another shape and no data."""
-    stream = io.BytesIO()
-    np.lib.format.write_array(stream, np.asarray(array), allow_pickle=False)
-    if shape is None:
-        return stream.getvalue()
-    stream = io.BytesIO()
-    fields = {"descr": np.asarray(array).dtype.str, "fortran_order": False, "shape": shape}
-    np.lib.format.write_array_header_1_0(stream, fields)
-    return stream.getvalue()
-
-
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("ids", array_bytes(np.int64(3))),
-        ("ids", array_bytes(np.zeros(3))),
-        ("ids", array_bytes(np.int64(3), (2**45,))),
-        ("ids", array_bytes(np.zeros(1, dtype="U1")[:0].astype("U0"), (2**45,))),
-        ("1/attention", array_bytes(np.float32(1), (2**23, 2**22))),
-        ("1/attention", array_bytes(np.full((6, 4), -1.0))),
-        ("1/attention", array_bytes(np.full((6, 4), 1j))),
-        ("1/source", array_bytes(np.array("text"))),
-        ("1/source", b""),
-        ("1/scores", array_bytes(np.full(6, np.nan))),
-    ],
-)
-def test_arrays_of_wrong_shapes_are_refused_before_they_are_held(tmp_path, name, content):
-    path = write_records(tmp_path / "x.npz")
-    replace_array(path, name, content)
-    with pytest.raises(OptionError, match=r"x\.npz: (cannot be read|sentence 1 is damaged)"):
-        records = open_records(path)
-        list(records)
-    if name == "ids":
-        with pytest.raises(OptionError, match=r"x\.npz: cannot be read"):
-            records.count()
-
-
-def test_an_array_that_unpacks_to_more_than_is_bounded_is_refused(tmp_path):
-    path = write_records(tmp_path / "x.npz")
-    replace_array(path, "1/scores", array_bytes(np.zeros(2**24 + 1)))
-    assert path.stat().st_size < 1_000_000
-    with pytest.raises(OptionError, match="sentence 1 is damaged"):
+    path = write_records(tmp_path / "x.jsonl", records=given)
+    with pytest.raises(OptionError, match=r"x\.jsonl: has sentence 1 twice"):
         list(open_records(path))
 
 
 def test_labels(tmp_path):
-    one, other = write_records(tmp_path / "a.jsonl"), write_records(tmp_path / "b.npz")
+    one, other = write_records(tmp_path / "a.jsonl"), write_records(tmp_path / "b.jsonl")
     assert [system.label for system in open_systems([str(one), f"other={other}"])] == ["soft", "other"]
     with pytest.raises(OptionError, match="2 files have this name; give each its own"):
         open_systems([str(one), str(other)])
@@ -313,10 +251,9 @@ def test_one_writer_at_a_time(tmp_path):
     assert len(list(open_records(tmp_path / "x.jsonl"))) == 1
 
 
-@pytest.mark.parametrize("suffix", [".jsonl", ".npz"])
-def test_a_writer_that_came_between_locking_and_renaming_begins_anew(tmp_path, monkeypatch, suffix):
+def test_a_writer_that_came_between_locking_and_renaming_begins_anew(tmp_path, monkeypatch):
     """The other process finishes when the file is open, and not yet locked."""
-    path = tmp_path / f"x{suffix}"
+    path = tmp_path / "x.jsonl"
     first = RecordWriter(path, open_records(write_records(tmp_path / "all.jsonl")).header)
     for one in open_records(tmp_path / "all.jsonl"):
         first.write(one)
@@ -348,17 +285,3 @@ def test_wherever_the_checkpoint_was_looked_for(tmp_path):
     header = open_records(write_records(tmp_path / "all.jsonl")).header
     assert header.same_run(Header(**{**header.__dict__, "checkpoint": "elsewhere/checkpoint_best.pt"}))
     assert not header.same_run(Header(**{**header.__dict__, "options": {"corpus": "other"}}))
-
-
-def test_an_archive_with_any_byte_wrong(tmp_path):
-    """It is read, or refused in one line."""
-    path = write_records(tmp_path / "x.npz")
-    content = path.read_bytes()
-    refused = 0
-    for place in range(0, len(content), 97):
-        path.write_bytes(content[:place] + bytes([content[place] ^ 0xFF]) + content[place + 1 :])
-        try:
-            list(open_records(path))
-        except OptionError:
-            refused += 1
-    assert refused > 10

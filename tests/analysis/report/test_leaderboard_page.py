@@ -6,13 +6,11 @@ import re
 
 import numpy as np
 import pytest
+from leaderboard import main, read_tables, write_leaderboard
 from sacrebleu.metrics import BLEU
 from sacrebleu.significance import PairedTest
 
-from fairseq_attn_plugin.analysis.cli import main
-from fairseq_attn_plugin.analysis.outputs.seed_significance import bleu_statistics, holm, score_seeds
-from fairseq_attn_plugin.analysis.report.leaderboard import write_leaderboard
-from fairseq_attn_plugin.analysis.report.runs import read_tables
+from fairseq_attn_plugin.analysis.outputs.significance import bleu_statistics, holm, score_seeds
 from fairseq_attn_plugin.errors import OptionError
 
 WORDS = "a house by the river has two red windows and one small door".split()
@@ -160,7 +158,7 @@ def cells(out, heading):
 
 def test_the_page(results, tmp_path, capsys):
     out = tmp_path / "report"
-    main(["report", str(results), "--out", str(out)])
+    main([str(results), "--out", str(out)])
     assert "report.md" in capsys.readouterr().out
     rows = cells(out, "## multi30k/de-en.bpe")
     assert list(rows) == ["lstm\\_soft", "better", "equal"], "the baseline is the first"
@@ -183,23 +181,12 @@ def test_the_page(results, tmp_path, capsys):
 def test_a_file_has_a_run_in_each_line(results, tmp_path):
     lines = tmp_path / "lines.jsonl"
     lines.write_text("".join(path.read_text() + "\n" for path in sorted(results.rglob("*.json"))))
-    main(["report", str(results), "--out", str(tmp_path / "files")])
-    main(["report", str(lines), "--out", str(tmp_path / "lines")])
+    main([str(results), "--out", str(tmp_path / "files")])
+    main([str(lines), "--out", str(tmp_path / "lines")])
     assert cells(tmp_path / "lines", "## multi30k de-en") == cells(tmp_path / "files", "## multi30k/de-en.bpe")
     lines.write_text(lines.read_text().replace('"best_updates"', '"updates"', 2))
     with pytest.raises(OptionError, match="lines.jsonl/1: is not complete"):
         read_tables(lines)
-
-
-@pytest.mark.parametrize(
-    "option",
-    ["--gold x", "--gold-format wpt", "--one-based", "--reference x", "--train-text x", "--tokenize 13a", "--beam 3"]
-    + ["--gen-subset valid", "--pictures 0", "--examples 0", "--explored 0", "--max-tokens 99", "--cpu"],
-)
-def test_options_of_a_report_on_models_are_refused(option, results, tmp_path):
-    with pytest.raises(OptionError, match=f"{option.split()[0]}: has no effect .* add --data"):
-        main(["report", str(results), "--out", str(tmp_path / "out"), *option.split()])
-    assert not (tmp_path / "out").exists()
 
 
 def test_alignment_errors_are_those_of_the_synthetic_corpus(results, tmp_path):
@@ -270,7 +257,7 @@ def test_damaged_results_are_named(damage, parts, results):
 def test_mistakes(results, tmp_path):
     with pytest.raises(OptionError, match="is not a folder"):
         read_tables(tmp_path / "none")
-    with pytest.raises(OptionError, match="give --data"):
+    with pytest.raises(OptionError, match="has no results of a leaderboard"):
         read_tables(tmp_path / "results" / "multi30k", ["lstm"])
     with pytest.raises(OptionError, match="--baseline lstm: must be one of better, equal, lstm_soft"):
         read_tables(results, baseline="lstm")

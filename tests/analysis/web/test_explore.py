@@ -50,7 +50,7 @@ def test_words_are_given_only_where_they_are_not_the_tokens():
 def test_systems_are_joined_by_the_number_of_the_sentence(tmp_path):
     whole = write_records(tmp_path / "soft.jsonl")
     other = [record(2, "guten tag", "hello"), record(0, *PAIRS[0])]  # in another order, without sentence 1
-    part = write_records(tmp_path / "adm.npz", "adm", records=other, target="beam 5")
+    part = write_records(tmp_path / "adm.jsonl", "adm", records=other, target="beam 5")
     data, cut, missing = collect(open_systems([str(whole), f"density={part}"]))
     assert [one["id"] for one in data["sentences"]] == [0, 1, 2] and not cut and not missing
     assert [model["label"] for model in data["models"]] == ["soft", "density"]
@@ -78,12 +78,11 @@ def test_which_sentences(tmp_path, capsys):
     assert len(_data(out)["sentences"]) == 9 and not capsys.readouterr().err
 
 
-@pytest.mark.parametrize("suffix", [".jsonl", ".npz"])
-def test_scores_that_are_not_finite_are_null(tmp_path, suffix):
+def test_scores_that_are_not_finite_are_null(tmp_path):
     whole = record(0, *PAIRS[0])
     first = record(0, *PAIRS[0], scores=[-0.5, float("-inf"), -0.25, -0.125])
     second = record(1, *PAIRS[1], scores=[float("-inf"), -1, -1, -1, -1, -1])
-    path = write_records(tmp_path / f"soft{suffix}", records=[first, second])
+    path = write_records(tmp_path / "soft.jsonl", records=[first, second])
     other = write_records(tmp_path / "other.jsonl", "other", records=[whole])
     explore([str(path), str(other)], tmp_path / "page.html")
     views = [one["views"] for one in _data(tmp_path / "page.html")["sentences"]]

@@ -13,7 +13,7 @@ from fairseq_attn_plugin.errors import OptionError
 
 from cli import start_cli
 
-testclient = pytest.importorskip("fastapi.testclient", reason="NO TEST OF THE SERVER: fastapi or httpx is missing")
+testclient = pytest.importorskip("starlette.testclient", reason="NO TEST OF THE SERVER: starlette or httpx is missing")
 ENTER, END, BACKSPACE = "\ue007", "\ue010", "\ue003"
 
 
@@ -46,7 +46,7 @@ def done(page):
 
 
 def test_a_request_names_its_model(tiny_data, zoo):
-    from fairseq_attn_plugin.analysis.web.application import application
+    from fairseq_attn_plugin.analysis.web.server import application
 
     models = {
         name: Translator(str(tiny_data), str(zoo(model).last), beam=2, cpu=True)
