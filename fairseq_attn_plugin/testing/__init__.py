@@ -1,11 +1,9 @@
 """Checks for authors: one function runs the whole contract on a mechanism, a score, a normaliser, a bias, an objective
 or an encoder. ``python -m fairseq_attn_plugin.testing --user-dir FOLDER`` runs them on all that a folder registers."""
 
-from .contract import check_attention
 from .encoders import check_encoder
+from .mechanisms import CHECKS, check_attention, check_bias, check_normalizer, check_score
 from .objectives import check_objective
-from .parts import check_bias, check_normalizer, check_score
-from .rules import CHECKS
 from .subject import Subject
 
 __all__ = [

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from ..modules.source_encoder import EncoderOut, SourceEncoder
 from ..modules.stock_encoder import StockEncoder
-from .rules import equal, require
+from .mechanisms import equal, require
 from .subject import LENGTHS
 
 __all__ = ["check_encoder"]

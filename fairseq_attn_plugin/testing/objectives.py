@@ -12,7 +12,7 @@ from ..attention.normalizers import log_softmax
 from ..criterions.objectives import OBJECTIVES, Batch, MovingAverage, Settings, Terms
 from ..errors import OptionError
 from ..modules.latent_alignments import LatentAlignments
-from .rules import equal, require
+from .mechanisms import equal, require
 
 __all__ = ["check_objective"]
 

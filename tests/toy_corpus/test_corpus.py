@@ -1,4 +1,4 @@
-"""The synthetic corpus: reproducible, correctly aligned, and with the constructions that it promises."""
+"""The synthetic corpus: reproducible byte by byte, and correctly aligned; and requests that are refused."""
 
 import hashlib
 import random
@@ -80,37 +80,6 @@ def test_ends_with_its_mark_and_keeps_to_the_length(pairs):
         assert corpus.SHORTEST <= len(pair.source) <= 18
 
 
-def test_every_kind_of_link_has_its_share(pairs):
-    counts = Counter()
-    for pair in pairs:
-        to_target, to_source = fan_outs(pair)
-        counts["source words"] += len(pair.source)
-        counts["dropped"] += len(pair.source) - len(to_target)
-        counts["inserted"] += len(pair.target) - len(to_source)
-        counts["one to two"] += sum(
-            count == 2 and all(to_source[j] == 1 for i, j in pair.links if i == source)
-            for source, count in to_target.items()
-        )
-        counts["two to one"] += sum(count >= 2 for count in to_source.values())
-        counts["one to one"] += sum(to_target[i] == to_source[j] == 1 for i, j in pair.links)
-    share = {kind: count / counts["source words"] for kind, count in counts.items()}
-    assert 0.1 < share["dropped"] < 0.25
-    assert 0.02 < share["inserted"] < 0.12
-    assert 0.03 < share["one to two"] < 0.15
-    assert 0.05 < share["two to one"] < 0.2
-    assert 0.4 < share["one to one"] < 0.8
-
-
-def test_words_are_reordered(pairs):
-    crossing = total = 0
-    for pair in pairs:
-        for i, j in pair.links:
-            later = [(k, m) for k, m in pair.links if k > i and m != j]
-            total += len(later)
-            crossing += sum(m < j for _, m in later)
-    assert 0.25 < crossing / total < 0.6
-
-
 def test_neither_copying_nor_translating_from_left_to_right_gets_far(splits):
     references = [" ".join(pair.target) for pair in splits["test"]]
     in_source_order = []
@@ -122,69 +91,6 @@ def test_neither_copying_nor_translating_from_left_to_right_gets_far(splits):
     assert bleu.corpus_score(copied, [references]).score < 5
     assert bleu.corpus_score(in_source_order, [references]).score < 50
     assert bleu.corpus_score(references, [references]).score == pytest.approx(100)
-
-
-def test_adjectives_agree_with_their_noun(pairs, lexicon):
-    classes = list(lex.NOUN_ENDINGS)
-    endings = ("", *lex.POSSESSIVES.values())
-    nouns = {
-        noun.target + lex.NOUN_ENDINGS[noun.gender, number] + end: (noun.gender, number)
-        for noun in lexicon.nouns
-        for number in ("sg", "pl")
-        for end in endings
-    }
-    stems = [word.target for word in lexicon.adjectives] + list(lex.DEMONSTRATIVES.values())
-    agreeing = {stem + lex.ADJECTIVE_ENDINGS[kind]: kind for stem in stems for kind in classes}
-    seen = Counter()
-    for pair in pairs:
-        for index, word in enumerate(pair.target):
-            if word in agreeing:
-                noun = next(other for other in reversed(pair.target[:index]) if other in nouns)
-                assert agreeing[word] == nouns[noun], pair
-                seen[agreeing[word]] += 1
-    assert set(seen) == set(classes) and min(seen.values()) > 50
-
-
-def test_the_verb_agrees_with_its_subject(pairs):
-    ending = {**{word: lex.PERSON_ENDINGS[person] for person, word in lex.PRONOUNS.items()}}
-    ending.update({lex.ARTICLES["sg"]: lex.PERSON_ENDINGS["sg3"], lex.ARTICLES["pl"]: lex.PERSON_ENDINGS["pl3"]})
-    seen = Counter()
-    for pair in pairs:
-        if pair.source[0] in ending and pair.source[-1] == "." and "," not in pair.source:
-            verb = [word for word in pair.target[:-1] if word != lex.NEGATION_TARGET][-1]
-            others = [other for other in ending.values() if len(other) > len(ending[pair.source[0]])]
-            assert verb.endswith(ending[pair.source[0]]), pair
-            assert not any(verb.endswith(other) for other in others), pair
-            seen[pair.source[0]] += 1
-    assert set(seen) == set(ending) and min(seen.values()) > 15
-
-
-def test_a_particle_changes_the_translation_of_its_verb(pairs, lexicon):
-    base = {verb.source: verb.target for verb in lexicon.transitive if not verb.particle}
-    with_particle = {(v.source, v.particle): v.target for v in lexicon.transitive if v.particle}
-    both = [key for key in with_particle if key[0] in base]
-    assert len(both) == 2 and all(base[key[0]] != with_particle[key] for key in both)
-    distances = []
-    for pair in pairs:
-        for particle in (i for i, word in enumerate(pair.source) if word in lex.PARTICLES):
-            targets = {j for i, j in pair.links if i == particle}
-            partners = {i for i, j in pair.links if j in targets} - {particle}
-            verb = max(partners)
-            form = next(s for s, p in with_particle if pair.source[verb].startswith(s) and p == pair.source[particle])
-            assert any(pair.target[j].startswith(with_particle[form, pair.source[particle]]) for j in targets)
-            distances.append(particle - verb)
-    assert len(distances) > 50 and max(distances) >= 4
-
-
-def test_names_are_rare_and_spelt_anew(pairs):
-    names = Counter(word for pair in pairs for word in pair.source if word[0].isupper())
-    assert sum(count == 1 for count in names.values()) > 0.5 * len(names) > 100
-    for pair in pairs:
-        for i, j in pair.links:
-            assert pair.source[i][0].isupper() == pair.target[j][0].isupper()
-            if pair.source[i][0].isupper():
-                assert pair.target[j] == lex.transliterate(pair.source[i])
-    assert lex.transliterate("Kašavi") == "Cashawi"
 
 
 def test_the_seed_draws_the_words_and_the_size_does_not(lexicon):
