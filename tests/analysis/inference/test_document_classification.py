@@ -194,7 +194,7 @@ def test_macro_f1_is_of_the_whole_validation_set_not_a_mean_of_batches():
         assert values["accuracy"] == pytest.approx(100 * accuracy_score(gold, guess), abs=0.01)
 
 
-def test_long_documents_are_cut_or_refused(trained, data, tmp_path, caplog):
+def test_long_documents_are_cut(trained, data):
     classifier = load_classifier(str(data), trained.path, cpu=True)
     classifier.task.cfg.max_positions = 6
     document = Document([["w1", "w2", "w3"], ["w4", "w5", "w6"], ["w7"]], None, "long")
@@ -205,8 +205,6 @@ def test_long_documents_are_cut_or_refused(trained, data, tmp_path, caplog):
     (item,) = classify(classifier, [sample])
     scores.add(item)
     assert "1 longer than --max-positions and cut" in str(scores)
-    with pytest.raises(OptionError, match="document long: has 10 words and ends of sentences, more than the 6"):
-        list(text_samples(classifier, [document], refuse_long=True))
     # the end of a sentence is the last symbol that fits
     classifier.task.cfg.max_positions = 4
     (sample,) = text_samples(classifier, [document])
@@ -347,15 +345,13 @@ def test_labels_in_another_order_are_another_model(trained, data, tmp_path):
         load_classifier(str(tmp_path / "bin"), trained.path, cpu=True)
 
 
-def test_long_documents_of_a_split_are_counted_or_refused(trained, data, tmp_path, monkeypatch):
+def test_long_documents_of_a_split_are_counted(trained, data):
     classifier = load_classifier(str(data), trained.path, cpu=True)
     sizes = [len(sample.tokens) for sample in split_samples(classifier, "test")]
     classifier.task.cfg.max_positions = limit = sorted(sizes)[15]
     samples = list(split_samples(classifier, "test"))
     assert [sample.cut for sample in samples] == [size > limit for size in sizes]
     assert max(len(sample.tokens) for sample in samples) == limit
-    with pytest.raises(OptionError, match=f"document .* of test: has .* more than the {limit} of the"):
-        list(split_samples(classifier, "test", refuse_long=True))
 
 
 def test_inputs_are_not_overwritten_and_outputs_are_apart(trained, data, tmp_path):
@@ -412,18 +408,6 @@ def item(**changes):
         "sentences": [["a", "<b>"], ["$x_1$"]], "word_weights": [[0.25, 0.75], [1.0]], "sentence_weights": [0.64, 0.36],
     }  # fmt: skip
     return Classified(**{**values, **changes})
-
-
-def test_values_are_the_weight_times_the_square_root_of_the_sentence_weight():
-    # 2 words, 2 sentences: 2 sqrt(2) (0.2, 0.6) of sqrt(0.64) = 0.8; 1 word: sqrt(2) 0.6 of sqrt(0.36)
-    rows = shaded(item())
-    values = [pytest.approx([0.4 * 2**0.5, 1.2 * 2**0.5]), pytest.approx([0.6 * 2**0.5])]
-    assert [row.word_times for row in rows] == values
-    assert [row.times for row in rows] == pytest.approx([1.28, 0.72])
-    # a flat model: within the document of 3 words, and no weight of sentences
-    rows = shaded(item(sentence_weights=None, word_weights=[[0.2, 0.3], [0.5]]))
-    assert [row.word_times for row in rows] == [pytest.approx([0.6, 0.9]), [1.5]] and rows[0].shade is None
-    assert shaded(item(sentences=[], word_weights=[], sentence_weights=[])) == []
 
 
 def test_the_weightiest_sentences_stay_in_their_order():
