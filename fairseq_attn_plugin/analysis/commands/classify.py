@@ -75,11 +75,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="draw only the N weightiest sentences (default: all)",
     )
     add("--batch-size", type=int, default=32, metavar="N", help="documents in a batch (default: 32)")
-    add(
-        "--refuse-long",
-        action="store_true",
-        help="refuse documents that are too long for the model instead of cutting",
-    )
     add("--cpu", action="store_true", help="do not use a GPU")
     add_user_dir_option(parser)
     add_reading_options(parser)
@@ -106,9 +101,9 @@ def run(args: argparse.Namespace) -> None:
     classifier = load_classifier(args.data, args.path, args.cpu)
     if args.input is not None:
         check_document_labels(classifier, documents_of(args.input, reading, labels=False), args.input)
-        samples = text_samples(classifier, documents_of(args.input, reading, labels=False), args.refuse_long)
+        samples = text_samples(classifier, documents_of(args.input, reading, labels=False))
     else:
-        samples = split_samples(classifier, args.gen_subset, args.refuse_long)
+        samples = split_samples(classifier, args.gen_subset)
     scores, drawn = ClassificationScores(classifier.labels), {}
     with _output(os.devnull if args.plot and not args.out and sys.stdout.isatty() else args.out) as stream:
         items = classify(classifier, samples, args.batch_size)

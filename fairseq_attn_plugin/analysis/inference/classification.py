@@ -118,29 +118,16 @@ def check_document_labels(classifier: Classifier, documents: Iterable[Document],
             )
 
 
-def text_samples(
-    classifier: Classifier, documents: Iterable[Document], refuse_long: bool = False
-) -> Iterator[DocumentSample]:
-    """Yields documents as samples.
+def text_samples(classifier: Classifier, documents: Iterable[Document]) -> Iterator[DocumentSample]:
+    """Yields documents, with words and, if known, labels that were checked, as samples.
 
-    Args:
-        classifier: the model
-        documents: words and, if known, labels, all of them checked
-        refuse_long: raise an error for a document of more than ``--max-positions`` symbols instead of cutting it
-
-    Raises:
-        OptionError: a document is refused
+    One of more than ``--max-positions`` symbols is cut.
     """
     dictionary, limit = classifier.task.source_dictionary, classifier.task.cfg.max_positions
     for number, document in enumerate(documents):
         name = document.id or str(number)
         symbols = [symbol for sentence in document.sentences for symbol in (*map(dictionary.index, sentence), None)]
         cut = len(symbols) > limit
-        if cut and refuse_long:
-            raise OptionError(
-                f"document {name}: has {len(symbols)} words and ends of sentences, more than the {limit} of the "
-                "model's --max-positions; leave out --refuse-long to cut it"
-            )
         sentences, left = [], limit
         for sentence in document.sentences:
             if left > 0:
@@ -151,11 +138,10 @@ def text_samples(
         yield DocumentSample(name, torch.tensor(ends or [dictionary.eos()]), sentences, gold, cut)
 
 
-def split_samples(classifier: Classifier, split: str, refuse_long: bool = False) -> Iterator[DocumentSample]:
+def split_samples(classifier: Classifier, split: str) -> Iterator[DocumentSample]:
     """Yields the documents of a binarised split as samples, in the order of its text; see :func:`text_samples`.
 
-    A word that the vocabulary lacks is ``<unk>``. Raises ``OptionError`` for a document that is refused, and as the
-    task does.
+    A word that the vocabulary lacks is ``<unk>``. Raises ``OptionError`` as the task does.
     """
     task = classifier.task
     dictionary = task.source_dictionary
@@ -163,12 +149,6 @@ def split_samples(classifier: Classifier, split: str, refuse_long: bool = False)
     dataset = task.dataset(split)
     documents = data_utils.load_indexed_dataset(os.path.join(task.cfg.data, "input0", split), dictionary)
     sizes, limit = documents.sizes + (task.cfg.init_token is not None), task.cfg.max_positions
-    if refuse_long and (sizes > limit).any():
-        number = int((sizes > limit).argmax())
-        raise OptionError(
-            f"document {number} (counted from 0) of {split}: has {sizes[number]} words and ends of sentences, more "
-            f"than the {limit} of the model's --max-positions; leave out --refuse-long to cut it"
-        )
     for number in range(len(dataset)):
         item = dataset[number]
         tokens = item["net_input.src_tokens"]

@@ -168,7 +168,7 @@ def rewards(path: Paths, hops: Tensor, frequencies: Tensor, hop_cost: float) -> 
 
 
 def _report(words: Dict[str, List[str]], hops: Tensor, frequencies: Tensor, vocabulary: int, out: str) -> str:
-    """The size of the table ``words``, and some of its rows, in lines.
+    """The size of the table ``words``, and twelve of its rows, in lines.
 
     Args:
         words: from :func:`hop_table`
@@ -183,14 +183,10 @@ def _report(words: Dict[str, List[str]], hops: Tensor, frequencies: Tensor, voca
         f"{out}: {len(words)} of {vocabulary} target words ({share:.1%} of the running text) name "
         f"{sum(map(len, words.values()))} source words, {different} different ones"
     ]
-    if words:
-        counts = torch.bincount(hops[hops > 0], minlength=2)
-        named = "  ".join(f"{n}: {int(count)}" for n, count in enumerate(counts) if count)
-        lines.append(f"  source words of a target word, number of target words: {named}")
-    items = list(words.items())
-    # twelve rows, from frequent to rare words
-    for row in sorted({int(len(items) ** (k / 11)) - 1 for k in range(12)} if items else set()):
-        lines.append(f"  {items[row][0]}: {' '.join(items[row][1])}")
+    rows = list(words.items())
+    # from frequent to rare words
+    for place in sorted({int(len(rows) ** (k / 11)) - 1 for k in range(12)} if rows else set()):
+        lines.append(f"  {rows[place][0]}: {' '.join(rows[place][1])}")
     return "\n".join(lines)
 
 

@@ -96,17 +96,6 @@ def test_attention_that_does_not_cover_the_tokens_is_refused():
     assert hard_alignment(np.ones((0, 0))) == set()
 
 
-def test_error_rate_by_hand():
-    # A = {00, 11, 22, 31}; S = {00, 12, 22}; P = S + {11, 13}
-    predicted = [{(0, 0), (1, 1), (2, 2), (3, 1)}]
-    reference = [gold([(0, 0), (1, 2), (2, 2)], [(1, 1), (1, 3)])]
-    score = alignment_error_rate(predicted, reference)
-    # |A n S| = 2, |A n P| = 3, |A| = 4, |S| = 3
-    assert score.aer == pytest.approx(1 - (2 + 3) / (4 + 3))
-    assert score.precision == pytest.approx(3 / 4)
-    assert score.recall == pytest.approx(2 / 3)
-
-
 def test_error_rate_sums_over_the_corpus():
     predicted = [{(0, 0), (1, 1), (2, 2), (3, 1)}, [(0, 0), (0, 0)], set()]
     reference = [

@@ -5,30 +5,19 @@ import shutil
 import pytest
 import torch
 from fairseq.checkpoint_utils import load_checkpoint_to_cpu
+from in_process import run_tool
 
 from fairseq_attn_plugin.analysis import cli
 from fairseq_attn_plugin.analysis.inference.averaging import best_of, last_of, parts_of
 from fairseq_attn_plugin.errors import OptionError
 
-from cli import TINY, USER_DIR, run_cli
+from cli import TINY, USER_DIR
 
 
 def train(data, folder, arch, *options):
-    run_cli(
-        *("fairseq-train", data, "--user-dir", USER_DIR, "--save-dir", folder, *TINY[arch], "--cpu", "--lr", "0.01"),
-        *(
-            "--optimizer",
-            "adam",
-            "--batch-size",
-            "100",
-            "--max-epoch",
-            "4",
-            "--seed",
-            "1",
-            "--no-progress-bar",
-            *options,
-        ),
-    )
+    words = ["--user-dir", USER_DIR, "--save-dir", folder, *TINY[arch], "--lr", "0.01", "--optimizer", "adam"]
+    words += ["--batch-size", "100", "--max-epoch", "4", "--seed", "1", "--no-progress-bar", *options]
+    run_tool("fairseq-train", data, *words)
     return folder
 
 
@@ -74,7 +63,7 @@ def test_the_average_translates_and_is_tuned(tiny_data, trained, tmp_path):
     parts = [str(trained / "soft" / f"checkpoint{epoch}.pt") for epoch in (3, 4)]
     cli.main(["average", *parts, "--out", str(out)])
     options = ["--user-dir", USER_DIR, "--path", out, "--cpu"]
-    assert "Generate test with beam=5" in run_cli("fairseq-generate", tiny_data, *options).stdout
+    assert "Generate test with beam=5" in run_tool("fairseq-generate", tiny_data, *options).stdout
     train(tiny_data, tmp_path / "tuned", "lstm_soft", "--finetune-from-model", out, "--max-epoch", "1")
     assert (tmp_path / "tuned" / "checkpoint1.pt").is_file()
 

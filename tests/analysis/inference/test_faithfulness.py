@@ -124,7 +124,7 @@ def test_first_order_alignments_have_no_other_weights(tiny_data):
     assert not can_reweigh(model) and can_reweigh(loaded_of(tiny_data, "lstm_soft").models[0])
 
 
-@pytest.mark.parametrize(("arch", "options"), MODELS, ids=IDS)
+@pytest.mark.parametrize(("arch", "options"), [MODELS[0], MODELS[5]], ids=[IDS[0], IDS[5]])
 def test_weights_that_are_tried(tiny_data, arch, options):
     loaded = loaded_of(tiny_data, arch, **options)
     asked, sample = asked_of(loaded)
@@ -191,7 +191,7 @@ def test_attention_is_read_in_batches_of_max_tokens(tiny_data, monkeypatch):
     assert sizes == [1, 1, 1, 1]
 
 
-@pytest.mark.parametrize("name", ["lstm_soft", "transformer", "latent"])
+@pytest.mark.parametrize("name", ["lstm_soft", "transformer"])
 def test_command(zoo, tiny_data, tmp_path, capsys, name):
     model = zoo(name)
     call = ["faithfulness", str(tiny_data), "--path", str(model.last), "--sentences", "3", "--cpu"]

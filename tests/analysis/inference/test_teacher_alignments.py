@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 from fairseq.data import data_utils
+from in_process import run_tool
 from test_end_to_end import SIZES, TRAINING
 
 from fairseq_attn_plugin.analysis import cli
@@ -39,20 +40,27 @@ def aligned(tiny_data, tmp_path_factory):
         for language in ("xx", "yy"):
             (folder / f"{split}.{language}").write_text((text / f"{split}.{language}").read_text())
         prefixes += [f"--{split}pref", folder / split]
+    options = [
+        "--align-suffix",
+        "align",
+        "--srcdict",
+        tiny_data / "dict.xx.txt",
+        "--tgtdict",
+        tiny_data / "dict.yy.txt",
+    ]
     run_cli(
-        ["fairseq-preprocess", "--source-lang", "xx", "--target-lang", "yy", "--destdir", folder / "bin", *prefixes]
-        + ["--align-suffix", "align", "--srcdict", tiny_data / "dict.xx.txt", "--tgtdict", tiny_data / "dict.yy.txt"]
+        *("fairseq-preprocess", "--source-lang", "xx", "--target-lang", "yy", "--destdir", folder / "bin"),
+        *prefixes,
+        *options,
     )
     return folder / "bin"
 
 
 def train(data, folder, *options):
     """The log lines of a training: (kind, metrics), kinds train_inner, train and valid."""
-    done = run_cli(
-        ["fairseq-train", data, "--user-dir", USER_DIR, "--save-dir", folder, "--arch", "lstm_soft", *SIZES, *TRAINING]
-        + ["--log-format", "json", *options]
-    )
-    lines = re.findall(r"\| (train_inner|train|valid) \| (\{.*\})", done.stdout + done.stderr)
+    words = ["--user-dir", USER_DIR, "--save-dir", folder, "--arch", "lstm_soft", *SIZES, *TRAINING, *options]
+    done = run_tool("fairseq-train", data, *words, "--log-format", "json")
+    lines = re.findall(r"\| (train_inner|train|valid) \| (\{.*\})", done.stdout)
     return [(kind, json.loads(text)) for kind, text in lines]
 
 
@@ -91,13 +99,11 @@ def test_schedule_goes_on_in_a_resumed_training(guided):
 
 def test_validates(guided, aligned):
     """fairseq-validate measures what the training measured."""
-    done = run_cli(
-        ["fairseq-validate", aligned, "--user-dir", USER_DIR, "--path", guided[0] / "checkpoint_last.pt", "--cpu"]
-        + ["--task", "translation", "--batch-size", 40, "--log-format", "json"]
-    )
+    options = ["--user-dir", USER_DIR, "--path", guided[0] / "checkpoint_last.pt", "--task", "translation"]
+    done = run_tool("fairseq-validate", aligned, *options, "--batch-size", 40, "--log-format", "json")
     valid = [values for kind, values in guided[2] if kind == "valid"][-1]
     for name in ("loss", "alignment_loss", "alignment_accuracy"):
-        (value,) = re.findall(rf'valid_{name}": "([\d.]+)"', done.stdout + done.stderr)
+        (value,) = re.findall(rf'valid_{name}": "([\d.]+)"', done.stdout)
         assert float(value) == pytest.approx(float(valid["valid_" + name]), rel=2e-3), name
 
 
@@ -121,44 +127,20 @@ def test_teacher_aligns_as_it_was_taught(guided, aligned, tiny_data, tmp_path, c
 def test_both_directions(guided, aligned, tiny_data, tmp_path):
     """A teacher of the other direction reads the same data folder; what they agree on is what either says."""
     checkpoint, back = str(guided[0] / "checkpoint_last.pt"), tmp_path / "back"
-    train(tiny_data, back, "--source-lang", "yy", "--target-lang", "xx", "--max-update", 120)
+    train(tiny_data, back, "--source-lang", "yy", "--target-lang", "xx", "--max-update", 20)
     reverse = ["--reverse-path", str(back / "checkpoint_last.pt"), "--gen-subset", "valid", "--cpu"]
     data, results = str(shutil.copytree(aligned, tmp_path / "bin")), {}
     for method in ("intersection", "union", "grow-diag-final-and"):
-        cli.main(
-            [
-                "align",
-                data,
-                "--path",
-                checkpoint,
-                *reverse,
-                "--into-data",
-                "--overwrite",
-                "--symmetrize",
-                method,
-                "--out",
-                str(tmp_path / method),
-            ]
-        )
+        how = ["--symmetrize", method, "--out", str(tmp_path / method)]
+        cli.main(["align", data, "--path", checkpoint, *reverse, "--into-data", "--overwrite", *how])
         results[method] = [item.sure for item in read_alignments(tmp_path / method)]
     cli.main(["align", str(aligned), "--path", checkpoint, *reverse[2:], *TEXT, "--out", str(tmp_path / "forward")])
     forward = [item.sure for item in read_alignments(tmp_path / "forward")]
     for both, either, grown, one in zip(*(results[method] for method in results), forward):
         assert both <= grown <= either and both <= one <= either
     with pytest.raises(OptionError, match="--reverse-path .*: translates xx-yy, must translate yy-xx, the opposite"):
-        cli.main(
-            [
-                "align",
-                data,
-                "--path",
-                checkpoint,
-                "--reverse-path",
-                checkpoint,
-                "--into-data",
-                "--overwrite",
-                *reverse[2:],
-            ]
-        )
+        both = ["--path", checkpoint, "--reverse-path", checkpoint]
+        cli.main(["align", data, *both, "--into-data", "--overwrite", *reverse[2:]])
 
 
 def test_into_the_data_folder(guided, tiny_data, tmp_path, capsys):
@@ -197,18 +179,8 @@ def test_sentences_that_are_too_long_have_no_links(guided, tiny_data, tmp_path, 
     command = [str(data), "--path", str(guided[0] / "checkpoint_last.pt"), "--gen-subset", "test", "--cpu"]
     cli.main(["align", *command, "--into-data", "--out", str(tmp_path / "all")])
     capsys.readouterr()
-    cli.main(
-        [
-            "align",
-            *command,
-            "--into-data",
-            "--overwrite",
-            "--out",
-            str(tmp_path / "some"),
-            "--model-overrides",
-            "{'max_source_positions': 6}",
-        ]
-    )
+    shorter = ["--out", str(tmp_path / "some"), "--model-overrides", "{'max_source_positions': 6}"]
+    cli.main(["align", *command, "--into-data", "--overwrite", *shorter])
     every, some = ((tmp_path / name).read_text().splitlines() for name in ("all", "some"))
     lengths = [len(line.split()) for line in (tiny_data.parent / "text" / "test.xx").read_text().splitlines()]
     assert some == [line if n <= 5 else "" for n, line in zip(lengths, every)]
