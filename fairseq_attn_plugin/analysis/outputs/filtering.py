@@ -15,8 +15,6 @@ from fairseq_attn_plugin.analysis.records.record import Record
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.writing import whole_text
 
-__all__ = ["Kept", "Rule", "filter_records"]
-
 
 class Rule(NamedTuple):
     """Which sentences are kept: those of at least ``threshold``, or the best ``share``. One of the two is None."""

@@ -20,8 +20,6 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 from fairseq_attn_plugin.errors import OptionError
 
-__all__ = ["SegmentScores", "read_segment_scores", "scores_of"]
-
 _PRINTED = re.compile(r"(.*)\tSegment (\d+)\tscore: (\S+)")
 
 

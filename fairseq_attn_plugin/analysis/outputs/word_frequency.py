@@ -29,21 +29,6 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
-__all__ = [
-    "Accuracy",
-    "Bins",
-    "MEASURES",
-    "UNSEEN",
-    "accuracy",
-    "count_bins",
-    "count_words",
-    "deviation",
-    "percent_bins",
-    "percentiles",
-    "shares",
-]
-
-
 MEASURES = ("tokens", "types")
 UNSEEN = "unseen"
 

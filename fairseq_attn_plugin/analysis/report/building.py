@@ -44,8 +44,6 @@ from fairseq_attn_plugin.errors import OptionError, one_line
 from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.writing import whole_text
 
-__all__ = ["write_report"]
-
 
 @dataclass
 class _Read:

@@ -6,11 +6,10 @@ import re
 
 import numpy as np
 import pytest
-from leaderboard import main, read_tables, write_leaderboard
+from leaderboard import bleu_statistics, holm, main, read_tables, score_bleu, write_leaderboard
 from sacrebleu.metrics import BLEU
 from sacrebleu.significance import PairedTest
 
-from fairseq_attn_plugin.analysis.outputs.significance import bleu_statistics, holm, score_seeds
 from fairseq_attn_plugin.errors import OptionError
 
 WORDS = "a house by the river has two red windows and one small door".split()
@@ -49,7 +48,7 @@ def statistics(lines):
 
 def scores_of(samples=1000, **outputs):
     counts = {name: [bleu_statistics(statistics(lines)) for lines in seeds] for name, seeds in outputs.items()}
-    return score_seeds(counts, "lstm_soft", samples)
+    return score_bleu(counts, "lstm_soft", samples)
 
 
 def corpus_bleu(lines):
@@ -98,22 +97,22 @@ def test_p_values():
 def test_seeds_that_both_have_are_compared():
     counts = {name: [bleu_statistics(statistics(lines)) for lines in seeds] for name, seeds in OUTPUTS.items()}
     seeds_of = {"lstm_soft": [4, 1], "better": [6, 1, 4], "equal": [9]}
-    scores = score_seeds(counts, "lstm_soft", 200, seeds_of=seeds_of)
-    plain = score_seeds(counts, "lstm_soft", 200)
+    scores = score_bleu(counts, "lstm_soft", 200, seeds_of=seeds_of)
+    plain = score_bleu(counts, "lstm_soft", 200)
     for name, score in scores.items():
         assert score[:4] == plain[name][:4], "p alone depends on them"
     assert scores["equal"].p_value == plain["equal"].p_value, "no seed in common: all are compared"
     counts["better"] = counts["better"][1:]
-    assert scores["better"].p_value == score_seeds(counts, "lstm_soft", 200)["better"].p_value
+    assert scores["better"].p_value == score_bleu(counts, "lstm_soft", 200)["better"].p_value
     one = {"lstm_soft": counts["lstm_soft"], "equal": [counts["equal"][0]]}
-    alone = score_seeds({**one, "lstm_soft": one["lstm_soft"][1:]}, "lstm_soft", 200)["equal"].p_value
-    matched = score_seeds(one, "lstm_soft", 200, seeds_of={"lstm_soft": [4, 1], "equal": [1]})["equal"].p_value
+    alone = score_bleu({**one, "lstm_soft": one["lstm_soft"][1:]}, "lstm_soft", 200)["equal"].p_value
+    matched = score_bleu(one, "lstm_soft", 200, seeds_of={"lstm_soft": [4, 1], "equal": [1]})["equal"].p_value
     assert matched == alone != plain["equal"].p_value
 
 
 def test_outputs_of_different_test_sets_are_refused():
     with pytest.raises(ValueError, match=r"\[3, 4\]"):
-        score_seeds({"a": [bleu_statistics([[1, 1, 1, 0, 0, 0]] * 3)], "b": [bleu_statistics([[1] * 6] * 4)]}, "a")
+        score_bleu({"a": [bleu_statistics([[1, 1, 1, 0, 0, 0]] * 3)], "b": [bleu_statistics([[1] * 6] * 4)]}, "a")
 
 
 def test_holm_by_hand():
