@@ -188,48 +188,10 @@ def test_a_file_has_a_run_in_each_line(results, tmp_path):
         read_tables(lines)
 
 
-def test_alignment_errors_are_those_of_the_synthetic_corpus(results, tmp_path):
-    for seed, rate in ((1, 0.1), (2, 0.2)):
-        write(results / "toy" / "vr-dm.bpe", "better", seed, OUTPUTS["better"][seed], aer=rate)
-    write_leaderboard(results, tmp_path / "out", samples=0)
-    rows = cells(tmp_path / "out", "## multi30k")
-    assert rows["better"]["AER, synthetic"] == "0.150 (0.071)" and rows["equal"]["AER, synthetic"] == "\u2013"
-    assert "p" not in rows["better"] and not list((tmp_path / "out").glob("*.png"))
-
-
-def test_faithfulness_has_columns_where_it_was_measured(results, tmp_path):
-    write_leaderboard(results, tmp_path / "without", samples=0)
-    assert "tau, leave-one-out" not in cells(tmp_path / "without", "## multi30k")["better"]
-    found = {"tau leave-one-out": 0.25, "comprehensiveness 1": 0.5}
-    folder = next(path.parent for path in results.rglob("better.seed1.json"))
-    write(folder, "better", 1, OUTPUTS["better"][1], faithfulness=found)
-    write_leaderboard(results, tmp_path / "out", samples=0)
-    rows = cells(tmp_path / "out", "## multi30k")
-    assert rows["better"]["tau, leave-one-out"] == "0.250" and rows["better"]["comprehensiveness"] == "0.500"
-    assert rows["equal"]["tau, leave-one-out"] == "\u2013"
-
-
 def test_chosen_systems_and_baseline(results, tmp_path):
     write_leaderboard(results, tmp_path, ["equal", "better"], "better", samples=50)
     rows = cells(tmp_path, "## multi30k")
     assert list(rows) == ["equal", "better"] and rows["better"]["p"] == "\u2013"
-
-
-def test_a_system_of_one_seed_is_compared_with_this_seed(results, tmp_path):
-    def p_of_equal(out):
-        write_leaderboard(results, tmp_path / out, samples=200)
-        return cells(tmp_path / out, "## multi30k")["equal"]["p"]
-
-    both = p_of_equal("both")
-    next(results.rglob("lstm_soft.seed2.json")).unlink()
-    assert p_of_equal("one") == both, "equal has seed 1, as this lstm_soft"
-
-
-def test_other_files_are_left_alone(results, tmp_path):
-    (results / "other.json").write_text('{"epochs": []}')
-    (results / "list.json").write_text("[]")
-    (table,) = read_tables(results)
-    assert table.name == "multi30k/de-en.bpe" and sum(map(len, table.systems.values())) == 6
 
 
 @pytest.mark.parametrize(
