@@ -9,13 +9,13 @@ import sys
 from pathlib import Path
 from typing import List
 
+from generated import Generated, read_generated
 from sacrebleu.metrics import BLEU
 
 from fairseq_attn_plugin.analysis.alignment.error_rate import alignment_error_rate
 from fairseq_attn_plugin.analysis.alignment.linking import hard_alignment
 from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, read_alignments, write_alignments
 from fairseq_attn_plugin.analysis.drawing.heatmaps import heatmap
-from fairseq_attn_plugin.analysis.outputs.generation import Generated, read_generated
 from fairseq_attn_plugin.analysis.records.record import merge_attention
 from fairseq_attn_plugin.errors import OptionError, install_hook
 from fairseq_attn_plugin.text.subwords import merge_subwords

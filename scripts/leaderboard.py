@@ -4,7 +4,8 @@
     python scripts/leaderboard.py benchmarks/results/multi30k-de-en-epoch3.jsonl --baseline lstm_soft --out report
 
 RESULTS is a file .jsonl with a line for each finished run, as those of benchmarks/results, or a folder with a
-JSON file for each. It makes no use of models."""
+JSON file for each. It makes no use of models.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +13,14 @@ import argparse
 import json
 import shlex
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
+import numpy as np
+
 from fairseq_attn_plugin.analysis.drawing.intervals import Row, draw_intervals
-from fairseq_attn_plugin.analysis.outputs.significance import Score, bleu_statistics, holm, score_seeds
+from fairseq_attn_plugin.analysis.outputs.significance import Score, score_seeds
 from fairseq_attn_plugin.analysis.report.document import Document
 from fairseq_attn_plugin.analysis.report.systems import spread
 from fairseq_attn_plugin.errors import OptionError, install_hook
@@ -127,6 +131,48 @@ def _run(path: Path, content: Any) -> Optional[Run]:
     return run
 
 
+ORDERS = 4  # n-grams of BLEU
+
+
+def bleu(statistics: np.ndarray) -> float:
+    """BLEU of summed statistics: words of the translation, of the reference, and matches and totals of n = 1 to 4.
+
+    Shapes:
+        statistics: [2 + 2 * 4]
+    """
+    from sacrebleu.metrics import BLEU
+
+    counts: List[int] = [int(count) for count in statistics]
+    score = BLEU.compute_bleu(counts[2 : 2 + ORDERS], counts[2 + ORDERS :], counts[0], counts[1], smooth_method="exp")
+    return float(score.score)
+
+
+def bleu_statistics(lines: Sequence[Sequence[int]]) -> np.ndarray:
+    """[sentences, 2 + 2 * 4], which :func:`bleu` takes the sum of.
+
+    Args:
+        lines: for each sentence, words of translation and reference and four matches; a translation of w words has
+            max(0, w - n + 1) n-grams
+    """
+    given = np.asarray(lines, dtype=np.int64).reshape(len(lines), 2 + ORDERS)
+    totals = np.maximum(given[:, :1] - np.arange(ORDERS), 0)
+    return np.concatenate([given, totals], axis=1)
+
+
+def holm(p_values: Mapping[str, float]) -> Dict[str, float]:
+    """The p-values corrected for their number (Holm 1979): the i-th smallest of m becomes
+    max over j <= i of min(1, (m - j + 1) p_j)."""
+    corrected: Dict[str, float] = {}
+    largest = 0.0
+    for rank, name in enumerate(sorted(p_values, key=lambda name: p_values[name])):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[name]))
+        corrected[name] = largest
+    return {name: corrected[name] for name in p_values}
+
+
+score_bleu = partial(score_seeds, score=bleu)
+
+
 class _Column(NamedTuple):
     """A column of means over seeds."""
 
@@ -220,7 +266,7 @@ def _add_table(
     if samples:
         counts = {system: [bleu_statistics(run.statistics) for run in runs] for system, runs in table.systems.items()}
         seeds_of = {system: [run.seed for run in runs] for system, runs in table.systems.items()}
-        scores = score_seeds(counts, table.baseline, samples, seeds_of=seeds_of)
+        scores = score_bleu(counts, table.baseline, samples, seeds_of=seeds_of)
     others = {system: score.p_value for system, score in scores.items() if score.p_value is not None}
     corrected = holm(others)
     headers = ["system", "seeds", *(column.header for column in _BEFORE)]

@@ -4,6 +4,8 @@ import shutil
 
 import pytest
 
+from fairseq_attn_plugin.analysis.cli import main
+
 from cli import REPO, TINY, USER_DIR, run_cli
 
 NAME = ["--user-dir", "fairseq_attn_plugin"]
@@ -17,22 +19,21 @@ def test_fairseq_trains_and_translates_in_any_folder(tiny_data, tmp_path):
     assert done.stdout.count("\nH-") == 40
 
 
-@pytest.mark.parametrize("configs", [REPO / "configs", "copy"])
-def test_hydra_trains_in_any_folder(configs, tiny_data, tmp_path):
-    if configs == "copy":
-        shutil.copytree(REPO / "configs", tmp_path / configs)
+def test_hydra_trains_in_any_folder(tiny_data, tmp_path):
+    shutil.copytree(REPO / "configs", tmp_path / "copy")
     sizes = [f"model.{side}_{name}=16" for side in ("encoder", "decoder") for name in ("embed_dim", "hidden_size")]
     data = [f"task.data={tiny_data}", "task.source_lang=xx", "task.target_lang=yy"]
     options = [*data, *sizes, "common.cpu=true", "optimization.max_update=1", "dataset.num_workers=0"]
-    command = ["fairseq-hydra-train", "--config-dir", configs, "--config-name", "multi30k_adm"]
+    command = ["fairseq-hydra-train", "--config-dir", "copy", "--config-name", "multi30k_adm"]
     run_cli(*command, *options, cwd=tmp_path)
     assert list(tmp_path.rglob("checkpoint_last.pt"))
 
 
-def test_where_the_package_is(tmp_path):
+def test_where_the_package_is(tmp_path, capsys):
     assert run_cli("fairseq-attn", "where", cwd=tmp_path).stdout == USER_DIR + "\n"
-    assert run_cli("fairseq-attn", "where", "--configs", cwd=tmp_path).stdout == f"{REPO / 'configs'}\n"
-    assert run_cli("fairseq-attn", "where", "--recipes", cwd=tmp_path).stdout == f"{REPO / 'scripts' / 'recipes'}\n"
+    for option, folder in (("--configs", REPO / "configs"), ("--recipes", REPO / "scripts" / "recipes")):
+        main(["where", option])
+        assert capsys.readouterr().out == f"{folder}\n"
 
 
 def test_recipes_end_with_their_status(tmp_path):
@@ -43,5 +44,7 @@ def test_recipes_end_with_their_status(tmp_path):
     assert run_cli("fairseq-attn", "recipe", "multi30k", "--help").stdout.startswith("Multi30k: German-English")
 
 
-def test_help_lists_them():
-    assert "\n    recipe " in run_cli("fairseq-attn", "--help").stdout
+def test_help_lists_them(capsys):
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    assert "\n    recipe " in capsys.readouterr().out

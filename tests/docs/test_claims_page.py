@@ -6,10 +6,9 @@ import statistics
 from functools import lru_cache
 
 import pytest
+from leaderboard import bleu_statistics, holm, score_bleu
 from scipy.stats import ttest_rel
 from test_result_tables import VALUES
-
-from fairseq_attn_plugin.analysis.outputs.significance import bleu_statistics, holm, score_seeds
 
 from documentation import REPO, runs, runs_of
 
@@ -25,7 +24,7 @@ LAST = {"q": "reconstruction_ppl", "accuracy of q": "posterior_accuracy", "accur
 def p(file, system, baseline):
     """The p-value of a difference in BLEU, over the seeds that both have."""
     trainings = {name: runs_of(file, name) for name in (system, baseline)}
-    found = score_seeds(
+    found = score_bleu(
         {
             name: [bleu_statistics([[*map(int, s.split())] for s in sentences(r)]) for r in of]
             for name, of in trainings.items()

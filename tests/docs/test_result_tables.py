@@ -4,8 +4,7 @@ import re
 import statistics
 
 import pytest
-
-from fairseq_attn_plugin.analysis.outputs.significance import bleu, bleu_statistics
+from leaderboard import bleu, bleu_statistics
 
 from documentation import REPO, runs, runs_of
 

@@ -2,7 +2,7 @@
 
     fairseq-attn frequency --train train.en --reference test.en soft=soft.out mqt=mqt.out --out folder --bootstrap soft
 
-:mod:`fairseq_attn_plugin.analysis.outputs.word_frequency` defines the counts. Scores are those of sacrebleu.
+:mod:`fairseq_attn_plugin.analysis.outputs.frequency` defines the counts. Scores are those of sacrebleu.
 """
 
 from __future__ import annotations
@@ -21,19 +21,17 @@ from fairseq_attn_plugin.analysis.outputs import reading as outputs
 from fairseq_attn_plugin.analysis.outputs.frequency import (
     COUNTS,
     DECILES,
+    MEASURES,
     REFERENCE,
     TRAINING,
     analyse,
+    count_bins,
     count_training,
+    percent_bins,
     tables,
     to_json,
 )
 from fairseq_attn_plugin.analysis.outputs.significance import check_tokenizer
-from fairseq_attn_plugin.analysis.outputs.word_frequency import (
-    MEASURES,
-    count_bins,
-    percent_bins,
-)
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.writing import check_output, whole_text
 

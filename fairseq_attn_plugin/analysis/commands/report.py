@@ -24,7 +24,6 @@ from pathlib import Path
 from fairseq_attn_plugin.analysis.alignment.links import GOLD_FORMATS
 from fairseq_attn_plugin.analysis.inference.user_dir import add_user_dir_option
 from fairseq_attn_plugin.analysis.report.building import write_report
-from fairseq_attn_plugin.analysis.report.corpus import Settings
 from fairseq_attn_plugin.analysis.web import explore
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.model_folder import open_model_folder
@@ -107,28 +106,8 @@ def run(args: argparse.Namespace) -> None:
     logging.getLogger("fairseq").setLevel(logging.WARNING)
     if args.data is None and not _has_model_folders(args.folder):
         raise OptionError(f"{args.folder}: is no model folder and has none; give the data of its models by --data")
-    settings = Settings(
-        names=args.systems,
-        split=args.gen_subset,
-        beam=args.beam,
-        gold=args.gold,
-        gold_format=args.gold_format,
-        one_based=args.one_based,
-        reference=args.reference,
-        train_text=args.train_text,
-        baseline=args.baseline,
-        samples=args.samples,
-        tokenize=args.tokenize,
-        scores=args.scores,
-        pictures=args.pictures,
-        examples=args.examples,
-        explored=args.explored,
-        max_tokens=args.max_tokens,
-        cpu=args.cpu,
-        title=args.title,
-        command=shlex.join(["fairseq-attn", *sys.argv[1:]]),
-    )
-    write_report(args.folder, args.data or "", args.out, settings)
+    args.command = shlex.join(["fairseq-attn", *sys.argv[1:]])
+    write_report(args.folder, args.data or "", args.out, args)
     print(f"{args.out / 'report.md'}, {args.out / 'report.html'}")
 
 

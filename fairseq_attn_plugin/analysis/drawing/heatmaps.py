@@ -18,9 +18,6 @@ from fairseq_attn_plugin.analysis.drawing.canvas import (
     save,
 )
 
-__all__ = ["Panel", "heatmap", "heatmaps"]
-
-
 _CELL = 0.34  # inches: room for a label of 9 points
 _SMALL_CELL = 0.2  # the least for a label of 9 points
 _LEAST_CELL = 0.15  # room for a label of 7.5 points

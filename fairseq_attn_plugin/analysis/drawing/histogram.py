@@ -9,8 +9,6 @@ import numpy as np
 
 from fairseq_attn_plugin.analysis.drawing.canvas import BAND, INK, SERIES_COLOURS, canvas, check_drawing, save
 
-__all__ = ["offset_histogram"]
-
 _CHOICES, _GAUSSIAN, _ATTENTION = SERIES_COLOURS[0], SERIES_COLOURS[1], SERIES_COLOURS[5]
 
 

@@ -14,8 +14,6 @@ from fairseq_attn_plugin.analysis.drawing.canvas import (
 )
 from fairseq_attn_plugin.writing import PathLike
 
-__all__ = ["Row", "draw_intervals"]
-
 _MEAN, _SEED = SERIES_COLOURS[:2]
 
 

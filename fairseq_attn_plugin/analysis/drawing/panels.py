@@ -24,9 +24,6 @@ from fairseq_attn_plugin.analysis.records.shown import shown_units
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.subwords import words_of
 
-__all__ = ["Chosen", "Length", "choose_sentences", "panel_of", "panels_of", "weights_of"]
-
-
 END = "</s>"
 FIRST = 10
 _BLOCK = 200  # sentences in memory at a time

@@ -17,8 +17,6 @@ from fairseq_attn_plugin.analysis.records.writer import RecordWriter
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.writing import PathLike
 
-__all__ = ["Description", "import_file", "imported_records"]
-
 ENDS = ("</s>", "<eos>", "<EOS>", "<|endoftext|>", "[SEP]")  # what programs call the end of a sentence
 
 

@@ -33,8 +33,6 @@ from fairseq_attn_plugin.analysis.alignment.links import Link, parse_alignment
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.lines import LineTooLong, bounded_lines, tokens
 
-__all__ = ["FORMATS", "Files", "Format", "Sentence", "Text"]
-
 LONGEST = 2**28  # characters of a line: the matrix of 4,000 x 4,000 tokens
 BAR = "|||"
 _LINKS = re.compile(r"(\d+-\d+)?( \d+-\d+)*")

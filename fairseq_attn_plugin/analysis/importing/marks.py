@@ -13,8 +13,6 @@ from typing import Dict, Iterable, List, Sequence
 
 from fairseq_attn_plugin.text.subwords import BPE_MARK, PIECE_MARK
 
-__all__ = ["MARKS", "count_marks", "judged", "marked"]
-
 # kind -> what it becomes in records
 MARKS = {
     "bpe": "bpe",

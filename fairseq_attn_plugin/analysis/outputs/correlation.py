@@ -11,8 +11,6 @@ import numpy as np
 
 from fairseq_attn_plugin.errors import OptionError
 
-__all__ = ["Correlation", "correlate", "sentence_chrf"]
-
 Interval = Optional[Tuple[float, float]]
 
 

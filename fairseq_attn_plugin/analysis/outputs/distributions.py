@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["jensen_shannon", "kendall_tau", "total_variation"]
-
 
 def kendall_tau(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Kendall's tau-b of the rows, from -1 to 1 (Kendall 1945, "The Treatment of Ties in Ranking Problems").
@@ -47,8 +45,3 @@ def jensen_shannon(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return np.asarray((x * np.log(ratio)).sum(1))
 
     return (divergence(p) + divergence(q)) / 2
-
-
-def total_variation(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """sum_v |p_v - q_v| / 2 of distributions along the last dimension."""
-    return np.asarray(np.abs(a - b).sum(-1) / 2)

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Iterator, NamedTuple, Optional, Tuple
+from typing import Iterator, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 from tqdm import tqdm
 
-from fairseq_attn_plugin.analysis.outputs.reading import iter_lines
+from fairseq_attn_plugin.analysis.outputs.reading import read_lines
 from fairseq_attn_plugin.analysis.records.confidence import check_measure, measures_of
 from fairseq_attn_plugin.analysis.records.files import Records
 from fairseq_attn_plugin.analysis.records.record import Record
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.writing import whole_text
-
-__all__ = ["Kept", "Rule", "filter_records"]
 
 
 class Rule(NamedTuple):
@@ -48,7 +46,6 @@ def filter_records(
     """Writes ``PREFIX.SOURCE`` and ``PREFIX.TARGET`` (languages), and the numbers of their sentences ``PREFIX.lines``.
 
     One record is in memory at a time, and a number for each if the best are sought, for which the file is read twice.
-    Records must be in the order of the corpus.
 
     Args:
         records: with the sentences
@@ -61,6 +58,7 @@ def filter_records(
         OptionError: a file cannot be read or written, has no such measure, or the texts have other numbers of lines
     """
     header = records.header
+    texts = [None if path is None else _lines(path, header.sentences) for path in (source_text, target_text)]
     least, ties = (rule.threshold, None) if rule.threshold is not None else _quantile(records, rule)
     assert least is not None
     kept = read = empty = 0
@@ -71,7 +69,6 @@ def filter_records(
             stack.enter_context(whole_text(f"{prefix}.{name}", f"--out {prefix}: {prefix}.{name} cannot be written"))
             for name in names
         ]
-        texts = [None if path is None else _Lines(path, header.sentences) for path in (source_text, target_text)]
         for record, value in _valued(records, rule, "filter"):
             read += 1
             if value is None:
@@ -83,12 +80,9 @@ def filter_records(
                 ties -= 1
             kept, smallest = kept + 1, min(smallest, value)
             words = (record.source_words, record.target_words)
-            lines = [" ".join(side) if text is None else text.line(record.id) for side, text in zip(words, texts)]
+            lines = [" ".join(side) if text is None else text[record.id] for side, text in zip(words, texts)]
             for out, line in zip(outs, (*lines, str(record.id))):
                 out.write(line + "\n")
-        for text in texts:
-            if text is not None:
-                text.check_end()
     return Kept(kept, read, header.sentences, smallest if kept else float("nan"), empty)
 
 
@@ -113,26 +107,9 @@ def _quantile(records: Records, rule: Rule) -> Tuple[float, Optional[int]]:
     return least, wanted - int((values > least).sum())
 
 
-class _Lines:
-    """The lines of a text that is read once, in ascending order."""
-
-    def __init__(self, path: str, sentences: int):
-        self.path, self.sentences = path, sentences
-        self._lines, self._next = iter_lines(path), 0
-
-    def line(self, number: int) -> str:
-        if number < self._next:
-            raise OptionError(f"sentence {number}: comes after sentence {self._next - 1}; records must be in order")
-        for line in self._lines:
-            self._next += 1
-            if self._next > number:
-                return line
-        raise self._wrong(str(self._next))
-
-    def check_end(self) -> None:
-        left = sum(1 for _ in self._lines)
-        if self._next + left != self.sentences:
-            raise self._wrong(str(self._next + left))
-
-    def _wrong(self, count: str) -> OptionError:
-        return OptionError(f"{self.path}: has {count} lines, the corpus of the records has {self.sentences} sentences")
+def _lines(path: str, sentences: int) -> List[str]:
+    """All lines of a text, as many as the corpus has sentences."""
+    lines = read_lines(path)
+    if len(lines) != sentences:
+        raise OptionError(f"{path}: has {len(lines)} lines, the corpus of the records has {sentences} sentences")
+    return lines

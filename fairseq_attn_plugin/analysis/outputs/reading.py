@@ -22,20 +22,6 @@ from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.subwords import BPE_MARK, PIECE_MARK, spell
 from fairseq_attn_plugin.writing import PathLike
 
-__all__ = [
-    "check_lengths",
-    "check_tokenisation",
-    "iter_lines",
-    "join_subwords",
-    "read_lines",
-    "read_output",
-    "read_reference",
-    "read_systems",
-    "split_label",
-    "subwords_of",
-]
-
-
 # a score, then the text; only H and D lines have a score
 _HYPOTHESIS = re.compile(r"([HD])-(\d{1,18})\t(-?(?:[0-9.]+(?:e[-+]?\d+)?|inf|nan))(?:\t(.*))?$")
 _REFERENCE = re.compile(r"T-(\d{1,18})\t(.*)$")

@@ -1,10 +1,9 @@
 """Scores of sentences that another program computed, such as COMET's, as a column beside BLEU.
 
-Three forms are read:
+Two forms are read:
 
 - JSON of ``comet-score --to_json FILE``: ``{"soft.txt": [{"mt": ..., "COMET": 0.81}, ...], ...}``; numbers in place of
   the objects are taken as well;
-- what ``comet-score`` prints: ``soft.txt TAB Segment 0 TAB score: 0.81``;
 - a table with tabs: a header with the names of the systems, then a line of numbers for each sentence.
 
 A system is found by its label or by the name of its file.
@@ -14,15 +13,10 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional
 
 from fairseq_attn_plugin.errors import OptionError
-
-__all__ = ["SegmentScores", "read_segment_scores", "scores_of"]
-
-_PRINTED = re.compile(r"(.*)\tSegment (\d+)\tscore: (\S+)")
 
 
 class SegmentScores(NamedTuple):
@@ -51,8 +45,8 @@ def read_segment_scores(text: str) -> SegmentScores:
     systems = _from_json(content, metric) if content.lstrip().startswith(("{", "[")) else _from_lines(content)
     if not systems or not all(systems.values()):
         raise OptionError(
-            f"--scores {text}: has no scores of {metric}; must be the JSON of comet-score --to_json, what comet-score "
-            "prints, or a table with tabs and the names of the systems in its first line"
+            f"--scores {text}: has no scores of {metric}; must be the JSON of comet-score --to_json, or a table with "
+            "tabs and the names of the systems in its first line"
         )
     return SegmentScores(metric, path, systems)
 
@@ -89,19 +83,11 @@ def _number(text: Any) -> Optional[float]:
 
 
 def _from_lines(content: str) -> Dict[str, List[float]]:
-    lines = content.splitlines()
-    printed = [match for match in map(_PRINTED.fullmatch, lines) if match]
-    rows: List[Sequence[str]] = [line.split("\t") for line in lines if line]
+    header, *rows = [line.split("\t") for line in content.splitlines() if line] or [[]]
+    if any(len(row) != len(header) for row in rows):
+        return {}
     systems: Dict[str, List[float]] = {}
-    if printed:
-        # a line without "Segment" is the score of a system
-        rows = [[match[1], match[3]] for match in sorted(printed, key=lambda match: int(match[2]))]
-    else:
-        header, *rows = rows or [[]]
-        if any(len(row) != len(header) for row in rows):
-            return {}
-        rows = [pair for row in rows for pair in zip(header, row)]
-    for name, text in rows:
+    for name, text in (pair for row in rows for pair in zip(header, row)):
         value = _number(text)
         if value is None:
             return {}

@@ -1,4 +1,4 @@
-"""Tests of scores of systems with one or several seeds: paired bootstrap of the sentences, and Holm's correction.
+"""BLEU, chrF and TER of systems by sacrebleu, and a test of their differences: paired bootstrap of the sentences.
 
 The score of a system is the mean of the scores of its seeds. A sample draws sentences with replacement, the same for
 all seeds of all systems (Koehn 2004). With the observed difference D to the baseline and the differences D_b of B
@@ -18,13 +18,11 @@ same p, its bootstrap about half of it, since that looks at one side of the dist
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
 from fairseq_attn_plugin.errors import OptionError
-
-ORDERS = 4  # n-grams of BLEU
 
 
 class Score(NamedTuple):
@@ -37,39 +35,15 @@ class Score(NamedTuple):
     p_value: Optional[float] = None  # of the difference to the baseline; None: of the baseline, or not to be tested
 
 
-def bleu(statistics: np.ndarray) -> float:
-    """BLEU of summed statistics: words of the translation, of the reference, and matches and totals of n = 1 to 4.
-
-    Shapes:
-        statistics: [2 + 2 * 4]
-    """
-    from sacrebleu.metrics import BLEU
-
-    counts: List[int] = [int(count) for count in statistics]
-    score = BLEU.compute_bleu(counts[2 : 2 + ORDERS], counts[2 + ORDERS :], counts[0], counts[1], smooth_method="exp")
-    return float(score.score)
-
-
-def bleu_statistics(lines: Sequence[Sequence[int]]) -> np.ndarray:
-    """[sentences, 2 + 2 * 4], which :func:`bleu` takes the sum of.
-
-    Args:
-        lines: for each sentence, words of translation and reference and four matches; a translation of w words has
-            max(0, w - n + 1) n-grams
-    """
-    given = np.asarray(lines, dtype=np.int64).reshape(len(lines), 2 + ORDERS)
-    totals = np.maximum(given[:, :1] - np.arange(ORDERS), 0)
-    return np.concatenate([given, totals], axis=1)
-
-
 def score_seeds(
     systems: Mapping[str, Sequence[np.ndarray]],
     baseline: str,
     samples: int = 1000,
     seed: int = 12345,
-    score: Callable[[Any], float] = bleu,
     least: float = 0.005,
     seeds_of: Optional[Mapping[str, Sequence[int]]] = None,
+    *,
+    score: Callable[[Any], float],
 ) -> Dict[str, Score]:
     """The score of every system with its interval, and the p-value of its difference to the baseline.
 
@@ -125,17 +99,6 @@ def _compared(name: str, baseline: str, seeds_of: Mapping[str, Sequence[int]]) -
     if not both:
         return slice(None), slice(None)
     return [seed in both for seed in ours], [seed in both for seed in theirs]
-
-
-def holm(p_values: Mapping[str, float]) -> Dict[str, float]:
-    """The p-values corrected for their number (Holm 1979): the i-th smallest of m becomes
-    max over j <= i of min(1, (m - j + 1) p_j)."""
-    corrected: Dict[str, float] = {}
-    largest = 0.0
-    for rank, name in enumerate(sorted(p_values, key=lambda name: p_values[name])):
-        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[name]))
-        corrected[name] = largest
-    return {name: corrected[name] for name in p_values}
 
 
 LOWER_IS_BETTER = ("TER",)
@@ -201,7 +164,7 @@ def score_systems(
         else:
             # TER 0.00 is a perfect translation
             least = 0.0 if name in LOWER_IS_BETTER else 0.005
-            scores[name] = score_seeds(counted, baseline, samples, seed, score, least, seeds_of)
+            scores[name] = score_seeds(counted, baseline, samples, seed, least, seeds_of, score=score)
         signatures[name] = str(metric.get_signature())
     return scores, signatures
 

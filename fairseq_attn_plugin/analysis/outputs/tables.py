@@ -6,9 +6,6 @@ from typing import Sequence
 
 from tabulate import tabulate
 
-__all__ = ["markdown_table", "plain_table"]
-
-
 _SIDES = {"l": "left", "r": "right"}
 
 

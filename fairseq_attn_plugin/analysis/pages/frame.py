@@ -17,9 +17,6 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-__all__ = ["embedded_json", "page", "read_asset", "templates"]
-
-
 HERE = Path(__file__).parent
 # the characters that end a script element, begin a comment in it, or break a line in older engines
 _IN_SCRIPT = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}

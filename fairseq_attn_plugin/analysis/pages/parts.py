@@ -12,8 +12,6 @@ from fairseq_attn_plugin.analysis.pages.frame import templates
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.writing import PathLike
 
-__all__ = ["cell", "figure", "html_table"]
-
 
 def cell(value: object) -> str:
     """The text of a table's cell: a float with two digits after the point, a dash for None."""

@@ -21,16 +21,6 @@ import numpy as np
 from fairseq_attn_plugin.analysis.records.record import Record
 from fairseq_attn_plugin.errors import OptionError
 
-__all__ = [
-    "BASELINES",
-    "MEASURES",
-    "Confidence",
-    "attention_confidence",
-    "check_measure",
-    "measures_of",
-    "record_confidence",
-]
-
 MEASURES = ("confidence", "coverage", "out", "in")
 BASELINES = ("score", "length")  # mean log probability; minus the number of source subwords
 

@@ -7,9 +7,6 @@ from typing import Any, Dict, Iterable, Iterator, List, Sequence, Tuple, TypeVar
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.subwords import BPE_MARK
 
-__all__ = ["check_same", "meet"]
-
-
 UNKNOWN = "<unk>"  # one of two models may not know a word that the other knows
 _One = TypeVar("_One")
 _Other = TypeVar("_Other")

@@ -8,9 +8,6 @@ from typing import List, Optional, Sequence
 
 from fairseq_attn_plugin.errors import OptionError
 
-__all__ = ["add_sentence_options", "sentence_numbers"]
-
-
 _ITEM = re.compile(r"(\d+)(?:-(\d+))?")
 _MOST = 10**7  # a mistyped range must not fill the memory
 

@@ -8,8 +8,6 @@ from fairseq_attn_plugin.analysis.records.record import Record
 from fairseq_attn_plugin.text.escapes import as_typed
 from fairseq_attn_plugin.text.unknown_words import UNKNOWN
 
-__all__ = ["shown_units"]
-
 
 def shown_units(record: Record, level: str = "words", escaped: bool = True) -> Tuple[List[str], List[str]]:
     """Source and target units of a record; an unknown word of the target is ``<unk> (Haus)``.

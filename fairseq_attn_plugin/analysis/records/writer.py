@@ -14,8 +14,6 @@ from fairseq_attn_plugin.analysis.records.record import SUFFIX, Header, Record
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.writing import PathLike
 
-__all__ = ["RecordWriter"]
-
 
 class RecordWriter:
     """Writes sentences one by one, and resumes after the last sentence of an interrupted run with the same header.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
+from argparse import Namespace
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Sequence
@@ -21,7 +22,6 @@ from fairseq_attn_plugin.analysis.records.files import open_records
 from fairseq_attn_plugin.analysis.report import sections
 from fairseq_attn_plugin.analysis.report.corpus import (
     Corpus,
-    Settings,
     corpus_of,
     outputs_of,
     scored_texts,
@@ -43,8 +43,6 @@ from fairseq_attn_plugin.errors import OptionError, one_line
 from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.writing import whole_text
 
-__all__ = ["write_report"]
-
 
 @dataclass
 class _Read:
@@ -56,7 +54,7 @@ class _Read:
     alignments: Optional[List[GoldAlignment]] = None
 
 
-def write_report(folder: Path, data: str, out: Path, settings: Settings) -> Document:
+def write_report(folder: Path, data: str, out: Path, settings: Namespace) -> Document:
     """Extracts missing attention, and writes ``report.md``, ``report.html`` and the files that they show.
 
     A system that cannot be read is named in the report, and the others are reported.
@@ -65,12 +63,12 @@ def write_report(folder: Path, data: str, out: Path, settings: Settings) -> Docu
         folder: of the trained systems, see :func:`~fairseq_attn_plugin.analysis.report.systems.find_systems`
         data: folder that fairseq-preprocess wrote
         out: folder to write
-        settings: what to compare and to show
+        settings: the options of ``fairseq-attn report``
 
     Raises:
         OptionError: no system can be read, or a file of the settings cannot
     """
-    systems = find_systems(folder, settings.names)
+    systems = find_systems(folder, settings.systems)
     _check(systems, folder, settings)
     # errors in these files must appear before hours of work
     given = read_lines(settings.reference) if settings.reference is not None else None
@@ -95,7 +93,7 @@ def write_report(folder: Path, data: str, out: Path, settings: Settings) -> Docu
     return document
 
 
-def _check(systems: Sequence[System], folder: Path, settings: Settings) -> None:
+def _check(systems: Sequence[System], folder: Path, settings: Namespace) -> None:
     names = [system.name for system in systems]
     if settings.baseline is not None and settings.baseline not in {*names, *map(without_seed, names)}:
         raise OptionError(f"--baseline {settings.baseline}: must be one of {', '.join(names)}")
@@ -108,7 +106,7 @@ def _read(
     systems: Sequence[System],
     data: str,
     folder: Path,
-    settings: Settings,
+    settings: Namespace,
     given: Optional[List[str]],
     counted: Optional[Mapping[str, int]],
 ) -> _Read:
@@ -134,7 +132,7 @@ def _read(
     return read
 
 
-def _document(read: _Read, corpus: Corpus, out: Path, settings: Settings) -> Document:
+def _document(read: _Read, corpus: Corpus, out: Path, settings: Namespace) -> Document:
     groups = groups_of(read.reported)
     # one training of a system is shown where there is no mean
     shown = [group.runs[0] for group in groups]
@@ -197,9 +195,9 @@ def _reason(error: Exception) -> str:
     return f"{type(error).__name__}: {first}" if first else type(error).__name__
 
 
-def _extract(loaded: LoadedModels, system: System, folder: Path, settings: Settings) -> Reported:
-    sentences: Any = SplitSentences(loaded, settings.split)
-    if system.model is not None and settings.split == "test":
+def _extract(loaded: LoadedModels, system: System, folder: Path, settings: Namespace) -> Reported:
+    sentences: Any = SplitSentences(loaded, settings.gen_subset)
+    if system.model is not None and settings.gen_subset == "test":
         sentences = test_sentences(system.model, loaded)
     paths = []
     for width in (None, settings.beam):

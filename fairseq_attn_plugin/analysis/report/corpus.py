@@ -1,10 +1,10 @@
-"""What a report compares: its settings, its texts, and scores of the translations by another program."""
+"""What a report compares: its texts, and scores of the translations by another program."""
 
 from __future__ import annotations
 
 import re
+from argparse import Namespace
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 from typing import Counter as Counts
@@ -20,37 +20,9 @@ from fairseq_attn_plugin.analysis.outputs.segment_scores import read_segment_sco
 from fairseq_attn_plugin.analysis.outputs.significance import Score, score_seeds
 from fairseq_attn_plugin.analysis.records.files import Records
 from fairseq_attn_plugin.analysis.report.systems import Group, Reported
-from fairseq_attn_plugin.analysis.web.explore import FIRST
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.subwords import spell
 from fairseq_attn_plugin.writing import whole_text
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What a report compares, and how much it shows."""
-
-    names: Optional[Sequence[str]] = None  # of the systems (default: all)
-    split: str = "test"
-    beam: int = 10
-    gold: Optional[str] = None  # file of gold alignments of the split's words
-    gold_format: str = "auto"  # one of GOLD_FORMATS
-    one_based: bool = False  # words in a Pharaoh file of gold alignments are counted from 1
-    # text to score against (default: the target side of the split, its unknown words as <unk>)
-    reference: Optional[str] = None
-    train_text: Optional[str] = None  # target side of the training text (default: the data's training split, if any)
-    baseline: Optional[str] = None  # system that all others are compared with (default: the first)
-    samples: int = 1000  # of the paired bootstrap; 0: none
-    tokenize: Optional[str] = None  # sacrebleu's tokenizer for BLEU (default: that of the model folders, or none)
-    scores: Sequence[str] = ()  # METRIC=FILE: scores of the sentences by another program
-    pictures: int = 4  # sentences with heatmaps
-    examples: int = 6  # sentences in the comparison
-    explored: int = FIRST  # sentences on the page to explore; 0: all
-    max_tokens: int = 4000  # subwords in a batch
-    cpu: bool = False
-    title: Optional[str] = None
-    command: str = ""  # shown at the end
-
 
 Lengths = List[Optional[Tuple[int, int]]]  # source and target words of each sentence, None where they are unknown
 
@@ -122,12 +94,12 @@ class Scored(NamedTuple):
     tokenize: str  # sacrebleu's tokenizer for BLEU
 
 
-def scored_texts(reported: Sequence[Reported], corpus: Corpus, settings: Settings) -> Scored:
+def scored_texts(reported: Sequence[Reported], corpus: Corpus, settings: Namespace) -> Scored:
     """Of model folders what ``fairseq-attn train`` scores: detokenised text and the references as they were given.
     Otherwise the words of the outputs."""
     outputs = outputs_of(reported, corpus)
     models = [one.system.model for one in reported if one.system.model is not None]
-    asked = settings.reference is not None or settings.tokenize is not None or settings.split != "test"
+    asked = settings.reference is not None or settings.tokenize is not None or settings.gen_subset != "test"
     if asked or len(models) < len(reported):
         return Scored(outputs, corpus.reference, settings.tokenize or "none")
     for one, model in zip(reported, models):
@@ -148,7 +120,7 @@ def write_texts(reported: Sequence[Reported], corpus: Corpus, out: Path) -> None
 
 
 def scores_by_group(
-    groups: Sequence[Group], settings: Settings, sentences: int, baseline: Optional[str]
+    groups: Sequence[Group], settings: Namespace, sentences: int, baseline: Optional[str]
 ) -> Dict[str, Dict[str, Score]]:
     """{metric: {system: score}} of the settings' files. The score of a training is the mean of its sentences.
 

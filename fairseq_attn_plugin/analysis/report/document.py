@@ -11,9 +11,6 @@ from fairseq_attn_plugin.analysis.outputs.tables import markdown_table
 from fairseq_attn_plugin.analysis.pages import frame
 from fairseq_attn_plugin.analysis.pages.parts import cell, figure, html_table
 
-__all__ = ["Document", "Link"]
-
-
 # a number, with a sign, thousands or a remark in brackets
 _NUMBER = re.compile(r"[-+\u2212]?\d[\d,.]*( %)?( \(.*\))?")
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#$~])")

@@ -24,9 +24,6 @@ from fairseq_attn_plugin.text.escapes import as_typed
 from fairseq_attn_plugin.text.subwords import spell, words_of
 from fairseq_attn_plugin.writing import PathLike, whole_text
 
-__all__ = ["Explored", "FIRST", "collect", "explore", "finite", "side", "write_page"]
-
-
 FIRST = 1000  # sentences on a page by default: such a page opens at once
 _UNSAID = ("checkpoint version",)  # options that do not interest a reader
 _LEVELS = 4095  # two digits of base 64

@@ -30,8 +30,6 @@ from fairseq_attn_plugin.analysis.web.explore import finite, side
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.sentences import SEVERAL, has_several_sentences
 
-__all__ = ["application", "as_json", "bind", "is_local", "run"]
-
 # of a body: JSON may write a character as \ud83d\ude00; the rest is for the other members
 MOST_BYTES = 12 * MOST_CHARACTERS + 4096
 MOST_CONNECTIONS = 64  # uvicorn answers a further one with 503

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from generated import read_generated
 
 from fairseq_attn_plugin.analysis.alignment.error_rate import alignment_error_rate
 from fairseq_attn_plugin.analysis.alignment.linking import hard_alignment
@@ -13,7 +14,6 @@ from fairseq_attn_plugin.analysis.alignment.links import (
     read_gold,
     write_alignments,
 )
-from fairseq_attn_plugin.analysis.outputs.generation import read_generated
 from fairseq_attn_plugin.analysis.records.record import merge_attention
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.subwords import merge_subwords, word_of_subword

@@ -15,8 +15,6 @@ from fairseq_attn_plugin.analysis.drawing.panels import Length, choose_sentences
 from fairseq_attn_plugin.analysis.records.files import open_records
 from fairseq_attn_plugin.errors import OptionError
 
-from cli import run_cli
-
 pytest.importorskip("matplotlib")
 
 
@@ -210,14 +208,15 @@ def test_a_word_that_one_model_does_not_know_is_the_same_word(tmp_path, drawn):
     assert [panel.source[0] for panel in drawn["a.svg"][0]] == ["das", "<unk>"]
 
 
-def test_as_a_user_runs_it(tmp_path):
+def test_as_a_user_runs_it(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
     pairs = [("$a$ <b> _c_", "x & y"), ("", "z"), ("das w@@ ort", "")]
     write_records(tmp_path / "soft.jsonl", pairs=pairs)
     write_records(tmp_path / "adm.jsonl", "adm", pairs=pairs)
     (tmp_path / "gold").write_text("0-0 1p1\n\n\n")
     options = ["--gold", "gold", "--format", "svg,png", "--title", "--out", "pictures"]
-    done = run_cli("fairseq-attn", "plot", "soft.jsonl", "$MQT$=adm.jsonl", *options, cwd=tmp_path)
-    assert done.stdout == "pictures: 6 pictures, sentence-0000.svg to sentence-0002.png\n"
+    plot("soft.jsonl", "$MQT$=adm.jsonl", *options)
+    assert capsys.readouterr().out == "pictures: 6 pictures, sentence-0000.svg to sentence-0002.png\n"
     assert sorted(path.name for path in (tmp_path / "pictures").iterdir()) == [
         f"sentence-000{number}.{suffix}" for number in range(3) for suffix in ("png", "svg")
     ]

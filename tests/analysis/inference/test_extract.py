@@ -9,6 +9,7 @@ import pytest
 import torch
 from fairseq.models.transformer import TransformerModel, transformer_iwslt_de_en
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
+from generated import read_generated
 from in_process import run_tool
 from models_for_tests import build
 
@@ -19,7 +20,6 @@ from fairseq_attn_plugin.analysis.inference.extraction import Extraction, extrac
 from fairseq_attn_plugin.analysis.inference.loading import LoadedModels, load_models
 from fairseq_attn_plugin.analysis.inference.segmenter import vocabulary_subwords
 from fairseq_attn_plugin.analysis.inference.sentences import SplitSentences, TextSentences
-from fairseq_attn_plugin.analysis.outputs.generation import read_generated
 from fairseq_attn_plugin.analysis.records.files import open_records, partial_path
 from fairseq_attn_plugin.errors import OptionError
 

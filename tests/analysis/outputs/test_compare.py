@@ -13,8 +13,6 @@ from fairseq_attn_plugin.analysis.cli import main
 from fairseq_attn_plugin.analysis.outputs.comparison import Span, as_html, as_text, compare, differences, matches
 from fairseq_attn_plugin.errors import OptionError
 
-from cli import run_cli
-
 REFERENCE = ["the cat sat on the mat .", "a dog <b>runs</b> .", "x"]
 SYSTEMS = {
     "soft": ["the cat is on the mat .", "a dog <b>runs</b> .", "x"],
@@ -150,13 +148,14 @@ def test_page_without_a_browser():
     assert 'class="unseen">' not in text.split('id="s0"')[1].split("</article>")[0]
 
 
-def test_the_command(files):
+def test_the_command(files, capsys):
     generated = "S-1\tx\nH-1\t-0.1\ta dog r@@ uns\nH-0\t-0.2\tthe c@@ at\nH-2\t-0.2\tx\n"
     (files / "out.txt").write_text(generated)
-    done = run_cli("fairseq-attn", "compare", files / "soft.txt", f"bpe={files / 'out.txt'}", "--first", 2,
-                   "--reference", files / "test.en", "--remove-bpe", "--source", files / "test.de")  # fmt: skip
-    assert "  bpe        the cat [missing: sat on the mat .]\n" in done.stdout and "\x1b" not in done.stdout
-    assert done.stdout.startswith("soft: BLEU ") and "1 of 3 sentences not shown; --first 0" in done.stderr
+    given = [str(files / "soft.txt"), f"bpe={files / 'out.txt'}", "--first", "2", "--remove-bpe"]
+    main(["compare", *given, "--reference", str(files / "test.en"), "--source", str(files / "test.de")])
+    done = capsys.readouterr()
+    assert "  bpe        the cat [missing: sat on the mat .]\n" in done.out and "\x1b" not in done.out
+    assert done.out.startswith("soft: BLEU ") and "1 of 3 sentences not shown; --first 0" in done.err
 
 
 def test_mistakes_are_named(files, capsys):

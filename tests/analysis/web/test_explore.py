@@ -15,8 +15,6 @@ from fairseq_attn_plugin.analysis.records.selection import sentence_numbers
 from fairseq_attn_plugin.analysis.web.explore import collect, encode, explore, side
 from fairseq_attn_plugin.errors import OptionError
 
-from cli import run_cli
-
 DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 NASTY = "</script><script>window.hit=1</script> <img/src=x/onerror=window.hit=2> &amp; <!-- \u2028 \"q\" 'x' $a_b$"
 
@@ -178,10 +176,10 @@ def test_mistakes_are_named(tmp_path):
         main(["explore", str(soft), "--out", str(tmp_path / "gone" / "page.html")])
 
 
-def test_the_command(tmp_path):
+def test_the_command(tmp_path, capsys):
     path = write_records(tmp_path / "soft.jsonl")
-    done = run_cli("fairseq-attn", "explore", path, "--out", tmp_path / "page.html", "--title", "My <page>")
-    assert re.search(r"page\.html: 3 sentences, 0\.\d MB; open it in a browser\n$", done.stdout)
+    main(["explore", str(path), "--out", str(tmp_path / "page.html"), "--title", "My <page>"])
+    assert re.search(r"page\.html: 3 sentences, 0\.\d MB; open it in a browser\n$", capsys.readouterr().out)
     assert "<title>My &lt;page&gt;</title>" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
