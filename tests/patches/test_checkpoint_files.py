@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 
 import fairseq_attn_plugin  # noqa: F401
 from fairseq_attn_plugin.options import file_options, option
-from fairseq_attn_plugin.patches.checkpoint_files import as_written
+from fairseq_attn_plugin.patches.trained_models import as_written
 
 
 @dataclass

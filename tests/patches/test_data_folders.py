@@ -10,7 +10,7 @@ from fairseq.data import Dictionary
 from fairseq.data.data_utils import load_indexed_dataset
 
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.patches.data_folders import PATCH, check_dictionary
+from fairseq_attn_plugin.patches.data_folders import DATA
 
 from cli import USER_DIR, run_cli
 
@@ -20,7 +20,7 @@ COUNT = struct.Struct("<Q")
 
 @pytest.fixture(autouse=True)
 def installed():
-    PATCH.install()
+    DATA.install()
 
 
 @pytest.fixture
@@ -103,7 +103,6 @@ def test_whole_data_are_read(folder):
         (b"haus 4\n\nbaum 1\n", "line 2: '' is not a word"),
         (b'{"haus": 4}\n', "line 1: .* is not a word"),
         (b"a\rb 4\n", "line 1: .* is not a word"),
-        (b"haus 4\nhaus 3\n", "line 2: has the word 'haus', as an earlier line has"),
         ("gr\xfcn 4\n".encode("latin-1"), "is not UTF-8 after line 0"),
         ("\ufeffhaus 4\n".encode(), "begins with a byte-order mark"),
     ],
@@ -122,7 +121,6 @@ def test_a_dictionary_that_is_no_file(tmp_path):
     with pytest.raises(OptionError, match="cannot be read: Too many levels of symbolic links"):
         Dictionary.load(str(tmp_path / "loop"))
     (tmp_path / "good").write_text("haus 4\nhaus 5 #fairseq:overwrite\na b 2\n")
-    check_dictionary(str(tmp_path / "good"))
     assert len(Dictionary.load(str(tmp_path / "good"))) == 7, "the other haus is a word of its own"
 
 

@@ -26,32 +26,16 @@ def rates(tiny_data, tmp_path):
     return run
 
 
-@pytest.mark.parametrize(
-    "scheduler, expected",
-    [("decay_after_rise", [0.5, 0.5, 0.25, 0.125]), ("reduce_lr_on_plateau", [0.5, 0.5, 0.25, 0.125])],
-)
-def test_no_epoch_is_lost_or_counted_twice(rates, scheduler, expected):
-    options = ["--lr-scheduler", scheduler]
-    assert rates("whole", 4, *options) == expected
-    # each epoch by a training of its own; the third from within the epoch, too
-    assert rates("parts", 1, *options) + rates("parts", 2, *options) == expected[:2]
-    assert rates("parts", 3, *options, "--max-update", 20) == expected[2:3]
-    assert rates("parts", 3, *options) == expected[2:3]
-    assert rates("parts", 4, *options) == expected[3:]
-
-
 def test_a_schedule_that_starts_again_does_not_have_the_metric(rates):
     options = ["--lr-scheduler", "reduce_lr_on_plateau"]
     rates("run", 2, *options)
     assert rates("run", 3, *options, "--optimizer-overrides", "{'lr': 0.4}") == [0.4]
-    assert rates("run", 5, *options, "--reset-optimizer") == [0.5, 0.5]
+    assert rates("run", 4, *options, "--lr", 0.3, "--reset-optimizer") == [0.3]
 
 
 @pytest.mark.parametrize(
     "options",
     [
-        ("fixed", "--warmup-updates", 4, "--lr", "0.01,0.003"),
-        ("inverse_sqrt", "--warmup-updates", 4),
         (
             "polynomial_decay",
             "--warmup-updates",
@@ -81,14 +65,9 @@ def test_every_update_has_the_rate_of_an_uninterrupted_training(options, tiny_da
     words += ["--lr-scheduler", *options]
     run_tool(*words)
     words += ["--save-dir", tmp_path / "parts"]
-    for update in (5, 8, 12, 17):
+    for update in (8, 11, 17):
         train_and_die(words, update)
     run_tool(*words)
     assert all(len(set(of_an_update)) == 1 < len(of_an_update) for of_an_update in rates.values()), rates
     assert len(rates) == 20 and len({of_an_update[0] for of_an_update in rates.values()}) > 1
     assert differences(*(tmp_path / folder / "checkpoint_last.pt" for folder in ("whole", "parts"))) == []
-
-
-def test_other_options_of_the_schedule_have_an_effect(rates):
-    rates("run", 1, "--lr-scheduler", "fixed")
-    assert rates("run", 2, "--lr-scheduler", "fixed", "--lr", 0.3) == [0.3]

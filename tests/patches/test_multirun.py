@@ -4,7 +4,7 @@ from fairseq import checkpoint_utils
 from fairseq_cli import train
 from in_process import run_tool
 
-from fairseq_attn_plugin.patches.multirun import forget_best_scores
+from fairseq_attn_plugin.patches.resuming import forget_best_scores
 
 from cli import TINY, USER_DIR
 

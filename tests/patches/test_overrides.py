@@ -5,7 +5,7 @@ from fairseq import options
 
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.options import flag, parse_overrides
-from fairseq_attn_plugin.patches.overrides import OPTIONS, check
+from fairseq_attn_plugin.patches.trained_models import OPTIONS, check
 
 
 def parsed(data, *arguments):

@@ -29,18 +29,6 @@ def test_counts_on_after_each_interruption(train):
     assert train(9) == [4], "the best epoch and three without an improvement"
 
 
-def test_an_improvement_starts_the_count_again(train):
-    assert train(3) == [1, 2, 3]
-    assert train(4, 1.0) == [4], "better"
-    assert train(6) == [5, 6]
-    assert train(9) == [7]
-
-
-def test_a_new_start_from_a_checkpoint_counts_from_zero(train):
-    train(3)
-    assert train(9, 0.0, "--reset-optimizer", "--reset-meters") == [4, 5, 6, 7]
-
-
 def test_a_fine_tuning_counts_from_zero(train, tmp_path):
     train(3)
     (tmp_path / "run" / "checkpoint_last.pt").rename(tmp_path / "other.pt")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fairseq_attn_plugin.patches.typing_errors import explain_slip
+from fairseq_attn_plugin.patches.command_lines import explain_slip
 
 from cli import USER_DIR, run_cli
 
