@@ -181,7 +181,7 @@ def own_words(error: BaseException) -> Optional[str]:
         return None
     if not raised_inside(error, r"/fairseq(_cli)?/"):
         return None
-    return str(error).strip().splitlines()[0][:300]
+    return " ".join(str(error).strip().splitlines()[0][:300].split())
 
 
 def file_error(error: BaseException) -> Optional[str]:

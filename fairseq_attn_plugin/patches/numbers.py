@@ -160,7 +160,7 @@ def _no_number(error: Exception, arguments: Dict[str, Any]) -> Optional[str]:
     for name, own in arguments["data_class"].__dataclass_fields__.items():
         value = getattr(arguments["args"], name, None)
         numeric = isinstance(value, str) and interpret_dc_type(own.type) in (int, float)
-        if numeric and isinstance(error, (SyntaxError, ValueError)) and not re.fullmatch(r"[-+.\deE]+", value):
+        if numeric and isinstance(error, (SyntaxError, ValueError)) and not re.fullmatch(r"[-+.\deE]+", str(value)):
             return f"{flag(name)} {value!r}: must be a number"
     return None
 
