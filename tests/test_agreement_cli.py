@@ -7,7 +7,7 @@ import torch
 from training import SIZES, error_line, generate, right_lines, training_command
 from training import train as train_with
 
-from fairseq_attn_plugin.patches import loading
+from fairseq_attn_plugin.patches.todays_torch import allow_checkpoint_types
 
 from cli import USER_DIR, run_cli
 
@@ -116,7 +116,7 @@ def test_exported_direction_translates_alike(exported, trained, translations, ti
 
 
 def test_exported_checkpoint_is_an_ordinary_one(exported, trained, tiny_data):
-    loading.allow_checkpoint_types()
+    allow_checkpoint_types()
     state = torch.load(exported)
     model, task = state["cfg"]["model"], state["cfg"]["task"]
     assert model["_name"] == "attn_lstm" and model["encoder_bidirectional"] and model["decoder_hidden_size"] == 64

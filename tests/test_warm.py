@@ -14,7 +14,7 @@ import torch
 import warm
 from training import SIZES, training_command
 
-from fairseq_attn_plugin.patches import loading
+from fairseq_attn_plugin.patches.todays_torch import allow_checkpoint_types
 
 from cli import REPO, USER_DIR, prepare, run_cli, usual_environment
 
@@ -60,7 +60,7 @@ def test_a_training_is_the_same(tiny_data, tmp_path):
         assert done.returncode == 0, done.stderr
         (tmp_path / (name + ".out")).write_text(comparable(done.stdout))
         (tmp_path / (name + ".err")).write_text(comparable(done.stderr))
-        loading.allow_checkpoint_types()
+        allow_checkpoint_types()
         parameters.append(torch.load(tmp_path / name / "checkpoint_last.pt")["model"])
     for stream in ("out", "err"):
         assert (tmp_path / f"warm.{stream}").read_text() == (tmp_path / f"cold.{stream}").read_text()

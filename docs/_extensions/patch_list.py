@@ -9,6 +9,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from fairseq_attn_plugin.patches import PATCHES
+from fairseq_attn_plugin.patches.wrapping import CHECKED
 
 __all__ = ["setup"]
 
@@ -18,7 +19,7 @@ class PatchListDirective(SphinxDirective):
         result = nodes.definition_list()
         for patch in PATCHES:
             reason = nodes.paragraph("", patch.reason)
-            changes = nodes.paragraph("", f"Checked with fairseq {', '.join(patch.checked)}.")
+            changes = nodes.paragraph("", f"Checked with fairseq {', '.join(CHECKED)}.")
             for number, target in enumerate(patch.wraps):
                 name = target.replace(":", ".")
                 changes += [nodes.Text(", " if number else " Wraps "), nodes.literal(name, name)]

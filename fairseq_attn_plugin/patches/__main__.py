@@ -3,22 +3,14 @@
 from tabulate import tabulate
 
 from fairseq_attn_plugin.patches import PATCHES
+from fairseq_attn_plugin.patches.wrapping import CHECKED
 
 
 def table() -> str:
-    """Name, reason, versions of fairseq, and the functions that are wrapped, one row for each patch."""
-    rows = [
-        (
-            patch.name,
-            patch.reason,
-            ", ".join(patch.checked),
-            "\n".join(target.replace(":", ".") for target in patch.wraps),
-        )
-        for patch in PATCHES
-    ]
-    headers = ("patch", "reason", "checked with fairseq", "wraps")
-    return tabulate(rows, headers, tablefmt="grid", maxcolwidths=[None, 48, 10, None])
+    """Name, reason, and the functions that are wrapped, one row for each patch."""
+    rows = [(one.name, one.reason, "\n".join(target.replace(":", ".") for target in one.wraps)) for one in PATCHES]
+    return tabulate(rows, ("patch", "reason", "wraps"), tablefmt="grid", maxcolwidths=[None, 48, None])
 
 
 if __name__ == "__main__":
-    print(table())
+    print(f"Checked with fairseq {' and '.join(CHECKED)}.\n{table()}")

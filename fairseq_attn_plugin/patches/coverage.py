@@ -18,7 +18,7 @@ The search is therefore the same for every BETA, and the penalty decides among t
 of ``--prefix-size`` holds the end of the sentence, fairseq fills the beam with one translation without copying its
 attention, and the scores of these copies differ.
 
-The option is a field of fairseq's ``GenerationConfig`` (:mod:`.generation_options`).
+The option is a field of fairseq's ``GenerationConfig`` (:mod:`.decoding`).
 """
 
 import math
@@ -30,10 +30,10 @@ from torch import Tensor
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.options import option
 
-from .generation_options import add_options
+from .decoding import add_options
 from .wrapping import Patch, wrap, wrapped_by
 
-__all__ = ["FLOOR", "PATCH", "rank", "rank_by_coverage"]
+__all__ = ["FLOOR", "COVERAGE", "rank", "rank_by_coverage"]
 
 PATCH_NAME = "coverage"
 FLOOR = 1e-6
@@ -182,10 +182,9 @@ def _no_attention(beta: float) -> OptionError:
     )
 
 
-PATCH = Patch(
+COVERAGE = Patch(
     name=PATCH_NAME,
     reason="beam search of fairseq has no coverage penalty",
-    checked=("0.12.3", "0.12.3.1"),
     wraps={"fairseq.tasks.fairseq_task:FairseqTask.build_generator": _heeding},
     extra=_prepare,
 )

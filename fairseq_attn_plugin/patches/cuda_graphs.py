@@ -26,7 +26,7 @@ from ..ops.devices import on_gpu
 from ..ops.fused_pairs import compiling
 from .wrapping import Patch
 
-__all__ = ["MOST_GRAPHS", "PATCH", "GraphedSteps"]
+__all__ = ["MOST_GRAPHS", "CUDA_GRAPHS", "GraphedSteps"]
 
 logger = logging.getLogger(__name__)
 
@@ -234,9 +234,8 @@ class _Step(nn.Module):
         return (loss, *(self.logged[name] for name in self.names))
 
 
-PATCH = Patch(
+CUDA_GRAPHS = Patch(
     name="cuda_graphs",
     reason="a GPU waits for the host, which launches a thousand small kernels in a step of a recurrent decoder",
-    checked=("0.12.3", "0.12.3.1"),
     wraps={"fairseq.tasks.fairseq_task:FairseqTask.train_step": _graphing},
 )

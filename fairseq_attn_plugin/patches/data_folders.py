@@ -1,29 +1,112 @@
-"""A data folder is checked when it is opened: what ``fairseq-preprocess`` wrote is there, whole, and fits.
+"""Texts and data folders are checked when they are read, and a checkpoint knows the dictionaries of its training.
 
-Stock fairseq maps the files of a data folder into memory as they are. A file that was cut short, or that belongs to
-another dictionary, ends in a trace, or in a training on other sentences. Each fault is one line that names the file.
+- ``fairseq-preprocess --user-dir fairseq_attn_plugin`` looks at its texts first. Stock binarises two texts of different
+  lengths, on which a training fails, takes a byte-order mark for a part of the first word and UTF-16 for words, and
+  binarises lines twice with several workers where they end by CR LF.
+- Stock maps the files of a data folder into memory as they are: one that was cut short, or belongs to another
+  dictionary, ends in a trace, or in a training on other sentences.
+- Stock numbers words by the lines of ``dict.LANG.txt``, and a checkpoint has numbers only. Data that were prepared anew
+  may have the same words in another order: the model then reads and writes other words, without a message. A hash of
+  each dictionary is stored in the checkpoint. Checkpoints without hashes are taken as they are.
+- A split whose file ends in ``.fasta`` is refused: stock gives its path to a shell.
 """
 
+import hashlib
 import os
 import struct
-from typing import Any, Callable, Optional
+import sys
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import numpy as np
 
 from fairseq_attn_plugin.errors import OptionError
 
-from .corpora import numbered_lines
 from .wrapping import Patch
 
-__all__ = ["PATCH", "check_binarised", "check_dictionary"]
+__all__ = ["CORPORA", "DATA", "DICTIONARIES", "check_binarised", "check_dictionaries", "count_lines"]
 
-MAGIC, LEGACY = b"MMIDIDX\x00\x00", b"TNTIDX\x00\x00"  # at the start of an index: of memory-mapped, and of older data
+REMEDY = "prepare the data anew by fairseq-preprocess"
+
+# ---- texts
+
+
+def count_lines(path: str) -> int:
+    """The number of lines of a text.
+
+    Raises:
+        OptionError: the file cannot be read, is empty, is not UTF-8, begins with a byte-order mark, or has NUL bytes or
+            carriage returns
+    """
+    number = 0
+    for number, line in _lines(path, "convert it, as in iconv -f latin1 -t utf-8"):
+        if "\r" in line:
+            raise OptionError(
+                f"{path}, line {number}: has a carriage return (CR); convert the text to lines that end by LF, as in "
+                "sed -i 's/\\r$//'"
+            )
+        if "\0" in line:
+            raise OptionError(f"{path}, line {number}: has NUL bytes; convert the text to UTF-8 (from UTF-16?)")
+    if not number:
+        raise OptionError(f"{path}: is empty")
+    return number
+
+
+def _lines(path: str, remedy: str) -> Iterator[Tuple[int, str]]:
+    """The lines of a file, from 1, each of which ends by LF; OptionError for what is no text in UTF-8."""
+    number = 0
+    try:
+        with open(path, encoding="utf-8", newline="\n") as stream:
+            for number, line in enumerate(stream, 1):
+                if number == 1 and line.startswith("\ufeff"):
+                    raise OptionError(f"{path}: begins with a byte-order mark, a part of the first word; remove it")
+                yield number, line
+    except UnicodeDecodeError as error:
+        raise OptionError(f"{path}: is not UTF-8 after line {number} ({error.reason}); {remedy}") from None
+    except OSError as error:
+        raise OptionError(f"{path}: cannot be read: {error.strerror or error}") from None
+
+
+def _splits(args: Any) -> Iterator[List[str]]:
+    """The texts of each split: source, target and alignments, where they are there."""
+    sides: Tuple[Any, ...] = (args.source_lang,) if args.only_source else (args.source_lang, args.target_lang)
+    prefixes = [args.trainpref] if args.trainpref else []
+    for several in filter(None, (args.validpref, args.testpref)):
+        prefixes += several.split(",")
+    for prefix in prefixes:
+        paths = [f"{prefix}.{side}" if side else prefix for side in sides]
+        if args.align_suffix and os.path.exists(f"{prefix}.{args.align_suffix}"):
+            paths.append(f"{prefix}.{args.align_suffix}")
+        yield paths
+
+
+def _checking(main: Callable[..., Any]) -> Callable[..., Any]:
+    def checking(args: Any) -> Any:
+        for paths in _splits(args):
+            counts = [count_lines(path) for path in paths]
+            for path, count in zip(paths[1:], counts[1:]):
+                if count != counts[0]:
+                    raise OptionError(
+                        f"{paths[0]} has {counts[0]} lines and {path} has {count}: must have the same number, a line "
+                        "for each sentence pair"
+                    )
+        return main(args)
+
+    return checking
+
+
+CORPORA = Patch(
+    name="corpora",
+    reason="fairseq-preprocess takes texts of different lengths, binarises lines twice, and stops with traces",
+    wraps={"fairseq_cli.preprocess:main": _checking},
+    needed=lambda: "fairseq_cli.preprocess" in sys.modules,  # importing it would slow every other tool down
+)
+
+# ---- data folders
+
+MAGIC = b"MMIDIDX\x00\x00"  # at the start of an index of memory-mapped data
 HEADER = struct.Struct("<9sQBQ")  # magic, version, type of the words, number of sentences
 DTYPES = dict(enumerate("u1 i1 i2 i4 i8 f8 f8 u2 u4 u8".split(), 1))  # by fairseq's codes
-MAPPED = (None, "cached", "lazy", "mmap")
-BLOCK = 2**18  # sentences that are looked at together
-MOST = 2**24  # sentences whose words are looked at: a check of larger data would take longer than users wait
-REMEDY = "prepare the data anew by fairseq-preprocess"
+BLOCK = 2**24  # words that are looked at together
 
 
 def check_binarised(path: str, dictionary: Any = None) -> None:
@@ -34,8 +117,8 @@ def check_binarised(path: str, dictionary: Any = None) -> None:
         dictionary: of its words, or None for other numbers (alignments)
 
     Raises:
-        OptionError: a file is cut or has another format, a sentence is empty or does not end by the dictionary's end of
-            sentence, or a word is not in the dictionary
+        OptionError: a file is cut or has another format, sentences are not side by side, one is empty or does not end
+            by the dictionary's end of sentence, or a word is not in the dictionary
     """
 
     def need(right: Any, file: str, fault: str) -> None:
@@ -44,84 +127,126 @@ def check_binarised(path: str, dictionary: Any = None) -> None:
 
     with open(f"{path}.idx", "rb") as stream:
         start = stream.read(HEADER.size)
-    if start[: len(LEGACY)] == LEGACY:
+    if start.startswith(b"TNTIDX\x00\x00"):
         return
-    need(start[: len(MAGIC)] == MAGIC and len(start) == HEADER.size, "idx", "is no index of binarised text")
+    need(start.startswith(MAGIC) and len(start) == HEADER.size, "idx", "is no index of binarised text")
     _, version, code, count = HEADER.unpack(start)
     need(version == 1 and code in DTYPES, "idx", f"has version {version} and type {code}, which fairseq does not write")
     size, expected = os.path.getsize(f"{path}.idx"), HEADER.size + 12 * count
     need(size == expected, "idx", f"has {size} bytes, and an index of {count} sentences has {expected}")
     if not count:
         return
-    sizes = np.memmap(f"{path}.idx", dtype="<i4", mode="r", offset=HEADER.size, shape=(count,))
-    starts = np.memmap(f"{path}.idx", dtype="<i8", mode="r", offset=HEADER.size + 4 * count, shape=(count,))
-    width, end = np.dtype(DTYPES[code]).itemsize, 0
-    for first in range(0, count, BLOCK):
-        block = sizes[first : first + BLOCK].astype(np.int64)
-        ends = end + np.cumsum(block)
-        beside = (starts[first : first + BLOCK] == (ends - block) * width).all()
-        need(block.min() >= 0 and beside, "idx", "its sentences are not side by side")
-        end = int(ends[-1])
+    sizes = np.fromfile(f"{path}.idx", dtype="<i4", offset=HEADER.size, count=count).astype(np.int64)
+    starts = np.fromfile(f"{path}.idx", dtype="<i8", offset=HEADER.size + 4 * count)
+    ends, width = np.cumsum(sizes), np.dtype(DTYPES[code]).itemsize
+    need(sizes.min() >= 0 and (starts == (ends - sizes) * width).all(), "idx", "its sentences are not side by side")
     need(os.path.isfile(f"{path}.bin"), "bin", "is missing")
     found = os.path.getsize(f"{path}.bin")
-    need(found == end * width, "bin", f"has {found} bytes, and its index speaks of {end * width}")
+    need(found == ends[-1] * width, "bin", f"has {found} bytes, and its index speaks of {ends[-1] * width}")
     if dictionary is None or not found:
         return
+    need(sizes.min() > 0, "bin", f"sentence {int(sizes.argmin()) + 1} has no words, not even the end of sentence")
     words = np.memmap(f"{path}.bin", dtype=DTYPES[code], mode="r")
-    for first in range(0, min(count, MOST), BLOCK):
-        block = sizes[first : first + BLOCK]
-        empty = first + int(block.argmin()) + 1
-        need(block.min() > 0, "bin", f"sentence {empty} has no words, not even the end of sentence")
-        begin = int(starts[first]) // width
-        ends = begin + np.cumsum(block, dtype=np.int64)
-        part = words[begin : int(ends[-1])]
+    last = words[ends - 1] == dictionary.eos()
+    need(last.all(), "bin", f"sentence {int(last.argmin()) + 1} does not end by the end of sentence")
+    for first in range(0, len(words), BLOCK):
+        part = words[first : first + BLOCK]
         known = part.min() >= 0 and part.max() < len(dictionary)
         need(known, "bin", f"has words beyond the {len(dictionary)} of its dictionary")
-        last = words[ends - 1] == dictionary.eos()
-        need(last.all(), "bin", f"sentence {first + int(last.argmin()) + 1} does not end by the end of sentence")
-
-
-def check_dictionary(path: str) -> None:
-    """Checks a dictionary, lines of a word, a space and a count.
-
-    Raises:
-        OptionError: the file cannot be read, is not UTF-8, begins with a byte-order mark, or has another line
-    """
-    words = set()
-    for number, line in numbered_lines(path, REMEDY):
-        entry = line.rstrip().removesuffix(" #fairseq:overwrite")
-        word, _, count = entry.rpartition(" ")
-        if not word or "\r" in word or not count.isdecimal():
-            raise OptionError(f"{path}, line {number}: {entry!r} is not a word, a space and a count, as in 'house 12'")
-        if word in words and entry == line.rstrip():
-            raise OptionError(f"{path}, line {number}: has the word {word!r}, as an earlier line has; {REMEDY}")
-        words.add(word)
 
 
 def _checking_data(make_dataset: Callable[..., Any]) -> Callable[..., Any]:
     def make(path: str, impl: Optional[str], fix_lua_indexing: bool = False, dictionary: Any = None) -> Any:
-        if impl in MAPPED and os.path.isfile(f"{path}.idx"):
+        if impl in (None, "cached", "lazy", "mmap") and os.path.isfile(f"{path}.idx"):
             check_binarised(path, dictionary)
         return make_dataset(path, impl, fix_lua_indexing, dictionary)
 
     return make
 
 
+def _without_shell(_build: Callable[..., Any]) -> Callable[..., Any]:
+    def _build_index(self: Any, path: str) -> Any:
+        raise OptionError(f"{path}: FASTA files are not read; binarise the sequences by fairseq-preprocess")
+
+    return _build_index
+
+
 def _checking_dictionary(add_from_file: Callable[..., None]) -> Callable[..., None]:
     def add(self: Any, file: Any) -> None:
         if isinstance(file, str) and os.path.lexists(file):  # fairseq names one that is not there
-            check_dictionary(file)
+            for number, line in _lines(file, REMEDY):
+                word, _, count = line.rstrip().removesuffix(" #fairseq:overwrite").rpartition(" ")
+                if not word or "\r" in word or not count.isdecimal():
+                    raise OptionError(
+                        f"{file}, line {number}: {line.rstrip()!r} is not a word, a space and a count, as in 'house 12'"
+                    )
         add_from_file(self, file)
 
     return add
 
 
-PATCH = Patch(
+DATA = Patch(
     name="data_folders",
-    reason="damaged data end in a trace, or in a training on other sentences",
-    checked=("0.12.3", "0.12.3.1"),
+    reason="damaged data end in a trace, or in a training on other sentences; a shell runs names of FASTA files",
     wraps={
         "fairseq.data.indexed_dataset:make_dataset": _checking_data,
         "fairseq.data.dictionary:Dictionary.add_from_file": _checking_dictionary,
+        "fairseq.data.fasta_dataset:FastaDataset._build_index": _without_shell,
+    },
+)
+
+# ---- dictionaries
+
+KEY = "dictionaries"
+
+
+def _hashes(task: Any) -> Dict[str, str]:
+    """By language, or by side where the task names none."""
+    found = {}
+    for side in ("source", "target"):
+        try:
+            dictionary = getattr(task, f"{side}_dictionary")
+        except (AttributeError, NotImplementedError):
+            continue
+        if hasattr(dictionary, "symbols"):
+            name = getattr(getattr(task, "cfg", None), f"{side}_lang", None) or side
+            found[name] = hashlib.sha256("\n".join(dictionary.symbols).encode()).hexdigest()
+    return found
+
+
+def check_dictionaries(path: str, extra_state: Optional[Dict[str, Any]], task: Any) -> None:
+    """Raises OptionError if a checkpoint was trained with other dictionaries than the task has."""
+    trained = (extra_state or {}).get(KEY) or {}
+    for name, value in _hashes(task).items():
+        if trained.get(name, value) != value:
+            raise OptionError(
+                f"checkpoint {path}: was trained with another dictionary of {name!r} than these data have, with other "
+                "words or in another order; give the data folder of the training, or prepare data with its dictionary "
+                "(fairseq-preprocess --srcdict, --tgtdict)"
+            )
+
+
+def _with_hashes(save: Callable[..., Any]) -> Callable[..., Any]:
+    def save_checkpoint(self: Any, filename: str, extra_state: Dict[str, Any]) -> Any:
+        return save(self, filename, {**extra_state, KEY: _hashes(self.task)})
+
+    return save_checkpoint
+
+
+def _checked(load: Callable[..., Any]) -> Callable[..., Any]:
+    def load_checkpoint(self: Any, filename: str, *args: Any, **kwargs: Any) -> Any:
+        extra_state = load(self, filename, *args, **kwargs)
+        check_dictionaries(filename, extra_state, self.task)
+        return extra_state
+
+    return load_checkpoint
+
+
+DICTIONARIES = Patch(
+    name="dictionaries",
+    reason="a model reads and writes other words where the dictionary of its data has another order",
+    wraps={
+        "fairseq.trainer:Trainer.save_checkpoint": _with_hashes,
+        "fairseq.trainer:Trainer.load_checkpoint": _checked,
     },
 )

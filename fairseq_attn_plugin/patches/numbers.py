@@ -1,10 +1,9 @@
 """Numbers in options that fairseq takes as they come, and then fails of, runs on with, or computes nonsense with.
 
 Every tool sets up a task from the section ``task`` of a whole configuration, before anything is built. The numbers of
-all its sections are checked there, from a command line as well as from YAML. A task without a dataclass has no section
-of its own; the configuration is then checked where the tool starts. A configuration that comes from a
-checkpoint is not: it may be older than a range. Options of search are checked where a generator is built
-(:func:`fairseq_attn_plugin.decoding.search_options.check_search`), because they have other sources as well.
+all its sections are checked there, from a command line as well as from YAML. A task without a dataclass is not checked,
+nor is the configuration of a checkpoint, which may be older than a range. Options of search are checked where a
+generator is built (:func:`fairseq_attn_plugin.decoding.search_options.check_search`).
 """
 
 import ast
@@ -13,13 +12,13 @@ import re
 from argparse import Namespace
 from typing import Any, Callable, Dict, Iterator, NamedTuple, Optional, Tuple
 
-from fairseq_attn_plugin.errors import OptionError, explain_by
+from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.options import flag
 
-from .explaining import explained
+from .messages import explained
 from .wrapping import Patch
 
-__all__ = ["PATCH", "check_numbers", "range_of"]
+__all__ = ["NUMBERS", "check_numbers", "range_of"]
 
 
 class Range(NamedTuple):
@@ -35,26 +34,18 @@ NATURAL = Range(0, "0 or more")
 PROBABILITY = Range(0, "at least 0 and less than 1", 1)
 
 RANGES: Dict[str, Range] = {
-    # batches
     **dict.fromkeys(("batch_size", "batch_size_valid", "max_tokens", "max_tokens_valid", "update_freq"), POSITIVE),
-    **dict.fromkeys(("required_seq_len_multiple", "num_shards"), POSITIVE),
-    **dict.fromkeys(("max_source_positions", "max_target_positions"), POSITIVE),
-    **dict.fromkeys(("data_buffer_size", "shard_id", "max_valid_steps", "buffer_size"), NATURAL),
+    **dict.fromkeys(("max_source_positions", "max_target_positions", "num_shards", "t_mult"), POSITIVE),
+    **dict.fromkeys(("log_interval", "save_interval", "validate_interval", "ema_update_freq"), POSITIVE),
+    **dict.fromkeys(("data_buffer_size", "shard_id", "max_valid_steps", "buffer_size", "stop_time_hours"), NATURAL),
+    **dict.fromkeys(("save_interval_updates", "validate_interval_updates", "max_epoch", "max_update"), NATURAL),
+    **dict.fromkeys(("lr", "weight_decay", "ignore_prefix_size", "end_learning_rate", "power"), NATURAL),
+    **dict.fromkeys(("warmup_updates", "min_lr", "max_lr", "force_anneal", "lr_patience"), NATURAL),
     "required_batch_size_multiple": Range(1, "at least 1 and less than 2^31", 2**31),
     "num_workers": Range(0, "0 to 1000", 1001),
-    # intervals
-    **dict.fromkeys(("log_interval", "save_interval", "validate_interval", "ema_update_freq"), POSITIVE),
-    **dict.fromkeys(("save_interval_updates", "validate_interval_updates", "validate_after_updates"), NATURAL),
-    **dict.fromkeys(("max_epoch", "max_update", "stop_time_hours"), NATURAL),
-    # updates
-    **dict.fromkeys(("lr", "weight_decay", "ignore_prefix_size", "end_learning_rate"), NATURAL),
-    **dict.fromkeys(("warmup_updates", "min_lr", "max_lr", "force_anneal", "power", "lr_patience"), NATURAL),
     "adam_eps": Range(5e-324, "above 0"),  # a parameter without gradient would become 0 / 0
-    "t_mult": POSITIVE,
     **dict.fromkeys(("adam_betas", "momentum", "label_smoothing"), PROBABILITY),
 }
-
-
 UNLIMITED = ("clip_norm", "stop_time_hours")  # inf says that there is no limit
 
 
@@ -148,95 +139,34 @@ def _sections(cfg: Any) -> Dict[str, Any]:
     return found
 
 
-def _check(cfg: Any) -> None:
-    sections = _sections(cfg)
-    check_numbers(sections)
-    check_together(sections)
-
-
 def _checking(setup: Callable[..., Any]) -> Callable[..., Any]:
     def setup_task(cfg: Any, **options: Any) -> Any:
         from omegaconf import OmegaConf
 
         whole = cfg._get_parent() if OmegaConf.is_config(cfg) else None
         if whole is not None and not options.get("from_checkpoint"):
-            _check(whole)
+            sections = _sections(whole)
+            check_numbers(sections)
+            check_together(sections)
         return setup(cfg, **options)
 
     return setup_task
 
 
-def _checking_without_section(call: Callable[..., Any]) -> Callable[..., Any]:
-    def call_main(cfg: Any, *args: Any, **options: Any) -> Any:
-        if isinstance(cfg.get("task"), Namespace):
-            _check(cfg)
-        return call(cfg, *args, **options)
-
-    return call_main
-
-
 def _no_number(error: Exception, arguments: Dict[str, Any]) -> Optional[str]:
     """The options of a command line become a configuration, and some values are parsed only then."""
-    for name in arguments["data_class"].__dataclass_fields__:
+    from fairseq.dataclass.utils import interpret_dc_type
+
+    for name, own in arguments["data_class"].__dataclass_fields__.items():
         value = getattr(arguments["args"], name, None)
-        if isinstance(error, (SyntaxError, ValueError)) and isinstance(value, str) and _is_numeric(arguments, name):
-            try:
-                ast.literal_eval(value)
-            except (SyntaxError, ValueError):
-                return f"{flag(name)} {value!r}: must be a number"
+        numeric = isinstance(value, str) and interpret_dc_type(own.type) in (int, float)
+        if numeric and isinstance(error, (SyntaxError, ValueError)) and not re.fullmatch(r"[-+.\deE]+", str(value)):
+            return f"{flag(name)} {value!r}: must be a number"
     return None
 
 
-def _is_numeric(arguments: Dict[str, Any], name: str) -> bool:
-    from fairseq.dataclass.utils import interpret_dc_type
-
-    return interpret_dc_type(arguments["data_class"].__dataclass_fields__[name].type) in (int, float)
-
-
-def _no_list_of_numbers(parse: Callable[..., Any]) -> Callable[..., Any]:
-    """argparse names the option if its parser raises ValueError."""
-
-    def eval_str_list(*args: Any, **options: Any) -> Any:
-        try:
-            return parse(*args, **options)
-        except (OverflowError, SyntaxError, RecursionError, MemoryError) as error:
-            raise ValueError(str(error)) from None
-
-    return eval_str_list
-
-
-def out_of_memory(error: BaseException) -> Optional[str]:
-    """Sizes that no memory holds, or a batch that is too large for it."""
-    match = re.search(r"(?:you tried to allocate (\d+) bytes|Tried to allocate ([\d.]+ \w+))", str(error))
-    overflow = re.match(r"Storage size calculation overflowed|numel: integer multiplication overflow", str(error))
-    if not isinstance(error, (RuntimeError, MemoryError)) or not (match or overflow):
-        return None
-    size = "too much for any memory" if match is None else match.group(2) or "%.1f GB" % (int(match.group(1)) / 1e9)
-    return (
-        "memory is not enough for one tensor (%s): choose smaller sizes of the model (--...-dim, --...-hidden-size), "
-        "or smaller batches (--max-tokens, --batch-size)" % size
-    )
-
-
-def wrong_seed(error: BaseException) -> Optional[str]:
-    """fairseq gives it to numpy before anything else."""
-    return "--seed: must be 0 or more and less than 2^32" if str(error).startswith("Seed must be between 0") else None
-
-
-def _explain() -> None:
-    for rule in (out_of_memory, wrong_seed):
-        explain_by(rule)
-
-
-PATCH = Patch(
+NUMBERS = Patch(
     name="numbers",
     reason="fairseq trains with a dropout of nan, and fails of other numbers with a stack trace",
-    checked=("0.12.3", "0.12.3.1"),
-    wraps={
-        "fairseq.tasks:setup_task": _checking,
-        "fairseq.distributed.utils:call_main": _checking_without_section,
-        "fairseq.dataclass.utils:_override_attr": explained(_no_number),
-        "fairseq.dataclass.utils:eval_str_list": _no_list_of_numbers,
-    },
-    extra=_explain,
+    wraps={"fairseq.tasks:setup_task": _checking, "fairseq.dataclass.utils:_override_attr": explained(_no_number)},
 )

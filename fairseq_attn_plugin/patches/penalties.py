@@ -16,7 +16,7 @@ from .wrapping import Patch, wrap
 if TYPE_CHECKING:
     from fairseq_attn_plugin.attention import Penalty
 
-__all__ = ["PATCH", "add_penalties"]
+__all__ = ["PENALTIES", "add_penalties"]
 
 PATCH_NAME = "penalties"
 KEY = "penalties"
@@ -130,10 +130,9 @@ def _log(logging_outputs: Any) -> None:
             metrics.log_scalar(name, total / words, words, round=4)
 
 
-PATCH = Patch(
+PENALTIES = Patch(
     name=PATCH_NAME,
     reason="criterions of fairseq do not know the losses of attention mechanisms",
-    checked=("0.12.3", "0.12.3.1"),
     wraps={
         "fairseq.tasks.fairseq_task:FairseqTask.build_criterion": _building,
         "fairseq.tasks.fairseq_task:FairseqTask.reduce_metrics": _reducing,

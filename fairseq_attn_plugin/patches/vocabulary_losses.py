@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict
 
 from .wrapping import Patch, wrapped_by
 
-__all__ = ["PATCH"]
+__all__ = ["VOCABULARY_LOSSES"]
 
 PATCH_NAME = "vocabulary_losses"
 
@@ -48,10 +48,9 @@ def _takes_sums(criterion: Any) -> bool:
     return PATCH_NAME in wrapped_by(kind, "compute_loss") and not getattr(criterion, "report_accuracy", False)
 
 
-PATCH = Patch(
+VOCABULARY_LOSSES = Patch(
     name=PATCH_NAME,
     reason="cross-entropy holds the logits of a whole batch several times, and takes most of the memory",
-    checked=("0.12.3", "0.12.3.1"),
     wraps={
         "fairseq.criterions.cross_entropy:CrossEntropyCriterion.forward": _asking,
         "fairseq.criterions.cross_entropy:CrossEntropyCriterion.compute_loss": _taking,

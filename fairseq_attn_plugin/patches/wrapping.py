@@ -11,9 +11,10 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, Callable, List, Mapping, Optional, Tuple
 
-__all__ = ["MakeWrapper", "Patch", "PatchError", "resolve", "wrap", "wrapped_by"]
+__all__ = ["CHECKED", "MakeWrapper", "Patch", "PatchError", "resolve", "wrap", "wrapped_by"]
 
 MARK = "fairseq_attn_patch"
+CHECKED = ("0.12.3", "0.12.3.1")  # the versions of fairseq (``fairseq.__version__``) that the tests have run with
 
 MakeWrapper = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -83,9 +84,8 @@ class Patch:
     """A change of fairseq (or of torch, on behalf of fairseq).
 
     Args:
-        name: the name of its file
+        name: of the patch
         reason: one line that says what happens without it
-        checked: the versions of fairseq (``fairseq.__version__``) that the tests of the patch have run with
         wraps: for each target (:func:`resolve`) the function that makes its wrapper
         extra: what else has to be done; must change nothing when it is called again
         needed: whether the installed versions need the patch
@@ -93,7 +93,6 @@ class Patch:
 
     name: str
     reason: str
-    checked: Tuple[str, ...]
     wraps: Mapping[str, MakeWrapper] = field(default_factory=dict)
     extra: Optional[Callable[[], None]] = None
     needed: Callable[[], bool] = _always

@@ -1,7 +1,7 @@
 """Unknown words of a translation, replaced by the translation or a copy of the source word they are aligned to.
 
 Luong et al. 2015, "Addressing the Rare Word Problem in Neural Machine Translation". ``fairseq-generate --replace-unk``
-(:mod:`fairseq_attn_plugin.patches.unknown_words`) and ``fairseq-attn translate`` use it.
+(:mod:`fairseq_attn_plugin.patches.right_results`) and ``fairseq-attn translate`` use it.
 """
 
 from __future__ import annotations

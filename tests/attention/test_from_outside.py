@@ -199,7 +199,7 @@ arguments = ["data", "--arch", "lstm_latent_small", "--attention", "mine", "--mi
 args = options.parse_args_and_arch(options.get_training_parser(), arguments)
 assert args.mine_size == 7 and "mine_words" in file_options(AttnLSTMConfig)
 
-from fairseq_attn_plugin.patches.checkpoint_files import as_written
+from fairseq_attn_plugin.patches.trained_models import as_written
 from omegaconf import OmegaConf
 loaded = as_written(OmegaConf.create({"_name": "lstm_soft", "mine_words": "gone", "mine_size": 7}))
 assert loaded.mine_words is None and loaded.mine_size == 7

@@ -48,7 +48,7 @@ def test_a_continued_training_goes_on():
         second.load_state_dict(first.state_dict())  # fairseq saves it before the step of the epoch that has ended
         before = whole[cut - 2] if cut > 1 else 1
         assert second.step(cut + 1) == before, "fairseq calls it without a metric when it has loaded a checkpoint"
-        assert second.step(cut, metrics[cut - 1]) == whole[cut - 1], "and patches/lr_schedule.py with the metric"
+        assert second.step(cut, metrics[cut - 1]) == whole[cut - 1], "and patches/resuming.py with the metric"
         assert second.step(cut + 1) == whole[cut - 1]
         assert rates(second, metrics[cut:], cut + 1) == whole[cut:]
 

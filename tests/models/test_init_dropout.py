@@ -10,7 +10,7 @@ from omegaconf import OmegaConf
 
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.models.attn_lstm import AttnLSTMModel
-from fairseq_attn_plugin.patches.checkpoint_files import as_written
+from fairseq_attn_plugin.patches.trained_models import as_written
 
 ROWS = 200
 ARCHITECTURES = {

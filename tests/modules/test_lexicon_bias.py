@@ -10,7 +10,7 @@ from omegaconf import OmegaConf
 from fairseq_attn_plugin.attention import names
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.modules.lexicon_bias import LexiconBias
-from fairseq_attn_plugin.patches.overrides import check, take_lexicon
+from fairseq_attn_plugin.patches.trained_models import check, take_lexicon
 
 import oracles
 from cli import TINY, USER_DIR, run_cli
@@ -228,7 +228,7 @@ def test_checkpoints_hold_lexicons_of_any_size(file, tmp_path, caplog):
 
 
 def test_configuration_of_a_checkpoint_needs_no_file():
-    from fairseq_attn_plugin.patches.checkpoint_files import as_written
+    from fairseq_attn_plugin.patches.trained_models import as_written
 
     config = OmegaConf.create({"_name": "lstm_soft", "lexicon": "/no/such/file", "lexicon_epsilon": 0.01})
     assert as_written(config).lexicon is None and as_written(config).lexicon_epsilon == 0.01

@@ -13,7 +13,7 @@ from cli import TINY, USER_DIR, start_cli
 
 UPDATES = 4
 LAST, MIDDLE = "checkpoint_1_4.pt", "checkpoint_1_2.pt"
-ARCHITECTURES = ["lstm_soft", "lstm_adm", "lstm_latent", "lstm_agreement"]
+ARCHITECTURES = ["lstm_adm", "lstm_agreement"]
 # trainings of nine updates, five in an epoch
 WHOLE, RESUMED, SECOND_EPOCH = "whole", "resumed", "checkpoint_2_6.pt"
 

@@ -1,18 +1,26 @@
-"""Damaged data folders: one line that names the file."""
+"""What is said of texts, damaged data folders, and dictionaries of another training."""
 
 import os
 import shutil
 import struct
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from fairseq import options
 from fairseq.data import Dictionary
 from fairseq.data.data_utils import load_indexed_dataset
+from fairseq_cli import preprocess
+from in_process import run_tool
 
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.patches.data_folders import PATCH, check_dictionary
+from fairseq_attn_plugin.patches.data_folders import CORPORA, DATA
 
-from cli import USER_DIR, run_cli
+from cli import TINY, USER_DIR, run_cli
+
+# ---- data folders
+
 
 NAME = "train.xx-yy.xx"
 COUNT = struct.Struct("<Q")
@@ -20,7 +28,7 @@ COUNT = struct.Struct("<Q")
 
 @pytest.fixture(autouse=True)
 def installed():
-    PATCH.install()
+    DATA.install()
 
 
 @pytest.fixture
@@ -103,7 +111,6 @@ def test_whole_data_are_read(folder):
         (b"haus 4\n\nbaum 1\n", "line 2: '' is not a word"),
         (b'{"haus": 4}\n', "line 1: .* is not a word"),
         (b"a\rb 4\n", "line 1: .* is not a word"),
-        (b"haus 4\nhaus 3\n", "line 2: has the word 'haus', as an earlier line has"),
         ("gr\xfcn 4\n".encode("latin-1"), "is not UTF-8 after line 0"),
         ("\ufeffhaus 4\n".encode(), "begins with a byte-order mark"),
     ],
@@ -122,14 +129,100 @@ def test_a_dictionary_that_is_no_file(tmp_path):
     with pytest.raises(OptionError, match="cannot be read: Too many levels of symbolic links"):
         Dictionary.load(str(tmp_path / "loop"))
     (tmp_path / "good").write_text("haus 4\nhaus 5 #fairseq:overwrite\na b 2\n")
-    check_dictionary(str(tmp_path / "good"))
     assert len(Dictionary.load(str(tmp_path / "good"))) == 7, "the other haus is a word of its own"
 
 
-def test_the_command(folder, tmp_path):
+def test_a_training_says_it_in_one_line(folder, tmp_path):
     path = folder / f"{NAME}.idx"
     path.write_bytes(path.read_bytes()[:200])
     command = ["fairseq-train", folder, "--user-dir", USER_DIR, "--arch", "lstm_soft", "--optimizer", "adam", "--cpu"]
     done = run_cli(*command, "--max-tokens", "100", "--save-dir", tmp_path / "save", check=False)
     assert done.returncode == 1 and "Traceback" not in done.stderr
     assert done.stderr.splitlines()[-1].startswith(f"fairseq-train: error: {path}: has 200 bytes")
+
+
+# ---- corpora
+
+
+WRONG = {
+    "latin1": ("gr\xfcn\nein\n".encode("latin-1"), "train.xx: is not UTF-8 after line 0 .*iconv -f latin1"),
+    "utf16": ("ama\nbel\n".encode("utf-16-le"), "train.xx, line 1: has NUL bytes; convert the text to UTF-8"),
+    "bom": ("ama\nbel\n".encode("utf-8-sig"), "train.xx: begins with a byte-order mark"),
+    "empty": (b"", "train.xx: is empty"),
+    "short": (b"ama\n", "train.xx has 1 lines and .*train.yy has 2: must have the same number"),
+    "Windows": (b"ama\nbel\r\n", r"train.xx, line 2: has a carriage return \(CR\); convert the text to lines that end"),
+}
+
+
+def arguments(folder: Path, *others: str) -> Any:
+    """The parsed command line for texts in a folder."""
+    command = ["-s", "xx", "-t", "yy", "--trainpref", str(folder / "train"), "--destdir", str(folder / "bin"), *others]
+    return options.get_preprocessing_parser().parse_args(command)
+
+
+@pytest.fixture(autouse=True)
+def installed_for_texts() -> None:
+    CORPORA.install()
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_text_is_refused(name: str, tmp_path: Path) -> None:
+    content, message = WRONG[name]
+    (tmp_path / "train.xx").write_bytes(content)
+    (tmp_path / "train.yy").write_text("u v\nw\n")
+    with pytest.raises(OptionError, match=message):
+        preprocess.main(arguments(tmp_path))
+
+
+def test_a_missing_text_is_named(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="train.xx: cannot be read: No such file"):
+        preprocess.main(arguments(tmp_path))
+
+
+def test_alignments_have_a_line_for_each_pair(tmp_path: Path) -> None:
+    for side in ("xx", "yy"):
+        (tmp_path / f"train.{side}").write_text("ama\nbel\n")
+    (tmp_path / "train.align").write_text("0-0\n")
+    with pytest.raises(OptionError, match=r"train.xx has 2 lines and .*train.align has 1"):
+        preprocess.main(arguments(tmp_path, "--align-suffix", "align"))
+
+
+def test_preprocessing_says_it_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "train.xx").write_text("ama\n")
+    (tmp_path / "train.yy").write_text("ama\nbel\n")
+    command = ["fairseq-preprocess", "-s", "xx", "-t", "yy", "--trainpref", tmp_path / "train", "--destdir", tmp_path]
+    done = run_cli(*command, "--user-dir", USER_DIR, check=False)
+    line = done.stderr.splitlines()[-1]
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert line.startswith(f"fairseq-preprocess: error: {tmp_path}/train.xx has 1 lines and {tmp_path}/train.yy has 2")
+
+
+# ---- dictionaries
+
+
+TRAINING = ["--user-dir", USER_DIR, *TINY["lstm_soft"], "--optimizer", "adam", "--batch-size", 50]
+TRAINING += ["--no-epoch-checkpoints", "--disable-validation"]
+
+
+@pytest.fixture
+def reordered(tiny_data, tmp_path):
+    """The same data, whose dictionary of the source has two lines in another order."""
+    folder = tmp_path / "reordered"
+    shutil.copytree(tiny_data, folder)
+    file = folder / "dict.xx.txt"
+    first, second, *others = file.read_text().splitlines(keepends=True)
+    file.write_text("".join([second, first, *others]))
+    return folder
+
+
+def test_data_with_another_dictionary_are_refused(tiny_data, reordered, tmp_path):
+    saved = tmp_path / "trained"
+    run_tool("fairseq-train", tiny_data, *TRAINING, "--save-dir", saved, "--max-update", 2)
+    checkpoint = saved / "checkpoint_last.pt"
+    generate = ["--user-dir", USER_DIR, "--path", checkpoint, "--cpu", "--beam", 2, "--max-len-b", 3]
+    assert "H-0\t" in run_tool("fairseq-generate", tiny_data, *generate).stdout
+    message = f"checkpoint {checkpoint}: was trained with another dictionary of 'xx' than these data have"
+    assert message in run_tool("fairseq-generate", reordered, *generate, fails=True).error
+    again = ["--save-dir", saved, "--max-update", 4]
+    assert message in run_tool("fairseq-train", reordered, *TRAINING, *again, fails=True).error
+    assert "num_updates 4" in run_tool("fairseq-train", tiny_data, *TRAINING, *again).stdout

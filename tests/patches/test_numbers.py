@@ -31,15 +31,9 @@ def train(tiny_data: Path, folder: Path, *options: object, arch: str = "lstm_sof
     [
         ("--dropout nan", "--dropout nan: must be a finite number"),
         ("--dropout 1.5", "--dropout 1.5: must be at least 0 and less than 1"),
-        ("--decoder-dropout-in=-1", "--decoder-dropout-in -1.0: must be at least 0"),
-        ("--weight-decay 1e400", "--weight-decay inf: must be a finite number"),
-        ("--adam-betas (0.9,1.5)", "--adam-betas 1.5: must be at least 0 and less than 1"),
-        ("--adam-betas x", "--adam-betas x: must be a number"),
         ("--adam-betas 0.9,1.5", "--adam-betas 1.5: must be at least 0 and less than 1"),
         ("--optimizer fused_adam --adam-eps 0", "--adam-eps 0.0: must be above 0"),
         ("--lr=", "--lr '': must be a number"),
-        ("--update-freq 0", "--update-freq 0: must be at least 1"),
-        ("--max-tokens 0", "--max-tokens 0: must be at least 1"),
         ("--batch-size-valid=", "--batch-size-valid '': must be a number"),
         ("--seed=-1", "--seed: must be 0 or more"),
         ("--encoder-layers 100000000", "--encoder-layers 100000000: must be at most 1000"),
@@ -58,7 +52,7 @@ def test_a_training_is_refused(options: str, line: str, tiny_data: Path, tmp_pat
     assert train(tiny_data, tmp_path, *options.split()).startswith(line)
 
 
-@pytest.mark.parametrize("cutoff", ["500", "5,4", "5,5", "0", "-5"])
+@pytest.mark.parametrize("cutoff", ["500", "5,4"])
 def test_bands_of_an_adaptive_softmax(cutoff: str, tiny_data: Path, tmp_path: Path) -> None:
     options = ("--criterion", "adaptive_loss", "--ddp-backend", "legacy_ddp", f"--adaptive-softmax-cutoff={cutoff}")
     assert "must be ascending, from 1 to the" in train(tiny_data, tmp_path, *options)
@@ -109,12 +103,6 @@ def test_what_refers_to_something_that_is_not_there_yet_is_left_alone(tiny_data:
         tasks.setup_task(cfg.task)
 
 
-def test_a_task_without_a_dataclass_is_checked(tiny_data: Path, tmp_path: Path) -> None:
-    options = ("--task", "multilingual_translation", "--lang-pairs", "xx-yy", "--arch", "multilingual_transformer")
-    command = ("fairseq-train", tiny_data, "--user-dir", USER_DIR, "--save-dir", tmp_path, "--lr", 0.01)
-    assert run_tool(*command, *options, "--dropout", "nan", fails=True).error.startswith("--dropout nan")
-
-
 def test_every_part_of_a_list_is_checked() -> None:
     check_numbers({"optimization": {"lr": [0.1, 0.2], "update_freq": [1, 2]}})
     with pytest.raises(OptionError, match="^--update-freq 0: must be at least 1$"):
@@ -122,12 +110,3 @@ def test_every_part_of_a_list_is_checked() -> None:
     with pytest.raises(OptionError, match="^--anything nan: must be a finite number$"):
         check_numbers({"model": {"anything": float("nan")}})
     assert range_of("anything") is None
-
-
-@pytest.mark.parametrize("text", [" ", "[", "1e400", "[" * 300])
-def test_what_is_no_list_of_numbers_is_refused_by_the_parser(text: str) -> None:
-    from fairseq.dataclass.utils import eval_str_list
-
-    with pytest.raises(ValueError):  # argparse names the option
-        eval_str_list(text, int)
-    assert eval_str_list("[1, 2]", int) == [1, 2] and eval_str_list("3", int) == [3]

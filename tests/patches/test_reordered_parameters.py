@@ -5,7 +5,7 @@ import torch
 
 from fairseq_attn_plugin.attention import build_attention
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.patches.checked_checkpoints import _finite
+from fairseq_attn_plugin.patches.safe_files.checkpoints import _finite
 
 
 class Trainer:

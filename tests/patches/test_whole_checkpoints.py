@@ -66,13 +66,6 @@ def test_without_a_whole_one_it_is_refused(run, left):
     assert run_tool(*words, fails=True).error.startswith(f"checkpoint {folder / LAST} ({left} bytes) cannot be read")
 
 
-def test_another_file_than_the_last_one_is_never_replaced(run):
-    folder, words = run
-    cut(folder / "checkpoint1.pt")
-    error = run_tool(*words, "--restore-file", folder / "checkpoint1.pt", fails=True).error
-    assert error.startswith(f"checkpoint {folder / 'checkpoint1.pt'} ") and "truncated" in error
-
-
 def test_a_whole_one_that_is_refused_is_not_replaced(run):
     folder, words = run
     torch.save({"a": error_line}, folder / LAST)
@@ -111,16 +104,6 @@ def test_links(tmp_path):
         assert checkpoint_utils.PathManager.copy(str(source), str(path), overwrite=True)
     assert last.is_symlink() and (tmp_path / "disk" / LAST).read_bytes() == b"new"
     assert not best.is_symlink() and (best.read_bytes(), kept.read_bytes()) == (b"new", b"old")
-
-
-def test_a_file_system_without_synchronisation(run, monkeypatch):
-    def fsync(_):
-        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
-
-    folder, words = run
-    monkeypatch.setattr(os, "fsync", fsync)
-    run_tool(*words)
-    assert (folder / "checkpoint3.pt").exists()
 
 
 @pytest.mark.parametrize("failing", [1, 2])

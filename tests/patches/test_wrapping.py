@@ -98,7 +98,7 @@ def test_targets():
 def test_a_patch_that_is_not_needed_changes_nothing(monkeypatch, module):
     monkeypatch.setitem(__import__("sys").modules, "a_module", module)
     calls = []
-    parts = {"reason": "none", "checked": ("1",), "wraps": {"a_module:double": adding(1)}}
+    parts = {"reason": "none", "wraps": {"a_module:double": adding(1)}}
     patch = Patch("one", **parts, extra=lambda: calls.append(1), needed=lambda: False)
     patch.install()
     assert module.double(3) == 6 and not calls and not patch.is_installed()

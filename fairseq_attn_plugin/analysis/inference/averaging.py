@@ -18,7 +18,7 @@ from fairseq import checkpoint_utils
 import fairseq_attn_plugin  # noqa: F401  (checks checkpoints when they are read)
 from fairseq_attn_plugin.checkpoints import architecture, check_finite, origin, plain_config
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.patches.whole_checkpoints import checkpoints
+from fairseq_attn_plugin.patches.resuming import checkpoints
 from fairseq_attn_plugin.writing import whole_file
 
 __all__ = ["Part", "average", "best_of", "last_of", "parts_of"]

@@ -18,7 +18,7 @@ from fairseq_attn_plugin.analysis.inference.loading import load_models
 from fairseq_attn_plugin.analysis.voting.election import FORMAT
 from fairseq_attn_plugin.attention import build_attention
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.patches.explained_errors import explain
+from fairseq_attn_plugin.patches.messages import explain
 from fairseq_attn_plugin.text.vocabulary import check_vocabulary
 
 RULES = "half,log2,log3,log4,1"

@@ -1,9 +1,16 @@
-"""Buckets of lengths with numpy 2: every sentence in one batch, few shapes."""
+"""Buckets of lengths with numpy 2; ``--bf16`` on the command line."""
 
 import numpy as np
+import pytest
 import torch
+from fairseq import options
 from fairseq.data import Dictionary, LanguagePairDataset, data_utils
 from fairseq.data.bucket_pad_length_dataset import get_buckets
+
+import fairseq_attn_plugin  # noqa: F401  (installs the patches)
+
+# ---- buckets
+
 
 LENGTHS = [2, 9, 4, 4, 7, 3, 12, 5, 5, 6, 8, 2]
 
@@ -30,3 +37,26 @@ def test_a_data_set_with_buckets_has_every_sentence_in_few_shapes():
         shapes.add(found["net_input"]["src_tokens"].size(1))
         assert found["net_input"]["src_lengths"].tolist() == sorted((LENGTHS[i] for i in found["id"]), reverse=True)
     assert shapes <= {4, 6, 12}
+
+
+# ---- bfloat16
+
+
+def tpu(*words):
+    words = ["data", "--arch", "lstm", "--optimizer", "adam", *words]
+    return options.parse_args_and_arch(options.get_training_parser(), words).tpu
+
+
+@pytest.mark.parametrize("option", ["--bf16", "--memory-efficient-bf16"])
+def test_with_a_gpu(option, monkeypatch):
+    assert tpu(option)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert not tpu(option)
+    assert tpu(option, "--tpu") and tpu(option, "--cpu")
+    assert not tpu()
+
+
+def test_defaults_that_are_suppressed_have_no_precision():
+    words = ["data", "--path", "x", "--task", "translation"]
+    parsed = options.parse_args_and_arch(options.get_validation_parser(), words, suppress_defaults=True)
+    assert not hasattr(parsed, "bf16")

@@ -1,7 +1,7 @@
 """Checkpoints are checked when they are read, and what is built from them is not larger than they are.
 
 ``fairseq.checkpoint_utils`` reads all checkpoints by ``torch.load``. The patch puts
-:mod:`.checkpoint_contents` before and after it. While fairseq builds the models of checkpoints, the number of their
+:mod:`.contents` before and after it. While fairseq builds the models of checkpoints, the number of their
 parameters is bounded by the number in the files: sizes such as ``encoder_layers`` come from the files, too. Models
 whose parameters are not finite are refused, since all that is computed with them is NaN, further updates included.
 """
@@ -21,13 +21,13 @@ from omegaconf.errors import OmegaConfBaseException
 from fairseq_attn_plugin.checkpoints import check_finite
 from fairseq_attn_plugin.errors import OptionError, one_line
 
-from .checkpoint_contents import check_file, check_state, elements
-from .dictionaries import check_dictionaries
-from .explaining import explained
-from .loading import reads_weights_only
-from .wrapping import Patch
+from ..data_folders import check_dictionaries
+from ..messages import explained, own_words
+from ..todays_torch import reads_weights_only
+from ..wrapping import Patch
+from .contents import check_file, check_state, elements
 
-__all__ = ["PATCH", "Limit"]
+__all__ = ["CHECKED", "Limit"]
 
 
 class _CheckedTorch(ModuleType):
@@ -160,7 +160,7 @@ def _of_others(error: Exception) -> bool:
 def unusable(error: Exception, arguments: Dict[str, Any]) -> Optional[str]:
     """Configurations have too many fields to check each. Faults in the code of a --user-dir keep their trace."""
     path, line = arguments.get("path") or arguments.get("filename") or ":".join(arguments["filenames"]), one_line(error)
-    if line is not None:  # of a configuration: names the field
+    if line is not None and line != own_words(error):  # of a configuration: names the field
         return f"checkpoint {path}: {line}" if isinstance(error, OmegaConfBaseException) else None
     if isinstance(error, torch.cuda.OutOfMemoryError) or _of_others(error):
         return None
@@ -199,10 +199,9 @@ def _explained_and_bounded(load: Callable[..., Any]) -> Callable[..., Any]:
     return explained(unusable)(_bounded(load))
 
 
-PATCH = Patch(
+CHECKED = Patch(
     name="checked_checkpoints",
     reason="a crafted checkpoint takes any amount of memory and time, a damaged one gives NaN without a word",
-    checked=("0.12.3", "0.12.3.1"),
     wraps={
         "fairseq.checkpoint_utils:load_checkpoint_to_cpu": explained(unusable),
         "fairseq.checkpoint_utils:load_model_ensemble_and_task": _explained_and_bounded,

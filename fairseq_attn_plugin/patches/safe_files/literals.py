@@ -19,9 +19,9 @@ from typing import Any, Callable, Dict
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.options import flag
 
-from .wrapping import Patch
+from ..wrapping import Patch
 
-__all__ = ["PATCH", "NotLiteral", "literal"]
+__all__ = ["LITERALS", "NotLiteral", "literal"]
 
 LONGEST = 10_000  # elements of a sum or product; stock defaults have up to 20
 GREATEST_POWER = (1_000_000, 64)  # base and exponent
@@ -113,10 +113,9 @@ def _naming_the_option(build: Callable[..., Any]) -> Callable[..., Any]:
     return naming
 
 
-PATCH = Patch(
+LITERALS = Patch(
     name="literals",
     reason="fairseq evaluates text of a checkpoint's configuration, which could run any code",
-    checked=("0.12.3", "0.12.3.1"),
     wraps={"fairseq.models:build_model": _naming_the_option, "fairseq.tasks:setup_task": _naming_the_option},
     extra=hide_builtin,
 )

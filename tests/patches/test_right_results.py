@@ -1,16 +1,46 @@
-"""``fairseq-generate --replace-unk``: words of a lexicon or of the source, by either kind of alignment."""
+"""Every sentence is in a batch; unknown words are replaced; a log has each line once."""
 
 import re
+from collections import Counter
 
+import numpy as np
 import pytest
 import torch
 from fairseq import utils
-from fairseq.data import Dictionary
+from fairseq.data import Dictionary, data_utils
 from in_process import run_tool
 
+import fairseq_attn_plugin  # noqa: F401
 from fairseq_attn_plugin.errors import OptionError
 
 from cli import TINY, USER_DIR, run_cli
+
+# ---- batches
+
+
+@pytest.mark.parametrize("multiple", [1, 8])
+@pytest.mark.parametrize(
+    ("count", "limits"), [(40, {"max_tokens": 60}), (1014, {"max_tokens": 900}), (7, {"max_sentences": 5})]
+)
+@pytest.mark.parametrize("with_sizes", [True, False])
+def test_every_index_is_in_one_batch_within_the_limits(count, limits, multiple, with_sizes):
+    sizes = np.sort(np.random.RandomState(0).randint(2, 30, count)).astype(np.int64)
+    order = np.random.RandomState(1).permutation(count)
+    lengths = {int(i): int(n) for i, n in zip(order, sizes)}
+    batches = data_utils.batch_by_size(
+        order,
+        lambda i: lengths[int(i)],
+        num_tokens_vec=sizes if with_sizes else None,
+        required_batch_size_multiple=multiple,
+        **limits,
+    )
+    assert [int(i) for batch in batches for i in batch] == order.tolist()
+    for batch in batches:
+        assert len(batch) <= limits.get("max_sentences", len(batch))
+        assert len(batch) * max(lengths[int(i)] for i in batch) <= limits.get("max_tokens", float("inf"))
+
+
+# ---- unknown words
 
 
 @pytest.fixture(scope="module")
@@ -93,3 +123,25 @@ def test_subwords_are_looked_up_before_they_are_joined():
     # without the option nothing has changed
     unchanged = utils.post_process_prediction(tokens, source, pairs, None, dictionary)
     assert unchanged[0] is tokens and unchanged[1] == "ber@@ lin <unk>"
+
+
+# ---- log file
+
+
+def test_lines_stand_in_the_file_once(tiny_data, tmp_path):
+    command = [
+        "fairseq-train",
+        tiny_data,
+        "--user-dir",
+        USER_DIR,
+        *TINY["lstm_soft"],
+        "--optimizer",
+        "sgd",
+        "--no-save",
+    ]
+    command += ["--no-save", "--batch-size", 200, "--max-epoch", 2, "--lr", 0.1, "--log-interval", 1]
+    run_tool(*command, "--log-file", tmp_path / "log")
+    lines = Counter(line for line in (tmp_path / "log").read_text().splitlines() if line.startswith("epoch "))
+    assert set(lines.values()) == {1}, lines
+    assert sum("valid on 'valid' subset" in line for line in lines) == 2
+    assert {line[:9] for line in lines} == {"epoch 001", "epoch 002"}

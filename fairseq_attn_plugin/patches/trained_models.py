@@ -1,20 +1,33 @@
-"""Options of a trained model that may be chosen when it is used.
+"""What is asked of a trained model: options of its use, files that it no longer needs, the code that it needs.
 
-fairseq-generate, -interactive and -validate take a model's options from its checkpoint, and change them by
-``--model-overrides "{'latent_topk': 5}"``. The options of :data:`OPTIONS` have flags of their own there. After
-parsing, the flags are merged into the overrides and win over entries of the same name.
+- fairseq-generate, -interactive and -validate take a model's options from its checkpoint, and change them by
+  ``--model-overrides "{'latent_topk': 5}"``. The options of :data:`OPTIONS` have flags of their own there, which are
+  merged into the overrides and win over entries of the same name.
+- Options that name files whose contents become parameters or buffers (an election, a table of words, a teacher, a
+  lexicon, word vectors; ``option(file=True)``) are left out when a model is built for a checkpoint, which holds the
+  contents. A continued training builds its model as it did at first.
+- A checkpoint without an option whose default may change is built with what was done before (``option(before=...)``).
+- A checkpoint holds the ``--user-dir`` of its training. That folder is code, chosen by whoever made the checkpoint: it
+  is never imported unless the user names it. Where a name is unknown, the message says which folder may have it.
 """
 
 import argparse
+import copy
 import os
-from typing import Any, Callable, Dict, Tuple
+import re
+from typing import Any, Callable, Dict, Optional, Tuple
 
-from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.options import flag, parse_overrides
+from fairseq import checkpoint_utils, utils
+
+from fairseq_attn_plugin.errors import OptionError, one_line
+from fairseq_attn_plugin.options import earlier_values, file_options, flag, parse_overrides
 
 from .wrapping import Patch
 
-__all__ = ["OPTIONS", "PATCH", "check", "take_lexicon"]
+__all__ = ["CHECKPOINT_FILES", "OPTIONS", "OVERRIDES", "USER_DIRS", "as_written", "check", "take_lexicon"]
+
+# ---- overrides
+
 
 OPTIONS: Dict[str, Dict[str, Any]] = {
     "latent_topk": {
@@ -148,7 +161,7 @@ def take_lexicon(models: Any, overrides: Dict[str, Any], task: Any) -> None:
     """Give the models the lexicon and the epsilon of the overrides instead of those that they were trained with.
 
     A lexicon cannot be read while the model is built: models are built for checkpoints without files
-    (:mod:`.checkpoint_files`) and with the options that were saved with them, and old checkpoints have no epsilon.
+    (:func:`as_written`) and with the options that were saved with them, and old checkpoints have no epsilon.
 
     Raises:
         OptionError: the epsilon is not a positive number, or the lexicon cannot be read
@@ -163,13 +176,101 @@ def take_lexicon(models: Any, overrides: Dict[str, Any], task: Any) -> None:
             model.decoder.lexicon.epsilon = float(epsilon)
 
 
-PATCH = Patch(
+OVERRIDES = Patch(
     name="overrides",
     reason="options of a trained model can be changed by --model-overrides only, which checks nothing",
-    checked=("0.12.3", "0.12.3.1"),
     wraps={
         "fairseq.options:gen_parser_from_dataclass": _with_flags,
         "fairseq.options:parse_args_and_arch": _merging,
         "fairseq.checkpoint_utils:load_model_ensemble_and_task": _checked,
     },
+)
+
+
+# ---- checkpoint files
+
+
+def _without_files(build: Callable[..., Any]) -> Callable[..., Any]:
+    def build_model(cfg: Any, task: Any, from_checkpoint: bool = False) -> Any:
+        return build(as_written(cfg) if from_checkpoint else cfg, task, from_checkpoint)
+
+    return build_model
+
+
+def as_written(cfg: Any) -> Any:
+    """A copy of a checkpoint's model configuration without its files, and with what was done before an option existed.
+
+    The configuration itself if nothing is to be changed.
+    """
+    from fairseq.models import MODEL_DATACLASS_REGISTRY
+    from omegaconf import OmegaConf, open_dict
+
+    dataclass = MODEL_DATACLASS_REGISTRY.get(getattr(cfg, "_name", None) or getattr(cfg, "arch", None))
+    if dataclass is None:
+        return cfg
+    changes = {name: None for name in file_options(dataclass) if getattr(cfg, name, None) is not None}
+    changes.update({name: value for name, value in earlier_values(dataclass).items() if name not in cfg})
+    if not changes:
+        return cfg
+    result = copy.copy(cfg)
+    for name, value in changes.items():
+        if OmegaConf.is_config(result):
+            with open_dict(result):
+                result[name] = value
+        else:
+            setattr(result, name, value)
+    return result
+
+
+CHECKPOINT_FILES = Patch(
+    name="checkpoint_files",
+    reason="a trained model cannot be used without the files that its training has read",
+    wraps={"fairseq.models:build_model": _without_files},
+)
+
+
+# ---- user dirs
+
+
+# a mechanism, a part of one, an objective, a task or a model that nothing registers
+UNKNOWN = re.compile(r"--user-dir|Could not infer (model|task) type")
+OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def user_dir_of(path: str) -> Optional[str]:
+    """The ``--user-dir`` that a checkpoint was trained with, unless it is this package or imported already."""
+    state = checkpoint_utils.load_checkpoint_to_cpu(path)
+    common = (state.get("cfg") or {}).get("common") or state.get("args")
+    folder = getattr(common, "user_dir", None)
+    if not isinstance(folder, str) or os.path.basename(folder.rstrip(os.sep)) == os.path.basename(OWN):
+        return None
+    imported = {os.path.realpath(known) for known in getattr(utils.import_user_module, "memo", ())}
+    return None if os.path.realpath(folder) in imported else folder
+
+
+def _names_the_user_dir(load: Callable[..., Any]) -> Callable[..., Any]:
+    def load_model_ensemble_and_task(filenames: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return load(filenames, *args, **kwargs)
+        except Exception as error:
+            line = one_line(error)
+            if line is None or not UNKNOWN.search(line):
+                raise
+            for path in filenames:
+                folder = user_dir_of(path)
+                if folder is not None:
+                    missing = "" if os.path.isdir(folder) else ", which is not there"
+                    raise OptionError(
+                        f"{line}; {path} was trained with --user-dir {folder}{missing}: code of a checkpoint is not "
+                        "imported by itself; name the folder by --user-dir if you trust it"
+                    ) from error
+            raise
+
+    return load_model_ensemble_and_task
+
+
+USER_DIRS = Patch(
+    name="user_dirs",
+    reason="a checkpoint with a mechanism from a --user-dir does not say which folder it needs",
+    wraps={"fairseq.checkpoint_utils:load_model_ensemble_and_task": _names_the_user_dir},
 )

@@ -1,21 +1,25 @@
-"""``fairseq-train --user-dir ... --arch lstm_adm --help`` shows the options of the model, in groups.
+"""The options of fairseq's commands: ``--help`` shows those of a model, and a slip is one line.
 
-Stock fairseq prints the help before it has added the options that ``--arch``, ``--task`` and ``--criterion`` bring. The
-patch keeps ``--help`` back until they are there. The options of a model are shown by the attention mechanisms, scores,
-normalisers and biases that they belong to, with the values of the architecture.
+Stock prints the help before it has added the options that ``--arch``, ``--task`` and ``--criterion`` bring. Here the
+page waits for them. The options of a model are shown by the attention mechanisms, scores, normalisers and biases that
+they belong to, with the values of the architecture. A slip such as ``--arch lstm_sfot`` or ``--atention mqt`` ends with
+150 lines of usage in stock; here it is one line with what may be meant.
 """
 
 import argparse
 import sys
 from collections import defaultdict
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, NoReturn, Optional, Sequence, Tuple
 
 from fairseq_attn_plugin import attention as attentions
-from fairseq_attn_plugin.criterions.objectives import OBJECTIVES
+from fairseq_attn_plugin.errors import did_you_mean, explain_choice
 
 from .wrapping import Patch
 
-__all__ = ["PATCH"]
+__all__ = ["HELP_PAGES", "TYPING_ERRORS", "explain_slip"]
+
+# ---- help pages
+
 
 HELP = ("-h", "--help")
 MODEL_GROUP = "Model-specific configuration"  # fairseq's title
@@ -49,8 +53,12 @@ def _keep_help_back(parser: Any, words: List[str]) -> None:
 
     def print_help_of(arch: str) -> Callable[..., None]:
         def print_help(file: Any = None) -> None:
+            from fairseq_attn_plugin.criterions.objectives import OBJECTIVES
+
             _group_options(parser, arch)
-            _group_objectives(parser)
+            for action in parser._actions:
+                if action.dest == "objective" and action.help is not None:
+                    action.help += f"; one of {', '.join(OBJECTIVES)}"
             show(file)
 
         return print_help
@@ -81,19 +89,6 @@ def _group_options(parser: Any, arch: str) -> None:
         parser._action_groups.insert(position, parser._action_groups.pop())
 
 
-def _group_objectives(parser: Any) -> None:
-    """Moves the options that an objective has of its own to a group; they are those of the criterion."""
-    listed = parser._optionals._group_actions
-    for name, objective in OBJECTIVES.items():
-        own = [action for action in listed if action.dest in attentions.options_of(objective.Config)]
-        if own:
-            parser.add_argument_group(f"options of --objective {name}")._group_actions += own
-            listed[:] = [action for action in listed if action not in own]
-    for action in listed:
-        if action.dest == "objective" and action.help is not None:
-            action.help += f"; one of {', '.join(OBJECTIVES)}"
-
-
 def _values(arch: str) -> Any:
     """The options of an architecture by name."""
     from fairseq.models import ARCH_CONFIG_REGISTRY, MODEL_DATACLASS_REGISTRY
@@ -122,9 +117,56 @@ def _choices() -> Dict[str, List[str]]:
     return {"attention": attentions.names(), **{f"attention_{name}": kind.names() for name, kind in parts.items()}}
 
 
-PATCH = Patch(
+HELP_PAGES = Patch(
     name="help_pages",
     reason="fairseq-train --arch lstm_adm --help does not show the options of the architecture",
-    checked=("0.12.3", "0.12.3.1"),
     wraps={"fairseq.options:parse_args_and_arch": _help_at_the_end},
+)
+
+
+# ---- typing errors
+
+
+UNKNOWN = "unrecognized arguments: "
+
+
+def explain_slip(message: str, options: List[str]) -> str:
+    """The line for a message of argparse; other messages remain.
+
+    Args:
+        message: of ``ArgumentParser.error``
+        options: the options that the command has
+    """
+    choice = explain_choice(message)
+    if choice is not None:
+        return choice
+    if message.startswith(UNKNOWN):
+        words = message[len(UNKNOWN) :].split(" ")
+        slips = [word.partition("=")[0] for word in words if word.startswith("-")]
+        bare = [f"--{word}" for word in words if f"--{word}" in options]
+        if slips:
+            hint = did_you_mean(slips[0], options, "the --help of the command lists the options", 3, 0.7)
+            return f"{slips[0]}: there is no such option with these settings; {hint}"
+        if bare:
+            return f"{bare[0][2:]}: is no file or folder to read; did you mean {bare[0]}?"
+        return f"{' '.join(words)}: belongs to no option; options begin with --"
+    return message
+
+
+def _in_one_line(parse: Callable[..., Any]) -> Callable[..., Any]:
+    def parse_args_and_arch(parser: argparse.ArgumentParser, *args: Any, **kwargs: Any) -> Any:
+        def error(message: str) -> NoReturn:
+            parser.exit(2, f"{parser.prog}: error: {explain_slip(message, list(parser._option_string_actions))}\n")
+
+        if "error" not in vars(parser):  # otherwise the caller has its own way
+            parser.error = error  # type: ignore[method-assign]
+        return parse(parser, *args, **kwargs)
+
+    return parse_args_and_arch
+
+
+TYPING_ERRORS = Patch(
+    name="typing_errors",
+    reason="a slip in an option ends in 150 lines of usage",
+    wraps={"fairseq.options:parse_args_and_arch": _in_one_line},
 )

@@ -1,0 +1,550 @@
+"""A training that is interrupted ends as one that is not, bit by bit; nothing is lost or trained by mistake.
+
+- **Several trainings in one process** (``fairseq-hydra-train -m``): stock keeps the best scores as attributes of two
+  functions, where they outlive the training, so that ``checkpoint_best.pt`` would be written only if a job beats all
+  earlier ones. They are forgotten when a trainer is made.
+- **The order of batches:** stock forms the batches once, by random numbers of the epoch in which a process starts. Here
+  it starts at epoch 1 and moves on. The loader is that of the starting epoch, too: ``--curriculum N`` went on without
+  shuffling for ever. Tasks whose batches are made anew for each epoch get those of the epoch.
+- **The learning rate:** stock saves an epoch's checkpoint before it gives the epoch's metric to the scheduler: each
+  interruption loses a step of ``reduce_lr_on_plateau`` and ``decay_after_rise``, which is made up for here. All numbers
+  of the scheduler are stored, of which stock forgets some (``--lr-patience``, the end of a warm-up). A training that is
+  resumed with other options of the scheduler goes on as in stock fairseq.
+- ``--patience`` counts on: its count and its best score are stored. The latter is not ``save_checkpoint.best``, which
+  changes only with those validations after which a checkpoint is saved.
+- **Checkpoints are whole:** stock copies to ``checkpoint_best.pt`` and ``checkpoint_last.pt`` in place. Here all are
+  written beside their places, as ``NAME.pt.tmp``, down to the disk, and renamed; they are copies and not links. A full
+  disk is one line. An incomplete ``checkpoint_last.pt`` gives way to the newest whole checkpoint of the folder.
+- **One training a folder:** a second one with the same ``--save-dir`` is refused. The lock (``flock`` of the folder)
+  ends with its process. Trainings with a ``--checkpoint-suffix`` may share a folder. What a killed process left of a
+  checkpoint is removed. A folder that cannot be written is refused in one line.
+- ``--restore-file`` must be there, and so must the target of a link ``checkpoint_last.pt``; stock trains from scratch.
+- **A training that has ended** trains no further. Stock makes one more update and overwrites its checkpoints, whether
+  ``--max-update``, ``--patience`` or ``--stop-time-hours`` has ended it.
+"""
+
+import contextlib
+import errno
+import glob
+import logging
+import os
+import re
+import shutil
+import sys
+import weakref
+import zipfile
+from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Optional
+
+import portalocker
+import torch
+from omegaconf import OmegaConf
+
+from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.writing import failure_of_files
+
+from .wrapping import Patch
+
+__all__ = [
+    "BATCH_ORDER",
+    "LR_SCHEDULE",
+    "MULTIRUN",
+    "PARTIAL",
+    "PATIENCE",
+    "SAVE_DIR",
+    "WHOLE_CHECKPOINTS",
+    "checkpoints",
+    "forget_best_scores",
+    "stops_early",
+]
+
+# ---- multirun
+
+
+def _start_afresh(start: Callable[..., None]) -> Callable[..., None]:
+    def start_afresh(self: Any, *args: Any, **kwargs: Any) -> None:
+        forget_best_scores()
+        start(self, *args, **kwargs)
+
+    return start_afresh
+
+
+def forget_best_scores() -> None:
+    """Delete the best scores that fairseq keeps as attributes of functions."""
+    from fairseq import checkpoint_utils
+
+    for function in (checkpoint_utils.save_checkpoint, stops_early()):
+        for attribute in ("best", "num_runs"):
+            if hasattr(function, attribute):
+                delattr(function, attribute)
+
+
+def stops_early() -> Any:
+    """The function that counts for ``--patience``; ``python -m fairseq_cli.train`` has one of its own."""
+    from fairseq_cli import train
+
+    main = sys.modules["__main__"]
+    module: Any = main if getattr(main, "__file__", None) == train.__file__ else train
+    return module.should_stop_early
+
+
+MULTIRUN = Patch(
+    name="multirun",
+    reason="in a sweep, a job's checkpoint_best.pt and --patience depend on the scores of the jobs before it",
+    wraps={"fairseq.trainer:Trainer.__init__": _start_afresh},
+)
+
+
+# ---- batch order
+
+
+def _from_the_first_epoch(get: Callable[..., Any]) -> Callable[..., Any]:
+    def get_train_iterator(self: Any, epoch: int, *args: Any, **kwargs: Any) -> Any:
+        if epoch == 1 or kwargs.get("disable_iterator_cache"):  # parts of the data, one for each epoch
+            iterator = get(self, epoch, *args, **kwargs)
+        else:
+            if kwargs.get("load_dataset", True):
+                get(self, 1, *args, **kwargs)
+            iterator = get(self, epoch, *args, **{**kwargs, "load_dataset": False})
+            if kwargs.get("load_dataset", True):
+                iterator.epoch = epoch
+                if callable(getattr(iterator, "batch_sampler", None)):  # streams have none
+                    iterator.dataset.set_epoch(epoch)
+                    iterator._frozen_batches = None
+        iterator.fix_batches_to_gpus = self.cfg.distributed_training.fix_batches_to_gpus
+        return iterator
+
+    return get_train_iterator
+
+
+def _as_the_epoch_asks(get: Callable[..., Any]) -> Callable[..., Any]:
+    def _get_iterator_for_epoch(
+        self: Any, epoch: int, shuffle: bool, fix_batches_to_gpus: bool = False, offset: int = 0
+    ) -> Any:
+        # fairseq does not say it when it resumes within an epoch
+        fix_batches_to_gpus = fix_batches_to_gpus or getattr(self, "fix_batches_to_gpus", False)
+        sampler = getattr(self, "epoch_batch_sampler", None)
+        if sampler is not None:
+            sampler.shuffle, sampler.fix_batches_to_gpus = shuffle, fix_batches_to_gpus
+        return get(self, epoch, shuffle, fix_batches_to_gpus=fix_batches_to_gpus, offset=offset)
+
+    return _get_iterator_for_epoch
+
+
+BATCH_ORDER = Patch(
+    name="batch_order",
+    reason="a resumed training has other batches than an uninterrupted one; --curriculum never ends",
+    wraps={
+        "fairseq.trainer:Trainer.get_train_iterator": _from_the_first_epoch,
+        "fairseq.data.iterators:EpochBatchIterator._get_iterator_for_epoch": _as_the_epoch_asks,
+    },
+)
+
+
+# ---- lr schedule
+
+
+STATE = "lr_schedule"
+
+
+def _options(trainer: Any) -> Any:
+    options = trainer.cfg.lr_scheduler
+    return OmegaConf.to_container(options, resolve=True) if OmegaConf.is_config(options) else None
+
+
+def _state(trainer: Any) -> Dict[str, Any]:
+    scheduler = trainer.lr_scheduler
+    inner: Any = getattr(scheduler, "lr_scheduler", None)  # torch's
+    kinds = (bool, int, float, type(None))
+    return {
+        "options": _options(trainer),
+        "numbers": {name: value for name, value in vars(scheduler).items() if isinstance(value, kinds)},
+        "inner": inner.state_dict() if hasattr(inner, "state_dict") else None,
+        "rates": [group["lr"] for group in trainer.optimizer.param_groups],
+    }
+
+
+def _restore(trainer: Any, state: Dict[str, Any]) -> None:
+    vars(trainer.lr_scheduler).update(state["numbers"])
+    if state["inner"] is not None:
+        trainer.lr_scheduler.lr_scheduler.load_state_dict(state["inner"])
+    for group, rate in zip(trainer.optimizer.param_groups, state["rates"]):
+        group["lr"] = rate
+
+
+def _with_state(save: Callable[..., Any]) -> Callable[..., Any]:
+    def save_checkpoint(self: Any, filename: str, extra_state: Dict[str, Any]) -> Any:
+        return save(self, filename, {**extra_state, STATE: _state(self)})
+
+    return save_checkpoint
+
+
+def _with_last_metric(load: Callable[..., Any]) -> Callable[..., Any]:
+    def load_checkpoint(
+        self: Any,
+        filename: str,
+        reset_optimizer: bool = False,
+        reset_lr_scheduler: bool = False,
+        optimizer_overrides: Optional[Dict[str, Any]] = None,
+        reset_meters: bool = False,
+    ) -> Any:
+        extra_state = load(
+            self, filename, reset_optimizer, reset_lr_scheduler, optimizer_overrides, reset_meters=reset_meters
+        )
+        # a rate that the user sets for the resumed training stays
+        if extra_state is None or reset_optimizer or reset_lr_scheduler or "lr" in (optimizer_overrides or {}):
+            return extra_state
+        state, place = extra_state.get(STATE), extra_state["train_iterator"]
+        # at an epoch's end fairseq stores the start of the next one
+        at_start = place.get("version", 1) >= 2 and place["iterations_in_epoch"] == 0
+        if state is not None and state["options"] is not None and state["options"] == _options(self):
+            _restore(self, state)
+            self.schedule_within_epoch = None if at_start else state
+        if at_start and extra_state.get("val_loss") is not None:
+            self.lr_step(place["epoch"] - 1, extra_state["val_loss"])
+        return extra_state
+
+    return load_checkpoint
+
+
+def _going_on(begin: Callable[..., Any]) -> Callable[..., Any]:
+    """fairseq begins the epoch a second time when it resumes within it."""
+
+    def begin_epoch(self: Any, epoch: int) -> Any:
+        result = begin(self, epoch)
+        state, self.schedule_within_epoch = getattr(self, "schedule_within_epoch", None), None
+        if state is not None:
+            _restore(self, state)
+        return result
+
+    return begin_epoch
+
+
+LR_SCHEDULE = Patch(
+    name="lr_schedule",
+    reason="a resumed training loses a step or the state of its learning rate schedule",
+    wraps={
+        "fairseq.trainer:Trainer.save_checkpoint": _with_state,
+        "fairseq.trainer:Trainer.load_checkpoint": _with_last_metric,
+        "fairseq.trainer:Trainer.begin_epoch": _going_on,
+    },
+)
+
+
+# ---- patience
+
+
+COUNT, BEST = "validations_without_improvement", "best_of_patience"
+
+
+def _with_count(save: Callable[..., Any]) -> Callable[..., Any]:
+    def save_checkpoint(self: Any, filename: str, extra_state: Dict[str, Any]) -> Any:
+        counter = stops_early()
+        kept = {COUNT: getattr(counter, "num_runs", 0)}
+        if hasattr(counter, "best"):
+            kept[BEST] = counter.best
+        return save(self, filename, {**extra_state, **kept})
+
+    return save_checkpoint
+
+
+def _counting_on(load: Callable[..., Any]) -> Callable[..., Any]:
+    def load_checkpoint(cfg: Any, trainer: Any, **options: Any) -> Any:
+        from fairseq import checkpoint_utils
+
+        extra_state, iterator = load(cfg, trainer, **options)
+        # fairseq sets it if the training is resumed: not with --reset-meters, nor at the start of a fine-tuning
+        best = getattr(checkpoint_utils.save_checkpoint, "best", None)
+        if cfg.patience > 0 and extra_state is not None and best is not None:
+            counter = stops_early()
+            counter.best, counter.num_runs = extra_state.get(BEST, best), extra_state.get(COUNT, 0)
+        return extra_state, iterator
+
+    return load_checkpoint
+
+
+PATIENCE = Patch(
+    name="patience",
+    reason="a resumed training forgets how long --patience has lasted, and trains on",
+    wraps={
+        "fairseq.trainer:Trainer.save_checkpoint": _with_count,
+        "fairseq.checkpoint_utils:load_checkpoint": _counting_on,
+    },
+)
+
+
+# ---- whole checkpoints
+
+
+logger = logging.getLogger(__name__)
+
+PARTIAL = ".tmp"
+
+
+@contextlib.contextmanager
+def _whole(path: str) -> Iterator[BinaryIO]:
+    """A stream whose bytes become ``path`` at the end of the block; on failure nothing is left of them.
+
+    Raises:
+        OptionError: the file cannot be written
+    """
+    linked = os.path.realpath(path)
+    if os.path.dirname(linked) != os.path.realpath(os.path.dirname(path)):
+        path = linked  # on another disk, say; a link to a checkpoint beside it is replaced, and that one stays
+    partial = path + PARTIAL
+    try:
+        with open(partial, "wb") as stream:
+            yield stream
+            stream.flush()
+            _to_disk(stream.fileno())
+        os.replace(partial, path)
+    except (OSError, RuntimeError) as error:
+        reason = failure_of_files(error)
+        if reason is None:
+            raise
+        raise OptionError(
+            f"checkpoint {path} cannot be written: {reason.strerror or reason}; the earlier checkpoints are whole: "
+            "make room, and the same command continues from the last one"
+        ) from error
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(partial)
+
+
+def _to_disk(descriptor: int) -> None:
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP):  # some file systems do not have it
+            raise
+
+
+def _saving_whole(save: Callable[..., Any]) -> Callable[..., Any]:
+    def torch_persistent_save(obj: Any, filename: Any, async_write: bool = False) -> Any:
+        from fairseq.file_io import PathManager
+
+        if async_write or not isinstance(filename, str) or not PathManager.supports_rename(filename):
+            return save(obj, filename, async_write)
+        with _whole(filename) as stream:
+            torch.save(obj, stream)
+        return None
+
+    return torch_persistent_save
+
+
+def _copy_whole() -> None:
+    from fairseq import checkpoint_utils
+    from fairseq.file_io import PathManager
+
+    if getattr(checkpoint_utils.PathManager, "copies_whole", False):
+        return
+
+    class WholeCopies(PathManager):  # type: ignore[misc]
+        copies_whole = True
+
+        @staticmethod
+        def copy(src_path: str, dst_path: str, overwrite: bool = False) -> bool:
+            if not (overwrite and PathManager.supports_rename(src_path) and PathManager.supports_rename(dst_path)):
+                return bool(PathManager.copy(src_path, dst_path, overwrite=overwrite))
+            with _whole(dst_path) as copy, open(src_path, "rb") as source:
+                shutil.copyfileobj(source, copy, 1 << 20)
+            return True
+
+    checkpoint_utils.PathManager = WholeCopies
+
+
+# ---- an incomplete one
+
+_RESUMED: List[str] = []  # the default checkpoint of the training that starts
+
+
+def _resuming(load: Callable[..., Any]) -> Callable[..., Any]:
+    def load_checkpoint(cfg: Any, trainer: Any, **options: Any) -> Any:
+        name = f"checkpoint_last{trainer.checkpoint_suffix}.pt"
+        _RESUMED[:] = [os.path.join(cfg.save_dir, name)] if cfg.restore_file == "checkpoint_last.pt" else []
+        try:
+            return load(cfg, trainer, **options)
+        finally:
+            _RESUMED.clear()
+
+    return load_checkpoint
+
+
+def _or_the_newest_whole(load: Callable[..., Any]) -> Callable[..., Any]:
+    def load_checkpoint_to_cpu(path: str, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return load(path, *args, **kwargs)
+        except Exception:
+            # one that is whole is refused for another reason, which the user should see
+            if path not in _RESUMED or zipfile.is_zipfile(path):
+                raise
+            folder, name = os.path.split(path)
+            others = checkpoints(folder, name[len("checkpoint_last") : -len(".pt")])
+            for other in filter(zipfile.is_zipfile, sorted(others, key=os.path.getmtime, reverse=True)):
+                with contextlib.suppress(Exception):
+                    state = load(other, *args, **kwargs)
+                    logger.warning(f"{path} is incomplete: the training continues from {other}, the newest whole one")
+                    return state
+            raise
+
+    return load_checkpoint_to_cpu
+
+
+def checkpoints(folder: str, suffix: str, partial: str = "") -> List[str]:
+    """The files that trainings with this ``--checkpoint-suffix`` write, and no averages or parts of other processes."""
+    ours = r"checkpoint(\d+|_\d+_\d+|_best|_last|\.best_.+_-?\d+\.\d+)" + re.escape(f"{suffix}.pt{partial}")
+    paths = glob.glob(os.path.join(glob.escape(folder), "checkpoint*"))
+    return [path for path in paths if re.fullmatch(ours, os.path.basename(path))]
+
+
+WHOLE_CHECKPOINTS = Patch(
+    name="whole_checkpoints",
+    reason="a kill or a full disk leaves half a checkpoint_last.pt or checkpoint_best.pt",
+    wraps={
+        "fairseq.checkpoint_utils:torch_persistent_save": _saving_whole,
+        "fairseq.checkpoint_utils:load_checkpoint": _resuming,
+        "fairseq.checkpoint_utils:load_checkpoint_to_cpu": _or_the_newest_whole,
+    },
+    extra=_copy_whole,
+)
+
+
+# ---- save dir
+
+
+logger = logging.getLogger(__name__)
+
+# ---- one training
+
+
+_held: List[int] = []  # the descriptor of the locked folder, of the training that began last
+
+
+def _let_go(held: List[int]) -> None:
+    while held:
+        os.close(held.pop())
+
+
+# Processes that load data inherit the lock, and live some seconds longer than a training that is killed.
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=lambda: _let_go(_held))
+
+
+def _hold(folder: str) -> List[int]:
+    """Locks a folder until this process locks another one or ends; :func:`_let_go` ends it earlier.
+
+    Returns:
+        the lock, or nothing if there are no locks
+
+    Raises:
+        OptionError: another process holds it
+    """
+    global _held
+    _let_go(_held)
+    _held = []
+    try:
+        _held.append(os.open(folder, os.O_RDONLY))
+        portalocker.lock(_held[0], portalocker.LockFlags.EXCLUSIVE | portalocker.LockFlags.NON_BLOCKING)
+    except portalocker.exceptions.AlreadyLocked:
+        _let_go(_held)
+        raise OptionError(
+            f"--save-dir {folder}: another training is writing there; wait for its end, or choose another folder"
+        ) from None
+    except (OSError, portalocker.exceptions.LockException) as error:
+        _let_go(_held)
+        logger.warning(f"--save-dir {folder} cannot be locked ({error}): start no second training there")
+    return _held
+
+
+def _alone(start: Callable[..., None]) -> Callable[..., None]:
+    def start_alone(self: Any, cfg: Any, *args: Any, **kwargs: Any) -> None:
+        start(self, cfg, *args, **kwargs)
+        from fairseq.distributed.utils import is_master
+
+        options = self.cfg.checkpoint
+        # a store has addresses, and no folders
+        if (
+            options.no_save
+            or options.checkpoint_suffix
+            or not is_master(self.cfg.distributed_training)
+            or not os.path.isdir(options.save_dir)
+        ):
+            return
+        held = _hold(options.save_dir)
+        weakref.finalize(self, _let_go, held)
+        for left in checkpoints(options.save_dir, self.checkpoint_suffix, PARTIAL) if held else ():
+            with contextlib.suppress(OSError):
+                os.unlink(left)
+
+    return start_alone
+
+
+def _in_one_line(verify: Callable[[str], None]) -> Callable[[str], None]:
+    def verify_checkpoint_directory(save_dir: str) -> None:
+        try:
+            verify(save_dir)
+        except OSError as error:
+            raise OptionError(
+                f"--save-dir {save_dir}: cannot be written ({error.strerror or error}); choose another folder"
+            ) from error
+
+    return verify_checkpoint_directory
+
+
+# ---- what there is to do
+
+
+def _where_there_is_something_to_do(load: Callable[..., Any]) -> Callable[..., Any]:
+    def load_checkpoint(cfg: Any, trainer: Any, **options: Any) -> Any:
+        from fairseq.file_io import PathManager
+
+        path = cfg.restore_file.replace(".pt", trainer.checkpoint_suffix + ".pt")
+        last = os.path.join(cfg.save_dir, f"checkpoint_last{trainer.checkpoint_suffix}.pt")
+        begins = cfg.restore_file == "checkpoint_last.pt" or os.path.abspath(path) == os.path.abspath(last)
+        if begins and os.path.islink(last) and not os.path.exists(last):
+            raise OptionError(
+                f"{last}: is a link to {os.readlink(last)}, which is not there; mount its disk to continue, or remove "
+                "the link to begin again"
+            )
+        if not begins and not PathManager.isfile(path):
+            raise OptionError(
+                f"--restore-file {path}: no such file; leave it out to continue what is in --save-dir {cfg.save_dir}, "
+                "or to begin there"
+            )
+        extra_state, iterator = load(cfg, trainer, **options)
+        limit = None if extra_state is None else _limit(trainer, iterator, getattr(stops_early(), "num_runs", 0))
+        if limit is not None:
+            logger.info(
+                f"nothing to do: the training in {cfg.save_dir} has ended after {trainer.get_num_updates()} updates by "
+                f"{limit}; a higher value continues it"
+            )
+            # fairseq_cli.train, which may run as __main__, reads it next, and has no epoch before it
+            trainer.cfg.optimization.max_epoch = -1
+        return extra_state, iterator
+
+    return load_checkpoint
+
+
+def _limit(trainer: Any, iterator: Any, without_improvement: int) -> Optional[str]:
+    """The option that has ended the training, if it has ended."""
+    optimization, patience = trainer.cfg.optimization, trainer.cfg.checkpoint.patience
+    hours = trainer.cumulative_training_time() / 3600
+    for option, value, reached in (
+        ("--max-update", optimization.max_update, trainer.get_num_updates()),
+        ("--max-epoch", optimization.max_epoch, iterator.next_epoch_idx - 1),
+        ("--patience", patience, without_improvement),
+        ("--stop-time-hours", optimization.stop_time_hours, hours),
+    ):
+        if 0 < (value or 0) <= reached:
+            return f"{option} {value}"
+    return None
+
+
+SAVE_DIR = Patch(
+    name="save_dir",
+    reason="trainings overwrite each other and finished ones; a mistyped --restore-file trains from scratch",
+    wraps={
+        "fairseq.trainer:Trainer.__init__": _alone,
+        "fairseq.checkpoint_utils:verify_checkpoint_directory": _in_one_line,
+        "fairseq.checkpoint_utils:load_checkpoint": _where_there_is_something_to_do,
+    },
+)

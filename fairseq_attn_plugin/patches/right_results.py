@@ -1,0 +1,193 @@
+"""Where stock fairseq gives wrong results, or stops at an option that it has.
+
+- **Batches that hold every sentence:** stock drops the last batch if its size is not a multiple of
+  ``--required-batch-size-multiple`` (default: 8), so that the BLEU score is that of a part of the test set.
+- ``--diverse-beam-groups`` stops with an IndexError in the first batch that does not begin the data set: numbers of
+  sentences are looked up by their place in the data set. They are passed by their place in the batch.
+- ``--score-reference --print-alignment soft``: stock always computes hard alignments, and stops at printing them.
+- ``--replace-unk``: stock opens a file called "@@ " without a file, takes the pairs of an alignment for numbers, and
+  looks up positions of subwords among words. Here unknown words are replaced before subwords are joined
+  (:func:`fairseq_attn_plugin.text.unknown_words.replace_unknown`).
+- ``--log-file``: stock opens the file again for every epoch, and writes a line as often as it is open.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Callable, Dict, List, Optional
+
+import numpy as np
+
+from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.text.lexicon import best_translations, read_lexicon
+from fairseq_attn_plugin.text.unknown_words import positions_of, replace_unknown
+
+from .wrapping import Patch
+
+__all__ = ["BATCHES", "DIVERSE_BEAM", "LOG_FILE", "SCORER", "UNKNOWN_WORDS"]
+
+# ---- batches
+
+
+def _complete(batch_by_size: Callable[..., List[Any]]) -> Callable[..., List[Any]]:
+    def complete(
+        indices: Any,
+        num_tokens_fn: Any,
+        num_tokens_vec: Any = None,
+        max_tokens: Any = None,
+        max_sentences: Any = None,
+        required_batch_size_multiple: int = 1,
+        fixed_shapes: Any = None,
+    ) -> List[Any]:
+        limits = (max_tokens, max_sentences)
+        if not isinstance(indices, np.ndarray):
+            indices = np.fromiter(indices, dtype=np.int64, count=-1)
+        batches = batch_by_size(
+            indices, num_tokens_fn, num_tokens_vec, *limits, required_batch_size_multiple, fixed_shapes
+        )
+        kept = sum(len(batch) for batch in batches)
+        if fixed_shapes is None and kept < len(indices):
+            # batches follow the order of the indices: the missing ones are the last
+            sizes = None if num_tokens_vec is None else np.asarray(num_tokens_vec)[kept:]
+            batches = list(batches) + list(batch_by_size(indices[kept:], num_tokens_fn, sizes, *limits, 1))
+        return batches
+
+    return complete
+
+
+BATCHES = Patch(
+    name="batches",
+    reason="fairseq-generate and fairseq-validate skip up to seven of the longest sentences",
+    wraps={"fairseq.data.data_utils:batch_by_size": _complete},
+)
+
+
+# ---- diverse beam
+
+
+def _by_place(search: Callable[..., Any]) -> Callable[..., Any]:
+    def step(
+        self: Any,
+        step: int,
+        lprobs: Any,
+        scores: Any,
+        prev_output_tokens: Any = None,
+        original_batch_idxs: Any = None,
+    ) -> Any:
+        if original_batch_idxs is not None:
+            if step == 0:
+                self.sentences = original_batch_idxs
+            # [sentences still searched, sentences of the batch], one True in each row
+            same = original_batch_idxs.unsqueeze(1) == self.sentences.unsqueeze(0)
+            original_batch_idxs = same.int().argmax(1)
+        return search(self, step, lprobs, scores, prev_output_tokens, original_batch_idxs)
+
+    return step
+
+
+DIVERSE_BEAM = Patch(
+    name="diverse_beam",
+    reason="--diverse-beam-groups stops in the first batch that does not begin the data set",
+    wraps={"fairseq.search:DiverseBeamSearch.step": _by_place},
+)
+
+
+# ---- scorer
+
+
+def _with_soft_alignments(original: Callable[..., Any]) -> Callable[..., Any]:
+    from fairseq import utils
+
+    def generate(self: Any, models: Any, sample: Any, **kwargs: Any) -> Any:
+        hypotheses = original(self, models, sample, **kwargs)
+        if self.compute_alignment == "soft":
+            for row, (hypothesis,) in enumerate(hypotheses):
+                attention, source = hypothesis["attention"], sample["net_input"]["src_tokens"][row]
+                if attention is not None:
+                    hypothesis["alignment"] = utils.extract_soft_alignment(
+                        attention, source, sample["target"][row], self.pad, self.eos
+                    )
+        return hypotheses
+
+    return generate
+
+
+SCORER = Patch(
+    name="scorer",
+    reason="fairseq-generate --score-reference --print-alignment soft stops with an error",
+    wraps={"fairseq.sequence_scorer:SequenceScorer.generate": _with_soft_alignments},
+)
+
+
+# ---- unknown words
+
+
+NO_FILE = "@@ "  # what fairseq makes of --replace-unk without a file
+
+
+def _reading_lexicons(_load: Callable[..., Any]) -> Callable[..., Any]:
+    def load_align_dict(replace_unk: Optional[str]) -> Optional[Dict[str, str]]:
+        if replace_unk is None:
+            return None
+        return {} if replace_unk in ("", NO_FILE) else best_translations(read_lexicon(replace_unk, "--replace-unk"))
+
+    return load_align_dict
+
+
+def _replacing(process: Callable[..., Any]) -> Callable[..., Any]:
+    def post_process_prediction(
+        hypo_tokens: Any,
+        src_str: str,
+        alignment: Any,
+        align_dict: Optional[Dict[str, str]],
+        tgt_dict: Any,
+        remove_bpe: Optional[str] = None,
+        extra_symbols_to_ignore: Any = None,
+    ) -> Any:
+        if align_dict is None:
+            return process(hypo_tokens, src_str, alignment, align_dict, tgt_dict, remove_bpe, extra_symbols_to_ignore)
+        from fairseq.data.data_utils import post_process
+        from fairseq.tokenizer import tokenize_line
+
+        tokens = tgt_dict.string(hypo_tokens, extra_symbols_to_ignore=extra_symbols_to_ignore).split(" ")
+        if tgt_dict.unk_string() in tokens:
+            if not len(alignment):
+                raise OptionError("--replace-unk: needs the alignment of the words; add --print-alignment")
+            tokens = replace_unknown(tokens, tokenize_line(src_str), positions_of(alignment), align_dict)
+        text = post_process(" ".join(tokens), remove_bpe)
+        return tgt_dict.encode_line(text, add_if_not_exist=True), text, alignment
+
+    return post_process_prediction
+
+
+UNKNOWN_WORDS = Patch(
+    name="unknown_words",
+    reason="fairseq-generate --replace-unk stops with an error",
+    wraps={
+        "fairseq.utils:load_align_dict": _reading_lexicons,
+        "fairseq.utils:post_process_prediction": _replacing,
+    },
+)
+
+
+# ---- log file
+
+
+def _with_one_handler(progress_bar: Callable[..., Any]) -> Callable[..., Any]:
+    def with_one_handler(*arguments: Any, **options: Any) -> Any:
+        from fairseq.logging.progress_bar import logger as logger_of_file
+
+        for handler in list(logger_of_file.handlers) if options.get("log_file") else ():
+            if isinstance(handler, logging.FileHandler):
+                logger_of_file.removeHandler(handler)
+                handler.close()
+        return progress_bar(*arguments, **options)
+
+    return with_one_handler
+
+
+LOG_FILE = Patch(
+    name="log_file",
+    reason="--log-file has each line as often as epochs have begun",
+    wraps={"fairseq.logging.progress_bar:progress_bar": _with_one_handler},
+)

@@ -1,0 +1,175 @@
+"""What stock fairseq needs to run with today's torch and numpy.
+
+- **Checkpoints:** torch >= 2.6 reads files with ``weights_only=True`` and stops at the types that a fairseq checkpoint
+  holds besides tensors and plain containers: ``argparse.Namespace`` and numpy numbers and arrays (the meters of
+  ``--eval-bleu``). They are allowed, numpy's through stand-ins that cannot be abused (:mod:`.safe_files.arrays`).
+  ``weights_only`` stays on: executable pickle is refused. Older torch reads checkpoints as it always did.
+- **Resuming data-parallel training:** rank 0 reads the checkpoint and sends it through ``torch.save`` and
+  ``torch.load``. It holds containers of omegaconf by then, which ``weights_only`` refuses. The sender is of the same
+  job; plain pickle is sent, as by fairseq's ``all_gather_list``.
+- ``--num-batch-buckets`` asks for ``numpy.compat.long`` and the argument ``interpolation``, which numpy 2 lacks.
+- ``--bf16`` and ``--memory-efficient-bf16`` mean ``--tpu`` on stock's command line, and the training stops without
+  torch_xla. ``--tpu`` is taken back where it was not given and there is a GPU.
+"""
+
+import argparse
+import functools
+import pickle
+import sys
+from types import ModuleType, SimpleNamespace
+from typing import Any, Callable, Dict, Optional, Sequence
+
+import numpy as np
+import torch
+from torch import _weights_only_unpickler as unpickler
+
+from .safe_files import arrays
+from .wrapping import MakeWrapper, Patch
+
+__all__ = ["BFLOAT16", "BROADCAST", "BUCKETS", "LOADING", "allow_checkpoint_types", "reads_weights_only"]
+
+# ---- loading
+
+
+def reads_weights_only() -> bool:
+    """Whether this torch reads files with ``weights_only=True`` unless told otherwise (torch >= 2.6)."""
+    major, minor = (int("".join(filter(str.isdigit, part)) or 0) for part in torch.__version__.split(".")[:2])
+    return (major, minor) >= (2, 6) and hasattr(torch.serialization, "add_safe_globals")
+
+
+def allow_checkpoint_types() -> None:
+    """Allow ``argparse.Namespace`` and the numpy stand-ins in files that ``torch.load`` reads."""
+    if reads_weights_only():
+        torch.serialization.add_safe_globals([argparse.Namespace, *arrays.stand_ins()])
+
+
+def _prefer_what_others_allow(original: Callable[[], Dict[str, Any]]) -> Callable[[], Dict[str, Any]]:
+    """Let numpy's own type win over the stand-in of the same name if the user has allowed numpy's.
+
+    torch takes the type that a set yields last. The order of a set differs from process to process, and numpy's array
+    does not accept a stand-in as its dtype.
+    """
+    own = [stand_in for stand_in, _ in arrays.stand_ins()]
+
+    def by_name() -> Dict[str, Any]:
+        allowed: Dict[str, Any] = original()
+        for entry in torch.serialization.get_safe_globals():
+            if not isinstance(entry, tuple) and not any(entry is stand_in for stand_in in own):
+                allowed[f"{entry.__module__}.{entry.__qualname__}"] = entry
+        return allowed
+
+    return by_name
+
+
+def _bytes_of_the_file(content: Any = b"", *encoding: str) -> bytearray:
+    """A bytearray of bytes or text. One of a number of zeros takes memory that has nothing to do with the file."""
+    if not isinstance(content, (bytes, str)):
+        raise pickle.UnpicklingError("a bytearray in a checkpoint must have its bytes there, not %r" % (content,))
+    return bytearray(content, *encoding)  # type: ignore[arg-type]
+
+
+def _without_empty_memory(original: Callable[[], Dict[str, Any]]) -> Callable[[], Dict[str, Any]]:
+    @functools.lru_cache(maxsize=1)
+    def by_name() -> Dict[str, Any]:
+        return {**original(), "builtins.bytearray": _bytes_of_the_file}
+
+    return by_name
+
+
+# private to torch; a torch without them is left alone
+_PRIVATE: Dict[str, MakeWrapper] = {
+    "_get_user_allowed_globals": _prefer_what_others_allow,
+    "_get_allowed_globals": _without_empty_memory,
+}
+_WRAPS = {f"{unpickler.__name__}:{name}": change for name, change in _PRIVATE.items() if hasattr(unpickler, name)}
+
+LOADING = Patch(
+    name="loading",
+    reason="torch >= 2.6 refuses the types in a fairseq checkpoint",
+    wraps=_WRAPS,
+    extra=allow_checkpoint_types,
+    needed=reads_weights_only,
+)
+
+
+# ---- broadcast
+
+
+def _by_pickle(_original: Callable[..., Any]) -> Callable[..., Any]:
+    from fairseq.distributed import utils as distributed_utils
+
+    def broadcast(obj: Any, src_rank: int, group: object, dist_device: Optional[torch.device] = None) -> Any:
+        sends = distributed_utils.get_rank(group) == src_rank
+        raw = torch.frombuffer(bytearray(pickle.dumps(obj)), dtype=torch.uint8) if sends else torch.empty(0)
+        length = torch.tensor([raw.numel()], dtype=torch.long, device=dist_device)
+        distributed_utils.broadcast(length, src=src_rank, group=group)
+        buffer = raw.to(dist_device) if sends else torch.empty(int(length), dtype=torch.uint8, device=dist_device)
+        distributed_utils.broadcast(buffer, src=src_rank, group=group)
+        return obj if sends else pickle.loads(buffer.cpu().numpy().tobytes())
+
+    return broadcast
+
+
+BROADCAST = Patch(
+    name="broadcast",
+    reason="torch >= 2.6 refuses the checkpoint that rank 0 sends to the other ranks",
+    wraps={"fairseq.distributed.utils:_broadcast_object_slow": _by_pickle},
+    needed=reads_weights_only,
+)
+
+
+# ---- buckets
+
+
+class _Numpy(ModuleType):
+    """numpy, with the type of whole numbers by its old name."""
+
+    compat = SimpleNamespace(long=np.int64)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(np, name)
+
+
+def _percentiles(_get_buckets: Callable[..., Any]) -> Callable[..., Any]:
+    def get_buckets(sizes: Any, num_buckets: int) -> Any:
+        return np.unique(np.percentile(sizes, np.linspace(0, 100, num_buckets + 1), method="lower")[1:])
+
+    return get_buckets
+
+
+def _name_types() -> None:
+    from fairseq.data import language_pair_dataset, token_block_dataset
+
+    for module in (language_pair_dataset, token_block_dataset):
+        if not hasattr(module.np, "compat"):
+            module.np = _Numpy("numpy")
+
+
+BUCKETS = Patch(
+    name="buckets",
+    reason="--num-batch-buckets stops with numpy 2",
+    wraps={"fairseq.data.bucket_pad_length_dataset:get_buckets": _percentiles},
+    extra=_name_types,
+    needed=lambda: not hasattr(np, "compat"),
+)
+
+
+# ---- bfloat16
+
+
+def _on_gpus(parse: Callable[..., Any]) -> Callable[..., Any]:
+    def parse_args_and_arch(parser: Any, input_args: Optional[Sequence[str]] = None, *args: Any, **kwargs: Any) -> Any:
+        parsed = parse(parser, input_args, *args, **kwargs)
+        options = parsed[0] if isinstance(parsed, tuple) else parsed
+        if getattr(options, "bf16", False) and torch.cuda.is_available() and not getattr(options, "cpu", False):
+            options.tpu = "--tpu" in (sys.argv if input_args is None else input_args)
+        return parsed
+
+    return parse_args_and_arch
+
+
+BFLOAT16 = Patch(
+    name="bfloat16",
+    reason="fairseq-train --bf16 looks for a TPU on a machine with a GPU",
+    wraps={"fairseq.options:parse_args_and_arch": _on_gpus},
+)
