@@ -179,7 +179,7 @@ def _toy(job: Job) -> None:
         folder = job.to / "generated"
         write(generate(job.args.seed), folder)
     for split in ("train", "valid", "test"):
-        job.splits(folder=folder, **{split: f"{split}.vr {split}.dm"})
+        job.splits(AS_IT_IS, folder, **{split: f"{split}.vr {split}.dm"})
         path = find(folder, f"{split}.align")
         if path is None:
             raise CorpusError(f"{split}.align is missing in {folder}: expected {job.expected}")
