@@ -87,7 +87,6 @@ def words_of(args: "tuple[object, ...]") -> "list[str]":
 
 def usual_environment() -> "dict[str, str]":
     """One thread for each process, the checkout on PYTHONPATH, and nothing that a developer may have exported."""
-    # not left to the conftest: a process without it may ask, as in test_warm.py
     environment = dict(os.environ, OMP_NUM_THREADS="1", MKL_NUM_THREADS="1", PYTHONIOENCODING="utf-8")
     # tests of what is written to stderr must not depend on them
     environment.pop("FAIRSEQ_ATTN_TRACEBACK", None)

@@ -1,0 +1,29 @@
+"""Stands for a command that a warm server runs (:mod:`warm`): python -I -S warm_client.py ADDRESS ARGUMENTS..."""
+
+import json
+import os
+import signal
+import socket
+import sys
+
+address, arguments = sys.argv[1], sys.argv[2:]
+status = b""
+if arguments and (arguments[0] == "-m" or not arguments[0].startswith("-")):
+    connection = socket.socket(socket.AF_UNIX)
+    connection.connect("\0" + address)
+    request = json.dumps([os.getcwd(), dict(os.environ), arguments]).encode()
+    socket.send_fds(connection, [b"%16d" % len(request)], [0, 1, 2])
+    connection.sendall(request)
+    status = connection.recv(1)
+if status != b"s":
+    os.execv(sys.executable, [sys.executable, *arguments])
+for number in (signal.SIGINT, signal.SIGTERM):
+    signal.signal(number, lambda which, _: connection.sendall(bytes([which])))
+null = os.open(os.devnull, os.O_RDWR)
+for stream in (0, 1, 2):  # the command has them: whoever closes them is to be noticed
+    os.dup2(null, stream)
+code = int(connection.recv(16) or -9)
+if code < 0:
+    signal.signal(-code, signal.SIG_DFL)
+    os.kill(os.getpid(), -code)
+os._exit(code)
