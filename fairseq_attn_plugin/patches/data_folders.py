@@ -174,12 +174,16 @@ def _without_shell(_build: Callable[..., Any]) -> Callable[..., Any]:
 def _checking_dictionary(add_from_file: Callable[..., None]) -> Callable[..., None]:
     def add(self: Any, file: Any) -> None:
         if isinstance(file, str) and os.path.lexists(file):  # fairseq names one that is not there
+            words = set()
             for number, line in _lines(file, REMEDY):
                 word, _, count = line.rstrip().removesuffix(" #fairseq:overwrite").rpartition(" ")
                 if not word or "\r" in word or not count.isdecimal():
                     raise OptionError(
                         f"{file}, line {number}: {line.rstrip()!r} is not a word, a space and a count, as in 'house 12'"
                     )
+                if word in words and not line.rstrip().endswith(" #fairseq:overwrite"):
+                    raise OptionError(f"{file}, line {number}: has the word {word!r}, as an earlier line has; {REMEDY}")
+                words.add(word)
         add_from_file(self, file)
 
     return add

@@ -125,8 +125,8 @@ def model_not_found(error: BaseException) -> Optional[str]:
     return "--path %s: no such file; %s" % (match.group(1), _contents(folder))
 
 
-def of_training(error: BaseException) -> Optional[str]:
-    """Divergence, half precision on a processor, sizes that no memory holds, a seed that numpy does not take."""
+def wrong_sizes(error: BaseException) -> Optional[str]:
+    """Divergence, half precision on a processor, sizes that no memory holds, a seed or a length that cannot be."""
     text = str(error)
     if isinstance(error, FloatingPointError) and text.startswith(("gradients are Nan", "Minimum loss scale")):
         return "the training has diverged: its gradients are NaN or infinite; lower --lr, or bound them by --clip-norm"
@@ -134,6 +134,8 @@ def of_training(error: BaseException) -> Optional[str]:
         return "--fp16 trains on a GPU only: leave it out on the CPU"
     if isinstance(error, AttributeError) and "xla_device" in text:
         return "--bf16 trains on a GPU or TPU only: leave it out on the CPU"
+    if text.startswith("min_len cannot be larger than max_len"):
+        return "--min-len: is greater than the greatest length of a translation, which --max-len-a and --max-len-b give"
     if text.startswith("Seed must be between 0"):
         return "--seed: must be 0 or more and less than 2^32"
     match = re.search(r"(?:you tried to allocate (\d+) bytes|Tried to allocate ([\d.]+ \w+))", text)
@@ -153,6 +155,11 @@ def missing_value(error: BaseException) -> Optional[str]:
     if match is not None:
         section, name = (part.replace("_", "-") for part in match.groups())
         return f"--{name} is missing: the chosen --{section} needs it"
+    if "'criterion.classification_head_name' not found" in str(error):
+        return (
+            "--criterion is missing or does not go with --task: a task with classes needs --criterion "
+            "document_classification or sentence_prediction (fairseq-validate, too)"
+        )
     match = re.match(r"Missing mandatory value: (\w+)", str(error))
     return f"--{match[1].replace('_', '-')} is missing: what the other options choose needs it" if match else None
 
@@ -201,7 +208,7 @@ RULES: List[Rule] = [
     no_data_folder,
     preprocessing_again,
     model_not_found,
-    of_training,
+    wrong_sizes,
     missing_value,
     wrong_key,
     own_words,

@@ -111,6 +111,7 @@ def test_whole_data_are_read(folder):
         (b"haus 4\n\nbaum 1\n", "line 2: '' is not a word"),
         (b'{"haus": 4}\n', "line 1: .* is not a word"),
         (b"a\rb 4\n", "line 1: .* is not a word"),
+        (b"haus 4\nhaus 3\n", "line 2: has the word 'haus', as an earlier line has"),
         ("gr\xfcn 4\n".encode("latin-1"), "is not UTF-8 after line 0"),
         ("\ufeffhaus 4\n".encode(), "begins with a byte-order mark"),
     ],
