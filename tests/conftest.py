@@ -16,7 +16,7 @@ import os
 import random
 import types
 from pathlib import Path
-from typing import Any, Callable, Dict, FrozenSet, Iterator, List
+from typing import Any, Callable, Dict, FrozenSet, Iterator, List, Sequence
 
 # one thread for this process and those that it starts, before anything imports torch: tests run in parallel, and sums
 # are the same in batches of any size
@@ -32,10 +32,12 @@ WORDS = ["ama", "bel", "cor", "dun", "esk", "fim", "gol", "hus", "ilo", "jat"]
 Once = Callable[[str, Callable[[Path], object]], Path]
 
 
-def write_reversal(folder: Path, split: str, lines: int, seed: int, longest: int = 7) -> None:
+def write_reversal(
+    folder: Path, split: str, lines: int, seed: int, longest: int = 7, words: Sequence[str] = WORDS
+) -> None:
     """Lines of 2 to 7 words; the target is the whole line spelt backwards."""
     rng = random.Random(seed)
-    sentences = [[rng.choice(WORDS) for _ in range(rng.randint(2, longest))] for _ in range(lines)]
+    sentences = [[rng.choice(words) for _ in range(rng.randint(2, longest))] for _ in range(lines)]
     (folder / (split + ".xx")).write_text("".join(" ".join(s) + "\n" for s in sentences))
     (folder / (split + ".yy")).write_text("".join(" ".join(w[::-1] for w in reversed(s)) + "\n" for s in sentences))
 

@@ -4,7 +4,8 @@ import re
 
 import pytest
 import torch
-from training import SIZES, error_line, generate, right_lines, training_command
+from in_process import run_tool
+from training import SIZES, error_line, generate, mistake, right_lines, training_command
 from training import train as train_with
 
 from fairseq_attn_plugin.patches.todays_torch import allow_checkpoint_types
@@ -90,17 +91,17 @@ def test_other_names_of_the_languages(trained, translations, tiny_data, tmp_path
     )
     named = generate(data, trained[0], "--beam", 5, "--print-alignment", "hard", "--agreement-direction", "yy-xx")
     assert named == translations[1]
-    done = run_cli(["fairseq-generate", data, "--user-dir", USER_DIR, "--path", trained[0], "--cpu"], check=False)
-    assert "--source-lang src --target-lang tgt: the model translates xx-yy and yy-xx" in error_line(done)
+    command = ["fairseq-generate", data, "--user-dir", USER_DIR, "--path", trained[0]]
+    mistake(command, ["--source-lang src --target-lang tgt: the model translates xx-yy and yy-xx"])
 
 
 def test_interactive_and_validate_in_reverse(trained, tiny_data):
     options = [tiny_data, "--user-dir", USER_DIR, "--path", trained[0], "--cpu", *REVERSE]
-    done = run_cli(["fairseq-interactive", *options], stdin="nud roc leb ama\n")
+    done = run_tool("fairseq-interactive", *options, stdin="nud roc leb ama\n")
     assert re.search(r"H-0\t\S+\tama bel cor dun", done.stdout)
     options += ["--task", "translation", "--valid-subset", "valid", "--batch-size", 16, "--log-format", "json"]
-    done = run_cli(["fairseq-validate", *options])
-    line = [text for text in (done.stdout + done.stderr).splitlines() if "reverse_ppl" in text][-1]
+    done = run_tool("fairseq-validate", *options)
+    line = [text for text in done.stdout.splitlines() if "reverse_ppl" in text][-1]
     last = trained[1][-1]
     for name, trained_as in (("forward_ppl", "reverse_ppl"), ("reverse_ppl", "forward_ppl"), ("agreement",) * 2):
         value = float(re.search(rf'valid_{name}": "?([\d.]+)', line)[1])
@@ -126,11 +127,11 @@ def test_exported_checkpoint_is_an_ordinary_one(exported, trained, tiny_data):
     assert not state["last_optimizer_state"] and not [name for name in state["model"] if "models." in name]
     whole = torch.load(trained[0])["model"]
     assert all(torch.equal(value, whole[f"models.yy-xx.{name}"]) for name, value in state["model"].items())
-    done = run_cli(
-        ["fairseq-validate", tiny_data, "--user-dir", USER_DIR, "--task", "translation", "--path", exported, "--cpu"]
-        + ["--batch-size", 16, "--log-format", "json"]
+    done = run_tool(
+        *("fairseq-validate", tiny_data, "--user-dir", USER_DIR, "--task", "translation", "--path", exported),
+        *("--batch-size", 16, "--log-format", "json"),
     )
-    value = float(re.search(r'valid_nll_loss": "?([\d.]+)', done.stdout + done.stderr)[1])
+    value = float(re.search(r'valid_nll_loss": "?([\d.]+)', done.stdout)[1])
     assert value == pytest.approx(trained[1][-1]["valid_reverse_nll_loss"], abs=2e-3)
 
 
@@ -162,8 +163,8 @@ def test_directions_that_it_lacks(options, words, trained, tiny_data):
 
 def test_direction_of_an_ordinary_model(exported, tiny_data):
     base = ["fairseq-generate", tiny_data, "--user-dir", USER_DIR, "--path", exported, "--cpu"]
-    line = error_line(run_cli([*base, "--agreement-direction", "yy-xx"], check=False))
-    assert "--agreement-direction yy-xx: none of the models of --path has two directions" in line
+    words = ["--agreement-direction yy-xx: none of the models of --path has two directions"]
+    mistake([*base, "--agreement-direction", "yy-xx"], words)
 
 
 @pytest.mark.parametrize(
@@ -176,7 +177,7 @@ def test_direction_of_an_ordinary_model(exported, tiny_data):
 )
 def test_mistakes_in_training_are_one_line(options, words, tiny_data, tmp_path):
     command = training_command(tiny_data, tmp_path, *AGREEMENT, *options, updates=2)
-    error_line(run_cli(command, check=False), words)
+    mistake(command, words)
 
 
 def test_resumes_in_the_other_direction(trained, tiny_data, tmp_path):

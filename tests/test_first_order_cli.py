@@ -1,7 +1,7 @@
 """First-order alignments through the real command-line tools: train, translate, score, align, extract."""
 
 import pytest
-from training import SIZES, error_line, generate, right_lines, soft_weights, training_command
+from training import SIZES, generate, mistake, right_lines, soft_weights, training_command
 from training import train as train_with
 
 from fairseq_attn_plugin.analysis.records.files import open_records
@@ -47,9 +47,8 @@ def test_posterior_alignments(trained, tiny_data, tmp_path):
 
 def test_mistakes_are_one_line(trained, tiny_data, tmp_path):
     command = training_command(tiny_data, tmp_path, *OPTIONS, "--objective", "marginal", updates=2)
-    error_line(run_cli(command, check=False), ["--objective marginal", "--objective first-order"])
+    mistake(command, ["--objective marginal", "--objective first-order"])
     command = training_command(tiny_data, tmp_path, *OPTIONS, "--criterion", "cross_entropy", updates=2)
-    error_line(run_cli(command, check=False), ["--criterion cross_entropy", "--objective first-order"])
+    mistake(command, ["--criterion cross_entropy", "--objective first-order"])
     command = ["fairseq-generate", tiny_data, "--user-dir", USER_DIR, "--gen-subset", "test", "--cpu"]
-    done = run_cli([*command, "--path", trained.best, "--latent-topk", 3], check=False)
-    error_line(done, ["--latent-topk 3", "forward algorithm"])
+    mistake([*command, "--path", trained.best, "--latent-topk", 3], ["--latent-topk 3", "forward algorithm"])

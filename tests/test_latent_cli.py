@@ -6,7 +6,8 @@ import re
 import gradient_variance
 import pytest
 import torch
-from training import SIZES, error_line, generate, right_lines, soft_weights, training_command
+from in_process import run_tool
+from training import SIZES, generate, mistake, right_lines, soft_weights, training_command
 from training import train as train_with
 
 from cli import REPO, USER_DIR, run_cli
@@ -98,21 +99,19 @@ def test_posterior_alignments_of_references(trained, tiny_data):
 
 def test_interactive_and_ensembles_with_ordinary_models(trained, ordinary, tiny_data):
     checkpoint = trained[0] / "checkpoint_best.pt"
-    done = run_cli(
-        ["fairseq-interactive", tiny_data, "--user-dir", USER_DIR, "--path", checkpoint, "--cpu", "--latent-topk", 3],
-        stdin="ama bel cor dun\n",
-    )
+    command = ["fairseq-interactive", tiny_data, "--user-dir", USER_DIR, "--path", checkpoint, "--latent-topk", 3]
+    done = run_tool(*command, stdin="ama bel cor dun\n")
     assert re.search(r"H-0\t\S+\tnud roc leb ama", done.stdout)
     assert len(generate(tiny_data, f"{checkpoint}:{ordinary}", "--beam", 3)["H"]) == 40
 
 
 def test_validate_and_resume(trained, tiny_data, tmp_path):
     checkpoint = trained[0] / "checkpoint_last.pt"
-    done = run_cli(
-        ["fairseq-validate", tiny_data, "--user-dir", USER_DIR, "--task", "translation", "--path", checkpoint, "--cpu"]
-        + ["--valid-subset", "test", "--batch-size", 16, "--latent-topk", 1, "--log-format", "json"]
+    done = run_tool(
+        *("fairseq-validate", tiny_data, "--user-dir", USER_DIR, "--task", "translation", "--path", checkpoint),
+        *("--valid-subset", "test", "--batch-size", 16, "--latent-topk", 1, "--log-format", "json"),
     )
-    line = [text for text in (done.stdout + done.stderr).splitlines() if "topk_ppl" in text][-1]
+    line = [text for text in done.stdout.splitlines() if "topk_ppl" in text][-1]
     topk, exact = (float(re.search(rf'{name}_ppl": "?([\d.]+)', line)[1]) for name in ("topk", "marginal"))
     # the likeliest alignment has most of the probability; renormalised, it may be better than all
     assert topk == pytest.approx(exact, rel=0.2)
@@ -137,7 +136,7 @@ def test_validate_and_resume(trained, tiny_data, tmp_path):
     ],
 )
 def test_mistakes_in_training_are_one_line(options, words, tiny_data, tmp_path):
-    error_line(run_cli(training_command(tiny_data, tmp_path, *LATENT, *options, updates=2), check=False), words)
+    mistake(training_command(tiny_data, tmp_path, *LATENT, *options, updates=2), words)
 
 
 @pytest.mark.parametrize(
@@ -150,13 +149,12 @@ def test_mistakes_in_training_are_one_line(options, words, tiny_data, tmp_path):
 )
 def test_mistakes_in_generation_are_one_line(options, words, trained, tiny_data):
     command = ["fairseq-generate", tiny_data, "--user-dir", USER_DIR, "--gen-subset", "test", "--cpu"]
-    error_line(run_cli([*command, "--path", trained[0] / "checkpoint_best.pt", *options], check=False), words)
+    mistake([*command, "--path", trained[0] / "checkpoint_best.pt", *options], words)
 
 
 def test_latent_options_of_an_ordinary_model(ordinary, tiny_data):
     command = ["fairseq-generate", tiny_data, "--user-dir", USER_DIR, "--gen-subset", "test", "--cpu"]
-    done = run_cli([*command, "--path", ordinary, "--latent-topk", 5], check=False)
-    error_line(done, ["--latent-topk 5: none of the models"])
+    mistake([*command, "--path", ordinary, "--latent-topk", 5], ["--latent-topk 5: none of the models"])
 
 
 def test_estimators_of_a_gradient_of_zero_have_no_variance(monkeypatch):

@@ -1,4 +1,4 @@
-"""One way to train tiny models with the real tool, and to translate with them.
+"""One way to train tiny models with the real tools, and to translate with them, in the process of the tests.
 
 ``train`` runs ``fairseq-train`` on the tiny corpus for a given number of updates; ``generate`` sorts what
 ``fairseq-generate`` prints. Models that only have to exist come from the zoo (:mod:`zoo`): they are trained once for
@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 from typing import Dict, List, NamedTuple, Sequence
 
-from cli import USER_DIR, run_cli
+from cli import USER_DIR
 
 SIZES = (
     "--encoder-embed-dim 32 --encoder-hidden-size 32 --encoder-layers 1 --encoder-bidirectional "
@@ -52,14 +52,17 @@ def training_command(data: object, folder: object, *options: object, updates: in
 
 
 def train(data: object, folder: Path, *options: object, updates: int = 400) -> Trained:
-    done = run_cli(training_command(data, folder, *options, updates=updates))
-    return Trained(folder, done.stdout + done.stderr)
+    from in_process import run_tool  # imports torch, which collecting the tests does not wait for
+
+    return Trained(folder, run_tool(*training_command(data, folder, *options, updates=updates)).stdout)
 
 
 def generate(data: object, checkpoint: object, *options: object) -> Lines:
     """Lines of fairseq-generate by their kind and sentence: {"H": {0: [...]}, "A": ..., "T": ...}."""
+    from in_process import run_tool
+
     command = ["fairseq-generate", data, "--user-dir", USER_DIR, "--path", checkpoint, "--gen-subset", "test", "--cpu"]
-    return lines_by_kind(run_cli([*command, "--no-progress-bar", *options]).stdout)
+    return lines_by_kind(run_tool(*command, "--no-progress-bar", *options).stdout)
 
 
 def lines_by_kind(output: str) -> Lines:
@@ -88,3 +91,11 @@ def error_line(done: object, words: Sequence[str] = ()) -> str:
     line = stderr.strip().splitlines()[-1]
     assert "error: " in line and all(word in line for word in words), line
     return line
+
+
+def mistake(command: Sequence[object], words: Sequence[str]) -> None:
+    """The command, run in this process, fails with a mistake that is explained in one line, which holds the words."""
+    from in_process import run_tool
+
+    line = run_tool(*command, fails=True).error
+    assert all(word in line for word in words), line
