@@ -256,6 +256,16 @@ def missing_task(error: Exception, _arguments: Dict[str, Any]) -> Optional[str]:
     return None
 
 
+def subword_model(error: Exception, arguments: Dict[str, Any]) -> Optional[str]:
+    """``--bpe`` without the file that it needs."""
+    name = getattr(arguments["args"], "_name", arguments["args"])
+    missing = re.match(r"Missing mandatory value: (\w+)", str(error))
+    if missing is not None:
+        return f"--{missing[1].replace('_', '-')} is missing: --bpe {name} needs it"
+    match = re.match(r"file (.+) not found\Z", str(error))
+    return None if match is None else f"--bpe {name}: there is no file {match[1]}"
+
+
 def no_constraints(_error: Exception, arguments: Dict[str, Any]) -> Optional[str]:
     if arguments.get("batch_constraints") is not None:
         return None
@@ -283,6 +293,7 @@ ERRORS = Patch(
         "fairseq.models:build_model": explained(unknown_model),
         "fairseq.search:LexicallyConstrainedBeamSearch.init_constraints": explained(no_constraints),
         "fairseq.options:parse_args_and_arch": explained(missing_task),
+        "fairseq.tasks.fairseq_task:FairseqTask.build_bpe": explained(subword_model),
     },
     extra=_show,
 )
