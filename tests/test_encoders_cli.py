@@ -13,13 +13,13 @@ from cli import USER_DIR, run_cli
 SIZES = "--encoder-embed-dim 32 --decoder-embed-dim 32 --decoder-hidden-size 64".split()
 SIZES += "--decoder-out-embed-dim 32 --decoder-layers 1 --disable-validation --batch-size 40".split()
 SYSTEMS = {
-    "gru": ("--rnn gru --encoder-hidden-size 32 --encoder-layers 1 --encoder-bidirectional --lr 0.02".split(), 200),
+    "gru": ("--rnn gru --encoder-hidden-size 32 --encoder-layers 1 --encoder-bidirectional --lr 0.02".split(), 400),
     "transformer": (
         "--encoder-arch transformer_iwslt_de_en --encoder-layers 2 --lr 0.004 --warmup-updates 50 --encoder-options "
         "encoder-ffn-embed-dim=64".split(),
         400,
     ),
-    "convolutional": ("--encoder-arch fconv --encoder-hidden-size 32 --encoder-layers 2 --lr 0.01".split(), 400),
+    "convolutional": ("--encoder-arch fconv --encoder-hidden-size 32 --encoder-layers 2 --lr 0.01".split(), 800),
 }
 
 
