@@ -15,7 +15,7 @@ __all__ = ["Differences", "Exported", "compare"]
 
 # words less probable than this are not compared by their logarithms: these magnify rounding
 LEAST = -15.0
-SHAPES = ((1, 1, 3), (3, 2, 5), (2, 4, 1), (4, 3, 9))  # sentences, hypotheses, words of the longest sentence
+SHAPES = ((1, 1, 3), (3, 2, 5), (2, 4, 1), (1, 2, 0), (4, 3, 9))  # sentences, hypotheses, words of the longest sentence
 STEPS = 4
 
 
@@ -98,7 +98,8 @@ def compare(model: nn.Module, folder: Path) -> Differences:
         for _ in range(STEPS):
             out = exported.step(words)
             net_output = model.decoder(history, encoder_out=encoder_out, incremental_state=incremental)
-            worst = Differences(*map(max, worst, _differences(model, net_output, out)))
+            found = _differences(model, net_output, out)
+            worst = Differences(*(float(np.maximum(*both)) for both in zip(worst, found)))  # unlike max it keeps NaN
             width = words.size(1)
             choice = torch.randint(width, (sentences, hypotheses), generator=generator)
             rows = choice + torch.arange(sentences).unsqueeze(1) * width

@@ -107,4 +107,5 @@ def top_context(weights: Tensor, encodings: Tensor, count: int) -> Tensor:
     """
     best, index = _largest(weights, count, 0.0)
     shares = best / best.sum(-1, keepdim=True).clamp(min=torch.finfo(best.dtype).tiny)
-    return torch.zeros_like(weights).scatter(-1, index, shares) @ encodings
+    # added: of the numbers that a graph adds, those with the index of a real position have the share 0
+    return torch.zeros_like(weights).scatter_add(-1, index, shares) @ encodings

@@ -19,6 +19,7 @@ from typing import Any, Dict, List, NamedTuple, NoReturn, Sequence
 
 from fairseq_attn_plugin import __version__
 from fairseq_attn_plugin.corpora import tools
+from fairseq_attn_plugin.corpora.downloads import checksum
 from fairseq_attn_plugin.corpora.files import CorpusError, read_lines, read_text, split_lines, write_lines
 from fairseq_attn_plugin.corpora.parallel import detokenize, tokenize
 from fairseq_attn_plugin.corpora.subwords import segment
@@ -35,7 +36,6 @@ from .settings import PER_ROOT, Model, fitting_size, last_value
 __all__ = ["Plan", "check_command", "lasting_options", "read_hypotheses", "run", "run_steps", "say"]
 
 SCORED_BY = {"zh": "zh", "ja": "char", "th": "char", "km": "char", "lo": "char", "my": "char"}  # sacrebleu's tokenisers
-REMEDY = "choose another --out, or remove that folder"
 REMOVAL = {"subword-nmt": ["--remove-bpe"], "sentencepiece": ["--remove-bpe", "sentencepiece"], "none": []}
 # options that change only the length of a training, its output and its device
 PASSING = (
@@ -184,12 +184,12 @@ def _differences(before: Dict[str, Any], now: Dict[str, Any]) -> str:
 
 def _prepare(plan: Plan, splits: Dict[str, List[Pair]]) -> None:
     """Makes the data folder, complete or not at all."""
-    before = _read(plan.data / "prepared.json")
+    before, remedy = _read(plan.data / "prepared.json"), f"choose another --out, or remove {plan.training}"
     changed = [name for name in splits if len(before.get(name, ())) == len(plan.text[name]) != 0]
     if before and any(before[name] != plan.text[name] for name in changed):
-        raise OptionError(f"{plan.data} was prepared from other sentence pairs; a file has changed since: {REMEDY}")
+        raise OptionError(f"{plan.data} was prepared from other sentence pairs; a file has changed since: {remedy}")
     if before and before != plan.text:
-        raise OptionError(f"{plan.data} was prepared with other settings ({_differences(before, plan.text)}): {REMEDY}")
+        raise OptionError(f"{plan.data} was prepared with other settings ({_differences(before, plan.text)}): {remedy}")
     if before:
         say(f"prepare: done before ({plan.data})")
         return
@@ -248,9 +248,13 @@ def _train(plan: Plan) -> None:
     """Trains, unless the training is finished; an interrupted one continues from its last checkpoint."""
     folder, command = plan.checkpoints, plan.train_command()
     last, done, lasting = folder / "checkpoint_last.pt", folder / "trained.json", lasting_options(plan.options)
-    different = _differences(_read(folder / "options.json"), lasting) if last.is_file() else ""
+    for language in plan.languages:  # a checkpoint has the numbers of words, which other data number otherwise
+        lasting[f"dict.{language}.txt"] = checksum(plan.data / "bin" / f"dict.{language}.txt")
+    different = _differences(_read(folder / "options.json"), lasting) if last.is_file() or done.is_file() else ""
     if different:
-        raise OptionError(f"{folder} holds a training with other options ({different}): {REMEDY}")
+        raise OptionError(
+            f"{folder} holds a training with other options or words ({different}): choose another --out, or remove it"
+        )
     if _read(done) == {"options": plan.options}:
         say(f"train: done before ({folder})")
         return
@@ -268,10 +272,11 @@ def _train(plan: Plan) -> None:
 
 
 def _translate(plan: Plan) -> None:
-    """Translates the test set, unless the translation is newer than the best checkpoint."""
+    """Translates the test set, unless the translation is newer than the best checkpoint and the data."""
     folder, best, target = plan.checkpoints, plan.checkpoints / "checkpoint_best.pt", plan.languages[1]
     written = folder / "test.hyp"
-    if written.is_file() and written.stat().st_mtime_ns > best.stat().st_mtime_ns:
+    newest = max(path.stat().st_mtime_ns for path in (best, plan.data / "prepared.json"))
+    if written.is_file() and written.stat().st_mtime_ns > newest:
         return
     options = ["--path", best, "--gen-subset", "test", "--results-path", folder, "--beam", "10", "--batch-size", "64"]
     command = plan.command("fairseq-generate", *options, *REMOVAL[plan.text["subwords"]])

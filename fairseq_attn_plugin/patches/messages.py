@@ -7,9 +7,11 @@ function that failed. Every other exception keeps its trace, and so do all with 
 
 import glob
 import inspect
+import linecache
 import os
 import re
 import sys
+import traceback
 from dataclasses import fields, is_dataclass
 from typing import Any, Callable, Dict, List, Optional
 
@@ -160,8 +162,13 @@ def missing_value(error: BaseException) -> Optional[str]:
             "--criterion is missing or does not go with --task: a task with classes needs --criterion "
             "document_classification or sentence_prediction (fairseq-validate, too)"
         )
-    match = re.match(r"Missing mandatory value: (\w+)", str(error))
-    return f"--{match[1].replace('_', '-')} is missing: what the other options choose needs it" if match else None
+    match = re.match(r"Missing mandatory value: ([\w.]+)", str(error))
+    if match is None:
+        return None
+    if match[1] in ("data", "task.data"):
+        return "the data folder is missing: give it as the first word, or as task.data=FOLDER with hydra"
+    name = match[1] if "." in match[1] else f"--{match[1].replace('_', '-')}"
+    return f"{name} is missing: what the other options choose needs it"
 
 
 def wrong_key(error: BaseException) -> Optional[str]:
@@ -181,12 +188,22 @@ def wrong_key(error: BaseException) -> Optional[str]:
     return "; ".join(filter(None, [f"{key}: is no key of {getattr(kind, '__name__', kind)}", meant]))
 
 
+def _is_fairseq(file: str) -> bool:
+    """Whether a file of code is fairseq's: another folder may be called so, too."""
+    packages = (sys.modules.get(name) for name in ("fairseq", "fairseq_cli"))
+    return any(one is not None and file.startswith(os.path.dirname(one.__file__ or "?") + os.sep) for one in packages)
+
+
 def own_words(error: BaseException) -> Optional[str]:
     """What fairseq itself raises about options and data says what is wrong, and its first line is enough."""
     kinds = (AssertionError, ValueError, NotImplementedError)
     if not (isinstance(error, kinds) or type(error) is Exception) or not str(error).strip():
         return None
-    if not raised_inside(error, r"/fairseq(_cli)?/"):
+    frames = list(traceback.walk_tb(error.__traceback__))
+    if not frames or not _is_fairseq(file := frames[-1][0].f_code.co_filename):
+        return None
+    # the words of Python, as of int("x"), name neither file nor option
+    if not linecache.getline(file, frames[-1][1]).lstrip().startswith(("raise ", "assert ", "assert(")):
         return None
     return " ".join(str(error).strip().splitlines()[0][:300].split())
 
@@ -195,7 +212,9 @@ def file_error(error: BaseException) -> Optional[str]:
     """A file that cannot be opened, read or written, and the option that names it."""
     if isinstance(error, UnicodeDecodeError) and raised_inside(error, "fairseq_cli/interactive", innermost=False):
         return "--input (default: stdin) is not UTF-8 (%s at byte %d); convert the text" % (error.reason, error.start)
-    if not isinstance(error, OSError) or not raised_inside(error, r"/fairseq(_cli)?/", innermost=False):
+    if not isinstance(error, OSError):
+        return None
+    if not any(_is_fairseq(frame.f_code.co_filename) for frame, _ in traceback.walk_tb(error.__traceback__)):
         return None
     file, words = error.filename or "", sys.argv[1:]
     given = [word for word, value in zip(words, words[1:]) if value == file and word.startswith("--")]

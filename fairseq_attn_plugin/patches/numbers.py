@@ -36,6 +36,7 @@ PROBABILITY = Range(0, "at least 0 and less than 1", 1)
 RANGES: Dict[str, Range] = {
     **dict.fromkeys(("batch_size", "batch_size_valid", "max_tokens", "max_tokens_valid", "update_freq"), POSITIVE),
     **dict.fromkeys(("max_source_positions", "max_target_positions", "num_shards", "t_mult"), POSITIVE),
+    **{"required_seq_len_multiple": POSITIVE, "validate_after_updates": NATURAL},
     **dict.fromkeys(("log_interval", "save_interval", "validate_interval", "ema_update_freq"), POSITIVE),
     **dict.fromkeys(("data_buffer_size", "shard_id", "max_valid_steps", "buffer_size", "stop_time_hours"), NATURAL),
     **dict.fromkeys(("save_interval_updates", "validate_interval_updates", "max_epoch", "max_update"), NATURAL),
@@ -165,8 +166,24 @@ def _no_number(error: Exception, arguments: Dict[str, Any]) -> Optional[str]:
     return None
 
 
+def _no_list_of_numbers(parse: Callable[..., Any]) -> Callable[..., Any]:
+    """argparse names the option if its parser raises ValueError."""
+
+    def eval_str_list(*args: Any, **options: Any) -> Any:
+        try:
+            return parse(*args, **options)
+        except OverflowError as error:
+            raise ValueError(str(error)) from None
+
+    return eval_str_list
+
+
 NUMBERS = Patch(
     name="numbers",
     reason="fairseq trains with a dropout of nan, and fails of other numbers with a stack trace",
-    wraps={"fairseq.tasks:setup_task": _checking, "fairseq.dataclass.utils:_override_attr": explained(_no_number)},
+    wraps={
+        "fairseq.tasks:setup_task": _checking,
+        "fairseq.dataclass.utils:_override_attr": explained(_no_number),
+        "fairseq.dataclass.utils:eval_str_list": _no_list_of_numbers,
+    },
 )

@@ -23,6 +23,7 @@ PREDICTIONS = [
     {"latent_prediction": "soft"},
     {"input_feeding": "none"},
     {"latent_topk": 2, "latent_topk_feed": True},
+    {"latent_topk": 5, "latent_topk_feed": True},
     {"output_layer": "linear"},
     {"output_layer": "linear", "latent_topk": 2},
     {"output_layer": "linear", "latent_prediction": "soft"},

@@ -74,6 +74,7 @@ LINEAR_OUTPUT = {"output_layer": "linear"}
     [
         {"latent_topk": 3},
         {"latent_topk": 2, "latent_topk_feed": True, "input_feeding": "context"},
+        {"latent_topk": 4, "latent_topk_feed": True, "input_feeding": "context"},
         {"latent_prediction": "soft"},
         {"latent_topk": 3, **LINEAR_OUTPUT},
         LINEAR_OUTPUT,

@@ -5,7 +5,7 @@ A link is a pair (i, j) of source word i and target word j, counted from 0. :dat
     attention   the weights a_t of the step that predicts y_t
     shift       a_{t+1}, of the step that reads y_t (Chen et al. 2020, "Accurate Word Alignment Induction from Neural
                 Machine Translation", Shift-Att)
-    others      matrices that :mod:`fairseq_attn_plugin.analysis.inference.alignment_methods` computes with the model
+    others      matrices that :mod:`fairseq_attn_plugin.analysis.inference.attributions` computes with the model
 
     links = align(open_records("soft.jsonl"), Linking(end="exclude"))      # a set for each sentence of the corpus
 """

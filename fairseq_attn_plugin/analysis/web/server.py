@@ -11,6 +11,7 @@ import asyncio
 import errno
 import ipaddress
 import json
+import re
 import socket
 from typing import Any, Awaitable, Callable, Dict, List, Optional, Sequence
 from urllib.parse import urlsplit
@@ -75,7 +76,9 @@ def bind(host: str, port: int) -> socket.socket:
 
 def run(app: Starlette, listener: socket.socket) -> None:
     """Answers requests at a socket until Ctrl+C."""
-    config = uvicorn.Config(app, log_level="warning", http="h11", ws="none", limit_concurrency=MOST_CONNECTIONS)
+    config = uvicorn.Config(
+        app, log_level="warning", http="h11", ws="none", limit_concurrency=MOST_CONNECTIONS, timeout_graceful_shutdown=1
+    )
     uvicorn.Server(config).run(sockets=[listener])
 
 
@@ -181,6 +184,8 @@ def _question(body: bytes) -> Dict[str, Any]:
     for name, (kind, what) in _KINDS.items():
         if name in asked and type(asked[name]) is not kind:
             raise ValueError(f"{name}: must be {what}")
+        if re.search("[\ud800-\udfff]", str(asked.get(name, ""))):
+            raise ValueError(f"{name}: has half of a character")
     if "text" not in asked:
         raise ValueError("text: is missing")
     return asked

@@ -22,7 +22,7 @@ from fairseq_attn_plugin.checkpoints import check_finite
 from fairseq_attn_plugin.errors import OptionError, one_line
 
 from ..data_folders import check_dictionaries
-from ..messages import explained, own_words
+from ..messages import explained, file_error, own_words
 from ..todays_torch import reads_weights_only
 from ..wrapping import Patch
 from .contents import check_file, check_state, elements
@@ -160,7 +160,8 @@ def _of_others(error: Exception) -> bool:
 def unusable(error: Exception, arguments: Dict[str, Any]) -> Optional[str]:
     """Configurations have too many fields to check each. Faults in the code of a --user-dir keep their trace."""
     path, line = arguments.get("path") or arguments.get("filename") or ":".join(arguments["filenames"]), one_line(error)
-    if line is not None and line != own_words(error):  # of a configuration: names the field
+    file = file_error(error) if getattr(error, "filename", None) != path else None
+    if line is not None and line not in (own_words(error), file):  # of a configuration: names the field
         return f"checkpoint {path}: {line}" if isinstance(error, OmegaConfBaseException) else None
     if isinstance(error, torch.cuda.OutOfMemoryError) or _of_others(error):
         return None

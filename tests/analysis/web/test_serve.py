@@ -195,7 +195,7 @@ def test_an_answer_says_where_several_sentences_may_be_lost(client):
         ([], 422, "send {"),
         ("ama", 422, "send {"),
         (None, 422, "send {"),
-        ({"text": "\ud800"}, 400, "there is no word to translate"),
+        ({"text": "a \ud800"}, 422, "text: has half of a character"),
     ],
 )
 def test_mistakes_are_answered(client, question, status, message):
