@@ -3,6 +3,9 @@
 import pytest
 
 from fairseq_attn_plugin.corpora.files import CorpusError
+from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.own_data import steps
+from fairseq_attn_plugin.own_data.settings import Model
 from fairseq_attn_plugin.own_data.steps import lasting_options, read_hypotheses
 
 
@@ -19,3 +22,28 @@ def test_hypotheses_are_put_in_order_and_none_may_be_missing(tmp_path):
     for count, said in ((2, "3 translations for 2 sentences: remove it"), (4, r"4 sentences \(number 3 is missing\)")):
         with pytest.raises(CorpusError, match=said):
             read_hypotheses(path, count)
+
+
+def test_a_training_is_not_continued_with_other_words(tmp_path, monkeypatch):
+    """Its checkpoints know words by their numbers."""
+    plan = steps.Plan(tmp_path, ("xx", "yy"), {}, Model("lstm_soft", "", 1, "", []), ["--lr", "1"], [], 1, "")
+    dictionaries = [plan.data / "bin" / f"dict.{one}.txt" for one in plan.languages]
+    dictionaries[0].parent.mkdir(parents=True)
+    for path in dictionaries:
+        path.write_text("a 1\nb 1\n")
+    runs = []
+
+    def run(*words):
+        runs.append(words)
+        for name in ("checkpoint_best.pt", "checkpoint_last.pt"):
+            (plan.checkpoints / name).touch()
+
+    monkeypatch.setattr(steps, "run", run)
+    steps._train(plan)
+    steps._train(plan)
+    assert len(runs) == 1
+    dictionaries[1].write_text("b 1\na 1\n")
+    for lost in ("", "checkpoint_last.pt"):  # --no-last-checkpoints
+        (plan.checkpoints / lost).unlink() if lost else None
+        with pytest.raises(OptionError, match=r"other options or words \(dict.yy.txt .*choose another --out"):
+            steps._train(plan)
