@@ -18,6 +18,7 @@ from ..attention import map_tensors
 from ..modules.decoder_state import Progress
 from ..modules.latent_decoder import LatentDecoder
 from ..modules.recurrent_decoder import POSITION, PROGRESS
+from ..modules.source_memory import SourceMemory
 from ..ops.separable import shared_exponentials
 from .stepper import with_tensors
 
@@ -105,7 +106,7 @@ class StepGraph(nn.Module):
         decoder: Any = self.decoder
         memory, state = with_tensors((self.memory, self.progress.state), tensors)
         encodings, pad_mask, tokens, *of_decoder = memory
-        source = self.progress.memory._replace(**dict(zip(("attention", "projected", "exponentials"), of_decoder)))
+        source = SourceMemory(self.progress.memory.rows, *of_decoder)
         rows = map_tensors(lambda x: x.flatten(0, 1), state)
         incremental: Dict[str, Any] = {POSITION: position}
         progress = Progress(rows, source, list(self.buffers(recurse=False)))
@@ -113,8 +114,7 @@ class StepGraph(nn.Module):
         out = {"encodings": encodings, "pad_mask": pad_mask, "tokens": tokens}
         decoded, _ = decoder.decode(words.reshape(-1, 1), out, incremental)
         found = decoder.words_of(decoded, source, out)
-        normalized = isinstance(decoder, LatentDecoder) or decoder.copying is not None
-        log_probs = found if normalized else found.log_softmax(-1)
+        log_probs = found if decoder.returns_log_probs else found.log_softmax(-1)
         weights = () if decoder.attention is None else (decoded.weights,)
         sizes, new = words.shape, named_tensors(decoded.state, "").values()
         by_step = (x.reshape(*sizes, *x.shape[2:]) for x in (log_probs, *weights))

@@ -175,7 +175,7 @@ class ModelStepper:
         if normalized:
             out = self.model.get_normalized_probs((out, None), log_probs=True)
         elif self.weights is not None and self.decodes and self.temperature == 1.0:
-            normalized = self.decoder.copying is not None or isinstance(self.decoder, LatentDecoder)
+            normalized = self.decoder.returns_log_probs
         weights = None if weights is None else weights[:, -1]
         incremental.pop(POSITION, None)
         return StepOutput(out[:, -1].float(), normalized, weights), state._replace(incremental=incremental)

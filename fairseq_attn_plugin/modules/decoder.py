@@ -209,6 +209,11 @@ class LSTMDecoder(RecurrentDecoder):
         return self.adaptive_softmax is None and not self.lexicon.active
 
     @property
+    def returns_log_probs(self) -> bool:
+        """Whether the words of :meth:`forward` are log-probabilities, and no logits."""
+        return self.copying is not None
+
+    @property
     def vocabulary(self) -> Tuple[Tensor, Optional[Tensor]]:
         """Weight ``[V, D]`` and bias ``[V]`` of the projection to the vocabulary, or in a search to its shortlist; not
         of an adaptive softmax."""

@@ -79,6 +79,11 @@ class LatentDecoder(LSTMDecoder):
         """No: the losses of latent alignments have objectives of their own."""
         return False
 
+    @property
+    def returns_log_probs(self) -> bool:
+        """Yes: those of the mixture over alignments."""
+        return True
+
     def combine(self, context: Tensor, hidden: Tensor) -> Tensor:
         """The state itself: o_t depends on the alignment."""
         return hidden

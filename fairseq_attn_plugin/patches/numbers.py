@@ -36,7 +36,8 @@ PROBABILITY = Range(0, "at least 0 and less than 1", 1)
 RANGES: Dict[str, Range] = {
     **dict.fromkeys(("batch_size", "batch_size_valid", "max_tokens", "max_tokens_valid", "update_freq"), POSITIVE),
     **dict.fromkeys(("max_source_positions", "max_target_positions", "num_shards", "t_mult"), POSITIVE),
-    **{"required_seq_len_multiple": POSITIVE, "validate_after_updates": NATURAL},
+    "required_seq_len_multiple": POSITIVE,
+    "validate_after_updates": NATURAL,
     **dict.fromkeys(("log_interval", "save_interval", "validate_interval", "ema_update_freq"), POSITIVE),
     **dict.fromkeys(("data_buffer_size", "shard_id", "max_valid_steps", "buffer_size", "stop_time_hours"), NATURAL),
     **dict.fromkeys(("save_interval_updates", "validate_interval_updates", "max_epoch", "max_update"), NATURAL),

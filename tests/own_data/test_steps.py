@@ -43,7 +43,8 @@ def test_a_training_is_not_continued_with_other_words(tmp_path, monkeypatch):
     steps._train(plan)
     assert len(runs) == 1
     dictionaries[1].write_text("b 1\na 1\n")
-    for lost in ("", "checkpoint_last.pt"):  # --no-last-checkpoints
-        (plan.checkpoints / lost).unlink() if lost else None
+    for best_alone in (False, True):  # --no-last-checkpoints
+        if best_alone:
+            (plan.checkpoints / "checkpoint_last.pt").unlink()
         with pytest.raises(OptionError, match=r"other options or words \(dict.yy.txt .*choose another --out"):
             steps._train(plan)
