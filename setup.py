@@ -35,7 +35,7 @@ setup(
         "fairseq_attn_plugin.recipes",
     ],
     package_dir={"fairseq_attn_plugin.configs": "configs", "fairseq_attn_plugin.recipes": "scripts/recipes"},
-    entry_points={"console_scripts": [f"{name} = fairseq_attn_plugin.analysis.cli:main" for name in COMMAND_NAMES]},
+    entry_points={"console_scripts": [f"{name} = fairseq_attn_plugin.cli:main" for name in COMMAND_NAMES]},
     package_data={
         "fairseq_attn_plugin": [
             "py.typed",

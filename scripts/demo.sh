@@ -93,7 +93,7 @@ into() {
   mv "$file.part" "$file"
 }
 
-analysis() { python -m fairseq_attn_plugin.analysis.cli "$@"; }
+analysis() { python -m fairseq_attn_plugin.cli "$@"; }
 
 stage_corpus() {
   python -m fairseq_attn_plugin.toy_corpus --out "$OUT/text" --seed "$SEED" --train "$TRAIN" --valid "$VALID" --test "$TEST" ||

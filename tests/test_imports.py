@@ -25,6 +25,8 @@ LAYERS = (
     ("analysis", "testing"),
     ("corpora",),
     ("own_data",),
+    ("commands",),
+    ("cli",),
 )
 ANALYSIS = (
     ("pages",),
@@ -35,8 +37,6 @@ ANALYSIS = (
     ("inference",),
     ("folders",),
     ("translator", "web", "voting", "report"),
-    ("commands",),
-    ("cli",),
 )
 FILES = sorted((REPO / PACKAGE).rglob("*.py"))
 MODULES = {}

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from fairseq_attn_plugin.analysis import cli
+from fairseq_attn_plugin import cli
 from fairseq_attn_plugin.analysis.inference.translator import Translator
 from fairseq_attn_plugin.analysis.records import open_records
 from fairseq_attn_plugin.errors import OptionError

@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from fairseq_attn_plugin.cli import module_of
+
 from cli import prepare
 
 LIGHT = (
@@ -38,7 +40,7 @@ def output(code):
 
 @pytest.mark.parametrize("command", "explore plot align aer compare lexicon frequency translate".split())
 def test_what_reads_records_imports_neither_torch_nor_fairseq(command):
-    assert json.loads(output(LIGHT.format(f"fairseq_attn_plugin.analysis.commands.{command}"))) == []
+    assert json.loads(output(LIGHT.format(module_of(command)))) == []
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def python(site, folder, *words, **variables):
 
 
 def test_recipes_work_in_any_folder(site, tmp_path):
-    command = ["-m", "fairseq_attn_plugin.analysis.cli", "recipe"]
+    command = ["-m", "fairseq_attn_plugin.cli", "recipe"]
     assert "\ntoy_corpus  " in python(site, tmp_path, *command)
     assert "Variables (default): SRC and TGT" in python(site, tmp_path, *command, "toy_corpus", "--help")
     data = tmp_path / "out" / "toy_corpus" / "vr-dm.subword-nmt1500" / "data"

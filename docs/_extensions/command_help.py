@@ -12,7 +12,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from fairseq_attn_plugin.analysis import cli
+from fairseq_attn_plugin import cli
 
 __all__ = ["help_of", "setup"]
 

@@ -8,8 +8,8 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from fairseq_attn_plugin.analysis.commands.where import RECIPES
-from fairseq_attn_plugin.corpora.recipe import header, names
+from fairseq_attn_plugin.commands.recipe import header, names
+from fairseq_attn_plugin.commands.where import RECIPES
 
 __all__ = ["setup"]
 

@@ -5,7 +5,7 @@ import sys
 import pytest
 from fairseq.models import ARCH_MODEL_REGISTRY
 
-from fairseq_attn_plugin.analysis import cli
+from fairseq_attn_plugin import cli
 from fairseq_attn_plugin.analysis.inference.user_dir import import_user_dir
 from fairseq_attn_plugin.errors import OptionError
 
@@ -49,7 +49,7 @@ def test_ctrl_c_is_one_line(monkeypatch, capsys):
     def interrupted(paths):
         raise KeyboardInterrupt
 
-    from fairseq_attn_plugin.analysis.commands import align
+    from fairseq_attn_plugin.commands.analysis import align
 
     monkeypatch.setattr(align, "open_systems", interrupted)
     with pytest.raises(SystemExit) as ended:

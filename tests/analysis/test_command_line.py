@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from fairseq_attn_plugin import __version__
-from fairseq_attn_plugin.analysis.cli import COMMANDS, FORMER, main
+from fairseq_attn_plugin.cli import COMMANDS, FORMER, main
 
 
 def ended(capsys, *words):

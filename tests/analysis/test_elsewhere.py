@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from fairseq_attn_plugin.analysis.cli import main
+from fairseq_attn_plugin.cli import main
 
 from cli import REPO, TINY, USER_DIR, run_cli
 

@@ -5,7 +5,7 @@ from typing import Any, Callable, NamedTuple
 
 import pytest
 
-from fairseq_attn_plugin.analysis import cli
+from fairseq_attn_plugin import cli
 from fairseq_attn_plugin.corpora import tools
 from fairseq_attn_plugin.errors import OptionError
 

@@ -74,7 +74,9 @@ def test_yelp_is_unpacked_once_with_the_tool_that_is_there(prepare, tmp_path, mo
     raw = tmp_path / "downloads"
     raw.mkdir()
     (raw / "emnlp-2015-data.7z").write_bytes(b"")
-    monkeypatch.setattr("fairseq_attn_plugin.corpora.command.fetch", lambda download, folder, text: raw / download.name)
+    monkeypatch.setattr(
+        "fairseq_attn_plugin.commands.prepare.fetch", lambda download, folder, text: raw / download.name
+    )
     commands = []
     monkeypatch.setattr(catalogue, "run_quietly", lambda log, *words: commands.append(words))
     monkeypatch.setattr("shutil.which", lambda tool: None)

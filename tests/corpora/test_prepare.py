@@ -20,8 +20,7 @@ from miniature_corpora import (
     write,
 )
 
-from fairseq_attn_plugin import toy_corpus
-from fairseq_attn_plugin.analysis import cli
+from fairseq_attn_plugin import cli, toy_corpus
 from fairseq_attn_plugin.corpora import tools
 from fairseq_attn_plugin.corpora.tools import locked
 from fairseq_attn_plugin.errors import OptionError

@@ -3,7 +3,7 @@
 import pytest
 from in_process import run_tool
 
-from fairseq_attn_plugin.analysis import cli as analysis
+from fairseq_attn_plugin import cli as analysis
 from fairseq_attn_plugin.decoding import stepper
 from fairseq_attn_plugin.decoding.options import DecodingOptions
 from fairseq_attn_plugin.errors import OptionError

@@ -16,7 +16,7 @@ import pytest
 import torch
 from in_process import run_tool
 
-from fairseq_attn_plugin.analysis import cli
+from fairseq_attn_plugin import cli
 from fairseq_attn_plugin.decoding import exported_folder, onnx_files, runtime
 from fairseq_attn_plugin.decoding.exported_folder import flaw_of, lines_of
 from fairseq_attn_plugin.decoding.runtime import BPE, Hypothesis, Translator, one_line, spell

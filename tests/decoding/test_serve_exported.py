@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from fairseq_attn_plugin.analysis import cli
+from fairseq_attn_plugin import cli
 from fairseq_attn_plugin.analysis.inference.translation import ExportedTranslator, is_exported
 from fairseq_attn_plugin.analysis.inference.translator import Translator
 from fairseq_attn_plugin.errors import OptionError
@@ -63,7 +63,7 @@ find = importlib.util.find_spec
 sys.modules["torch"] = None
 if {bare}:
     importlib.util.find_spec = lambda name, *rest: None if name == "fairseq" else find(name, *rest)
-from fairseq_attn_plugin.analysis import cli
+from fairseq_attn_plugin import cli
 cli.main({words})
 assert "fairseq" not in sys.modules
 """

@@ -56,7 +56,7 @@ def parse(words: List[str]) -> None:
         options.parse_args_and_arch(options.get_interactive_generation_parser(), input_args=argv)
     elif program in ("fairseq-attn", "attn-analysis"):
         stop_after_parsing()
-        from fairseq_attn_plugin.analysis.cli import main as analysis
+        from fairseq_attn_plugin.cli import main as analysis
 
         analysis(argv)
     elif program == "python":

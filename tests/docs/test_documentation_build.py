@@ -11,8 +11,8 @@ from typing import List, Optional, Tuple
 import pytest
 
 from fairseq_attn_plugin import attention
-from fairseq_attn_plugin.analysis.cli import COMMANDS
-from fairseq_attn_plugin.corpora.recipe import names
+from fairseq_attn_plugin.cli import COMMANDS
+from fairseq_attn_plugin.commands.recipe import names
 
 from documentation import REPO, environment
 

@@ -13,7 +13,7 @@ from typing import List
 import pytest
 from recorded_recipes import train_command
 
-from fairseq_attn_plugin.corpora.recipe import header, names
+from fairseq_attn_plugin.commands.recipe import header, names
 
 from documentation import PAGES, REPO, Command, commands, environment, fenced
 

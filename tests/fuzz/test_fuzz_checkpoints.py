@@ -15,7 +15,7 @@ from mutations import damaged_bytes
 from omegaconf import OmegaConf
 from test_fuzz_records import strict
 
-from fairseq_attn_plugin.analysis.cli import main
+from fairseq_attn_plugin.cli import main
 
 HOSTILE = "__import__('pathlib').Path('executed').touch()"
 INTERPOLATION = "${oc.env:FUZZED_SECRET}"

@@ -15,7 +15,7 @@ from mutations import numbers, words
 from records_for_tests import write_records
 from test_fuzz_texts import GENERATED, LINKS, SOURCE, TARGET
 
-from fairseq_attn_plugin.analysis.cli import main
+from fairseq_attn_plugin.cli import main, module_of
 
 from cli import TINY
 
@@ -48,7 +48,7 @@ def files(tmp_path_factory):
 
 def options_of(command: str) -> list:
     parser = argparse.ArgumentParser()
-    importlib.import_module("fairseq_attn_plugin.analysis.commands." + command.replace("-", "_")).configure(parser)
+    importlib.import_module(module_of(command)).configure(parser)
     return [
         action for action in parser._actions if action.option_strings and not isinstance(action, argparse._HelpAction)
     ]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from mutations import damaged_lines
 from records_for_tests import write_records
 
-from fairseq_attn_plugin.analysis.cli import main
+from fairseq_attn_plugin.cli import main
 
 
 def strict(text: str) -> object:

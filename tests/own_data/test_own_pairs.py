@@ -4,7 +4,7 @@ import gzip
 
 import pytest
 
-from fairseq_attn_plugin.analysis import cli
+from fairseq_attn_plugin import cli
 from fairseq_attn_plugin.corpora.files import CorpusError
 from fairseq_attn_plugin.corpora.parallel import assign, normalize
 from fairseq_attn_plugin.errors import OptionError

@@ -10,11 +10,11 @@ import time
 
 import pytest
 
-from fairseq_attn_plugin.analysis import cli
+from fairseq_attn_plugin import cli
+from fairseq_attn_plugin.commands import train as command
 from fairseq_attn_plugin.corpora import tools as run_tools
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.model_folder import open_model_folder
-from fairseq_attn_plugin.own_data import command
 
 from cli import usual_environment
 
@@ -174,7 +174,8 @@ def test_the_end_by_sigterm_ends_the_command_that_runs(tmp_path, tool):
     code = (
         "import os, pathlib, sys\n"
         "from fairseq_attn_plugin.corpora import tools\n"
-        "from fairseq_attn_plugin.own_data import command, steps\n"
+        "from fairseq_attn_plugin.commands import train as command\n"
+        "from fairseq_attn_plugin.own_data import steps\n"
         "tools.environment = lambda: {**os.environ, 'PATH': sys.argv[1] + ':' + os.environ['PATH']}\n"
         "os.environ['PATH'] = sys.argv[1] + ':' + os.environ['PATH']\n"
         "command._run = lambda args: steps.run(pathlib.Path(sys.argv[1]), -1, sys.argv[2])\n"

@@ -6,7 +6,7 @@ import json
 import pytest
 from fairseq.data import Dictionary
 
-from fairseq_attn_plugin.analysis import cli
+from fairseq_attn_plugin import cli
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.documents import (
     Document,

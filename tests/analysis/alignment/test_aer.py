@@ -9,7 +9,7 @@ from records_for_tests import record, write_records
 from fairseq_attn_plugin.analysis.alignment.evaluation import error_table, evaluate, load_alignments, text_lengths
 from fairseq_attn_plugin.analysis.alignment.linking import Linking
 from fairseq_attn_plugin.analysis.alignment.links import parse_alignment
-from fairseq_attn_plugin.analysis.cli import main
+from fairseq_attn_plugin.cli import main
 from fairseq_attn_plugin.errors import OptionError
 
 from oracles import alignment_quality

@@ -8,9 +8,9 @@ import pytest
 from records_for_tests import record, write_records
 
 from fairseq_attn_plugin.analysis.alignment.linking import Linking, align, align_both, record_links
-from fairseq_attn_plugin.analysis.cli import main
 from fairseq_attn_plugin.analysis.records.files import open_records
 from fairseq_attn_plugin.analysis.records.pairing import meet
+from fairseq_attn_plugin.cli import main
 from fairseq_attn_plugin.errors import OptionError
 
 # over words: x has .6 on ab, .35 on c, .05 on the end; yz has (.1 + .3) / 2 on ab, (.2 + .5) / 2 on c, .45 on the end

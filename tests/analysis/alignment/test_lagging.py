@@ -7,9 +7,9 @@ import oracles_monotonic
 import pytest
 from records_for_tests import record, write_records
 
-from fairseq_attn_plugin.analysis import cli
+from fairseq_attn_plugin import cli
 from fairseq_attn_plugin.analysis.alignment.lagging import average_lagging, average_proportion, source_words_read
-from fairseq_attn_plugin.analysis.commands import lagging
+from fairseq_attn_plugin.commands.analysis import lagging
 from fairseq_attn_plugin.errors import OptionError
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from records_for_tests import PAIRS, record, write_records
 
-from fairseq_attn_plugin.analysis import cli
+from fairseq_attn_plugin import cli
 from fairseq_attn_plugin.analysis.alignment.lexicon import count_links, count_records, estimate_lexicon
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.lexicon import Entry, best_translations, read_lexicon

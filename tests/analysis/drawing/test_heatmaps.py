@@ -8,11 +8,11 @@ import pytest
 from records_for_tests import record, write_records
 
 from fairseq_attn_plugin.analysis.alignment.links import parse_alignment
-from fairseq_attn_plugin.analysis.cli import main
-from fairseq_attn_plugin.analysis.commands import plot as command
 from fairseq_attn_plugin.analysis.drawing import panels
 from fairseq_attn_plugin.analysis.drawing.panels import Length, choose_sentences, panel_of
 from fairseq_attn_plugin.analysis.records.files import open_records
+from fairseq_attn_plugin.cli import main
+from fairseq_attn_plugin.commands.analysis import plot as command
 from fairseq_attn_plugin.errors import OptionError
 
 pytest.importorskip("matplotlib")

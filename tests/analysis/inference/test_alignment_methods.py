@@ -8,9 +8,9 @@ import torch
 
 from fairseq_attn_plugin.analysis.alignment.error_rate import alignment_error_rate
 from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, read_alignments
-from fairseq_attn_plugin.analysis.cli import main
 from fairseq_attn_plugin.analysis.inference.attributions import MATRICES, as_weights
 from fairseq_attn_plugin.analysis.records.files import open_records
+from fairseq_attn_plugin.cli import main
 from fairseq_attn_plugin.errors import OptionError
 
 

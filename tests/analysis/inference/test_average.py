@@ -7,7 +7,7 @@ import torch
 from fairseq.checkpoint_utils import load_checkpoint_to_cpu
 from in_process import run_tool
 
-from fairseq_attn_plugin.analysis import cli
+from fairseq_attn_plugin import cli
 from fairseq_attn_plugin.analysis.inference.averaging import best_of, last_of, parts_of
 from fairseq_attn_plugin.errors import OptionError
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from fairseq_attn_plugin.analysis.cli import main
+from fairseq_attn_plugin.cli import main
 from fairseq_attn_plugin.errors import OptionError
 
 

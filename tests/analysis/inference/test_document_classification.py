@@ -16,7 +16,7 @@ from in_process import run_tool
 from resuming import differences, train_and_die
 from sklearn.metrics import accuracy_score, f1_score
 
-from fairseq_attn_plugin.analysis import cli
+from fairseq_attn_plugin import cli
 from fairseq_attn_plugin.analysis.drawing.document_page import draw_documents, shaded
 from fairseq_attn_plugin.analysis.inference import classification as command
 from fairseq_attn_plugin.analysis.inference.classification import (

@@ -8,7 +8,7 @@ import torch
 from scipy.stats import kendalltau
 from test_document_classification import data, trained  # noqa: F401  (fixtures)
 
-from fairseq_attn_plugin.analysis import cli
+from fairseq_attn_plugin import cli
 from fairseq_attn_plugin.analysis.inference.classification import classify, load_classifier, split_samples
 from fairseq_attn_plugin.analysis.inference.faithfulness import (
     Means,

@@ -13,7 +13,7 @@ from generated import read_generated
 from in_process import run_tool
 from models_for_tests import build
 
-from fairseq_attn_plugin.analysis import cli
+from fairseq_attn_plugin import cli
 from fairseq_attn_plugin.analysis.inference import extraction
 from fairseq_attn_plugin.analysis.inference.attention_file import default_name
 from fairseq_attn_plugin.analysis.inference.extraction import Extraction, extract

@@ -11,7 +11,7 @@ from scipy.stats import kendalltau
 from test_attributions import score
 from test_extract import alone, loaded_of
 
-from fairseq_attn_plugin.analysis import cli
+from fairseq_attn_plugin import cli
 from fairseq_attn_plugin.analysis.inference import extraction
 from fairseq_attn_plugin.analysis.inference.batches import collated
 from fairseq_attn_plugin.analysis.inference.faithfulness import (

@@ -9,7 +9,7 @@ from fairseq.data import data_utils
 from in_process import run_tool
 from test_end_to_end import SIZES, TRAINING
 
-from fairseq_attn_plugin.analysis import cli
+from fairseq_attn_plugin import cli
 from fairseq_attn_plugin.analysis.alignment.error_rate import alignment_error_rate
 from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, read_alignments
 from fairseq_attn_plugin.errors import OptionError

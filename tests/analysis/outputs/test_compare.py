@@ -9,8 +9,8 @@ import pytest
 import sacrebleu
 from records_for_tests import write_records
 
-from fairseq_attn_plugin.analysis.cli import main
 from fairseq_attn_plugin.analysis.outputs.comparison import Span, as_html, as_text, compare, differences, matches
+from fairseq_attn_plugin.cli import main
 from fairseq_attn_plugin.errors import OptionError
 
 REFERENCE = ["the cat sat on the mat .", "a dog <b>runs</b> .", "x"]

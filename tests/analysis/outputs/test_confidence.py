@@ -9,7 +9,7 @@ import pytest
 from records_for_tests import record, write_records
 from scipy import stats
 
-from fairseq_attn_plugin.analysis import cli
+from fairseq_attn_plugin import cli
 from fairseq_attn_plugin.analysis.outputs.correlation import correlate, sentence_chrf
 from fairseq_attn_plugin.analysis.records.confidence import attention_confidence, measures_of, record_confidence
 from fairseq_attn_plugin.analysis.records.files import open_records

@@ -7,7 +7,7 @@ import re
 import pytest
 import sacrebleu
 
-from fairseq_attn_plugin.analysis import cli
+from fairseq_attn_plugin import cli
 from fairseq_attn_plugin.analysis.drawing import bars
 from fairseq_attn_plugin.analysis.drawing.bars import grouped_bars
 from fairseq_attn_plugin.analysis.outputs import frequency

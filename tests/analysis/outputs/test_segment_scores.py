@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from fairseq_attn_plugin.analysis import cli
+from fairseq_attn_plugin import cli
 from fairseq_attn_plugin.analysis.outputs.segment_scores import read_segment_scores, scores_of
 from fairseq_attn_plugin.errors import OptionError
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from records_for_tests import record, write_records
 
-from fairseq_attn_plugin.analysis import cli
+from fairseq_attn_plugin import cli
 from fairseq_attn_plugin.analysis.records.files import open_records
 from fairseq_attn_plugin.analysis.report.systems import find_systems, measures, without_seed
 from fairseq_attn_plugin.errors import OptionError

@@ -10,7 +10,7 @@ import torch
 from omegaconf import OmegaConf
 from sacrebleu.metrics import BLEU
 
-from fairseq_attn_plugin.analysis import cli
+from fairseq_attn_plugin import cli
 from fairseq_attn_plugin.analysis.outputs.significance import score_systems
 from fairseq_attn_plugin.analysis.records.files import open_records
 from fairseq_attn_plugin.analysis.report import building

@@ -12,7 +12,7 @@ from fairseq.data.indexed_dataset import make_builder
 from in_process import run_tool
 from test_voting import slow_election
 
-from fairseq_attn_plugin.analysis import cli
+from fairseq_attn_plugin import cli
 from fairseq_attn_plugin.analysis.drawing.histogram import offset_histogram
 from fairseq_attn_plugin.analysis.inference.loading import load_models
 from fairseq_attn_plugin.analysis.voting.election import FORMAT

@@ -9,7 +9,7 @@ import pytest
 import torch
 from fairseq.data import Dictionary
 
-from fairseq_attn_plugin.analysis import cli
+from fairseq_attn_plugin import cli
 from fairseq_attn_plugin.analysis.voting import hops as _hops
 from fairseq_attn_plugin.analysis.voting.embeddings import unit_rows
 from fairseq_attn_plugin.analysis.voting.hops import Neighbours, Paths, best_values, nearest, paths

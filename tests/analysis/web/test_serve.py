@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from in_process import run_tool
 
-from fairseq_attn_plugin.analysis.cli import main
 from fairseq_attn_plugin.analysis.inference.translator import Translator
 from fairseq_attn_plugin.analysis.web.server import bind, is_local
+from fairseq_attn_plugin.cli import main
 from fairseq_attn_plugin.errors import OptionError
 
 from cli import USER_DIR, start_cli

@@ -7,8 +7,8 @@ import axe
 import browser
 import pytest
 
-from fairseq_attn_plugin.analysis.cli import main
 from fairseq_attn_plugin.analysis.inference.translator import Translator
+from fairseq_attn_plugin.cli import main
 from fairseq_attn_plugin.errors import OptionError
 
 from cli import start_cli
@@ -83,7 +83,7 @@ def test_mistakes_are_named(tiny_data, paths, zoo):
 
 
 def test_models_of_different_directions(tiny_data, zoo, monkeypatch):
-    from fairseq_attn_plugin.analysis.commands import serve
+    from fairseq_attn_plugin.commands import serve
 
     class Fake:
         def __init__(self, languages):
@@ -97,7 +97,7 @@ def test_models_of_different_directions(tiny_data, zoo, monkeypatch):
 
 
 def test_labels_are_short_where_they_differ():
-    from fairseq_attn_plugin.analysis.commands.serve import _short_names
+    from fairseq_attn_plugin.commands.serve import _short_names
 
     assert _short_names(["a/soft/checkpoint_best.pt", "b/adm/x.pt:b/adm/y.pt", "out/model"]) == ["soft", "adm", "model"]
     assert _short_names(["a/m/x.pt", "b/m/x.pt", "n"]) == ["a/m/x.pt", "b/m/x.pt", "n"]

@@ -25,13 +25,12 @@ import shutil
 from pathlib import Path
 from typing import Any, Dict
 
+from fairseq_attn_plugin.corpora.catalogue import CORPORA, Corpus, Job, language_of
+from fairseq_attn_plugin.corpora.downloads import checksum, fetch, unpack
+from fairseq_attn_plugin.corpora.parallel import cut_split, drop_split
+from fairseq_attn_plugin.corpora.subwords import KINDS, segment
+from fairseq_attn_plugin.corpora.tools import locked, run_quietly
 from fairseq_attn_plugin.errors import OptionError
-
-from .catalogue import CORPORA, Corpus, Job, language_of
-from .downloads import checksum, fetch, unpack
-from .parallel import cut_split, drop_split
-from .subwords import KINDS, segment
-from .tools import locked, run_quietly
 
 __all__ = ["configure", "run"]
 

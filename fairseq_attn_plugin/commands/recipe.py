@@ -11,7 +11,7 @@ import shutil
 import sys
 from typing import List, Sequence
 
-from fairseq_attn_plugin.analysis.commands.where import RECIPES
+from fairseq_attn_plugin.commands.where import RECIPES
 from fairseq_attn_plugin.corpora.tools import environment
 from fairseq_attn_plugin.errors import OptionError, did_you_mean
 

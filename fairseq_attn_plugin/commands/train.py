@@ -25,10 +25,9 @@ from fairseq_attn_plugin.corpora.subwords import KINDS
 from fairseq_attn_plugin.corpora.tools import locked
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.model_folder import is_training, open_model_folder, read_settings
-
-from .pairs import Pair, read_pairs, split
-from .settings import Model, check_architecture, tokenizer_of
-from .steps import Plan, check_command, run_steps, say
+from fairseq_attn_plugin.own_data.pairs import Pair, read_pairs, split
+from fairseq_attn_plugin.own_data.settings import Model, check_architecture, tokenizer_of
+from fairseq_attn_plugin.own_data.steps import Plan, check_command, run_steps, say
 
 __all__ = ["TAKES_EXTRA", "configure", "run"]
 

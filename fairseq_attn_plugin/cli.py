@@ -1,7 +1,7 @@
 """``fairseq-attn``: the command of this package. ``attn-analysis`` is its old name.
 
-A subcommand is a module of :mod:`.commands`: ``configure(parser)`` adds its options, ``run(args)`` does the work. The
-module is imported only when the subcommand or its help is called.
+A subcommand is a module of :mod:`.commands` or :mod:`.commands.analysis`: ``configure(parser)`` adds its options,
+``run(args)`` does the work. The module is imported only when the subcommand or its help is called.
 """
 
 from __future__ import annotations
@@ -19,14 +19,22 @@ from fairseq_attn_plugin.analysis.folders import data_of_checkpoint
 from fairseq_attn_plugin.errors import did_you_mean, explain_choice, install_hook
 from fairseq_attn_plugin.model_folder import expand
 
-__all__ = ["COMMANDS", "main", "program"]
+__all__ = ["COMMANDS", "main", "module_of", "program"]
 
-
-# subcommand -> help; the module is commands/SUBCOMMAND.py, with _ in place of -
-COMMANDS: Dict[str, str] = {
+# subcommand -> help; the module is commands/SUBCOMMAND.py
+MODELS: Dict[str, str] = {
     "train": "train a translator on a file of sentence pairs, and write it as a model folder",
     "prepare": "write a published corpus as text files for fairseq-preprocess: download, tokenise, subwords, split",
+    "documents": "convert labelled documents to lines for fairseq-preprocess, for document classification",
     "translate": "translate text with a model folder, or with a checkpoint",
+    "classify": "classify documents and show the words and sentences with the greatest weights",
+    "serve": "translate typed sentences and show the attention, in a browser on this machine",
+    "average": "average checkpoints of a training into one",
+    "export": "write a model as a folder that translates text without torch and fairseq, by onnxruntime",
+    "where": "print the folder of this package, of its YAML configurations (--configs), or of its recipes (--recipes)",
+}
+# the module is commands/analysis/SUBCOMMAND.py
+ANALYSIS: Dict[str, str] = {
     "extract": "write the attention of a model for every sentence of a split or a text, as JSON lines",
     "import": "turn attention or alignments of Marian, Hugging Face models and word aligners into such a file",
     "plot": "draw heatmaps of sentences, with one or several models side by side",
@@ -39,15 +47,10 @@ COMMANDS: Dict[str, str] = {
     "lexicon": "write word translation probabilities estimated from extracted attention",
     "compare": "show the outputs of several systems side by side, with differing words marked",
     "explore": "write one HTML page that shows the attention of each model for every sentence",
-    "serve": "translate typed sentences and show the attention, in a browser on this machine",
-    "average": "average checkpoints of a training into one",
-    "export": "write a model as a folder that translates text without torch and fairseq, by onnxruntime",
-    "classify": "classify documents and show the words and sentences with the greatest weights",
     "election": "measure how far from their position target words attend, or learn the table of --attention election",
     "report": "write a report on a folder of trained systems, as Markdown and HTML",
-    "documents": "convert labelled documents to lines for fairseq-preprocess, for document classification",
-    "where": "print the folder of this package, of its YAML configurations (--configs), or of its recipes (--recipes)",
 }
+COMMANDS = {**MODELS, **ANALYSIS}
 RECIPE = "prepare a published corpus, train, translate and score, by a shell file; recipe --help lists them"
 
 # former subcommand -> what to type instead
@@ -57,9 +60,6 @@ FORMER = {
     "subword-alignments": "align LINKS --convert --source FILE --target FILE --out FILE",
     "teacher-alignments": "align DATA --path CHECKPOINT --into-data (as text: --level subwords --end null --out FILE)",
 }
-
-# in other places than commands/
-MODULES = {"train": "fairseq_attn_plugin.own_data.command", "prepare": "fairseq_attn_plugin.corpora.command"}
 
 
 class _Parser(argparse.ArgumentParser):
@@ -133,6 +133,11 @@ class _Completion(argparse.Action):
         parser.exit()
 
 
+def module_of(name: str) -> str:
+    """The module of a subcommand."""
+    return f"fairseq_attn_plugin.commands.{'analysis.' if name in ANALYSIS else ''}{name}"
+
+
 def program() -> str:
     """The name by which the command was called: ``attn-analysis`` or ``fairseq-attn``."""
     return "attn-analysis" if Path(sys.argv[0]).name == "attn-analysis" else "fairseq-attn"
@@ -151,13 +156,12 @@ def main(argv: Optional[Sequence[str]] = None) -> None:
     )
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=_LazyParser)
     for name, text in COMMANDS.items():
-        module = MODULES.get(name, f"fairseq_attn_plugin.analysis.commands.{name.replace('-', '_')}")
-        subparsers.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".", module=module)
+        subparsers.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".", module=module_of(name))
     subparsers.add_parser("recipe", help=RECIPE)  # a command line of its own
     words = list(sys.argv[1:] if argv is None else argv)
     try:
         if words[:1] == ["recipe"]:  # by its name, since a recipe calls subcommands of this program
-            importlib.import_module("fairseq_attn_plugin.corpora.recipe").main(words[1:])
+            importlib.import_module("fairseq_attn_plugin.commands.recipe").main(words[1:])
             sys.exit(0)
         args = parser.parse_args(words)
         for folder in getattr(args, "user_dir", None) or ():

@@ -7,7 +7,7 @@ from pathlib import Path
 
 __all__ = ["CONFIGS", "PACKAGE", "RECIPES", "configure", "run"]
 
-PACKAGE = Path(__file__).resolve().parents[2]
+PACKAGE = Path(__file__).resolve().parents[1]
 # a wheel has them inside the package, a checkout beside it
 CONFIGS = PACKAGE / "configs" if (PACKAGE / "configs").is_dir() else PACKAGE.parent / "configs"
 # of a checkout, caches of an earlier version may be inside

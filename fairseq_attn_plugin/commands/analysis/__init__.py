@@ -1,0 +1,1 @@
+"""The subcommands that read the attention and the outputs of trained models."""
