@@ -185,6 +185,7 @@ def markdown(works: Mapping[str, Any]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", help="folder of fairseq-preprocess (default: a random corpus)")
+    parser.add_argument("--archs", nargs="+", default=TRAINED, help="systems, written as for scripts/bench.py")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--group", type=int, default=8, help="batches of a round of training (8)")
     parser.add_argument("--json", type=Path, help="file for the figures")
@@ -197,12 +198,10 @@ def main() -> None:
     settings |= {"rounds": 2 if args.quick else args.rounds, "group": 1 if args.quick else args.group}
     task = open_task(settings, "train")
     batches = batches_of(task, "train", settings, True, max_tokens=100 if args.quick else 2000)
-    kinds = ["", *([":matmul_precision=bfloat16"] if precision.has_bfloat16("cpu") else [])]
-    works = {
-        f"{arch}{kind}": measured(training(f"{arch}{kind}", settings, task, batches))
-        for arch in TRAINED
-        for kind in kinds
-    }
+    archs = list(args.archs)
+    if precision.has_bfloat16("cpu"):
+        archs += [f"{arch}{',' if ':' in arch else ':'}matmul_precision=bfloat16" for arch in args.archs]
+    works = {arch: measured(training(arch, settings, task, batches)) for arch in archs}
     test = open_task(settings, "test") if args.data else task
     for name, (beam, sentences) in SEARCHES.items():
         split = batches_of(test, "test" if args.data else "train", settings, False, max_sentences=sentences)

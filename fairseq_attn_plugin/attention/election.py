@@ -17,7 +17,7 @@ from __future__ import annotations
 import logging
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, Dict, List, Optional, Tuple
+from typing import Any, ClassVar, Dict, List, Optional
 
 import torch
 from torch import Tensor
@@ -26,8 +26,7 @@ from ..errors import OptionError
 from ..options import option
 from .files import read_json
 from .gaussian import GaussianAttention, GaussianConfig
-from .gaussian_rows import Rows
-from .gaussian_steps import GaussianSteps
+from .gaussian_weights import Places
 from .registry import register_attention
 
 __all__ = ["TABLE_FORMAT", "ElectionAttention", "ElectionConfig"]
@@ -84,23 +83,18 @@ class ElectionAttention(GaussianAttention):
             table[target, : len(sources)] = torch.tensor(sources)
         self.table = table.to(self.table.device)
 
-    def _votes(
-        self, rows: Rows, pad_mask: Optional[Tensor], source_tokens: Optional[Tensor]
-    ) -> Tuple[Optional[Tensor], Optional[Tensor]]:
+    def _words_of_votes(self, source_tokens: Optional[Tensor]) -> Optional[Tensor]:
         if self.table.numel() == 0 or self.config.share == 0:
-            return None, None
+            return None
         if source_tokens is None:
             raise ValueError("election attention with a table needs the argument source_tokens")
-        receives = rows.words.unsqueeze(1) != rows.nearest.unsqueeze(-1)
-        if pad_mask is not None:
-            receives = receives & ~pad_mask.unsqueeze(1)
-        return source_tokens[:, None, None, :], rows.weights + self.config.share * receives
+        return source_tokens[:, None, None, :]
 
-    def _steps(self, dtype: torch.dtype) -> GaussianSteps:
-        steps = super()._steps(dtype)
-        if self.table.numel() and self.config.share:
-            steps.table, steps.share = self.table, self.config.share
-        return steps
+    def _voted(self, weights: Tensor, nearest: Tensor, places: Places) -> Tensor:
+        receives = places.words != nearest
+        if places.padding is not None:
+            receives = receives & ~places.padding
+        return weights + self.config.share * receives
 
     def _add_votes(self, weights: Tensor, voted: Tensor, tokens: Tensor, inputs: Optional[Tensor]) -> Tensor:
         if inputs is None:

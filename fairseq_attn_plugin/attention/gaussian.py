@@ -1,8 +1,8 @@
 """Attention without a network: a Gaussian over source positions, after Bal and Sinha, "Modelling Bahdanau Attention
 using Election methods aided by Q-Learning".
 
-The weights depend on positions only; :mod:`fairseq_attn_plugin.attention.gaussian_rows` has the formula. The window k
-is floor(log_2 p) or another rule (``--gaussian-rule``, :class:`~fairseq_attn_plugin.attention.windows.Rule`). The
+The weights depend on positions only; :mod:`fairseq_attn_plugin.attention.gaussian_weights` has the formula. The window
+k is floor(log_2 p) or another rule (``--gaussian-rule``, :class:`~fairseq_attn_plugin.attention.windows.Rule`). The
 paper takes equally many words on both sides, rho = 1.
 
 All rows a_t of a sentence of moderate length are computed once, and where no gradient is needed all contexts, too. A
@@ -16,10 +16,11 @@ the options of whoever loads it.
 
 from __future__ import annotations
 
+import copy
 import logging
 import math
 from dataclasses import dataclass
-from typing import Any, Callable, ClassVar, Dict, Mapping, NamedTuple, Optional, Tuple
+from typing import Any, Callable, ClassVar, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
 import torch
 import torch.nn.functional as F
@@ -30,17 +31,13 @@ from ..ops.deferred import matmul, share
 from ..options import option, or_default
 from .base import Attention, AttentionConfig, AttentionOutput
 from .election_files import MOST_WORDS, read_recommendation
-from .gaussian_rows import Curve, Rows, rows_of
-from .gaussian_steps import GaussianSteps, StepsMemory
+from .gaussian_weights import Curve, Places, places_of, steps_of, weights_at
 from .registry import register_attention
 from .windows import Rule
 
 __all__ = ["GaussianAttention", "GaussianConfig", "GaussianMemory"]
 
 logger = logging.getLogger(__name__)
-
-# The table of a sentence has N^2 numbers. Longer sentences compute the row of each step, in time linear in N.
-_LONGEST_TABLE = 256
 
 
 @dataclass
@@ -65,10 +62,11 @@ class GaussianConfig(AttentionConfig):
 
 class GaussianMemory(NamedTuple):
     encodings: Tensor  # [B, N, Dh]
+    tokens: Optional[Tensor] = None  # [B, 1, 1, N], source words, where further votes look for them
     # [B, R, X], what the steps 0, ..., R - 1 look up, side by side: weights (N columns), scores (N), then with tokens
     # the weights with a vote (N), without them contexts (Dh) where no gradient is needed
-    rows: Tensor
-    tokens: Optional[Tensor] = None  # [B, 1, 1, N], source words, where further votes look for them
+    rows: Optional[Tensor] = None
+    places: Optional[Places] = None  # where there are no rows
 
 
 @register_attention("gaussian")
@@ -82,6 +80,8 @@ class GaussianAttention(Attention):
     takes = frozenset({"max_normalize"})
     sparse = True  # outside the window
     config: GaussianConfig
+    # The table of a sentence has N^2 numbers. Longer sentences compute the row of each step, in time linear in N.
+    _longest_table = 256
 
     rule: Tensor  # Rule.code
     log_sigma: Tensor
@@ -155,25 +155,30 @@ class GaussianAttention(Attention):
             raise ValueError(
                 f"{self.name} attention has files to read: call read_files(source_dictionary, target_dictionary) first"
             )
-        if encodings.size(1) > _LONGEST_TABLE:
-            return self._steps(encodings.dtype).precompute(encodings, pad_mask, source_tokens)  # type: ignore[return-value]
-        rows = rows_of(encodings, pad_mask, self._curve(encodings.dtype))
-        kind = encodings.dtype
-        columns = [rows.weights.to(kind), rows.scores.to(kind)]
-        tokens, voted = self._votes(rows, pad_mask, source_tokens)
-        if voted is not None:
-            columns.append(voted.to(kind))
-        elif not (torch.is_grad_enabled() and (encodings.requires_grad or rows.weights.requires_grad)):
-            columns.append((columns[0] @ encodings).to(kind))
-        return GaussianMemory(share(encodings), torch.cat(columns, dim=-1), tokens)
+        places = places_of(encodings, pad_mask, Rule.from_code(int(self._number("rule"))))
+        tokens = self._words_of_votes(source_tokens)
+        if encodings.size(1) > self._longest_table:
+            return GaussianMemory(share(encodings), tokens, places=places)
+        steps = steps_of(places, self._curve(encodings.dtype).ratio)
+        columns = self._columns(steps, places, tokens is not None, encodings.dtype)
+        if tokens is None and not (torch.is_grad_enabled() and (encodings.requires_grad or columns[0].requires_grad)):
+            columns.append(columns[0] @ encodings)
+        return GaussianMemory(share(encodings), tokens, torch.cat(columns, dim=-1))
 
     def _curve(self, dtype: torch.dtype) -> Curve:
-        rule, divided = Rule.from_code(int(self._number("rule"))), self.config.max_normalize
-        if not (self.config.trained and torch.is_grad_enabled()):
-            log_ratio, log_sigma, mean = map(self._number, ("log_ratio", "log_sigma", "mean"))
-            return Curve.of_numbers(rule, log_ratio, log_sigma, mean, divided)
-        kind = torch.promote_types(dtype, torch.float32)
-        return Curve.of_tensors(rule, self.log_ratio.to(kind), self.log_sigma.to(kind), self.mean.to(kind), divided)
+        values: Any
+        if self.config.trained and torch.is_grad_enabled():
+            kind = torch.promote_types(dtype, torch.float32)
+            values = (self.log_ratio.to(kind), self.log_sigma.to(kind), self.mean.to(kind))
+        else:
+            values = map(self._number, ("log_ratio", "log_sigma", "mean"))
+        return Curve.of(self.config.max_normalize, *values)
+
+    def _columns(self, steps: Tensor, places: Places, votes: bool, dtype: torch.dtype) -> List[Tensor]:
+        """Weights, scores, and, if there are ``votes``, the weights that positions with a vote have, of some steps."""
+        weights, scores, nearest = weights_at(steps, places, self._curve(dtype))
+        further = [self._voted(weights, nearest, places)] if votes else []
+        return [column.to(dtype) for column in (weights, scores, *further)]
 
     def _number(self, name: str) -> float:
         """A parameter or buffer on the host. A buffer is read after a change only: a GPU has to be waited for."""
@@ -185,12 +190,17 @@ class GaussianAttention(Attention):
             self._known[name] = (seen, float(scalar))
         return self._known[name][1]
 
-    def _votes(
-        self, rows: Rows, pad_mask: Optional[Tensor], source_tokens: Optional[Tensor]
-    ) -> Tuple[Optional[Tensor], Optional[Tensor]]:
-        """Further votes of a derived mechanism: the source words ``[B, 1, 1, N]``, and the weights that positions with
-        a vote have ``[B, R, N]``."""
-        return None, None
+    def _words_of_votes(self, source_tokens: Optional[Tensor]) -> Optional[Tensor]:
+        """The source words ``[B, 1, 1, N]`` of a derived mechanism with further votes, None without votes."""
+        return None
+
+    def _voted(self, weights: Tensor, nearest: Tensor, places: Places) -> Tensor:
+        """The weights ``[B, T, N]`` that positions with a further vote have."""
+        raise NotImplementedError
+
+    def _add_votes(self, weights: Tensor, voted: Tensor, tokens: Tensor, inputs: Optional[Tensor]) -> Tensor:
+        """Weights ``[B, T, N]``, those of :meth:`_voted` where the ``inputs`` ``[B, T]`` name the source word."""
+        raise NotImplementedError
 
     def step(
         self,
@@ -202,26 +212,23 @@ class GaussianAttention(Attention):
     ) -> AttentionOutput:
         if positions is None:
             raise ValueError(f"{self.name} attention needs the argument positions: the decoder step of each query")
-        if isinstance(memory, StepsMemory):
-            return self._steps(memory.encodings.dtype).step(query, memory, state, positions, inputs)
-        weights, scores, *further = _look_up(memory, positions)
+        if memory.rows is not None:
+            weights, scores, *further = _look_up(memory.rows, memory.encodings.size(1), positions)
+        else:
+            assert memory.places is not None
+            votes = memory.tokens is not None
+            weights, scores, *further = self._columns(positions, memory.places, votes, memory.encodings.dtype)
         if memory.tokens is not None:
             weights = self._add_votes(weights, further[0], memory.tokens, inputs)
         elif further:
             return AttentionOutput(further[0], weights, scores, state)
         return AttentionOutput(matmul(weights, memory.encodings), weights, scores, state)
 
-    def for_export(self) -> GaussianSteps:
-        with torch.no_grad():
-            return self._steps(torch.float32)
-
-    def _steps(self, dtype: torch.dtype) -> GaussianSteps:
-        """The same weights, computed at each step."""
-        return GaussianSteps(self, self._curve(dtype))
-
-    def _add_votes(self, weights: Tensor, voted: Tensor, tokens: Tensor, inputs: Optional[Tensor]) -> Tensor:
-        """Weights ``[B, T, N]`` with the further votes of a derived mechanism."""
-        raise NotImplementedError
+    def for_export(self) -> GaussianAttention:
+        """A copy whose steps compute their weights: the size of the table would be that of the recorded batch."""
+        other = copy.copy(self)
+        other._longest_table = -1
+        return other
 
     def _apply(self, fn: Callable[[Tensor], Tensor], *args: Any, **kwargs: Any) -> Any:
         """As torch's, except that buffers never become half precision: with a ratio rounded to a thousandth the centre
@@ -251,12 +258,11 @@ class GaussianAttention(Attention):
             logger.warning(f"--gaussian-election {path}: the checkpoint has other values, and these are used")
 
 
-def _look_up(memory: GaussianMemory, positions: Tensor) -> Tuple[Tensor, ...]:
-    """The columns of the steps ``positions`` ``[B, T]``: weights, scores, and what there is further."""
-    batch, count, columns = memory.rows.shape
+def _look_up(rows: Tensor, size: int, positions: Tensor) -> Tuple[Tensor, ...]:
+    """The columns of the steps ``positions`` ``[B, T]``: weights and scores, ``size`` each, and what else there is."""
+    batch, count, columns = rows.shape
     index = positions.clamp(max=count - 1)
     if batch > 1:
         index = index + torch.arange(0, batch * count, count, device=index.device).unsqueeze(1)
-    size = memory.encodings.size(1)
     widths = [size, size, columns - 2 * size] if columns > 2 * size else [size, size]
-    return F.embedding(index, memory.rows.view(-1, columns)).split(widths, dim=-1)
+    return F.embedding(index, rows.view(-1, columns)).split(widths, dim=-1)

@@ -588,7 +588,7 @@ def test_long_sentences_have_the_same_weights_without_a_table(monkeypatch, name,
     mask[1, 30:] = True
     encodings, seen = torch.randn(2, 40, 8), []
     for longest in (256, 10):
-        monkeypatch.setattr("fairseq_attn_plugin.attention.gaussian._LONGEST_TABLE", longest)
+        monkeypatch.setattr(attention, "_longest_table", longest)
         e = encodings.clone().requires_grad_()
         attention.zero_grad()
         memory = attention.precompute(e, mask, **known)
