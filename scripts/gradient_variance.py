@@ -38,7 +38,7 @@ from fairseq_attn_plugin.analysis.drawing.canvas import check_drawing, series_of
 from fairseq_attn_plugin.criterions.objectives import OBJECTIVES, Batch, MovingAverage, Settings
 from fairseq_attn_plugin.criterions.objectives.top_k import TopKConfig
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.modules.alignment_posterior import build_posterior_normalizer
+from fairseq_attn_plugin.modules.latent.alignment_posterior import build_posterior_normalizer
 
 ESTIMATORS: dict[str, tuple[str, dict[str, Any]]] = {  # objective and settings; SPARSE: with the sparse posterior
     "reinforce, no baseline": ("elbo-reinforce", {"baseline": "none"}),

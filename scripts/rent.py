@@ -28,16 +28,10 @@ from benchmark.systems import Sizes, Spec, System, build_generator
 
 from fairseq_attn_plugin.decoding import generator, stepper
 from fairseq_attn_plugin.modules.decoder import LSTMDecoder
-from fairseq_attn_plugin.ops import (
-    deferred,
-    fused_pairs,
-    lstm_cell,
-    lstm_layer,
-    pair_pooling,
-    precision,
-    tanh,
-)
+from fairseq_attn_plugin.ops import deferred, precision, tanh
 from fairseq_attn_plugin.ops import products as training_products
+from fairseq_attn_plugin.ops.pairs import fused_pairs, pair_pooling
+from fairseq_attn_plugin.ops.recurrent import lstm_cell, lstm_layer
 
 CPU = torch.device("cpu")
 TRAINED = ("lstm_soft", "lstm_adm", "lstm_adm_aqt")

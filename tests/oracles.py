@@ -197,7 +197,7 @@ def centre(module, size, step):
 
 
 def gaussian(module, size, step):
-    """The module text of attention/gaussian.py, position by position; the window is log2's or a number's."""
+    """The module text of attention/positional/gaussian.py, position by position; the window is log2's or a number's."""
     where, middle = centre(module, size, step)
     rule, p = module.config.rule or "log2", size - 1
     k = (int(math.log2(p)) if p else 0) if rule == "log2" else min(p, 1) * int(rule)
@@ -290,7 +290,7 @@ def pair_sums(keys, function):
 
 
 def word_log_probs(alignments, row, step, position):
-    """log p(. | z = position) ``[V]`` of one step (ops/mixture_nll.py's text)."""
+    """log p(. | z = position) ``[V]`` of one step (ops/likelihoods/mixture_nll.py's text)."""
     hidden = alignments.query[row, step]
     if alignments.memory is not None:
         hidden = hidden + alignments.memory[row, position]

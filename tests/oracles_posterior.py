@@ -1,4 +1,4 @@
-"""Posterior attention (modules/posterior_decoder.py's text) of one sentence, step by step and word by word."""
+"""Posterior attention (modules/latent/posterior_decoder.py's text) of one sentence, step by step and word by word."""
 
 import torch
 

@@ -14,9 +14,12 @@ from models_for_tests import build, fake_task, needs_autocast
 
 from fairseq_attn_plugin.attention import NORMALIZERS
 from fairseq_attn_plugin.criterions.objectives import OBJECTIVES
-from fairseq_attn_plugin.modules import copying, encoder, recurrence
-from fairseq_attn_plugin.ops import alignment_blocks, all_pairs, total_variation, vocabulary_loss
-from fairseq_attn_plugin.ops.lstm_cell import lstm_cell
+from fairseq_attn_plugin.modules import copying, recurrence
+from fairseq_attn_plugin.modules.encoders import encoder
+from fairseq_attn_plugin.ops import total_variation
+from fairseq_attn_plugin.ops.likelihoods import alignment_blocks, vocabulary_loss
+from fairseq_attn_plugin.ops.pairs import all_pairs
+from fairseq_attn_plugin.ops.recurrent.lstm_cell import lstm_cell
 
 from cli import REPO
 

@@ -83,7 +83,7 @@ def test_a_report_of_a_model_folder_or_of_several(folder, tiny_data, tmp_path):
 
 
 def test_export_knows_the_text(folder, tmp_path):
-    from fairseq_attn_plugin.decoding import runtime
+    from fairseq_attn_plugin.decoding.export import runtime
 
     cli.main(["export", str(folder), "--to", str(tmp_path / "it")])
     exported = runtime.Translator(str(tmp_path / "it"))

@@ -8,7 +8,7 @@ import rent
 
 from fairseq_attn_plugin.modules import recurrence
 from fairseq_attn_plugin.modules.decoder import LSTMDecoder
-from fairseq_attn_plugin.ops import lstm_cell
+from fairseq_attn_plugin.ops.recurrent import lstm_cell
 
 from cli import REPO
 

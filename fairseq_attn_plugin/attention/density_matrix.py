@@ -41,9 +41,9 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import OptionError
-from ..ops.chebyshev import chebyshev_nodes
 from ..ops.deferred import matmul_transposed, share
-from ..ops.pair_pooling import pooled_basis, pooled_tanh
+from ..ops.pairs.chebyshev import chebyshev_nodes
+from ..ops.pairs.pair_pooling import pooled_basis, pooled_tanh
 from ..ops.tanh import tanh
 from ..options import option
 from .base import AttentionConfig, Penalty

@@ -59,7 +59,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _check(args: argparse.Namespace) -> None:
-    from fairseq_attn_plugin.decoding.onnx_folder import PRECISIONS
+    from fairseq_attn_plugin.decoding.export.onnx_folder import PRECISIONS
 
     needs = {"subword_nmt": "bpe_codes", "sentencepiece": "sentencepiece_model"}
     if args.bpe and not getattr(args, needs[args.bpe]):
@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> None:
         return _export_direction(args)
     _check(args)
     from fairseq_attn_plugin.analysis.inference.loading import data_of, load_models
-    from fairseq_attn_plugin.decoding.onnx_folder import check_exportable, export_folder
+    from fairseq_attn_plugin.decoding.export.onnx_folder import check_exportable, export_folder
     from fairseq_attn_plugin.model_folder import Text
 
     logging.getLogger("fairseq").setLevel(logging.WARNING)

@@ -30,7 +30,7 @@ from fairseq.criterions import FairseqCriterion, register_criterion
 from torch import Tensor
 
 from ..errors import OptionError
-from ..modules.latent_alignments import LatentAlignments
+from ..modules.latent.latent_alignments import LatentAlignments
 from ..ops.precision import precision_of, products_in
 from .latent_alignment_config import LatentAlignmentConfig, check_config, check_read
 from .logged_sums import log_sums

@@ -1,8 +1,8 @@
 """Lets a model compute the losses of its words, so that the logits of a batch are never held.
 
 A criterion of fairseq takes logits from the model and sums the losses of the words. The models of this package form
-both together, block by block (:mod:`fairseq_attn_plugin.ops.vocabulary_loss`), if their criterion asks for it. The loss
-is a part of the model's forward pass, because data-parallel wrappers see only that.
+both together, block by block (:mod:`fairseq_attn_plugin.ops.likelihoods.vocabulary_loss`), if their criterion asks for
+it. The loss is a part of the model's forward pass, because data-parallel wrappers see only that.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Dict, Optional
 from torch import Tensor
 
 from ..models.attn_lstm import AttnLSTMModel
-from ..ops.vocabulary_loss import Targets, VocabularyLoss
+from ..ops.likelihoods.vocabulary_loss import Targets, VocabularyLoss
 
 __all__ = ["ask_for_loss", "loss_in", "sums_losses", "unwrapped"]
 

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from ..attention import map_tensors
 from ..errors import first_cause
-from ..modules.latent_decoder import LatentDecoder
+from ..modules.latent.latent_decoder import LatentDecoder
 from .search import Candidates, Search, SearchOptions
 from .stepper import ModelStepper, Stepper, tensors_of
 

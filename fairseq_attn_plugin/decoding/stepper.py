@@ -29,9 +29,9 @@ from ..errors import OptionError
 from ..models.attn_lstm import AttnLSTMModel
 from ..modules.decoder import LSTMDecoder
 from ..modules.decoder_state import Decoded, Progress
-from ..modules.first_order_decoder import FirstOrderDecoder
-from ..modules.latent_decoder import LatentDecoder
-from ..modules.posterior_decoder import PosteriorDecoder
+from ..modules.latent.first_order_decoder import FirstOrderDecoder
+from ..modules.latent.latent_decoder import LatentDecoder
+from ..modules.latent.posterior_decoder import PosteriorDecoder
 from ..modules.recurrent_decoder import POSITION, PROGRESS
 from ..ops.packed import PACKED_ROWS, FixedWeights, say_once
 from ..ops.precision import with_fixed

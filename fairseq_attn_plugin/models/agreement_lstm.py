@@ -16,8 +16,8 @@ from torch import Tensor, nn
 
 from ..errors import OptionError
 from ..modules.decoder import LSTMDecoder
-from ..modules.source_encoder import SourceEncoder
-from ..ops.vocabulary_loss import Targets
+from ..modules.encoders.source_encoder import SourceEncoder
+from ..ops.likelihoods.vocabulary_loss import Targets
 from ..options import file_options, option, parse_boolean
 from .architectures import PAPER_SIZES, SMALL_SIZES, register_architecture
 from .attn_lstm import AttnLSTMModel

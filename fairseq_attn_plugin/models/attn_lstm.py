@@ -20,9 +20,9 @@ from .. import attention as attentions
 from ..errors import OptionError
 from ..modules.decoder import LSTMDecoder
 from ..modules.embeddings import word_embedding
-from ..modules.encoder import LSTMEncoder
+from ..modules.encoders.encoder import LSTMEncoder
+from ..modules.encoders.source_encoder import SourceEncoder
 from ..modules.rnn import forget_bias_
-from ..modules.source_encoder import SourceEncoder
 from ..modules.teacher import take_parameters
 from ..ops.precision import precision_of, products_in, training_precision
 from ..options import flag, or_default, parse_boolean, parse_integers

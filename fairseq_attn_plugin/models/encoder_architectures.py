@@ -15,7 +15,7 @@ from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY, FairseqEnc
 
 from ..errors import OptionError
 from ..modules.embeddings import word_embedding
-from ..modules.stock_encoder import StockEncoder
+from ..modules.encoders.stock_encoder import StockEncoder
 from ..options import flag, or_default
 
 __all__ = ["build_stock_encoder", "has_hidden_size"]

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Dict, Tuple, Type
 from torch import Tensor
 
 from ..errors import OptionError
-from ..modules.first_order_decoder import FirstOrderDecoder
+from ..modules.latent.first_order_decoder import FirstOrderDecoder
 from ..ops.precision import precision_of, products_in
 from ..options import need, option, parse_boolean
 from .architectures import SMALL_SIZES, register_architecture

@@ -25,7 +25,7 @@ from ..errors import OptionError
 from ..modules.document_pooling import AttentionPooling, MeanPooling, layout_of
 from ..modules.dropout import Dropout
 from ..modules.embeddings import word_embedding
-from ..modules.ragged import BlockRNN, RaggedEncoder
+from ..modules.encoders.ragged import BlockRNN, RaggedEncoder
 from ..modules.rnn import uniform_
 from ..ops.deferred import Linear
 from ..ops.precision import precision_of, products_in, training_precision

@@ -12,12 +12,12 @@ from torch import Tensor, nn
 
 from ..attention import Attention
 from ..errors import OptionError
-from ..modules.alignment_posterior import AlignmentPosterior, build_posterior_normalizer
-from ..modules.encoder import LSTMEncoder
-from ..modules.latent_alignments import LatentAlignments
-from ..modules.latent_decoder import LatentDecoder
-from ..modules.source_encoder import SourceEncoder
-from ..ops.mixture_nll import log_likelihoods
+from ..modules.encoders.encoder import LSTMEncoder
+from ..modules.encoders.source_encoder import SourceEncoder
+from ..modules.latent.alignment_posterior import AlignmentPosterior, build_posterior_normalizer
+from ..modules.latent.latent_alignments import LatentAlignments
+from ..modules.latent.latent_decoder import LatentDecoder
+from ..ops.likelihoods.mixture_nll import log_likelihoods
 from ..ops.precision import precision_of, products_in
 from ..options import or_default, parse_boolean
 from .architectures import SMALL_SIZES, register_architecture

@@ -1,5 +1,6 @@
 """Posterior attention (Shankar and Sarawagi 2019): latent alignment models whose next step reads the posterior of the
-last alignment, and their named architectures. :mod:`fairseq_attn_plugin.modules.posterior_decoder` has the formulas.
+last alignment, and their named architectures. :mod:`fairseq_attn_plugin.modules.latent.posterior_decoder` has the
+formulas.
 """
 
 from dataclasses import dataclass
@@ -7,7 +8,7 @@ from typing import Any, ClassVar, Optional, Type
 
 from ..attention import Attention
 from ..errors import OptionError
-from ..modules.posterior_decoder import PosteriorDecoder
+from ..modules.latent.posterior_decoder import PosteriorDecoder
 from ..options import option
 from .architectures import SMALL_SIZES, register_architecture
 from .latent_configuration import LatentLSTMConfig

@@ -20,11 +20,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..ops.alignment_blocks import rows_of_a_block
 from ..ops.deferred import Linear, project
 from ..ops.devices import on_gpu
+from ..ops.likelihoods.alignment_blocks import rows_of_a_block
+from ..ops.likelihoods.vocabulary_loss import Targets, VocabularyLoss
 from ..ops.precision import recomputed
-from ..ops.vocabulary_loss import Targets, VocabularyLoss
 from .rnn import uniform_
 
 __all__ = ["Copying"]

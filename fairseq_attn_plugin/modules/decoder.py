@@ -22,14 +22,14 @@ from torch import Tensor, nn
 
 from ..attention import Attention
 from ..ops.deferred import Linear, project
+from ..ops.likelihoods.vocabulary_loss import Targets, VocabularyLoss, vocabulary_loss
 from ..ops.precision import fixed_weights
-from ..ops.vocabulary_loss import Targets, VocabularyLoss, vocabulary_loss
 from .copying import Copying
 from .decoder_state import Decoded
+from .encoders.source_encoder import EncoderOut
 from .lexicon_bias import LexiconBias
 from .recurrent_decoder import RecurrentDecoder
 from .rnn import uniform_
-from .source_encoder import EncoderOut
 from .source_memory import SourceMemory
 
 __all__ = ["LSTMDecoder"]

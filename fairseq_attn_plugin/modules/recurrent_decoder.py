@@ -28,9 +28,9 @@ from ..ops.precision import autocast_enabled, fixed_weights
 from ..ops.tanh import tanh
 from .decoder_state import Decoded, DecoderInputs, DecoderState, Progress
 from .dropout import Dropout
+from .encoders.source_encoder import EncoderOut
 from .recurrence import DropoutMasks, LayerStates, step_weights, stepped
 from .rnn import KINDS, STATES, run, uniform_
-from .source_encoder import EncoderOut
 from .source_memory import Intervention, SentenceAttention, SourceMemory
 
 __all__ = ["POSITION", "PROGRESS", "RecurrentDecoder"]

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 
 from ..ops.devices import constant
 from ..ops.dropout import dropout
-from ..ops.gru_layer import gru_layer
-from ..ops.lstm_cell import CLOSED
-from ..ops.lstm_layer import computed_by_layers, lstm_layer
+from ..ops.recurrent.gru_layer import gru_layer
+from ..ops.recurrent.lstm_cell import CLOSED
+from ..ops.recurrent.lstm_layer import computed_by_layers, lstm_layer
 
 __all__ = ["KINDS", "STATES", "forget_bias_", "rnn_layer", "run", "uniform_", "with_padding_input"]
 
@@ -65,8 +65,9 @@ def rnn_layer(
     states: Optional[Tuple[Tensor, ...]] = None,
     padding: Optional[Tensor] = None,
 ) -> Tuple[Tensor, Optional[Tensor]]:
-    """One layer of an LSTM or GRU by :func:`~fairseq_attn_plugin.ops.lstm_layer.lstm_layer` or
-    :func:`~fairseq_attn_plugin.ops.gru_layer.gru_layer`: hidden states ``[T, R, directions * H]``, and an LSTM's last
+    """One layer of an LSTM or GRU by :func:`~fairseq_attn_plugin.ops.recurrent.lstm_layer.lstm_layer` or
+    :func:`~fairseq_attn_plugin.ops.recurrent.gru_layer.gru_layer`: hidden states ``[T, R, directions * H]``, and an
+    LSTM's last
     cell states ``[directions, R, H]``."""
     if isinstance(rnn, nn.LSTM):
         return lstm_layer(x, rnn, layer, states, padding)  # type: ignore[arg-type]

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from ..attention import Attention, AttentionOutput, index_rows, map_tensors
-from ..ops.separable import Part
+from ..ops.likelihoods.separable import Part
 
 Change = Callable[[AttentionOutput], AttentionOutput]
 Intervention = Callable[[Tensor, AttentionOutput], AttentionOutput]

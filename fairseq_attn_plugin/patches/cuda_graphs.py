@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from ..errors import first_cause
 from ..ops.devices import on_gpu
-from ..ops.fused_pairs import compiling
+from ..ops.pairs.fused_pairs import compiling
 from .wrapping import Patch
 
 __all__ = ["MOST_GRAPHS", "CUDA_GRAPHS", "GraphedSteps"]
@@ -94,7 +94,7 @@ class GraphedSteps:
         from fairseq.criterions.cross_entropy import CrossEntropyCriterion
         from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 
-        from fairseq_attn_plugin.modules.encoder import LSTMEncoder
+        from fairseq_attn_plugin.modules.encoders.encoder import LSTMEncoder
 
         reason = ""
         if not on_gpu(sample["target"]):

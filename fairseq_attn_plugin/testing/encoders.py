@@ -1,4 +1,4 @@
-"""The contract of encoders (:mod:`fairseq_attn_plugin.modules.source_encoder`) as one function."""
+"""The contract of encoders (:mod:`fairseq_attn_plugin.modules.encoders.source_encoder`) as one function."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any, List
 import torch
 from torch import Tensor, nn
 
-from ..modules.source_encoder import EncoderOut, SourceEncoder
-from ..modules.stock_encoder import StockEncoder
+from ..modules.encoders.source_encoder import EncoderOut, SourceEncoder
+from ..modules.encoders.stock_encoder import StockEncoder
 from .mechanisms import equal, require
 from .subject import LENGTHS
 

@@ -11,7 +11,7 @@ from ..attention import options_of
 from ..attention.normalizers import log_softmax
 from ..criterions.objectives import OBJECTIVES, Batch, MovingAverage, Settings, Terms
 from ..errors import OptionError
-from ..modules.latent_alignments import LatentAlignments
+from ..modules.latent.latent_alignments import LatentAlignments
 from .mechanisms import equal, require
 
 __all__ = ["check_objective"]

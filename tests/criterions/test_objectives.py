@@ -11,8 +11,8 @@ from fairseq_attn_plugin.criterions import objectives
 from fairseq_attn_plugin.criterions.latent_alignment_config import READ_BY, LatentAlignmentConfig, check_read
 from fairseq_attn_plugin.criterions.objectives import OBJECTIVES, Batch, MovingAverage, Settings, evaluate, sample
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.modules.latent_alignments import LatentAlignments, top_positions
-from fairseq_attn_plugin.ops.mixture_nll import log_likelihoods
+from fairseq_attn_plugin.modules.latent.latent_alignments import LatentAlignments, top_positions
+from fairseq_attn_plugin.ops.likelihoods.mixture_nll import log_likelihoods
 
 import oracles
 

@@ -7,7 +7,7 @@ from test_objectives import NAMES, gradients, leaves, make, run, words
 from fairseq_attn_plugin.criterions.objectives import OBJECTIVES, MovingAverage, Settings
 from fairseq_attn_plugin.criterions.objectives.top_k import TopKConfig
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.ops import mixture_nll
+from fairseq_attn_plugin.ops.likelihoods import mixture_nll
 
 SOURCES, TARGETS = (7, 3, 5), (3, 2, 3)
 

@@ -17,9 +17,9 @@ import torch
 from in_process import run_tool
 
 from fairseq_attn_plugin import cli
-from fairseq_attn_plugin.decoding import exported_folder, onnx_files, runtime
-from fairseq_attn_plugin.decoding.exported_folder import flaw_of, lines_of
-from fairseq_attn_plugin.decoding.runtime import BPE, Hypothesis, Translator, one_line, spell
+from fairseq_attn_plugin.decoding.export import exported_folder, onnx_files, runtime
+from fairseq_attn_plugin.decoding.export.exported_folder import flaw_of, lines_of
+from fairseq_attn_plugin.decoding.export.runtime import BPE, Hypothesis, Translator, one_line, spell
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.model_folder import read_settings
 from fairseq_attn_plugin.text.subwords import spell as spell_subwords

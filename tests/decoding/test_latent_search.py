@@ -13,7 +13,7 @@ from test_stepper import batch, fixed, tracing, walk
 
 from fairseq_attn_plugin.decoding.shortlist import Shortlist
 from fairseq_attn_plugin.decoding.stepper import ModelStepper
-from fairseq_attn_plugin.ops import alignment_blocks
+from fairseq_attn_plugin.ops.likelihoods import alignment_blocks
 
 __all__ = ["tracing"]  # steps with and without a trace
 PREDICTIONS = [

@@ -8,10 +8,10 @@ from model_systems import BIASED, LATENT, LINEAR, make
 from models_for_tests import build
 
 from fairseq_attn_plugin.attention import names
-from fairseq_attn_plugin.decoding.exported_folder import flaw_of
-from fairseq_attn_plugin.decoding.onnx_check import compare
-from fairseq_attn_plugin.decoding.onnx_files import quantize, write_graphs
-from fairseq_attn_plugin.decoding.onnx_folder import check_exportable
+from fairseq_attn_plugin.decoding.export.exported_folder import flaw_of
+from fairseq_attn_plugin.decoding.export.onnx_check import compare
+from fairseq_attn_plugin.decoding.export.onnx_files import quantize, write_graphs
+from fairseq_attn_plugin.decoding.export.onnx_folder import check_exportable
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.ops.exporting import exporting
 from fairseq_attn_plugin.testing.subject import stepwise

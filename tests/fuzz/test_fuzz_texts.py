@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mutations import damaged_bytes, damaged_lines, damaged_value
 from test_fuzz_records import check_lexicon, check_page, strict
 
-from fairseq_attn_plugin.attention.election_files import ELECTION_FORMAT, read_recommendation
+from fairseq_attn_plugin.attention.positional.election_files import ELECTION_FORMAT, read_recommendation
 from fairseq_attn_plugin.cli import main
 from fairseq_attn_plugin.text.documents import documents_of, to_line
 from fairseq_attn_plugin.text.lexicon import best_translations, read_lexicon

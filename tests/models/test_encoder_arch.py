@@ -6,12 +6,12 @@ from model_systems import LENGTHS, targets
 from models_for_tests import build, dictionary, fake_task, pad_batch
 from omegaconf import OmegaConf
 
-from fairseq_attn_plugin.decoding.onnx_check import compare
-from fairseq_attn_plugin.decoding.onnx_files import write_graphs
+from fairseq_attn_plugin.decoding.export.onnx_check import compare
+from fairseq_attn_plugin.decoding.export.onnx_files import write_graphs
 from fairseq_attn_plugin.decoding.stepper import ModelStepper
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.models.attn_lstm import AttnLSTMConfig, AttnLSTMModel
-from fairseq_attn_plugin.modules.stock_encoder import StockEncoder
+from fairseq_attn_plugin.modules.encoders.stock_encoder import StockEncoder
 
 ENCODERS = {
     "transformer": {"encoder_options": "encoder-attention-heads=2 encoder-normalize-before encoder-learned-pos"},

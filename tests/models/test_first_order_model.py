@@ -7,7 +7,7 @@ from model_systems import targets
 from models_for_tests import build, fake_task, pad_batch
 
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.ops.first_order import forward_algorithm
+from fairseq_attn_plugin.ops.likelihoods.first_order import forward_algorithm
 
 ARCH = "lstm_latent_first_order_small"
 

@@ -11,7 +11,7 @@ from models_for_tests import dictionary, fake_task, needs_autocast
 from omegaconf import OmegaConf
 
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.modules.ragged import BlockRNN, make_blocks
+from fairseq_attn_plugin.modules.encoders.ragged import BlockRNN, make_blocks
 
 import oracles
 

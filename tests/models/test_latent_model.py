@@ -15,7 +15,7 @@ from fairseq_attn_plugin.criterions.objectives import (
     evaluate,
 )
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.ops.alignment_blocks import Alignments
+from fairseq_attn_plugin.ops.likelihoods.alignment_blocks import Alignments
 
 import oracles
 

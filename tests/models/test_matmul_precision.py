@@ -16,10 +16,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from training import SIZES, error_line, generate, train, training_command
 
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.modules import encoder as encoders
+from fairseq_attn_plugin.modules.encoders import encoder as encoders
 from fairseq_attn_plugin.modules.rnn import KINDS
-from fairseq_attn_plugin.ops import lstm_layer, precision
+from fairseq_attn_plugin.ops import precision
 from fairseq_attn_plugin.ops.precision import has_bfloat16, precision_of, products_in
+from fairseq_attn_plugin.ops.recurrent import lstm_layer
 
 from cli import run_cli
 

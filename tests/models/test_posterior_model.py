@@ -8,11 +8,11 @@ from models_for_tests import build
 
 from fairseq_attn_plugin.attention import registry
 from fairseq_attn_plugin.attention.soft import SoftAttention
-from fairseq_attn_plugin.decoding.onnx_folder import check_exportable
+from fairseq_attn_plugin.decoding.export.onnx_folder import check_exportable
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.modules import latent_decoder
 from fairseq_attn_plugin.modules.decoder_state import DecoderState
-from fairseq_attn_plugin.ops import alignment_blocks, separable
+from fairseq_attn_plugin.modules.latent import latent_decoder
+from fairseq_attn_plugin.ops.likelihoods import alignment_blocks, separable
 
 CASES = [
     {},

@@ -7,10 +7,10 @@ from models_for_tests import build, pad_batch
 from test_han import build as build_classifier
 
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.modules import encoder as encoders
-from fairseq_attn_plugin.modules import ragged
-from fairseq_attn_plugin.ops import lstm_layer
+from fairseq_attn_plugin.modules.encoders import encoder as encoders
+from fairseq_attn_plugin.modules.encoders import ragged
 from fairseq_attn_plugin.ops.precision import products_in
+from fairseq_attn_plugin.ops.recurrent import lstm_layer
 
 
 @pytest.mark.parametrize("side", ["left", "right"])

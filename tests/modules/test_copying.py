@@ -10,8 +10,8 @@ from models_for_tests import build, dictionary, fake_task
 
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.modules.copying import Copying
-from fairseq_attn_plugin.ops import alignment_blocks
-from fairseq_attn_plugin.ops.vocabulary_loss import Targets
+from fairseq_attn_plugin.ops.likelihoods import alignment_blocks
+from fairseq_attn_plugin.ops.likelihoods.vocabulary_loss import Targets
 
 PAD, UNK, UNITS = 1, 3, 6
 

@@ -5,7 +5,7 @@ import torch
 from models_for_tests import pad_batch
 from test_stepper import make
 
-from fairseq_attn_plugin.modules import encoder as encoders
+from fairseq_attn_plugin.modules.encoders import encoder as encoders
 from fairseq_attn_plugin.ops.packed import FixedWeights
 from fairseq_attn_plugin.ops.precision import with_fixed
 

@@ -5,10 +5,10 @@ import math
 import pytest
 import torch
 
-from fairseq_attn_plugin.ops import all_pairs
-from fairseq_attn_plugin.ops.all_pairs import sum_basis, sum_tanh
-from fairseq_attn_plugin.ops.chebyshev import chebyshev_nodes, lagrange_basis
-from fairseq_attn_plugin.ops.pair_pooling import pooled_basis, pooled_tanh
+from fairseq_attn_plugin.ops.pairs import all_pairs
+from fairseq_attn_plugin.ops.pairs.all_pairs import sum_basis, sum_tanh
+from fairseq_attn_plugin.ops.pairs.chebyshev import chebyshev_nodes, lagrange_basis
+from fairseq_attn_plugin.ops.pairs.pair_pooling import pooled_basis, pooled_tanh
 
 import oracles
 

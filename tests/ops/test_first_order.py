@@ -5,7 +5,7 @@ import itertools
 import pytest
 import torch
 
-from fairseq_attn_plugin.ops.first_order import (
+from fairseq_attn_plugin.ops.likelihoods.first_order import (
     LOG_ZERO,
     JumpChain,
     filtered,

@@ -6,10 +6,10 @@ import shutil
 import pytest
 import torch
 
-from fairseq_attn_plugin.ops import fused_pairs as module
-from fairseq_attn_plugin.ops import pair_pooling
-from fairseq_attn_plugin.ops.all_pairs import sum_basis, sum_tanh
-from fairseq_attn_plugin.ops.pair_pooling import pooled_basis, pooled_tanh
+from fairseq_attn_plugin.ops.pairs import fused_pairs as module
+from fairseq_attn_plugin.ops.pairs import pair_pooling
+from fairseq_attn_plugin.ops.pairs.all_pairs import sum_basis, sum_tanh
+from fairseq_attn_plugin.ops.pairs.pair_pooling import pooled_basis, pooled_tanh
 
 
 def sentences(batch=4, length=6, dim=3, dtype=torch.float64):

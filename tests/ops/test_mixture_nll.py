@@ -5,14 +5,14 @@ import itertools
 import pytest
 import torch
 
-import fairseq_attn_plugin.ops.mixture_nll as module
+import fairseq_attn_plugin.ops.likelihoods.mixture_nll as module
 from fairseq_attn_plugin.attention.normalizers import LOG_ZERO
-from fairseq_attn_plugin.ops import alignment_blocks
-from fairseq_attn_plugin.ops.alignment_blocks import Alignments
-from fairseq_attn_plugin.ops.mixture_log_probs import mixture_log_probs
-from fairseq_attn_plugin.ops.mixture_nll import expected_nll, log_likelihoods, mixture_nll
-from fairseq_attn_plugin.ops.nll_sums import NLLSums
-from fairseq_attn_plugin.ops.vocabulary_blocks import VocabularyBlocks
+from fairseq_attn_plugin.ops.likelihoods import alignment_blocks
+from fairseq_attn_plugin.ops.likelihoods.alignment_blocks import Alignments
+from fairseq_attn_plugin.ops.likelihoods.mixture_log_probs import mixture_log_probs
+from fairseq_attn_plugin.ops.likelihoods.mixture_nll import expected_nll, log_likelihoods, mixture_nll
+from fairseq_attn_plugin.ops.likelihoods.nll_sums import NLLSums
+from fairseq_attn_plugin.ops.likelihoods.vocabulary_blocks import VocabularyBlocks
 
 import oracles
 

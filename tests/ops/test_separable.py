@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from fairseq_attn_plugin.ops import separable
-from fairseq_attn_plugin.ops.separable import log_posterior_of, shared_exponentials
+from fairseq_attn_plugin.ops.likelihoods import separable
+from fairseq_attn_plugin.ops.likelihoods.separable import log_posterior_of, shared_exponentials
 
 WORDS, POSITIONS, STEPS = 200, 4, 2
 

@@ -8,9 +8,9 @@ from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_l
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from fairseq_attn_plugin.ops import alignment_blocks
-from fairseq_attn_plugin.ops import vocabulary_loss as module
-from fairseq_attn_plugin.ops.vocabulary_loss import Targets, vocabulary_loss
+from fairseq_attn_plugin.ops.likelihoods import alignment_blocks
+from fairseq_attn_plugin.ops.likelihoods import vocabulary_loss as module
+from fairseq_attn_plugin.ops.likelihoods.vocabulary_loss import Targets, vocabulary_loss
 
 PAD, WORDS, WIDTH = 1, 11, 6
 SMOOTHINGS = (0.0, 0.1)

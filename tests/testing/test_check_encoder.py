@@ -6,7 +6,7 @@ from fairseq.models.transformer import TransformerConfig, TransformerEncoderBase
 from models_for_tests import dictionary
 from torch import nn
 
-from fairseq_attn_plugin.modules.encoder import LSTMEncoder
+from fairseq_attn_plugin.modules.encoders.encoder import LSTMEncoder
 from fairseq_attn_plugin.testing import check_encoder
 
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from fairseq_attn_plugin.analysis.records.record import Record
 from fairseq_attn_plugin.analysis.records.shown import shown_units
-from fairseq_attn_plugin.decoding import exported_folder, runtime
-from fairseq_attn_plugin.decoding.runtime import MOST_CHARACTERS, one_line
+from fairseq_attn_plugin.decoding.export import exported_folder, runtime
+from fairseq_attn_plugin.decoding.export.runtime import MOST_CHARACTERS, one_line
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.model_folder import read_settings
 from fairseq_attn_plugin.text.subwords import spell

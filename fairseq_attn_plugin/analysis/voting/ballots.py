@@ -2,7 +2,7 @@
 
 After Bal and Sinha, "Modelling Bahdanau attention using election methods aided by Q-learning". Voter t ranks the p
 source words by its attention weights. The end of the sentence neither votes nor is a candidate. A rule gives k
-(:mod:`fairseq_attn_plugin.attention.windows`), and voter t gets the committee
+(:mod:`fairseq_attn_plugin.attention.positional.windows`), and voter t gets the committee
 
     W_t = { j : |j - round(c_t)| <= k, 0 <= j < p },    c_t = min(t / rho, p - 1),
 
@@ -36,7 +36,7 @@ from typing import Dict, List, NamedTuple, Optional, Sequence
 
 import numpy as np
 
-from fairseq_attn_plugin.attention.windows import HALF, window
+from fairseq_attn_plugin.attention.positional.windows import HALF, window
 from fairseq_attn_plugin.errors import OptionError
 
 __all__ = [

@@ -83,7 +83,7 @@ def hold_election(loaded: LoadedModels, split: str, rules: Sequence[str], ratio:
     Args:
         loaded: from :func:`~fairseq_attn_plugin.analysis.inference.loading.load_models`
         split: the sentences that vote
-        rules: of :mod:`fairseq_attn_plugin.attention.windows`
+        rules: of :mod:`fairseq_attn_plugin.attention.positional.windows`
         ratio: target words per source word
         max_tokens: words in a batch
 

@@ -32,7 +32,7 @@ from fairseq_attn_plugin.analysis.inference.loading import add_model_options, lo
 from fairseq_attn_plugin.analysis.voting.ballots import Tally
 from fairseq_attn_plugin.analysis.voting.election import describe, hold_election, length_ratio, report
 from fairseq_attn_plugin.analysis.voting.word_table import add_agent_options, write_table
-from fairseq_attn_plugin.attention.windows import RULES
+from fairseq_attn_plugin.attention.positional.windows import RULES
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.options import flag
 from fairseq_attn_plugin.text.counting import counted

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple, Optional, Tuple
 import torch
 from torch import Tensor
 
-from ...modules.latent_alignments import LatentAlignments
-from ...ops.alignment_blocks import Alignments
-from ...ops.mixture_nll import NLL, expected_nll
+from ...modules.latent.latent_alignments import LatentAlignments
+from ...ops.likelihoods.alignment_blocks import Alignments
+from ...ops.likelihoods.mixture_nll import NLL, expected_nll
 from .divergences import kl_divergence
 
 __all__ = [

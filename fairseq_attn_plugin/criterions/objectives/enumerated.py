@@ -6,7 +6,7 @@ from typing import Optional
 
 from torch import Tensor
 
-from ...ops.mixture_nll import expected_nll, mixture_nll
+from ...ops.likelihoods.mixture_nll import expected_nll, mixture_nll
 from .batch import Batch, MovingAverage, Settings, Terms, correct_words, posterior_correct_words
 from .objective import register_objective
 

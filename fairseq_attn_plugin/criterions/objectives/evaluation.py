@@ -7,8 +7,8 @@ from typing import NamedTuple, Optional
 import torch
 from torch import Tensor
 
-from ...modules.latent_alignments import top_positions
-from ...ops.mixture_nll import log_likelihoods
+from ...modules.latent.latent_alignments import top_positions
+from ...ops.likelihoods.mixture_nll import log_likelihoods
 from .batch import Batch, correct_words
 
 __all__ = ["Evaluation", "evaluate"]

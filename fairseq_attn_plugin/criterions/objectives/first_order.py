@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ...ops.first_order import JumpChain, forward_algorithm
-from ...ops.mixture_nll import expected_nll
+from ...ops.likelihoods.first_order import JumpChain, forward_algorithm
+from ...ops.likelihoods.mixture_nll import expected_nll
 from .batch import Batch, MovingAverage, Settings, Terms, correct_words
 from .objective import register_objective
 
@@ -15,7 +15,8 @@ __all__ = ["first_order"]
 
 @register_objective("first-order", chain=True)
 def first_order(batch: Batch, settings: Settings, average: MovingAverage) -> Terms:
-    """-log sum_z prod_t p(z_t | z_{t-1}) p(y_t | z_t), summed over the sentences (:mod:`...ops.first_order`).
+    """-log sum_z prod_t p(z_t | z_{t-1}) p(y_t | z_t), summed over the sentences
+    (:mod:`...ops.likelihoods.first_order`).
 
     The derivative of log p(y) by log p(y_t | z_t = j) is the posterior p(z_t = j | y). All log p(y_t | z_t = j) are
     computed without gradients, the posteriors from them, and then the gradients of sum_tj p(z_t = j | y) log p(y_t |

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ...attention.normalizers import LOG_ZERO
-from ...ops.mixture_nll import expected_nll, mixture_nll
+from ...ops.likelihoods.mixture_nll import expected_nll, mixture_nll
 from .batch import Batch, MovingAverage, Settings, Terms, correct_words
 from .divergences import sample
 from .objective import register_objective

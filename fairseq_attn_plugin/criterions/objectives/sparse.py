@@ -5,7 +5,7 @@ With sparsemax or entmax (``--attention-normalizer``, ``--posterior-normalizer``
 support of few positions. A sum over the support is the sum over all positions, value and gradient: it needs no samples,
 and costs as many vocabulary projections as there are positions in the support.
 
-With a linear output layer sums over all positions cost less (:mod:`fairseq_attn_plugin.ops.separable`).
+With a linear output layer sums over all positions cost less (:mod:`fairseq_attn_plugin.ops.likelihoods.separable`).
 
 The size of the support differs from word to word. Words of similar size are computed together, as if they belonged to
 one sentence whose positions are those of all sentences of the batch.
@@ -18,8 +18,8 @@ from typing import Iterator, NamedTuple
 import torch
 from torch import Tensor
 
-from ...ops.alignment_blocks import Alignments
-from ...ops.mixture_nll import expected_nll, mixture_nll
+from ...ops.likelihoods.alignment_blocks import Alignments
+from ...ops.likelihoods.mixture_nll import expected_nll, mixture_nll
 from .batch import Batch, MovingAverage, Settings, Terms, correct_words
 from .enumerated import elbo_enum, marginal
 from .objective import register_objective

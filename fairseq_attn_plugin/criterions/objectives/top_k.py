@@ -8,8 +8,8 @@ from typing import ClassVar
 
 from ...attention import PartConfig
 from ...errors import OptionError
-from ...modules.latent_alignments import top_positions
-from ...ops.mixture_nll import mixture_nll
+from ...modules.latent.latent_alignments import top_positions
+from ...ops.likelihoods.mixture_nll import mixture_nll
 from ...options import option
 from .batch import Batch, MovingAverage, Settings, Terms, correct_words
 from .objective import register_objective

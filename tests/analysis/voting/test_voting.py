@@ -20,7 +20,7 @@ from fairseq_attn_plugin.analysis.voting.ballots import (
     satisfaction,
 )
 from fairseq_attn_plugin.attention import build_attention
-from fairseq_attn_plugin.attention.windows import window
+from fairseq_attn_plugin.attention.positional.windows import window
 from fairseq_attn_plugin.errors import OptionError
 
 # Four voters t = 0, 1, 2, 3 with c_t = t and four candidates, k = 1. Borda scores are 3, 2, 1, 0.

@@ -1,0 +1,1 @@
+"""Export to ONNX, and the translator that an exported folder has."""

@@ -1,0 +1,209 @@
+"""The recurrent encoder of all translation models of this package: LSTM or GRU."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, List, Optional, Tuple
+
+import torch
+from torch import Tensor, nn
+
+from ...ops.devices import on_gpu
+from ...ops.dropout import dropout
+from ...ops.packed import LoopedLSTM, PackedLSTM, compiled
+from ...ops.precision import fixed_weights
+from ...ops.recurrent.lstm_layer import computed_by_layers
+from ..dropout import Dropout
+from ..rnn import KINDS, STATES, rnn_layer, uniform_, with_padding_input
+from .source_encoder import EncoderOut, SourceEncoder
+
+__all__ = ["LSTMEncoder", "ends_of_words"]
+
+# cuDNN copies weights that have one more input column at each call; torch says so, and how nn.LSTM would avoid it.
+warnings.filterwarnings("ignore", message="RNN module weights are not part of single contiguous chunk of memory")
+
+
+class LSTMEncoder(SourceEncoder):
+    """A (bidirectional) LSTM or GRU over the source. Its encodings have the coordinates of the given ``src_tokens``.
+
+    fairseq pads on the left by default. For padding on either side, position j of every result belongs to
+    ``src_tokens[:, j]``. Stock fairseq's LSTM moves left padding to the right and leaves it there, which shifts its
+    alignments in padded batches.
+
+    Args:
+        dictionary: source dictionary
+        embed_tokens: source embeddings
+        hidden_size: units per direction
+        num_layers: number of layers
+        bidirectional: whether every layer has a second network that reads from right to left
+        dropout_in: dropout of the embeddings
+        dropout_out: dropout of the encodings, and between layers
+        max_source_positions: longest source accepted
+        rnn: ``lstm`` or ``gru``
+    """
+
+    def __init__(
+        self,
+        dictionary: Any,
+        embed_tokens: nn.Embedding,
+        hidden_size: int,
+        num_layers: int = 1,
+        bidirectional: bool = False,
+        dropout_in: float = 0.1,
+        dropout_out: float = 0.1,
+        max_source_positions: float = 1e5,
+        rnn: str = "lstm",
+    ):
+        super().__init__(dictionary)
+        self.embed_tokens = embed_tokens
+        self.padding_idx = dictionary.pad()
+        self.num_layers, self.bidirectional = num_layers, bidirectional
+        self.max_source_positions = max_source_positions
+        self.output_units = hidden_size * (2 if bidirectional else 1)
+        self.dropout_in_module = Dropout(dropout_in, module_name=type(self).__name__)
+        self.dropout_out_module = Dropout(dropout_out, module_name=type(self).__name__)
+        self.kind, self.states = rnn, STATES[rnn]
+        network = KINDS[rnn](
+            embed_tokens.embedding_dim,
+            hidden_size,
+            num_layers,
+            dropout=dropout_out if num_layers > 1 else 0.0,
+            bidirectional=bidirectional,
+            batch_first=True,
+        )
+        self.add_module(rnn, uniform_(network))
+
+    @property
+    def rnn(self) -> nn.RNNBase:
+        """The layers; the module is called ``lstm`` or ``gru``."""
+        network: nn.RNNBase = getattr(self, self.kind)
+        return network
+
+    def forward(
+        self, src_tokens: Tensor, src_lengths: Optional[Tensor] = None, train_embeddings: bool = True, **unused: Any
+    ) -> EncoderOut:
+        """Encodes a batch.
+
+        Args:
+            src_tokens: ``[B, N]``, padded on either side
+            src_lengths: ignored; the padding says the lengths
+            train_embeddings: whether gradients reach the embeddings
+
+        Returns:
+            see :mod:`~fairseq_attn_plugin.modules.encoders.source_encoder`; ``hidden`` and ``cell`` are the states
+            after the last word, both directions side by side
+        """
+        pad_mask = src_tokens.eq(self.padding_idx)
+        vectors = self.embed_tokens(src_tokens)
+        embeddings = self.dropout_in_module(vectors if train_embeddings else vectors.detach())
+        padding = pad_mask if on_gpu(pad_mask) or bool(pad_mask.any()) else None
+        if computed_by_layers(embeddings, self.rnn):
+            encodings, states = self._encode_by_layers(embeddings, padding)
+        elif padding is None and (fixed_weights() is None or self.kind != "lstm"):
+            encodings, last = self.rnn(embeddings)
+            states = last if isinstance(last, tuple) else (last,)
+        else:
+            encodings, states = self._encode_frozen(embeddings, padding)
+        joined = dict(zip(self.states, map(self._join_directions, states)))
+        return {
+            "encodings": self.dropout_out_module(encodings),
+            "hidden": joined["hidden"],
+            "cell": joined.get("cell"),
+            "tokens": src_tokens,
+            "pad_mask": padding,
+            "rows": self.rows_of(src_tokens),
+        }
+
+    def _encode_frozen(self, embeddings: Tensor, pad_mask: Optional[Tensor]) -> Tuple[Tensor, Tuple[Tensor, ...]]:
+        """Encodes a batch by layers whose state does not change on padding.
+
+        One more input (:func:`~fairseq_attn_plugin.modules.rnn.with_padding_input`) keeps the state there. From zeros,
+        padding before the first word leaves it at zero, and padding after the last word keeps a cell state; the last
+        hidden state is read at the last word. For packed sequences torch has no fused LSTM on processors, and needs the
+        lengths on the host, for which a GPU has to be waited for.
+        """
+        batch, size, names = embeddings.size(0), self.rnn.hidden_size, ("", "_reverse")[: 1 + self.bidirectional]
+        if pad_mask is None:
+            pad_mask = torch.zeros(embeddings.shape[:2], dtype=torch.bool, device=embeddings.device)
+        mark = pad_mask.unsqueeze(-1).to(embeddings.dtype)
+        zeros = embeddings.new_zeros(len(names), batch, size)
+        run, start = (torch.lstm, (zeros, zeros)) if self.kind == "lstm" else (torch.gru, zeros)
+        rows, ends = torch.arange(batch, device=pad_mask.device), ends_of_words(pad_mask)
+        outputs = embeddings
+        hidden: List[Tensor] = []
+        cells: List[Tensor] = []
+        for layer in range(self.num_layers):
+            if layer:
+                outputs = dropout(outputs, self.rnn.dropout, self.training)
+            inputs, packed = torch.cat([outputs, mark], dim=-1), self._packed(layer, names)
+            if packed is None:
+                weights = [weight for name in names for weight in self._frozen(layer, name)]
+                flags = (self.training, len(names) == 2, True)
+                outputs, _, *last_cell = run(inputs, start, weights, True, 1, 0.0, *flags)  # type: ignore[operator]
+            else:
+                parts, last_cell = zip(*(one(inputs.transpose(0, 1).contiguous()) for one in packed))
+                outputs = torch.cat(parts, dim=-1).transpose(0, 1)
+            hidden += [h[rows, end] for h, end in zip(outputs.split(size, dim=-1), ends)]
+            cells += last_cell
+        encodings = outputs.masked_fill(pad_mask.unsqueeze(-1), 0.0)
+        return encodings, (torch.stack(hidden), *([torch.cat(cells)] if cells else []))
+
+    def _frozen(self, layer: int, name: str) -> Tuple[Tensor, ...]:
+        """The parameters of a layer and direction, with the input that marks padding."""
+        parts = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+        w_input, *others = (getattr(self.rnn, f"{part}_l{layer}{name}") for part in parts)
+        return (with_padding_input(w_input, self.kind), *others)
+
+    def _packed(self, layer: int, names: Tuple[str, ...]) -> Optional[List[Any]]:
+        """The directions of a layer in a search, where torch has them packed."""
+        fixed = fixed_weights()
+        if fixed is None or self.kind != "lstm" or self.rnn.weight_ih_l0.dtype != torch.float32:
+            return None
+
+        def pack() -> Optional[List[Any]]:
+            given: Any = [(*self._frozen(layer, name), name == "_reverse") for name in names]
+            if fixed.precision != "float32":
+                return [compiled(LoopedLSTM(fixed.precision, *one)) for one in given]
+            try:
+                return [PackedLSTM(*one) for one in given]
+            except (AttributeError, RuntimeError):
+                return None
+
+        found: Optional[List[Any]] = fixed.kept((id(self), layer), pack)
+        return found
+
+    def _encode_by_layers(self, embeddings: Tensor, pad_mask: Optional[Tensor]) -> Tuple[Tensor, Tuple[Tensor, ...]]:
+        """As :meth:`_encode_frozen`, by layers of our own, whose products are in half precision."""
+        outputs = embeddings.transpose(0, 1)
+        hidden: List[Tensor] = []
+        cells: List[Tensor] = []
+        padding = None if pad_mask is None else pad_mask.t().reshape(-1).nonzero().squeeze(1)
+        rows = torch.arange(len(embeddings), device=embeddings.device)
+        last = rows.new_tensor(embeddings.size(1) - 1)
+        ends = (last, torch.zeros_like(last)) if pad_mask is None else ends_of_words(pad_mask)
+        for layer in range(self.num_layers):
+            if layer:
+                outputs = dropout(outputs, self.rnn.dropout, self.training)
+            outputs, last_cell = rnn_layer(outputs, self.rnn, layer, padding=padding)
+            hidden += [h[end, rows] for h, end in zip(outputs.split(self.rnn.hidden_size, dim=-1), ends)]
+            cells += [] if last_cell is None else [last_cell]
+        encodings = outputs.transpose(0, 1)
+        if pad_mask is not None:
+            encodings = encodings.masked_fill(pad_mask.unsqueeze(-1), 0.0)
+        return encodings, (torch.stack(hidden), *([torch.cat(cells)] if cells else []))
+
+    def _join_directions(self, states: Tensor) -> Tensor:
+        """``[layers * directions, B, H]`` to ``[B, layers, directions * H]``."""
+        batch = states.size(1)
+        return (
+            states.view(self.num_layers, -1, batch, states.size(-1))
+            .permute(2, 0, 1, 3)
+            .reshape(batch, self.num_layers, -1)
+        )
+
+
+def ends_of_words(pad_mask: Tensor) -> Tuple[Tensor, Tensor]:
+    """Where the network of either direction ends: the positions ``[B]`` of the last word and of the first."""
+    positions = torch.arange(pad_mask.size(1), device=pad_mask.device)
+    last = positions.masked_fill(pad_mask, 0).amax(1)
+    return last, positions.masked_fill(pad_mask, pad_mask.size(1) - 1).amin(1)

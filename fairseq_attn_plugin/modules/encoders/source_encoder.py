@@ -1,0 +1,67 @@
+"""What an encoder of a translation model returns, and what all encoders have in common.
+
+``encoder_out`` is a dictionary. B sentences have N source positions and encodings of Dh units:
+
+- ``encodings`` ``[B, N, Dh]``, zero on padding, in the coordinates of the given ``src_tokens``
+- ``hidden`` ``[B, L, Dh]``, states from which the decoder starts; L is the encoder's ``num_layers``
+- ``cell`` ``[B, L, Dh]``, likewise, or None where the encoder has no such states
+- ``tokens`` ``[B, N]``, the words
+- ``pad_mask`` ``[B, N]``, True on padding; None without padding
+- ``rows`` ``[R]``, the sentence of each row of the decoder
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Tuple
+
+import torch
+from fairseq.models import FairseqEncoder
+from torch import Tensor, nn
+
+from ..source_memory import follow
+
+__all__ = ["EncoderOut", "SourceEncoder"]
+
+EncoderOut = Dict[str, Any]
+
+
+class SourceEncoder(FairseqEncoder):
+    """An encoder whose results exist once per sentence, also in a beam search.
+
+    Attributes:
+        embed_tokens: source embeddings
+        padding_idx: the padding symbol
+        output_units: Dh
+        num_layers: L
+        states: which states of a decoder's layers can start from the encoder's own: ``hidden``, ``cell``
+        max_source_positions: longest source accepted
+    """
+
+    embed_tokens: nn.Embedding
+    padding_idx: int
+    output_units: int
+    num_layers: int
+    states: Tuple[str, ...]
+    max_source_positions: float
+
+    def reorder_encoder_out(self, encoder_out: EncoderOut, new_order: Tensor) -> EncoderOut:
+        """Reorders the rows of the decoder for beam search.
+
+        The hypotheses of a sentence share its encodings: the tensors keep one entry per sentence, and ``rows`` says
+        which sentence each row of the decoder translates. Entries move only when sentences do, for example when one of
+        them is finished.
+        """
+        rows, sentences = follow(encoder_out["rows"], new_order)
+        if sentences is not None:
+            encoder_out = {
+                name: None if value is None else value.index_select(0, sentences) for name, value in encoder_out.items()
+            }
+        return {**encoder_out, "rows": rows}
+
+    def max_positions(self) -> float:
+        return self.max_source_positions
+
+    @staticmethod
+    def rows_of(src_tokens: Tensor) -> Tensor:
+        """``rows`` before a search: one for each sentence."""
+        return torch.arange(src_tokens.size(0), device=src_tokens.device)

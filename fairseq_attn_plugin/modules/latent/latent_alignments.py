@@ -1,0 +1,111 @@
+"""What the objectives and the prediction of a model with a latent alignment are computed from."""
+
+from __future__ import annotations
+
+from typing import Dict, NamedTuple, Optional, Tuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ...attention import Penalty
+from ...attention.normalizers import LOG_ZERO
+from ...ops.exporting import exporting
+from ...ops.likelihoods.alignment_blocks import Alignments
+from ...ops.likelihoods.first_order import JumpChain
+
+__all__ = ["LatentAlignments", "top_context", "top_positions"]
+
+
+class LatentAlignments(NamedTuple):
+    """The tensors of a batch that an objective needs.
+
+    The tensors through which gradients flow are outputs of the model, so that data-parallel wrappers see every
+    parameter that is used. In beam search T counts the hypotheses of a sentence, except in ``prior``, which has a row
+    for each hypothesis.
+    """
+
+    memory: Tensor  # [B, N, D], W_h h_j, or [h_j; 0]
+    query: Tensor  # [B, T, D], W_s s_t + b, or [0; s_t]
+    weight: Tensor  # [V, D], vocabulary projection
+    bias: Optional[Tensor]  # [V]
+    keep: Optional[Tensor]  # [B, T, D], the steps' dropout masks, the same for all alignments
+    pad_mask: Optional[Tensor]  # [B, N], True on padding
+    prior: Tensor  # [B, T, N], p(z_t = j)
+    log_prior: Tensor  # [B, T, N], LOG_ZERO on padding
+    scores: Tensor  # [B, T, N], the attention's, before its normaliser
+    log_posterior: Optional[Tensor] = None  # [B, T, N], log q(z_t = j | x, y)
+    posterior_scores: Optional[Tensor] = None  # [B, T, N], before the softmax
+    penalties: Optional[Dict[str, Penalty]] = None  # of the prior's attention
+    chain: Optional[JumpChain] = None  # the jumps of first-order alignments
+    split: int = 0  # features of h_j in o = [h_j; s_t]; 0: o has a tanh
+    exponentials: Optional[Tensor] = None  # [B, N, V], of the positions' part of separable logits, in a search
+
+    def words(self, target: Tensor, pad: int, index: Optional[Tensor] = None) -> Alignments:
+        """The words ``target`` ``[B, T]`` with all alignments, or with those of ``index`` ``[B, T, K]``."""
+        return Alignments(
+            self.memory,
+            self.query,
+            self.weight,
+            self.bias,
+            target,
+            target.eq(pad),
+            self.pad_mask,
+            self.keep,
+            index,
+            self.split,
+            self.exponentials,
+        )
+
+    def relaxed_words(self, target: Tensor, pad: int, weights: Tensor) -> Alignments:
+        """The words ``target``, each with one soft alignment: o of sum_j w_j h_j.
+
+        Args:
+            target: ``[B, T]``
+            pad: the padding symbol
+            weights: ``[B, T, N]``
+        """
+        query = self.query + weights.type_as(self.memory) @ self.memory
+        return Alignments(
+            None, query, self.weight, self.bias, target, target.eq(pad), None, self.keep, split=self.split
+        )
+
+
+def top_positions(log_prior: Tensor, count: int) -> Tuple[Tensor, Tensor]:
+    """The most probable positions of every step.
+
+    Args:
+        log_prior: ``[B, T, N]``
+        count: how many positions; all if the source has fewer
+
+    Returns:
+        the logarithms of their renormalised probabilities, and the positions, ``[B, T, count]`` each
+    """
+    log_weights, index = _largest(log_prior, count, LOG_ZERO)
+    # In a shorter sentence of the batch the rest is padding, whose weight stays zero.
+    return log_weights.log_softmax(-1).clamp(min=LOG_ZERO), index
+
+
+def _largest(x: Tensor, count: int, padding: float) -> Tuple[Tensor, Tensor]:
+    """The ``count`` largest of N numbers, all of them if N is smaller; a graph adds numbers ``padding`` instead."""
+    if not exporting():
+        return x.topk(min(count, x.size(-1)), dim=-1)
+    values, index = F.pad(x, (0, count), value=padding).topk(count, dim=-1)
+    return values, index % x.size(-1)
+
+
+def top_context(weights: Tensor, encodings: Tensor, count: int) -> Tensor:
+    """The mean context of the most probable positions, their weights renormalised.
+
+    Args:
+        weights: ``[B, T, N]``, zero on padding
+        encodings: ``[B, N, Dh]``
+        count: how many positions; all if the source has fewer
+
+    Returns:
+        ``[B, T, Dh]``
+    """
+    best, index = _largest(weights, count, 0.0)
+    shares = best / best.sum(-1, keepdim=True).clamp(min=torch.finfo(best.dtype).tiny)
+    # added: of the numbers that a graph adds, those with the index of a real position have the share 0
+    return torch.zeros_like(weights).scatter_add(-1, index, shares) @ encodings

@@ -1,0 +1,1 @@
+"""Likelihoods of words, and of words under all their alignments, in blocks that fit into memory."""

@@ -1,0 +1,1 @@
+"""Sums over pairs of positions, for attention density matrices."""

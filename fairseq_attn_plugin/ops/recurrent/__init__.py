@@ -1,0 +1,1 @@
+"""Steps and layers of LSTMs and GRUs, as autograd nodes."""

@@ -1,0 +1,177 @@
+"""A layer of LSTMs over whole sequences whose products are in bfloat16, as one autograd node.
+
+    gates_t = W_x x_t + W_h h_{t-1} + b,    h_t, c_t = lstm_cell(gates_t, c_{t-1})
+
+The products with all x_t are one product before the loop, and so are the gradients of W_x, W_h and x after it. Cell
+states, element-wise arithmetic and results are in float32. torch's own LSTM would round the cell state in bfloat16.
+"""
+
+from __future__ import annotations
+
+from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
+
+import torch
+from torch import Tensor, nn
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+
+from ..precision import autocast_enabled, product_type
+from ..products import Prepared, outer, tall
+from .lstm_cell import CLOSED
+from .lstm_folded import FORWARD, GRADIENT, fold_, folded_backward, folded_forward
+
+__all__ = ["by_step", "computed_by_layers", "lstm_layer", "reading_orders"]
+
+
+LEAST_PRODUCTS = 12_000_000  # multiplications of a step, from which on the layer is faster in bfloat16
+
+
+class _Direction(NamedTuple):
+    """One LSTM of a layer: parameters, with the gates in torch's order, and the states before its first step."""
+
+    w_input: Tensor  # [4 H, I]
+    w_hidden: Tensor  # [4 H, H]
+    bias: Tensor  # [4 H]
+    hidden: Tensor  # [R, H]
+    cell: Tensor  # [R, H]
+
+
+def reading_orders(steps: int, directions: int) -> List[Sequence[int]]:
+    """The positions in the order of their computation; the second LSTM of a layer reads backwards."""
+    orders: List[Sequence[int]] = [range(steps), range(steps - 1, -1, -1)]
+    return orders[:directions]
+
+
+class _Layer(Function):
+    # The directions D of a layer take their steps together. What goes into products is kept by position, cell states in
+    # the order of computation. Hidden states have one more position: those before step t are at t, or at t + 1 in the
+    # LSTM that reads backwards; those after it are at t + 1, or at t.
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, padding: Optional[Tensor], dtype: torch.dtype, *flat: Tensor
+    ) -> Tuple[Tensor, Tensor]:
+        directions = [_Direction(*flat[start : start + 5]) for start in range(0, len(flat), 5)]
+        (steps, rows), size = x.shape[:2], directions[0].cell.size(-1)
+        shape = (len(directions), rows, size)
+        inputs = tall(x, dtype)
+        w_inputs, w_hiddens = ([_folded(one[part], dtype) for one in directions] for part in (0, 1))
+        gates = [
+            Prepared(weight, dtype).linear(inputs, _folded(one.bias, dtype))
+            for weight, one in zip(w_inputs, directions)
+        ]
+        if padding is not None:
+            for one in gates:
+                one[:, :size].index_fill_(0, padding, CLOSED)
+                one[:, size : 2 * size].index_fill_(0, padding, -CLOSED)
+        hiddens = [inputs.new_zeros(len(inputs) + rows, size) for _ in directions]
+        stepped = [by_step(one, steps, rows) for one in gates]
+        hidden = [by_step(one, steps + 1, rows) for one in hiddens]
+        cell, squashed = x.new_empty(steps + 1, *shape), x.new_empty(steps, *shape)
+        for number, one in enumerate(directions):
+            hidden[number][-number], cell[0, number] = one.hidden, one.cell
+        activated, h = x.new_empty(*shape[:2], 4 * size), x.new_empty(shape)
+        outputs = x.new_empty(steps, rows, len(directions), size)
+        for count, positions in enumerate(zip(*reading_orders(steps, len(directions)))):
+            for number, t in enumerate(positions):
+                activated[number] = stepped[number][t].addmm_(hidden[number][t + number], w_hiddens[number].t())
+            folded_forward(activated, cell[count], h, cell[count + 1], squashed[count])
+            for number, t in enumerate(positions):
+                hidden[number][t + 1 - number] = h[number]
+                outputs[t, :, number] = h[number]
+        ctx.save_for_backward(inputs, cell, squashed, *hiddens, *w_inputs, *w_hiddens, *gates)
+        return outputs.flatten(2), cell[-1].clone()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, d_outputs: Tensor, d_cell: Tensor) -> Tuple[Optional[Tensor], ...]:
+        inputs, cell, squashed, *rest = ctx.saved_tensors
+        (directions, rows, size), steps = d_cell.shape, d_outputs.size(0)
+        hiddens, w_inputs, w_hiddens, gates = (rest[k * directions : (k + 1) * directions] for k in range(4))
+        w_inputs, w_hiddens = (
+            [Prepared(fold_(weight.clone(), GRADIENT / FORWARD), weight.dtype) for weight in part]
+            for part in (w_inputs, w_hiddens)
+        )
+        d_parts = d_outputs.view(steps, rows, directions, size)
+        d_flat = [torch.empty_like(one) for one in gates]
+        for one in d_flat:
+            one[steps * rows :].zero_()
+        gates, d_gates = ([by_step(one, steps, rows) for one in part] for part in (gates, d_flat))
+        d_hidden, activated = torch.zeros_like(d_cell), d_cell.new_empty(directions, rows, 4 * size)
+        change = torch.empty_like(activated)
+        orders = reading_orders(steps, directions)
+        for count in range(steps - 1, -1, -1):
+            positions = [order[count] for order in orders]
+            for number, t in enumerate(positions):
+                activated[number] = gates[number][t]
+                d_hidden[number] += d_parts[t, :, number]
+            d_cell = folded_backward(activated.sigmoid_(), cell[count], squashed[count], d_hidden, d_cell, change)
+            for number, t in enumerate(positions):
+                d_gates[number][t] = change[number]
+                d_hidden[number] = w_hiddens[number].matmul(d_gates[number][t])
+        d_x: Optional[Tensor] = None
+        gradients: List[Optional[Tensor]] = [None, None]
+        for number, (one, hidden) in enumerate(zip(d_flat, hiddens)):
+            d_x = w_inputs[number].matmul(one, d_x)
+            before = hidden[number * rows :][: len(one)]
+            parameters = (outer(one, inputs), outer(one, before), one.sum(0))
+            gradients += [fold_(each.to(d_cell.dtype), GRADIENT) for each in parameters]
+            gradients += [d_hidden[number], d_cell[number]]
+        assert d_x is not None
+        return (by_step(d_x, steps, rows).to(d_cell.dtype), *gradients)
+
+
+def by_step(matrix: Tensor, steps: int, rows: int) -> Tensor:
+    """A matrix whose rows are positions, and zeros after them, as ``[steps, rows, ...]``."""
+    return matrix[: steps * rows].view(steps, rows, -1)
+
+
+def _folded(parameter: Tensor, dtype: torch.dtype) -> Tensor:
+    return fold_(parameter.detach().to(dtype, copy=True), FORWARD)
+
+
+def computed_by_layers(x: Tensor, rnn: nn.RNNBase) -> bool:
+    """Whether layers of our own replace those of torch: on a processor, where products are in half precision, and where
+    a step has enough of them. A step of a few rows or units takes less time in torch's float32.
+
+    Args:
+        x: ``[R, T, I]``, the input of the first layer
+    """
+    if x.device.type != "cpu" or not x.dtype == torch.float32 != product_type(x) or autocast_enabled(x):
+        return False
+    directions = 2 if rnn.bidirectional else 1
+    weights = sum(weight.numel() for one in rnn.all_weights[:directions] for weight in one if weight.dim() == 2)
+    return x.size(0) * weights >= LEAST_PRODUCTS
+
+
+def lstm_layer(
+    x: Tensor,
+    lstm: nn.LSTM,
+    layer: int,
+    states: Optional[Tuple[Tensor, Tensor]] = None,
+    padding: Optional[Tensor] = None,
+) -> Tuple[Tensor, Tensor]:
+    """One layer of an ``nn.LSTM`` in the present :func:`~fairseq_attn_plugin.ops.precision.product_type`.
+
+    Args:
+        x: ``[T, R, I]``, positions first
+        lstm: supplies the parameters
+        layer: which layer
+        states: hidden and cell states ``[directions, R, H]`` before the first step (default: zeros)
+        padding: numbers t R + r of the positions where the cell state does not change (the input gate is closed and
+            the forget gate open); the hidden state there is meaningless
+
+    Returns:
+        hidden states ``[T, R, directions * H]``, and the last cell states ``[directions, R, H]``
+    """
+    directions = 2 if lstm.bidirectional else 1
+    if states is None:
+        states = (x.new_zeros(directions, x.size(1), lstm.hidden_size),) * 2
+    flat: List[Tensor] = []
+    for suffix, hidden, cell in zip(("", "_reverse")[:directions], *states):
+        w_input, w_hidden, b_input, b_hidden = (
+            getattr(lstm, f"{name}_l{layer}{suffix}") for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+        )
+        flat += [w_input, w_hidden, b_input + b_hidden, hidden, cell]
+    result: Tuple[Tensor, Tensor] = _Layer.apply(x, padding, product_type(x), *flat)
+    return result
