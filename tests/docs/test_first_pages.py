@@ -13,8 +13,6 @@ from cli import REPO, usual_environment
 from documentation import fenced, runs_of
 
 PAGE = REPO / "docs/start/from-fairseq.md"
-NAMES = {"structured": "structured", "soft": "lstm_soft", "density matrix (`lstm_adm_centred`)": "lstm_adm"}
-NAMES["stock fairseq's `lstm`"] = "lstm"
 SMALL = """
 sizes='--encoder-embed-dim 32 --encoder-hidden-size 32 --decoder-embed-dim 32 --decoder-hidden-size 32'
 fairseq-train() { command fairseq-train "$@" $sizes --decoder-out-embed-dim 32 --no-progress-bar > train.log; }
@@ -69,17 +67,21 @@ def test_commands_from_fairseq_run(texts, warm_path):
 
 def test_results_of_the_readme_are_those_measured():
     text = (REPO / "README.md").read_text(encoding="utf-8").split("\n## Results\n")[1]
-    rows = [
-        [cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("| ")
-    ]
-    assert {row[0] for row in rows[2:]} == set(NAMES)
-    for name, *cells in rows[2:]:
-        for place, epochs in ((0, 15), (2, 10)):
-            runs = runs_of(f"multi30k-de-en-epoch{epochs}-lr3e-3", NAMES[name])
-            if not cells[place]:
-                assert not runs
-                continue
-            assert len(runs) == 3
-            bleu = statistics.mean(one["bleu"]["tokenized"]["score"] for one in runs)
-            perplexity = statistics.mean(one["valid_perplexity"] for one in runs)
-            assert cells[place : place + 2] == [f"{bleu:.2f}", f"{perplexity:.2f}"]
+    page = (REPO / "docs/results/iwslt15.md").read_text(encoding="utf-8")
+    tables = []
+    for lines in (text, page):
+        rows = [line.strip("|").split("|") for line in lines.splitlines() if line.startswith("| ")]
+        keys = [re.search("mqt|aqt|soft|structured", row[0]) for row in rows]
+        numbers = [[cell.strip(" *") for cell in row[1:]] for row in rows]
+        tables.append({key.group(): row for key, row in zip(keys, numbers) if key})
+    page_rows = {name: [*row[:3], *row[4:]] for name, row in tables[1].items()}  # which has the information as well
+    assert tables[0] == page_rows and len(page_rows) == 4
+    names = ("lstm_soft", "structured", "lstm_adm")
+    means = [_mean(15, name) for name in names] + [_mean(10, name) for name in (*names, "lstm")]
+    assert re.findall(r"4\d\.\d\d", text.split("Multi30k German-English")[1]) == means
+
+
+def _mean(epochs, name):
+    runs = runs_of(f"multi30k-de-en-epoch{epochs}-lr3e-3", name)
+    assert len(runs) == 3
+    return f"{statistics.mean(one['bleu']['tokenized']['score'] for one in runs):.2f}"
