@@ -21,9 +21,11 @@ PACKAGE = "fairseq_attn_plugin"
 # fairseq imports models/*.py and tasks/*.py of a --user-dir itself, but not the rest, and none of them without a
 # --user-dir; Python imports a module once, so that nothing is registered twice
 REGISTERED = ("attention", "models", "tasks", "criterions", "optimizers", "lr_schedulers")
-NEED_FAIRSEQ = tuple(f"{PACKAGE}.{part}" for part in (*REGISTERED, "patches", "modules", "export", "testing"))
+OTHERS = ("added_options", "export", "modules", "patches", "testing")
+NEED_FAIRSEQ = tuple(f"{PACKAGE}.{part}" for part in (*REGISTERED, *OTHERS))
 # modules of decoding that need neither: options, and the translator of exported models
-LIGHT = tuple(f"{PACKAGE}.decoding.{part}" for part in ("options", "search_options", "runtime", "exported_folder"))
+LIGHT_PARTS = ("options", "search_options", "export", "export.runtime", "export.exported_folder")
+LIGHT = tuple(f"{PACKAGE}.decoding.{part}" for part in LIGHT_PARTS)
 
 
 def register_with_fairseq() -> None:

@@ -44,7 +44,8 @@ def test_what_reads_records_imports_neither_torch_nor_fairseq(command):
 
 
 @pytest.mark.parametrize(
-    "first", ["fairseq_attn_plugin", *(f"fairseq_attn_plugin.{part}" for part in ("attention", "models", "patches"))]
+    "first",
+    ["fairseq_attn_plugin", *(f"fairseq_attn_plugin.{part}" for part in ("added_options", "attention", "models"))],
 )
 def test_everything_is_registered_with_fairseq(first):
     """The root logger does not show the debugging messages of every library, either."""

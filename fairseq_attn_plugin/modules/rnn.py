@@ -65,10 +65,8 @@ def rnn_layer(
     states: Optional[Tuple[Tensor, ...]] = None,
     padding: Optional[Tensor] = None,
 ) -> Tuple[Tensor, Optional[Tensor]]:
-    """One layer of an LSTM or GRU by :func:`~fairseq_attn_plugin.ops.recurrent.lstm_layer.lstm_layer` or
-    :func:`~fairseq_attn_plugin.ops.recurrent.gru_layer.gru_layer`: hidden states ``[T, R, directions * H]``, and an
-    LSTM's last
-    cell states ``[directions, R, H]``."""
+    """One layer of an LSTM or GRU by :mod:`fairseq_attn_plugin.ops.recurrent`: hidden states
+    ``[T, R, directions * H]``, and an LSTM's last cell states ``[directions, R, H]``."""
     if isinstance(rnn, nn.LSTM):
         return lstm_layer(x, rnn, layer, states, padding)  # type: ignore[arg-type]
     assert isinstance(rnn, nn.GRU)
