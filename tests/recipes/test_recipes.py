@@ -32,10 +32,8 @@ CORPORA = {
     **miniatures.MINIATURES,
     "tatoeba_election": miniatures.tatoeba,
     "toy_corpus": toy,
-    "polarity_han": miniatures.polarity_jsonl,
+    "polarity_han": miniatures.polarity,
     "imdb_han": miniatures.imdb,
-    "yelp2013_han": miniatures.yelp,
-    "yahoo_answers_han": miniatures.yahoo,
 }
 
 
