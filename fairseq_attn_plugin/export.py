@@ -44,16 +44,11 @@ def export_direction(checkpoint: str, direction: str, out: str, force: bool = Fa
         raise OptionError(f"--out {out}: exists; {remedy}")
     state = checkpoint_utils.load_checkpoint_to_cpu(checkpoint)
     exported = one_direction(state, checkpoint, direction)
-    _write(exported, out)
-    return exported
-
-
-def _write(state: Dict[str, Any], out: str) -> None:
-    """Writes the file whole or not at all, so that an interrupted export leaves no damaged checkpoint."""
     with whole_file(out, f"--out {out}: cannot be written") as unfinished:
         os.makedirs(os.path.dirname(out) or ".", exist_ok=True)
         with open(unfinished, "wb") as stream:  # whose errors say why
-            torch.save(state, stream)
+            torch.save(exported, stream)
+    return exported
 
 
 def one_direction(state: Dict[str, Any], name: str, direction: str) -> Dict[str, Any]:

@@ -30,14 +30,7 @@ from .architectures import PAPER_MODEL, PAPER_SIZES, SMALL_SIZES, STRUCTURED_SIZ
 from .checks import check_options, check_pointer, rnn_of
 from .configuration import AttnLSTMConfig
 from .encoder_architectures import build_stock_encoder
-from .unused_options import (
-    check_adaptive_softmax,
-    check_attention_options,
-    check_encoder_options,
-    check_forget_bias,
-    check_init_dropout,
-    readers,
-)
+from .unused_options import check_adaptive_softmax, check_attention_options, check_beside, readers
 
 __all__ = ["AttnLSTMConfig", "AttnLSTMModel", "register_architecture"]
 
@@ -163,14 +156,8 @@ class AttnLSTMModel(FairseqEncoderDecoderModel):
         model = cfg["model"]
         off = not parse_boolean("--decoder-attention", model["decoder_attention"])
         defaults = MODEL_DATACLASS_REGISTRY[model["_name"]]()
-        without = "--decoder-attention False" if off else None
-        check_attention_options(model, defaults, without)
-        check_encoder_options(model, defaults)
-        check_forget_bias(model, defaults)
-        check_init_dropout(model, defaults, without)
-        epsilon = model["lexicon_epsilon"]
-        if model["lexicon"] is None and epsilon != defaults.lexicon_epsilon:
-            raise OptionError(f"--lexicon-epsilon {epsilon}: has no effect without --lexicon; give both, or neither")
+        check_attention_options(model, defaults, "--decoder-attention False" if off else None)
+        check_beside(model, defaults)
         check_adaptive_softmax(cfg)
 
     @classmethod
