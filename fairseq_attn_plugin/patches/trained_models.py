@@ -17,7 +17,7 @@ import os
 import re
 from typing import Any, Callable, Dict, Optional, Tuple
 
-from fairseq import checkpoint_utils, utils
+from fairseq import checkpoint_utils
 
 from fairseq_attn_plugin.errors import OptionError, one_line
 from fairseq_attn_plugin.options import earlier_values, file_options, flag, parse_overrides
@@ -213,14 +213,11 @@ OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def user_dir_of(path: str) -> Optional[str]:
-    """The ``--user-dir`` that a checkpoint was trained with, unless it is this package or imported already."""
+    """The ``--user-dir`` that a checkpoint was trained with, unless it is this package."""
     state = checkpoint_utils.load_checkpoint_to_cpu(path)
-    common = (state.get("cfg") or {}).get("common") or state.get("args")
-    folder = getattr(common, "user_dir", None)
-    if not isinstance(folder, str) or os.path.basename(folder.rstrip(os.sep)) == os.path.basename(OWN):
-        return None
-    imported = {os.path.realpath(known) for known in getattr(utils.import_user_module, "memo", ())}
-    return None if os.path.realpath(folder) in imported else folder
+    folder = getattr((state.get("cfg") or {}).get("common") or state.get("args"), "user_dir", None)
+    is_own = not isinstance(folder, str) or os.path.basename(folder.rstrip(os.sep)) == os.path.basename(OWN)
+    return None if is_own else folder
 
 
 def _names_the_user_dir(load: Callable[..., Any]) -> Callable[..., Any]:
@@ -229,15 +226,12 @@ def _names_the_user_dir(load: Callable[..., Any]) -> Callable[..., Any]:
             return load(filenames, *args, **kwargs)
         except Exception as error:
             line = one_line(error)
-            if line is None or not UNKNOWN.search(line):
-                raise
-            for path in filenames:
-                folder = user_dir_of(path)
+            trained = {path: user_dir_of(path) for path in filenames} if line and UNKNOWN.search(line) else {}
+            for path, folder in trained.items():
                 if folder is not None:
-                    missing = "" if os.path.isdir(folder) else ", which is not there"
                     raise OptionError(
-                        f"{line}; {path} was trained with --user-dir {folder}{missing}: code of a checkpoint is not "
-                        "imported by itself; name the folder by --user-dir if you trust it"
+                        f"{line}; {path} was trained with --user-dir {folder}: code of a checkpoint is not imported by "
+                        "itself; name the folder by --user-dir if you trust it"
                     ) from error
             raise
 

@@ -145,11 +145,8 @@ def test_without_a_penalty_the_search_is_that_of_fairseq():
     "options",
     [
         {},
-        {"unnormalized": True},
-        {"lenpen": 0.3},
-        {"beam": 1},
+        {"beam": 1, "unnormalized": True},
         {"diverse_beam_groups": 2},
-        {"diversity_rate": 0.5},
         {"sampling": True},
         {"match_source_len": True},
         {"no_repeat_ngram_size": 2, "min_len": 3, "unkpen": 1.0, "temperature": 1.3},
