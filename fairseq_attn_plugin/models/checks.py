@@ -7,7 +7,7 @@ from ..errors import OptionError
 from ..modules.rnn import KINDS
 from ..options import flag, need, or_default, parse_boolean, parse_integers
 
-__all__ = ["MOST_LAYERS", "check_options", "check_pointer", "check_size", "rnn_of"]
+__all__ = ["MOST_LAYERS", "check_distribution", "check_options", "check_size", "rnn_of"]
 
 INPUT_FEEDING = ("output", "context", "none")
 OUTPUT_LAYERS = ("tanh", "linear")
@@ -93,16 +93,17 @@ def _check_words_attended_to(config: Any, name: str) -> None:
         raise OptionError(f"{given}: needs attention, which --decoder-attention False turns off; leave one of them out")
 
 
-def check_pointer(config: Any, attention: Any) -> None:
-    """Raises OptionError unless the weights of the attention are a distribution over the words to copy."""
-    if attention is not None and not attention.normalized:
-        given, remedy = f"--attention {config.attention}", attention.to_normalize
-        if config.attention_max_normalize:
-            given, remedy = "--attention-max-normalize", "leave it out"
-        raise OptionError(
-            f"--copy-attention: the weights of {given} do not sum to one, so that they cannot point to the word to "
-            f"copy; {remedy or 'choose another --attention, such as soft'}"
-        )
+def check_distribution(config: Any, attention: Any, purpose: str) -> None:
+    """Raises OptionError unless the weights of the attention are a distribution; ``purpose``: what it is to be."""
+    if attention is None or attention.normalized:
+        return
+    given, remedy = f"--attention {config.attention}", attention.to_normalize
+    if config.attention_max_normalize:
+        given, remedy = "--attention-max-normalize", "leave it out"
+    raise OptionError(
+        f"{given}: the weights do not sum to one, and are no {purpose}; "
+        f"{remedy or 'choose another --attention, such as soft'}"
+    )
 
 
 def _check_cutoff(text: Any, words: int) -> None:
