@@ -2,6 +2,8 @@
 
 import gzip
 import io
+import json
+import lzma
 import random
 import re
 import tarfile
@@ -113,13 +115,30 @@ def reviews(per_fold: int = 4) -> Iterator[Tuple[str, str, List[str]]]:
             yield f"cv{number % 10}{number // 10:02d}_{rng.randrange(10**5):05d}", label, lines
 
 
-def polarity(folder: Path) -> None:
+def polarity_jsonl(folder: Path) -> None:
+    lines = [json.dumps({"name": n, "label": label, "sentences": s}) + "\n" for n, label, s in reviews()]
+    (folder / "polarity.jsonl.gz").write_bytes(gzip.compress("".join(lines).encode()))
+
+
+def polarity_archive(folder: Path) -> None:
     with tarfile.open(folder / "review_polarity.tar.gz", "w:gz") as archive:
         for name, label, lines in reviews():
             data = ("\n".join(lines) + " caf\xe9\n").encode("latin-1")
             member = tarfile.TarInfo(f"txt_sentoken/{label}/{name}.txt")
             member.size = len(data)
             archive.addfile(member, io.BytesIO(data))
+
+
+def yelp(folder: Path) -> None:
+    rng = random.Random(2)
+    for split, count in (("train", 40), ("dev", 10), ("test", 10)):
+        lines = []
+        for number in range(count):
+            text = " <sssss> ".join(
+                " ".join(rng.choices("good bad food".split(), k=3)) for _ in range(rng.randint(1, 3))
+            )
+            lines.append(f"user{number}\t\tplace\t\t{1 + number % 5}\t\t{text}\n")
+        (folder / f"yelp-2013-{split}.txt.ss").write_text("".join(lines))
 
 
 def truncate(path: Path) -> None:
@@ -134,7 +153,24 @@ def damage(path: Path) -> None:
     path.write_bytes(gzip.compress(b"caf\xe9 is not UTF-8\n"))
 
 
+def yahoo(folder: Path) -> None:
+    for name, count in (("train", 60), ("test", 20)):
+        texts = '"I ask.\\nTwice.","Because ""so"" it is."\n'
+        rows = [f'"{1 + n // 2 % 10}","Why is it {n}?",{texts}' for n in range(count)]
+        (folder / f"{name}.csv").write_text("".join(rows))
+
+
 def imdb(folder: Path) -> None:
+    for name, count in (("train", 40), ("val", 10), ("test", 20)):
+        rows = [
+            f"{label}\t{7 * (label == 'pos') + 2}\t{n}\tA {word} film.<br /><br />I say: {word}, number {n}.\n"
+            for n in range(count // 2)
+            for label, word in (("neg", "dull"), ("pos", "fine"))
+        ]
+        (folder / f"{name}.tsv.xz").write_bytes(lzma.compress("".join(rows).encode()))
+
+
+def imdb_archive(folder: Path) -> None:
     """Reviews 0 to 9 of each class and part; 0 and 5 are of the validation set."""
     with tarfile.open(folder / "aclImdb_v1.tar.gz", "w:gz") as archive:
         for part in ("train", "test"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import functools
 import re
+import shutil
 from pathlib import Path
 from typing import Any, Callable, List, NamedTuple, Optional, Tuple
 
@@ -12,12 +13,13 @@ from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.toy_corpus import generate, write
 
 from . import parallel
-from .documents import imdb, polarity, write_corpus
+from .documents import imdb, polarity, write_corpus, yahoo_answers, yelp2013
 from .downloads import Download
 from .files import CorpusError, find, read_lines, write_lines
 from .parallel import AS_IT_IS, Treatment, tokenize
+from .tools import run_quietly
 
-__all__ = ["CORPORA", "Corpus", "Job"]
+__all__ = ["CORPORA", "Corpus", "Job", "language_of"]
 
 
 class Corpus(NamedTuple):
@@ -58,7 +60,7 @@ class Job(NamedTuple):
         """
         for split, names in files.items():
             held_out = split in ("valid", "test")
-            one = treatment._replace(drop_empty=split == "train", raw=treatment.raw and held_out)
+            one = treatment._replace(drop_empty=split in ("train", "setimes"), raw=treatment.raw and held_out)
             to = self.text / split
             parallel.import_split(
                 folder or self.folder, names.split(), self.languages, to, one, self.expected, self.args.jobs
@@ -74,52 +76,86 @@ def _files(base: str, *checksums: str) -> List[Download]:
     return [Download(base + name, known) for name, known in map(str.split, checksums)]
 
 
-# --- IWSLT'14: the archive of WIT3
+# --- IWSLT'14: the archive of WIT3 or tokenised files
 
 
 def _iwslt14(job: Job) -> None:
-    below = job.folder / "de-en"  # of the unpacked archive
-    parallel.extract_talks(below if below.is_dir() else job.folder, job.to)
-    lower = LOWER._replace(words=functools.partial(tokenize, normalize=False))
-    job.splits(lower, job.to, all="all.de all.en", test="test.de test.en")
-    parallel.clean_split(job.text)
+    for folder in (job.folder, job.folder / "de-en"):
+        if any(True for pattern in ("train.tags.*", "IWSLT14.TED*") for _ in folder.glob(pattern)):
+            parallel.extract_talks(folder, job.to)
+            lower = LOWER._replace(words=functools.partial(tokenize, normalize=False))
+            job.splits(lower, job.to, all="all.de all.en", test="test.de test.en")
+            parallel.clean_split(job.text)
+            return
+    missing = [f"train.{language}.gz" for language in ("de", "en") if not find(job.folder, f"train.{language}")]
+    if missing:
+        raise CorpusError(
+            f"the training part is missing in {job.folder}: no {', '.join(missing)} (or unzipped); expected "
+            f"{job.expected}"
+        )
+    job.splits(train="train.de train.en", valid="valid.de valid.en", test="test.de test.en")
 
 
-# --- WMT'16 English-Romanian: Europarl v7
+# --- WMT'16 English-Romanian: Europarl v7, with --setimes also SETIMES2
 
 NEWS = "https://data.statmt.org/wmt16/translation-task/"
 
 
-WMT16 = [
-    Download(
-        "https://www.statmt.org/europarl/v7/ro-en.tgz",
-        members=["europarl-v7.ro-en.ro", "europarl-v7.ro-en.en"],
-    ),
-    *(
-        Download(
-            f"{NEWS}{archive}.tgz",
-            members=[f"{archive}/{name}-roen-src.ro.sgm", f"{archive}/{name}-roen-ref.en.sgm"],
-        )
-        for archive, name in (("dev", "newsdev2016"), ("test", "newstest2016"))
-    ),
-]
+def _wmt16_downloads(args: argparse.Namespace) -> List[Download]:
+    europarl, opus = "https://www.statmt.org/europarl/v7/", "https://object.pouta.csc.fi/OPUS-SETIMES/v2/moses/"
+    found = [Download(europarl + "ro-en.tgz", "", 40000000, ["europarl-v7.ro-en.ro", "europarl-v7.ro-en.en"])]
+    for archive, name in (("dev", "newsdev2016"), ("test", "newstest2016")):
+        members = [f"{archive}/{name}-roen-src.ro.sgm", f"{archive}/{name}-roen-ref.en.sgm"]
+        found.append(Download(f"{NEWS}{archive}.tgz", "", 1000000, members))
+    if args.setimes:
+        found.append(Download(opus + "en-ro.txt.zip", "", 10000000, ["SETIMES.en-ro.ro", "SETIMES.en-ro.en"]))
+    return found
 
 
 def _wmt16(job: Job) -> None:
     news = "{0}.en|{0}-roen-ref.en.sgm {0}.ro|{0}-roen-src.ro.sgm"
     job.splits(MOSES, train="europarl-v7.ro-en.en europarl-v7.ro-en.ro")
     job.splits(MOSES, valid=news.format("newsdev2016"), test=news.format("newstest2016"))
+    if job.args.setimes:
+        job.splits(MOSES, setimes="SETIMES.en-ro.en SETIMES.en-ro.ro")
+        for language in job.languages:
+            with open(job.text / f"train.{language}", "ab") as stream:
+                stream.write((job.text / f"setimes.{language}").read_bytes())
 
 
 # --- Tatoeba: pairs of manythings.org/anki, which grow from year to year
 
 ANKI = "https://www.manythings.org/anki/"
+# codes of the languages there that have one of two letters
+LANGUAGES = dict(
+    code.split(":")
+    for code in """
+    afr:af ara:ar aze:az bel:be ben:bn bos:bs bul:bg cat:ca ces:cs cmn:zh dan:da deu:de ell:el epo:eo est:et
+    eus:eu fin:fi fra:fr gle:ga glg:gl heb:he hin:hi hrv:hr hun:hu ido:io ind:id isl:is ita:it jpn:ja kat:ka
+    kaz:kk kor:ko lat:la lit:lt lvs:lv mar:mr mkd:mk nld:nl nno:nn nob:nb oci:oc pes:fa pol:pl por:pt ron:ro
+    rus:ru slk:sk slv:sl spa:es sqi:sq srp:sr swe:sv swh:sw tam:ta tel:te tgl:tl tha:th tur:tr uig:ug ukr:uk
+    urd:ur uzb:uz vie:vi
+""".split()
+)
+
+
+def language_of(pair: str, given: str) -> str:
+    """The language of a pair beside English: ``given``, unless it is empty.
+
+    Raises:
+        OptionError: it is another language than that of the pair, or the pair is none
+    """
+    if not re.fullmatch("[a-z]{3}-eng", pair):
+        raise OptionError(f"--pair {pair}: must be a name of {ANKI}, as in spa-eng or deu-eng")
+    known = LANGUAGES.get(pair[:3], pair[:3])
+    if given not in ("", known, pair[:3]):
+        raise OptionError(f"--language {given}: must be {known}, the language of --pair {pair} beside English")
+    return given or known
 
 
 def _tatoeba_downloads(args: argparse.Namespace) -> List[Download]:
-    if not re.fullmatch("[a-z]{3}-eng", args.pair):
-        raise OptionError(f"--pair {args.pair}: must be a name of {ANKI}, as in spa-eng or deu-eng")
-    return [Download(f"{ANKI}{args.pair}.zip", members=[f"{args.pair[:3]}.txt"])]
+    least = {"spa-eng": 2000000, "vie-eng": 200000}.get(args.pair, 1000)
+    return [Download(f"{ANKI}{args.pair}.zip", least=least, members=[f"{args.pair[:3]}.txt"])]
 
 
 def _tatoeba(job: Job, treatment: Treatment = MOSES, equal_words: bool = False) -> None:
@@ -153,13 +189,33 @@ def _toy(job: Job) -> None:
         write_lines(job.text / f"{split}.dm-vr.align", turned)
 
 
+# --- documents
+
+
+def _yelp(job: Job) -> None:
+    archive, done = job.folder / "emnlp-2015-data.7z", job.folder / "unpacked"
+    if job.args.data is None and not done.is_file():
+        tool = next((tool for tool in ("7z", "7za", "bsdtar") if shutil.which(tool)), None)
+        if tool is None:
+            raise OptionError(
+                f"{archive} needs 7z, 7za or bsdtar: install one, or unpack it and give --data FOLDER with "
+                f"{job.expected}"
+            )
+        seven = ["x", "-y", f"-o{job.folder}", archive]
+        options = ["-x", "-f", archive, "-C", job.folder] if tool == "bsdtar" else seven
+        run_quietly(job.folder / "unpack.log", tool, *options)
+        done.touch()
+    write_corpus(yelp2013(job.folder), job.text)
+
+
 CORPORA = {
     "iwslt14_de_en": Corpus(
-        expected="the unpacked archive de-en.tgz",
+        expected="the unpacked archive de-en.tgz, or train, valid and test, each as .de.gz and .en.gz (or unzipped)",
         read=_iwslt14,
         downloads=[
             Download(
                 "https://dl.fbaipublicfiles.com/fairseq/data/iwslt14/de-en.tgz",
+                least=10000000,
                 members=["de-en/" + name for name in parallel.talk_files()],
             )
         ],
@@ -184,8 +240,9 @@ CORPORA = {
     "wmt16_en_ro": Corpus(
         expected="europarl-v7.ro-en.{ro,en}, newsdev2016.{ro,en} and newstest2016.{ro,en} (plain, .gz, or .sgm of WMT)",
         read=_wmt16,
-        downloads=WMT16,
+        downloads=_wmt16_downloads,
         languages=("en", "ro"),
+        options=("setimes",),
     ),
     "multi30k": Corpus(  # task 1
         expected="train, val and test_2016_flickr, each as .de.gz and .en.gz (or unzipped)",
@@ -224,14 +281,33 @@ CORPORA = {
         options=("seed",),
     ),
     "polarity_han": Corpus(
-        expected="review_polarity.tar.gz, or its txt_sentoken/{neg,pos}/cvNNN_*.txt",
+        expected="review_polarity.tar.gz, its txt_sentoken/{neg,pos}/cvNNN_*.txt, or polarity.jsonl (or .gz)",
         read=lambda job: write_corpus(polarity(job.folder, job.args.fold), job.text),
-        downloads=[Download("https://www.cs.cornell.edu/people/pabo/movie-review-data/review_polarity.tar.gz")],
+        downloads=[
+            Download("https://www.cs.cornell.edu/people/pabo/movie-review-data/review_polarity.tar.gz", least=2000000)
+        ],
         options=("fold",),
     ),
     "imdb_han": Corpus(
-        expected="aclImdb_v1.tar.gz, or its files aclImdb/{train,test}/{neg,pos}/ID_RATING.txt",
+        expected="aclImdb_v1.tar.gz, its files aclImdb/{train,test}/{neg,pos}/ID_RATING.txt, or train, val and test as "
+        ".tsv",
         read=lambda job: write_corpus(imdb(job.folder), job.text),
-        downloads=[Download("https://ai.stanford.edu/~amaas/data/sentiment/aclImdb_v1.tar.gz")],
+        downloads=[Download("https://ai.stanford.edu/~amaas/data/sentiment/aclImdb_v1.tar.gz", least=80000000)],
+    ),
+    "yelp2013_han": Corpus(
+        expected="yelp-2013-{train,dev,test}.txt.ss",
+        read=_yelp,
+        downloads=[Download("http://ir.hit.edu.cn/~dytang/paper/emnlp2015/emnlp-2015-data.7z", least=100000000)],
+    ),
+    "yahoo_answers_han": Corpus(
+        expected="train.csv and test.csv (or .gz)",
+        read=lambda job: write_corpus(yahoo_answers(job.folder), job.text),
+        downloads=[
+            Download(
+                "https://s3.amazonaws.com/fast-ai-nlp/yahoo_answers_csv.tgz",
+                least=300000000,
+                members=["yahoo_answers_csv/train.csv", "yahoo_answers_csv/test.csv"],
+            )
+        ],
     ),
 }

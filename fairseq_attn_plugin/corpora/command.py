@@ -27,7 +27,7 @@ from typing import Any, Dict
 
 from fairseq_attn_plugin.errors import OptionError
 
-from .catalogue import CORPORA, Corpus, Job
+from .catalogue import CORPORA, Corpus, Job, language_of
 from .downloads import checksum, fetch, unpack
 from .parallel import cut_split, drop_split
 from .subwords import KINDS, segment
@@ -37,7 +37,7 @@ __all__ = ["configure", "run"]
 
 STAMP = "prepared.json"
 # of single corpora
-SPECIAL = dict(pair="spa-eng", language="es", fold=0, seed=1, equal_words=False)  # noqa: C408
+SPECIAL = dict(pair="spa-eng", language="", fold=0, seed=1, equal_words=False, setimes=False)  # noqa: C408
 OF_TRANSLATION = {"subwords": "subword-nmt", "subword_size": 8000, "cut": 0, "longest": 0}
 
 
@@ -47,6 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--out", type=Path, required=True, metavar="FOLDER", help="folder to write")
     add("--data", type=Path, metavar="FOLDER", help="read the corpus from this folder instead of downloading it")
     add("--downloads", type=Path, metavar="FOLDER", help="of downloads (default: downloads, beside that of --out)")
+    add("--mirror", metavar="URL", help="address of a folder with the files to download")
     add("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="number of processes (default: all cores)")
     add = parser.add_argument_group("sentence pairs").add_argument
     add("--subwords", choices=KINDS, help="joint over both languages (default: subword-nmt)")
@@ -55,9 +56,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--longest", type=int, metavar="N", help="drop training pairs of more than N tokens; 0: none (default: 0)")
     add = parser.add_argument_group("single corpora").add_argument
     add("--pair", metavar="NAME", help="of tatoeba: name at manythings.org/anki (default: spa-eng)")
-    add("--language", metavar="CODE", help="of tatoeba: name of the language beside English (default: es)")
+    add("--language", metavar="CODE", help="of tatoeba: language beside English (default: the pair's)")
     equal = "of tatoeba_election: pairs with as many words on both sides, without punctuation"
     add("--equal-words", action="store_true", default=None, help=equal)
+    add("--setimes", action="store_true", default=None, help="of wmt16_en_ro: Europarl and SETIMES2")
     add("--fold", type=int, metavar="K", help="of polarity_han: test fold, 0 to 9 (default: 0)")
     add("--seed", type=int, metavar="N", help="of toy_corpus: of its words and sentences (default: 1)")
 
@@ -93,8 +95,8 @@ def _check(args: argparse.Namespace, corpus: Corpus) -> Dict[str, Any]:
         raise OptionError(f"--fold {args.fold}: must be 0 to 9")
     if args.data is not None and not args.data.is_dir():
         raise OptionError(f"--data {args.data}: is not a folder; must be one with {corpus.expected}")
-    if args.language == "en":
-        raise OptionError(f"--language en: must be the language of --pair {args.pair} beside English")
+    if args.corpus == "tatoeba":
+        args.language = language_of(args.pair, args.language)
     return {"corpus": args.corpus, **{name: getattr(args, name) for name in taken}}
 
 
@@ -125,6 +127,8 @@ def _prepare(args: argparse.Namespace, corpus: Corpus, out: Path, chosen: Dict[s
     if folder is None:
         folder = Path(os.path.abspath(args.downloads or out.parent / "downloads"))
         for download in corpus.downloads(args) if callable(corpus.downloads) else corpus.downloads:
+            if args.mirror:
+                download = download._replace(url=f"{args.mirror.rstrip('/')}/{download.name}")
             path = fetch(download, folder, corpus.expected)
             unpack(path, folder, download.members)
             known[download.name] = checksum(path)

@@ -1,4 +1,4 @@
-"""Corpora of labelled documents as text for fairseq-preprocess: polarity and IMDB.
+"""Corpora of labelled documents as text for fairseq-preprocess: polarity, IMDB, Yelp 2013, Yahoo Answers.
 
 Each reader takes the folder of the corpus and gives the documents of ``train``, ``valid`` and ``test``. A damaged or
 missing file raises ``CorpusError``.
@@ -6,17 +6,23 @@ missing file raises ``CorpusError``.
 
 from __future__ import annotations
 
+import csv
 import functools
+import gzip
+import io
+import lzma
 import re
+import zlib
 from pathlib import Path
-from typing import Callable, Dict, Iterable, List, Pattern, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional
 
-from fairseq_attn_plugin.text.documents import Document, write_documents
+from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.text.documents import Document, documents_of, write_documents
 from fairseq_attn_plugin.text.reading import Reading, split_sentences, word_splitter
 
-from .files import CorpusError, members_of
+from .files import CorpusError, find, members_of, read_text, split_lines
 
-__all__ = ["imdb", "polarity", "write_corpus"]
+__all__ = ["imdb", "polarity", "write_corpus", "yahoo_answers", "yelp2013"]
 
 Splits = Dict[str, Iterable[Document]]
 
@@ -47,28 +53,34 @@ _REVIEW = re.compile(r"(?:^|/)(neg|pos)/(cv\d{3}_\d+)\.txt$")
 
 
 def polarity(folder: Path, fold: int) -> Splits:
-    """One fold, of the archive or its files. Test: ``fold``; validation: the next one."""
-    found = _reviews_in(folder, "review_polarity.tar.gz", _REVIEW)
-    documents = [_review(name, text) for name, text in found]
+    """One fold, of ``polarity.jsonl``, the archive or its files. Test: ``fold``; validation: the next one."""
+    archive, jsonl = folder / "review_polarity.tar.gz", find(folder, "polarity.jsonl")
+    documents: List[Document] = []
+    if jsonl is not None:
+        try:
+            documents = list(documents_of(jsonl))
+        except OptionError as error:
+            raise CorpusError(str(error)) from None
+    elif archive.is_file():
+        documents = [_review(name, text) for name, text in members_of(archive, _REVIEW)]
+    else:
+        paths = folder.glob("**/txt_sentoken/*/cv*.txt")
+        documents = [_review(path.as_posix(), path.read_bytes()) for path in paths if _REVIEW.search(path.as_posix())]
     if not documents:
         raise CorpusError(
-            f"{folder} has no reviews: expected review_polarity.tar.gz, or its txt_sentoken/neg/cv*.txt and "
-            "txt_sentoken/pos/cv*.txt"
+            f"{folder} has no reviews: expected review_polarity.tar.gz, its txt_sentoken/neg/cv*.txt and "
+            "txt_sentoken/pos/cv*.txt, or polarity.jsonl"
         )
-    documents.sort(key=lambda document: (str(document.id), str(document.label)))
+    if jsonl is None:
+        documents.sort(key=lambda document: (str(document.id), str(document.label)))
     splits: Dict[str, List[Document]] = {"train": [], "valid": [], "test": []}
     for document in documents:
-        after = (int(str(document.id)[2]) - fold) % 10  # cvNNN: the name tells the fold
+        match = re.match(r"cv(\d)\d\d(?:_|$)", document.id or "")
+        if match is None:
+            raise CorpusError(f"a review is named {document.id}, must be cvNNN: the name tells the fold")
+        after = (int(match[1]) - fold) % 10
         splits["test" if after == 0 else "valid" if after == 1 else "train"].append(document)
     return dict(splits)
-
-
-def _reviews_in(folder: Path, archive: str, name: Pattern[str]) -> Iterable[Tuple[str, bytes]]:
-    """Names and contents of the files in an archive, or else in the folder, whose names fit."""
-    if (folder / archive).is_file():
-        return members_of(folder / archive, name)
-    paths = (path for path in folder.glob("**/*.txt") if name.search(path.as_posix()))
-    return ((path.as_posix(), path.read_bytes()) for path in paths)
 
 
 def _review(name: str, text: bytes) -> Document:
@@ -81,25 +93,104 @@ def _review(name: str, text: bytes) -> Document:
 # --- IMDB of Maas et al. (2011), "Learning Word Vectors for Sentiment Analysis": 50,000 film reviews
 
 _RATED = re.compile(r"(?:^|/)(train|test)/(neg|pos)/(\d+)_\d+\.txt$")
+_OPENERS: Dict[str, Callable[..., Any]] = {".tsv": open, ".gz": gzip.open, ".xz": lzma.open}
 
 
 def imdb(folder: Path) -> Splits:
     """25,000 reviews to train on, of which every fifth goes to validation, and 25,000 to test on.
 
-    They are files ``aclImdb/{train,test}/{neg,pos}/ID_RATING.txt``, in the archive or unpacked.
+    They are files ``aclImdb/{train,test}/{neg,pos}/ID_RATING.txt``, in the archive or unpacked. Tables serve as well:
+    ``train``, ``val`` and ``test``, each as ``.tsv`` with label, rating, id and text in its columns.
     """
-    splits: Dict[str, List[Tuple[int, str, str]]] = {"train": [], "valid": [], "test": []}  # id, label, text
-    for name, text in _reviews_in(folder, "aclImdb_v1.tar.gz", _RATED):
-        part, label, number = _RATED.search(name).groups()  # type: ignore[union-attr]
-        split = "valid" if part == "train" and int(number) % 5 == 0 else part
-        splits[split].append((int(number), label, text.decode("utf-8").replace("<br />", "\n")))
-    for split, reviews in splits.items():
-        if not reviews:
-            raise CorpusError(
-                f"{folder} has no reviews of {split}: expected aclImdb_v1.tar.gz, or its files "
-                "aclImdb/{train,test}/{neg,pos}/ID_RATING.txt"
-            )
+    splits: Dict[str, List[List[str]]] = {"train": [], "valid": [], "test": []}  # label, rating, id, text
+    tables = [find(folder, f"{name}.tsv|{name}.tsv.xz") for name in ("train", "val", "test")]
+    if all(tables):
+        splits = {split: _table(path) for split, path in zip(splits, tables) if path is not None}
+    else:
+        archive = folder / "aclImdb_v1.tar.gz"
+        found: Iterable[Any] = ((path.as_posix(), path.read_bytes()) for path in folder.glob("**/*_*.txt"))
+        for name, text in members_of(archive, _RATED) if archive.is_file() else found:
+            match = _RATED.search(name)
+            if match is not None:
+                split = "valid" if match[1] == "train" and int(match[3]) % 5 == 0 else match[1]
+                splits[split].append([match[2], "", match[3], text.decode("utf-8")])
+        for split, reviews in splits.items():
+            if not reviews:
+                raise CorpusError(
+                    f"{folder} has no reviews of {split}: expected aclImdb_v1.tar.gz, its files "
+                    "aclImdb/{train,test}/{neg,pos}/ID_RATING.txt, or train, val and test as .tsv (or .gz, .xz)"
+                )
+            reviews.sort(key=lambda review: (int(review[2]), review[0]))
     return {
-        split: (_tokenized(text, label, str(number)) for number, label, text in sorted(reviews))
+        split: (_tokenized(text.replace("<br />", "\n"), label, number) for label, _, number, text in reviews)
         for split, reviews in splits.items()
     }
+
+
+def _table(path: Path) -> List[List[str]]:
+    try:
+        with _OPENERS[path.suffix](path, "rb") as stream:
+            rows = [line.decode("utf-8").rstrip("\r\n").split("\t") for line in stream]
+    except (EOFError, OSError, lzma.LZMAError, zlib.error, UnicodeDecodeError) as error:
+        raise CorpusError(f"{path} is damaged ({error}): fetch it again") from None
+    for number, row in enumerate(rows, 1):
+        if len(row) != 4 or row[0] not in ("neg", "pos"):
+            raise CorpusError(f"{path}, line {number}: must be label (neg or pos), rating, id and text, by tabs")
+    return rows
+
+
+# --- Yelp 2013 of Tang et al. (2015): 335,018 reviews, a tenth each for validation and test
+
+
+def yelp2013(folder: Path) -> Splits:
+    """A line is user, product, stars and text with two tabs between them; ``<sssss>`` separates the sentences.
+
+    The files are in the folder or one below it: the archive has a folder of its own.
+    """
+    splits: Splits = {}
+    for split, part in (("train", "train"), ("valid", "dev"), ("test", "test")):
+        name = f"yelp-2013-{part}.txt.ss"
+        path = next(filter(None, (find(one, name) for one in (folder, *sorted(folder.glob("*/"))))), None)
+        if path is None:
+            raise CorpusError(f"{name} is missing in {folder}: expected yelp-2013-{{train,dev,test}}.txt.ss")
+        splits[split] = _yelp_reviews(path)
+    return splits
+
+
+def _yelp_reviews(path: Path) -> Iterator[Document]:
+    for number, line in enumerate(split_lines(read_text(path)), start=1):
+        fields = [field for field in line.split("\t") if field.strip()]
+        if len(fields) != 4 or fields[2].strip() not in ("1", "2", "3", "4", "5"):
+            raise CorpusError(
+                f"{path}, line {number}: must be user, product, one to five stars and text, with tabs between them"
+            )
+        sentences = [sentence.split() for sentence in split_sentences(fields[3], "<sssss>")]
+        yield Document(sentences, fields[2].strip(), str(number))
+
+
+# --- Yahoo Answers of Zhang et al. (2015): ten topics of questions with their best answers
+
+
+def yahoo_answers(folder: Path) -> Splits:
+    """A row of ``train.csv`` and ``test.csv`` is class, title, question and best answer, with ``\\n`` for a line break.
+
+    Every tenth row of ``train.csv`` goes to validation.
+    """
+    splits: Splits = {}
+    for split, name, tenth in (("train", "train.csv", False), ("valid", "train.csv", True), ("test", "test.csv", None)):
+        path = find(folder, f"{name}|yahoo_answers_csv/{name}")
+        if path is None:
+            raise CorpusError(f"{name} (or {name}.gz) is missing in {folder}")
+        splits[split] = _questions(path, tenth)
+    return splits
+
+
+def _questions(path: Path, tenth: Optional[bool]) -> Iterator[Document]:
+    """The questions in every tenth row, in all others, or (None) in all."""
+    opened = gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb")  # noqa: SIM115 (closed below)
+    with opened as stream, io.TextIOWrapper(stream, encoding="utf-8", newline="") as text:  # type: ignore[type-var]
+        for number, row in enumerate(csv.reader(text), 1):
+            if len(row) != 4 or row[0] not in {str(label) for label in range(1, 11)}:
+                raise CorpusError(f"{path}, row {number}: must be class (1 to 10), title, question and answer")
+            if tenth in (None, number % 10 == 0):
+                yield _tokenized("\n".join(row[1:]).replace("\\n", "\n"), row[0], str(number))

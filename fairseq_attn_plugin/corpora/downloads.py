@@ -28,11 +28,13 @@ class Download(NamedTuple):
     Attributes:
         url: its address
         known: its SHA-256, or ``md5:`` and its MD5; empty if none is known
+        least: smallest number of bytes of a complete file
         members: of an archive, that are unpacked
     """
 
     url: str
     known: str = ""
+    least: int = 1
     members: Sequence[str] = ()
 
     @property
@@ -70,7 +72,7 @@ def fetch(download: Download, folder: Path, expected: str) -> Path:
         print(f"fetching {url}", flush=True)
     try:
         loader = pooch.HTTPDownloader(progressbar=sys.stderr.isatty(), headers=HEADERS, timeout=TIMEOUT)
-        return Path(library.fetch(name, downloader=loader))
+        path = Path(library.fetch(name, downloader=loader))
     except (RequestException, OSError, ValueError) as error:
         if isinstance(error, ValueError) and "hash" in str(error):
             raise OptionError(
@@ -78,6 +80,13 @@ def fetch(download: Download, folder: Path, expected: str) -> Path:
                 f"server; {remedy}"
             ) from None
         raise OptionError(f"{url}: cannot be fetched ({error}); {remedy}") from None
+    size = path.stat().st_size
+    if size < download.least:
+        path.unlink()
+        raise OptionError(
+            f"{url}: gives {size} bytes, at least {download.least} are expected: truncated or moved; {remedy}"
+        )
+    return path
 
 
 def unpack(archive: Path, folder: Path, members: Sequence[str]) -> None:

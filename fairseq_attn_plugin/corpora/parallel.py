@@ -138,6 +138,8 @@ def import_split(
 ) -> None:
     """Reads both sides of a split and writes them to ``TO.LANGUAGE``, one sentence per line.
 
+    Tokenised versions of the files, as ``train.tok.de`` of ``train.de``, are read instead if both exist.
+
     Args:
         folder: of the published files
         files: their names without ``.gz``; alternatives are ``a|b``
@@ -150,10 +152,17 @@ def import_split(
     Raises:
         CorpusError: the files are missing, damaged or not parallel
     """
-    sides = read_pair(folder, files, expected)
+    words = treatment.words
+    tokenized = [re.sub(r"\.(\w+)$", r".tok.\1", name) for name in files]
+    has_tokens = words is not None and all(find(folder, name) for name in tokenized)
+    sides = read_pair(folder, tokenized if has_tokens else files, expected)
     count = len(sides[0])
-    if treatment.raw:  # the untouched references are for detokenised scores
-        _write_sides(Path(f"{to}.raw"), languages, sides)
+    # the untouched references are for detokenised scores; a folder with tokenised files alone has none
+    if treatment.raw and all(find(folder, name) for name in files):
+        raw = read_pair(folder, files)
+        if len(raw[0]) != count:
+            raise CorpusError(f"{files[0]} and {tokenized[0]} differ in length")
+        _write_sides(Path(f"{to}.raw"), languages, raw)
     if treatment.drop_empty:
         kept = [pair for pair in zip(*sides) if all(pair)]
         if not kept:
@@ -162,8 +171,8 @@ def import_split(
             print(f"note: dropped {count - len(kept)} pairs with an empty side", file=sys.stderr, flush=True)
         sides = [list(side) for side in zip(*kept)]
     for language, lines in zip(languages, sides):
-        if treatment.words is not None:
-            lines = treatment.words(lines, language, jobs)
+        if words is not None and not has_tokens:
+            lines = words(lines, language, jobs)
         write_lines(Path(f"{to}.{language}"), (line.lower() for line in lines) if treatment.lowercase else lines)
 
 

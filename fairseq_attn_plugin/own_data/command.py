@@ -11,18 +11,20 @@ command that runs is printed. The same call continues after an interruption.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import signal
 import threading
 from pathlib import Path
-from typing import Dict, List, NoReturn, Optional
+from typing import Any, Dict, List, NoReturn, Optional
 
+from fairseq_attn_plugin import __version__
 from fairseq_attn_plugin.corpora.downloads import checksum
 from fairseq_attn_plugin.corpora.subwords import KINDS
 from fairseq_attn_plugin.corpora.tools import locked
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.model_folder import is_training
+from fairseq_attn_plugin.model_folder import is_training, open_model_folder, read_settings
 
 from .pairs import Pair, read_pairs, split
 from .settings import Model, check_architecture, tokenizer_of
@@ -35,7 +37,7 @@ TAKES_EXTRA = True  # words after --
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("pairs", nargs="+", type=Path, metavar="PAIRS", help="table with tabs, or source and target file")
+    add("pairs", nargs="+", type=Path, metavar="PAIRS", help="table (tabs, or .csv), or source and target file")
     add("--from", required=True, dest="source", metavar="LANG", help="source language, as in de")
     add("--to", required=True, dest="target", metavar="LANG", help="target language, as in en")
     add("--out", type=Path, metavar="FOLDER", help="model folder to write (default: LANG-LANG.ARCH)")
@@ -86,6 +88,15 @@ def _run(args: argparse.Namespace) -> None:
     files: Dict[str, Optional[List[Path]]] = {"train": args.pairs, "valid": args.valid, "test": args.test}
     folder = args.out or Path(f"{source}-{target}.{args.arch}")
     checksums = {name: [checksum(path) for path in paths or () if path.is_file()] for name, paths in files.items()}
+    # all that the user gave: options, the content of the files, the version of this package
+    options = {
+        name: value for name, value in vars(args).items() if name not in {"out", "pairs"} and not callable(value)
+    }
+    request = json.dumps({**options, **checksums, "version": __version__}, sort_keys=True, default=str)
+    done = read_settings(folder)
+    if done.get("request") == request and _is_complete(folder):  # nothing is read again
+        _conclude(folder, done["scores"], done["pairs"]["test"])
+        return
     # mistakes in the corpus are reported before anything is written or imported
     notes: List[str] = []
     given: Dict[str, Optional[List[Pair]]] = dict.fromkeys(files)
@@ -120,6 +131,7 @@ def _run(args: argparse.Namespace) -> None:
         options=model.options(len(splits["train"]), args.max_epoch, args.patience),
         device=["--cpu"] if args.cpu or not torch.cuda.is_available() else [],
         jobs=os.cpu_count() or 1,
+        request=request,
     )
     if model.extra:
         check_command(plan.train_command()[1:], model.extra)
@@ -131,8 +143,20 @@ def _run(args: argparse.Namespace) -> None:
         for note in (*notes, *left_out):
             say(note)
         scores = run_steps(plan._replace(lock=lock), splits)
+    _conclude(folder, scores, len(splits["test"]))
+
+
+def _is_complete(folder: Path) -> bool:
+    """Whether a model folder has all its files."""
+    try:
+        return open_model_folder(folder) is not None
+    except OptionError:
+        return False  # a file was lost: all of them are written again
+
+
+def _conclude(folder: Path, scores: Dict[str, Any], sentences: int) -> None:
     found = ", ".join(f"{name} {scores[name.lower()]['score']}" for name in ("BLEU", "chrF", "TER"))
-    print(f"{folder}: {found} on {len(splits['test']):,} test sentences")
+    print(f"{folder}: {found} on {sentences:,} test sentences")
     print(f"fairseq-attn translate {folder} 'A sentence.'   # also: serve, explore, report, plot, compare, export")
 
 

@@ -1,9 +1,10 @@
-"""A user's sentence pairs: a table with tabs, or two aligned files, plain or ``.gz``; and their splits."""
+"""A user's sentence pairs: a table with tabs or ``.csv``, or two aligned files, plain or ``.gz``; and their splits."""
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
-from typing import Dict, List, Optional, Sequence, Tuple
+from typing import Dict, Iterator, List, Optional, Sequence, Tuple
 
 from fairseq_attn_plugin.corpora.files import CorpusError, read_text, split_lines
 from fairseq_attn_plugin.corpora.parallel import SHARE, assign, normalize
@@ -11,6 +12,7 @@ from fairseq_attn_plugin.corpora.parallel import SHARE, assign, normalize
 __all__ = ["Pair", "read_pairs", "split"]
 
 Pair = Tuple[str, str]
+MOST_LINES = 20  # of a field in quotation marks; more are a mark without its end
 FEWEST = 100  # pairs
 HELD_OUT = 2000  # pairs of valid and of test are about as many at most
 MOST_CHARACTERS = 1000  # of a sentence; a sentence of so many subwords is still read by every model
@@ -77,7 +79,7 @@ def _lines(path: Path) -> List[str]:
 def _table(
     path: Path, lines: Sequence[str], languages: Sequence[str], columns: Optional[Sequence[int]]
 ) -> Tuple[List[Pair], str]:
-    rows = [(number, line.split("\t")) for number, line in enumerate(lines, 1) if line.strip()]
+    rows = [(number, row) for number, row in _rows(path, lines) if any(map(str.strip, row))]
     head = [cell.strip().lower() for cell in rows[0][1]]
     sides = [{language.lower(), side} for language, side in zip(languages, ("source", "target"))]
     named = [next((place for place, cell in enumerate(head) if cell in side), -1) for side in sides]
@@ -100,6 +102,36 @@ def _table(
                 f"{path}: column {column + 1} holds numbers; choose two columns by --columns, as in --columns 2,4"
             )
     return pairs, f"{path}, columns {source + 1} ({languages[0]}) and {target + 1} ({languages[1]})"
+
+
+def _rows(path: Path, lines: Sequence[str]) -> Iterator[Tuple[int, List[str]]]:
+    """The rows of a table with their line numbers. Quotation marks enclose fields in ``.csv`` alone."""
+    if path.name.removesuffix(".gz").lower().endswith(".csv"):
+        before = 0
+        separator = max(";,\t", key=lambda one: _evenness(lines[:1000], one))
+        reader = csv.reader((line + "\n" for line in lines), delimiter=separator, strict=True)
+        try:
+            for row in reader:
+                if reader.line_num > before + MOST_LINES:
+                    raise csv.Error(f"it goes on to line {reader.line_num}")
+                yield reader.line_num, row
+                before = reader.line_num
+        except csv.Error as error:
+            raise CorpusError(
+                f"{path}, line {before + 1}: is no row of a table ({error}); a quotation mark that begins a field "
+                "must end it, and one within a field is doubled"
+            ) from None
+    else:
+        yield from ((number, line.split("\t")) for number, line in enumerate(lines, 1))
+
+
+def _evenness(lines: Sequence[str], separator: str) -> int:
+    """How many rows of a table have as many columns as its first one, which has several."""
+    try:
+        widths = [len(row) for row in csv.reader((line + "\n" for line in lines), delimiter=separator) if row]
+    except csv.Error:
+        return 0
+    return widths.count(widths[0]) if widths and widths[0] > 1 else 0
 
 
 def split(given: Dict[str, Optional[List[Pair]]]) -> Tuple[Dict[str, List[Pair]], List[str]]:

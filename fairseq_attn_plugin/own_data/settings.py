@@ -26,6 +26,11 @@ OBJECTIVE_OPTIONS = {
     # it does not learn without an epoch of soft attention and an epoch in which the weight of the KL rises
     "dirichlet": f"--soft-updates {EPOCH_UPDATES} --kl-warmup-updates {EPOCH_UPDATES}",
 }
+# stock fairseq's LSTM in the default sizes of the plugin's architectures
+STOCK_SIZES = (
+    "--encoder-embed-dim 256 --encoder-hidden-size 256 --encoder-layers 2 --encoder-bidirectional "
+    "--decoder-embed-dim 256 --decoder-hidden-size 256 --decoder-layers 2 --decoder-out-embed-dim 256"
+).split()
 
 
 class Model(NamedTuple):
@@ -50,21 +55,44 @@ class Model(NamedTuple):
         return self.arch.startswith(("lstm_latent", "lstm_posterior"))
 
     def check(self) -> None:
-        """Raises ``OptionError`` if an option behind ``--`` chooses what another one chooses."""
+        """Raises ``OptionError`` if an option behind ``--`` chooses what another one chooses, or two do not fit."""
+        from fairseq_attn_plugin.criterions.objectives import OBJECTIVES
+
+        objective, arch = self.objective, self.arch
         chosen = {
-            "-a --arch": f"the architecture is chosen by --arch {self.arch}",
+            "-a --arch": f"the architecture is chosen by --arch {arch}",
             "--seed": f"the seed is chosen by --seed {self.seed}",
             "--save-dir": "the folder is chosen by --out FOLDER",
             "--user-dir -s --source-lang -t --target-lang": "is set by --user-dir, --from and --to",
         }
-        if self.objective:
-            chosen["--criterion --objective"] = f"they are chosen by --objective {self.objective}"
+        if objective:
+            chosen["--criterion --objective"] = f"the criterion and its objective are chosen by --objective {objective}"
         for option in self.extra:
             for names, message in chosen.items():
                 if option.partition("=")[0] in names.split():
                     raise OptionError(f"{option}: {message}")
         if self.user_dir and not Path(self.user_dir).is_dir():
             raise OptionError(f"--user-dir {self.user_dir}: there is no such folder; must be a Python package")
+        if not objective:
+            return
+        if arch.startswith("lstm_agreement"):
+            raise OptionError(
+                f"--objective {objective} is for models of one direction: leave it out with --arch {arch}"
+            )
+        if objective not in OBJECTIVES and self.user_dir:
+            return
+        if objective not in OBJECTIVES:
+            raise OptionError(f"--objective {objective} is unknown: expected one of {', '.join(OBJECTIVES)}")
+        if not self.is_latent and objective != "soft":
+            raise OptionError(
+                f"--objective {objective} needs latent alignments: choose --arch lstm_latent, or --objective soft with "
+                f"--arch {arch}"
+            )
+        if (objective == "first-order") != arch.startswith(FIRST_ORDER):
+            raise OptionError(
+                f"--objective {objective} does not fit --arch {arch}: choose --objective first-order with --arch "
+                f"{FIRST_ORDER}, or neither of the two"
+            )
 
     def options(self, pairs: int, max_epoch: int, patience: int) -> List[str]:
         """Options of fairseq-train for a corpus of so many pairs; those of the user come last and win.
@@ -84,7 +112,7 @@ class Model(NamedTuple):
         if self.objective:
             criterion = f"--criterion latent_alignment --objective {self.objective} "
             criterion += OBJECTIVE_OPTIONS.get(self.objective, "")
-        chosen = ["--arch", self.arch]
+        chosen = ["--arch", self.arch, *(STOCK_SIZES if self.arch == "lstm" else ())]
         if hasattr(MODEL_DATACLASS_REGISTRY.get(self.arch), "embed_init_range"):
             chosen += ["--embed-init-range", "1"]  # attention begins to align within the first epoch
         optimizer = () if last_value(self.extra, "--optimizer") in ("adam", "fused_adam") else ("--optimizer",)

@@ -2,7 +2,8 @@
 fairseq-generate; then the scores and the model folder.
 
 A step that has ended is not done again, and an interrupted training continues. Small JSON files tell what a step was
-done with: ``data/prepared.json`` the text, ``checkpoints/options.json`` the options that must not change in a training.
+done with: ``data/prepared.json`` the text, ``checkpoints/options.json`` the options that must not change in a training,
+``checkpoints/trained.json`` all options of a finished one.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from fairseq_attn_plugin.model_folder import SETTINGS, Text, write_model_folder
 from fairseq_attn_plugin.text.normalization import build_normalizer
 from fairseq_attn_plugin.writing import whole_text
 
+from .card import CARD, model_card
 from .pairs import Pair
 from .progress import follow
 from .settings import PER_ROOT, Model, fitting_size, last_value
@@ -55,6 +57,7 @@ class Plan(NamedTuple):
         options: of fairseq-train, without the folders and languages
         device: ``--cpu`` or nothing
         jobs: processes of the preparation
+        request: all that the user gave
         lock: descriptor of the lock of the folder
     """
 
@@ -65,6 +68,7 @@ class Plan(NamedTuple):
     options: List[str]
     device: List[str]
     jobs: int
+    request: str
     lock: int = -1
 
     @property
@@ -180,12 +184,12 @@ def _differences(before: Dict[str, Any], now: Dict[str, Any]) -> str:
 
 def _prepare(plan: Plan, splits: Dict[str, List[Pair]]) -> None:
     """Makes the data folder, complete or not at all."""
-    before = _read(plan.data / "prepared.json")
+    before, remedy = _read(plan.data / "prepared.json"), f"choose another --out, or remove {plan.training}"
+    changed = [name for name in splits if len(before.get(name, ())) == len(plan.text[name]) != 0]
+    if before and any(before[name] != plan.text[name] for name in changed):
+        raise OptionError(f"{plan.data} was prepared from other sentence pairs; a file has changed since: {remedy}")
     if before and before != plan.text:
-        raise OptionError(
-            f"{plan.data} was prepared from other pairs or with other settings ({_differences(before, plan.text)}): "
-            f"choose another --out, or remove {plan.training}"
-        )
+        raise OptionError(f"{plan.data} was prepared with other settings ({_differences(before, plan.text)}): {remedy}")
     if before:
         say(f"prepare: done before ({plan.data})")
         return
@@ -241,25 +245,30 @@ def lasting_options(options: Sequence[str]) -> Dict[str, str]:
 
 
 def _train(plan: Plan) -> None:
-    """Trains; an interrupted training continues from its last checkpoint, and a finished one does nothing."""
+    """Trains, unless the training is finished; an interrupted one continues from its last checkpoint."""
     folder, command = plan.checkpoints, plan.train_command()
-    last, best, lasting = folder / "checkpoint_last.pt", folder / "checkpoint_best.pt", lasting_options(plan.options)
+    last, done, lasting = folder / "checkpoint_last.pt", folder / "trained.json", lasting_options(plan.options)
     for language in plan.languages:  # a checkpoint has the numbers of words, which other data number otherwise
         lasting[f"dict.{language}.txt"] = checksum(plan.data / "bin" / f"dict.{language}.txt")
-    different = _differences(_read(folder / "options.json"), lasting) if last.is_file() or best.is_file() else ""
+    different = _differences(_read(folder / "options.json"), lasting) if last.is_file() or done.is_file() else ""
     if different:
         raise OptionError(
             f"{folder} holds a training with other options or words ({different}): choose another --out, or remove it"
         )
+    if _read(done) == {"options": plan.options}:
+        say(f"train: done before ({folder})")
+        return
     folder.mkdir(parents=True, exist_ok=True)
+    done.unlink(missing_ok=True)
     _write(folder / "options.json", lasting)
     say(f"train: continuing {last}" if last.is_file() else f"train: {folder}")
     run(plan.training, plan.lock, *command)
-    if not best.is_file():
+    if not (folder / "checkpoint_best.pt").is_file():
         raise OptionError(
             f"fairseq-train left no checkpoint_best.pt in {folder}: leave out --no-save, --disable-validation and "
             "--no-best-checkpoints"
         )
+    _write(done, {"options": plan.options})
 
 
 def _translate(plan: Plan) -> None:
@@ -333,7 +342,11 @@ def _finish(plan: Plan, pairs: Dict[str, int]) -> Dict[str, Any]:
         "data": "training/data/bin",
         "command": plan.train_command(),
         "versions": {"fairseq_attn_plugin": __version__, "torch": torch.__version__},
+        "request": plan.request,
     }
     (folder / SETTINGS).unlink(missing_ok=True)
+    card = model_card(folder.resolve().name, content, plan.text["subwords"], plan.text["tokenizer"], text.lowercase)
+    with whole_text(folder / CARD, f"{folder / CARD}: cannot be written") as stream:
+        stream.write(card)
     write_model_folder(folder, plan.checkpoints / "checkpoint_best.pt", data / "bin", text, content)
     return scores

@@ -4,7 +4,7 @@
 #   fairseq-attn recipe polarity_han [prepare] [options of fairseq-train]
 #
 # Variables (default): FOLDS, test folds of 0 to 9 (0 1 2); ARCH, any of han, han_flat and han_mean (all); SEED (1);
-# OUT, folder for all files (out/polarity_han); DATA, folder with review_polarity.tar.gz or its files in place of a
+# OUT, folder for all files (out/polarity_han); DATA, folder with review_polarity.tar.gz or polarity.jsonl in place of a
 # download; DEVICE, cpu or auto (auto: a GPU if there is one).
 # Review cvNNN is in fold NNN / 100. Fold K is the test set, fold K + 1 (after 9: 0) the validation set, whose accuracy
 # chooses the epoch; the other 1,600 reviews train, also TF-IDF with logistic regression, the baseline.

@@ -1,23 +1,18 @@
-"""Corpora of documents: the folds of polarity, IMDB, and the baseline."""
+"""Corpora of documents: the folds of polarity, Yelp, Yahoo Answers, and the baseline."""
 
 import json
-import shutil
 
-import miniature_corpora as miniatures
 import pytest
-from miniature_corpora import reviews, truncate
+from miniature_corpora import imdb, imdb_archive, polarity_archive, polarity_jsonl, reviews, truncate, yahoo, yelp
 
-from fairseq_attn_plugin.corpora import tfidf
+from fairseq_attn_plugin.corpora import catalogue, tfidf
 from fairseq_attn_plugin.corpora.documents import polarity, write_corpus
 from fairseq_attn_plugin.corpora.files import CorpusError
 
 
-@pytest.mark.parametrize("unpacked", [False, True])
-def test_folds_are_those_of_the_names(unpacked, tmp_path):
-    miniatures.polarity(tmp_path)
-    if unpacked:
-        shutil.unpack_archive(tmp_path / "review_polarity.tar.gz", tmp_path, filter="data")
-        (tmp_path / "review_polarity.tar.gz").unlink()
+@pytest.mark.parametrize("write", [polarity_jsonl, polarity_archive])
+def test_folds_are_those_of_the_names(write, tmp_path):
+    write(tmp_path)
     splits = polarity(tmp_path, 9)
     documents = [document for part in splits.values() for document in part]
     assert len(documents) == 80
@@ -27,28 +22,35 @@ def test_folds_are_those_of_the_names(unpacked, tmp_path):
     assert [len(part) for part in splits.values()] == [64, 8, 8]
     by_name = {document.id: document for document in documents if document.label == "pos"}
     name, _, sentences = [review for review in reviews() if review[1] == "pos"][7]
-    assert by_name[name].sentences == [*(one.split() for one in sentences[:-1]), [*sentences[-1].split(), "caf\xe9"]]
+    expected = [sentence.split() for sentence in sentences]
+    if write is polarity_archive:
+        expected[-1].append("caf\xe9")
+    assert by_name[name].sentences == expected
 
 
 def test_damaged_corpora_are_one_line(tmp_path):
     with pytest.raises(CorpusError, match="has no reviews: expected review_polarity.tar.gz"):
         polarity(tmp_path, 0)
-    miniatures.polarity(tmp_path)
+    polarity_archive(tmp_path)
     path = tmp_path / "review_polarity.tar.gz"
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(CorpusError, match="truncated or not an archive"):
         polarity(tmp_path, 0)
+    path.unlink()
+    (tmp_path / "polarity.jsonl").write_text('{"label": "pos", "sentences": ["a"], "name": "review1"}\n')
+    with pytest.raises(CorpusError, match="review1, must be cvNNN"):
+        polarity(tmp_path, 0)
 
 
 def test_an_empty_split_is_refused(tmp_path):
-    miniatures.polarity(tmp_path)
+    polarity_jsonl(tmp_path)
     splits = {**polarity(tmp_path, 0), "valid": []}
     with pytest.raises(CorpusError, match="the valid split is empty"):
         write_corpus(splits, tmp_path / "text")
 
 
 def test_a_fold_is_prepared(prepare, corpus_folder):
-    miniatures.polarity(corpus_folder)
+    polarity_jsonl(corpus_folder)
     text = prepare("polarity_han", data=corpus_folder, fold=4).out / "text"
     assert {path.name for path in text.iterdir()} == {
         f"{split}.{side}" for split in ("train", "valid", "test") for side in ("input0", "label")
@@ -56,22 +58,83 @@ def test_a_fold_is_prepared(prepare, corpus_folder):
     assert "was prepared with fold 4, not 5" in prepare("polarity_han", check=False, fold=5).error
 
 
-def test_imdb(prepare, corpus_folder):
-    miniatures.imdb(corpus_folder)
+def test_yelp_is_read_from_a_folder(prepare, corpus_folder, tmp_path):
+    (corpus_folder / "emnlp").mkdir()
+    yelp(corpus_folder / "emnlp")
+    text = prepare("yelp2013_han", data=corpus_folder).out / "text"
+    labels = (text / "train.label").read_text().split()
+    assert len(labels) == 40 and set(labels) == set("12345")
+    assert any("</s>" in line for line in (text / "train.input0").read_text().splitlines())
+    (corpus_folder / "emnlp" / "yelp-2013-dev.txt.ss").write_text("user\t\tplace\t\t7\t\ttext\n")
+    done = prepare("yelp2013_han", data=corpus_folder, out=tmp_path / "b", check=False)
+    assert "yelp-2013-dev.txt.ss, line 1" in done.error
+
+
+def test_yelp_is_unpacked_once_with_the_tool_that_is_there(prepare, tmp_path, monkeypatch):
+    raw = tmp_path / "downloads"
+    raw.mkdir()
+    (raw / "emnlp-2015-data.7z").write_bytes(b"")
+    monkeypatch.setattr("fairseq_attn_plugin.corpora.command.fetch", lambda download, folder, text: raw / download.name)
+    commands = []
+    monkeypatch.setattr(catalogue, "run_quietly", lambda log, *words: commands.append(words))
+    monkeypatch.setattr("shutil.which", lambda tool: None)
+    line = prepare("yelp2013_han", check=False).error
+    assert "needs 7z, 7za or bsdtar" in line and "--data FOLDER" in line
+    monkeypatch.setattr("shutil.which", lambda tool: "/bin/bsdtar" if tool == "bsdtar" else None)
+    for _ in range(2):
+        assert "yelp-2013-train.txt.ss is missing" in prepare("yelp2013_han", check=False).error
+    assert commands == [("bsdtar", "-x", "-f", raw / "emnlp-2015-data.7z", "-C", raw)]
+
+
+def test_every_tenth_question_of_yahoo_validates(prepare, corpus_folder, tmp_path):
+    yahoo(corpus_folder)
+    text = prepare("yahoo_answers_han", data=corpus_folder).out / "text"
+    sizes = {split: len((text / f"{split}.label").read_text().splitlines()) for split in ("train", "valid", "test")}
+    assert sizes == {"train": 54, "valid": 6, "test": 20}
+    first = 'why is it 0 ? </s> i ask . </s> twice . </s> because " so " it is .'
+    assert (text / "train.input0").read_text().splitlines()[0] == first
+    assert (text / "valid.input0").read_text().startswith("why is it 9 ?")
+    (corpus_folder / "test.csv").write_text('"11","a","b","c"\n')
+    line = prepare("yahoo_answers_han", data=corpus_folder, out=tmp_path / "b", check=False).error
+    assert line.endswith("test.csv, row 1: must be class (1 to 10), title, question and answer")
+
+
+def test_imdb_from_tables_and_from_its_archive(prepare, corpus_folder, tmp_path):
+    imdb(corpus_folder)
     text = prepare("imdb_han", data=corpus_folder).out / "text"
-    lines = {path.name: path.read_text().splitlines() for path in text.iterdir()}
-    assert lines["valid.input0"][2:] == ["a dull film . </s> number 5 .", "a fine film . </s> number 5 ."]
-    assert lines["train.label"] == ["neg", "pos"] * 8 and len(lines["test.label"]) == 20
+    sizes = {split: len((text / f"{split}.label").read_text().splitlines()) for split in ("train", "valid", "test")}
+    assert sizes == {"train": 40, "valid": 10, "test": 20}
+    assert (text / "train.input0").read_text().splitlines()[1] == "a fine film . </s> i say : fine , number 0 ."
+    assert (text / "train.label").read_text().split()[:3] == ["neg", "pos", "neg"]
+    archive = tmp_path / "archive"
+    archive.mkdir()
+    imdb_archive(archive)
+    text = prepare("imdb_han", data=archive, out=tmp_path / "b").out / "text"
+    assert (text / "valid.input0").read_text().splitlines()[2:] == [
+        "a dull film . </s> number 5 .",
+        "a fine film . </s> number 5 .",
+    ]
+    assert (
+        len((text / "train.label").read_text().split()) == 16 and len((text / "test.label").read_text().split()) == 20
+    )
 
 
 def test_damaged_files_of_imdb_are_one_line(prepare, corpus_folder, tmp_path):
-    miniatures.imdb(corpus_folder)
+    imdb_archive(corpus_folder)
     truncate(corpus_folder / "aclImdb_v1.tar.gz")
     line = prepare("imdb_han", data=corpus_folder, out=tmp_path / "a", check=False).error
     assert "aclImdb_v1.tar.gz is truncated" in line
     (corpus_folder / "aclImdb_v1.tar.gz").unlink()
     line = prepare("imdb_han", data=corpus_folder, out=tmp_path / "b", check=False).error
-    assert "has no reviews of train" in line and "aclImdb_v1.tar.gz" in line
+    assert "has no reviews of train" in line and "train, val and test as .tsv" in line
+    imdb(corpus_folder)
+    truncate(corpus_folder / "val.tsv.xz")
+    line = prepare("imdb_han", data=corpus_folder, out=tmp_path / "c", check=False).error
+    assert "val.tsv.xz is damaged" in line
+    (corpus_folder / "val.tsv.xz").unlink()
+    (corpus_folder / "val.tsv").write_text("pos\t7\tgood\n")
+    line = prepare("imdb_han", data=corpus_folder, out=tmp_path / "d", check=False).error
+    assert line.endswith("val.tsv, line 1: must be label (neg or pos), rating, id and text, by tabs")
 
 
 @pytest.mark.parametrize("classifier", ["logistic", "svm"])

@@ -10,9 +10,9 @@ import threading
 import zipfile
 
 import pytest
-from miniature_corpora import tatoeba, truncate
+from miniature_corpora import multi30k, tatoeba, truncate
 
-from fairseq_attn_plugin.corpora import catalogue
+from fairseq_attn_plugin.corpora.catalogue import CORPORA
 from fairseq_attn_plugin.corpora.downloads import TRIES, Download, checksum, fetch, unpack
 from fairseq_attn_plugin.corpora.files import CorpusError
 from fairseq_attn_plugin.errors import OptionError
@@ -54,8 +54,8 @@ def server(monkeypatch):
         thread.join()
 
 
-def get(server, folder, known=KNOWN):
-    return fetch(Download(f"{server.url}/file", known), folder, "the files")
+def get(server, folder, known=KNOWN, **options):
+    return fetch(Download(f"{server.url}/file", known, **options), folder, "the files")
 
 
 @pytest.mark.parametrize("known", [KNOWN, "md5:" + hashlib.md5(CONTENT).hexdigest(), ""])
@@ -88,6 +88,8 @@ def test_what_is_not_there_is_one_line(server, tmp_path):
 def test_another_file_is_refused(server, tmp_path):
     with pytest.raises(OptionError, match=f"gives a file with another checksum than {'0' * 64}: truncated, or changed"):
         get(server, tmp_path, "0" * 64)
+    with pytest.raises(OptionError, match="gives 300000 bytes, at least 300001 are expected: truncated or moved"):
+        get(server, tmp_path, "", least=300001)
     assert not list(tmp_path.iterdir())
 
 
@@ -97,14 +99,29 @@ def test_no_server(tmp_path, monkeypatch):
         fetch(Download("http://127.0.0.1:1/file"), tmp_path, "the files")
 
 
-def test_preparations_share_their_downloads(server, prepare, corpus_folder, tmp_path, monkeypatch):
+def test_every_download_has_a_checksum_or_a_least_size():
+    class Options:
+        pair, setimes = "spa-eng", True
+
+    for corpus in CORPORA.values():
+        for download in corpus.downloads(Options) if callable(corpus.downloads) else corpus.downloads:
+            assert len(download.known) == 64 or download.least > 1000, download
+
+
+def test_a_miniature_from_a_mirror_has_another_checksum(server, prepare, corpus_folder):
+    multi30k(corpus_folder)
+    server.files = {path.name: path.read_bytes() for path in corpus_folder.iterdir()}
+    line = prepare("multi30k", check=False, mirror=server.url).error
+    assert line.startswith(f"{server.url}/train.de.gz: gives a file with another checksum than 726e39b2")
+
+
+def test_preparations_share_their_downloads(server, prepare, corpus_folder, tmp_path):
     tatoeba(corpus_folder)
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         archive.writestr("deu.txt", gzip.decompress((corpus_folder / "spa.txt.gz").read_bytes()))
     server.files = {"deu-eng.zip": packed.getvalue()}
-    monkeypatch.setattr(catalogue, "ANKI", f"{server.url}/")
-    options = {"pair": "deu-eng", "language": "de", "downloads": tmp_path / "shared"}
+    options = {"pair": "deu-eng", "mirror": server.url, "downloads": tmp_path / "shared"}
     assert "fetching" in prepare("tatoeba", **options).stdout
     other = prepare("tatoeba", out=tmp_path / "other", **options)
     assert "fetching" not in other.stdout and (other.out / "text" / "train.de").is_file()

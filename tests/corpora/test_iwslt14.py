@@ -1,10 +1,10 @@
-"""The preparation of IWSLT'14: the archive in the usual split, and what is missing or damaged."""
+"""The preparation of IWSLT'14: the archive in the usual split, plain files, and what is missing or damaged."""
 
 import re
 from pathlib import Path
 
 import pytest
-from miniature_corpora import iwslt14_de_en, sentences, truncate
+from miniature_corpora import iwslt14_de_en, sentences, truncate, write
 
 
 def test_iwslt14_archive_becomes_the_usual_split(prepare, tmp_path):
@@ -40,13 +40,14 @@ def test_iwslt14_keeps_punctuation_except_apostrophes_of_the_test_set(prepare, t
 
 
 def test_long_training_pairs_are_left_out(prepare, tmp_path):
-    iwslt14_de_en(tmp_path)
-    for language in ("de", "en"):
-        path = tmp_path / f"train.tags.de-en.{language}"
-        path.write_text(path.read_text() + ("word " * 20 + "\n") * 7)
+    for split, count in (("train", 30), ("valid", 5), ("test", 5)):
+        for language, lines in zip(("en", "de"), sentences(count, 0)):
+            lines = [line + " word" * 10 * (split != "train" or number < 7) for number, line in enumerate(lines)]
+            write(tmp_path / f"{split}.{language}", lines, zipped=language == "de")
     prepare("iwslt14_de_en", data=tmp_path, longest=12)
     (segmented,) = tmp_path.rglob("segmented")
-    assert {len((segmented / f"train.{language}").read_text().splitlines()) for language in ("de", "en")} == {115}
+    sizes = {path.name: len(path.read_text().splitlines()) for path in segmented.iterdir()}
+    assert sizes == {"train.de": 23, "train.en": 23, "valid.de": 5, "valid.en": 5, "test.de": 5, "test.en": 5}
     line = prepare("iwslt14_de_en", check=False, data=tmp_path, longest=125).error
     assert "was prepared with longest 12, not 125" in line, "another limit is another preparation"
 
@@ -70,3 +71,12 @@ def test_a_damaged_iwslt14_archive_is_one_line(harm, file, names, prepare, tmp_p
     line = prepare("iwslt14_de_en", check=False, data=tmp_path).error
     for part in names:
         assert part in line
+
+
+def test_iwslt14_plain_files_without_training_part(prepare, tmp_path):
+    for split in ("valid", "test"):
+        for language, lines in zip(("en", "de"), sentences(5, 0)):
+            write(tmp_path / f"{split}.{language}", lines)
+    line = prepare("iwslt14_de_en", check=False, data=tmp_path).error
+    assert f"the training part is missing in {tmp_path}: no train.de.gz, train.en.gz (or unzipped)" in line
+    assert "de-en.tgz" in line

@@ -1,5 +1,6 @@
 """``fairseq-attn prepare``: damaged corpora, an interruption, a lock, and the text of every corpus of pairs."""
 
+import gzip
 import json
 import os
 import threading
@@ -12,9 +13,11 @@ from miniature_corpora import (
     iwslt15_en_vi,
     lose_a_line,
     multi30k,
+    sentences,
     tatoeba,
     truncate,
     wmt16_en_ro,
+    write,
 )
 
 from fairseq_attn_plugin import toy_corpus
@@ -108,6 +111,17 @@ def test_a_lock_is_not_held_twice(tmp_path):
         pass
 
 
+def test_published_tokenisation_is_taken(prepare, corpus_folder):
+    multi30k(corpus_folder)
+    for name in ("train", "val", "test_2016_flickr"):
+        for language in ("de", "en"):
+            lines = gzip.decompress((corpus_folder / f"{name}.{language}.gz").read_bytes()).decode().splitlines()
+            write(corpus_folder / f"{name}.tok.{language}", ["TOK " + line for line in lines], zipped=True)
+    text = prepare("multi30k", data=corpus_folder).out / "text"
+    assert (text / "test.en").read_text().startswith("tok the ")
+    assert (text / "test.raw.en").read_text().startswith("The ")
+
+
 def test_subwords_are_of_both_languages(prepare, corpus_folder):
     multi30k(corpus_folder)
     out = prepare("multi30k", data=corpus_folder, subword_size=60).out
@@ -122,6 +136,19 @@ def test_training_sentences_are_cut(prepare, corpus_folder):
     segmented = prepare("iwslt15_en_vi", data=corpus_folder, cut=3).out / "segmented"
     assert {len(line.split()) for line in (segmented / "train.vi").read_text().splitlines()} == {3}
     assert max(len(line.split()) for line in (segmented / "test.en").read_text().splitlines()) > 3
+
+
+def test_setimes_is_appended_to_the_training_text(prepare, corpus_folder):
+    wmt16_en_ro(corpus_folder)
+    for language, lines in zip(("en", "ro"), sentences(5, 7)):
+        write(corpus_folder / f"SETIMES.en-ro.{language}", lines)
+    text = prepare("wmt16_en_ro", data=corpus_folder, setimes=True).out / "text"
+    for language in ("en", "ro"):
+        lines = (text / f"train.{language}").read_text().splitlines()
+        assert len(lines) == 125
+        assert lines[120:] == (text / f"setimes.{language}").read_text().splitlines()
+    line = prepare("wmt16_en_ro", check=False, data=corpus_folder).error
+    assert "was prepared with setimes True, not False; name another folder" in line
 
 
 def test_another_corpus_below_the_same_folder_is_refused(prepare, corpus_folder, tmp_path):
@@ -179,7 +206,9 @@ def test_links_of_the_synthetic_corpus_are_those_of_the_generator(prepare, corpu
         ("polarity_han", {"fold": 10}, "--fold 10: must be 0 to 9"),
         ("polarity_han", {"cut": 3}, "--cut: is not an option of polarity_han"),
         ("tatoeba", {"pair": "deutsch"}, "--pair deutsch: must be a name of"),
-        ("tatoeba", {"language": "en"}, "--language en: must be the language of --pair spa-eng beside English"),
+        ("tatoeba", {"language": "en"}, "--language en: must be es, the language of --pair spa-eng beside English"),
+        ("tatoeba", {"pair": "deu-eng", "language": "es"}, "--language es: must be de, the language of --pair deu-eng"),
+        ("tatoeba", {"pair": "ber-eng", "language": "en"}, "--language en: must be ber, the language of --pair"),
     ],
 )
 def test_mistakes_are_one_line(name, options, said, prepare):

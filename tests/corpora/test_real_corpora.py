@@ -31,7 +31,7 @@ def test_tatoeba_has_39115_pairs_of_equally_many_words(real_data, tmp_path, caps
     ("name", "folder", "message"),
     [
         ("iwslt15_en_vi", "iwslt15-en-vi", "train.en.gz (or train.en) is missing"),
-        ("iwslt14_de_en", "iwslt14-de-en", "train.tags.de-en.de"),
+        ("iwslt14_de_en", "iwslt14-de-en", "no train.de.gz, train.en.gz (or unzipped)"),
     ],
 )
 def test_folders_without_training_data_say_so(name, folder, message, real_data, prepare):

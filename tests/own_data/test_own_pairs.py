@@ -50,6 +50,35 @@ def test_columns_are_the_first_two_the_named_or_the_given(tmp_path, rows, given,
 
 
 @pytest.mark.parametrize(
+    "name, content",
+    [
+        ("comma.csv", '"He said ""no"".",Er sagte nein.\n"Go, now.",Geh jetzt.\n'),
+        ("semicolon.csv", '"He said ""no"".";Er sagte nein.\nGo, now.;Geh jetzt.\n'),
+        ("headed.csv", 'de,en\nEr sagte nein.,"He said ""no""."\n"Geh\njetzt.","Go, now."\n'),
+        ("tabs.csv", 'source\ttarget\n"He said ""no""."\tEr sagte nein.\nGo, now.\tGeh jetzt.\n'),
+    ],
+)
+def test_tables_of_spreadsheets(tmp_path, name, content):
+    (tmp_path / name).write_bytes(content.encode())
+    pairs, _ = read_pairs([tmp_path / name], ["en", "de"])
+    assert pairs == [('He said "no".', "Er sagte nein."), ("Go, now.", "Geh jetzt.")]
+
+
+def test_a_quotation_mark_without_its_end(tmp_path):
+    rows = [f"Satz {number};sentence {number}\n" for number in range(100)]
+    rows[40] = '"Satz 40;sentence 40\n'
+    (tmp_path / "c.csv").write_text("".join(rows))
+    with pytest.raises(CorpusError, match=r"c\.csv, line 41: is no row of a table .* must end it"):
+        read_pairs([tmp_path / "c.csv"], ["de", "en"])
+    rows[70] = 'Satz 70;"sentence" 70\n'
+    (tmp_path / "c.csv").write_text("".join(rows))
+    with pytest.raises(CorpusError, match=r"c\.csv, line 41: is no row of a table"):
+        read_pairs([tmp_path / "c.csv"], ["de", "en"])
+    (tmp_path / "c.csv").write_text("Ja, gut;Yes, good\n" * 3 + "Nein, danke;No, thanks\n")
+    assert read_pairs([tmp_path / "c.csv"], ["de", "en"])[0][3] == ("Nein, danke", "No, thanks")
+
+
+@pytest.mark.parametrize(
     "content",
     ['"No," he said.\t"Nein", sagte er.\n"Go!"\t"Geh!"\n', '"Go!"\t"Geh!"\nHe said "no".\tEr sagte "nein".\n'],
 )
@@ -178,6 +207,15 @@ def test_the_default_objective_of_an_architecture():
         (["--from", "de", "--to", "en", "--max-epoch", "0"], "--max-epoch 0: must be at least 1"),
         (["--from", "de", "--to", "en", "--arch", "lstm_adn"], "--arch lstm_adn: .* did you mean lstm_adm"),
         (["--from", "de", "--to", "en", "--arch", "han"], "--arch han: there is no such architecture of a transl"),
+        (
+            [*"--from de --to en --arch lstm_latent_first_order_small --objective elbo-enum".split()],
+            "--objective elbo-enum does not fit --arch lstm_latent_first_order_small: choose --objective first-order",
+        ),
+        (
+            [*"--from de --to en --arch lstm_latent_small --objective first-order".split()],
+            "--objective first-order does not fit --arch lstm_latent_small",
+        ),
+        (["--from", "de", "--to", "en", "--objective", "soft2"], "--objective soft2 is unknown"),
         (["--from", "de", "--to", "en", "--out", __file__], "--out .*: exists, and is no model folder"),
         (["--from", "de", "--to", "en", "--", "--seed", "3"], "--seed: the seed is chosen by --seed 1"),
     ],

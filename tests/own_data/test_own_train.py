@@ -14,6 +14,7 @@ from fairseq_attn_plugin.analysis import cli
 from fairseq_attn_plugin.corpora import tools as run_tools
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.model_folder import open_model_folder
+from fairseq_attn_plugin.own_data import command
 
 from cli import usual_environment
 
@@ -59,15 +60,19 @@ def test_from_pairs_to_a_translation(tools, pairs, capfd, monkeypatch):
     model = open_model_folder(out)
     assert model.languages == ("xx", "yy") and set(model.settings["scores"]) == {"bleu", "chrf", "ter"}
     assert model.settings["bpe"] == "subword_nmt" and model.settings["tokenizer"]["escape"] is False
+    assert (out / "README.md").read_text().startswith('---\nlanguage:\n- "xx"\n- "yy"\n')
     test = model.test_file("reference").read_text().splitlines()
     assert all(line.endswith(", it's!") for line in test) and model.settings["pairs"]["test"] == len(test)
     assert "it &apos;s" not in (out / "training" / "data" / "text" / "train.yy").read_text()
 
-    train(pairs, "--max-epoch", "1", "--")
+    stamp = (out / "settings.json").stat().st_mtime_ns
+    with monkeypatch.context() as context:  # a finished training reads no corpus
+        context.setattr(command, "read_pairs", None)
+        train(pairs, "--max-epoch", "1", "--")
     again = capfd.readouterr().out
-    assert "prepare: done before" in again and "epoch 1/1" not in again and "$ fairseq-generate" not in again
+    assert "$ " not in again and (out / "settings.json").stat().st_mtime_ns == stamp
     train(pairs, "--max-epoch", "2", "--")
-    assert "epoch 2/2" in capfd.readouterr().out
+    assert "epoch 2/2" in capfd.readouterr().out and (out / "settings.json").stat().st_mtime_ns != stamp
     with pytest.raises(OptionError, match="holds a training with other options .*: choose another --out"):
         train(pairs, "--max-epoch", "2", "--", "--dropout", "0.5")
 
@@ -132,10 +137,10 @@ def test_a_corpus_that_changed_is_another_corpus(tools, pairs, capfd):
     held = pairs.with_name("held.tsv")
     held.write_text("Neu hier.\thier neu!\n")
     for option in ("--valid", "--test"):  # the same files in other places
-        with pytest.raises(OptionError, match="was prepared from other pairs or with other .*, now .*: choose"):
+        with pytest.raises(OptionError, match="was prepared with other settings .*, now .*: choose another --out"):
             train(pairs, option, str(held), "--")
     pairs.write_text("".join(line.replace("it's", "it is") for line in pairs.read_text().splitlines(keepends=True)))
-    with pytest.raises(OptionError, match="was prepared from other pairs .*train .*: choose another --out"):
+    with pytest.raises(OptionError, match="from other sentence pairs; a file has changed since: choose another --out"):
         train(pairs, "--")
 
 

@@ -26,7 +26,7 @@ def test_hypotheses_are_put_in_order_and_none_may_be_missing(tmp_path):
 
 def test_a_training_is_not_continued_with_other_words(tmp_path, monkeypatch):
     """Its checkpoints know words by their numbers."""
-    plan = steps.Plan(tmp_path, ("xx", "yy"), {}, Model("lstm_soft", "", 1, "", []), ["--lr", "1"], [], 1)
+    plan = steps.Plan(tmp_path, ("xx", "yy"), {}, Model("lstm_soft", "", 1, "", []), ["--lr", "1"], [], 1, "")
     dictionaries = [plan.data / "bin" / f"dict.{one}.txt" for one in plan.languages]
     dictionaries[0].parent.mkdir(parents=True)
     for path in dictionaries:
@@ -41,7 +41,7 @@ def test_a_training_is_not_continued_with_other_words(tmp_path, monkeypatch):
     monkeypatch.setattr(steps, "run", run)
     steps._train(plan)
     steps._train(plan)
-    assert len(runs) == 2
+    assert len(runs) == 1
     dictionaries[1].write_text("b 1\na 1\n")
     for best_alone in (False, True):  # --no-last-checkpoints
         if best_alone:

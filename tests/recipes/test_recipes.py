@@ -32,8 +32,10 @@ CORPORA = {
     **miniatures.MINIATURES,
     "tatoeba_election": miniatures.tatoeba,
     "toy_corpus": toy,
-    "polarity_han": miniatures.polarity,
+    "polarity_han": miniatures.polarity_jsonl,
     "imdb_han": miniatures.imdb,
+    "yelp2013_han": miniatures.yelp,
+    "yahoo_answers_han": miniatures.yahoo,
 }
 
 
