@@ -50,7 +50,7 @@ setup(
         # both are fairseq 0.12.3 for today's Python; fairseq.txt pins them
         f"ve-fairseq>=0.12.3,<0.13; {WHERE_VE_FAIRSEQ_IS}",
         f"fairseq-fixed>=0.12.3,<0.13; {WHERE_IT_IS_NOT}",
-        "torch>=1.13",
+        "torch>=2.6",
         "numpy",
         "entmax>=1.1",
         "jinja2>=3",

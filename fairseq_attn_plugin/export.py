@@ -44,16 +44,11 @@ def export_direction(checkpoint: str, direction: str, out: str, force: bool = Fa
         raise OptionError(f"--out {out}: exists; {remedy}")
     state = checkpoint_utils.load_checkpoint_to_cpu(checkpoint)
     exported = one_direction(state, checkpoint, direction)
-    _write(exported, out)
-    return exported
-
-
-def _write(state: Dict[str, Any], out: str) -> None:
-    """Writes the file whole or not at all, so that an interrupted export leaves no damaged checkpoint."""
     with whole_file(out, f"--out {out}: cannot be written") as unfinished:
         os.makedirs(os.path.dirname(out) or ".", exist_ok=True)
         with open(unfinished, "wb") as stream:  # whose errors say why
-            torch.save(state, stream)
+            torch.save(exported, stream)
+    return exported
 
 
 def one_direction(state: Dict[str, Any], name: str, direction: str) -> Dict[str, Any]:
@@ -110,20 +105,10 @@ def _model_config(saved: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def _task_config(saved: Dict[str, Any], source: str, target: str) -> Dict[str, Any]:
-    limits = [saved.get(f"max_{side}_positions") or 1024 for side in ("source", "target")]
-    trained = (saved.get("source_lang"), saved.get("target_lang"))
-    if trained == (target, source):
-        limits.reverse()
-    elif trained != (source, target):
-        # The data folder chose the languages: with the larger limit no training sentence is too long.
-        limits = [max(limits)] * 2
-    return {
-        **saved,
-        "source_lang": source,
-        "target_lang": target,
-        "max_source_positions": limits[0],
-        "max_target_positions": limits[1],
-    }
+    # the data folder may have chosen the languages: with the larger limit no training sentence is too long
+    sides = ("max_source_positions", "max_target_positions")
+    longest = max(saved.get(side) or 1024 for side in sides)
+    return {**saved, "source_lang": source, "target_lang": target, **dict.fromkeys(sides, longest)}
 
 
 def _languages(direction: str, known: Sequence[str]) -> Tuple[str, str]:

@@ -7,13 +7,12 @@ first, so that nothing is found half registered.
 
 import logging
 import sys
-from contextlib import contextmanager
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
-from typing import Any, Iterator, Optional
+from typing import Any, Optional
 
 __all__ = ["register_with_fairseq"]
 
@@ -73,8 +72,11 @@ class _Waiting(MetaPathFinder):
             execute = spec.loader.exec_module
 
             def exec_module(module: ModuleType) -> None:
-                with _quiet():
-                    execute(module)
+                configured = logging.root.handlers[:]
+                execute(module)
+                # its wav2vec2_classification.py asks for DEBUG, which shows the messages of every library
+                if not configured and logging.root.level == logging.DEBUG:
+                    logging.root.setLevel(logging.INFO)
                 _register()
 
             spec.loader.exec_module = exec_module  # type: ignore[method-assign]
@@ -92,21 +94,3 @@ class _Imported(Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         module.__spec__ = self.own
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """The import of fairseq leaves the root logger at ``INFO``.
-
-    ``fairseq/models/wav2vec/wav2vec2_classification.py`` calls ``logging.basicConfig(level=logging.DEBUG)``, after
-    which a notebook shows the debugging messages of every library. Other modules of fairseq ask for ``INFO``. What the
-    user has configured before stays.
-    """
-    if logging.root.handlers:
-        yield
-        return
-    try:
-        yield
-    finally:
-        if logging.root.handlers and logging.root.level == logging.DEBUG:
-            logging.root.setLevel(logging.INFO)

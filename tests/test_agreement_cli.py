@@ -74,25 +74,15 @@ def test_translates_in_both_directions(translations):
         assert right > 0.8 * total
 
 
-def test_direction_by_its_name(trained, translations, tiny_data):
-    """With the languages of the data, or with other names for them."""
-    named = generate(tiny_data, trained[0], "--beam", 5, "--print-alignment", "hard", "--agreement-direction", "yy-xx")
-    assert named == translations[1]
-
-
-def test_other_names_of_the_languages(trained, translations, tiny_data, tmp_path):
-    """A test set that was prepared as src and tgt: auto cannot tell the direction, its name can."""
-    text, data = tiny_data.parent / "text", tmp_path / "bin"
-    (tmp_path / "test.src").write_text((text / "test.yy").read_text())
-    (tmp_path / "test.tgt").write_text((text / "test.xx").read_text())
-    run_cli(
-        ["fairseq-preprocess", "--source-lang", "src", "--target-lang", "tgt", "--testpref", tmp_path / "test"]
-        + ["--srcdict", tiny_data / "dict.yy.txt", "--tgtdict", tiny_data / "dict.xx.txt", "--destdir", data]
-    )
-    named = generate(data, trained[0], "--beam", 5, "--print-alignment", "hard", "--agreement-direction", "yy-xx")
-    assert named == translations[1]
-    command = ["fairseq-generate", data, "--user-dir", USER_DIR, "--path", trained[0]]
-    mistake(command, ["--source-lang src --target-lang tgt: the model translates xx-yy and yy-xx"])
+def test_a_checkpoint_with_an_option_that_has_gone(trained, translations, tiny_data, tmp_path):
+    allow_checkpoint_types()
+    state = torch.load(trained[0])
+    state["cfg"]["model"]["agreement_direction"] = "auto"
+    torch.save(state, tmp_path / "earlier.pt")
+    assert generate(tiny_data, tmp_path / "earlier.pt", "--beam", 5, "--print-alignment", "hard") == translations[0]
+    export(tmp_path / "earlier.pt", "yy-xx", tmp_path / "one.pt")
+    resumed = train_with(tiny_data, tmp_path, *AGREEMENT, "--restore-file", tmp_path / "earlier.pt", updates=351)
+    assert "Loaded checkpoint" in resumed.log
 
 
 def test_interactive_and_validate_in_reverse(trained, tiny_data):
@@ -147,24 +137,6 @@ def test_mistakes_of_export_are_one_line(exported, trained, tmp_path):
     out.write_text("something else")
     export(trained[0], "xx-yy", out, "--force")
     assert torch.load(out)["cfg"]["task"]["source_lang"] == "xx"
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (["--agreement-direction", "yy-zz"], ["--agreement-direction yy-zz", "translates xx-yy and yy-xx"]),
-        (["--agreement-direction", "yy-xx", "-s", "xx", "-t", "yy"], ["yy-xx", "read as xx-yy", "--source-lang yy"]),
-    ],
-)
-def test_directions_that_it_lacks(options, words, trained, tiny_data):
-    base = ["fairseq-generate", tiny_data, "--user-dir", USER_DIR, "--path", trained[0], "--cpu"]
-    error_line(run_cli([*base, *options], check=False), words)
-
-
-def test_direction_of_an_ordinary_model(exported, tiny_data):
-    base = ["fairseq-generate", tiny_data, "--user-dir", USER_DIR, "--path", exported, "--cpu"]
-    words = ["--agreement-direction yy-xx: none of the models of --path has two directions"]
-    mistake([*base, "--agreement-direction", "yy-xx"], words)
 
 
 @pytest.mark.parametrize(

@@ -25,8 +25,8 @@ def trained(zoo):
 
 @pytest.fixture(scope="module")
 def ordinary(zoo):
-    """Checkpoint of an ordinary model, trained for a moment with the same criterion."""
-    return zoo("latent_soft").last
+    """Checkpoint of an ordinary model, trained for a moment."""
+    return zoo("lstm_soft").last
 
 
 def test_learns_and_logs(trained):
@@ -126,7 +126,7 @@ def test_validate_and_resume(trained, tiny_data, tmp_path):
         (["--objective", "elbo-enum", "--latent-posterior", "False"], ["--objective elbo-enum", "--latent-posterior"]),
         (["--objective", "wake-sleep", "--num-samples", "0"], ["--num-samples 0"]),
         (["--objective", "elbo-gumbel", "--gumbel-tau", "0"], ["--gumbel-tau 0"]),
-        (["--arch", "lstm_soft"], ["--objective elbo-enum", "lstm_latent"]),
+        (["--arch", "lstm_soft"], ["--criterion latent_alignment", "lstm_latent"]),
         (["--latent-topk", "0"], ["--latent-topk 0"]),
         (["--objective", "topk-marginal", "--topk-positions", "0"], ["--topk-positions 0: must be at least 1"]),
         (["--objective", "sparse-marginal"], ["--objective sparse-marginal", "--attention-normalizer sparsemax"]),

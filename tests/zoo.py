@@ -29,10 +29,6 @@ MODELS: Dict[str, "tuple[int, Sequence[object]]"] = {
             *("--objective", "elbo-enum", *SIZES, *_SAID),
         ],
     ),
-    "latent_soft": (
-        3,
-        ["--arch", "lstm_soft", "--criterion", "latent_alignment", "--objective", "soft", *SIZES, *_SAID],
-    ),
     "agreement": (
         350,
         [

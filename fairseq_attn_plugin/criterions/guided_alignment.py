@@ -1,23 +1,14 @@
 """``--criterion guided_alignment``: label-smoothed cross-entropy, with attention that is trained on word alignments.
 
-Let a_tj be the attention of target word t, divided by its sum over the source. Let g_tj be 1 / n_t if t is linked to j,
-where n_t is the number of links of t, and 0 otherwise. The loss is
+With D of ``--alignment-loss`` (formulas: :mod:`fairseq_attn_plugin.criterions.alignment_terms`), a the attention and g
+the links of a target word, the loss is
 
     loss = sum_t -log p(y_t) + weight * sum_t D(g_t, a_t)
 
-    cross-entropy   D = -sum_j g_tj log a_tj
-    squared         D = 1/2 sum_j (a_tj - g_tj)^2
-
-(Liu et al. 2016, "Neural Machine Translation with Supervised Attention", compares both. Chen et al. 2016, "Guided
-Alignment Training for Topic-Aware Neural Machine Translation", and Mi et al. 2016, "Supervised Attentions for Neural
-Machine Translation", have similar losses.) The second sum runs over the target words with links. A sentence without
-links has the first sum only. Both sums are divided by the number of words of the batch, or by the number of sentences
-with ``--sentence-avg``.
-
-Below a = 1e-6 (2^-8 in float16) the tangent replaces log a, so that loss and gradient are finite where a weight is
-zero: a word whose only link has the weight zero costs -log(1e-6) + 1 = 14.8 nats. An exact zero of a sparse normaliser
-has the derivative zero and gives its score no gradient. ``squared`` still has a gradient for the positive weights of
-the same row.
+(Liu et al. 2016, "Neural Machine Translation with Supervised Attention"; Chen et al. 2016, "Guided Alignment Training
+for Topic-Aware Neural Machine Translation", and Mi et al. 2016, "Supervised Attentions for Neural Machine Translation",
+have similar losses.) The second sum runs over the target words with links. A sentence without links has the first sum
+only. Both sums are divided by the number of words of the batch, or by the number of sentences with ``--sentence-avg``.
 
 Alignments of subwords come from ``fairseq-preprocess --align-suffix`` and ``fairseq-train --load-alignments`` (see
 ``analysis.alignment.subword_links``). The architecture must return its attention in training. Models of the

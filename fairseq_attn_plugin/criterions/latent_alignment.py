@@ -36,15 +36,14 @@ from .latent_alignment_config import LatentAlignmentConfig, check_config, check_
 from .logged_sums import log_sums
 from .objectives import OBJECTIVES, Batch, MovingAverage, Settings, Terms, entropy, evaluate
 from .objectives.enumerated import soft
-from .vocabulary_losses import ask_for_loss, sums_losses, unwrapped
+from .vocabulary_losses import unwrapped
 
 __all__ = ["LatentAlignmentConfig", "LatentAlignmentCriterion"]
 
 
 @register_criterion("latent_alignment", dataclass=LatentAlignmentConfig)
 class LatentAlignmentCriterion(FairseqCriterion):
-    """Variational attention and its relatives: trains models of the ``lstm_latent`` family, and with ``--objective
-    soft`` any encoder-decoder model.
+    """Variational attention and its relatives: trains models of the ``lstm_latent`` family.
 
     Raises:
         OptionError: an option has a wrong value, or the objective does not suit the model
@@ -70,20 +69,17 @@ class LatentAlignmentCriterion(FairseqCriterion):
             "nsentences": target.size(0),
             "sample_size": sample_size,
         }
-        if not hasattr(unwrapped(model), "alignments"):
-            loss, further = self._plain(model, sample)
+        latent = self._latent(model, sample)
+        batch = Batch(latent, target, self.padding_idx)
+        if self.training:
+            with products_in(precision_of(unwrapped(model))):
+                loss, further = self._train(model, batch)
         else:
-            latent = self._latent(model, sample)
-            batch = Batch(latent, target, self.padding_idx)
-            if self.training:
-                with products_in(precision_of(unwrapped(model))):
-                    loss, further = self._train(model, batch)
-            else:
-                loss, further = self._validate(model, batch)
-            with torch.no_grad():
-                further["prior_entropy"] = batch.sum(entropy(latent.log_prior))
-                if latent.log_posterior is not None:
-                    further["posterior_entropy"] = batch.sum(entropy(latent.log_posterior))
+            loss, further = self._validate(model, batch)
+        with torch.no_grad():
+            further["prior_entropy"] = batch.sum(entropy(latent.log_prior))
+            if latent.log_posterior is not None:
+                further["posterior_entropy"] = batch.sum(entropy(latent.log_posterior))
         if not self.training and self.cfg.sentence_avg:
             sums["sample_size"] = sample_size = sample["ntokens"]  # the validation loss is nll_loss, per word
         sums["loss"] = loss.detach()
@@ -93,6 +89,11 @@ class LatentAlignmentCriterion(FairseqCriterion):
     def _latent(self, model: Any, sample: Dict[str, Any]) -> LatentAlignments:
         objective, inner = self.cfg.objective, unwrapped(model)
         chosen = OBJECTIVES[objective]
+        if not hasattr(inner, "alignments"):
+            raise OptionError(
+                f"--criterion latent_alignment: needs a latent alignment model (--arch lstm_latent); "
+                f"{type(inner).__name__} is trained by --criterion label_smoothed_cross_entropy"
+            )
         if chosen.chain and not inner.first_order:
             raise OptionError(
                 f"--objective {objective}: needs alignments that depend on each other; add --arch "
@@ -208,35 +209,6 @@ class LatentAlignmentCriterion(FairseqCriterion):
         result["bound"] = result["reconstruction"] if result["kl"] is None else result["reconstruction"] + result["kl"]
         return loss, result
 
-    def _plain(self, model: Any, sample: Dict[str, Any]) -> Tuple[Tensor, Dict[str, Any]]:
-        """Ordinary cross-entropy for models without latent alignments."""
-        if self.cfg.objective != "soft":
-            raise OptionError(
-                f"--objective {self.cfg.objective}: needs a latent alignment model (--arch lstm_latent); "
-                f"{type(unwrapped(model)).__name__} can be trained with --objective soft"
-            )
-        if sums_losses(model):
-            return self._plain_sums(model, sample)
-        output = model(**sample["net_input"])
-        log_probs = model.get_normalized_probs(output, log_probs=True)
-        target = model.get_targets(sample, output)
-        real = target.ne(self.padding_idx)
-        gold = log_probs.gather(-1, target.unsqueeze(-1)).squeeze(-1)
-        nll = -(gold * real).sum()
-        loss, epsilon = nll, self.cfg.label_smoothing
-        if epsilon and self.training:
-            uniform = epsilon / (log_probs.size(-1) - 1)
-            loss = (1 - epsilon - uniform) * nll - uniform * (log_probs.sum(-1) * real).sum()
-        with torch.no_grad():
-            correct = (log_probs.argmax(-1).eq(target) & real).sum()
-        return loss, _plain_logs(nll.detach(), correct)
-
-    def _plain_sums(self, model: Any, sample: Dict[str, Any]) -> Tuple[Tensor, Dict[str, Any]]:
-        smoothing = self.cfg.label_smoothing if self.training else 0.0
-        output = model(**ask_for_loss(sample, self.padding_idx, smoothing, correct=True)["net_input"])
-        found = output[0]
-        return found.loss, _plain_logs(found.nll, found.correct)
-
     @classmethod
     def reduce_metrics(cls, logging_outputs: List[Dict[str, Any]]) -> None:
         """Logs the metrics of the module's docstring."""
@@ -245,7 +217,3 @@ class LatentAlignmentCriterion(FairseqCriterion):
     @staticmethod
     def logging_outputs_can_be_summed() -> bool:
         return True
-
-
-def _plain_logs(nll: Tensor, correct: Tensor) -> Dict[str, Any]:
-    return {"nll_loss": nll, "soft": nll, "bound": nll, "reconstruction": nll, "prior_correct": correct}

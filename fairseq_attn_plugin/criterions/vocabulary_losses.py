@@ -30,9 +30,7 @@ def sums_losses(model: Any) -> bool:
     return isinstance(inner, AttnLSTMModel) and inner.decoder.sums_losses
 
 
-def ask_for_loss(
-    sample: Dict[str, Any], pad: int, smoothing: float = 0.0, ignored_prefix: int = 0, correct: bool = False
-) -> Dict[str, Any]:
+def ask_for_loss(sample: Dict[str, Any], pad: int, smoothing: float = 0.0, ignored_prefix: int = 0) -> Dict[str, Any]:
     """A batch like ``sample`` for whose target words the model is to return the loss.
 
     Args:
@@ -40,13 +38,12 @@ def ask_for_loss(
         pad: index of the padding symbol
         smoothing: label smoothing epsilon
         ignored_prefix: number of words at the start of each target that have no loss
-        correct: whether to count the words that are the most probable ones
     """
     words: Tensor = sample["target"]
     if ignored_prefix:
         words = words.clone()
         words[:, :ignored_prefix] = pad
-    return {**sample, "net_input": {**sample["net_input"], "targets": Targets(words, pad, smoothing, correct)}}
+    return {**sample, "net_input": {**sample["net_input"], "targets": Targets(words, pad, smoothing)}}
 
 
 def loss_in(output: Any) -> Optional[VocabularyLoss]:

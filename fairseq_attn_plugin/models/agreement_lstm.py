@@ -43,11 +43,6 @@ class AgreementLSTMConfig(AttnLSTMConfig):
         "one matrix per language: a direction's source embeddings are the other one's target embeddings (requires "
         "equal embed dims)",
     )
-    agreement_direction: str = option(
-        "auto",
-        "of a trained model: its direction from --source-lang to --target-lang, such as de-en, where the languages of "
-        "the data have other names than those of the training; auto: it has their names",
-    )
 
 
 class ReverseBatch(NamedTuple):
@@ -95,16 +90,15 @@ class AgreementLSTMModel(AttnLSTMModel):
         models: the two by their names, such as ``de-en``
         direction: the name of the one in use, the task's
         reverse: the name of the other
-        named_by: the options that chose it, for messages
     """
 
     base_config: ClassVar[Type[Any]] = AgreementLSTMConfig
 
-    def __init__(self, models: Dict[str, AttnLSTMModel], direction: str, reverse: str, named_by: str):
+    def __init__(self, models: Dict[str, AttnLSTMModel], direction: str, reverse: str):
         BaseFairseqModel.__init__(self)
         # In the order of their names, so that an optimizer's state fits whichever of them is in use.
         self.models = nn.ModuleDict({name: models[name] for name in sorted(models)})
-        self.direction, self.reverse, self.named_by = direction, reverse, named_by
+        self.direction, self.reverse = direction, reverse
 
     def of(self, direction: str) -> AttnLSTMModel:
         """The model of one direction, by its name."""
@@ -151,13 +145,13 @@ class AgreementLSTMModel(AttnLSTMModel):
             OptionError: options with wrong values, or that do not go together
         """
         cls.check(cfg, task)
-        direction, reverse, named_by = name_directions(cfg.agreement_direction, getattr(task, "cfg", None))
+        direction, reverse = name_directions(getattr(task, "cfg", None))
         forward = AttnLSTMModel.build_model(cfg, task)
         backward = AttnLSTMModel.build_model(reversed_configuration(cfg), reversed_task(task))
         if cfg.agreement_share_embeddings:
             backward.encoder.embed_tokens = forward.decoder.embed_tokens
             backward.decoder.embed_tokens = forward.encoder.embed_tokens
-        model = cls({direction: forward, reverse: backward}, direction, reverse, named_by)
+        model = cls({direction: forward, reverse: backward}, direction, reverse)
         model.matmul_precision, model.cuda_graphs = forward.matmul_precision, forward.cuda_graphs
         return model
 
@@ -170,12 +164,6 @@ class AgreementLSTMModel(AttnLSTMModel):
             OptionError: a criterion that trains only the direction in use
         """
         if "target" in kwargs:
-            if self.training and self.named_by.startswith("--agreement-direction"):
-                # The checkpoint would give this name to the direction in which the data are read.
-                raise OptionError(
-                    f"{self.named_by}: is for trained models; train with a --source-lang and --target-lang of these "
-                    "names, which the directions will have"
-                )
             return self.both(src_tokens, src_lengths, prev_output_tokens, kwargs["target"], kwargs.get("smoothing"))
         if self.training:
             raise OptionError(
@@ -217,13 +205,9 @@ class AgreementLSTMModel(AttnLSTMModel):
         """
         known = directions_of(state_dict)
         if known and self.direction not in known:
-            # Languages with hyphens in their names cannot be told apart in that option.
-            hint = (
-                f"--agreement-direction {known[0]}" if known[0].count("-") == 1 else "--source-lang and --target-lang"
-            )
             raise OptionError(
-                f"{self.named_by}: the model translates {' and '.join(known)}, not {self.direction}; choose one of "
-                f"these, as with {hint}"
+                f"--source-lang and --target-lang: the model translates {' and '.join(known)}, not {self.direction}; "
+                "choose one of these, or write one to a checkpoint of its own by fairseq-attn export --direction"
             )
         return super().load_state_dict(state_dict, *args, **kwargs)
 

@@ -27,17 +27,10 @@ from ..modules.teacher import take_parameters
 from ..ops.precision import precision_of, products_in, training_precision
 from ..options import flag, or_default, parse_boolean, parse_integers
 from .architectures import PAPER_MODEL, PAPER_SIZES, SMALL_SIZES, STRUCTURED_SIZES, register_architecture
-from .checks import check_options, check_pointer, rnn_of
+from .checks import check_distribution, check_options, rnn_of
 from .configuration import AttnLSTMConfig
 from .encoder_architectures import build_stock_encoder
-from .unused_options import (
-    check_adaptive_softmax,
-    check_attention_options,
-    check_encoder_options,
-    check_forget_bias,
-    check_init_dropout,
-    readers,
-)
+from .unused_options import check_adaptive_softmax, check_attention_options, check_beside, readers
 
 __all__ = ["AttnLSTMConfig", "AttnLSTMModel", "register_architecture"]
 
@@ -142,7 +135,7 @@ class AttnLSTMModel(FairseqEncoderDecoderModel):
             max_target_positions=_longest(task, "target"),
         )
         if cfg.copy_attention:
-            check_pointer(cfg, attention)
+            check_distribution(cfg, attention, "pointer of --copy-attention")
             decoder.copy_words(source)
         decoder.lexicon.epsilon = cfg.lexicon_epsilon
         if cfg.lexicon is not None:
@@ -163,14 +156,8 @@ class AttnLSTMModel(FairseqEncoderDecoderModel):
         model = cfg["model"]
         off = not parse_boolean("--decoder-attention", model["decoder_attention"])
         defaults = MODEL_DATACLASS_REGISTRY[model["_name"]]()
-        without = "--decoder-attention False" if off else None
-        check_attention_options(model, defaults, without)
-        check_encoder_options(model, defaults)
-        check_forget_bias(model, defaults)
-        check_init_dropout(model, defaults, without)
-        epsilon = model["lexicon_epsilon"]
-        if model["lexicon"] is None and epsilon != defaults.lexicon_epsilon:
-            raise OptionError(f"--lexicon-epsilon {epsilon}: has no effect without --lexicon; give both, or neither")
+        check_attention_options(model, defaults, "--decoder-attention False" if off else None)
+        check_beside(model, defaults)
         check_adaptive_softmax(cfg)
 
     @classmethod
@@ -194,11 +181,6 @@ class AttnLSTMModel(FairseqEncoderDecoderModel):
                     f"--attention {' or '.join(readers(name))}"
                 )
         if off:
-            if cfg.attention_bias:
-                raise OptionError(
-                    f"--attention-bias {cfg.attention_bias}: there are no scores to add it to with --decoder-attention "
-                    "False; leave one of the two out"
-                )
             return None
         return attentions.build_attention(cfg.attention, query_dim, memory_dim, **taken)
 

@@ -5,9 +5,9 @@ from typing import Any
 
 from ..errors import OptionError
 from ..modules.rnn import KINDS
-from ..options import need, or_default, parse_boolean, parse_integers
+from ..options import flag, need, or_default, parse_boolean, parse_integers
 
-__all__ = ["MOST_LAYERS", "check_options", "check_pointer", "check_size", "rnn_of"]
+__all__ = ["MOST_LAYERS", "check_distribution", "check_options", "check_size", "rnn_of"]
 
 INPUT_FEEDING = ("output", "context", "none")
 OUTPUT_LAYERS = ("tanh", "linear")
@@ -72,49 +72,38 @@ def check_options(config: Any, task: Any) -> None:
         _check_shared_output(config)
     if config.adaptive_softmax_cutoff is not None:
         _check_cutoff(config.adaptive_softmax_cutoff, len(task.target_dictionary))
-    if config.copy_attention:
-        _check_copying(config)
+    for name in ("copy_attention", "lexicon"):
+        if config[name]:
+            _check_words_attended_to(config, name)
     finite = config.forget_bias is None or math.isfinite(config.forget_bias)
     need(finite, config, "forget_bias", "a number, as in --forget-bias 1")
     need(0 < config.embed_init_range < math.inf, config, "embed_init_range", "more than 0, as in --embed-init-range 1")
     need(config.lexicon_epsilon > 0, config, "lexicon_epsilon", "more than 0")
-    if config.lexicon is not None:
-        if config.adaptive_softmax_cutoff is not None:
-            raise OptionError(
-                f"--lexicon {config.lexicon}: adds to the logits of an ordinary softmax; leave it or "
-                f"--adaptive-softmax-cutoff {config.adaptive_softmax_cutoff} out"
-            )
-        if not parse_boolean("--decoder-attention", config.decoder_attention):
-            raise OptionError(
-                f"--lexicon {config.lexicon}: is looked up for the words attended to, and there is no attention with "
-                "--decoder-attention False; leave one of the two out"
-            )
 
 
-def _check_copying(config: Any) -> None:
-    """Raises OptionError for what copying excludes."""
+def _check_words_attended_to(config: Any, name: str) -> None:
+    """Raises OptionError for what excludes an option that adds to the words of a softmax by the attention."""
+    given = flag(name) if config[name] is True else f"{flag(name)} {config[name]}"
     if config.adaptive_softmax_cutoff is not None:
         raise OptionError(
-            "--copy-attention: mixes an ordinary softmax with copies; leave it or --adaptive-softmax-cutoff "
+            f"{given}: needs an ordinary softmax; leave it or --adaptive-softmax-cutoff "
             f"{config.adaptive_softmax_cutoff} out"
         )
     if not parse_boolean("--decoder-attention", config.decoder_attention):
-        raise OptionError(
-            "--copy-attention: copies the words attended to, and there is no attention with --decoder-attention False; "
-            "leave one of the two out"
-        )
+        raise OptionError(f"{given}: needs attention, which --decoder-attention False turns off; leave one of them out")
 
 
-def check_pointer(config: Any, attention: Any) -> None:
-    """Raises OptionError unless the weights of the attention are a distribution over the words to copy."""
-    if attention is not None and not attention.normalized:
-        given, remedy = f"--attention {config.attention}", attention.to_normalize
-        if config.attention_max_normalize:
-            given, remedy = "--attention-max-normalize", "leave it out"
-        raise OptionError(
-            f"--copy-attention: the weights of {given} do not sum to one, so that they cannot point to the word to "
-            f"copy; {remedy or 'choose another --attention, such as soft'}"
-        )
+def check_distribution(config: Any, attention: Any, purpose: str) -> None:
+    """Raises OptionError unless the weights of the attention are a distribution; ``purpose``: what it is to be."""
+    if attention is None or attention.normalized:
+        return
+    given, remedy = f"--attention {config.attention}", attention.to_normalize
+    if config.attention_max_normalize:
+        given, remedy = "--attention-max-normalize", "leave it out"
+    raise OptionError(
+        f"{given}: the weights do not sum to one, and are no {purpose}; "
+        f"{remedy or 'choose another --attention, such as soft'}"
+    )
 
 
 def _check_cutoff(text: Any, words: int) -> None:

@@ -2,7 +2,7 @@
 
 import copy
 from types import SimpleNamespace
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Tuple
 
 from ..attention import attention_class, options_of
 from ..errors import OptionError
@@ -19,42 +19,23 @@ def directions_of(state_dict: Dict[str, Any]) -> List[str]:
     return sorted({part[1] for part in parts if len(part) > 3 and part[0] == "models" and "-" in part[1]})
 
 
-def name_directions(asked: str, task_config: Any) -> Tuple[str, str, str]:
-    """The names of the two directions of an agreement model.
+def name_directions(task_config: Any) -> Tuple[str, str]:
+    """The names of the task's direction and of the other one, as module names (which have no dots).
 
     Args:
-        asked: ``--agreement-direction``
         task_config: the task's configuration, for ``source_lang`` and ``target_lang``
 
-    Returns:
-        the task's direction and the other one, as module names (which have no dots), and the options that gave them
-
     Raises:
-        OptionError: a direction that contradicts the languages of the data, or is not two different languages
+        OptionError: the two languages are the same
     """
-    source: Optional[str] = getattr(task_config, "source_lang", None)
-    target: Optional[str] = getattr(task_config, "target_lang", None)
-    pair = (source or "source", target or "target")
-    named_by = f"--source-lang {pair[0]} --target-lang {pair[1]}"
-    if asked != "auto":
-        if asked == "-".join(pair[::-1]):
-            raise OptionError(
-                f"--agreement-direction {asked}: the data are read as {'-'.join(pair)}; give --source-lang {pair[1]} "
-                f"--target-lang {pair[0]}, or --agreement-direction {'-'.join(pair)}"
-            )
-        named = tuple(asked.split("-"))
-        if asked != "-".join(pair):
-            if len(named) != 2 or not all(named):
-                raise OptionError(
-                    f"--agreement-direction {asked}: must be two languages with a hyphen between them and none in "
-                    "their names, as in de-en, or auto"
-                )
-            pair = (named[0], named[1])
-        named_by = f"--agreement-direction {asked}"
+    pair = [getattr(task_config, f"{side}_lang", None) or side for side in ("source", "target")]
     if pair[0] == pair[1]:
-        raise OptionError(f"{named_by}: an agreement model tells its directions apart by two different languages")
+        raise OptionError(
+            f"--source-lang {pair[0]} --target-lang {pair[1]}: an agreement model tells its directions apart by two "
+            "different languages"
+        )
     source, target = (language.replace(".", "_") for language in pair)
-    return f"{source}-{target}", f"{target}-{source}", named_by
+    return f"{source}-{target}", f"{target}-{source}"
 
 
 def reversed_configuration(cfg: Any) -> Any:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Optional
 
 from ..errors import OptionError
-from ..options import option, parse_boolean
+from ..options import flag, option, parse_boolean
 from .checks import MOST_LAYERS, check_size
 from .configuration import AttnLSTMConfig
 
@@ -66,16 +66,12 @@ def check_latent_options(cfg: Any, task: Any) -> None:
         )
     if not parse_boolean("--decoder-attention", cfg.decoder_attention):
         raise OptionError("--decoder-attention False: a latent alignment model's prior is its attention")
-    if cfg.copy_attention:
-        raise OptionError(
-            "--copy-attention: mixes one distribution per word with copies, and a latent alignment has one per source "
-            "position; leave it out, or choose an --arch without latent alignment, such as lstm_soft"
-        )
-    if cfg.lexicon is not None:
-        raise OptionError(
-            f"--lexicon {cfg.lexicon}: biases one distribution per word, and a latent alignment has one per source "
-            "position; leave it out, or choose an --arch without latent alignment, such as lstm_soft"
-        )
+    for name in ("copy_attention", "lexicon"):
+        if cfg[name]:
+            raise OptionError(
+                f"{flag(name)}: changes one distribution per word, and a latent alignment has one per source position; "
+                "leave it out, or choose an --arch without latent alignment, such as lstm_soft"
+            )
     for name, known in (("prediction", PREDICTIONS), ("alignment", ALIGNMENTS)):
         value = cfg[f"latent_{name}"]
         if value not in known:

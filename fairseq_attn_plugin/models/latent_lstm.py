@@ -22,7 +22,7 @@ from ..ops.precision import precision_of, products_in
 from ..options import or_default, parse_boolean
 from .architectures import SMALL_SIZES, register_architecture
 from .attn_lstm import AttnLSTMModel
-from .checks import rnn_of
+from .checks import check_distribution, rnn_of
 from .latent_configuration import LatentLSTMConfig, check_latent_options
 
 __all__ = ["AlignmentPosterior", "LatentLSTMConfig", "LatentLSTMModel"]
@@ -61,14 +61,7 @@ class LatentLSTMModel(AttnLSTMModel):
                 "priors of an alignment; choose another --attention, or an --arch without latent alignment, such as "
                 "attn_lstm"
             )
-        if attention is not None and not attention.normalized:
-            given, remedy = f"--attention {cfg.attention}: its weights", attention.to_normalize
-            if cfg.attention_max_normalize:
-                given, remedy = "--attention-max-normalize: weights divided by their maximum", "leave it out"
-            raise OptionError(
-                f"{given} do not sum to one, so that they are not the prior of an alignment"
-                + (f"; {remedy}" if remedy else "")
-            )
+        check_distribution(cfg, attention, "prior of an alignment")
         return attention
 
     @classmethod

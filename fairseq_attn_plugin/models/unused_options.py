@@ -9,15 +9,13 @@ from typing import Any, Dict, List, Mapping, Optional
 
 from .. import attention as attentions
 from ..errors import OptionError
-from ..options import file_options, flag
+from ..options import file_options, flag, parse_boolean
 from .encoder_architectures import has_hidden_size
 
 __all__ = [
     "check_adaptive_softmax",
     "check_attention_options",
-    "check_encoder_options",
-    "check_forget_bias",
-    "check_init_dropout",
+    "check_beside",
     "readers",
 ]
 
@@ -87,8 +85,8 @@ def readers(option: str) -> List[str]:
     return sorted(having, key=lambda name: len(attentions.attention_class(name).__mro__))
 
 
-def check_encoder_options(config: Mapping[str, Any], defaults: Any) -> None:
-    """Checks that no option of the recurrent encoder is given where there is none.
+def check_beside(config: Mapping[str, Any], defaults: Any) -> None:
+    """Checks that no option is given that another one leaves without an effect.
 
     Args:
         config: the options of a model
@@ -97,56 +95,24 @@ def check_encoder_options(config: Mapping[str, Any], defaults: Any) -> None:
     Raises:
         OptionError: an option is given and has no effect
     """
-    arch = config.get("encoder_arch")
-    if not arch:
-        return
-    for name in (*OF_RECURRENT_ENCODERS, *(() if has_hidden_size(arch) else ("encoder_hidden_size",))):
-        if config[name] != getattr(defaults, name):
-            raise OptionError(
-                f"{flag(name)} {config[name]}: is of a recurrent encoder, and has no effect with --encoder-arch "
-                f"{arch}; leave one of them out"
-            )
-
-
-def check_forget_bias(config: Mapping[str, Any], defaults: Any) -> None:
-    """Checks that there are forget gates where their bias is given.
-
-    Args:
-        config: the options of a model
-        defaults: the configuration of its architecture
-
-    Raises:
-        OptionError: ``--forget-bias`` is given, and the model has no LSTM
-    """
-    bias = config["forget_bias"]
-    sides = ("decoder",) if config["encoder_arch"] else ("encoder", "decoder")
-    kinds = {config[f"{side}_rnn"] or config["rnn"] for side in sides}
-    if bias != defaults.forget_bias and bias is not None and "lstm" not in kinds:
-        raise OptionError(f"--forget-bias {bias}: the model has no LSTM, and a GRU has no forget gates; leave it out")
-
-
-def check_init_dropout(config: Mapping[str, Any], defaults: Any, off: Optional[str] = None) -> None:
-    """Checks that the decoder's start is dropped only where it has one, and attention beside it.
-
-    Args:
-        config: the options of a model
-        defaults: the configuration of its architecture
-        off: the option by which the model has no attention, with its value
-
-    Raises:
-        OptionError: ``--decoder-init-dropout`` is given and has no effect
-    """
-    p = config["decoder_init_dropout"]
-    if p in (0, defaults.decoder_init_dropout):
-        return
-    if off is not None:
-        raise OptionError(f"--decoder-init-dropout {p}: has no effect with {off}; leave one of the two out")
-    if config["decoder_zero_init"]:
-        remedy = "choose --no-decoder-zero-init" if defaults.decoder_zero_init else "leave one of the two out"
-        raise OptionError(
-            f"--decoder-init-dropout {p}: has no effect with --decoder-zero-init, by which all sentences start from "
-            f"zeros; {remedy}"
-        )
+    arch = config["encoder_arch"]
+    lstm = {config[f"{side}_rnn"] or config["rnn"] for side in (("decoder",) if arch else ("encoder", "decoder"))}
+    of_encoder = (*OF_RECURRENT_ENCODERS, *(["encoder_hidden_size"] if arch and not has_hidden_size(arch) else []))
+    off = not parse_boolean("--decoder-attention", config["decoder_attention"])
+    for names, idle, beside in (
+        (of_encoder, arch, f"with --encoder-arch {arch}, which is not recurrent"),
+        (("forget_bias",), config["forget_bias"] is not None and "lstm" not in lstm, "without an LSTM"),
+        (("decoder_init_dropout",), config["decoder_init_dropout"] and off, "with --decoder-attention False"),
+        (
+            ("decoder_init_dropout",),
+            config["decoder_init_dropout"] and config["decoder_zero_init"],
+            "with --decoder-zero-init, by which all sentences start from zeros (--no-decoder-zero-init turns it off)",
+        ),
+        (("lexicon_epsilon",), config["lexicon"] is None, "without --lexicon"),
+    ):
+        for name in names:
+            if idle and config[name] != getattr(defaults, name):
+                raise OptionError(f"{flag(name)} {config[name]}: has no effect {beside}; leave one of them out")
 
 
 def check_adaptive_softmax(cfg: Mapping[str, Any]) -> None:

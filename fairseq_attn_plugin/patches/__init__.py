@@ -9,7 +9,6 @@ from typing import List
 
 from . import (
     command_lines,
-    coverage,
     cuda_graphs,
     data_folders,
     decoding,
@@ -44,7 +43,7 @@ PATCHES: List[Patch] = [
     resuming.LR_SCHEDULE,
     data_folders.DICTIONARIES,
     resuming.WHOLE_CHECKPOINTS,
-    resuming.SAVE_DIR,  # after patience and multirun, whose count it reads
+    resuming.RESTARTS,  # after patience and multirun, whose count it reads
     trained_models.OVERRIDES,
     trained_models.CHECKPOINT_FILES,
     checkpoints.CHECKED,  # outside of what explains checkpoints
@@ -54,7 +53,6 @@ PATCHES: List[Patch] = [
     decoding.GENERATION_LOOP,
     decoding.DECODING,
     right_results.DIVERSE_BEAM,
-    coverage.COVERAGE,
     command_lines.TYPING_ERRORS,
     todays_torch.BFLOAT16,
     right_results.UNKNOWN_WORDS,

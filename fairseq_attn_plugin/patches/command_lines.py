@@ -9,6 +9,7 @@ they belong to, with the values of the architecture. A slip such as ``--arch lst
 import argparse
 import sys
 from collections import defaultdict
+from functools import partial
 from typing import Any, Callable, Dict, List, NoReturn, Optional, Sequence, Tuple
 
 from fairseq_attn_plugin import attention as attentions
@@ -48,22 +49,15 @@ def _keep_help_back(parser: Any, words: List[str]) -> None:
             if found.arch is None:  # fairseq would fail
                 show()
                 parser.exit()
-            parser.print_help = print_help_of(found.arch)
+            parser.print_help = partial(_show_groups, parser, found.arch, show)
         return found, extra
 
-    def print_help_of(arch: str) -> Callable[..., None]:
-        def print_help(file: Any = None) -> None:
-            from fairseq_attn_plugin.criterions.objectives import OBJECTIVES
-
-            _group_options(parser, arch)
-            for action in parser._actions:
-                if action.dest == "objective" and action.help is not None:
-                    action.help += f"; one of {', '.join(OBJECTIVES)}"
-            show(file)
-
-        return print_help
-
     parser.parse_known_args = parse_known_args
+
+
+def _show_groups(parser: Any, arch: str, show: Callable[..., None], file: Any = None) -> None:
+    _group_options(parser, arch)
+    show(file)
 
 
 def _group_options(parser: Any, arch: str) -> None:
@@ -72,10 +66,12 @@ def _group_options(parser: Any, arch: str) -> None:
     whole = next(group for group in parser._action_groups if group.title == MODEL_GROUP)
     whole.title = f"options of --arch {arch}"
     owners, by_owner = _owners(), defaultdict(list)
+    choices = _choices()
+    for action in parser._actions:
+        if action.help is not None and action.dest in choices:
+            action.help += f"; one of {', '.join(choices[action.dest])}"
     for action in whole._group_actions:
         value = getattr(values, action.dest, None)
-        if action.help is not None and action.dest in _choices():
-            action.help += f"; one of {', '.join(_choices()[action.dest])}"
         if value not in (None, False, "") and action.help is not None and "default" not in action.help:
             shown = str(value).replace("%", "%%")
             action.help += f" (default: {shown})"
@@ -113,8 +109,11 @@ def _owners() -> Dict[str, Tuple[str, Tuple[str, ...]]]:
 
 def _choices() -> Dict[str, List[str]]:
     """The registered names, by the option that chooses one."""
+    from fairseq_attn_plugin.criterions.objectives import OBJECTIVES
+
     parts = {"score": attentions.SCORES, "normalizer": attentions.NORMALIZERS, "bias": attentions.BIASES}
-    return {"attention": attentions.names(), **{f"attention_{name}": kind.names() for name, kind in parts.items()}}
+    own = {f"attention_{name}": kind.names() for name, kind in parts.items()}
+    return {"attention": attentions.names(), "objective": list(OBJECTIVES), **own}
 
 
 HELP_PAGES = Patch(
@@ -143,12 +142,9 @@ def explain_slip(message: str, options: List[str]) -> str:
     if message.startswith(UNKNOWN):
         words = message[len(UNKNOWN) :].split(" ")
         slips = [word.partition("=")[0] for word in words if word.startswith("-")]
-        bare = [f"--{word}" for word in words if f"--{word}" in options]
         if slips:
             hint = did_you_mean(slips[0], options, "the --help of the command lists the options", 3, 0.7)
             return f"{slips[0]}: there is no such option with these settings; {hint}"
-        if bare:
-            return f"{bare[0][2:]}: is no file or folder to read; did you mean {bare[0]}?"
         return f"{' '.join(words)}: belongs to no option; options begin with --"
     return message
 

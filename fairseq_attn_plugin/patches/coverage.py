@@ -17,12 +17,10 @@ fairseq ends the search of a sentence when as many hypotheses as the beam is wid
 The search is therefore the same for every BETA, and the penalty decides among the finished hypotheses. If the prefix
 of ``--prefix-size`` holds the end of the sentence, fairseq fills the beam with one translation without copying its
 attention, and the scores of these copies differ.
-
-The option is a field of fairseq's ``GenerationConfig`` (:mod:`.decoding`).
 """
 
 import math
-from typing import Any, Callable, Dict, Iterator, List, Optional
+from typing import Any, Dict, List, Optional
 
 import torch
 from torch import Tensor
@@ -30,57 +28,25 @@ from torch import Tensor
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.options import option
 
-from .decoding import add_options
-from .wrapping import Patch, wrap, wrapped_by
+__all__ = ["COVERAGE", "FLOOR", "NAME", "coverage_weight", "rank", "rank_by_coverage"]
 
-__all__ = ["FLOOR", "COVERAGE", "rank", "rank_by_coverage"]
-
-PATCH_NAME = "coverage"
 FLOOR = 1e-6
 NAME, FLAG = "coverage_penalty", "--coverage-penalty"
-HELP = "weight of the source words without attention in the scores of hypotheses (Wu et al. 2016; default: 0)"
+COVERAGE = option(
+    0.0, "weight of the source words without attention in the scores of hypotheses (Wu et al. 2016; default: 0)"
+)
 
 
-def _prepare() -> None:
-    """Add the option to fairseq, and heed it in the tasks that build their generators themselves."""
-    from fairseq.tasks import FairseqTask
-
-    add_options({NAME: (float, option(0.0, HELP))})
-    for task in _with_subclasses(FairseqTask):
-        if "build_generator" in vars(task):
-            wrap(task, "build_generator", _heeding, PATCH_NAME)
-
-
-def _with_subclasses(base: Any) -> Iterator[Any]:
-    yield base
-    for subclass in base.__subclasses__():
-        yield from _with_subclasses(subclass)
-
-
-def _heeding(build: Callable[..., Any]) -> Callable[..., Any]:
-    def build_generator(self: Any, models: Any, args: Any, *others: Any, **options: Any) -> Any:
-        beta = _value(args)
-        generator = build(self, models, args, *others, **options)
-        if beta:
-            rank_by_coverage(generator, models, beta)
-        return generator
-
-    return build_generator
-
-
-def _value(config: Any) -> float:
+def coverage_weight(config: Any) -> float:
+    """BETA of the options of a generator; raises OptionError unless it is a number that is at least 0."""
     given = getattr(config, NAME, 0.0)
-    try:
-        beta = float(given)
-    except (TypeError, ValueError):
-        beta = math.nan
-    if not 0 <= beta < math.inf:
+    if not isinstance(given, (int, float)) or not 0 <= given < math.inf:
         raise OptionError(f"{FLAG} {given}: must be a number that is at least 0, such as 0.2")
-    return beta
+    return given
 
 
 def rank_by_coverage(generator: Any, models: Any, beta: float) -> None:
-    """Make ``generator.generate`` rank with the penalty ``beta`` (> 0); calling it again changes nothing.
+    """Make ``generator.generate`` rank with the penalty ``beta`` (> 0).
 
     Args:
         generator: a ``SequenceGenerator`` for ``models``, or of a subclass
@@ -88,34 +54,28 @@ def rank_by_coverage(generator: Any, models: Any, beta: float) -> None:
         beta: the penalty's weight
 
     Raises:
-        OptionError: the generator does not search by a beam, or a model says that it has no attention. Other models
-            without attention, or with attention to something else than the words of the source, are found in the first
-            batch.
+        OptionError: the generator does not search by a beam, or a model is stock fairseq's ``lstm``. Models without
+            attention, or with attention to something else than the words of the source, are found in the first batch.
     """
+    from fairseq.models.lstm import LSTMEncoder
     from fairseq.sequence_generator import SequenceGenerator
-    from fairseq.sequence_scorer import SequenceScorer
 
-    if isinstance(generator, SequenceScorer):
-        raise OptionError(f"{FLAG} {beta:g}: without effect on --score-reference, which ranks nothing; leave one out")
     if not isinstance(generator, SequenceGenerator):
-        raise OptionError(f"{FLAG} {beta:g}: this task does not search by a beam; leave it out")
-    if PATCH_NAME in wrapped_by(generator, "generate"):  # by the build_generator of the task's base class
-        return
-    if any(getattr(getattr(model, "decoder", None), "attention", model) is None for model in models):
-        raise _no_attention(beta)
-    for module in (module for model in models for module in model.modules() if hasattr(module, "need_attn")):
-        module.need_attn = True  # without --print-alignment it is off while translating
-    moved = _moves_sources(models, beta)
-    pad, eos = generator.pad, generator.tgt_dict.eos()
+        raise OptionError(f"{FLAG} {beta:g}: needs a beam search, which --score-reference is not; leave it out")
+    for model in models:
+        if isinstance(getattr(model, "encoder", None), LSTMEncoder):
+            raise OptionError(f"{FLAG} {beta:g}: stock lstm returns its attention in another order; leave it out")
+        for module in model.modules():
+            if hasattr(module, "need_attn"):
+                module.need_attn = True  # without --print-alignment it is off while translating
+    search, pad, eos = generator.generate, generator.pad, generator.tgt_dict.eos()
 
-    def ranking(search: Callable[..., Any]) -> Callable[..., Any]:
-        def generate(models: Any, sample: Any, **options: Any) -> Any:
-            finalized = search(models, sample, **options)
-            return rank(finalized, _words(sample["net_input"].get("src_tokens"), pad, eos, moved), beta)
+    def generate(models: Any, sample: Any, **options: Any) -> Any:
+        source = sample["net_input"].get("src_tokens")
+        words = None if source is None or source.dim() != 2 else source.ne(pad) & source.ne(eos)
+        return rank(search(models, sample, **options), words, beta)
 
-        return generate
-
-    wrap(generator, "generate", ranking, PATCH_NAME)
+    generator.generate = generate
 
 
 def rank(finalized: List[List[Dict[str, Any]]], words: Optional[Tensor], beta: float) -> List[List[Dict[str, Any]]]:
@@ -134,7 +94,9 @@ def rank(finalized: List[List[Dict[str, Any]]], words: Optional[Tensor], beta: f
     if not attention:
         return finalized
     if attention[0] is None or attention[0].numel() == 0:
-        raise _no_attention(beta)
+        raise OptionError(
+            f"{FLAG} {beta:g}: the model returns no attention, from which coverage is computed; leave it out"
+        )
     if words is None or words.size(1) != len(attention[0]):
         raise OptionError(f"{FLAG} {beta:g}: the model does not attend to the words of the source; leave it out")
     coverage = torch.stack([weights.sum(dim=1) for weights in attention]).float()
@@ -148,43 +110,3 @@ def rank(finalized: List[List[Dict[str, Any]]], words: Optional[Tensor], beta: f
         )
         for hypotheses in finalized
     ]
-
-
-def _words(source: Optional[Tensor], pad: int, eos: int, moved: bool) -> Optional[Tensor]:
-    """True on the words of ``source`` ``[B, N]``, in the columns where the attention has them."""
-    from fairseq import utils
-
-    if source is None or source.dim() != 2 or source.is_floating_point():
-        return None
-    if moved:
-        source = utils.convert_padding_direction(source, pad, left_to_right=True)
-    return source.ne(pad) & source.ne(eos)
-
-
-def _moves_sources(models: Any, beta: float) -> bool:
-    """Whether the columns of the attention are those of sources moved to the left, as stock ``lstm`` returns them."""
-    from fairseq.models.lstm import LSTMEncoder
-
-    encoders = [getattr(model, "encoder", None) for model in models]
-    moved = {isinstance(encoder, LSTMEncoder) and bool(encoder.left_pad) for encoder in encoders}
-    if len(moved) > 1:
-        raise OptionError(
-            f"{FLAG} {beta:g}: stock lstm returns its attention in another order of positions than the other models "
-            "of --path, which therefore have no mean; leave stock lstm or the others out"
-        )
-    return moved == {True}
-
-
-def _no_attention(beta: float) -> OptionError:
-    return OptionError(
-        f"{FLAG} {beta:g}: the model returns no attention, from which coverage is computed (--decoder-attention False "
-        "trains such models); leave it out"
-    )
-
-
-COVERAGE = Patch(
-    name=PATCH_NAME,
-    reason="beam search of fairseq has no coverage penalty",
-    wraps={"fairseq.tasks.fairseq_task:FairseqTask.build_generator": _heeding},
-    extra=_prepare,
-)

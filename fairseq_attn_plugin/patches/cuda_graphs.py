@@ -99,8 +99,6 @@ class GraphedSteps:
         reason = ""
         if not on_gpu(sample["target"]):
             reason = "there is no GPU"
-        elif not hasattr(torch.cuda, "make_graphed_callables"):
-            reason = f"torch {torch.__version__} has no torch.cuda.make_graphed_callables"
         elif hasattr(model, "module"):
             reason = "a training in several processes cannot be captured"
         elif type(self.criterion) not in (CrossEntropyCriterion, LabelSmoothedCrossEntropyCriterion):

@@ -25,8 +25,6 @@ from .wrapping import Patch
 
 __all__ = ["CORPORA", "DATA", "DICTIONARIES", "check_binarised", "check_dictionaries", "count_lines"]
 
-REMEDY = "prepare the data anew by fairseq-preprocess"
-
 # ---- texts
 
 
@@ -37,33 +35,26 @@ def count_lines(path: str) -> int:
         OptionError: the file cannot be read, is empty, is not UTF-8, begins with a byte-order mark, or has NUL bytes or
             carriage returns
     """
-    number = 0
-    for number, line in _lines(path, "convert it, as in iconv -f latin1 -t utf-8"):
-        if "\r" in line:
-            raise OptionError(
-                f"{path}, line {number}: has a carriage return (CR); convert the text to lines that end by LF, as in "
-                "sed -i 's/\\r$//'"
-            )
-        if "\0" in line:
-            raise OptionError(f"{path}, line {number}: has NUL bytes; convert the text to UTF-8 (from UTF-16?)")
-    if not number:
-        raise OptionError(f"{path}: is empty")
-    return number
-
-
-def _lines(path: str, remedy: str) -> Iterator[Tuple[int, str]]:
-    """The lines of a file, from 1, each of which ends by LF; OptionError for what is no text in UTF-8."""
-    number = 0
+    number, fault = 0, ""
     try:
         with open(path, encoding="utf-8", newline="\n") as stream:
             for number, line in enumerate(stream, 1):
                 if number == 1 and line.startswith("\ufeff"):
-                    raise OptionError(f"{path}: begins with a byte-order mark, a part of the first word; remove it")
-                yield number, line
+                    fault = "begins with a byte-order mark, a part of the first word; remove it"
+                elif "\r" in line:
+                    fault = "has a carriage return (CR); end lines by LF, as by sed -i 's/\\r$//'"
+                elif "\0" in line:
+                    fault = "has NUL bytes; convert the text to UTF-8 (from UTF-16?)"
+                if fault:
+                    raise OptionError(f"{path}, line {number}: {fault}")
     except UnicodeDecodeError as error:
+        remedy = "convert it, as in iconv -f latin1 -t utf-8"
         raise OptionError(f"{path}: is not UTF-8 after line {number} ({error.reason}); {remedy}") from None
     except OSError as error:
         raise OptionError(f"{path}: cannot be read: {error.strerror or error}") from None
+    if not number:
+        raise OptionError(f"{path}: is empty")
+    return number
 
 
 def _splits(args: Any) -> Iterator[List[str]]:
@@ -124,7 +115,7 @@ def check_binarised(path: str, dictionary: Any = None) -> None:
 
     def need(right: Any, file: str, fault: str) -> None:
         if not right:
-            raise OptionError(f"{path}.{file}: {fault}; {REMEDY}")
+            raise OptionError(f"{path}.{file}: {fault}; prepare the data anew by fairseq-preprocess")
 
     with open(f"{path}.idx", "rb") as stream:
         start = stream.read(HEADER.size)
@@ -135,16 +126,15 @@ def check_binarised(path: str, dictionary: Any = None) -> None:
     need(version == 1 and code in DTYPES, "idx", f"has version {version} and type {code}, which fairseq does not write")
     size, expected = os.path.getsize(f"{path}.idx"), HEADER.size + 12 * count
     need(size == expected, "idx", f"has {size} bytes, and an index of {count} sentences has {expected}")
-    if not count:
-        return
+    need(os.path.isfile(f"{path}.bin"), "bin", "is missing")
+    found = os.path.getsize(f"{path}.bin")
+    need(found, "bin", "is empty (alignments without one link cannot be read: leave them out)")
     sizes = np.memmap(f"{path}.idx", dtype="<i4", mode="r", offset=HEADER.size, shape=count)
     starts = np.memmap(f"{path}.idx", dtype="<i8", mode="r", offset=HEADER.size + 4 * count, shape=count)
     ends, width = np.cumsum(sizes, dtype=np.int64), np.dtype(DTYPES[code]).itemsize
     need(sizes.min() >= 0 and (starts == (ends - sizes) * width).all(), "idx", "its sentences are not side by side")
-    need(os.path.isfile(f"{path}.bin"), "bin", "is missing")
-    found = os.path.getsize(f"{path}.bin")
     need(found == ends[-1] * width, "bin", f"has {found} bytes, and its index speaks of {ends[-1] * width}")
-    if dictionary is None or not found:
+    if dictionary is None:
         return
     need(sizes.min() > 0, "bin", f"sentence {int(sizes.argmin()) + 1} has no words, not even the end of sentence")
     words = np.memmap(f"{path}.bin", dtype=DTYPES[code], mode="r")
@@ -172,30 +162,11 @@ def _without_shell(_build: Callable[..., Any]) -> Callable[..., Any]:
     return _build_index
 
 
-def _checking_dictionary(add_from_file: Callable[..., None]) -> Callable[..., None]:
-    def add(self: Any, file: Any) -> None:
-        if isinstance(file, str) and os.path.lexists(file):  # fairseq names one that is not there
-            words = set()
-            for number, line in _lines(file, REMEDY):
-                word, _, count = line.rstrip().removesuffix(" #fairseq:overwrite").rpartition(" ")
-                if not word or "\r" in word or not count.isdecimal():
-                    raise OptionError(
-                        f"{file}, line {number}: {line.rstrip()!r} is not a word, a space and a count, as in 'house 12'"
-                    )
-                if word in words and not line.rstrip().endswith(" #fairseq:overwrite"):
-                    raise OptionError(f"{file}, line {number}: has the word {word!r}, as an earlier line has; {REMEDY}")
-                words.add(word)
-        add_from_file(self, file)
-
-    return add
-
-
 DATA = Patch(
     name="data_folders",
     reason="damaged data end in a trace, or in a training on other sentences; a shell runs names of FASTA files",
     wraps={
         "fairseq.data.indexed_dataset:make_dataset": _checking_data,
-        "fairseq.data.dictionary:Dictionary.add_from_file": _checking_dictionary,
         "fairseq.data.fasta_dataset:FastaDataset._build_index": _without_shell,
     },
 )

@@ -4,7 +4,7 @@ The task builds the generator of :mod:`fairseq_attn_plugin.decoding` wherever it
 ``SequenceGenerator``, if all models of the ensemble are of this package: in fairseq-generate, fairseq-interactive,
 ``--eval-bleu``, the hub interface and fairseq-attn. ``--decoding-engine stock`` leaves fairseq's.
 
-An option of this package becomes a field of fairseq's ``GenerationConfig`` (:func:`add_options`): a flag of
+An option of this package becomes a field of fairseq's ``GenerationConfig``: a flag of
 fairseq-generate and fairseq-interactive, an entry of ``generation`` in YAML and of ``--eval-bleu-args``, and a keyword
 of ``generate`` and ``translate`` of the hub interface.
 
@@ -12,48 +12,32 @@ The loop of fairseq-generate looks up options in omegaconf's containers twenty t
 strings of tensors symbol by symbol. It gets plain attributes, and the dictionary a list; what is printed is the same.
 """
 
-from dataclasses import Field, field, fields, make_dataclass
-from typing import Any, Callable, Dict, Mapping, Optional, Tuple
+from argparse import Namespace
+from dataclasses import fields
+from typing import Any, Callable, Dict, Optional
 
 import torch
 
+from ..added_options import add_options
+from ..attention import Option
 from ..decoding.search_options import check_search
+from .coverage import COVERAGE, NAME, coverage_weight, rank_by_coverage
 from .wrapping import Patch
 
-__all__ = ["DECODING", "GENERATION_LOOP", "add_options"]
-
-# ---- generation options
-
-
-def add_options(options: "Mapping[str, Tuple[Any, Field[Any]]]") -> None:
-    """Add fields to ``GenerationConfig``, in the class itself: other modules have imported it by name.
-
-    Args:
-        options: type, and default with metadata (:func:`fairseq_attn_plugin.options.option`), by the field's name
-    """
-    from fairseq.dataclass.configs import GenerationConfig
-    from fairseq.dataclass.initialize import hydra_init
-
-    known: Dict[str, Any] = GenerationConfig.__dataclass_fields__
-    new = {name: added for name, added in options.items() if name not in known}
-    if not new:
-        return
-    own = [(name, kind, field(default=of.default, metadata=of.metadata)) for name, (kind, of) in new.items()]
-    extended: Any = make_dataclass("GenerationConfig", own, bases=(GenerationConfig,))
-    for name, (kind, declared) in new.items():
-        known[name] = extended.__dataclass_fields__[name]
-        GenerationConfig.__annotations__[name] = kind
-        setattr(GenerationConfig, name, declared.default)
-    hydra_init()  # hydra keeps a copy of the configuration, which would refuse the options
-
-
-# ---- decoding
+__all__ = ["DECODING", "GENERATION_LOOP"]
 
 
 def _add_options() -> None:
+    from fairseq.dataclass.configs import GenerationConfig
+    from fairseq.dataclass.initialize import hydra_init
+
     from fairseq_attn_plugin.decoding.options import DecodingOptions
 
-    add_options({own.name: (own.type, own) for own in fields(DecodingOptions)})
+    if NAME in GenerationConfig.__dataclass_fields__:
+        return
+    options = {own.name: Option(own.name, own.type, own) for own in fields(DecodingOptions)}
+    add_options(GenerationConfig, {**options, NAME: Option(NAME, float, COVERAGE)}, "generation", {})
+    hydra_init()  # hydra keeps a copy of the configuration, which would refuse the options
 
 
 def _choosing(build: Callable[..., Any]) -> Callable[..., Any]:
@@ -71,6 +55,7 @@ def _choosing(build: Callable[..., Any]) -> Callable[..., Any]:
         from fairseq_attn_plugin.decoding.options import DecodingOptions
 
         check_search(args)
+        beta = coverage_weight(args)
         decoding = DecodingOptions.of(args)
         if getattr(args, "score_reference", False):
             decoding.check_unused("--score-reference scores references with the model itself and translates nothing")
@@ -80,7 +65,10 @@ def _choosing(build: Callable[..., Any]) -> Callable[..., Any]:
                 extra_gen_cls_kwargs = {**(extra_gen_cls_kwargs or {}), "decoding": decoding}
                 if getattr(args, "print_alignment", None):
                     extra_gen_cls_kwargs["print_alignment"] = args.print_alignment
-        return build(self, models, args, seq_gen_cls, extra_gen_cls_kwargs, *others, **options)
+        generator = build(self, models, args, seq_gen_cls, extra_gen_cls_kwargs, *others, **options)
+        if beta:
+            rank_by_coverage(generator, models, beta)
+        return generator
 
     return build_generator
 
@@ -99,37 +87,10 @@ DECODING = Patch(
 GROUPS = ("common", "common_eval", "dataset", "generation")
 
 
-class _Group:
-    """A group of options as plain attributes. What is set is set in the original, too."""
-
-    _group: Any
-
-    def __init__(self, group: Any):
-        self.__dict__["_group"] = group
-        self.__dict__.update((name, getattr(group, name)) for name in group)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        self.__dict__[name] = value
-        setattr(self._group, name, value)
-
-
-class _Options:
-    """A configuration with plain :data:`GROUPS`."""
-
-    def __init__(self, cfg: Any):
-        self._cfg = cfg
-        self.__dict__.update((name, _Group(cfg[name])) for name in GROUPS)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._cfg, name)
-
-    def __repr__(self) -> str:
-        return repr(self._cfg)
-
-
 def _with_plain_options(main: Callable[..., Any]) -> Callable[..., Any]:
     def _main(cfg: Any, output_file: Any) -> Any:
-        return main(_Options(cfg), output_file)
+        plain = {name: Namespace(**cfg[name]) for name in GROUPS}
+        return main(Namespace(**{**{name: cfg[name] for name in cfg}, **plain}), output_file)
 
     return _main
 

@@ -32,22 +32,24 @@ class Range(NamedTuple):
 POSITIVE = Range(1, "at least 1")
 NATURAL = Range(0, "0 or more")
 PROBABILITY = Range(0, "at least 0 and less than 1", 1)
-
-RANGES: Dict[str, Range] = {
-    **dict.fromkeys(("batch_size", "batch_size_valid", "max_tokens", "max_tokens_valid", "update_freq"), POSITIVE),
-    **dict.fromkeys(("max_source_positions", "max_target_positions", "num_shards", "t_mult"), POSITIVE),
-    "required_seq_len_multiple": POSITIVE,
-    "validate_after_updates": NATURAL,
-    **dict.fromkeys(("log_interval", "save_interval", "validate_interval", "ema_update_freq"), POSITIVE),
-    **dict.fromkeys(("data_buffer_size", "shard_id", "max_valid_steps", "buffer_size", "stop_time_hours"), NATURAL),
-    **dict.fromkeys(("save_interval_updates", "validate_interval_updates", "max_epoch", "max_update"), NATURAL),
-    **dict.fromkeys(("lr", "weight_decay", "ignore_prefix_size", "end_learning_rate", "power"), NATURAL),
-    **dict.fromkeys(("warmup_updates", "min_lr", "max_lr", "force_anneal", "lr_patience"), NATURAL),
-    "required_batch_size_multiple": Range(1, "at least 1 and less than 2^31", 2**31),
-    "num_workers": Range(0, "0 to 1000", 1001),
-    "adam_eps": Range(5e-324, "above 0"),  # a parameter without gradient would become 0 / 0
-    **dict.fromkeys(("adam_betas", "momentum", "label_smoothing"), PROBABILITY),
-}
+BY_RANGE = (
+    (
+        POSITIVE,
+        "batch_size batch_size_valid max_tokens max_tokens_valid update_freq max_source_positions max_target_positions "
+        "num_shards t_mult required_seq_len_multiple log_interval save_interval validate_interval ema_update_freq",
+    ),
+    (
+        NATURAL,
+        "validate_after_updates data_buffer_size shard_id max_valid_steps buffer_size stop_time_hours max_epoch "
+        "save_interval_updates validate_interval_updates max_update lr weight_decay ignore_prefix_size power min_lr "
+        "end_learning_rate warmup_updates max_lr force_anneal lr_patience",
+    ),
+    (PROBABILITY, "adam_betas momentum label_smoothing"),
+    (Range(1, "at least 1 and less than 2^31", 2**31), "required_batch_size_multiple"),
+    (Range(0, "0 to 1000", 1001), "num_workers"),
+    (Range(5e-324, "above 0"), "adam_eps"),  # a parameter without gradient would become 0 / 0
+)
+RANGES: Dict[str, Range] = {name: known for known, names in BY_RANGE for name in names.split()}
 UNLIMITED = ("clip_norm", "stop_time_hours")  # inf says that there is no limit
 
 
@@ -167,24 +169,11 @@ def _no_number(error: Exception, arguments: Dict[str, Any]) -> Optional[str]:
     return None
 
 
-def _no_list_of_numbers(parse: Callable[..., Any]) -> Callable[..., Any]:
-    """argparse names the option if its parser raises ValueError."""
-
-    def eval_str_list(*args: Any, **options: Any) -> Any:
-        try:
-            return parse(*args, **options)
-        except OverflowError as error:
-            raise ValueError(str(error)) from None
-
-    return eval_str_list
-
-
 NUMBERS = Patch(
     name="numbers",
     reason="fairseq trains with a dropout of nan, and fails of other numbers with a stack trace",
     wraps={
         "fairseq.tasks:setup_task": _checking,
         "fairseq.dataclass.utils:_override_attr": explained(_no_number),
-        "fairseq.dataclass.utils:eval_str_list": _no_list_of_numbers,
     },
 )

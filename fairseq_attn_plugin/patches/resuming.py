@@ -14,10 +14,7 @@
   changes only with those validations after which a checkpoint is saved.
 - **Checkpoints are whole:** stock copies to ``checkpoint_best.pt`` and ``checkpoint_last.pt`` in place. Here all are
   written beside their places, as ``NAME.pt.tmp``, down to the disk, and renamed; they are copies and not links. A full
-  disk is one line. An incomplete ``checkpoint_last.pt`` gives way to the newest whole checkpoint of the folder.
-- **One training a folder:** a second one with the same ``--save-dir`` is refused. The lock (``flock`` of the folder)
-  ends with its process. Trainings with a ``--checkpoint-suffix`` may share a folder. What a killed process left of a
-  checkpoint is removed. A folder that cannot be written is refused in one line.
+  disk is one line.
 - ``--restore-file`` must be there, and so must the target of a link ``checkpoint_last.pt``; stock trains from scratch.
 - **A training that has ended** trains no further. Stock makes one more update and overwrites its checkpoints, whether
   ``--max-update``, ``--patience`` or ``--stop-time-hours`` has ended it.
@@ -31,11 +28,8 @@ import os
 import re
 import shutil
 import sys
-import weakref
-import zipfile
 from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Optional
 
-import portalocker
 import torch
 from omegaconf import OmegaConf
 
@@ -48,14 +42,15 @@ __all__ = [
     "BATCH_ORDER",
     "LR_SCHEDULE",
     "MULTIRUN",
-    "PARTIAL",
     "PATIENCE",
-    "SAVE_DIR",
+    "RESTARTS",
     "WHOLE_CHECKPOINTS",
     "checkpoints",
     "forget_best_scores",
     "stops_early",
 ]
+
+logger = logging.getLogger(__name__)
 
 # ---- multirun
 
@@ -275,11 +270,6 @@ PATIENCE = Patch(
 # ---- whole checkpoints
 
 
-logger = logging.getLogger(__name__)
-
-PARTIAL = ".tmp"
-
-
 @contextlib.contextmanager
 def _whole(path: str) -> Iterator[BinaryIO]:
     """A stream whose bytes become ``path`` at the end of the block; on failure nothing is left of them.
@@ -290,7 +280,7 @@ def _whole(path: str) -> Iterator[BinaryIO]:
     linked = os.path.realpath(path)
     if os.path.dirname(linked) != os.path.realpath(os.path.dirname(path)):
         path = linked  # on another disk, say; a link to a checkpoint beside it is replaced, and that one stays
-    partial = path + PARTIAL
+    partial = path + ".tmp"
     try:
         with open(partial, "wb") as stream:
             yield stream
@@ -352,46 +342,9 @@ def _copy_whole() -> None:
     checkpoint_utils.PathManager = WholeCopies
 
 
-# ---- an incomplete one
-
-_RESUMED: List[str] = []  # the default checkpoint of the training that starts
-
-
-def _resuming(load: Callable[..., Any]) -> Callable[..., Any]:
-    def load_checkpoint(cfg: Any, trainer: Any, **options: Any) -> Any:
-        name = f"checkpoint_last{trainer.checkpoint_suffix}.pt"
-        _RESUMED[:] = [os.path.join(cfg.save_dir, name)] if cfg.restore_file == "checkpoint_last.pt" else []
-        try:
-            return load(cfg, trainer, **options)
-        finally:
-            _RESUMED.clear()
-
-    return load_checkpoint
-
-
-def _or_the_newest_whole(load: Callable[..., Any]) -> Callable[..., Any]:
-    def load_checkpoint_to_cpu(path: str, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return load(path, *args, **kwargs)
-        except Exception:
-            # one that is whole is refused for another reason, which the user should see
-            if path not in _RESUMED or zipfile.is_zipfile(path):
-                raise
-            folder, name = os.path.split(path)
-            others = checkpoints(folder, name[len("checkpoint_last") : -len(".pt")])
-            for other in filter(zipfile.is_zipfile, sorted(others, key=os.path.getmtime, reverse=True)):
-                with contextlib.suppress(Exception):
-                    state = load(other, *args, **kwargs)
-                    logger.warning(f"{path} is incomplete: the training continues from {other}, the newest whole one")
-                    return state
-            raise
-
-    return load_checkpoint_to_cpu
-
-
-def checkpoints(folder: str, suffix: str, partial: str = "") -> List[str]:
+def checkpoints(folder: str, suffix: str) -> List[str]:
     """The files that trainings with this ``--checkpoint-suffix`` write, and no averages or parts of other processes."""
-    ours = r"checkpoint(\d+|_\d+_\d+|_best|_last|\.best_.+_-?\d+\.\d+)" + re.escape(f"{suffix}.pt{partial}")
+    ours = r"checkpoint(\d+|_\d+_\d+|_best|_last|\.best_.+_-?\d+\.\d+)" + re.escape(f"{suffix}.pt")
     paths = glob.glob(os.path.join(glob.escape(folder), "checkpoint*"))
     return [path for path in paths if re.fullmatch(ours, os.path.basename(path))]
 
@@ -399,98 +352,12 @@ def checkpoints(folder: str, suffix: str, partial: str = "") -> List[str]:
 WHOLE_CHECKPOINTS = Patch(
     name="whole_checkpoints",
     reason="a kill or a full disk leaves half a checkpoint_last.pt or checkpoint_best.pt",
-    wraps={
-        "fairseq.checkpoint_utils:torch_persistent_save": _saving_whole,
-        "fairseq.checkpoint_utils:load_checkpoint": _resuming,
-        "fairseq.checkpoint_utils:load_checkpoint_to_cpu": _or_the_newest_whole,
-    },
+    wraps={"fairseq.checkpoint_utils:torch_persistent_save": _saving_whole},
     extra=_copy_whole,
 )
 
 
-# ---- save dir
-
-
-logger = logging.getLogger(__name__)
-
-# ---- one training
-
-
-_held: List[int] = []  # the descriptor of the locked folder, of the training that began last
-
-
-def _let_go(held: List[int]) -> None:
-    while held:
-        os.close(held.pop())
-
-
-# Processes that load data inherit the lock, and live some seconds longer than a training that is killed.
-if hasattr(os, "register_at_fork"):  # not on Windows
-    os.register_at_fork(after_in_child=lambda: _let_go(_held))
-
-
-def _hold(folder: str) -> List[int]:
-    """Locks a folder until this process locks another one or ends; :func:`_let_go` ends it earlier.
-
-    Returns:
-        the lock, or nothing if there are no locks
-
-    Raises:
-        OptionError: another process holds it
-    """
-    global _held
-    _let_go(_held)
-    _held = []
-    try:
-        _held.append(os.open(folder, os.O_RDONLY))
-        portalocker.lock(_held[0], portalocker.LockFlags.EXCLUSIVE | portalocker.LockFlags.NON_BLOCKING)
-    except portalocker.exceptions.AlreadyLocked:
-        _let_go(_held)
-        raise OptionError(
-            f"--save-dir {folder}: another training is writing there; wait for its end, or choose another folder"
-        ) from None
-    except (OSError, portalocker.exceptions.LockException) as error:
-        _let_go(_held)
-        logger.warning(f"--save-dir {folder} cannot be locked ({error}): start no second training there")
-    return _held
-
-
-def _alone(start: Callable[..., None]) -> Callable[..., None]:
-    def start_alone(self: Any, cfg: Any, *args: Any, **kwargs: Any) -> None:
-        start(self, cfg, *args, **kwargs)
-        from fairseq.distributed.utils import is_master
-
-        options = self.cfg.checkpoint
-        # a store has addresses, and no folders
-        if (
-            options.no_save
-            or options.checkpoint_suffix
-            or not is_master(self.cfg.distributed_training)
-            or not os.path.isdir(options.save_dir)
-        ):
-            return
-        held = _hold(options.save_dir)
-        weakref.finalize(self, _let_go, held)
-        for left in checkpoints(options.save_dir, self.checkpoint_suffix, PARTIAL) if held else ():
-            with contextlib.suppress(OSError):
-                os.unlink(left)
-
-    return start_alone
-
-
-def _in_one_line(verify: Callable[[str], None]) -> Callable[[str], None]:
-    def verify_checkpoint_directory(save_dir: str) -> None:
-        try:
-            verify(save_dir)
-        except OSError as error:
-            raise OptionError(
-                f"--save-dir {save_dir}: cannot be written ({error.strerror or error}); choose another folder"
-            ) from error
-
-    return verify_checkpoint_directory
-
-
-# ---- what there is to do
+# ---- restarts
 
 
 def _where_there_is_something_to_do(load: Callable[..., Any]) -> Callable[..., Any]:
@@ -500,15 +367,11 @@ def _where_there_is_something_to_do(load: Callable[..., Any]) -> Callable[..., A
         path = cfg.restore_file.replace(".pt", trainer.checkpoint_suffix + ".pt")
         last = os.path.join(cfg.save_dir, f"checkpoint_last{trainer.checkpoint_suffix}.pt")
         begins = cfg.restore_file == "checkpoint_last.pt" or os.path.abspath(path) == os.path.abspath(last)
-        if begins and os.path.islink(last) and not os.path.exists(last):
+        wanted = last if begins else path
+        if not PathManager.isfile(wanted) and (os.path.islink(last) or not begins):
             raise OptionError(
-                f"{last}: is a link to {os.readlink(last)}, which is not there; mount its disk to continue, or remove "
-                "the link to begin again"
-            )
-        if not begins and not PathManager.isfile(path):
-            raise OptionError(
-                f"--restore-file {path}: no such file; leave it out to continue what is in --save-dir {cfg.save_dir}, "
-                "or to begin there"
+                f"--restore-file {wanted}: no such file, or a link to none; leave it out to continue what is in "
+                f"--save-dir {cfg.save_dir}, or to begin there"
             )
         extra_state, iterator = load(cfg, trainer, **options)
         limit = None if extra_state is None else _limit(trainer, iterator, getattr(stops_early(), "num_runs", 0))
@@ -539,12 +402,8 @@ def _limit(trainer: Any, iterator: Any, without_improvement: int) -> Optional[st
     return None
 
 
-SAVE_DIR = Patch(
-    name="save_dir",
-    reason="trainings overwrite each other and finished ones; a mistyped --restore-file trains from scratch",
-    wraps={
-        "fairseq.trainer:Trainer.__init__": _alone,
-        "fairseq.checkpoint_utils:verify_checkpoint_directory": _in_one_line,
-        "fairseq.checkpoint_utils:load_checkpoint": _where_there_is_something_to_do,
-    },
+RESTARTS = Patch(
+    name="restarts",
+    reason="a finished training makes one more update; a mistyped --restore-file trains from scratch",
+    wraps={"fairseq.checkpoint_utils:load_checkpoint": _where_there_is_something_to_do},
 )

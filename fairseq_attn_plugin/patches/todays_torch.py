@@ -1,9 +1,9 @@
 """What stock fairseq needs to run with today's torch and numpy.
 
-- **Checkpoints:** torch >= 2.6 reads files with ``weights_only=True`` and stops at the types that a fairseq checkpoint
+- **Checkpoints:** torch reads files with ``weights_only=True`` and stops at the types that a fairseq checkpoint
   holds besides tensors and plain containers: ``argparse.Namespace`` and numpy numbers and arrays (the meters of
   ``--eval-bleu``). They are allowed, numpy's through stand-ins that cannot be abused (:mod:`.safe_files.arrays`).
-  ``weights_only`` stays on: executable pickle is refused. Older torch reads checkpoints as it always did.
+  ``weights_only`` stays on: executable pickle is refused.
 - **Resuming data-parallel training:** rank 0 reads the checkpoint and sends it through ``torch.save`` and
   ``torch.load``. It holds containers of omegaconf by then, which ``weights_only`` refuses. The sender is of the same
   job; plain pickle is sent, as by fairseq's ``all_gather_list``.
@@ -16,31 +16,23 @@ import argparse
 import functools
 import pickle
 import sys
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any, Callable, Dict, Optional, Sequence
 
 import numpy as np
 import torch
-from torch import _weights_only_unpickler as unpickler
 
 from .safe_files import arrays
-from .wrapping import MakeWrapper, Patch
+from .wrapping import Patch
 
-__all__ = ["BFLOAT16", "BROADCAST", "BUCKETS", "LOADING", "allow_checkpoint_types", "reads_weights_only"]
+__all__ = ["BFLOAT16", "BROADCAST", "BUCKETS", "LOADING", "allow_checkpoint_types"]
 
 # ---- loading
 
 
-def reads_weights_only() -> bool:
-    """Whether this torch reads files with ``weights_only=True`` unless told otherwise (torch >= 2.6)."""
-    major, minor = (int("".join(filter(str.isdigit, part)) or 0) for part in torch.__version__.split(".")[:2])
-    return (major, minor) >= (2, 6) and hasattr(torch.serialization, "add_safe_globals")
-
-
 def allow_checkpoint_types() -> None:
     """Allow ``argparse.Namespace`` and the numpy stand-ins in files that ``torch.load`` reads."""
-    if reads_weights_only():
-        torch.serialization.add_safe_globals([argparse.Namespace, *arrays.stand_ins()])
+    torch.serialization.add_safe_globals([argparse.Namespace, *arrays.stand_ins()])
 
 
 def _prefer_what_others_allow(original: Callable[[], Dict[str, Any]]) -> Callable[[], Dict[str, Any]]:
@@ -76,19 +68,14 @@ def _without_empty_memory(original: Callable[[], Dict[str, Any]]) -> Callable[[]
     return by_name
 
 
-# private to torch; a torch without them is left alone
-_PRIVATE: Dict[str, MakeWrapper] = {
-    "_get_user_allowed_globals": _prefer_what_others_allow,
-    "_get_allowed_globals": _without_empty_memory,
-}
-_WRAPS = {f"{unpickler.__name__}:{name}": change for name, change in _PRIVATE.items() if hasattr(unpickler, name)}
-
 LOADING = Patch(
     name="loading",
-    reason="torch >= 2.6 refuses the types in a fairseq checkpoint",
-    wraps=_WRAPS,
+    reason="torch refuses the types in a fairseq checkpoint",
+    wraps={
+        "torch._weights_only_unpickler:_get_user_allowed_globals": _prefer_what_others_allow,
+        "torch._weights_only_unpickler:_get_allowed_globals": _without_empty_memory,
+    },
     extra=allow_checkpoint_types,
-    needed=reads_weights_only,
 )
 
 
@@ -112,22 +99,12 @@ def _by_pickle(_original: Callable[..., Any]) -> Callable[..., Any]:
 
 BROADCAST = Patch(
     name="broadcast",
-    reason="torch >= 2.6 refuses the checkpoint that rank 0 sends to the other ranks",
+    reason="torch refuses the checkpoint that rank 0 sends to the other ranks",
     wraps={"fairseq.distributed.utils:_broadcast_object_slow": _by_pickle},
-    needed=reads_weights_only,
 )
 
 
 # ---- buckets
-
-
-class _Numpy(ModuleType):
-    """numpy, with the type of whole numbers by its old name."""
-
-    compat = SimpleNamespace(long=np.int64)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(np, name)
 
 
 def _percentiles(_get_buckets: Callable[..., Any]) -> Callable[..., Any]:
@@ -138,11 +115,8 @@ def _percentiles(_get_buckets: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _name_types() -> None:
-    from fairseq.data import language_pair_dataset, token_block_dataset
-
-    for module in (language_pair_dataset, token_block_dataset):
-        if not hasattr(module.np, "compat"):
-            module.np = _Numpy("numpy")
+    if not hasattr(np, "compat"):
+        np.compat = SimpleNamespace(long=np.int64)  # type: ignore[attr-defined]
 
 
 BUCKETS = Patch(
@@ -150,7 +124,6 @@ BUCKETS = Patch(
     reason="--num-batch-buckets stops with numpy 2",
     wraps={"fairseq.data.bucket_pad_length_dataset:get_buckets": _percentiles},
     extra=_name_types,
-    needed=lambda: not hasattr(np, "compat"),
 )
 
 

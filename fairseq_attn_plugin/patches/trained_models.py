@@ -17,7 +17,7 @@ import os
 import re
 from typing import Any, Callable, Dict, Optional, Tuple
 
-from fairseq import checkpoint_utils, utils
+from fairseq import checkpoint_utils
 
 from fairseq_attn_plugin.errors import OptionError, one_line
 from fairseq_attn_plugin.options import earlier_values, file_options, flag, parse_overrides
@@ -44,11 +44,6 @@ OPTIONS: Dict[str, Dict[str, Any]] = {
     },
     "latent_alignment": {
         "help": "latent alignment models: weights to return: prior; posterior or bayes with --score-reference",
-    },
-    "agreement_direction": {
-        "metavar": "SRC-TGT",
-        "help": "agreement models: the direction to translate in, such as de-en (default: that of the data, which are "
-        "read in this one unless --source-lang or --target-lang is given or their languages have other names)",
     },
     "lexicon": {
         "metavar": "FILE",
@@ -82,7 +77,6 @@ def _merging(parse: Callable[..., Any]) -> Callable[..., Any]:
         result = parse(*args, **kwargs)
         options = result[0] if isinstance(result, tuple) else result
         _merge(options)
-        _read_in_direction(options)
         return result
 
     return parse_args_and_arch
@@ -91,26 +85,9 @@ def _merging(parse: Callable[..., Any]) -> Callable[..., Any]:
 def _merge(options: argparse.Namespace) -> None:
     """Move the flags into ``model_overrides``."""
     given = {name: vars(options).pop(PREFIX + name) for name in OPTIONS if PREFIX + name in options}
+    overrides = parse_overrides(getattr(options, "model_overrides", None) or "{}")
     if given:
-        overrides = parse_overrides(getattr(options, "model_overrides", None) or "{}")
         options.model_overrides = repr({**overrides, **given})
-
-
-def _read_in_direction(args: Any) -> None:
-    """``--agreement-direction de-en`` also chooses the languages of the data if none are given and the data have them.
-
-    Otherwise the model decides, which knows its directions.
-    """
-    direction = parse_overrides(getattr(args, "model_overrides", None) or "{}").get("agreement_direction")
-    parts, data = str(direction).split("-"), getattr(args, "data", None)
-    given = any(getattr(args, name, None) for name in ("source_lang", "target_lang"))
-    if not data or given:
-        return
-    folder = data.split(os.pathsep)[0]
-    for i in range(1, len(parts)):  # languages may have hyphens in their names
-        languages = "-".join(parts[:i]), "-".join(parts[i:])
-        if all(os.path.exists(os.path.join(folder, f"dict.{language}.txt")) for language in languages):
-            args.source_lang, args.target_lang = languages
 
 
 def _checked(load: Callable[..., Any]) -> Callable[..., Any]:
@@ -133,12 +110,10 @@ def check(models: Any, overrides: Dict[str, Any]) -> None:
     Raises:
         OptionError: an option of :data:`OPTIONS` is given, and none of the models has it
     """
-    from fairseq_attn_plugin.models.agreement_lstm import AgreementLSTMModel
     from fairseq_attn_plugin.models.latent_lstm import LatentLSTMModel
 
     kinds: Dict[str, Tuple[Callable[[Any], bool], str]] = {
         "latent": (lambda model: isinstance(model, LatentLSTMModel), "has latent alignments"),
-        "agreement": (lambda model: isinstance(model, AgreementLSTMModel), "has two directions"),
         "lexicon": (takes_lexicon, "takes a lexicon, which needs attention and an ordinary softmax"),
     }
     for name in OPTIONS:
@@ -238,14 +213,11 @@ OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def user_dir_of(path: str) -> Optional[str]:
-    """The ``--user-dir`` that a checkpoint was trained with, unless it is this package or imported already."""
+    """The ``--user-dir`` that a checkpoint was trained with, unless it is this package."""
     state = checkpoint_utils.load_checkpoint_to_cpu(path)
-    common = (state.get("cfg") or {}).get("common") or state.get("args")
-    folder = getattr(common, "user_dir", None)
-    if not isinstance(folder, str) or os.path.basename(folder.rstrip(os.sep)) == os.path.basename(OWN):
-        return None
-    imported = {os.path.realpath(known) for known in getattr(utils.import_user_module, "memo", ())}
-    return None if os.path.realpath(folder) in imported else folder
+    folder = getattr((state.get("cfg") or {}).get("common") or state.get("args"), "user_dir", None)
+    is_own = not isinstance(folder, str) or os.path.basename(folder.rstrip(os.sep)) == os.path.basename(OWN)
+    return None if is_own else folder
 
 
 def _names_the_user_dir(load: Callable[..., Any]) -> Callable[..., Any]:
@@ -254,15 +226,12 @@ def _names_the_user_dir(load: Callable[..., Any]) -> Callable[..., Any]:
             return load(filenames, *args, **kwargs)
         except Exception as error:
             line = one_line(error)
-            if line is None or not UNKNOWN.search(line):
-                raise
-            for path in filenames:
-                folder = user_dir_of(path)
+            trained = {path: user_dir_of(path) for path in filenames} if line and UNKNOWN.search(line) else {}
+            for path, folder in trained.items():
                 if folder is not None:
-                    missing = "" if os.path.isdir(folder) else ", which is not there"
                     raise OptionError(
-                        f"{line}; {path} was trained with --user-dir {folder}{missing}: code of a checkpoint is not "
-                        "imported by itself; name the folder by --user-dir if you trust it"
+                        f"{line}; {path} was trained with --user-dir {folder}: code of a checkpoint is not imported by "
+                        "itself; name the folder by --user-dir if you trust it"
                     ) from error
             raise
 

@@ -42,8 +42,8 @@ def wrap(owner: Any, name: str, make_wrapper: MakeWrapper, patch: str) -> None:
         return
     original = _own(owner, name)
     if original is None or isinstance(original, (staticmethod, classmethod)) or not callable(original):
-        where = "%s.%s" % (getattr(owner, "__name__", type(owner).__name__), name)
-        raise PatchError("patch %s: %s is not a plain function of the installed fairseq" % (patch, where))
+        where = f"{getattr(owner, '__name__', type(owner).__name__)}.{name}"
+        raise PatchError(f"patch {patch}: {where} is not a plain function of the installed fairseq")
     wrapper = functools.wraps(original)(make_wrapper(original))
     setattr(wrapper, MARK, patch)
     setattr(owner, name, wrapper)

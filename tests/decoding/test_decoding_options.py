@@ -48,8 +48,8 @@ def test_mistakes(options, line, zoo, tiny_data):
 @pytest.mark.parametrize(
     "options, line",
     [
-        ([], "--bpe-codes is missing: --bpe subword_nmt needs it"),
-        (["--bpe-codes", "no-such-file"], "--bpe subword_nmt: there is no file no-such-file"),
+        ([], "--bpe-codes is missing: what the other options choose needs it"),
+        (["--bpe-codes", "no-such-file"], "file no-such-file not found"),
     ],
 )
 def test_subwords_of_raw_text_need_their_file(options, line, zoo, tiny_data):

@@ -383,13 +383,13 @@ def test_a_bias_needs_scores_to_add_it_to():
     [("sigmoid", ""), ("local-p", ""), ("structured", "--structured-scale 1"), ("election", "--attention gaussian")],
 )
 def test_only_distributions_are_priors(attention, hint):
-    with pytest.raises(OptionError, match=f"--attention {attention}: .*not the prior of an alignment.*{hint}"):
+    with pytest.raises(OptionError, match=f"--attention {attention}: .*no prior of an alignment.*{hint}"):
         build("lstm_latent_small", attention=attention)
 
 
 @pytest.mark.parametrize("attention", ["soft", "structured", "gaussian"])
 def test_weights_divided_by_their_maximum_are_no_priors(attention):
-    with pytest.raises(OptionError, match="^--attention-max-normalize: .*not the prior of an alignment; leave it out$"):
+    with pytest.raises(OptionError, match="^--attention-max-normalize: .*no prior of an alignment; leave it out$"):
         build("lstm_latent_small", attention=attention, attention_max_normalize=True, structured_scale=1.0)
 
 

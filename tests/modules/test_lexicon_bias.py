@@ -192,7 +192,7 @@ def test_wrong_files(content, message, tmp_path):
     ("arch", "options", "message"),
     [
         ("attn_lstm", {"adaptive_softmax_cutoff": "5"}, "leave it or --adaptive-softmax-cutoff 5 out"),
-        ("attn_lstm", {"decoder_attention": "False"}, "there is no attention with --decoder-attention False"),
+        ("attn_lstm", {"decoder_attention": "False"}, "needs attention, which --decoder-attention False turns off"),
         ("attn_lstm", {"lexicon_epsilon": 0.0}, "--lexicon-epsilon 0.0: must be more than 0"),
         ("lstm_latent_small", {"input_feeding": "context"}, "choose an --arch without latent alignment"),
         ("lstm_agreement_small", {}, "was made for one direction"),

@@ -19,13 +19,10 @@ from fairseq_attn_plugin.checkpoints import check_finite
 from fairseq_attn_plugin.errors import OptionError, one_line
 from fairseq_attn_plugin.export import export_direction
 from fairseq_attn_plugin.models.attn_lstm import AttnLSTMModel
-from fairseq_attn_plugin.patches import todays_torch
 from fairseq_attn_plugin.patches.safe_files.checkpoints import Limit
 from fairseq_attn_plugin.patches.safe_files.contents import check_state
 
 from cli import TINY, USER_DIR
-
-pytestmark = pytest.mark.skipif(not todays_torch.reads_weights_only(), reason="this torch reads any pickle")
 
 
 @pytest.fixture(scope="module")

@@ -95,7 +95,6 @@ CHOICES = "argument --arch/-a: invalid choice: '{}' (choose from 'lstm', 'lstm_s
             "unrecognized arguments: --zzz",
             "--zzz: there is no such option with these settings; the --help of the command lists the options",
         ),
-        ("unrecognized arguments: dropout 0.3", "dropout: is no file or folder to read; did you mean --dropout?"),
         ("unrecognized arguments: more data", "more data: belongs to no option; options begin with --"),
         ("argument --lr: expected one argument", "argument --lr: expected one argument"),
     ],

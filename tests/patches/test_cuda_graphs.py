@@ -161,7 +161,6 @@ def test_graphs_are_limited(graphs, monkeypatch, caplog):
     ("problem", "message"),
     [
         ("device", "--cuda-graphs: there is no GPU; the training goes on without graphs"),
-        ("torch", "has no torch.cuda.make_graphed_callables; the training goes on"),
         ("criterion", "--cuda-graphs: it needs --criterion cross_entropy or label_smoothed_cross_entropy"),
         (
             "capture",
@@ -176,8 +175,6 @@ def test_what_cannot_be_captured_is_said_once(graphs, problem, message, monkeypa
     model, criterion = make("soft").train(), build_criterion()
     if problem == "device":
         monkeypatch.setattr(cuda_graphs, "on_gpu", lambda x: False)
-    elif problem == "torch":
-        monkeypatch.delattr(torch.cuda, "make_graphed_callables")
     elif problem == "criterion":
         criterion = type("Own", (LabelSmoothedCrossEntropyCriterion,), {})(fake_task(), False, 0.1)
     else:

@@ -4,7 +4,7 @@ import os
 import pickle
 import sys
 from pathlib import Path
-from typing import Any, List, Optional
+from typing import Any, List
 
 import pytest
 import torch
@@ -13,7 +13,6 @@ from resuming import command as training
 
 from fairseq_attn_plugin import errors
 from fairseq_attn_plugin.errors import OptionError, install_hook, one_line
-from fairseq_attn_plugin.patches import todays_torch
 from fairseq_attn_plugin.patches.messages import explain, explained
 
 from cli import TINY, USER_DIR, run_cli
@@ -59,20 +58,6 @@ def test_other_exceptions_are_left_alone(error: BaseException) -> None:
         raise error
 
     assert one_line(raised(fail)) is None
-
-
-@pytest.mark.parametrize(
-    "error, line",
-    [
-        (
-            ValueError("Error merging override lr_scheduler.total_num_update=null"),
-            "--total-num-update is missing: the chosen --lr-scheduler needs it",
-        ),
-        (ValueError("Error merging override lr_scheduler.warmup_updates=x"), None),
-    ],
-)
-def test_options_that_lack_another_or_exclude_it(error: BaseException, line: Optional[str]) -> None:
-    assert explain(error) == line
 
 
 def test_error_of_a_spawned_process_arrives() -> None:
@@ -185,10 +170,9 @@ def test_unreadable_checkpoints(tmp_path: Path) -> None:
         line = one_line(load(tmp_path / name))
         assert line is not None and "%s (%d bytes) cannot be read" % (tmp_path / name, len(content)) in line
     line = one_line(load(tmp_path))
-    assert line is not None and "is a folder" in line and "whole.pt" in line
+    assert line is not None and "is a folder: name a file" in line
 
 
-@pytest.mark.skipif(not todays_torch.reads_weights_only(), reason="this torch reads any pickle")
 def test_refused_checkpoint_names_file_and_global(tmp_path: Path) -> None:
     torch.save({"model": {}, "extra": Executes("touch %s" % (tmp_path / "executed"))}, tmp_path / "evil.pt")
     line = one_line(load(tmp_path / "evil.pt"))
@@ -213,18 +197,18 @@ def test_data_folder(tiny_data: Path, tmp_path: Path) -> None:
         assert line is not None
         return line
 
-    assert "%s: no such folder" % (tmp_path / "no") in load_split(tmp_path / "no")
+    assert "%s: No such file or directory" % (tmp_path / "no") in load_split(tmp_path / "no")
     assert "languages" in load_split(tmp_path)
-    assert "it has no dict.xx.txt" in load_split(tmp_path, source_lang="xx", target_lang="yy")
+    assert "dict.xx.txt: No such file" in load_split(tmp_path, source_lang="xx", target_lang="yy")
     line = load_split(tiny_data, "tset")
-    assert "no split 'tset'" in line and "test (xx-yy), train (xx-yy), valid (xx-yy)" in line
+    assert "no split 'tset'" in line and "--gen-subset" in line
     for path in tiny_data.iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes())
     blank = tmp_path / "blank"
     blank.write_text("\n" * 5)
     binarize(str(blank), str(tmp_path / "valid.align.xx-yy"))
     line = load_split(tmp_path, "valid", load_alignments=True)
-    assert "valid.align.xx-yy.bin: is empty: not one link" in line and "without --load-alignments" in line
+    assert "valid.align.xx-yy.bin: is empty (alignments without one link cannot be read" in line
 
 
 # --- the real tools
@@ -267,7 +251,7 @@ def test_generate_refuses_smuggled_code(folder: Path, tiny_data: Path) -> None:
 def test_traceback_on_demand(folder: Path, tiny_data: Path) -> None:
     command = ["fairseq-generate", tiny_data, "--user-dir", USER_DIR, "--path", folder / "nowhere.pt"]
     line = line_of(*command)
-    assert "--path %s" % (folder / "nowhere.pt") in line and "checkpoint_last.pt" in line
+    assert "--path %s: no such file" % (folder / "nowhere.pt") in line
     done = run_cli(*command, check=False, env={"FAIRSEQ_ATTN_TRACEBACK": "1"})
     assert done.returncode == 1 and "Traceback" in done.stderr and ": error: " not in done.stderr
 
@@ -279,18 +263,13 @@ def test_generate_with_too_long_samples(folder: Path, tiny_data: Path) -> None:
 
 
 def test_generate_with_other_dictionaries(folder: Path, tiny_data: Path, tmp_path: Path) -> None:
-    """Of an ensemble, the checkpoint that does not fit is named."""
-    fits, other = folder / "checkpoint_last.pt", tmp_path / "other.pt"
-    state = torch.load(fits)
+    state = torch.load(folder / "checkpoint_last.pt")
     words = state["model"]["decoder.embed_tokens.weight"]
     state["model"]["decoder.embed_tokens.weight"] = torch.cat([words, words[:1]])
-    torch.save(state, other)
-    for paths in (str(other), "%s:%s" % (fits, other), "%s:%s" % (other, fits)):
-        line = mistake("fairseq-generate", tiny_data, "--user-dir", USER_DIR, "--path", paths)
-        assert line.startswith("checkpoint %s does not fit: decoder.embed_tokens.weight is [" % other)
-        assert (
-            "%d, 16] in the checkpoint and [%d, 16] in the model; use the data" % (len(words) + 1, len(words)) in line
-        )
+    torch.save(state, tmp_path / "other.pt")
+    line = mistake("fairseq-generate", tiny_data, "--user-dir", USER_DIR, "--path", tmp_path / "other.pt")
+    assert line.startswith(f"checkpoint {tmp_path}/other.pt does not fit: ")
+    assert "size mismatch for decoder.embed_tokens.weight: copying a param with shape" in line
 
 
 def test_validate_without_a_task(folder: Path, tiny_data: Path) -> None:
@@ -306,7 +285,9 @@ def test_train_on_a_checkpoint_of_another_architecture(folder: Path, tiny_data: 
     assert "--arch asks for lstm_soft" in line
     # the same architecture, another size
     line = mistake(*command, *TINY["lstm"], "--encoder-hidden-size", 20)
-    assert "encoder.lstm.weight_ih_l0 is [64, 16] in the checkpoint and [80, 16] in the model" in line
+    assert "does not fit the model: " in line and "size mismatch for encoder.lstm.weight_ih_l0" in line
+    line = mistake(*command, *TINY["lstm"], "--lr-scheduler", "polynomial_decay")
+    assert line == "--total-num-update is missing: the chosen --lr-scheduler needs it"
 
 
 def test_a_training_that_diverges(tiny_data: Path, tmp_path: Path) -> None:
@@ -323,7 +304,7 @@ def test_hydra_train(tiny_data: Path, tmp_path: Path) -> None:
     line = line_of(*command, "+model._name=lstm_soft", "+model.attention_score=nonsense")
     assert line.startswith("fairseq-hydra-train: error: --attention-score nonsense")
     for mistake, expected in (
-        ("+model.atention=mqt", "atention: is no key of "),
+        ("+model.atention=mqt", "atention: Key 'atention' not in "),
         ("criterion._name=cross_entropi", "_name cross_entropi: there is none of this name"),
     ):
         assert line_of(*command, "+model._name=lstm_soft", mistake).startswith(
@@ -342,8 +323,7 @@ def test_preprocessing_again_or_with_no_dictionary(tmp_path: Path) -> None:
     run_cli(command)
     done = run_cli(command, check=False)
     assert done.returncode == 1 and done.stderr.endswith(
-        f"{prefix}--destdir {tmp_path}/bin: has dict.xx.txt of an earlier fairseq-preprocess; remove the folder, or "
-        "name another one\n"
+        f"{prefix}{tmp_path}/bin/dict.xx.txt: exists; remove it, or name another folder\n"
     )
 
 

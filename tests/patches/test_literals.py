@@ -29,7 +29,7 @@ FAIRSEQ = Path(fairseq.__file__).parent
     "text",
     "True|None|3|-2|1e-3|0.9,0.98|(0.9, 0.999)|[1, 2]|[(512, 3)] * 20|[(512, 10, 5)] + [(512, 3, 2)] * 4|"
     "{'a': [1, 'b']}|(1, [2] * 3)|'a' + 'b'|2 * 3 + 1|[]|3 * [True]|  7|[[1] * 3, (2,)]|1000 * 1000|"
-    "{'a': [1] * 2}|{}|-(2*3)|+1|5e-4/2|2**3|10**-4|[1e-3 / 4, 2 - 1]|1-2j|-True".split("|"),
+    "{'a': [1] * 2}|{}|+1|1-2j".split("|"),
 )
 def test_a_literal_has_the_value_that_eval_gives(text: str) -> None:
     value = literal(text)
@@ -47,9 +47,8 @@ def test_a_literal_has_the_value_that_eval_gives(text: str) -> None:
         "[x for x in (1,)]",
         "lambda: 1",
         "9 ** 9 ** 9",
-        "(2 ** 64) ** 64",
-        "1e6 ** 64",
-        "1 / 0",
+        "5e-4/2",
+        "-(2*3)",
         "-[1]",
         "{1, 2} - {1}",
         "{**{}}",

@@ -13,13 +13,10 @@ import numpy as np
 import pytest
 import torch
 
-from fairseq_attn_plugin import patches
-from fairseq_attn_plugin.patches import todays_torch
+import fairseq_attn_plugin  # noqa: F401 (installs the patches)
 from fairseq_attn_plugin.patches.safe_files import arrays
 
 from cli import REPO, USER_DIR
-
-pytestmark = pytest.mark.skipif(not todays_torch.reads_weights_only(), reason="this torch reads any pickle")
 
 
 def round_trip(value: Any, path: Path) -> Any:
@@ -130,19 +127,6 @@ def test_weights_only_stays_on() -> None:
     assert "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD" not in os.environ
     allowed = {entry[0] if isinstance(entry, tuple) else entry for entry in torch.serialization.get_safe_globals()}
     assert not allowed & {np.ndarray, np.dtype, os.system, eval, exec, getattr}
-
-
-@pytest.mark.parametrize("release, expected", [("1.13.1", False), ("2.3.0+cu121", False), ("2.5.1", False)])
-def test_old_torch_is_left_alone(release: str, expected: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    from fairseq.distributed import utils as distributed_utils
-
-    stock = object()
-    monkeypatch.setattr(torch, "__version__", release)
-    monkeypatch.delattr(torch.serialization, "add_safe_globals")
-    monkeypatch.setattr(distributed_utils, "_broadcast_object_slow", stock)
-    assert todays_torch.reads_weights_only() is expected
-    patches.install()
-    assert distributed_utils._broadcast_object_slow is stock
 
 
 def python(code: str, **environment: str) -> "subprocess.CompletedProcess[str]":

@@ -8,8 +8,6 @@ import pytest
 import torch
 from in_process import run_tool
 
-from fairseq_attn_plugin.patches import todays_torch
-
 from cli import TINY, USER_DIR, run_cli
 
 STEPS_AN_EPOCH = 2
@@ -84,7 +82,6 @@ def test_interactive_validate_and_finetune(folders: Callable[[str], Path], tiny_
     assert all(torch.equal(first[name], second[name]) for name in first)
 
 
-@pytest.mark.skipif(not todays_torch.reads_weights_only(), reason="this torch reads any pickle")
 def test_the_plugin_is_what_makes_it_work(folders: Callable[[str], Path], tiny_data: Path) -> None:
     command = ["fairseq-generate", tiny_data, "--path", folders("lstm") / "checkpoint3.pt"]
     done = run_cli(*command, check=False)

@@ -50,16 +50,6 @@ def test_flags_of_validation_reach_the_overrides(tmp_path):
     assert vars(found)["model_overrides"] == "{'latent_topk': 3}"
 
 
-def test_a_direction_chooses_the_languages_of_the_data(tmp_path):
-    for language in ("de", "en-gb"):
-        (tmp_path / f"dict.{language}.txt").write_text("a 1\n")
-    result = parsed(tmp_path, "--agreement-direction", "en-gb-de")
-    assert (result.source_lang, result.target_lang) == ("en-gb", "de")
-    assert parse_overrides(result.model_overrides) == {"agreement_direction": "en-gb-de"}
-    for given in (["--agreement-direction", "fr-de"], ["--agreement-direction", "de-en-gb", "--source-lang", "xx"]):
-        assert parsed(tmp_path, *given).target_lang is None
-
-
 @pytest.mark.parametrize("text", ["latent_topk=5", "[1]", "{'a':", "f()"])
 def test_overrides_that_are_not_a_dictionary(text, tmp_path):
     for arguments in (["--model-overrides", text], ["--model-overrides", text, "--latent-topk", "1"]):

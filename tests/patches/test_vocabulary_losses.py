@@ -14,7 +14,6 @@ from in_process import run_tool
 from models_for_tests import build, data_parallel, fake_task, pad_batch
 
 from fairseq_attn_plugin.criterions.guided_alignment import GuidedAlignmentConfig, GuidedAlignmentCriterion
-from fairseq_attn_plugin.criterions.latent_alignment import LatentAlignmentConfig, LatentAlignmentCriterion
 from fairseq_attn_plugin.criterions.vocabulary_losses import loss_in
 from fairseq_attn_plugin.modules.decoder import LSTMDecoder
 
@@ -37,9 +36,6 @@ STOCK = {
     "with_alignment": lambda: LabelSmoothedCrossEntropyCriterionWithAlignment(TASK, False, 0.1, 0.05),
     "guided": lambda **options: GuidedAlignmentCriterion(
         GuidedAlignmentConfig(**{"sentence_avg": False, "label_smoothing": 0.1, **options}), TASK
-    ),
-    "plain": lambda: LatentAlignmentCriterion(
-        LatentAlignmentConfig(objective="soft", label_smoothing=0.1, sentence_avg=False), TASK
     ),
 }
 

@@ -1,14 +1,13 @@
-"""Checkpoints are written as a whole, and an incomplete last one gives way to the newest whole one."""
+"""Checkpoints are written as a whole."""
 
 import errno
 import os
 import shutil
 
 import pytest
-import torch
 from fairseq import checkpoint_utils
 from in_process import run_tool
-from resuming import command, differences
+from resuming import command
 from training import error_line
 
 from cli import run_cli
@@ -34,42 +33,8 @@ def run(tiny_data, trained, tmp_path):
     return folder, command(tiny_data, "lstm_soft", folder)
 
 
-def cut(path):
-    path.write_bytes(path.read_bytes()[:-1000])
-
-
 def contents(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
-def test_the_newest_whole_one_takes_the_place_of_an_incomplete_one(run, tmp_path, tiny_data):
-    folder, words = run
-    shutil.copytree(folder, tmp_path / "other")
-    cut(folder / LAST)
-    for age, name in enumerate(["checkpoint_2_9.pt", "checkpoint2.pt", "checkpoint_best.pt"]):
-        os.utime(folder / name, (1e9 - age, 1e9 - age))
-    for name in ("checkpoint1.pt", "checkpoint_1_3.pt", "checkpoint_2_6.pt"):
-        (folder / name).unlink()
-    for name in ("checkpoint_avg.pt", "checkpoint_last-shard1.pt", "checkpoint1_b.pt"):  # none of this training's own
-        shutil.copy(folder / "checkpoint_best.pt", folder / name)
-    log = run_tool(*words).stdout
-    assert f"{folder / LAST} is incomplete: the training continues from {folder / 'checkpoint_2_9.pt'}" in log
-    run_tool(*command(tiny_data, "lstm_soft", tmp_path / "other"))
-    assert differences(folder / LAST, tmp_path / "other" / LAST) == []
-
-
-@pytest.mark.parametrize("left", [0, 1000])
-def test_without_a_whole_one_it_is_refused(run, left):
-    folder, words = run
-    for path in folder.glob("*.pt"):
-        path.write_bytes(path.read_bytes()[:left])
-    assert run_tool(*words, fails=True).error.startswith(f"checkpoint {folder / LAST} ({left} bytes) cannot be read")
-
-
-def test_a_whole_one_that_is_refused_is_not_replaced(run):
-    folder, words = run
-    torch.save({"a": error_line}, folder / LAST)
-    assert "refused to read" in run_tool(*words, fails=True).error
 
 
 def test_copies_are_made_beside_their_places(tmp_path, monkeypatch):

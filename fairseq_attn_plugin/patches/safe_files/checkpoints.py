@@ -23,7 +23,6 @@ from fairseq_attn_plugin.errors import OptionError, one_line
 
 from ..data_folders import check_dictionaries
 from ..messages import explained, file_error, own_words
-from ..todays_torch import reads_weights_only
 from ..wrapping import Patch
 from .contents import check_file, check_state, elements
 
@@ -210,5 +209,4 @@ CHECKED = Patch(
         "fairseq.modules.sinusoidal_positional_embedding:SinusoidalPositionalEmbedding.__init__": _bounded_table,
     },
     extra=read_checked,
-    needed=reads_weights_only,
 )

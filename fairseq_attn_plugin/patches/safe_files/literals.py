@@ -5,8 +5,8 @@ Stock fairseq calls ``eval`` on options: ``eval_str_list``, ``eval_str_dict``, `
 patch gives the modules of fairseq a name ``eval`` of their own, which hides the builtin: :func:`literal`. Functions
 that were imported from these modules before are covered as well, since a function looks names up in its own module.
 
-:func:`literal` takes Python's literals, sums and products of them such as ``[(512, 3)] * 20``, which stock defaults
-use, and arithmetic with numbers such as ``5e-4/2``.
+:func:`literal` takes Python's literals, and sums and products of them such as ``[(512, 3)] * 20``, which stock defaults
+use.
 """
 
 import ast
@@ -24,15 +24,6 @@ from ..wrapping import Patch
 __all__ = ["LITERALS", "NotLiteral", "literal"]
 
 LONGEST = 10_000  # elements of a sum or product; stock defaults have up to 20
-GREATEST_POWER = (1_000_000, 64)  # base and exponent
-
-_ARITHMETIC: Dict[type, Callable[..., Any]] = {
-    ast.Sub: operator.sub,
-    ast.Div: operator.truediv,
-    ast.Pow: operator.pow,
-    ast.USub: operator.neg,
-    ast.UAdd: operator.pos,
-}
 
 
 class NotLiteral(OptionError):
@@ -47,11 +38,10 @@ class NotLiteral(OptionError):
 
 
 def literal(text: Any, _globals: Any = None, _locals: Any = None) -> Any:
-    """The value of a literal, of sums and products, or of arithmetic; takes the place of ``eval`` in fairseq.
+    """The value of a literal, of sums and products; takes the place of ``eval`` in fairseq.
 
     Raises:
-        NotLiteral: anything else, a sum or product of more than :data:`LONGEST` elements, or a power of numbers beyond
-            :data:`GREATEST_POWER`
+        NotLiteral: anything else, or a sum or product of more than :data:`LONGEST` elements
         TypeError: ``text`` is not a string, as in ``eval``
     """
     if not isinstance(text, str):
@@ -73,14 +63,6 @@ def _value(node: ast.expr) -> Any:
         if lengths and length > LONGEST:
             raise ValueError("too long")
         return result(left, right)
-    if isinstance(node, (ast.BinOp, ast.UnaryOp)) and type(node.op) in _ARITHMETIC:
-        operands = [node.left, node.right] if isinstance(node, ast.BinOp) else [node.operand]
-        numbers = [_value(operand) for operand in operands]
-        if not all(isinstance(number, (int, float, complex)) for number in numbers):
-            raise ValueError("not numbers")
-        if isinstance(node.op, ast.Pow) and any(abs(n) > most for n, most in zip(numbers, GREATEST_POWER)):
-            raise ValueError("too great")
-        return _ARITHMETIC[type(node.op)](*numbers)
     if isinstance(node, ast.Dict):
         return {_value(key): _value(value) for key, value in zip(node.keys, node.values)}  # type: ignore[arg-type]
     if isinstance(node, ast.Tuple):
