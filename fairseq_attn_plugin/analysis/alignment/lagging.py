@@ -17,8 +17,6 @@ import numpy as np
 
 from fairseq_attn_plugin.analysis.records.record import Record
 
-__all__ = ["Lagging", "average_lagging", "average_proportion", "lagging_of", "source_words_read"]
-
 
 class Lagging(NamedTuple):
     """The lagging of one sentence."""

@@ -16,8 +16,6 @@ import logging
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.writing import check_output
 
-__all__ = ["configure", "run"]
-
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument

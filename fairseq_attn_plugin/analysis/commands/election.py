@@ -28,7 +28,8 @@ from typing import Any, Callable, Optional
 
 from fairseq_attn_plugin.analysis.drawing.canvas import check_drawing
 from fairseq_attn_plugin.analysis.drawing.histogram import offset_histogram
-from fairseq_attn_plugin.analysis.inference.loading import add_model_options, load_from_options
+from fairseq_attn_plugin.analysis.inference.loading import load_from_options
+from fairseq_attn_plugin.analysis.inference.model_options import add_model_options
 from fairseq_attn_plugin.analysis.voting.ballots import Tally
 from fairseq_attn_plugin.analysis.voting.election import describe, hold_election, length_ratio, report
 from fairseq_attn_plugin.analysis.voting.word_table import add_agent_options, write_table
@@ -37,8 +38,6 @@ from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.options import flag
 from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.writing import check_output, whole_text
-
-__all__ = ["configure", "run"]
 
 
 def _ratio(text: str) -> Optional[float]:

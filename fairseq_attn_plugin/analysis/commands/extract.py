@@ -23,9 +23,9 @@ from fairseq_attn_plugin.analysis.inference.attention_file import describe_extra
 from fairseq_attn_plugin.analysis.inference.extraction import Extraction
 from fairseq_attn_plugin.analysis.inference.loading import (
     LoadedModels,
-    add_model_options,
     load_from_options,
 )
+from fairseq_attn_plugin.analysis.inference.model_options import add_model_options
 from fairseq_attn_plugin.analysis.inference.segmenter import Segmenter, add_text_options, text_options
 from fairseq_attn_plugin.analysis.inference.sentences import MANY_UNKNOWN, SplitSentences, TextSentences
 from fairseq_attn_plugin.decoding.options import DecodingOptions, add_decoding_options

@@ -26,7 +26,8 @@ from fairseq_attn_plugin.analysis.inference.attributions import ERASURES, METHOD
 from fairseq_attn_plugin.analysis.inference.classification import load_classifier, split_samples
 from fairseq_attn_plugin.analysis.inference.extraction import Extraction
 from fairseq_attn_plugin.analysis.inference.faithfulness import Means, Measuring, document_faithfulness, faithfulness
-from fairseq_attn_plugin.analysis.inference.loading import add_model_options, load_from_options
+from fairseq_attn_plugin.analysis.inference.loading import load_from_options
+from fairseq_attn_plugin.analysis.inference.model_options import add_model_options
 from fairseq_attn_plugin.analysis.inference.sentences import SplitSentences
 from fairseq_attn_plugin.analysis.outputs.tables import plain_table
 from fairseq_attn_plugin.errors import OptionError

@@ -18,7 +18,7 @@ from typing import List, NamedTuple, Optional, Sequence, Set
 
 from tqdm import tqdm
 
-from fairseq_attn_plugin.analysis.alignment.links import GOLD_FORMATS, GoldAlignment, read_gold
+from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, add_gold_options, read_gold
 from fairseq_attn_plugin.analysis.drawing.canvas import SUFFIXES, check_drawing
 from fairseq_attn_plugin.analysis.drawing.heatmaps import heatmaps
 from fairseq_attn_plugin.analysis.drawing.panels import END, FIRST, Length, choose_sentences, panels_of, weights_of
@@ -53,9 +53,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="NAMES",
         help="matrices to draw: attention; of latent models also posterior, bayes (default: attention and a posterior)",
     )
-    parser.add_argument("--gold", metavar="FILE", help="gold alignments of the words, drawn as boxes")
-    parser.add_argument("--gold-format", choices=GOLD_FORMATS, default="auto", help="as in fairseq-attn aer")
-    parser.add_argument("--one-based", action="store_true", help="a Pharaoh gold file counts words from 1")
+    add_gold_options(parser, "gold alignments of the words, drawn as boxes")
     parser.add_argument(
         "--title",
         nargs="?",
@@ -133,7 +131,7 @@ def run(args: argparse.Namespace) -> None:
     count = first if numbers is None else len(numbers)
     gold: Optional[List[GoldAlignment]] = None
     if args.gold:
-        gold = read_gold(args.gold, args.gold_format, args.one_based, [None] * header.sentences)
+        gold = read_gold(args.gold, args.one_based, [None] * header.sentences)
     output = _output(args, count, header.sentences)
 
     written: List[Path] = []

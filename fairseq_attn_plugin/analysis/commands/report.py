@@ -21,14 +21,12 @@ import shlex
 import sys
 from pathlib import Path
 
-from fairseq_attn_plugin.analysis.alignment.links import GOLD_FORMATS
+from fairseq_attn_plugin.analysis.alignment.links import add_gold_options
 from fairseq_attn_plugin.analysis.inference.user_dir import add_user_dir_option
 from fairseq_attn_plugin.analysis.report.building import write_report
 from fairseq_attn_plugin.analysis.web import explore
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.model_folder import open_model_folder
-
-__all__ = ["configure", "run"]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -54,14 +52,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add("--gen-subset", default="test", metavar="SPLIT", help="split of the data (default: test)")
     add("--beam", type=int, default=10, help="beam width of the translations (default: 10)")
-    add("--gold", metavar="LINKS", help="gold alignments of the split's words")
-    add(
-        "--gold-format",
-        choices=GOLD_FORMATS,
-        default="auto",
-        help="format of --gold (default: recognised from the file)",
-    )
-    add("--one-based", action="store_true", help="words in a Pharaoh --gold are counted from 1")
+    add_gold_options(parser, "gold alignments of the split's words")
     add("--reference", metavar="TEXT", help="references to score against (default: the split's)")
     add("--train-text", metavar="TEXT", help="target side of the training text (default: the data's training split)")
     add(

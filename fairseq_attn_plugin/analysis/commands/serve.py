@@ -29,8 +29,6 @@ from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.model_folder import expand
 from fairseq_attn_plugin.options import flag, or_default, parse_overrides
 
-__all__ = ["configure", "run"]
-
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(

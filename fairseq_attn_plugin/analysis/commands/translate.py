@@ -33,8 +33,6 @@ from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.text.sentences import SEVERAL, has_several_sentences
 from fairseq_attn_plugin.writing import check_output, whole_text
 
-__all__ = ["configure", "run"]
-
 BUFFER = 1024  # lines of a file that are read before the first of them is translated
 
 

@@ -21,8 +21,6 @@ from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.patches.resuming import checkpoints
 from fairseq_attn_plugin.writing import whole_file
 
-__all__ = ["Part", "average", "best_of", "last_of", "parts_of"]
-
 PARTS = "averaged"  # key of the file
 
 

@@ -13,8 +13,6 @@ from fairseq_attn_plugin.analysis.inference.loading import LoadedModels
 from fairseq_attn_plugin.analysis.inference.sentences import SourceSentence
 from fairseq_attn_plugin.errors import OptionError
 
-__all__ = ["batches_of", "collated", "columns_of", "targeted_blocks"]
-
 
 def batches_of(block: Sequence[SourceSentence], max_tokens: int, beam: int = 1) -> Iterator[List[SourceSentence]]:
     """Batches of sentences of similar length, with at most ``max_tokens`` subwords or one sentence.

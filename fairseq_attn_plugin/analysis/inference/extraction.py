@@ -26,9 +26,6 @@ from fairseq_attn_plugin.analysis.outputs.reading import unknown_in_reference
 from fairseq_attn_plugin.analysis.records.record import Record
 from fairseq_attn_plugin.text.subwords import spell
 
-__all__ = ["FORCED", "Extraction", "extract"]
-
-
 BLOCK = 400  # sentences in memory at a time, which are sorted by length together
 
 

@@ -35,20 +35,6 @@ from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.modules.decoder import LSTMDecoder
 from fairseq_attn_plugin.modules.document_pooling import AttentionPooling
 
-__all__ = [
-    "Asked",
-    "Means",
-    "Measuring",
-    "ask",
-    "can_reweigh",
-    "document_faithfulness",
-    "faithfulness",
-    "permuted",
-    "uniform",
-    "variation",
-    "word_gradients",
-]
-
 BLOCK = 40  # sentences in memory at a time, with the gradients of all their target words
 DOCUMENTS = 8  # in memory, with an erasure of each of their words
 

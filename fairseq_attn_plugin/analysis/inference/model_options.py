@@ -6,8 +6,6 @@ from typing import Any
 
 from fairseq_attn_plugin.analysis.inference.user_dir import add_user_dir_option
 
-__all__ = ["add_model_options"]
-
 
 def add_model_options(parser: Any, several: bool = False) -> None:
     """Adds to a parser or a group ``--path``, ``--model-overrides``, ``--cpu`` and ``--user-dir``, which

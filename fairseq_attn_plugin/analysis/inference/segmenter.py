@@ -11,9 +11,6 @@ from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.normalization import NORMALIZERS, build_normalizer
 from fairseq_attn_plugin.text.subwords import BPE_MARK, PIECE_MARK
 
-__all__ = ["CASES", "Segmenter", "TOKENIZERS", "add_text_options", "text_options", "vocabulary_subwords"]
-
-
 TOKENIZERS = ("moses", "nltk", "space")  # of fairseq
 CASES = ("auto", "lower", "keep")
 

@@ -14,9 +14,6 @@ from torch import Tensor
 from fairseq_attn_plugin.analysis.inference.loading import LoadedModels, load_split
 from fairseq_attn_plugin.errors import OptionError
 
-__all__ = ["SourceSentence", "SplitSentences", "TextSentences", "fingerprint", "indices_of", "symbols_of"]
-
-
 MANY_UNKNOWN = 0.1  # a greater share of unknown words suggests a wrong preparation of the text
 
 

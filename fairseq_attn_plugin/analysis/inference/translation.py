@@ -16,17 +16,6 @@ from fairseq_attn_plugin.model_folder import read_settings
 from fairseq_attn_plugin.text.subwords import spell
 from fairseq_attn_plugin.text.unknown_words import positions_of, replace_unknown
 
-__all__ = [
-    "MOST_CHARACTERS",
-    "ExportedTranslator",
-    "Translation",
-    "check_length",
-    "check_request",
-    "is_exported",
-    "one_line",
-    "translation_of",
-]
-
 
 class Translation(NamedTuple):
     """One hypothesis of the beam."""

@@ -74,7 +74,7 @@ def write_report(folder: Path, data: str, out: Path, settings: Namespace) -> Doc
     given = read_lines(settings.reference) if settings.reference is not None else None
     counted = frequency.count_training(settings.train_text) if settings.train_text is not None else None
     if settings.gold is not None:
-        read_gold(settings.gold, settings.gold_format, settings.one_based)
+        read_gold(settings.gold, settings.one_based)
     for text in settings.scores:
         read_segment_scores(text)
     for path in (out, out / "attention"):
@@ -126,7 +126,7 @@ def _read(
             training = counted if counted is not None else training_words(loaded)
             read.corpus, lengths = corpus_of(read.reported[0].forced, given, training, settings.reference)
             if settings.gold is not None:
-                read.alignments = read_gold(settings.gold, settings.gold_format, settings.one_based, lengths)
+                read.alignments = read_gold(settings.gold, settings.one_based, lengths)
         del loaded
         gc.collect()
     return read

@@ -23,6 +23,7 @@ from fairseq_attn_plugin.analysis.report.systems import Group, Reported, spread
 from fairseq_attn_plugin.analysis.web import explore
 from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.text.escapes import as_typed
+from fairseq_attn_plugin.text.lexicon import write_probabilities
 from fairseq_attn_plugin.writing import whole_text
 
 PICTURE_WORDS = Length(6, 13)  # source words of a sentence that makes a readable picture
@@ -97,7 +98,7 @@ def add_lexicon(document: Document, one: Reported, out: Path) -> None:
     found = lexicon.estimate_lexicon(lexicon.count_records(one.forced), min_count=2)
     path = out / "lexicon.tsv"
     with whole_text(path, f"--out {out}: lexicon.tsv cannot be written") as stream:
-        lexicon.write_lexicon(stream, found, "probabilities")
+        write_probabilities(stream, found)
     document.heading(f"Lexicon of {one.system.name}")
     frequent = sorted(
         (word for word in found if word != lexicon.END),

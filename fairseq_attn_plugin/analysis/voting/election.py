@@ -37,9 +37,6 @@ from fairseq_attn_plugin.analysis.voting.ballots import (
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.vocabulary import describe_vocabulary
 
-__all__ = ["FORMAT", "Outcome", "describe", "hold_election", "length_ratio", "report"]
-
-
 FORMAT = "fairseq_attn_plugin election 1"
 
 

@@ -28,19 +28,6 @@ from tqdm import tqdm
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.word_vectors import ordinary_words, read_word_vectors
 
-__all__ = [
-    "TrainingPairs",
-    "Vectors",
-    "coverage",
-    "find_vectors",
-    "read_target_words",
-    "read_training_pairs",
-    "read_vectors",
-    "translation_task",
-    "unit_rows",
-    "vectors_of_pairs",
-]
-
 
 class TrainingPairs(NamedTuple):
     """The words of a training split: the k-th word of a side is ``*_words[k]``, in the sentence pair ``*_pairs[k]``.

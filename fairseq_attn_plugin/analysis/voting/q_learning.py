@@ -18,9 +18,6 @@ from tqdm import tqdm
 
 from fairseq_attn_plugin.analysis.voting.hops import Paths
 
-__all__ = ["QNetwork", "Replay", "Settings", "States", "greedy_hops", "learn", "q_targets"]
-
-
 STOP, HOP = 0, 1
 
 

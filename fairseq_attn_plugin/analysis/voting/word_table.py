@@ -73,9 +73,6 @@ from fairseq_attn_plugin.text.vocabulary import describe_vocabulary
 from fairseq_attn_plugin.text.word_vectors import ordinary_words
 from fairseq_attn_plugin.writing import whole_text
 
-__all__ = ["FORMAT", "Rewards", "add_agent_options", "hop_table", "rewards", "world", "write_table"]
-
-
 FORMAT = "fairseq_attn_plugin words 1"
 
 

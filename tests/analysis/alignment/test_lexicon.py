@@ -1,6 +1,5 @@
-"""Translation lexicons: counts by hand, smoothing, the forms of the file, fairseq's reading of them, the command."""
+"""Translation lexicons: counts by hand, the file, fairseq's reading of them, the command."""
 
-import json
 import re
 
 import numpy as np
@@ -10,7 +9,7 @@ from records_for_tests import PAIRS, record, write_records
 from fairseq_attn_plugin.analysis import cli
 from fairseq_attn_plugin.analysis.alignment.lexicon import count_links, count_records, estimate_lexicon
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.text.lexicon import Entry, best_translations, read_lexicon
+from fairseq_attn_plugin.text.lexicon import Entry, read_lexicon
 
 # source "klei@@ nes haus </s>", target "a hou@@ se </s>"; rows sum to other numbers than one
 WEIGHTS = [
@@ -62,40 +61,26 @@ def test_counts_of_links():
 COUNTS = {"das": {"the": 3.0, "that": 1.0}, "haus": {"house": 0.4}}
 
 
-def test_smoothing_by_hand():
+def test_probabilities_by_hand():
     def listed(**options):
         return {f: {e: pytest.approx(p) for e, p, _ in of} for f, of in estimate_lexicon(COUNTS, **options).items()}
 
     assert listed(min_count=0) == {"das": {"the": 0.75, "that": 0.25}, "haus": {"house": 1.0}}
     assert listed() == {"das": {"the": 0.75, "that": 0.25}}
-    # three target words; haus: (0.4 + 1) / (0.4 + 3)
-    expected = {"das": {"the": 4 / 7, "that": 2 / 7}, "haus": {"house": 1.4 / 3.4}}
-    assert listed(smoothing="add", value=1, min_count=0) == expected
-    assert listed(smoothing="add", min_count=3) == {"das": {"the": 3.1 / 4.3}}
-    assert listed(smoothing="discount", min_count=0) == {"das": {"the": 2.5 / 4, "that": 0.5 / 4}}
+    assert listed(min_count=3) == {"das": {"the": 0.75}}
     assert listed(min_count=0, top=1) == {"das": {"the": 0.75}, "haus": {"house": 1.0}}
     assert estimate_lexicon({"x": {"b": 1.0, "a": 1.0}}, top=1) == {"x": [Entry("a", 0.5, 1.0)]}, "ties by the alphabet"
-
-
-def test_add_sums_to_one_with_the_pairs_that_were_not_counted():
-    lexicon = estimate_lexicon(COUNTS, smoothing="add", value=0.3, min_count=0)
-    for source, unlisted in (("das", 1), ("haus", 2)):
-        total = sum(COUNTS[source].values())
-        rest = unlisted * 0.3 / (total + 3 * 0.3)
-        assert sum(entry.probability for entry in lexicon[source]) + rest == pytest.approx(1)
 
 
 # ---- files
 
 
-def test_forms_of_the_file(tmp_path):
+def test_the_file(tmp_path):
     from fairseq import utils
 
     files = [str(write_records(tmp_path / name)) for name in ("one.jsonl", "two.jsonl")]
-    table, best, values = (tmp_path / name for name in ("lexicon.tsv", "best.txt", "lexicon.json"))
+    table = tmp_path / "lexicon.tsv"
     cli.main(["lexicon", *files, "--out", str(table)])
-    cli.main(["lexicon", *files, "--out", str(best), "--format", "replace-unk"])
-    cli.main(["lexicon", *files, "--out", str(values), "--format", "json"])
     # the diagonals of records_for_tests, twice; in the second sentence row t is on word round(3 t / 5) = 0, 1, 1, 2, 2
     expected = {
         "ein": {"a": 1.0},
@@ -111,12 +96,8 @@ def test_forms_of_the_file(tmp_path):
     lexicon = read_lexicon(table, "--lexicon", probabilities=True)
     assert {f: {e: p for e, p, _ in of} for f, of in lexicon.items()} == expected
     assert "hund\tis\t0.5\t2\n" in table.read_text() and lexicon["</s>"][0].times == 6
-    loaded = json.loads(values.read_text())
-    assert loaded["tag"] == [{"target": "day", "probability": 1.0, "count": 2.0}] and loaded.keys() == expected.keys()
-    translations = {f: next(iter(of)) for f, of in expected.items() if f != "</s>"}
-    assert utils.load_align_dict(str(best)) == utils.load_align_dict.__wrapped__(str(best)) == translations
-    assert best_translations(read_lexicon(best, "--lexicon")) == translations
-    assert utils.load_align_dict(str(table)) == {**translations, "</s>": "</s>"}, "the best of several, not the last"
+    translations = {f: next(iter(of)) for f, of in expected.items()}
+    assert utils.load_align_dict(str(table)) == translations, "the best of several, not the last"
 
 
 def test_soft_counts_and_subwords_of_the_command(tmp_path, capsys):
@@ -165,10 +146,8 @@ def test_links_of_two_texts(tmp_path):
         (["--links", "/no", "--source", "{text}", "--target", "{text}"], "/no: cannot be read: No such file"),
         (["{file}", "--source", "y"], "--source y --target None: need --links"),
         (["{file}", "--weights", "prior"], "--weights prior: {file} has attention"),
-        (["{file}", "--smoothing-value", "1"], "--smoothing-value 1: needs --smoothing add or discount"),
-        (["{file}", "--smoothing", "add", "--smoothing-value", "-1"], "--smoothing-value -1: must be 0 or more"),
         (["{file}", "--top", "0"], "--top 0: must be at least 1"),
-        (["{file}", "--min-count", "-1"], "--min-count -1: must be 0 or more"),
+        (["{file}", "--min-count", "-1"], "--min-count -1.0: must be at least 0"),
         (["{file}", "--min-count", "100"], "--min-count 100: no pair of the 3 sentences occurs so often"),
         (["{text}"], "{text}: must be a file of fairseq-attn extract"),
     ],

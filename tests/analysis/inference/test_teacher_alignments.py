@@ -163,12 +163,12 @@ def test_into_the_data_folder(guided, tiny_data, tmp_path, capsys):
     capsys.readouterr()
 
 
-def test_teacher_that_links_nothing(guided, tiny_data, tmp_path, monkeypatch):
+def test_teacher_that_links_nothing(guided, tiny_data, monkeypatch):
     """A file without links would be one of no bytes, which fairseq cannot read."""
-    module = "fairseq_attn_plugin.analysis.inference.teacher_alignments.record_links"
+    module = "fairseq_attn_plugin.analysis.alignment.linking.record_links"
     monkeypatch.setattr(module, lambda record, linking: frozenset())
     command = [str(tiny_data), "--path", str(guided[0] / "checkpoint_last.pt"), "--gen-subset", "valid", "--cpu"]
-    with pytest.raises(OptionError, match="links no word of the split valid: its attention is greatest on the end"):
+    with pytest.raises(OptionError, match="links no word of valid: its attention is greatest on the end"):
         cli.main(["align", *command, "--into-data"])
     assert not list(tiny_data.glob("*align*"))
 
@@ -185,7 +185,7 @@ def test_sentences_that_are_too_long_have_no_links(guided, tiny_data, tmp_path, 
     lengths = [len(line.split()) for line in (tiny_data.parent / "text" / "test.xx").read_text().splitlines()]
     assert some == [line if n <= 5 else "" for n, line in zip(lengths, every)]
     longer = sum(n > 5 for n in lengths)
-    assert longer and f"; {longer} sentences longer than the teacher allows" in capsys.readouterr().out
+    assert longer and f"; {longer} are not in the records or too long" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -194,8 +194,7 @@ def test_sentences_that_are_too_long_have_no_links(guided, tiny_data, tmp_path, 
         (["--max-tokens", "0"], "--max-tokens 0: must be at least 1"),
         (["--symmetrize", "union"], "--symmetrize union: needs --reverse or --reverse-path, the opposite direction"),
         (["--model-overrides", "latent"], "--model-overrides latent: must be a dictionary"),
-        (["--threshold", "0.5"], "--threshold 0.5: excludes --into-data; leave one out"),
-        (["--to-words"], "--to-words: needs --convert"),
+        (["--subwords", "bpe"], "--subwords bpe: needs --convert"),
         (["--convert"], "--path checkpoint.pt: excludes --convert; leave one out"),
     ],
 )
