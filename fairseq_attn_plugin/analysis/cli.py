@@ -34,7 +34,7 @@ COMMANDS: Dict[str, str] = {
     "aer": "measure alignment error rate, precision, recall and F1 against gold alignments",
     "lagging": "measure how far translations lag behind a source that is being read",
     "faithfulness": "measure whether the attention tells what a model's predictions depend on",
-    "confidence": "measure how sure attention looks, and whether that tells quality; keep the surest sentence pairs",
+    "confidence": "measure how sure attention looks, and whether that tells quality",
     "frequency": "compare rare and frequent words in system outputs with the reference",
     "lexicon": "write word translation probabilities estimated from extracted attention",
     "compare": "show the outputs of several systems side by side, with differing words marked",
@@ -52,7 +52,7 @@ RECIPE = "prepare a published corpus, train, translate and score, by a shell fil
 
 # former subcommand -> what to type instead
 FORMER = {
-    "filter": "confidence FILE --keep SHARE --out PREFIX",
+    "filter": "confidence FILE --scores TABLE, and sort the table",
     "q-agent": "election DATA --agent FILE",
     "subword-alignments": "align LINKS --convert --source FILE --target FILE --out FILE",
     "teacher-alignments": "align DATA --path CHECKPOINT --into-data (as text: --level subwords --end null --out FILE)",

@@ -244,8 +244,6 @@ def test_a_model_without_attention(zoo, tiny_data, tmp_path):
     assert translator.search(["ama"])[0][0].attention is None
     with pytest.raises(ValueError, match="the model has no attention"):
         translator.search(["ama"])[0][0].alignment()
-    with pytest.raises(OptionError, match="it: the model has no attention to show"):
-        cli.main(["serve", str(folder), "--port", "0"])
 
 
 def test_mistakes_are_named(zoo, tiny_data, tmp_path):
@@ -422,8 +420,6 @@ def test_a_model_without_numbers_is_an_error(copy):
     signed(copy)
     with pytest.raises(FloatingPointError, match="^line 12: no translation has a finite probability; the model's par"):
         Translator(str(copy)).search(["", "ama"], before=10)
-    with pytest.raises(OptionError, match="^the sentence 'ama bel': no translation has a finite probability"):
-        cli.main(["translate", str(copy), "ama bel"])
 
 
 @pytest.mark.parametrize("text", ["ama\x00bel\x7fcor", "ama\rbel\u2028cor", "ama\u200dbel \x1fcor", "AMA\xa0bel\tcor"])
@@ -470,7 +466,6 @@ def test_a_line_that_is_too_long_costs_no_other(exported, zoo, tiny_data, lines,
     of_torch = [str(tiny_data), "--path", str(zoo("reversal").last)]
     for program, given in (
         (runtime.main, ["--folder", folder, *options]),
-        (cli.main, ["translate", folder, *options, "--keep-unknown"]),
         (cli.main, ["translate", *of_torch, *options, "--keep-unknown", "--cpu"]),
     ):
         out = io.BytesIO()
@@ -480,7 +475,7 @@ def test_a_line_that_is_too_long_costs_no_other(exported, zoo, tiny_data, lines,
         sys.stdout.flush()
         found.append((out.getvalue().decode(), capsys.readouterr().err))
     mine = found[0]
-    assert found == [mine] * 3
+    assert found == [mine] * 2
     rows = mine[0].split("\n")[:-1]
     assert [place for place, row in enumerate(rows) if not row] == [3, 4, 22] and len(rows) == len(texts)
     assert mine[1].splitlines()[0] == (

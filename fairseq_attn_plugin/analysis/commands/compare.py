@@ -2,18 +2,17 @@
 
     fairseq-attn compare soft=soft/test.out mqt=mqt/test.out --source test.de --reference test.en --sort difference
 
-The command prints text, or writes a page or text to ``--out``.
+The command prints text, or writes a page to ``--out``.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from pathlib import Path
 
 from fairseq_attn_plugin.analysis.folders import first_folder, with_translations
-from fairseq_attn_plugin.analysis.outputs.comparison import METRICS, SORTS, TOKENIZERS, WRITERS, as_text, compare
+from fairseq_attn_plugin.analysis.outputs.comparison import METRICS, SORTS, TOKENIZERS, as_html, as_text, compare
 from fairseq_attn_plugin.analysis.outputs.reading import (
     check_lengths,
     check_tokenisation,
@@ -62,18 +61,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "text of model folders)",
     )
     parser.add_argument("--lowercase", action="store_true", help="ignore case")
-    parser.add_argument(
-        "--out", metavar="FILE", help=f"page or text to write ({', '.join(WRITERS)}; default: print text)"
-    )
+    parser.add_argument("--out", metavar="FILE.html", help="page to write (default: print text)")
 
 
 def run(args: argparse.Namespace) -> None:
     numbers = sentence_numbers(args.sentences)
     if args.first is not None and args.first < 0:
         raise OptionError(f"--first {args.first}: must be at least 1, or 0 for all sentences")
-    suffix = Path(args.out).suffix.lower() if args.out else None
-    if suffix is not None and suffix not in WRITERS:
-        raise OptionError(f"--out {args.out}: must end in {', '.join(WRITERS)}")
+    if args.out and Path(args.out).suffix.lower() not in (".html", ".htm"):
+        raise OptionError(f"--out {args.out}: must end in .html")
     given = [read_segment_scores(text) for text in args.scores]
     metrics = [*METRICS, *(one.metric for one in given)]
     if args.metric not in metrics:
@@ -87,7 +83,7 @@ def run(args: argparse.Namespace) -> None:
     check_output("--out", args.out, [args.reference, args.source, *(split_label(text)[1] for text in args.outputs)])
     first = args.first
     if first is None:
-        first = 0 if numbers is not None else FIRST_PRINTED if suffix is None else FIRST_WRITTEN
+        first = 0 if numbers is not None else FIRST_WRITTEN if args.out else FIRST_PRINTED
     systems = read_systems(args.outputs, args.remove_bpe)
     reference = read_reference(args.reference, args.remove_bpe)
     source = None if args.source is None else read_output(args.source, args.remove_bpe)
@@ -101,11 +97,11 @@ def run(args: argparse.Namespace) -> None:
     comparison = compare(
         systems, reference, source, args.sort, args.metric, numbers, first, args.tokenize, args.lowercase, imported
     )
-    if suffix is None:
-        sys.stdout.write(as_text(comparison, color=sys.stdout.isatty() and not os.environ.get("NO_COLOR")))
+    if not args.out:
+        sys.stdout.write(as_text(comparison))
     else:
         with whole_text(args.out, f"--out {args.out}: cannot be written") as stream:
-            stream.write(WRITERS[suffix](comparison))
+            stream.write(as_html(comparison))
         print(f"{args.out}: {counted(len(comparison.sentences), 'sentence')}")
     left = comparison.total - len(comparison.sentences)
     if numbers is None and left:

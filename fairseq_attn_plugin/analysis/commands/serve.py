@@ -2,8 +2,7 @@
 
     fairseq-attn serve model                                 # a folder of fairseq-attn train
     fairseq-attn serve data --path checkpoint_best.pt --bpe-codes codes --tokenizer moses
-    fairseq-attn serve folder                                # that fairseq-attn export wrote
-    fairseq-attn serve soft=folder1 density=folder2          # side by side
+    fairseq-attn serve soft=model1 density=model2            # side by side
 
 Other programs can send requests as well:
 
@@ -27,7 +26,7 @@ from fairseq_attn_plugin.decoding.options import DecodingOptions, add_decoding_o
 from fairseq_attn_plugin.decoding.search_options import check_search
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.model_folder import expand
-from fairseq_attn_plugin.options import flag, or_default, parse_overrides
+from fairseq_attn_plugin.options import or_default, parse_overrides
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -35,8 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "data",
         nargs="+",
         metavar="DATA|[LABEL=]FOLDER",
-        help="model folder, checkpoint, or folder that fairseq-attn export wrote, one or several; with --path one "
-        "of fairseq-preprocess",
+        help="model folder or checkpoint, one or several; with --path one folder of fairseq-preprocess",
     )
     add_model_options(parser, several=True)
     parser.add_argument(
@@ -96,7 +94,7 @@ def _each(args: argparse.Namespace) -> Dict[str, argparse.Namespace]:
 
 def _translators(each: Dict[str, argparse.Namespace]) -> Dict[str, Any]:
     """The models by label; all translate in the same direction."""
-    models = {label: _exported(one) if one.path is None else _loaded(one) for label, one in each.items()}
+    models = {label: _loaded(one) for label, one in each.items()}
     (first, leader), *others = models.items()
     for label, one in others:
         if one.languages != leader.languages:
@@ -108,15 +106,11 @@ def _translators(each: Dict[str, argparse.Namespace]) -> Dict[str, Any]:
 
 
 def _check(args: argparse.Namespace) -> None:
-    from fairseq_attn_plugin.analysis.inference.translation import is_exported
-
     needs = {"subword_nmt": "bpe_codes", "sentencepiece": "sentencepiece_model"}
     if args.bpe and not getattr(args, needs[args.bpe]):
         raise OptionError(f"--bpe {args.bpe}: needs --{needs[args.bpe].replace('_', '-')} FILE")
-    if args.path is None and not is_exported(args.data):
-        raise OptionError(
-            f"{args.data}: is no model folder, checkpoint or exported model; give its checkpoint by --path"
-        )
+    if args.path is None:
+        raise OptionError(f"{args.data}: is no model folder or checkpoint; give the checkpoint by --path")
     check_search(argparse.Namespace(**{name: value for name, value in vars(args).items() if value is not None}))
     try:
         import starlette  # noqa: F401
@@ -143,22 +137,6 @@ def _loaded(args: argparse.Namespace) -> Any:
         decoding=DecodingOptions.of(args),
         **text_options(args),
     )
-
-
-def _exported(args: argparse.Namespace) -> Any:
-    """The model of an exported folder, which has its own subwords, tokeniser and languages."""
-    from fairseq_attn_plugin.analysis.inference.translation import ExportedTranslator
-
-    parser = argparse.ArgumentParser()
-    configure(parser)
-    free = "data path example port host beam nbest lenpen cpu user_dir takes_model run".split()
-    for name, value in vars(args).items():
-        if name not in free and value != parser.get_default(name):
-            raise OptionError(
-                f"{flag(name)} {value}: {args.data} is an exported model, and this was settled when it was exported; "
-                "leave it out"
-            )
-    return ExportedTranslator(args.data, args.beam, args.lenpen)
 
 
 def run(args: argparse.Namespace) -> None:

@@ -41,7 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add(
         "data",
         metavar="MODEL",
-        help="model folder, checkpoint, folder that export wrote, or with --path one of fairseq-preprocess",
+        help="model folder, checkpoint, or with --path a folder of fairseq-preprocess",
     )
     add("text", nargs="*", help="sentences to translate (default: the lines of --input, or of standard input)")
     add("--input", metavar="FILE", help="text to translate, a sentence in each line")
@@ -95,16 +95,10 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _translator(args: argparse.Namespace) -> Any:
-    from fairseq_attn_plugin.analysis.inference.translation import ExportedTranslator, is_exported
-
-    if args.path is None and is_exported(args.data):
-        return ExportedTranslator(args.data, args.beam, args.lenpen)
-    if args.path is None:
-        raise OptionError(
-            f"{args.data}: is no model folder, checkpoint or exported model; give its checkpoint by --path"
-        )
     from fairseq_attn_plugin.analysis.inference.translator import Translator  # imports torch
 
+    if args.path is None:
+        raise OptionError(f"{args.data}: is no model folder or checkpoint; give the checkpoint by --path")
     return Translator(
         args.data,
         args.path,

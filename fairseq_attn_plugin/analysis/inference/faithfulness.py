@@ -30,7 +30,7 @@ from fairseq_attn_plugin.analysis.inference.extraction import FORCED, Extraction
 from fairseq_attn_plugin.analysis.inference.forcing import forced_scores, frozen, noted
 from fairseq_attn_plugin.analysis.inference.loading import LoadedModels
 from fairseq_attn_plugin.analysis.inference.sentences import SourceSentence
-from fairseq_attn_plugin.analysis.outputs.distributions import jensen_shannon, kendall_tau
+from fairseq_attn_plugin.analysis.outputs.correlation import scipy
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.modules.decoder import LSTMDecoder
 from fairseq_attn_plugin.modules.document_pooling import AttentionPooling
@@ -96,6 +96,18 @@ class Means:
     def as_dict(self, digits: int = 5) -> Dict[str, float]:
         """All means that are defined."""
         return {name: round(self[name], digits) for name in self.sums if self.counts[name]}
+
+
+def kendall_tau(a: np.ndarray, b: np.ndarray) -> List[float]:
+    """Kendall's tau-b of the rows ``[T, N]``, from -1 to 1; NaN where all values of a row are equal."""
+    return [scipy().stats.kendalltau(one, other).statistic for one, other in zip(a, b)]
+
+
+def jensen_shannon(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Jensen-Shannon divergence of the rows ``[T, N]``, each divided by its sum, in nats; NaN of a row of zeros."""
+    with np.errstate(invalid="ignore"):
+        found: np.ndarray = scipy().spatial.distance.jensenshannon(a, b, axis=1) ** 2
+    return found
 
 
 def _compare(means: Means, prefix: str, attention: np.ndarray, found: Dict[str, np.ndarray]) -> None:

@@ -33,11 +33,11 @@ from fairseq_attn_plugin.analysis.inference.translation import (
     Translation,
     check_length,
     check_request,
-    one_line,
     translation_of,
 )
 from fairseq_attn_plugin.analysis.records.record import Record
 from fairseq_attn_plugin.decoding.options import DecodingOptions
+from fairseq_attn_plugin.decoding.runtime import one_line
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.model_folder import open_model_folder
 from fairseq_attn_plugin.text.subwords import spell

@@ -1,10 +1,11 @@
 """Compares outputs with the reference: scores of each sentence, and the words that differ, as text or as a page.
 
-A word of an output is marked unless it belongs to a longest common subsequence of output and reference. Reference words
-without a counterpart in the output are missing words."""
+A word of an output is marked unless difflib's ``SequenceMatcher`` matches it with a word of the reference. Between two
+matches stand the other words of the output, or, if there are none, the missing words of the reference."""
 
 from __future__ import annotations
 
+from difflib import SequenceMatcher
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from tqdm import tqdm
@@ -17,8 +18,7 @@ from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.escapes import as_typed
 
 SORTS = ("order", "worst", "best", "difference")
-METRICS = {"bleu": "BLEU", "chrf": "chrF2", "ter": "TER"}  # names of scores and of sacrebleu's metrics
-SHOWN = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
+METRICS = {"bleu": "BLEU", "chrf": "chrF2", "ter": "TER"}  # names of scores, and as they are shown
 LOWER = tuple(name for name, metric in METRICS.items() if metric in LOWER_IS_BETTER)
 TOKENIZERS = ("none", "13a", "intl", "zh", "char")
 
@@ -51,59 +51,6 @@ class Comparison(NamedTuple):
     corpus: Dict[str, Dict[str, float]]  # scores of the whole corpus, {label: {metric: score}}
     signatures: Dict[str, str]  # {metric: sacrebleu's signature}
     names: Dict[str, str]  # {metric: name to show}
-
-
-def matches(left: Sequence[str], right: Sequence[str]) -> List[Tuple[int, int]]:
-    """A longest common subsequence: pairs of indices (i, j) with left[i] == right[j], both ascending.
-
-    Dynamic programming over l_ij, the length of the longest one of left[i:] and right[j:]:
-
-        l_ij = 1 + l_i+1,j+1 if left[i] == right[j], else max(l_i+1,j, l_i,j+1)
-    """
-    rows, columns = len(left), len(right)
-    lengths = [[0] * (columns + 1) for _ in range(rows + 1)]
-    for i in range(rows - 1, -1, -1):
-        here, below, word = lengths[i], lengths[i + 1], left[i]
-        for j in range(columns - 1, -1, -1):
-            here[j] = below[j + 1] + 1 if word == right[j] else max(below[j], here[j + 1])
-    pairs = []
-    i = j = 0
-    while i < rows and j < columns:
-        if left[i] == right[j]:
-            pairs.append((i, j))
-            i, j = i + 1, j + 1
-        elif lengths[i + 1][j] >= lengths[i][j + 1]:
-            i += 1
-        else:
-            j += 1
-    return pairs
-
-
-def differences(
-    output: Sequence[str], reference: Sequence[str], pairs: Optional[Sequence[Tuple[int, int]]] = None
-) -> List[Span]:
-    """The words of ``output`` in order, with marks; ``pairs`` is the result of :func:`matches` if it is known.
-
-    Between two matched words stand the other words of the output, or, if there are none, the missing words.
-    """
-    pairs = matches(output, reference) if pairs is None else pairs
-    spans: List[Span] = []
-
-    def add(kind: str, words: Sequence[str]) -> None:
-        if words and spans and spans[-1].kind == kind:
-            spans[-1].words.extend(words)
-        elif words:
-            spans.append(Span(kind, list(words)))
-
-    before = (-1, -1)
-    for i, j in [*pairs, (len(output), len(reference))]:
-        others = output[before[0] + 1 : i]
-        add("other", others)
-        if not others:
-            add("missing", reference[before[1] + 1 : j])
-        add("same", output[i : i + 1])
-        before = (i, j)
-    return spans
 
 
 def _metrics(tokenize: str, lowercase: bool, of_sentences: bool) -> Dict[str, Any]:
@@ -196,7 +143,7 @@ def compare(
         len(reference),
         corpus,
         {name: str(one.get_signature()) for name, one in whole.items()},
-        {**SHOWN, **{name: name for name in given}},
+        {**METRICS, **{name: name for name in given}},
     )
 
 
@@ -219,10 +166,14 @@ def _sentence(
     outputs = []
     for (label, lines), values in zip(systems.items(), scores):
         output = split(lines[number])
-        pairs = matches([word.lower() for word in output] if lowercase else output, key)
-        for _, j in pairs:
-            found[j] = True
-        outputs.append(Output(label, differences(output, words, pairs), values))
+        matcher = SequenceMatcher(None, [word.lower() for word in output] if lowercase else output, key, autojunk=False)
+        spans = []
+        for kind, start, end, first, last in matcher.get_opcodes():
+            if kind == "equal":
+                found[first:last] = [True] * (last - first)
+            named = {"equal": "same", "insert": "missing"}.get(kind, "other")
+            spans.append(Span(named, words[first:last] if named == "missing" else output[start:end]))
+        outputs.append(Output(label, spans, values))
     return Sentence(number, None if source is None else source[number], list(zip(words, found)), outputs)
 
 
@@ -235,49 +186,39 @@ TITLES = {"other": "not in the reference", "missing": "only in the reference"}
 _CONTROLS = {code: "\ufffd" for code in [*range(32), *range(127, 160)] if chr(code) not in "\t\n"}
 
 
-def _plain(span: Span) -> str:
+def _marked(span: Span) -> str:
+    words = [word.translate(_CONTROLS) for word in span.words]
     if span.kind == "missing":
-        return f"[missing: {' '.join(span.words)}]"
-    return " ".join(f"*{word}*" if span.kind == "other" else word for word in span.words)
+        return f"[missing: {' '.join(words)}]"
+    return " ".join(f"*{word}*" if span.kind == "other" else word for word in words)
 
 
-def _colored(span: Span) -> str:
-    text = " ".join(span.words)
-    if span.kind == "same":
-        return text
-    return f"\x1b[1;31m{text}\x1b[0m" if span.kind == "other" else f"\x1b[2;36m[missing: {text}]\x1b[0m"
-
-
-def as_text(comparison: Comparison, color: bool = False) -> str:
-    """Blocks of lines; words that differ have asterisks (``*word*``), or with ``color`` a colour."""
-    show = _colored if color else _plain
+def as_text(comparison: Comparison) -> str:
+    """Blocks of lines; words that differ have asterisks, ``*word*``."""
+    width = max(map(len, ["reference", *comparison.corpus]))
     blocks = []
     for sentence in comparison.sentences:
-        rows = [] if sentence.source is None else [("source", sentence.source)]
-        rows.append(("reference", " ".join(word for word, _ in sentence.reference)))
-        rows = [(name, text.translate(_CONTROLS)) for name, text in rows]
-        width = max(len(name) for name in ["reference", *comparison.corpus])
-        lines = [f"sentence {sentence.number}", *(f"  {name:{width}}  {text}".rstrip() for name, text in rows)]
+        rows = [] if sentence.source is None else [("source", sentence.source.translate(_CONTROLS))]
+        rows.append(("reference", " ".join(word for word, _ in sentence.reference).translate(_CONTROLS)))
         for output in sentence.outputs:
-            spans = [Span(kind, [word.translate(_CONTROLS) for word in words]) for kind, words in output.spans]
-            lines.append(f"  {output.label:{width}}  {' '.join(map(show, spans))}".rstrip())
-            lines.append(f"  {'':{width}}  {_scores(output.scores)}")
-        blocks.append("\n".join(lines))
+            rows += [(output.label, " ".join(map(_marked, output.spans))), ("", _scores(output.scores))]
+        lines = [f"  {name:{width}}  {text}".rstrip() for name, text in rows]
+        blocks.append("\n".join([f"sentence {sentence.number}", *lines]))
     head = [f"{label}: {_scores(scores)}" for label, scores in comparison.corpus.items()]
     return "\n\n".join(["\n".join([*head, *_signatures(comparison)]), *blocks]).strip() + "\n"
 
 
 def _scores(scores: Mapping[str, float]) -> str:
-    return ", ".join(f"{SHOWN.get(name, name)} {shown(name, score)}" for name, score in scores.items())
+    return ", ".join(f"{METRICS.get(name, name)} {shown(name, score)}" for name, score in scores.items())
 
 
 def shown(metric: str, score: float, digits: int = 1) -> str:
     """A score as text. Scores of other programs, such as COMET's, are often between 0 and 1."""
-    return f"{score:.{digits if metric in SHOWN else 4}f}"
+    return f"{score:.{digits if metric in METRICS else 4}f}"
 
 
 def _signatures(comparison: Comparison) -> List[str]:
-    return [f"{SHOWN[name]}: {signature}" for name, signature in comparison.signatures.items()]
+    return [f"{METRICS[name]}: {signature}" for name, signature in comparison.signatures.items()]
 
 
 # --- as a page --------------------------------------------------------------------------------------------------------
@@ -316,6 +257,3 @@ def _values(sentence: Sentence, metric: str) -> str:
 def _is_best(sentence: Sentence, output: Output, metric: str) -> bool:
     scores = [one.scores[metric] for one in sentence.outputs]
     return len(scores) > 1 and output.scores[metric] == (min if metric in LOWER else max)(scores)
-
-
-WRITERS: Dict[str, Callable[[Comparison], str]] = {".html": as_html, ".txt": as_text}

@@ -39,6 +39,7 @@ from fairseq_attn_plugin.analysis.report.systems import (
     measures,
     without_seed,
 )
+from fairseq_attn_plugin.analysis.report.words import add_frequencies
 from fairseq_attn_plugin.errors import OptionError, one_line
 from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.writing import whole_text
@@ -167,8 +168,9 @@ def _document(read: _Read, corpus: Corpus, out: Path, settings: Namespace) -> Do
     sections.add_heatmaps(document, shown, out, settings.pictures, read.alignments, explored)
     outputs = outputs_of(shown, corpus)
     if corpus.training is not None:
-        words = frequency.analyse(corpus.training, corpus.reference, outputs, scored=False)
-        sections.add_frequencies(document, words, out)
+        (out / "frequency").mkdir(exist_ok=True)
+        words = frequency.analyse(corpus.training, corpus.reference, outputs)
+        add_frequencies(document, words, out / "frequency")
     sections.add_examples(document, corpus, outputs, out, settings.examples, explored)
     sections.add_lexicon(document, shown[base], out)
     sections.add_explorer(document, out, explored)

@@ -11,11 +11,9 @@ from typing import Collection, Dict, List, Mapping, Optional, Sequence, Set
 from fairseq_attn_plugin.analysis.alignment import evaluation, lexicon
 from fairseq_attn_plugin.analysis.alignment.linking import Linking
 from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment
-from fairseq_attn_plugin.analysis.drawing.bars import frequency_drawings
 from fairseq_attn_plugin.analysis.drawing.heatmaps import heatmaps
 from fairseq_attn_plugin.analysis.drawing.panels import Length, choose_sentences, panels_of
 from fairseq_attn_plugin.analysis.outputs.comparison import Span, as_html, compare
-from fairseq_attn_plugin.analysis.outputs.frequency import Analysis, accuracy_table, frequency_table
 from fairseq_attn_plugin.analysis.outputs.significance import Score
 from fairseq_attn_plugin.analysis.report.corpus import Corpus
 from fairseq_attn_plugin.analysis.report.document import Document, Link
@@ -175,28 +173,6 @@ def add_systems(
     document.paragraph(" ".join(notes))
     for metric, signature in signatures.items():
         document.paragraph(f"{metric}: {signature}")
-
-
-def add_frequencies(document: Document, analysis: Analysis, out: Path) -> None:
-    """Rare and frequent words in the outputs, and their accuracy."""
-    document.heading("Rare and frequent words")
-    document.paragraph(
-        "Share of all words in each tenth of the training text, from its rarest to its most frequent words, in per "
-        "cent; in brackets the deviation from the reference, in per cent of the reference."
-    )
-    document.table(*frequency_table(analysis))
-    folder = out / "frequency"
-    folder.mkdir(exist_ok=True)
-    drawings = frequency_drawings(analysis)
-    accuracy = drawings.pop("accuracy")
-    for name, draw in drawings.items():
-        document.picture(folder / f"{name}.png", "Rare words." if name == "rare" else "All words.", draw)
-    document.subheading("Accuracy of target words")
-    document.paragraph(
-        "F (precision / recall) in per cent, by the number of times that a word occurs in the training text."
-    )
-    document.table(*accuracy_table(analysis))
-    document.picture(folder / "accuracy.png", "F by training count.", accuracy)
 
 
 def add_examples(

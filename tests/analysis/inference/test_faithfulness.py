@@ -20,12 +20,13 @@ from fairseq_attn_plugin.analysis.inference.faithfulness import (
     ask,
     can_reweigh,
     faithfulness,
+    jensen_shannon,
+    kendall_tau,
     permuted,
     uniform,
     variation,
 )
 from fairseq_attn_plugin.analysis.inference.sentences import SplitSentences
-from fairseq_attn_plugin.analysis.outputs.distributions import jensen_shannon, kendall_tau
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.modules.source_memory import reweighed
 
