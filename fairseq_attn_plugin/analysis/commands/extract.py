@@ -31,6 +31,7 @@ from fairseq_attn_plugin.analysis.inference.sentences import MANY_UNKNOWN, Split
 from fairseq_attn_plugin.decoding.options import DecodingOptions, add_decoding_options
 from fairseq_attn_plugin.decoding.search_options import check_search
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.options import at_least
 from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.text.subwords import SUBWORDS
 from fairseq_attn_plugin.writing import check_output
@@ -45,7 +46,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--source-text", metavar="FILE", help="text instead of a split, one sentence in each line")
     parser.add_argument("--target-text", metavar="FILE", help="translation of --source-text")
     parser.add_argument("--beam", type=int, metavar="N", help="translate by beam search (default: force the reference)")
-    parser.add_argument("--nbest", type=int, default=1, metavar="N", help="with --beam: best hypotheses (default: 1)")
     parser.add_argument("--lenpen", type=float, default=1.0, help="with --beam: length penalty, as in fairseq-generate")
     parser.add_argument(
         "--max-len-a", type=float, default=0.0, metavar="A", help="with --beam: a hypothesis has at most A N + B"
@@ -91,7 +91,6 @@ def run(args: argparse.Namespace) -> None:
         args.subwords,
         {} if args.beam is None else search,
         args.max_tokens,
-        args.nbest,
         tuple(dict.fromkeys(args.matrices)),
     )
     header = describe_extraction(loaded, sentences, extraction, args.name, preparation, files)
@@ -112,10 +111,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _check(args: argparse.Namespace) -> None:
-    if args.nbest != 1 and args.beam is None:
-        raise OptionError(f"--nbest {args.nbest}: needs --beam N, with N of at least {max(args.nbest, 1)}")
-    if args.max_tokens < 1:
-        raise OptionError(f"--max-tokens {args.max_tokens}: must be at least 1")
+    at_least(args, max_tokens=1)
     check_search(argparse.Namespace(**{name: value for name, value in vars(args).items() if value is not None}))
     if os.pathsep in args.data:
         raise OptionError(f"{args.data}: give one data folder at a time, since each numbers its own sentences")

@@ -19,25 +19,10 @@ from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.writing import check_output
 
-# format of a program that is not kept any more -> what to give instead
-_JSON = "write its sentences in the JSON form of --format huggingface"
-FORMER = {
-    "opennmt": "the lines of -report_align are those of --format marian; for n-best lists " + _JSON,
-    **dict.fromkeys(["opennmt-attn-debug", "sockeye", "nematus", "joeynmt"], _JSON),
-}
-
-
-def _format(text: str) -> str:
-    if text in FORMER:
-        raise argparse.ArgumentTypeError(f"{text} is not read any more; {FORMER[text]}")
-    return text
-
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="output of another program")
-    parser.add_argument(
-        "--format", required=True, type=_format, choices=FORMATS, help="the program, or pharaoh for links"
-    )
+    parser.add_argument("--format", required=True, choices=FORMATS, help="the program, or pharaoh for links")
     parser.add_argument("--out", required=True, metavar="FILE", help="file to write, .jsonl")
     parser.add_argument("--source-text", metavar="FILE", help="source side, in the tokens that the program read")
     parser.add_argument("--target-text", metavar="FILE", help="target side, for formats that lack it")
@@ -68,13 +53,6 @@ def run(args: argparse.Namespace) -> None:
     about = Description(args.name, args.source_lang, args.target_lang, args.subwords, args.reference, args.forced)
     files = Files(args.file, args.source_text, args.target_text)
     found = import_file(args.format, files, args.out, about)
-    ranks = f", {found.hypotheses} hypotheses" if found.hypotheses > found.sentences else ""
-    print(
-        f"{args.out}: attention of {found.header.name} for {counted(found.sentences, 'sentence')}{ranks}, "
-        f"{_words(found.header)}"
-    )
-
-
-def _words(header: object) -> str:
-    kind = getattr(header, "subwords", "none")
-    return "words without subwords" if kind == "none" else f"subwords of {kind}"
+    kind = found.header.subwords
+    words = "words without subwords" if kind == "none" else f"subwords of {kind}"
+    print(f"{args.out}: attention of {found.header.name} for {counted(found.sentences, 'sentence')}, {words}")

@@ -41,7 +41,6 @@ class Found(NamedTuple):
 
     header: Header
     sentences: int
-    hypotheses: int
 
 
 def imported_records(
@@ -118,7 +117,7 @@ def record_of(sentence: Sentence, source: Sequence[str], subwords: str) -> Recor
             f"{len(right) + 1}"
         )
     weights = {"attention": matrix}
-    return Record(sentence.number, left, right, weights, scores, subwords, sentence.reference, sentence.rank)
+    return Record(sentence.number, left, right, weights, scores, subwords, sentence.reference)
 
 
 def without_end(tokens: Sequence[str]) -> List[str]:
@@ -165,12 +164,12 @@ def import_file(form: str, files: Files, out: PathLike, about: Description) -> F
     """
     counts: Dict[str, int] = {}
     contents: Set[str] = set()
-    sentences = hypotheses = rank = 0
+    sentences = 0
     checked = imported_records(form, files, reference=about.reference, contents=contents)
     for record in tqdm(checked, "check", unit="", disable=None):
         count_marks((*record.source, *record.target), counts)
-        sentences, hypotheses, rank = max(sentences, record.id + 1), hypotheses + 1, max(rank, record.rank)
-    if not hypotheses:
+        sentences += 1
+    if not sentences:
         raise OptionError(f"{files.path}: has no sentence")
     kind = about.subwords or judged(counts)
     header = Header(
@@ -183,13 +182,13 @@ def import_file(form: str, files: Files, out: PathLike, about: Description) -> F
         target="reference" if about.forced else "imported",
         subwords=MARKS[kind],
         sentences=sentences,
-        options={**({"nbest": rank} if rank > 1 else {}), **({"links": True} if contents == {"links"} else {})},
+        options={"links": True} if contents == {"links"} else {},
     )
     writer = RecordWriter(out, header, resume=False)
     try:
-        for record in tqdm(imported_records(form, files, kind, about.reference), "write", hypotheses, disable=None):
+        for record in tqdm(imported_records(form, files, kind, about.reference), "write", sentences, disable=None):
             writer.write(record)
     finally:
         writer.close()
     writer.finish()
-    return Found(header, sentences, hypotheses)
+    return Found(header, sentences)

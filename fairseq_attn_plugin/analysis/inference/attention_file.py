@@ -48,7 +48,6 @@ def describe_extraction(
         # training may have replaced the checkpoint by another model of the same path
         "checkpoint version": [f"{path.stat().st_size} {path.stat().st_mtime_ns}" for path in paths if path.exists()],
         "layer": extraction.layer,
-        "nbest": extraction.nbest if extraction.nbest > 1 else None,
         "generation": dict(extraction.generation),
         "overrides": {key: str(value) for key, value in loaded.overrides.items()},
         "files": [fingerprint(Path(file)) for file in read],
@@ -128,7 +127,7 @@ def extract_file(
         try:
             for record in extract(loaded, sentences, extraction, writer.next):
                 writer.write(record)
-                written += record.rank == 1
+                written += 1
                 bar.update(record.id + 1 - bar.n)
         finally:
             writer.close()

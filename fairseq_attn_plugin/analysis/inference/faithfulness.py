@@ -194,7 +194,7 @@ def faithfulness(
     options.check()
     means, generator = Means(), torch.Generator().manual_seed(options.seed)
     numbers = np.random.default_rng(options.seed)
-    search = (extraction.beam, extraction.generation, 1, extraction.max_tokens)
+    search = (extraction.beam, extraction.generation, extraction.max_tokens)
     with frozen(loaded.models):
         for ready in targeted_blocks(loaded, sentences, block, 0, *search):
             records = list(extract(loaded, lambda start, ready=ready: iter(ready), extraction._replace(beam=None)))

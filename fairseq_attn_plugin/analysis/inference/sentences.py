@@ -25,7 +25,6 @@ class SourceSentence(NamedTuple):
     target: Optional[Tensor]
     source_tokens: List[str]  # without the end; a text file keeps the words that the model does not know
     target_tokens: Optional[List[str]]
-    rank: int = 1  # of the target, if it is one of several hypotheses
 
 
 class SplitSentences:
