@@ -15,10 +15,7 @@ import math
 from pathlib import Path
 from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
 
-from markupsafe import Markup
-
 from fairseq_attn_plugin.analysis.pages import frame
-from fairseq_attn_plugin.analysis.pages.parts import html_table
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.writing import PathLike, whole_text
@@ -72,20 +69,6 @@ def shaded(document: Any, most: int = 0) -> List[Row]:
     return rows
 
 
-def left_out_after(document: Any, rows: Sequence[Row]) -> int:
-    """The number of sentences left out after the last of ``rows``."""
-    return len(document.sentences) - sum(row.skipped + 1 for row in rows)
-
-
-def left_out(count: int) -> str:
-    return f"… {counted(count, 'sentence')} left out"
-
-
-def title_of(name: str, gold: Optional[str], label: str, probability: float) -> str:
-    known = "" if gold is None else f"label: {gold}, "
-    return f"{name}: {known}prediction: {label} ({100 * probability:.1f} %)"
-
-
 def is_wrong(document: Any) -> bool:
     return document.gold is not None and document.gold != document.label
 
@@ -97,10 +80,6 @@ def keys(documents: Sequence[Any]) -> Tuple[str, str]:
         return "", "weight of the word in the document"
     blue = "weight of the word, times the square root of the weight of its sentence"
     return "weight of the sentence", blue + (", if it has one" if any(flat) else "")
-
-
-_WORDS = 5  # of a sentence in a table
-_FLAT_WORDS = 20  # of a document in a table
 
 
 def check_page(path: PathLike) -> None:
@@ -127,7 +106,7 @@ def draw_documents(documents: Sequence[Any], path: PathLike, most: int = 0) -> N
         scale=SCALE,
         steps=[(step, shade(step)) for step in STEPS],
         wrong=sum(map(is_wrong, documents)),
-        left_out=left_out,
+        left_out=lambda count: f"\u2026 {counted(count, 'sentence')} left out",
         documents=[_values(document, most) for document in documents],
     )
     with whole_text(path, f"--plot {path}: cannot be written") as stream:
@@ -137,34 +116,12 @@ def draw_documents(documents: Sequence[Any], path: PathLike, most: int = 0) -> N
 def _values(document: Any, most: int) -> Any:
     """The values of a document that the template shows."""
     rows = shaded(document, most)
+    known = "" if document.gold is None else f"label: {document.gold}, "
     return {
         "id": document.id,
         "label": document.label,
-        "title": title_of(document.id, document.gold, document.label, document.probability),
+        "title": f"{document.id}: {known}prediction: {document.label} ({100 * document.probability:.1f} %)",
         "wrong": is_wrong(document),
         "rows": rows,
-        "table": _table(rows) if rows else "",
-        "after": left_out_after(document, rows),
+        "after": len(document.sentences) - sum(row.skipped + 1 for row in rows),
     }
-
-
-def _table(rows: Sequence[Row]) -> Markup:
-    """The sentences with the words of greatest weight; of a flat model, the words of greatest weight."""
-    if rows[0].weight is None:
-        words = [one for row in rows for one in zip(row.words, row.weights, row.word_times)]
-        words.sort(key=lambda one: -one[1])
-        return html_table(
-            ["word", "weight", "times uniform"],
-            [[word, f"{weight:.3g}", f"{times:.2f}"] for word, weight, times in words[:_FLAT_WORDS]],
-            align="lrr",
-        )
-    return html_table(
-        ["sentence", "weight", "times uniform", "words of greatest weight"],
-        [[row.number, f"{row.weight:.3g}", row.times, ", ".join(_heaviest(row))] for row in rows],
-        align="rrrl",
-    )
-
-
-def _heaviest(row: Row) -> List[str]:
-    order = sorted(zip(row.weights, row.words), key=lambda one: -one[0])
-    return [f"{word} {weight:.2f}" for weight, word in order[:_WORDS]]

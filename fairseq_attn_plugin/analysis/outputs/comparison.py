@@ -13,7 +13,6 @@ from tqdm import tqdm
 from fairseq_attn_plugin.analysis.outputs.reading import check_lengths
 from fairseq_attn_plugin.analysis.outputs.significance import LOWER_IS_BETTER, metrics
 from fairseq_attn_plugin.analysis.pages import frame
-from fairseq_attn_plugin.analysis.pages.parts import html_table
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.escapes import as_typed
 
@@ -235,7 +234,7 @@ def as_html(comparison: Comparison, title: str = "Outputs compared") -> str:
         title,
         style=frame.read_asset("compare.css"),
         script=frame.read_asset("compare.js"),
-        score_table=html_table(["System", *names.values()], rows),
+        score_rows=rows,
         signatures=_signatures(comparison),
         orders=[(name, text) for name, text in orders.items() if several or name != "difference"],
         metrics=names,
