@@ -70,7 +70,7 @@ def length_ratio(loaded: LoadedModels, split: str) -> Tuple[float, str]:
         if source and target:
             return target / source, measured
     raise OptionError(
-        f"--length-ratio auto: {measured} has {source} source and {target} target words; give the ratio as a number"
+        f"--gen-subset {measured}: has {source} source and {target} target words, and no ratio of the two"
     )
 
 
