@@ -75,7 +75,7 @@ def test_a_report_of_a_model_folder_or_of_several(folder, tiny_data, tmp_path):
         shutil.copytree(folder, both / name)
         settings = json.loads((both / name / "settings.json").read_text())
         (both / name / "settings.json").write_text(json.dumps({**settings, "data": str(tiny_data)}))
-    command = ["--out", str(tmp_path / "report"), "--samples", "0", "--pictures", "1", "--examples", "1"]
+    command = ["--out", str(tmp_path / "report"), "--samples", "0"]
     cli.main(["report", str(both), *command])
     assert "| two" in (tmp_path / "report" / "report.md").read_text()
     cli.main(["report", str(both / "one"), *command])

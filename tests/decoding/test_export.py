@@ -198,7 +198,7 @@ def test_text_is_prepared_as_the_model_knows_it(zoo, tiny_data, tmp_path):
     from fairseq_attn_plugin.analysis.translator import Translator as OfTorch
 
     (tmp_path / "codes").write_text("#version: 0.2\na m\nam a</w>\n")
-    given = ["--bpe", "subword_nmt", "--bpe-codes", tmp_path / "codes", "--tokenizer", "moses"]
+    given = ["--bpe-codes", tmp_path / "codes", "--tokenizer", "moses"]
     folder = export(zoo("reversal").last, tmp_path / "out" / "it", *given)
     text = 'AMA, "bel" &am'
     theirs = OfTorch(str(tiny_data), str(zoo("reversal").last), bpe_codes=str(tmp_path / "codes"), tokenizer="moses")
@@ -256,7 +256,6 @@ def test_mistakes_are_named(zoo, tiny_data, tmp_path):
         (checkpoint, ["--to", tmp_path / "full"], "--to .*full: exists; name another folder, or remove it"),
         (checkpoint, ["--to", tmp_path / "text" / "it"], "--to .*it: cannot be written: "),
         (checkpoint, ["--beam", "0"], "--beam 0: must be at least 1"),
-        (checkpoint, ["--bpe", "subword_nmt"], "--bpe subword_nmt: needs --bpe-codes FILE"),
         (checkpoint, ["--bpe-codes", "gone"], "--bpe-codes gone: there is no such file"),
         (checkpoint, ["--tokenizer", "nltk"], "--tokenizer nltk: is not part of an exported model"),
         ("gone.pt", [], "gone.pt: there is no such file"),

@@ -23,7 +23,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--out", required=True, metavar="FILE.html", help="page to write")
     add_sentence_options(parser, f"{FIRST}")
-    parser.add_argument("--title", help="title of the page (default: the languages)")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -34,7 +33,7 @@ def run(args: argparse.Namespace) -> None:
         raise OptionError(f"--first {args.first}: must be at least 1, or 0 for all sentences")
     numbers = sentence_numbers(args.sentences)
     records = with_attention(args.records, BEAM)
-    explored = explore(records, args.out, numbers, FIRST if args.first is None else args.first, args.title)
+    explored = explore(records, args.out, numbers, FIRST if args.first is None else args.first)
     count = len(explored.data["sentences"])
     size = Path(args.out).stat().st_size / 1e6
     print(f"{args.out}: {counted(count, 'sentence')}, {size:.1f} MB; open it in a browser")

@@ -14,20 +14,18 @@ import argparse
 import re
 import sys
 from pathlib import Path
-from typing import List, NamedTuple, Optional, Sequence, Set
+from typing import Callable, List, Optional, Sequence, Set
 
 from tqdm import tqdm
 
 from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, add_gold_options, read_gold
-from fairseq_attn_plugin.analysis.drawing.canvas import SUFFIXES, check_drawing
+from fairseq_attn_plugin.analysis.drawing.canvas import check_drawing
 from fairseq_attn_plugin.analysis.drawing.heatmaps import heatmaps
 from fairseq_attn_plugin.analysis.drawing.panels import END, FIRST, Length, choose_sentences, panels_of, weights_of
 from fairseq_attn_plugin.analysis.folders import BEAM, with_attention
 from fairseq_attn_plugin.analysis.records.files import Records, open_systems
 from fairseq_attn_plugin.analysis.records.selection import add_sentence_options, sentence_numbers
 from fairseq_attn_plugin.errors import OptionError
-
-_OTHER_PICTURES = (".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".tif", ".tiff", ".eps", ".ps")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +38,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add_sentence_options(parser, str(FIRST))
     parser.add_argument("--words", metavar="A-B", help="only sentences with A to B source words")
-    parser.add_argument("--format", metavar="NAMES", help="picture formats in a folder: png,svg,pdf (default: png)")
     parser.add_argument("--subwords", action="store_true", help="rows and columns are subwords")
     parser.add_argument("--end", action="store_true", help=f"also draw the ends of sentences, {END}")
     parser.add_argument(
@@ -54,13 +51,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="matrices to draw: attention; of latent models also posterior, bayes (default: attention and a posterior)",
     )
     add_gold_options(parser, "gold alignments of the words, drawn as boxes")
-    parser.add_argument(
-        "--title",
-        nargs="?",
-        const="{split}, sentence {id}",
-        metavar="TEXT",
-        help="title of each picture; {id} and {split} are replaced (default: '{split}, sentence {id}')",
-    )
 
 
 def _length(text: Optional[str]) -> Optional[Length]:
@@ -72,48 +62,18 @@ def _length(text: Optional[str]) -> Optional[Length]:
     return Length(int(match[1]), int(match[2]))
 
 
-class _Output(NamedTuple):
-    """The files to draw into: one file, or files in a folder."""
-
-    path: Path
-    suffixes: List[str]
-    digits: int = 0  # of the sentence number in a file name; 0: one file
-
-    def make(self) -> None:
-        """Creates the folder; called when the first picture is ready."""
-        if self.digits:
-            try:
-                self.path.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise OptionError(
-                    f"--out {self.path}: cannot be created as a folder: {error.strerror or error}"
-                ) from None
-
-    def paths(self, number: int) -> List[Path]:
-        if not self.digits:
-            return [self.path]
-        return [self.path / f"sentence-{number:0{self.digits}d}{suffix}" for suffix in self.suffixes]
-
-
-def _output(args: argparse.Namespace, pictures: int, sentences: int) -> _Output:
-    out = Path(args.out)
-    if out.suffix.lower() in SUFFIXES and not out.is_dir():
-        if args.format:
-            raise OptionError(f"--format {args.format}: --out {out} names a file, whose suffix is the format")
+def _paths(out: Path, pictures: int, sentences: int) -> Callable[[int], Path]:
+    """The file of each sentence number: ``out`` for one picture, or files in the folder ``out``."""
+    if out.suffix and not out.is_dir():
+        check_drawing(out)  # raises an error that lists the formats
         if pictures > 1:
             raise OptionError(
                 f"--out {out}: is one picture, not {pictures}; give a folder, or one sentence to --sentences"
             )
-        return _Output(check_drawing(out), [out.suffix])
-    if out.suffix.lower() in _OTHER_PICTURES and not out.is_dir():
-        check_drawing(out)  # raises an error that lists the formats
-    suffixes = [f".{name.strip().lower()}" for name in (args.format or "png").split(",")]
-    for suffix in suffixes:
-        if suffix not in SUFFIXES:
-            known = ", ".join(name[1:] for name in SUFFIXES)
-            raise OptionError(f"--format {args.format}: {suffix[1:]!r} must be one of {known}")
-        check_drawing(out / f"sentence{suffix}")
-    return _Output(out, suffixes, max(4, len(str(sentences - 1))))
+        return lambda number: out
+    check_drawing(out / "sentence.png")
+    digits = max(4, len(str(sentences - 1)))
+    return lambda number: out / f"sentence-{number:0{digits}d}.png"
 
 
 def run(args: argparse.Namespace) -> None:
@@ -132,7 +92,7 @@ def run(args: argparse.Namespace) -> None:
     gold: Optional[List[GoldAlignment]] = None
     if args.gold:
         gold = read_gold(args.gold, args.one_based, [None] * header.sentences)
-    output = _output(args, count, header.sentences)
+    path_of = _paths(Path(args.out), count, header.sentences)
 
     written: List[Path] = []
     missing: Set[str] = set()
@@ -143,11 +103,13 @@ def run(args: argparse.Namespace) -> None:
             panels = panels_of(systems, chosen, weights, args.subwords, args.end, links, args.normalize)
         except ValueError as error:
             raise OptionError(f"--gold {args.gold}: sentence {chosen.number}: {error}") from None
-        title = args.title and args.title.replace("{id}", str(chosen.number)).replace("{split}", header.split)
-        output.make()
-        for path in output.paths(chosen.number):
-            missing.update(heatmaps(panels, path, title))
-            written.append(path)
+        path = path_of(chosen.number)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise OptionError(f"--out {args.out}: cannot be created: {error.strerror or error}") from None
+        missing.update(heatmaps(panels, path))
+        written.append(path)
     _report(args, systems, written, missing)
 
 

@@ -54,12 +54,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--coverage-penalty", type=float, default=0.0, metavar="X", help="coverage penalty (default: 0)"
     )
     add_decoding_options(parser)
-    text = add_text_options(parser)
-    text.add_argument(
-        "--bpe",
-        choices=("subword_nmt", "sentencepiece"),
-        help="optional: --bpe-codes and --sentencepiece-model imply it",
-    )
+    add_text_options(parser)
     model = parser.add_argument_group("the model")
     model.add_argument("--source-lang", "-s", metavar="LANG", help="source language (default: that of the model)")
     model.add_argument("--target-lang", "-t", metavar="LANG", help="target language (default: that of the model)")
@@ -106,9 +101,6 @@ def _translators(each: Dict[str, argparse.Namespace]) -> Dict[str, Any]:
 
 
 def _check(args: argparse.Namespace) -> None:
-    needs = {"subword_nmt": "bpe_codes", "sentencepiece": "sentencepiece_model"}
-    if args.bpe and not getattr(args, needs[args.bpe]):
-        raise OptionError(f"--bpe {args.bpe}: needs --{needs[args.bpe].replace('_', '-')} FILE")
     if args.path is None:
         raise OptionError(f"{args.data}: is no model folder or checkpoint; give the checkpoint by --path")
     check_search(argparse.Namespace(**{name: value for name, value in vars(args).items() if value is not None}))

@@ -49,13 +49,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--alignments", action="store_true", help="add a tab and links i-j of source and target words, from 0")
     add("--nbest", type=int, default=1, metavar="N", help="translations of each sentence, with scores (default: 1)")
     add("--keep-unknown", action="store_true", help="show unknown words as <unk> (default: copy the source word)")
-    add(
-        "--buffer-size",
-        type=int,
-        default=0,
-        metavar="N",
-        help="lines to read before the first is translated (default: 1,024 of a file; 1 of a terminal or a pipe)",
-    )
     add_model_options(parser)
     search = parser.add_argument_group("search, as in fairseq-interactive")
     search.add_argument("--beam", type=int, default=5, metavar="N", help="width of the search (default: 5)")
@@ -68,8 +61,6 @@ def run(args: argparse.Namespace) -> None:
     check_search(args)
     if args.text and args.input:
         raise OptionError(f"--input {args.input}: is given beside sentences; leave one of them out")
-    if args.buffer_size < 0:
-        raise OptionError(f"--buffer-size {args.buffer_size}: must be at least 1")
     check_output("--out", args.out, [args.input])
     translator = _translator(args)
     for stream in (sys.stdin, sys.stdout):
@@ -83,7 +74,7 @@ def run(args: argparse.Namespace) -> None:
         out: Optional[TextIO] = None
         if args.out:
             out = files.enter_context(whole_text(args.out, f"--out {args.out}: cannot be written"))
-        size = args.buffer_size or (BUFFER if args.text or args.input or _is_file(sys.stdin) else 1)
+        size = BUFFER if args.text or args.input or _is_file(sys.stdin) else 1  # a pipe or a terminal waits for answers
         numbered, longer = enumerate(_lines(lines, args.input or "standard input")), []
         while some := list(itertools.islice(numbered, size)):
             longer += [number + 1 for number, line in some if has_several_sentences(line)]

@@ -24,7 +24,8 @@ from fairseq_attn_plugin.text.escapes import as_typed
 from fairseq_attn_plugin.text.lexicon import write_probabilities
 from fairseq_attn_plugin.writing import whole_text
 
-PICTURE_WORDS = Length(6, 13)  # source words of a sentence that makes a readable picture
+PICTURES, PICTURE_WORDS = 4, Length(6, 13)  # heatmaps, and source words of a sentence that makes a readable one
+EXAMPLES, COMPARED = 6, 200  # sentences side by side in the report, and on the page of all
 LEXICON_WORDS = 15
 EXPLORER = "explore.html"
 
@@ -63,19 +64,16 @@ def add_heatmaps(
     document: Document,
     reported: Sequence[Reported],
     out: Path,
-    count: int,
     gold: Optional[Sequence[GoldAlignment]],
     explored: Collection[int],
 ) -> None:
     """The first sentences of suitable length, all systems side by side; each leads to the sentence in the explorer."""
-    if count < 1:
-        return
     systems = [one.forced for one in reported]
     folder = out / "heatmaps"
     folder.mkdir(exist_ok=True)
     document.subheading("Heatmaps")
     drawn = False
-    for chosen in choose_sentences(systems, first=count, length=PICTURE_WORDS):
+    for chosen in choose_sentences(systems, first=PICTURES, length=PICTURE_WORDS):
         links = gold[chosen.number] if gold is not None else None
         panels = panels_of(systems, chosen, [["attention"]] * len(systems), gold=links, normalize=True)
         document.picture(
@@ -113,9 +111,9 @@ def add_lexicon(document: Document, one: Reported, out: Path) -> None:
     document.link(path, counted(len(found), "source word"))
 
 
-def write_explorer(reported: Sequence[Reported], out: Path, count: int) -> Set[int]:
+def write_explorer(reported: Sequence[Reported], out: Path) -> Set[int]:
     """Writes a page that shows the attention of each system, sentence by sentence; returns their numbers."""
-    shown = explore.collect([one.forced for one in reported], first=count)
+    shown = explore.collect([one.forced for one in reported])
     explore.write_page(shown, out / EXPLORER)
     return {sentence["id"] for sentence in shown.data["sentences"]}
 
@@ -180,20 +178,17 @@ def add_examples(
     corpus: Corpus,
     outputs: Mapping[str, Sequence[str]],
     out: Path,
-    count: int,
     explored: Collection[int],
 ) -> None:
     """The sentences whose translations differ most; each leads to the sentence in the explorer."""
-    if count < 1:
-        return
     document.heading("Translations side by side")
-    found = compare(outputs, corpus.reference, corpus.source, "difference", "chrf", first=max(count, 200))
+    found = compare(outputs, corpus.reference, corpus.source, "difference", "chrf", first=COMPARED)
     with whole_text(out / "compare.html", f"--out {out}: compare.html cannot be written") as stream:
         stream.write(as_html(found))
     document.paragraph(
         "The sentences whose scores differ most. *Words* are not in the reference; [words] are only in the reference."
     )
-    for sentence in found.sentences[:count]:
+    for sentence in found.sentences[:EXAMPLES]:
         rows: List[Sequence[object]] = [
             ["source", sentence.source, None, None, None],
             ["reference", " ".join(word for word, _ in sentence.reference), None, None, None],

@@ -196,7 +196,7 @@ def test_round_trip_over_the_json_draws_the_same_pictures(tmp_path):
     options = "--format huggingface --forced --name soft --from de --to en --out".split()
     cli.main(["import", f"{tmp_path}/in.json", *options, f"{tmp_path}/theirs.jsonl"])
     for name in ("ours", "theirs"):
-        cli.main(["plot", f"{tmp_path}/{name}.jsonl", "--out", f"{tmp_path}/{name}", "--format", "svg", "--end"])
+        cli.main(["plot", f"{tmp_path}/{name}.jsonl", "--out", f"{tmp_path}/{name}", "--end"])
         cli.main(["align", f"{tmp_path}/{name}.jsonl", "--out", f"{tmp_path}/{name}.align"])
     pictures = sorted(path.name for path in (tmp_path / "ours").iterdir())
     assert len(pictures) == 3

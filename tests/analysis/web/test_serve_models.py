@@ -76,7 +76,7 @@ def test_mistakes_are_named(tiny_data, paths, zoo):
             ["--path", soft, "--path", f"b={soft}", "-s", "yy", "-t", "xx", "--beam", "0"],
             "--beam 0: must be at least 1",
         ),
-        ([], "is no model folder, checkpoint or exported model; give its checkpoint by --path"),
+        ([], "is no model folder or checkpoint; give the checkpoint by --path"),
     ]:
         with pytest.raises(OptionError, match=message):
             main([*given, *options])
