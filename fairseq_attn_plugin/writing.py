@@ -12,7 +12,7 @@ from fairseq_attn_plugin.errors import OptionError
 
 __all__ = ["PathLike", "check_output", "failure_of_files", "whole_file", "whole_text"]
 
-_RECORDS = re.compile(r"^(?:[^=/]+=)?(.+?)(?:@[0-9]+)?$", re.DOTALL)
+_LABELLED = re.compile(r"^(?:[^=/]+=)?(.+)$", re.DOTALL)
 
 PathLike = Union[str, "os.PathLike[str]"]
 
@@ -21,7 +21,7 @@ def check_output(option: str, path: Any, inputs: Iterable[Any]) -> None:
     """Raises ``OptionError`` before the work if the output ``path`` cannot be written, or is one of the files that are
     read.
 
-    Inputs may have the forms of records, ``LABEL=FILE`` and ``FILE@RANK``.
+    Inputs may have the form ``LABEL=FILE``.
     """
     if not path or _is_special(Path(path)):
         return
@@ -40,7 +40,7 @@ def check_output(option: str, path: Any, inputs: Iterable[Any]) -> None:
         return
     for file in filter(None, inputs):
         if not os.path.exists(file):
-            file = _RECORDS.sub(r"\1", os.fspath(file))
+            file = _LABELLED.sub(r"\1", os.fspath(file))
         if os.path.exists(file) and os.path.samefile(path, file):
             raise OptionError(f"{option} {path}: is one of the files that are read, and would be lost")
 

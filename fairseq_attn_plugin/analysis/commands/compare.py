@@ -19,9 +19,9 @@ from fairseq_attn_plugin.analysis.outputs.reading import (
     read_output,
     read_reference,
     read_systems,
-    split_label,
 )
 from fairseq_attn_plugin.analysis.outputs.segment_scores import read_segment_scores, scores_of
+from fairseq_attn_plugin.analysis.records.files import label_and_path
 from fairseq_attn_plugin.analysis.records.selection import add_sentence_options, sentence_numbers
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.counting import counted
@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> None:
     if model is not None and args.reference is None:
         args.reference, args.source = str(model.test_file("reference")), args.source or str(model.test_file("source"))
     args.outputs, args.tokenize = with_translations(args.outputs), args.tokenize or ("13a" if model else "none")
-    check_output("--out", args.out, [args.reference, args.source, *(split_label(text)[1] for text in args.outputs)])
+    check_output("--out", args.out, [args.reference, args.source, *(label_and_path(text)[1] for text in args.outputs)])
     first = args.first
     if first is None:
         first = 0 if numbers is not None else FIRST_WRITTEN if args.out else FIRST_PRINTED
@@ -92,7 +92,7 @@ def run(args: argparse.Namespace) -> None:
         check_lengths({f"--source {args.source}": source, **named})
     check_lengths(named)
     check_tokenisation(named)
-    files = dict(zip(systems, (str(split_label(text)[1]) for text in args.outputs)))
+    files = dict(zip(systems, (label_and_path(text)[1] for text in args.outputs)))
     imported = {one.metric: scores_of(one, files, len(reference)) for one in given}
     comparison = compare(
         systems, reference, source, args.sort, args.metric, numbers, first, args.tokenize, args.lowercase, imported

@@ -16,13 +16,12 @@ from __future__ import annotations
 import argparse
 import logging
 import os
-from typing import Any, List
+from typing import Any
 
 from fairseq_attn_plugin.analysis.alignment.linking import METHODS
 from fairseq_attn_plugin.analysis.inference.attention_file import describe_extraction, extract_file
 from fairseq_attn_plugin.analysis.inference.extraction import Extraction
 from fairseq_attn_plugin.analysis.inference.loading import (
-    LoadedModels,
     load_from_options,
 )
 from fairseq_attn_plugin.analysis.inference.model_options import add_model_options
@@ -47,12 +46,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--target-text", metavar="FILE", help="translation of --source-text")
     parser.add_argument("--beam", type=int, metavar="N", help="translate by beam search (default: force the reference)")
     parser.add_argument("--lenpen", type=float, default=1.0, help="with --beam: length penalty, as in fairseq-generate")
-    parser.add_argument(
-        "--max-len-a", type=float, default=0.0, metavar="A", help="with --beam: a hypothesis has at most A N + B"
-    )
-    parser.add_argument(
-        "--max-len-b", type=int, default=200, metavar="B", help="subwords for N source subwords (default: 0, 200)"
-    )
     parser.add_argument("--layer", type=int, metavar="L", help="decoder layer of a transformer, from 1 (default: last)")
     parser.add_argument(
         "--matrices",
@@ -65,9 +58,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-tokens", type=int, default=4000, metavar="N", help="subwords in a batch (default: 4000)")
     parser.add_argument("--overwrite", action="store_true", help="replace FILE and any interrupted extraction into it")
     add_decoding_options(parser)
-    text = add_text_options(parser)
-    text.add_argument("--target-bpe-codes", metavar="FILE", help="for --target-text (default: --bpe-codes)")
-    text.add_argument("--target-sentencepiece-model", metavar="FILE", help="(default: --sentencepiece-model)")
+    add_text_options(parser)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -77,14 +68,16 @@ def run(args: argparse.Namespace) -> None:
     sentences: Any
     preparation, files = {}, []
     if args.source_text:
-        sentences = TextSentences(loaded, args.source_text, args.target_text, *_segmenters(args, loaded))
         preparation = {key: value for key, value in text_options(args).items() if value}
-        names = ("bpe_codes", "target_bpe_codes", "sentencepiece_model", "target_sentencepiece_model")
-        files = [getattr(args, name) for name in names if getattr(args, name)]
+        files = [file for file in (args.bpe_codes, args.sentencepiece_model) if file]
+        dictionaries = loaded.task.source_dictionary, loaded.task.target_dictionary
+        segmenters = [
+            Segmenter(one, language, **text_options(args)) for one, language in zip(dictionaries, loaded.languages)
+        ]
+        sentences = TextSentences(loaded, args.source_text, args.target_text, *segmenters)
     else:
         sentences = SplitSentences(loaded, args.gen_subset or "test", references=args.beam is None)
-    search = {"lenpen": args.lenpen, "max_len_a": args.max_len_a, "max_len_b": args.max_len_b}
-    search.update(DecodingOptions.of(args).changed())
+    search = {"lenpen": args.lenpen, **DecodingOptions.of(args).changed()}
     extraction = Extraction(
         args.beam,
         args.layer,
@@ -124,12 +117,3 @@ def _check(args: argparse.Namespace) -> None:
     if args.beam is None:
         DecodingOptions.of(args).check_unused("without --beam nothing is translated")
     check_output("--out", args.out, [args.source_text, args.target_text])
-
-
-def _segmenters(args: argparse.Namespace, loaded: LoadedModels) -> List[Segmenter]:
-    options, (source, target) = text_options(args), loaded.languages
-    segmenters = [Segmenter(loaded.task.source_dictionary, source, **options)]
-    theirs = {"bpe_codes": args.target_bpe_codes, "sentencepiece_model": args.target_sentencepiece_model}
-    if any(theirs.values()):
-        options.update(theirs, prefix="target-")
-    return [*segmenters, Segmenter(loaded.task.target_dictionary, target, **options)]

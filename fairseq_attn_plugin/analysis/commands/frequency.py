@@ -18,6 +18,7 @@ from fairseq_attn_plugin.analysis.drawing.canvas import check_drawing
 from fairseq_attn_plugin.analysis.folders import BEAM, with_attention
 from fairseq_attn_plugin.analysis.outputs import reading as outputs
 from fairseq_attn_plugin.analysis.outputs.frequency import REFERENCE, TRAINING, analyse, count_training, to_json
+from fairseq_attn_plugin.analysis.records.files import label_and_path
 from fairseq_attn_plugin.analysis.report.document import Document
 from fairseq_attn_plugin.analysis.report.words import add_frequencies
 from fairseq_attn_plugin.errors import OptionError
@@ -40,7 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     args.systems = with_attention(args.systems, BEAM)
-    read = [args.train, args.reference, *(outputs.split_label(text)[1] for text in args.systems)]
+    read = [args.train, args.reference, *(label_and_path(text)[1] for text in args.systems)]
     check_output("--json", args.json, read)
     folder = None if args.out is None else Path(args.out)
     if folder is not None:

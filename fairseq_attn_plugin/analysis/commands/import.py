@@ -26,7 +26,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", required=True, metavar="FILE", help="file to write, .jsonl")
     parser.add_argument("--source-text", metavar="FILE", help="source side, in the tokens that the program read")
     parser.add_argument("--target-text", metavar="FILE", help="target side, for formats that lack it")
-    parser.add_argument("--reference", metavar="FILE", help="reference translations, in words")
     parser.add_argument(
         "--forced", action="store_true", help="the targets are the references, not translations of the program"
     )
@@ -43,14 +42,12 @@ def run(args: argparse.Namespace) -> None:
             raise OptionError(f"--format {args.format}: needs --{side}-text, the {side} side in the program's tokens")
     if args.target_text is not None and "target" not in form.needs:
         raise OptionError(f"--target-text {args.target_text}: {args.format} has the targets itself; leave it out")
-    if args.forced and args.reference is not None:
-        raise OptionError(f"--reference {args.reference}: with --forced the targets are the references; leave it out")
-    check_output("--out", args.out, [args.file, args.source_text, args.target_text, args.reference])
+    check_output("--out", args.out, [args.file, args.source_text, args.target_text])
     given = {"": args.file, "--source-text ": args.source_text, "--target-text ": args.target_text}
-    for option, path in {**given, "--reference ": args.reference}.items():
+    for option, path in given.items():
         if path is not None and os.path.exists(path) and not os.path.isfile(path):
             raise OptionError(f"{option}{path}: must be a regular file, since it is read twice")
-    about = Description(args.name, args.source_lang, args.target_lang, args.subwords, args.reference, args.forced)
+    about = Description(args.name, args.source_lang, args.target_lang, args.subwords, args.forced)
     files = Files(args.file, args.source_text, args.target_text)
     found = import_file(args.format, files, args.out, about)
     kind = found.header.subwords

@@ -14,7 +14,7 @@ import argparse
 import re
 import sys
 from pathlib import Path
-from typing import Callable, List, Optional, Sequence, Set
+from typing import Callable, List, Optional, Sequence
 
 from tqdm import tqdm
 
@@ -95,7 +95,6 @@ def run(args: argparse.Namespace) -> None:
     path_of = _paths(Path(args.out), count, header.sentences)
 
     written: List[Path] = []
-    missing: Set[str] = set()
     chosen_sentences = choose_sentences(systems, numbers, first, length)
     for chosen in tqdm(chosen_sentences, total=count, unit=" sentences", disable=None):
         links = None if gold is None else gold[chosen.number]
@@ -108,12 +107,12 @@ def run(args: argparse.Namespace) -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise OptionError(f"--out {args.out}: cannot be created: {error.strerror or error}") from None
-        missing.update(heatmaps(panels, path))
+        heatmaps(panels, path)
         written.append(path)
-    _report(args, systems, written, missing)
+    _report(args, systems, written)
 
 
-def _report(args: argparse.Namespace, systems: Sequence[Records], written: Sequence[Path], missing: Set[str]) -> None:
+def _report(args: argparse.Namespace, systems: Sequence[Records], written: Sequence[Path]) -> None:
     if not written:
         which = f"--words {args.words}: " if args.words else ""
         raise OptionError(f"{which}there is no sentence to draw in {' and '.join(str(one.path) for one in systems)}")
@@ -123,8 +122,3 @@ def _report(args: argparse.Namespace, systems: Sequence[Records], written: Seque
         print(f"{args.out}: {len(written)} pictures, {written[0].name} to {written[-1].name}")
     if args.gold and any(system.header.target != "reference" for system in systems):
         print("gold links belong to the references and are not drawn for other translations", file=sys.stderr)
-    if missing:
-        print(
-            f"no installed font has {' '.join(sorted(missing))}; the pictures show boxes; SVG keeps the characters",
-            file=sys.stderr,
-        )

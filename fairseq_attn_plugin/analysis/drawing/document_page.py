@@ -17,7 +17,6 @@ from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
 
 from fairseq_attn_plugin.analysis.pages import frame
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.writing import PathLike, whole_text
 
 STEPS = (1, 2, 4, 8)  # times the uniform weight, for legends; the last has the full colour
@@ -33,7 +32,6 @@ class Row(NamedTuple):
     weights: List[float]  # of the words
     times: Optional[float]  # the uniform weight
     word_times: List[float]  # the same of the words; in a sentence of weight, times its root
-    skipped: int = 0  # number of sentences left out directly before this one
 
     @property
     def shade(self) -> Optional[float]:
@@ -49,23 +47,16 @@ def shade(times: float) -> float:
     return min(math.log(max(times, 1.0)) / math.log(STEPS[-1]), 1.0)
 
 
-def shaded(document: Any, most: int = 0) -> List[Row]:
-    """The sentences of a ``Classified`` document with their shades: the ``most`` ones of greatest weight (0: all)."""
-    shares = document.sentence_weights
-    # in a flat model the weight of a sentence is that of its words
-    order = shares if shares is not None else [sum(weights) for weights in document.word_weights]
-    kept = sorted(sorted(range(len(order)), key=lambda k: -order[k])[: most or len(order)])
-    count = sum(map(len, document.word_weights))
+def shaded(document: Any) -> List[Row]:
+    """The sentences of a ``Classified`` document with their shades."""
+    shares, count = document.sentence_weights, sum(map(len, document.word_weights))
     rows: List[Row] = []
-    before = -1
-    for k in kept:
-        weights = document.word_weights[k]
+    for k, (words, weights) in enumerate(zip(document.sentences, document.word_weights)):
         weight = None if shares is None else shares[k]
-        times = None if weight is None else len(order) * max(weight, 0.0)
+        times = None if weight is None else len(shares) * max(weight, 0.0)
+        # in a flat model words are weighted within the document
         factor = count if times is None else len(weights) * math.sqrt(times)
-        word_times = [factor * one for one in weights]
-        rows.append(Row(k + 1, document.sentences[k], weight, weights, times, word_times, k - before - 1))
-        before = k
+        rows.append(Row(k + 1, words, weight, weights, times, [factor * one for one in weights]))
     return rows
 
 
@@ -89,8 +80,8 @@ def check_page(path: PathLike) -> None:
         raise OptionError(f"--plot {path}: cannot draw {suffix or 'a file without suffix'}; use .html")
 
 
-def draw_documents(documents: Sequence[Any], path: PathLike, most: int = 0) -> None:
-    """Writes the page; ``most`` is the greatest number of sentences of a document (0: all).
+def draw_documents(documents: Sequence[Any], path: PathLike) -> None:
+    """Writes the page.
 
     Raises:
         OptionError: the file cannot be written
@@ -106,22 +97,19 @@ def draw_documents(documents: Sequence[Any], path: PathLike, most: int = 0) -> N
         scale=SCALE,
         steps=[(step, shade(step)) for step in STEPS],
         wrong=sum(map(is_wrong, documents)),
-        left_out=lambda count: f"\u2026 {counted(count, 'sentence')} left out",
-        documents=[_values(document, most) for document in documents],
+        documents=list(map(_values, documents)),
     )
     with whole_text(path, f"--plot {path}: cannot be written") as stream:
         stream.write(text)
 
 
-def _values(document: Any, most: int) -> Any:
+def _values(document: Any) -> Any:
     """The values of a document that the template shows."""
-    rows = shaded(document, most)
     known = "" if document.gold is None else f"label: {document.gold}, "
     return {
         "id": document.id,
         "label": document.label,
         "title": f"{document.id}: {known}prediction: {document.label} ({100 * document.probability:.1f} %)",
         "wrong": is_wrong(document),
-        "rows": rows,
-        "after": len(document.sentences) - sum(row.skipped + 1 for row in rows),
+        "rows": shaded(document),
     }

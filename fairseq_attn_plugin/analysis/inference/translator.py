@@ -17,13 +17,11 @@ import logging
 import threading
 from argparse import Namespace
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import torch
 from fairseq import utils
-from fairseq.data import data_utils
 from torch import Tensor
 
 from fairseq_attn_plugin.analysis.inference.loading import load_models
@@ -40,12 +38,8 @@ from fairseq_attn_plugin.decoding.options import DecodingOptions
 from fairseq_attn_plugin.decoding.runtime import one_line
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.model_folder import open_model_folder
-from fairseq_attn_plugin.text.subwords import spell
 
 __all__ = ["Translation", "Translator"]
-
-EXAMPLE_WORDS = range(5, 13)
-EXAMPLES_TRIED = 200  # sentences of a split
 
 
 class _Batch(NamedTuple):
@@ -68,7 +62,7 @@ class Translator:
         data: folder of fairseq-preprocess; its dictionaries are read
         path: checkpoint, or several separated by colons
         beam: width of the beam search
-        lenpen, coverage_penalty: as in fairseq-interactive
+        lenpen: length penalty
         bpe_codes: codes of subword-nmt
         sentencepiece_model: model of SentencePiece, instead of ``bpe_codes``
         tokenizer: one of ``TOKENIZERS``, applied before the subword splitting
@@ -89,7 +83,6 @@ class Translator:
         path: str,
         beam: int = 5,
         lenpen: float = 1.0,
-        coverage_penalty: float = 0.0,
         bpe_codes: Optional[str] = None,
         sentencepiece_model: Optional[str] = None,
         tokenizer: Optional[str] = None,
@@ -105,7 +98,7 @@ class Translator:
         self._loaded, self.path, self.beam = loaded, path, beam
         self.models, self.task = loaded.models, loaded.task
         self.languages: Tuple[str, str] = loaded.languages
-        settings = Namespace(beam=beam, lenpen=lenpen, coverage_penalty=coverage_penalty, print_alignment=None)
+        settings = Namespace(beam=beam, lenpen=lenpen, print_alignment=None)
         vars(settings).update(asdict(decoding or DecodingOptions()))
         for model in self.models:
             # fairseq computes attention only if alignments are to be printed
@@ -276,29 +269,6 @@ class Translator:
         dictionary = self.task.source_dictionary
         joined = self.tokenizer is not None or self.subwords == "sentencepiece"
         return not joined and any(mark in dictionary for mark in ".,?!")
-
-    def examples(self, count: int = 3) -> List[str]:
-        """Short sentences of the corpus that a reader may try first, if the data folder has it; no word is unknown."""
-        found: List[str] = []
-        dictionary, (source, target) = self.task.source_dictionary, self.languages
-        names = [
-            f"{split}.{pair}" for split in ("test", "valid") for pair in (f"{source}-{target}", f"{target}-{source}")
-        ]
-        for name in names:
-            try:
-                corpus = data_utils.load_indexed_dataset(str(Path(self.task.cfg.data, f"{name}.{source}")), dictionary)
-                size = 0 if corpus is None else min(EXAMPLES_TRIED, len(corpus))
-                sentences = [corpus[number].tolist() for number in range(size)]
-            except Exception:  # damaged files raise what they like; a model translates without its corpus
-                sentences = []
-            for indices in sentences:
-                tokens = [dictionary[index] for index in indices if index != dictionary.eos()]
-                words = spell(tokens, self.subwords)
-                text = self._segmenter.typed(words)
-                known = dictionary.unk() not in indices and self._segmenter(text) == tokens
-                if len(words) in EXAMPLE_WORDS and known and text not in found:
-                    found.append(text)
-        return found[:count]
 
     def encode(self, text: str) -> Tuple[List[str], Tensor]:
         """The tokens of a text, and their indices with the end of the sentence.

@@ -15,9 +15,9 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
-from typing import Callable, Collection, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
+from typing import Collection, Dict, Iterable, Iterator, List, Mapping, Sequence, Tuple
 
-from fairseq_attn_plugin.analysis.records.files import is_records, label_and_path, open_records
+from fairseq_attn_plugin.analysis.records.files import check_labels, is_records, label_and_path, open_records
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.subwords import BPE_MARK, PIECE_MARK, spell
 from fairseq_attn_plugin.writing import PathLike
@@ -96,24 +96,19 @@ def read_systems(specs: Sequence[str], remove_bpe: bool = False) -> Dict[str, Li
     """Outputs of several systems, {label: lines}, in the order given.
 
     Each is ``FILE`` or ``LABEL=FILE``. The default label is the file's name without suffix (for extracted attention the
-    name of the system in it). If labels then occur twice, it is the name of the folder, or else the path.
+    name of the system in it).
 
     Raises ``OptionError`` as :func:`read_output` does, and if two systems have the same label.
     """
-    pairs = [split_label(spec) for spec in specs]
-    labels = _labels(pairs)
+    pairs = [label_and_path(spec) for spec in specs]
+    labels = [label or (open_records(path).label if is_records(path) else Path(path).stem) for label, path in pairs]
+    check_labels(labels)
     return {label: read_output(path, remove_bpe) for label, (_, path) in zip(labels, pairs)}
 
 
 def unknown_in_reference(words: str) -> str:
     """The words with ``<<unk>>`` for ``<unk>``, as in fairseq: an output with ``<unk>`` must not match it."""
     return words.replace("<unk>", "<<unk>>")
-
-
-def split_label(spec: str) -> Tuple[Optional[str], Path]:
-    """``records.files.label_and_path`` with the path as a ``Path``."""
-    label, path = label_and_path(spec)
-    return label, Path(path)
 
 
 def check_lengths(named: Mapping[str, Sequence[str]]) -> None:
@@ -156,21 +151,6 @@ def check_tokenisation(named: Mapping[str, Collection[str]]) -> None:
 def join_subwords(lines: Iterable[str], subwords: str) -> Iterator[str]:
     """Lines of words from lines of subwords of the kind ``subwords``, as :func:`subwords_of` names it."""
     return (" ".join(spell(line.split(), subwords)) for line in lines)
-
-
-def _labels(pairs: Sequence[Tuple[Optional[str], Path]]) -> List[str]:
-    schemes: List[Callable[[Path], str]] = [
-        lambda path: open_records(path).label if is_records(path) else path.stem,
-        lambda path: path.absolute().parent.name,
-        str,
-    ]
-    labels: List[str] = []
-    for scheme in schemes:
-        labels = [scheme(path) if label is None else label for label, path in pairs]
-        if len(set(labels)) == len(labels):
-            return labels
-    twice = next(label for label in labels if labels.count(label) > 1)
-    raise OptionError(f"{twice}: {labels.count(twice)} files have this name; give each its own, NAME=FILE")
 
 
 def _in_order(path: PathLike, found: Mapping[int, str], kind: str) -> List[str]:

@@ -23,7 +23,7 @@ def drawn(monkeypatch):
     """{name of the picture: (panels, title)}; nothing is drawn."""
     pictures = {}
     monkeypatch.setattr(
-        command, "heatmaps", lambda panels, path, title=None: pictures.update({path.name: (panels, title)}) or ""
+        command, "heatmaps", lambda panels, path, title=None: pictures.update({path.name: (panels, title)})
     )
     return pictures
 

@@ -159,7 +159,6 @@ def test_one_line_says_what_is_wrong_and_nothing_is_written(tmp_path, form, text
     [
         (["--format", "marian"], "--format marian: needs --source-text"),
         (["--format", "huggingface", "--target-text", "x"], "huggingface has the targets itself; leave it out"),
-        (["--format", "huggingface", "--forced", "--reference", "x"], "--reference x: with --forced the targets are"),
         (["--format", "huggingface"], "cannot be read: No such file"),
     ],
 )

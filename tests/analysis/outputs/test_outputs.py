@@ -1,7 +1,6 @@
 """Outputs of systems, whatever file they lie in."""
 
 import re
-from pathlib import Path
 
 import pytest
 from records_for_tests import PAIRS, record, write_records
@@ -73,7 +72,8 @@ def test_labels(tmp_path):
         paths.append(str(text(tmp_path / folder / "test.hyp", "a\n")))
     odd = str(text(tmp_path / "a=b.hyp", "a\n"))
     assert list(outputs.read_systems([paths[0], f"other={paths[1]}"])) == ["test", "other"]
-    assert list(outputs.read_systems(paths)) == ["soft", "mqt"], "by the folders"
+    with pytest.raises(OptionError, match="test: 2 files have this name; give each its own, NAME=FILE"):
+        outputs.read_systems(paths)
     assert list(outputs.read_systems([odd])) == ["a=b"]
     assert list(outputs.read_systems([paths[0], paths[0] + "/../test.hyp"][:1])) == ["test"]
     records = str(write_records(tmp_path / "beam.jsonl", name="structured", target="beam 5"))
@@ -112,8 +112,3 @@ def test_lengths_and_tokenisation():
     for words, pieces in (("x", "klei@@ nes"), ("x", "\u2581x y"), ("klei@@ nes", "\u2581x y")):
         with pytest.raises(OptionError, match="has subwords .* give --remove-bpe to join them to words"):
             outputs.check_tokenisation({"one": [words], "two": ["", pieces]})
-
-
-def test_real_looking_paths_are_paths():
-    assert outputs.split_label("no/such=file") == (None, Path("no/such=file"))
-    assert outputs.split_label("=file") == (None, Path("=file"))
