@@ -1,22 +1,21 @@
-"""Estimates a translation lexicon P(e | f) from extracted attention or from word alignments.
+"""Estimates a translation lexicon P(e | f) from extracted attention.
 
 c(f, e) counts source word f with target word e. From attention a_tj, with each row divided by its sum,
 
     hard   c(f, e) is the number of pairs (t, j) with f = f_j and e = e_t, where j = argmax_k a_tk
     soft   c(f, e) is the sum of a_tj over all t and j with f = f_j and e = e_t
 
-From alignments it is the number of links between f and e. Weight on the end of the source counts for no word. The two
+Weight on the end of the source counts for no word. The two
 sentence ends count as a pair once in every sentence, whatever the model attends to there, so that a decoder can look
 up the end. ``<unk>`` is never counted. P(e | f) = c(f, e) / sum_e c(f, e).
 """
 
 from __future__ import annotations
 
-from typing import Dict, Iterable, List, Optional, Sequence, Tuple
+from typing import Dict, Iterable, List, Optional
 
 import numpy as np
 
-from fairseq_attn_plugin.analysis.alignment.links import Link
 from fairseq_attn_plugin.analysis.records.record import Record
 from fairseq_attn_plugin.text.lexicon import Entry
 
@@ -62,19 +61,6 @@ def count_records(
     return counts
 
 
-def count_links(
-    sentences: Iterable[Tuple[Sequence[Link], Sequence[str], Sequence[str]]], counts: Optional[PairCounts] = None
-) -> PairCounts:
-    """Counts c(f, e) from links, source and target of every sentence; see :func:`count_records`."""
-    counts = {} if counts is None else counts
-    for links, source, target in sentences:
-        for i, j in links:
-            if target[j] != UNKNOWN:
-                _add(counts, source[i], target[j], 1.0)
-        _add(counts, END, END, 1.0)
-    return counts
-
-
 def _add(counts: PairCounts, source: str, target: str, count: float) -> None:
     if source != UNKNOWN:
         of = counts.setdefault(source, {})
@@ -85,7 +71,7 @@ def estimate_lexicon(counts: PairCounts, min_count: float = 1, top: Optional[int
     """P(e | f) of the module's docstring.
 
     Args:
-        counts: of :func:`count_records` or :func:`count_links`
+        counts: of :func:`count_records`
         min_count: pairs with a smaller count are not listed, but they remain in the sum of f
         top: greatest number of translations that are listed for a word (default: all)
 

@@ -100,19 +100,6 @@ def convert_file(
     return LinkCounts(number, written, unaligned, possible)
 
 
-def read_links(
-    alignments: PathLike, source: PathLike, target: PathLike
-) -> Iterator[Tuple[List[Link], List[str], List[str]]]:
-    """Yields sure links, source tokens and target tokens of every sentence pair; the links connect these tokens.
-
-    Raises ``OptionError`` as :func:`convert_file` does, except that a file without links is accepted.
-    """
-    for number, links, _, (left, right) in _read(alignments, source, target):
-        with _named(alignments, number):
-            _check_range(links, len(left), len(right), "tokens")
-        yield sorted(links), left, right
-
-
 def add_conversion_options(parser: Any) -> None:
     """Adds the options that :func:`convert` reads to a parser or a group."""
     parser.add_argument(

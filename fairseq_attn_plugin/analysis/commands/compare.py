@@ -53,7 +53,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="scores of the sentences by another program, as in COMET=comet.json; may be repeated",
     )
     add_sentence_options(parser, f"{FIRST_PRINTED}, in a file {FIRST_WRITTEN}")
-    parser.add_argument("--remove-bpe", action="store_true", help="join subwords to words in all files")
     parser.add_argument(
         "--tokenize",
         choices=TOKENIZERS,
@@ -84,9 +83,9 @@ def run(args: argparse.Namespace) -> None:
     first = args.first
     if first is None:
         first = 0 if numbers is not None else FIRST_WRITTEN if args.out else FIRST_PRINTED
-    systems = read_systems(args.outputs, args.remove_bpe)
-    reference = read_reference(args.reference, args.remove_bpe)
-    source = None if args.source is None else read_output(args.source, args.remove_bpe)
+    systems = read_systems(args.outputs)
+    reference = read_reference(args.reference)
+    source = None if args.source is None else read_output(args.source)
     named = {f"--reference {args.reference}": reference, **systems}
     if source is not None:
         check_lengths({f"--source {args.source}": source, **named})

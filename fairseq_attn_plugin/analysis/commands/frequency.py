@@ -34,7 +34,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--train", required=True, metavar="TEXT", help="target side of the training text")
     parser.add_argument("--reference", required=True, metavar="REF", help="references, in any of the formats of HYP")
-    parser.add_argument("--remove-bpe", action="store_true", help="join the subwords of all texts to words")
     parser.add_argument("--out", metavar="FOLDER", help="folder to write the pictures and the tables to")
     parser.add_argument("--json", metavar="FILE", help="JSON file to write all numbers to")
 
@@ -46,15 +45,15 @@ def run(args: argparse.Namespace) -> None:
     folder = None if args.out is None else Path(args.out)
     if folder is not None:
         check_drawing(folder / "frequency.png")
-    systems = outputs.read_systems(args.systems, args.remove_bpe)
-    reference = outputs.read_reference(args.reference, args.remove_bpe)
+    systems = outputs.read_systems(args.systems)
+    reference = outputs.read_reference(args.reference)
     for label in {TRAINING, REFERENCE} & set(systems):
         raise OptionError(f"{label}: is the name of another column; give the system another name, NAME=FILE")
     named = {f"--reference {args.reference}": reference, **systems}
     outputs.check_lengths(named)
     if not reference:
         raise OptionError(f"--reference {args.reference}: has no sentences")
-    training = count_training(args.train, args.remove_bpe)
+    training = count_training(args.train)
     checked: Dict[str, Collection[str]] = {f"--train {args.train}": training.keys(), **named}
     outputs.check_tokenisation(checked)
     analysis = analyse(training, reference, systems)

@@ -1,7 +1,6 @@
-"""Writes a translation lexicon P(e | f), estimated from extracted attention or from word alignments.
+"""Writes a translation lexicon P(e | f), estimated from extracted attention.
 
     fairseq-attn lexicon train.jsonl --out lexicon.tsv
-    fairseq-attn lexicon --links train.align --source train.de --target train.en --out lexicon.tsv
 
 Each target word counts once, with the source word of its greatest weight; ``--soft`` counts all weights. The counts of
 several files are added. A line has source, target, probability and count, with tabs between them. ``fairseq-train
@@ -19,11 +18,9 @@ from tqdm import tqdm
 
 from fairseq_attn_plugin.analysis.alignment.lexicon import (
     PairCounts,
-    count_links,
     count_records,
     estimate_lexicon,
 )
-from fairseq_attn_plugin.analysis.alignment.subword_links import read_links
 from fairseq_attn_plugin.analysis.folders import with_attention
 from fairseq_attn_plugin.analysis.records.files import Records, open_systems
 from fairseq_attn_plugin.analysis.records.record import LEVELS
@@ -35,12 +32,7 @@ from fairseq_attn_plugin.writing import check_output, whole_text
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("files", nargs="*", metavar="FILE", help="model folder or file of fairseq-attn extract")
-    parser.add_argument(
-        "--links", metavar="FILE", help="instead of records: alignments of --source and --target in Pharaoh format"
-    )
-    parser.add_argument("--source", metavar="TEXT", help="source side of --links")
-    parser.add_argument("--target", metavar="TEXT", help="target side of --links")
+    parser.add_argument("files", nargs="+", metavar="FILE", help="model folder, or file of extract or import")
     parser.add_argument("--out", required=True, metavar="LEXICON", help="file to write")
     parser.add_argument(
         "--soft", action="store_true", help="count all weights (default: the greatest of each target word)"
@@ -59,26 +51,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    _check(args)
-    check_output("--out", args.out, [*args.files, args.links, args.source, args.target])
+    at_least(args, top=1, min_count=0)
+    check_output("--out", args.out, args.files)
     counts: PairCounts = {}
     sentences = 0
-    if args.links is not None:
-        for sentence in read_links(args.links, args.source, args.target):
-            count_links([sentence], counts)
+    # one by one: two files may have one label
+    systems = [open_systems([path])[0] for path in with_attention(args.files)]
+    for system in systems:
+        system.weights_name(args.weights)
+    _check_same_kind(systems, args.level)
+    for system in systems:
+        total = system.header.sentences
+        for record in tqdm(system, total=total, desc=system.label, unit=" sentences", disable=None, leave=False):
+            count_records([record], args.soft, args.level, args.weights, counts)
             sentences += 1
-    else:
-        systems = [
-            open_systems([path])[0] for path in with_attention(args.files)
-        ]  # one by one: two files may have one label
-        for system in systems:
-            system.weights_name(args.weights)
-        _check_same_kind(systems, args.level)
-        for system in systems:
-            total = system.header.sentences
-            for record in tqdm(system, total=total, desc=system.label, unit=" sentences", disable=None, leave=False):
-                count_records([record], args.soft, args.level, args.weights, counts)
-                sentences += 1
     lexicon = estimate_lexicon(counts, args.min_count, args.top)
     if not lexicon:
         raise OptionError(
@@ -107,22 +93,3 @@ def _check_same_kind(systems: Sequence[Records], level: str) -> None:
                 f"{one.path}: has {' '.join(kind(one))}, {systems[0].path} has {' '.join(kind(systems[0]))}; a "
                 "lexicon has one direction and one kind of subwords"
             )
-
-
-def _check(args: argparse.Namespace) -> None:
-    if args.links is None and not args.files:
-        raise OptionError("lexicon: give files of fairseq-attn extract, or --links with --source and --target")
-    if args.links is not None:
-        if args.files:
-            raise OptionError(f"--links {args.links}: excludes {args.files[0]}; give one of the two")
-        if args.source is None or args.target is None:
-            raise OptionError(f"--links {args.links}: needs --source and --target, the texts that it links")
-        if args.soft:
-            raise OptionError(f"--soft: the links of {args.links} have no weights; leave it out")
-        if args.level != "words":
-            raise OptionError(
-                f"--level {args.level}: --links always counts the tokens of --source and --target; leave it out"
-            )
-    elif args.source is not None or args.target is not None:
-        raise OptionError(f"--source {args.source} --target {args.target}: need --links")
-    at_least(args, top=1, min_count=0)

@@ -23,7 +23,7 @@ import torch
 from fairseq.data import data_utils
 from torch import Tensor
 
-from fairseq_attn_plugin.analysis.inference.attributions import ERASURES, METHODS, erased, source_units
+from fairseq_attn_plugin.analysis.inference.attributions import METHODS, erased, source_units
 from fairseq_attn_plugin.analysis.inference.batches import batches_of, collated, targeted_blocks
 from fairseq_attn_plugin.analysis.inference.classification import Classifier, DocumentSample
 from fairseq_attn_plugin.analysis.inference.extraction import FORCED, Extraction, extract
@@ -58,22 +58,6 @@ class Measuring(NamedTuple):
     permutations: int = 10
     seed: int = 1
     max_tokens: int = 4000
-
-    def check(self) -> None:
-        """Raises ``OptionError`` for a value out of range."""
-        for option, values, choices in (("attribution", self.methods, METHODS), ("erase", [self.erase], ERASURES)):
-            for value in values:
-                if value not in choices:
-                    raise OptionError(f"--{option} {value}: must be one of {', '.join(choices)}")
-        for name, number, least in (
-            *(("top", k, 1) for k in self.top),
-            ("draws", self.draws, 1),
-            ("permutations", self.permutations, 1),
-            ("seed", self.seed, 0),
-            ("max-tokens", self.max_tokens, 1),
-        ):
-            if number < least:
-                raise OptionError(f"--{name} {number}: must be at least {least}")
 
 
 class Means:
@@ -188,10 +172,9 @@ def faithfulness(
         The last two need a single model of this package.
 
     Raises:
-        OptionError: options out of range, a model whose source embeddings cannot be reached, or as
+        OptionError: a model whose source embeddings cannot be reached, or as
             :func:`.extraction.extract`
     """
-    options.check()
     means, generator = Means(), torch.Generator().manual_seed(options.seed)
     numbers = np.random.default_rng(options.seed)
     search = (extraction.beam, extraction.generation, extraction.max_tokens)
@@ -331,7 +314,6 @@ def document_faithfulness(
     Raises:
         OptionError: a model that takes means instead of attention, or an option that is not for documents
     """
-    options.check()
     if "saliency" in options.methods:
         raise OptionError("--attribution saliency: is not for documents; leave it out")
     if not isinstance(classifier.model.words.pooling, AttentionPooling):

@@ -63,15 +63,10 @@ class Translator:
         path: checkpoint, or several separated by colons
         beam: width of the beam search
         lenpen: length penalty
-        bpe_codes: codes of subword-nmt
-        sentencepiece_model: model of SentencePiece, instead of ``bpe_codes``
-        tokenizer: one of ``TOKENIZERS``, applied before the subword splitting
-        moses_options: ``no_dash_splits`` and ``no_escape``, as in fairseq-interactive
-        case: ``lower``; ``keep``; ``auto`` lower-cases if no word of the source dictionary has a capital letter
         overrides: options of the models to change, as in fairseq-generate
         cpu: do not use a GPU
         decoding: how it translates
-        normalizer: of punctuation and Unicode; one of ``NORMALIZERS``
+        text: how text is prepared: arguments of :class:`.segmenter.Segmenter`, such as ``bpe_codes`` and ``tokenizer``
 
     Raises:
         OptionError: a file is missing or damaged, or the model returns no attention
@@ -83,15 +78,10 @@ class Translator:
         path: str,
         beam: int = 5,
         lenpen: float = 1.0,
-        bpe_codes: Optional[str] = None,
-        sentencepiece_model: Optional[str] = None,
-        tokenizer: Optional[str] = None,
-        moses_options: Optional[Dict[str, bool]] = None,
-        case: str = "auto",
         overrides: Optional[Dict[str, Any]] = None,
         cpu: bool = False,
         decoding: Optional[DecodingOptions] = None,
-        normalizer: Optional[str] = None,
+        **text: Any,
     ):
         logging.getLogger("fairseq").setLevel(logging.WARNING)
         loaded = load_models(data, path, overrides, cpu)
@@ -104,17 +94,9 @@ class Translator:
             # fairseq computes attention only if alignments are to be printed
             model.prepare_for_inference_(Namespace(generation=Namespace(beam=beam, print_alignment="soft")))
         self._generator = self.task.build_generator(self.models, settings)
-        self._text: Dict[str, Any] = {
-            "bpe_codes": bpe_codes,
-            "sentencepiece_model": sentencepiece_model,
-            "tokenizer": tokenizer,
-            "moses_options": moses_options,
-            "case": case,
-            "normalizer": normalizer,
-        }
-        self._segmenter = Segmenter(self.task.source_dictionary, *self.languages, **self._text)
-        self.tokenizer = tokenizer
-        self._escapes = tokenizer == "moses" and not (moses_options or {}).get("no_escape")
+        self._text, self.tokenizer = text, text.get("tokenizer")
+        self._segmenter = Segmenter(self.task.source_dictionary, *self.languages, **text)
+        self._escapes = self.tokenizer == "moses" and not (text.get("moses_options") or {}).get("no_escape")
         self.lowercase, self.segments = self._segmenter.lowercase, self._segmenter.segments
         self.subwords = vocabulary_subwords(self.task.source_dictionary)
         self._lock = threading.Lock()

@@ -152,14 +152,13 @@ class Analysis:
         return sum(self.shares[name][:RARE]) / RARE
 
 
-def count_training(path: PathLike, remove_bpe: bool = False) -> Dict[str, int]:
+def count_training(path: PathLike) -> Dict[str, int]:
     """How often each word occurs in a training text. The text is read line by line.
 
     Raises ``OptionError`` if it cannot be read or has no words.
     """
-    kind = reading.subwords_of(reading.iter_lines(path))[0] if remove_bpe else "none"
     lines = tqdm(reading.iter_lines(path), desc=str(path), unit=" lines", disable=None, leave=False)
-    counts = count_words(lines if kind == "none" else reading.join_subwords(lines, kind))
+    counts = count_words(lines)
     if not counts:
         raise OptionError(f"--train {path}: has no words; it must be the target side of the training text")
     return counts

@@ -7,7 +7,7 @@ import pytest
 from records_for_tests import PAIRS, record, write_records
 
 from fairseq_attn_plugin.analysis import cli
-from fairseq_attn_plugin.analysis.alignment.lexicon import count_links, count_records, estimate_lexicon
+from fairseq_attn_plugin.analysis.alignment.lexicon import count_records, estimate_lexicon
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.lexicon import Entry, read_lexicon
 
@@ -50,12 +50,6 @@ def test_words_that_translate_nothing():
     assert count_records([sentence], soft=True) == {"haus": {"the": pytest.approx(0.1)}, **END}
     assert count_records([record(0, "<unk>", "house")]) == END
     assert count_records([record(0, "", ""), record(1, "", "a"), record(2, "a", "")]) == {"</s>": {"</s>": 3.0}}
-
-
-def test_counts_of_links():
-    sentences = [([(0, 0), (0, 1), (1, 1)], ["das", "haus"], ["the", "house"]), ([(0, 0)], ["haus"], ["<unk>"])]
-    expected = {"das": {"the": 1.0, "house": 1.0}, "haus": {"house": 1.0}, "</s>": {"</s>": 2.0}}
-    assert count_links(sentences) == expected
 
 
 COUNTS = {"das": {"the": 3.0, "that": 1.0}, "haus": {"house": 0.4}}
@@ -114,15 +108,12 @@ def test_soft_counts_and_subwords_of_the_command(tmp_path, capsys):
     assert re.search(r"lexicon.tsv: \d+ translations of 10 words, 3 sentences", capsys.readouterr().err)
 
 
-def test_links_of_two_texts(tmp_path):
-    for name, content in (
-        ("links", "0-0 1-1\n\n0p0 0-1\n"),
-        ("de", "das haus\n\nhaus\n"),
-        ("en", "the house\n\na home\n"),
-    ):
+def test_links_of_an_aligner(tmp_path):
+    for name, content in (("links", "0-0 1-1\n\n0-0\n"), ("de", "das haus\n\nhaus\n"), ("en", "the house\n\nhome\n")):
         (tmp_path / name).write_text(content)
-    files = {"--links": "links", "--source": "de", "--target": "en", "--out": "lexicon.tsv"}
-    cli.main(["lexicon", *(part for option, name in files.items() for part in (option, str(tmp_path / name)))])
+    texts = ["--source-text", str(tmp_path / "de"), "--target-text", str(tmp_path / "en")]
+    cli.main(["import", str(tmp_path / "links"), "--format", "pharaoh", *texts, "--out", str(tmp_path / "x.jsonl")])
+    cli.main(["lexicon", str(tmp_path / "x.jsonl"), "--out", str(tmp_path / "lexicon.tsv")])
     assert (tmp_path / "lexicon.tsv").read_text() == (
         "</s>\t</s>\t1\t3\ndas\tthe\t1\t1\nhaus\thome\t0.5\t1\nhaus\thouse\t0.5\t1\n"
     )
@@ -131,20 +122,6 @@ def test_links_of_two_texts(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ([], "lexicon: give files of fairseq-attn extract, or --links"),
-        (["{file}", "--links", "x"], "--links x: excludes {file}"),
-        (["--links", "x"], "--links x: needs --source and --target, the texts that it links"),
-        (["--links", "x", "--source", "y", "--target", "z", "--soft"], "--soft: the links of x have no weights"),
-        (
-            ["--links", "x", "--source", "y", "--target", "z", "--level", "subwords"],
-            "--level subwords: --links always counts the tokens",
-        ),
-        (
-            ["--links", "{links}", "--source", "{text}", "--target", "{text}"],
-            "{links}, line 1: link 0-7: the target has",
-        ),
-        (["--links", "/no", "--source", "{text}", "--target", "{text}"], "/no: cannot be read: No such file"),
-        (["{file}", "--source", "y"], "--source y --target None: need --links"),
         (["{file}", "--weights", "prior"], "--weights prior: {file} has attention"),
         (["{file}", "--top", "0"], "--top 0: must be at least 1"),
         (["{file}", "--min-count", "-1"], "--min-count -1.0: must be at least 0"),
@@ -154,9 +131,7 @@ def test_links_of_two_texts(tmp_path):
 )
 def test_mistakes(options, message, tmp_path):
     places = {"file": str(write_records(tmp_path / "a.jsonl")), "text": str(tmp_path / "text")}
-    places["links"] = str(tmp_path / "links")
     (tmp_path / "text").write_text("ein haus\n")
-    (tmp_path / "links").write_text("0-7\n")
     with pytest.raises(OptionError, match=re.escape(message.format(**places))):
         cli.main(["lexicon", *(option.format(**places) for option in options), "--out", str(tmp_path / "lexicon")])
     assert not (tmp_path / "lexicon").exists()

@@ -214,7 +214,6 @@ def test_users_mistakes(tmp_path, tiny_data):
         (["--top", "0"], "--top 0: must be at least 1"),
         (["--seed", "-1"], "--seed -1: must be at least 0"),
         (["--sentences", "0"], "--sentences 0: must be at least 1"),
-        (["--draws", "0"], "--draws 0: must be at least 1"),
         (["--compare", str(wrong)], "must be a JSON file of fairseq-attn faithfulness --out"),
         (["--compare", str(tmp_path / "none.json")], "none.json: cannot be read"),
         (["--out", str(tmp_path / "no" / "x.json")], "there is no folder"),

@@ -145,9 +145,9 @@ def test_page_without_a_browser():
 
 
 def test_the_command(files, capsys):
-    generated = "S-1\tx\nH-1\t-0.1\ta dog r@@ uns\nH-0\t-0.2\tthe c@@ at\nH-2\t-0.2\tx\n"
+    generated = "S-1\tx\nH-1\t-0.1\ta dog runs\nH-0\t-0.2\tthe cat\nH-2\t-0.2\tx\n"
     (files / "out.txt").write_text(generated)
-    given = [str(files / "soft.txt"), f"bpe={files / 'out.txt'}", "--first", "2", "--remove-bpe"]
+    given = [str(files / "soft.txt"), f"bpe={files / 'out.txt'}", "--first", "2"]
     main(["compare", *given, "--reference", str(files / "test.en"), "--source", str(files / "test.de")])
     done = capsys.readouterr()
     assert "  bpe        the cat [missing: sat on the mat .]\n" in done.out and "\x1b" not in done.out

@@ -242,20 +242,6 @@ def test_the_table_marks_both_criteria():
     assert rows[0][-1] == f"100.28 (+0.3 {both})" and rows[2][-2] == f"114.61 (+14.6 {LEAST})"
 
 
-def test_subwords_of_all_files_are_joined(files, capsys):
-    for name in ("train", "ref", "hyp", "_2"):
-        path = files / name
-        path.write_text(path.read_text().replace("dog", "do@@ g"))
-    plain = command(files, systems=["hyp"])
-    cli.main(plain)
-    split = capsys.readouterr().out
-    cli.main([*plain, "--remove-bpe"])
-    joined = capsys.readouterr().out
-    # words and different words of the reference: "the cat of a dog", "the dog", with "dog" as two pieces or one
-    assert re.search(r"\| different words \| +\| +5 \| +5 \|", joined)
-    assert re.search(r"\| different words \| +\| +6 \| +6 \|", split)
-
-
 @pytest.mark.parametrize(
     ("change", "options", "message"),
     [
