@@ -59,7 +59,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="sacrebleu's tokenizer, for BLEU and for the marks; none: split at blanks (default: none, or 13a for the "
         "text of model folders)",
     )
-    parser.add_argument("--lowercase", action="store_true", help="ignore case")
     parser.add_argument("--out", metavar="FILE.html", help="page to write (default: print text)")
 
 
@@ -93,9 +92,7 @@ def run(args: argparse.Namespace) -> None:
     check_tokenisation(named)
     files = dict(zip(systems, (label_and_path(text)[1] for text in args.outputs)))
     imported = {one.metric: scores_of(one, files, len(reference)) for one in given}
-    comparison = compare(
-        systems, reference, source, args.sort, args.metric, numbers, first, args.tokenize, args.lowercase, imported
-    )
+    comparison = compare(systems, reference, source, args.sort, args.metric, numbers, first, args.tokenize, imported)
     if not args.out:
         sys.stdout.write(as_text(comparison))
     else:

@@ -25,12 +25,14 @@ import logging
 import os
 from typing import Any
 
+import numpy as np
+
+from fairseq_attn_plugin.analysis.drawing.bars import grouped_bars
 from fairseq_attn_plugin.analysis.drawing.canvas import check_drawing
-from fairseq_attn_plugin.analysis.drawing.histogram import offset_histogram
 from fairseq_attn_plugin.analysis.inference.loading import load_from_options
 from fairseq_attn_plugin.analysis.inference.model_options import add_model_options
-from fairseq_attn_plugin.analysis.voting.ballots import Tally
-from fairseq_attn_plugin.analysis.voting.election import describe, hold_election, length_ratio, report
+from fairseq_attn_plugin.analysis.voting.ballots import Tally, discretized
+from fairseq_attn_plugin.analysis.voting.election import Outcome, describe, hold_election, length_ratio, report
 from fairseq_attn_plugin.analysis.voting.word_table import add_agent_options, write_table
 from fairseq_attn_plugin.attention.windows import RULES
 from fairseq_attn_plugin.errors import OptionError
@@ -107,15 +109,21 @@ def run(args: argparse.Namespace) -> None:
         with whole_text(args.out, f"--out {args.out}: cannot be written") as stream:
             stream.write(text + "\n")
     if args.plot:
-        offset_histogram(
-            outcome.offsets.offset,
-            outcome.offsets.mass,
-            outcome.offsets.first_choices,
-            {
-                "recommended": (outcome.mask.mean, outcome.mask.sigma, outcome.choice.mass),
-                "all votes": (outcome.gaussian.mean, outcome.gaussian.sigma, 1.0),
-            },
-            outcome.choice.mean_k,
-            args.plot,
-            title=f"{source}-{target} {args.gen_subset}: votes by offset; {outcome.choice.rule}",
-        )
+        _draw(outcome, args.plot, f"{source}-{target} {args.gen_subset}: votes by offset; {outcome.choice.rule}")
+
+
+def _draw(outcome: Outcome, path: str, title: str) -> None:
+    """Bars of the votes by offset and of the Gaussian, without offsets that have less than a hundredth of the most."""
+    votes = outcome.offsets
+    gaussian = outcome.choice.mass * discretized(votes.offset, outcome.mask.mean, outcome.mask.sigma)
+    shown = np.flatnonzero(votes.mass >= 0.01 * votes.mass.max())
+    near = slice(shown[0], shown[-1] + 1)
+    series = {"attention": votes.mass, "first choices": votes.first_choices}
+    name = f"Gaussian: mean {outcome.mask.mean:.2f}, sigma {outcome.mask.sigma:.2f}"
+    grouped_bars(
+        [f"{offset:+d}" for offset in votes.offset[near]],
+        {label: (100 * values[near]).tolist() for label, values in {**series, name: gaussian}.items()},
+        path,
+        title,
+        ("source position minus position of the target word", "share of the votes, percent"),
+    )

@@ -58,8 +58,8 @@ def _installed() -> frozenset[str]:
     return frozenset(font.name for font in fontManager.ttflist)
 
 
-# the paper is the surface of pages/assets/base.css; FRAME: of axes, and their ticks; BAND: behind a range of values
-PAPER, INK, MUTED, FRAME, GRID, BAND = "#ffffff", "#1a1d21", "#5b646e", "#b8c2cc", "#e3e8ee", "#f1f3f5"
+# the paper is the surface of pages/assets/base.css; FRAME: of axes, and their ticks
+PAPER, INK, MUTED, FRAME, GRID = "#ffffff", "#1a1d21", "#5b646e", "#b8c2cc", "#e3e8ee"
 SCALE = "Blues"  # matplotlib's name of the heatmaps' colour map
 _SETTINGS: Any = {
     **dict.fromkeys(["figure.facecolor", "axes.facecolor", "hatch.color"], PAPER),

@@ -385,13 +385,6 @@ def _is_word(classifier: Classifier, tokens: Tensor) -> Tensor:
     return tokens.ne(symbols.pad()) & tokens.ne(symbols.eos()) & tokens.ne(symbols.bos())
 
 
-def _without(classifier: Classifier, tokens: Tensor, places: Sequence[int], how: str) -> Tensor:
-    """A document without the words at ``places``; a sentence without words is no sentence."""
-    gone = torch.zeros(len(tokens), dtype=torch.bool)
-    gone[list(places)] = True
-    return tokens.masked_fill(gone, classifier.task.source_dictionary.unk()) if how == "unk" else tokens[~gone]
-
-
 def _document_values(
     classifier: Classifier, tokens: Tensor, log_probs: Tensor, levels: List[_Level], options: Measuring
 ) -> Dict[str, List[np.ndarray]]:
@@ -399,7 +392,7 @@ def _document_values(
     label, found = int(log_probs.argmax()), {}
     for name in options.methods:
         if name == "leave-one-out":
-            rows = [_without(classifier, tokens, unit, options.erase) for level in levels for unit in level.units]
+            rows = [erased(classifier, tokens, unit, options.erase) for level in levels for unit in level.units]
             changes = (log_probs[label] - _many_scores(classifier, rows, options.max_tokens)[:, label]).numpy()
             found[name] = np.split(changes, np.cumsum([len(level.units) for level in levels])[:-1])
         else:
@@ -449,7 +442,7 @@ def _erase_words(
             for name, _, gone in _erasures(level.weights[None], options, numbers):
                 places = [place for unit in gone for place in level.units[unit]]
                 wanted.append((f"{level.name} {name}", number))
-                rows.append(_without(classifier, documents[number], places, options.erase))
+                rows.append(erased(classifier, documents[number], places, options.erase))
     best, classes = log_probs.max(1)
     scores = _many_scores(classifier, rows, options.max_tokens)
     for (name, number), after in zip(wanted, scores):

@@ -5,6 +5,7 @@ matches stand the other words of the output, or, if there are none, the missing 
 
 from __future__ import annotations
 
+import functools
 from difflib import SequenceMatcher
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
@@ -17,7 +18,7 @@ from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.escapes import as_typed
 
 SORTS = ("order", "worst", "best", "difference")
-METRICS = {"bleu": "BLEU", "chrf": "chrF2", "ter": "TER"}  # names of scores, and as they are shown
+METRICS = {"bleu": "BLEU", "chrf": "chrF2", "ter": "TER"}  # names of scores, and those of sacrebleu
 LOWER = tuple(name for name, metric in METRICS.items() if metric in LOWER_IS_BETTER)
 TOKENIZERS = ("none", "13a", "intl", "zh", "char")
 
@@ -52,11 +53,6 @@ class Comparison(NamedTuple):
     names: Dict[str, str]  # {metric: name to show}
 
 
-def _metrics(tokenize: str, lowercase: bool, of_sentences: bool) -> Dict[str, Any]:
-    known = metrics(tokenize, lowercase, of_sentences)
-    return {name: known[metric] for name, metric in METRICS.items()}
-
-
 def compare(
     systems: Mapping[str, Sequence[str]],
     reference: Sequence[str],
@@ -66,7 +62,6 @@ def compare(
     sentences: Optional[Sequence[int]] = None,
     first: int = 0,
     tokenize: str = "none",
-    lowercase: bool = False,
     imported: Optional[Mapping[str, Mapping[str, Sequence[float]]]] = None,
 ) -> Comparison:
     """The chosen sentences, with the output of each system.
@@ -81,7 +76,6 @@ def compare(
         sentences: numbers of the sentences to show, from 0 (default: all)
         first: greatest number of sentences after sorting; 0 for all
         tokenize: sacrebleu's tokenizer, for BLEU and for the marks
-        lowercase: ignore case
         imported: scores of another program, {metric: {label: a score for each sentence}}; the more the better
 
     Raises:
@@ -96,24 +90,20 @@ def compare(
     reference = list(map(as_typed, reference))
     source = None if source is None else list(map(as_typed, source))
     systems = {label: list(map(as_typed, lines)) for label, lines in systems.items()}
-    of_sentence = _metrics(tokenize, lowercase, of_sentences=True)
+    of_sentence, whole = metrics(tokenize, of_sentences=True), metrics(tokenize)
     given = dict(imported or {})
-    known: Dict[int, List[Dict[str, float]]] = {}
 
+    @functools.lru_cache(maxsize=None)
     def scores(number: int) -> List[Dict[str, float]]:
-        """The scores of all systems, computed once for each sentence."""
-        if number not in known:
-            known[number] = [
-                {
-                    **{
-                        name: one.sentence_score(lines[number], [reference[number]]).score
-                        for name, one in of_sentence.items()
-                    },
-                    **{name: of[label][number] for name, of in given.items()},
-                }
-                for label, lines in systems.items()
-            ]
-        return known[number]
+        """The scores of all systems in a sentence."""
+        found = []
+        for label, lines in systems.items():
+            own = {
+                name: of_sentence[metric].sentence_score(lines[number], [reference[number]]).score
+                for name, metric in METRICS.items()
+            }
+            found.append({**own, **{name: of[label][number] for name, of in given.items()}})
+        return found
 
     def key(number: int) -> float:
         values = [one[metric] for one in scores(number)]
@@ -125,23 +115,22 @@ def compare(
     if sort != "order":
         order = sorted(tqdm(order, desc="scores", unit=" sentences", disable=None, leave=False), key=key)
     shown = order[:first] if first else order
-    split = _splitter(of_sentence["bleu"], tokenize)
-    whole = _metrics(tokenize, lowercase, of_sentences=False)
+    split = _splitter(of_sentence["BLEU"], tokenize)
     corpus = {
         label: {
-            **{name: one.corpus_score(list(lines), [list(reference)]).score for name, one in whole.items()},
+            **{name: whole[of].corpus_score(list(lines), [list(reference)]).score for name, of in METRICS.items()},
             **{name: sum(of[label]) / len(of[label]) for name, of in given.items()},
         }
         for label, lines in systems.items()
     }
     return Comparison(
         [
-            _sentence(number, source, reference, systems, scores(number), split, lowercase)
+            _sentence(number, source, reference, systems, scores(number), split)
             for number in tqdm(shown, desc="differences", unit=" sentences", disable=None, leave=False)
         ],
         len(reference),
         corpus,
-        {name: str(one.get_signature()) for name, one in whole.items()},
+        {name: str(whole[of].get_signature()) for name, of in METRICS.items()},
         {**METRICS, **{name: name for name in given}},
     )
 
@@ -157,15 +146,13 @@ def _sentence(
     systems: Mapping[str, Sequence[str]],
     scores: Sequence[Dict[str, float]],
     split: Callable[[str], List[str]],
-    lowercase: bool,
 ) -> Sentence:
     words = split(reference[number])
-    key = [word.lower() for word in words] if lowercase else words
     found = [False] * len(words)
     outputs = []
     for (label, lines), values in zip(systems.items(), scores):
         output = split(lines[number])
-        matcher = SequenceMatcher(None, [word.lower() for word in output] if lowercase else output, key, autojunk=False)
+        matcher = SequenceMatcher(None, output, words, autojunk=False)
         spans = []
         for kind, start, end, first, last in matcher.get_opcodes():
             if kind == "equal":

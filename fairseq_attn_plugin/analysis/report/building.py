@@ -176,13 +176,11 @@ def _document(read: _Read, corpus: Corpus, out: Path, settings: Namespace) -> Do
 
 def _baseline(groups: Sequence[Group], name: Optional[str]) -> int:
     """The place of the system with this name, or with a training of this name; the first by default."""
-    named = [place for place, group in enumerate(groups) if group.name == name]
-    named += [
-        place
-        for place, group in enumerate(groups)
-        if any(name in (run.system.name, without_seed(run.system.name)) for run in group.runs)
-    ]
-    return named[0] if named else 0
+    for place, group in enumerate(groups):
+        names = [one for run in group.runs for one in (run.system.name, without_seed(run.system.name))]
+        if name in (group.name, *names):
+            return place
+    return 0
 
 
 def _reason(error: Exception) -> str:

@@ -5,7 +5,6 @@ import re
 import shutil
 import xml.etree.ElementTree as ElementTree
 
-import numpy as np
 import pytest
 import torch
 from fairseq.data.indexed_dataset import make_builder
@@ -13,7 +12,6 @@ from in_process import run_tool
 from test_voting import slow_election
 
 from fairseq_attn_plugin.analysis import cli
-from fairseq_attn_plugin.analysis.drawing.histogram import offset_histogram
 from fairseq_attn_plugin.analysis.inference.loading import load_models
 from fairseq_attn_plugin.analysis.voting.election import FORMAT
 from fairseq_attn_plugin.attention import build_attention
@@ -147,24 +145,11 @@ def test_picture(tiny_data, teacher, tmp_path, capsys):
         assert (tmp_path / ("offsets" + suffix)).read_bytes().startswith(start)
     root = ElementTree.parse(tmp_path / "offsets.svg").getroot()
     texts = ["".join(element.itertext()).strip() for element in root.iter("{http://www.w3.org/2000/svg}text")]
-    assert {"attention", "first choices", "window, k = 1.00 on average"} <= set(texts)
-    assert any(re.match(r"recommended: mean -?\d\.\d\d, sigma \d\.\d\d", text) for text in texts)
+    assert {"attention", "first choices"} <= set(texts)
+    assert any(re.match(r"Gaussian: mean -?\d\.\d\d, sigma \d\.\d\d", text) for text in texts)
     assert "xx-yy valid: votes by offset; 1" in texts
     with pytest.raises(OptionError, match=r"offsets\.txt: cannot draw \.txt; use \.png, \.svg, \.pdf"):
         hold(capsys, tiny_data, teacher, "--plot", tmp_path / "offsets.txt")
-
-
-def test_picture_of_any_votes(tmp_path):
-    pytest.importorskip("matplotlib")
-    one, gaussians = np.array([1.0]), {"a": (0.0, 0.1, 1.0)}
-    offset_histogram(np.array([0]), one, one, gaussians, 0.0, tmp_path / "one.pdf")
-    offset_histogram(np.arange(-500, 501), np.full(1001, 1e-3), np.zeros(1001), {}, 3.5, tmp_path / "flat.png", "$a")
-    offset_histogram(np.array([0]), 0 * one, 0 * one, gaussians, 1.0, tmp_path / "none.svg")
-    assert len(list(tmp_path.iterdir())) == 3
-    with pytest.raises(ValueError, match="offsets for votes of shape"):
-        offset_histogram(np.arange(2), one, one, {}, 1.0, tmp_path / "x.png")
-    with pytest.raises(OptionError, match="nowhere/x.png: cannot write the picture: No such file"):
-        offset_histogram(np.array([0]), one, one, {}, 1.0, tmp_path / "nowhere" / "x.png")
 
 
 # --- mistakes
