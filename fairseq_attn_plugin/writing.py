@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any, Iterable, Iterator, Optional, TextIO, Union
 
 from fairseq_attn_plugin.errors import OptionError
 
-__all__ = ["PathLike", "check_output", "failure_of_files", "whole_file", "whole_text"]
+__all__ = ["PathLike", "check_output", "failure_of_files", "make_folder", "whole_file", "whole_text", "write_json"]
 
 _LABELLED = re.compile(r"^(?:[^=/]+=)?(.+)$", re.DOTALL)
 
@@ -98,3 +99,17 @@ def whole_text(path: Any, failure: str) -> Iterator[TextIO]:
     """A context that gives a stream for UTF-8 text; see :func:`whole_file`."""
     with whole_file(path, failure) as partial, open(partial, "w", encoding="utf-8", newline="\n") as stream:
         yield stream
+
+
+def write_json(option: str, path: Any, content: Any) -> None:
+    """Writes the JSON file of an option; raises ``OptionError`` if it cannot be written."""
+    with whole_text(path, f"{option} {path}: cannot be written") as stream:
+        stream.write(json.dumps(content, ensure_ascii=False, indent=1) + "\n")
+
+
+def make_folder(option: str, path: Any) -> None:
+    """Makes the folder of an option, unless it is there; raises ``OptionError`` if it cannot be made."""
+    try:
+        os.makedirs(path, exist_ok=True)
+    except OSError as error:
+        raise OptionError(f"{option} {path}: cannot be created: {error.strerror or error}") from None

@@ -24,7 +24,7 @@ from fairseq_attn_plugin.analysis.outputs.significance import Score, score_seeds
 from fairseq_attn_plugin.analysis.report.document import Document
 from fairseq_attn_plugin.analysis.report.systems import spread
 from fairseq_attn_plugin.errors import OptionError, install_hook
-from fairseq_attn_plugin.writing import whole_text
+from fairseq_attn_plugin.writing import make_folder, whole_text
 
 # a table compares with the first of these that it has, or with its first system
 BASELINES = ("lstm_soft", "small-soft")
@@ -230,10 +230,7 @@ def write_leaderboard(
         OptionError: there are no results, or files cannot be read or written
     """
     tables = read_tables(folder, names, baseline)
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OptionError(f"--out {out}: cannot be created: {error.strerror or error}") from None
+    make_folder("--out", out)
     document = Document(title or "Leaderboard")
     errors = _alignment_errors(tables)
     for number, table in enumerate(tables, 1):

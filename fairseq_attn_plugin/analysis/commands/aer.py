@@ -11,7 +11,6 @@ F1 is their harmonic mean. The links of another aligner in the place of gold one
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from typing import Any, Dict, List, Sequence
 
@@ -22,7 +21,7 @@ from fairseq_attn_plugin.analysis.folders import with_attention
 from fairseq_attn_plugin.analysis.records.files import label_and_path
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.counting import counted
-from fairseq_attn_plugin.writing import check_output, whole_text
+from fairseq_attn_plugin.writing import check_output, write_json
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -84,5 +83,4 @@ def _write_json(
         for label, score, links, left_out in results
     }
     content = {"gold": args.gold, "sentences": len(gold), "linking": linking._asdict(), "systems": systems}
-    with whole_text(args.json, f"--json {args.json}: cannot be written") as stream:
-        stream.write(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+    write_json("--json", args.json, content)

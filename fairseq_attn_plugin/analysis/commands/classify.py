@@ -38,7 +38,7 @@ from fairseq_attn_plugin.options import at_least
 from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.text.documents import documents_of
 from fairseq_attn_plugin.text.reading import add_reading_options, reading_from
-from fairseq_attn_plugin.writing import check_output, whole_text
+from fairseq_attn_plugin.writing import check_output, whole_text, write_json
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -97,9 +97,7 @@ def run(args: argparse.Namespace) -> None:
             if args.plot and number in numbers:
                 drawn[number] = item
     if args.scores:
-        with whole_text(args.scores, f"--scores {args.scores}: cannot be written") as stream:
-            json.dump({"checkpoint": args.path, **scores.summary()}, stream, indent=1)
-            stream.write("\n")
+        write_json("--scores", args.scores, {"checkpoint": args.path, **scores.summary()})
     chosen = [drawn[number] for number in numbers if number in drawn]
     if args.plot and args.documents and len(chosen) < len(numbers):
         message = f"--documents {' '.join(args.documents)}: the data have {counted(scores.documents, 'document')}"

@@ -2,7 +2,7 @@
 
     fairseq-attn compare soft=soft/test.out mqt=mqt/test.out --source test.de --reference test.en --sort difference
 
-The command prints text, or writes a page to ``--out``.
+The command prints Markdown, or writes a page to ``--out``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from fairseq_attn_plugin.analysis.folders import first_folder, with_translations
-from fairseq_attn_plugin.analysis.outputs.comparison import METRICS, SORTS, TOKENIZERS, as_html, as_text, compare
+from fairseq_attn_plugin.analysis.outputs.comparison import METRICS, SORTS, TOKENIZERS, as_html, compare
 from fairseq_attn_plugin.analysis.outputs.reading import (
     check_lengths,
     check_tokenisation,
@@ -23,7 +23,10 @@ from fairseq_attn_plugin.analysis.outputs.reading import (
 from fairseq_attn_plugin.analysis.outputs.segment_scores import read_segment_scores, scores_of
 from fairseq_attn_plugin.analysis.records.files import label_and_path
 from fairseq_attn_plugin.analysis.records.selection import add_sentence_options, sentence_numbers
+from fairseq_attn_plugin.analysis.report.document import Document
+from fairseq_attn_plugin.analysis.report.words import add_comparison
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.options import at_least
 from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.writing import check_output, whole_text
 
@@ -59,13 +62,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="sacrebleu's tokenizer, for BLEU and for the marks; none: split at blanks (default: none, or 13a for the "
         "text of model folders)",
     )
-    parser.add_argument("--out", metavar="FILE.html", help="page to write (default: print text)")
+    parser.add_argument("--out", metavar="FILE.html", help="page to write (default: print Markdown)")
 
 
 def run(args: argparse.Namespace) -> None:
     numbers = sentence_numbers(args.sentences)
-    if args.first is not None and args.first < 0:
-        raise OptionError(f"--first {args.first}: must be at least 1, or 0 for all sentences")
+    at_least(args, first=0)
     if args.out and Path(args.out).suffix.lower() not in (".html", ".htm"):
         raise OptionError(f"--out {args.out}: must end in .html")
     given = [read_segment_scores(text) for text in args.scores]
@@ -94,7 +96,9 @@ def run(args: argparse.Namespace) -> None:
     imported = {one.metric: scores_of(one, files, len(reference)) for one in given}
     comparison = compare(systems, reference, source, args.sort, args.metric, numbers, first, args.tokenize, imported)
     if not args.out:
-        sys.stdout.write(as_text(comparison))
+        document = Document("Outputs compared")
+        add_comparison(document, comparison)
+        sys.stdout.write(document.markdown(""))
     else:
         with whole_text(args.out, f"--out {args.out}: cannot be written") as stream:
             stream.write(as_html(comparison))

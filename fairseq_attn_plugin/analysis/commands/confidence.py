@@ -10,7 +10,6 @@ search have themselves, the table has the correlation of each measure with sente
 from __future__ import annotations
 
 import argparse
-import json
 import math
 from typing import Any, Dict, List, Optional
 
@@ -24,7 +23,7 @@ from fairseq_attn_plugin.analysis.records.confidence import measures_of
 from fairseq_attn_plugin.analysis.records.files import Records, open_systems
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.options import at_least
-from fairseq_attn_plugin.writing import check_output, whole_text
+from fairseq_attn_plugin.writing import check_output, whole_text, write_json
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -69,10 +68,8 @@ def run(args: argparse.Namespace) -> None:
         }
         rows.extend(_row(system.label, name, one, chrf) for name, one in found.items())
     if args.json:
-        with whole_text(args.json, f"--json {args.json}: cannot be written") as stream:
-            options = {"end": args.end, "samples": args.samples, "seed": args.seed}
-            json.dump({**options, "systems": _finite(results)}, stream, indent=1)
-            stream.write("\n")
+        options = {"end": args.end, "samples": args.samples, "seed": args.seed}
+        write_json("--json", args.json, {**options, "systems": _finite(results)})
     if args.scores:
         _write_scores(args.scores, sentences)
     headers = ["system", "measure", "mean", "Spearman", "Kendall", "given score", "chrF of the better half"]

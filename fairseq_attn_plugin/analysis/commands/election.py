@@ -20,7 +20,6 @@ table is written for ``--election-table``: :mod:`fairseq_attn_plugin.analysis.vo
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 import os
 from typing import Any
@@ -38,7 +37,7 @@ from fairseq_attn_plugin.attention.windows import RULES
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.options import at_least, check_unread, flag
 from fairseq_attn_plugin.text.counting import counted
-from fairseq_attn_plugin.writing import check_output, whole_text
+from fairseq_attn_plugin.writing import check_output, write_json
 
 
 class _Agent(argparse.Action):
@@ -105,9 +104,7 @@ def run(args: argparse.Namespace) -> None:
     )
     print(report(outcome))
     if args.out:
-        text = json.dumps(describe(outcome, loaded, args.gen_subset, ratio), indent=1)
-        with whole_text(args.out, f"--out {args.out}: cannot be written") as stream:
-            stream.write(text + "\n")
+        write_json("--out", args.out, describe(outcome, loaded, args.gen_subset, ratio))
     if args.plot:
         _draw(outcome, args.plot, f"{source}-{target} {args.gen_subset}: votes by offset; {outcome.choice.rule}")
 

@@ -33,7 +33,7 @@ from fairseq_attn_plugin.analysis.outputs.tables import plain_table
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.options import at_least
 from fairseq_attn_plugin.text.counting import counted
-from fairseq_attn_plugin.writing import check_output, whole_text
+from fairseq_attn_plugin.writing import check_output, write_json
 
 DEFAULTS = Measuring()
 
@@ -104,9 +104,7 @@ def run(args: argparse.Namespace) -> None:
         "measures": measures.as_dict(),
     }
     if args.out:
-        with whole_text(args.out, f"--out {args.out}: cannot be written") as stream:
-            json.dump(result, stream, indent=1)
-            stream.write("\n")
+        write_json("--out", args.out, result)
     systems = [*others, result]
     print(table(systems))
     words = f"{counted(done, 'sentence')}, {counted(result['words'], 'target subword')}, ends included"

@@ -8,8 +8,6 @@
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import sys
 from pathlib import Path
 from typing import Collection, Dict
@@ -22,7 +20,7 @@ from fairseq_attn_plugin.analysis.records.files import label_and_path
 from fairseq_attn_plugin.analysis.report.document import Document
 from fairseq_attn_plugin.analysis.report.words import add_frequencies
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.writing import check_output, whole_text
+from fairseq_attn_plugin.writing import check_output, make_folder, whole_text, write_json
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -58,14 +56,9 @@ def run(args: argparse.Namespace) -> None:
     outputs.check_tokenisation(checked)
     analysis = analyse(training, reference, systems)
     if args.json is not None:
-        with whole_text(args.json, f"--json {args.json}: cannot be written") as stream:
-            json.dump(to_json(analysis), stream, ensure_ascii=False, indent=1)
-            stream.write("\n")
+        write_json("--json", args.json, to_json(analysis))
     if folder is not None:
-        try:
-            os.makedirs(folder, exist_ok=True)
-        except OSError as error:
-            raise OptionError(f"--out {args.out}: cannot be created: {error.strerror or error}") from None
+        make_folder("--out", folder)
     document = Document(f"Words of {', '.join(systems)}")
     add_frequencies(document, analysis, folder)
     text = document.markdown(folder or "")

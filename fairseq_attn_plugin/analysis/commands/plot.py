@@ -26,6 +26,8 @@ from fairseq_attn_plugin.analysis.folders import BEAM, with_attention
 from fairseq_attn_plugin.analysis.records.files import Records, open_systems
 from fairseq_attn_plugin.analysis.records.selection import add_sentence_options, sentence_numbers
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.options import at_least
+from fairseq_attn_plugin.writing import make_folder
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -80,9 +82,8 @@ def run(args: argparse.Namespace) -> None:
     numbers = sentence_numbers(args.sentences)
     if numbers is not None and args.words is not None:
         raise OptionError("--sentences: excludes --words; give only one of them")
+    at_least(args, first=0)
     first = FIRST if args.first is None else args.first
-    if first < 0:
-        raise OptionError(f"--first {first}: must be at least 1, or 0 for all sentences")
     length = _length(args.words)
     systems = open_systems(with_attention(args.files, BEAM))
     weights = weights_of(systems, args.weights.split(",") if args.weights else None)
@@ -103,10 +104,7 @@ def run(args: argparse.Namespace) -> None:
         except ValueError as error:
             raise OptionError(f"--gold {args.gold}: sentence {chosen.number}: {error}") from None
         path = path_of(chosen.number)
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise OptionError(f"--out {args.out}: cannot be created: {error.strerror or error}") from None
+        make_folder("--out", path.parent)
         heatmaps(panels, path)
         written.append(path)
     _report(args, systems, written)

@@ -1,4 +1,4 @@
-"""Compares outputs with the reference: scores of each sentence, and the words that differ, as text or as a page.
+"""Compares outputs with the reference: scores of each sentence, and the words that differ.
 
 A word of an output is marked unless difflib's ``SequenceMatcher`` matches it with a word of the reference. Between two
 matches stand the other words of the output, or, if there are none, the missing words of the reference."""
@@ -166,48 +166,20 @@ def _sentence(
 TITLES = {"other": "not in the reference", "missing": "only in the reference"}
 
 
-# --- as text ----------------------------------------------------------------------------------------------------------
-
-# control characters in a file must not control the terminal
-_CONTROLS = {code: "\ufffd" for code in [*range(32), *range(127, 160)] if chr(code) not in "\t\n"}
-
-
-def _marked(span: Span) -> str:
-    words = [word.translate(_CONTROLS) for word in span.words]
-    if span.kind == "missing":
-        return f"[missing: {' '.join(words)}]"
-    return " ".join(f"*{word}*" if span.kind == "other" else word for word in words)
-
-
-def as_text(comparison: Comparison) -> str:
-    """Blocks of lines; words that differ have asterisks, ``*word*``."""
-    width = max(map(len, ["reference", *comparison.corpus]))
-    blocks = []
-    for sentence in comparison.sentences:
-        rows = [] if sentence.source is None else [("source", sentence.source.translate(_CONTROLS))]
-        rows.append(("reference", " ".join(word for word, _ in sentence.reference).translate(_CONTROLS)))
-        for output in sentence.outputs:
-            rows += [(output.label, " ".join(map(_marked, output.spans))), ("", _scores(output.scores))]
-        lines = [f"  {name:{width}}  {text}".rstrip() for name, text in rows]
-        blocks.append("\n".join([f"sentence {sentence.number}", *lines]))
-    head = [f"{label}: {_scores(scores)}" for label, scores in comparison.corpus.items()]
-    return "\n\n".join(["\n".join([*head, *_signatures(comparison)]), *blocks]).strip() + "\n"
-
-
-def _scores(scores: Mapping[str, float]) -> str:
-    return ", ".join(f"{METRICS.get(name, name)} {shown(name, score)}" for name, score in scores.items())
-
-
 def shown(metric: str, score: float, digits: int = 1) -> str:
     """A score as text. Scores of other programs, such as COMET's, are often between 0 and 1."""
     return f"{score:.{digits if metric in METRICS else 4}f}"
 
 
-def _signatures(comparison: Comparison) -> List[str]:
+def signatures_of(comparison: Comparison) -> List[str]:
+    """Of sacrebleu's metrics, a line each."""
     return [f"{METRICS[name]}: {signature}" for name, signature in comparison.signatures.items()]
 
 
-# --- as a page --------------------------------------------------------------------------------------------------------
+def score_rows(comparison: Comparison) -> List[List[str]]:
+    """The name and the scores of each system."""
+    corpus = comparison.corpus.items()
+    return [[label, *(shown(name, scores[name], 2) for name in comparison.names)] for label, scores in corpus]
 
 
 def as_html(comparison: Comparison, title: str = "Outputs compared") -> str:
@@ -215,14 +187,13 @@ def as_html(comparison: Comparison, title: str = "Outputs compared") -> str:
     count, several = len(comparison.sentences), len(comparison.corpus) > 1
     orders = {"order": "As given", "worst": "Worst first", "best": "Best first", "difference": "Most different first"}
     names = comparison.names
-    rows = [[label, *(shown(name, scores[name], 2) for name in names)] for label, scores in comparison.corpus.items()]
     return frame.page(
         "compare.html",
         title,
         style=frame.read_asset("compare.css"),
         script=frame.read_asset("compare.js"),
-        score_rows=rows,
-        signatures=_signatures(comparison),
+        score_rows=score_rows(comparison),
+        signatures=signatures_of(comparison),
         orders=[(name, text) for name, text in orders.items() if several or name != "difference"],
         metrics=names,
         lower_places=[place for place, name in enumerate(names) if name in LOWER],

@@ -42,7 +42,7 @@ from fairseq_attn_plugin.analysis.report.systems import (
 from fairseq_attn_plugin.analysis.report.words import add_frequencies
 from fairseq_attn_plugin.errors import OptionError, one_line
 from fairseq_attn_plugin.text.counting import counted
-from fairseq_attn_plugin.writing import whole_text
+from fairseq_attn_plugin.writing import make_folder, whole_text
 
 
 @dataclass
@@ -77,11 +77,7 @@ def write_report(folder: Path, data: str, out: Path, settings: Namespace) -> Doc
         read_gold(settings.gold, settings.one_based)
     for text in settings.scores:
         read_segment_scores(text)
-    for path in (out, out / "attention"):
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise OptionError(f"--out {out}: cannot be created: {error.strerror or error}") from None
+    make_folder("--out", out / "attention")
     read = _read(systems, data, out / "attention", settings, given)
     if read.corpus is None:
         reasons = "; ".join(map(": ".join, read.failed.items()))
@@ -168,7 +164,6 @@ def _document(read: _Read, corpus: Corpus, out: Path, settings: Namespace) -> Do
         words = frequency.analyse(corpus.training, corpus.reference, outputs)
         add_frequencies(document, words, out / "frequency")
     sections.add_examples(document, corpus, outputs, out, explored)
-    sections.add_lexicon(document, shown[base], out)
     sections.add_explorer(document, out, explored)
     sections.add_origin(document, read.reported, read.failed, settings.command)
     return document

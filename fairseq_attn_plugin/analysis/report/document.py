@@ -13,6 +13,7 @@ from fairseq_attn_plugin.analysis.pages import frame
 
 # a number, with a sign, thousands or a remark in brackets
 _NUMBER = re.compile(r"[-+\u2212]?\d[\d,.]*( %)?( \(.*\))?")
+_CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f]")
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#$~])")
 
 
@@ -104,7 +105,8 @@ def _is_numeric(column: Sequence[str]) -> bool:
 
 
 def _plain(text: str) -> str:
-    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+    # control characters in a file must not control a terminal
+    return _SPECIAL.sub(r"\\\1", " ".join(_CONTROLS.sub("\ufffd", text).split()))
 
 
 def _target(link: Link, folder: Union[str, Path]) -> str:

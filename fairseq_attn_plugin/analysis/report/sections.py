@@ -1,4 +1,4 @@
-"""The sections of a report: scores, frequencies, examples, alignments, heatmaps, and a lexicon."""
+"""The sections of a report: scores, frequencies, examples, alignments, heatmaps."""
 
 from __future__ import annotations
 
@@ -8,25 +8,23 @@ from functools import partial
 from pathlib import Path
 from typing import Collection, Dict, List, Mapping, Optional, Sequence, Set
 
-from fairseq_attn_plugin.analysis.alignment import evaluation, lexicon
+from fairseq_attn_plugin.analysis.alignment import evaluation
 from fairseq_attn_plugin.analysis.alignment.linking import Linking
 from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment
 from fairseq_attn_plugin.analysis.drawing.heatmaps import heatmaps
 from fairseq_attn_plugin.analysis.drawing.panels import Length, choose_sentences, panels_of
-from fairseq_attn_plugin.analysis.outputs.comparison import Span, as_html, compare
+from fairseq_attn_plugin.analysis.outputs.comparison import as_html, compare
 from fairseq_attn_plugin.analysis.outputs.significance import Score
 from fairseq_attn_plugin.analysis.report.corpus import Corpus
 from fairseq_attn_plugin.analysis.report.document import Document, Link
 from fairseq_attn_plugin.analysis.report.systems import Group, Reported, spread
+from fairseq_attn_plugin.analysis.report.words import MARKS, add_sentence
 from fairseq_attn_plugin.analysis.web import explore
 from fairseq_attn_plugin.text.counting import counted
-from fairseq_attn_plugin.text.escapes import as_typed
-from fairseq_attn_plugin.text.lexicon import write_probabilities
 from fairseq_attn_plugin.writing import whole_text
 
 PICTURES, PICTURE_WORDS = 4, Length(6, 13)  # heatmaps, and source words of a sentence that makes a readable one
 EXAMPLES, COMPARED = 6, 200  # sentences side by side in the report, and on the page of all
-LEXICON_WORDS = 15
 EXPLORER = "explore.html"
 
 
@@ -87,28 +85,6 @@ def add_heatmaps(
         document.paragraph(
             f"The systems have no common sentence of {PICTURE_WORDS.least} to {PICTURE_WORDS.most} source words."
         )
-
-
-def add_lexicon(document: Document, one: Reported, out: Path) -> None:
-    """Word translation probabilities of one system, from its attention to the references."""
-    found = lexicon.estimate_lexicon(lexicon.count_records(one.forced), min_count=2)
-    path = out / "lexicon.tsv"
-    with whole_text(path, f"--out {out}: lexicon.tsv cannot be written") as stream:
-        write_probabilities(stream, found)
-    document.heading(f"Lexicon of {one.system.name}")
-    frequent = sorted(
-        (word for word in found if word != lexicon.END),
-        key=lambda word: -sum(entry.times for entry in found[word]),
-    )
-    rows = [
-        [as_typed(word), ", ".join(f"{as_typed(entry.target)} {entry.probability:.2f}" for entry in found[word][:4])]
-        for word in frequent[:LEXICON_WORDS]
-    ]
-    document.paragraph(
-        "P(target | source), estimated from the links of this split, for the most frequent source words:"
-    )
-    document.table(["source", "targets"], rows)
-    document.link(path, counted(len(found), "source word"))
 
 
 def write_explorer(reported: Sequence[Reported], out: Path) -> Set[int]:
@@ -185,25 +161,12 @@ def add_examples(
     found = compare(outputs, corpus.reference, corpus.source, "difference", "chrf", first=COMPARED)
     with whole_text(out / "compare.html", f"--out {out}: compare.html cannot be written") as stream:
         stream.write(as_html(found))
-    document.paragraph(
-        "The sentences whose scores differ most. *Words* are not in the reference; [words] are only in the reference."
-    )
+    document.paragraph(f"The sentences whose scores differ most. {MARKS}")
     for sentence in found.sentences[:EXAMPLES]:
-        rows: List[Sequence[object]] = [
-            ["source", sentence.source, None, None, None],
-            ["reference", " ".join(word for word, _ in sentence.reference), None, None, None],
-        ]
-        for one in sentence.outputs:
-            rows.append([one.label, " ".join(map(_marked, one.spans)), *one.scores.values()])
-        document.table([f"sentence {sentence.number}", "text", *found.names.values()], rows)
+        add_sentence(document, sentence, found)
         if sentence.number in explored:
             document.link(*sentence_link(out, sentence.number))
     document.link(out / "compare.html", f"{counted(len(found.sentences), 'sentence')} side by side")
-
-
-def _marked(span: Span) -> str:
-    words = " ".join(span.words)
-    return {"same": "{}", "other": "*{}*", "missing": "[{}]"}[span.kind].format(words)
 
 
 def add_origin(document: Document, reported: Sequence[Reported], failed: Mapping[str, str], command: str) -> None:

@@ -1,4 +1,4 @@
-"""The section of a report on rare and frequent words, which is also what ``fairseq-attn frequency`` prints."""
+"""What a report and the commands ``frequency`` and ``compare`` show alike: rare words, and sentences side by side."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Optional, Sequence
 
 from fairseq_attn_plugin.analysis.drawing.bars import grouped_bars
+from fairseq_attn_plugin.analysis.outputs.comparison import Comparison, Sentence, Span, score_rows, shown, signatures_of
 from fairseq_attn_plugin.analysis.outputs.frequency import (
     CLOSEST,
     LEAST,
@@ -53,3 +54,32 @@ def add_frequencies(document: Document, analysis: Analysis, folder: Optional[Pat
         labels = ("times in the training text", "F, percent")
         draw = partial(grouped_bars, analysis.counts.names, f1, axes_labels=labels)
         document.picture(folder / "accuracy.png", "F by training count.", draw)
+
+
+MARKS = "+Words+ are not in the reference; -words- are only in the reference."
+
+
+def add_sentence(document: Document, sentence: Sentence, comparison: Comparison) -> None:
+    """A sentence and its translations, with marks and scores."""
+
+    def marked(span: Span) -> str:
+        return {"same": "{}", "other": "+{}+", "missing": "-{}-"}[span.kind].format(" ".join(span.words))
+
+    names = comparison.names
+    rows = [["reference", " ".join(word for word, _ in sentence.reference), *[None] * len(names)]]
+    if sentence.source is not None:
+        rows.insert(0, ["source", sentence.source, *[None] * len(names)])
+    for one in sentence.outputs:
+        scores = [shown(name, one.scores[name]) for name in names]
+        rows.append([one.label, " ".join(map(marked, one.spans)), *scores])
+    document.table([f"sentence {sentence.number}", "text", *names.values()], rows)
+
+
+def add_comparison(document: Document, comparison: Comparison) -> None:
+    """The scores of all systems, and the sentences side by side."""
+    document.table(["system", *comparison.names.values()], score_rows(comparison))
+    for signature in signatures_of(comparison):
+        document.paragraph(signature)
+    document.paragraph(MARKS)
+    for sentence in comparison.sentences:
+        add_sentence(document, sentence, comparison)

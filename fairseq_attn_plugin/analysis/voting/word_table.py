@@ -36,7 +36,6 @@ dynamic programming finds the exact best values on it (:mod:`.hops`), beside whi
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 import math
 from dataclasses import dataclass
@@ -61,7 +60,7 @@ from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.options import at_least
 from fairseq_attn_plugin.text.vocabulary import describe_vocabulary
 from fairseq_attn_plugin.text.word_vectors import ordinary_words
-from fairseq_attn_plugin.writing import whole_text
+from fairseq_attn_plugin.writing import write_json
 
 FORMAT = "fairseq_attn_plugin words 1"
 
@@ -255,9 +254,7 @@ def write_table(args: argparse.Namespace) -> None:
         "start_split": args.start_split,
         "words": words,
     }
-    with whole_text(args.agent, f"--agent {args.agent}: cannot be written") as stream:
-        json.dump(content, stream, ensure_ascii=False, indent=1)
-        stream.write("\n")
+    write_json("--agent", args.agent, content)
     found = rewards(path, hops, frequencies, args.hop_cost)
     print(
         f"agent: mean reward of an episode {found.earned:.4f}, the best possible {found.best:.4f}; it stops where the "

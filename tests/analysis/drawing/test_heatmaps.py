@@ -163,7 +163,7 @@ def test_gold(tmp_path, drawn, capsys):
     [
         (["--sentences", 7], r"^--sentences 7: is not in \S*soft.jsonl; its corpus has 3 sentences, counted from 0,"),
         (["--sentences", 1, "--words", "1-9"], "^--sentences: excludes --words"),
-        (["--first", -1], "^--first -1: must be at least 1, or 0 for all sentences$"),
+        (["--first", -1], "^--first -1: must be at least 0$"),
         (["--sentences", "5-3"], "^--sentences 5-3: must be a number, from 0, or a range"),
         (["--words", "6"], "^--words 6: must be a range of lengths such as 6-12$"),
         (["--words", "9-6"], "^--words 9-6: must be a range of lengths"),

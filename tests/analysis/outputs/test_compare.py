@@ -9,7 +9,9 @@ import sacrebleu
 from records_for_tests import write_records
 
 from fairseq_attn_plugin.analysis.cli import main
-from fairseq_attn_plugin.analysis.outputs.comparison import Span, as_html, as_text, compare
+from fairseq_attn_plugin.analysis.outputs.comparison import Span, as_html, compare
+from fairseq_attn_plugin.analysis.report.document import Document
+from fairseq_attn_plugin.analysis.report.words import add_comparison
 from fairseq_attn_plugin.errors import OptionError
 
 REFERENCE = ["the cat sat on the mat .", "a dog <b>runs</b> .", "x"]
@@ -91,18 +93,23 @@ def test_order_of_sentences():
         compare({"a": []}, [])
 
 
-def test_as_text():
-    lines = as_text(compare(SYSTEMS, REFERENCE, SOURCE)).splitlines()
-    start = lines.index("sentence 0")
-    assert lines[start + 1 : start + 4] == [
-        "  source     die katze saß auf der matte .",
-        "  reference  the cat sat on the mat .",
-        "  soft       the cat *is* on the mat .",
-    ]
-    assert lines[start + 5] == "  mqt        [missing: the] cat sat on *a* *small* mat ."
-    assert re.fullmatch(r"             BLEU \d+\.\d, chrF2 \d+\.\d, TER \d+\.\d", lines[start + 4])
-    shown = as_text(compare({"a": ["x\x1b[2J y"]}, ["x z"]))
-    assert "*x\ufffd[2J* *y*" in shown and "\x1b" not in shown
+def printed(*arguments):
+    document = Document("x")
+    add_comparison(document, compare(*arguments))
+    rows = [line.strip("| ").split("|") for line in document.markdown("").splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in row] for row in rows]
+
+
+def test_as_markdown():
+    rows = printed(SYSTEMS, REFERENCE, SOURCE)
+    assert rows[0] == ["system", "BLEU", "chrF2", "TER"] and [row[0] for row in rows[2:4]] == ["soft", "mqt"]
+    start = [row[0] for row in rows].index("sentence 0")
+    source, reference, soft, mqt = rows[start + 2 : start + 6]
+    assert source == ["source", "die katze saß auf der matte .", *["\u2013"] * 3]
+    assert reference[:2] == ["reference", "the cat sat on the mat ."]
+    assert soft[:2] == ["soft", "the cat +is+ on the mat ."] and all(re.fullmatch(r"\d+\.\d", one) for one in soft[2:])
+    assert mqt[1] == "-the- cat sat on +a small+ mat ."
+    assert printed({"a": ["x\x1b[2J y"]}, ["x z"])[-1][1] == "+x\ufffd\\[2J y+"
 
 
 @pytest.fixture
@@ -150,8 +157,8 @@ def test_the_command(files, capsys):
     given = [str(files / "soft.txt"), f"bpe={files / 'out.txt'}", "--first", "2"]
     main(["compare", *given, "--reference", str(files / "test.en"), "--source", str(files / "test.de")])
     done = capsys.readouterr()
-    assert "  bpe        the cat [missing: sat on the mat .]\n" in done.out and "\x1b" not in done.out
-    assert done.out.startswith("soft: BLEU ") and "1 of 3 sentences not shown; --first 0" in done.err
+    assert "| the cat -sat on the mat .- " in done.out
+    assert done.out.startswith("# Outputs compared\n") and "1 of 3 sentences not shown; --first 0" in done.err
 
 
 def test_mistakes_are_named(files, capsys):
@@ -171,7 +178,7 @@ def test_mistakes_are_named(files, capsys):
         ),
         ([str(forced), *reference], "contains attention to the references"),
         ([system, *reference, "--out", "x.pdf"], r"--out x\.pdf: must end in \.html"),
-        ([system, *reference, "--first", "-2"], "--first -2: must be at least 1"),
+        ([system, *reference, "--first", "-2"], "--first -2: must be at least 0"),
         ([system, *reference, "--sentences", "9"], "--sentences 9: there are 3"),
         ([system, *reference, "--out", str(files / "gone" / "a.html")], r"cannot be written: there is no folder"),
         ([str(files / "gone.txt"), *reference], r"gone\.txt: cannot be read"),
@@ -185,4 +192,4 @@ def test_outputs_of_extracted_attention(tmp_path, capsys):
     path = write_records(tmp_path / "beam.jsonl", target="beam 5")
     (tmp_path / "ref").write_text("a small house\nthe dog sleeps\ngood day\n")
     main(["compare", str(path), "--reference", str(tmp_path / "ref"), "--sentences", "1"])
-    assert "  soft       the dog *is* *sleeping*\n" in capsys.readouterr().out
+    assert "| the dog +is sleeping+" in capsys.readouterr().out

@@ -119,7 +119,7 @@ def test_report(tiny_data, trained, tmp_path, capsys):
     for name in ("lstm\\_soft", "lstm\\_latent"):
         assert f"| {name} | " in markdown
     assert "| AER | precision |" in markdown
-    files = ["compare.html", "explore.html", "lexicon.tsv", "frequency/rare.png"]
+    files = ["compare.html", "explore.html", "frequency/rare.png"]
     assert all((out / name).stat().st_size > 0 for name in files) and len(list(out.glob("heatmaps/*.png"))) == 4
     assert html.count("data:image/png") == 7
     assert html.count('href="explore.html#sentence=') >= 2 * 4 + 6  # twice for a heatmap, once for an example
