@@ -113,7 +113,6 @@ def align_both(
     backward: Records,
     linking: Linking = BY_ARGMAX,
     method: str = DEFAULT_SYMMETRIZATION,
-    option: str = "--reverse",
 ) -> List[Optional[FrozenSet[Link]]]:
     """The links of records of both translation directions, joined by ``method``.
 
@@ -122,7 +121,6 @@ def align_both(
         backward: records of a model from target to source; its source is the target of ``forward`` and vice versa
         linking: for both
         method: one of ``SYMMETRIZATIONS``
-        option: that gives ``backward``, for messages
 
     Returns:
         links (source, target) of ``forward`` for every sentence of the corpus; None for a sentence that one file lacks
@@ -130,7 +128,7 @@ def align_both(
     Raises:
         OptionError: the files do not have opposite directions or the same sentence pairs
     """
-    names = (str(forward.path), f"{option} {backward.path}")
+    names = (str(forward.path), f"--reverse {backward.path}")
     here, there = ((one.header.source_lang, one.header.target_lang) for one in (forward, backward))
     if there != here[::-1]:
         raise OptionError(

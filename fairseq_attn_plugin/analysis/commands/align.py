@@ -41,7 +41,7 @@ from fairseq_attn_plugin.analysis.alignment.subword_links import add_conversion_
 from fairseq_attn_plugin.analysis.alignment.symmetrize import DEFAULT_SYMMETRIZATION, SYMMETRIZATIONS
 from fairseq_attn_plugin.analysis.folders import data_of_checkpoint, with_attention
 from fairseq_attn_plugin.analysis.inference.model_options import add_model_options
-from fairseq_attn_plugin.analysis.records.files import Records, open_systems
+from fairseq_attn_plugin.analysis.records.files import Records, is_records, open_systems
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.model_folder import expand
 from fairseq_attn_plugin.options import at_least, check_unread, flag, parse_overrides
@@ -69,12 +69,10 @@ def _add_alignment_options(parser: Any) -> None:
     model.add_argument("--max-tokens", type=int, metavar="N", help="subwords in a batch (default: 4000)")
     both = parser.add_argument_group("two directions")
     both.add_argument(
-        "--reverse", metavar="FILE", help="records of a model of the opposite direction, for the same sentence pairs"
-    )
-    both.add_argument(
-        "--reverse-path",
+        "--reverse",
         metavar="FILE",
-        help="with --path: checkpoint of the opposite direction (of an agreement model: by export --direction)",
+        help="records of a model of the opposite direction, for the same sentence pairs, or with --path its checkpoint "
+        "(of an agreement model: by export --direction)",
     )
     both.add_argument(
         "--symmetrize",
@@ -105,10 +103,11 @@ def run(args: argparse.Namespace) -> None:
         prefix = os.path.join(args.data, f"{args.gen_subset or 'train'}.align.{about.source_lang}-{about.target_lang}")
         if not args.overwrite and os.path.exists(f"{prefix}.idx"):
             raise OptionError(f"--into-data: {prefix}.idx exists; give --overwrite to replace it")
-    if args.reverse or args.reverse_path:
-        option = "--reverse" if args.reverse else "--reverse-path"
-        backward = _records(args, args.reverse or args.data, args.reverse_path, option)
-        found = align_both(records, backward, linking, args.symmetrize or DEFAULT_SYMMETRIZATION, option)
+    if args.reverse:
+        of_model = args.path is not None and not is_records(args.reverse)
+        file, path = (args.data, args.reverse) if of_model else (args.reverse, None)
+        backward = _records(args, file, path, "--reverse")
+        found = align_both(records, backward, linking, args.symmetrize or DEFAULT_SYMMETRIZATION)
     else:
         found = align(records, linking)
     if not args.into_data:
@@ -154,11 +153,9 @@ def _records(args: argparse.Namespace, file: str, path: Optional[str], option: s
 
 
 def _check(args: argparse.Namespace) -> None:
-    if args.symmetrize and not args.reverse and not args.reverse_path:
-        raise OptionError(f"--symmetrize {args.symmetrize}: needs --reverse or --reverse-path, the opposite direction")
+    if args.symmetrize and not args.reverse:
+        raise OptionError(f"--symmetrize {args.symmetrize}: needs --reverse, the opposite direction")
     at_least(args, max_tokens=1)
-    if args.reverse and args.reverse_path:
-        raise OptionError(f"--reverse {args.reverse}: excludes --reverse-path; give one of the two")
     if not args.out and not args.into_data:
         raise OptionError("--out is missing: name the file to write, or give --into-data")
     if args.overwrite and not args.into_data:
@@ -166,7 +163,7 @@ def _check(args: argparse.Namespace) -> None:
     if args.path is None:
         if args.into_data:
             raise OptionError(f"{args.data}: is no model folder of fairseq-attn train; give its checkpoint by --path")
-        for name in ("reverse_path", "gen_subset", "max_tokens"):
+        for name in ("gen_subset", "max_tokens"):
             if getattr(args, name) is not None:
                 raise OptionError(f"{flag(name)} {getattr(args, name)}: needs --path, the checkpoint of a model")
     elif os.pathsep in args.data:

@@ -96,8 +96,8 @@ def test_matrices_do_not_depend_on_the_batch(zoo, tiny_data, tmp_path):
 def test_both_directions_of_models(zoo, tiny_data, gold, tmp_path):
     """A model of the same direction is refused as the opposite one."""
     model = [str(tiny_data), "--path", str(zoo("reversal").last), "--cpu"]
-    with pytest.raises(OptionError, match=r"^--reverse-path \S*: translates xx-yy, must translate yy-xx"):
-        main(["align", *model, "--reverse-path", model[2], "--out", str(tmp_path / "links")])
+    with pytest.raises(OptionError, match=r"^--reverse \S*: translates xx-yy, must translate yy-xx"):
+        main(["align", *model, "--reverse", model[2], "--out", str(tmp_path / "links")])
     assert not (tmp_path / "links").exists()
 
 

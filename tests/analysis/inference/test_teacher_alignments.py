@@ -128,7 +128,7 @@ def test_both_directions(guided, aligned, tiny_data, tmp_path):
     """A teacher of the other direction reads the same data folder; what they agree on is what either says."""
     checkpoint, back = str(guided[0] / "checkpoint_last.pt"), tmp_path / "back"
     train(tiny_data, back, "--source-lang", "yy", "--target-lang", "xx", "--max-update", 20)
-    reverse = ["--reverse-path", str(back / "checkpoint_last.pt"), "--gen-subset", "valid", "--cpu"]
+    reverse = ["--reverse", str(back / "checkpoint_last.pt"), "--gen-subset", "valid", "--cpu"]
     data, results = str(shutil.copytree(aligned, tmp_path / "bin")), {}
     for method in ("intersection", "union", "grow-diag-final-and"):
         how = ["--symmetrize", method, "--out", str(tmp_path / method)]
@@ -138,8 +138,8 @@ def test_both_directions(guided, aligned, tiny_data, tmp_path):
     forward = [item.sure for item in read_alignments(tmp_path / "forward")]
     for both, either, grown, one in zip(*(results[method] for method in results), forward):
         assert both <= grown <= either and both <= one <= either
-    with pytest.raises(OptionError, match="--reverse-path .*: translates xx-yy, must translate yy-xx, the opposite"):
-        both = ["--path", checkpoint, "--reverse-path", checkpoint]
+    with pytest.raises(OptionError, match="--reverse .*: translates xx-yy, must translate yy-xx, the opposite"):
+        both = ["--path", checkpoint, "--reverse", checkpoint]
         cli.main(["align", data, *both, "--into-data", "--overwrite", *reverse[2:]])
 
 
@@ -192,7 +192,7 @@ def test_sentences_that_are_too_long_have_no_links(guided, tiny_data, tmp_path, 
     "options, message",
     [
         (["--max-tokens", "0"], "--max-tokens 0: must be at least 1"),
-        (["--symmetrize", "union"], "--symmetrize union: needs --reverse or --reverse-path, the opposite direction"),
+        (["--symmetrize", "union"], "--symmetrize union: needs --reverse, the opposite direction"),
         (["--model-overrides", "latent"], "--model-overrides latent: must be a dictionary"),
         (["--subwords", "bpe"], "--subwords bpe: needs --convert"),
         (["--convert"], "--path checkpoint.pt: excludes --convert; leave one out"),
