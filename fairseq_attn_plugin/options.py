@@ -1,12 +1,15 @@
 """Options of fairseq's dataclasses: how a field is declared, and how its value is checked."""
 
+import argparse
 import ast
 from dataclasses import field, fields
-from typing import Any, Dict, List
+from typing import Any, Callable, Dict, List
 
 from .errors import OptionError
 
 __all__ = [
+    "at_least",
+    "check_unread",
     "earlier_values",
     "file_options",
     "flag",
@@ -53,6 +56,25 @@ def or_default(value: Any, default: Any) -> Any:
 def earlier_values(config: Any) -> Dict[str, Any]:
     """What checkpoints have that were written before an option was there: the fields declared with ``before``."""
     return {item.name: item.metadata["before"] for item in fields(config) if "before" in item.metadata}
+
+
+def at_least(args: argparse.Namespace, **bounds: float) -> None:
+    """Raises OptionError, ``--name VALUE: must be at least BOUND``, for a lower value; None is no value."""
+    for name, bound in bounds.items():
+        value = getattr(args, name)
+        if value is not None and not value >= bound:  # this also refuses nan
+            raise OptionError(f"{flag(name)} {value}: must be at least {bound}")
+
+
+def check_unread(args: argparse.Namespace, reason: str, *adders: Callable[[Any], Any]) -> None:
+    """Raises OptionError, ``--name VALUE: REASON``, if an option that ``adders`` add to a parser has been set."""
+    parser = argparse.ArgumentParser()
+    for add in adders:
+        add(parser)
+    for name, default in vars(parser.parse_args([])).items():
+        value = getattr(args, name)
+        if value != default:
+            raise OptionError(f"{' '.join([flag(name), *([] if value is True else [str(value)])])}: {reason}")
 
 
 def need(right: bool, config: Any, name: str, what: str) -> None:

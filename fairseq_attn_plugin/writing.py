@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 from pathlib import Path
@@ -10,9 +11,9 @@ from typing import Any, Iterable, Iterator, Optional, TextIO, Union
 
 from fairseq_attn_plugin.errors import OptionError
 
-__all__ = ["PathLike", "check_output", "failure_of_files", "whole_file", "whole_text"]
+__all__ = ["PathLike", "check_output", "failure_of_files", "make_folder", "whole_file", "whole_text", "write_json"]
 
-_RECORDS = re.compile(r"^(?:[^=/]+=)?(.+?)(?:@[0-9]+)?$", re.DOTALL)
+_LABELLED = re.compile(r"^(?:[^=/]+=)?(.+)$", re.DOTALL)
 
 PathLike = Union[str, "os.PathLike[str]"]
 
@@ -21,7 +22,7 @@ def check_output(option: str, path: Any, inputs: Iterable[Any]) -> None:
     """Raises ``OptionError`` before the work if the output ``path`` cannot be written, or is one of the files that are
     read.
 
-    Inputs may have the forms of records, ``LABEL=FILE`` and ``FILE@RANK``.
+    Inputs may have the form ``LABEL=FILE``.
     """
     if not path or _is_special(Path(path)):
         return
@@ -40,7 +41,7 @@ def check_output(option: str, path: Any, inputs: Iterable[Any]) -> None:
         return
     for file in filter(None, inputs):
         if not os.path.exists(file):
-            file = _RECORDS.sub(r"\1", os.fspath(file))
+            file = _LABELLED.sub(r"\1", os.fspath(file))
         if os.path.exists(file) and os.path.samefile(path, file):
             raise OptionError(f"{option} {path}: is one of the files that are read, and would be lost")
 
@@ -98,3 +99,17 @@ def whole_text(path: Any, failure: str) -> Iterator[TextIO]:
     """A context that gives a stream for UTF-8 text; see :func:`whole_file`."""
     with whole_file(path, failure) as partial, open(partial, "w", encoding="utf-8", newline="\n") as stream:
         yield stream
+
+
+def write_json(option: str, path: Any, content: Any) -> None:
+    """Writes the JSON file of an option; raises ``OptionError`` if it cannot be written."""
+    with whole_text(path, f"{option} {path}: cannot be written") as stream:
+        stream.write(json.dumps(content, ensure_ascii=False, indent=1) + "\n")
+
+
+def make_folder(option: str, path: Any) -> None:
+    """Makes the folder of an option, unless it is there; raises ``OptionError`` if it cannot be made."""
+    try:
+        os.makedirs(path, exist_ok=True)
+    except OSError as error:
+        raise OptionError(f"{option} {path}: cannot be created: {error.strerror or error}") from None

@@ -19,12 +19,12 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Opt
 
 import numpy as np
 
-from fairseq_attn_plugin.analysis.drawing.intervals import Row, draw_intervals
+from fairseq_attn_plugin.analysis.drawing.canvas import MUTED, SERIES_COLOURS, canvas, check_drawing, literal, save
 from fairseq_attn_plugin.analysis.outputs.significance import Score, score_seeds
 from fairseq_attn_plugin.analysis.report.document import Document
 from fairseq_attn_plugin.analysis.report.systems import spread
 from fairseq_attn_plugin.errors import OptionError, install_hook
-from fairseq_attn_plugin.writing import whole_text
+from fairseq_attn_plugin.writing import make_folder, whole_text
 
 # a table compares with the first of these that it has, or with its first system
 BASELINES = ("lstm_soft", "small-soft")
@@ -230,10 +230,7 @@ def write_leaderboard(
         OptionError: there are no results, or files cannot be read or written
     """
     tables = read_tables(folder, names, baseline)
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OptionError(f"--out {out}: cannot be created: {error.strerror or error}") from None
+    make_folder("--out", out)
     document = Document(title or "Leaderboard")
     errors = _alignment_errors(tables)
     for number, table in enumerate(tables, 1):
@@ -313,6 +310,59 @@ def _add_test(document: Document, table: Table, scores: Mapping[str, Score], pic
         "Mean BLEU with its 95 % interval; a diamond is a seed, the line is the baseline.",
         lambda path: draw_intervals(rows, path, "BLEU", scores[table.baseline].value),
     )
+
+
+class Row(NamedTuple):
+    """A system."""
+
+    label: str
+    mean: float
+    interval: float  # half of its length
+    seeds: Sequence[float]  # the values that the mean is of
+
+
+def draw_intervals(rows: Sequence[Row], path: Path, label: str, reference: Optional[float] = None) -> None:
+    """Draw the rows from top to bottom to ``path``.
+
+    Args:
+        rows: at least one
+        path: its suffix is the format (PNG, SVG or PDF)
+        label: of the values
+        reference: value of a vertical line
+
+    Raises:
+        OptionError: another suffix, a path that cannot be written, or a missing matplotlib
+    """
+    path = check_drawing(path)
+    with canvas("intervals", (5.0, 0.5 + 0.28 * len(rows))) as figure:
+        axes = figure.add_axes((0, 0, 1, 1))
+        if reference is not None:
+            axes.axvline(reference, color=MUTED, linewidth=0.8, linestyle=(0, (4, 3)))
+        places = range(len(rows))
+        axes.errorbar(
+            [row.mean for row in rows],
+            places,
+            xerr=[row.interval for row in rows],
+            fmt="o",
+            color=SERIES_COLOURS[0],
+            markersize=5,
+            elinewidth=1.6,
+            capsize=2.5,
+        )
+        dots = [(value, place + 0.26) for place, row in zip(places, rows) for value in row.seeds]
+        axes.scatter(
+            [value for value, _ in dots],
+            [place for _, place in dots],
+            s=13,
+            marker="D",
+            color=SERIES_COLOURS[1],
+            linewidths=0,
+        )
+        axes.set_yticks(places, labels=[literal(row.label) for row in rows])
+        axes.set_ylim(len(rows) - 0.4, -0.6)
+        axes.set_xlabel(literal(label))
+        axes.grid(axis="x")
+        save(figure, path)
 
 
 def _mean(column: _Column, runs: Sequence[Run]) -> Optional[str]:

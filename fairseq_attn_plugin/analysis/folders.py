@@ -9,8 +9,6 @@ from typing import Callable, List, Optional, Sequence, Tuple
 from fairseq_attn_plugin.analysis.records.files import label_and_path
 from fairseq_attn_plugin.model_folder import ModelFolder, open_model_folder
 
-__all__ = ["BEAM", "data_of_checkpoint", "first_folder", "with_attention", "with_translations"]
-
 BEAM = 5  # width of the search for what is shown of a model folder
 
 

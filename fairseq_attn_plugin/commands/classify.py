@@ -34,10 +34,11 @@ from fairseq_attn_plugin.analysis.inference.classification import (
 from fairseq_attn_plugin.analysis.inference.user_dir import add_user_dir_option
 from fairseq_attn_plugin.analysis.records.selection import sentence_numbers
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.options import at_least
 from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.text.documents import documents_of
 from fairseq_attn_plugin.text.reading import add_reading_options, reading_from
-from fairseq_attn_plugin.writing import check_output, whole_text
+from fairseq_attn_plugin.writing import check_output, whole_text, write_json
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -52,27 +53,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="JSONL file to write (default: standard output, unless it is a terminal and --plot is given)",
     )
-    add("--no-weights", action="store_true", help="omit words and weights from --out")
     add("--scores", metavar="FILE", help="JSON file for accuracy, macro-F1, loss and confusion matrix")
-    add(
-        "--plot",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="page to draw (.html); may be repeated",
-    )
+    add("--plot", metavar="FILE.html", help="page to draw")
     add(
         "--documents",
         nargs="+",
         metavar="N",
         help="documents to draw, counted from 0, such as 3 17 20-25 or 3,17 (default: the first 5)",
-    )
-    add(
-        "--plot-sentences",
-        type=int,
-        default=0,
-        metavar="N",
-        help="draw only the N weightiest sentences (default: all)",
     )
     add("--batch-size", type=int, default=32, metavar="N", help="documents in a batch (default: 32)")
     add("--cpu", action="store_true", help="do not use a GPU")
@@ -81,16 +68,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    for name, least in (("batch_size", 1), ("plot_sentences", 0)):
-        if getattr(args, name) < least:
-            raise OptionError(f"--{name.replace('_', '-')} {getattr(args, name)}: must be at least {least}")
-    for path in args.plot:
-        check_page(path)
+    at_least(args, batch_size=1)
+    if args.plot:
+        check_page(args.plot)
     numbers = sentence_numbers(args.documents, "--documents") or list(range(5))
     reading = reading_from(args)
     logging.getLogger("fairseq").setLevel(logging.WARNING)
-    outputs = {"--out": args.out, "--scores": args.scores}
-    outputs.update({f"--plot {place}" if place else "--plot": path for place, path in enumerate(args.plot)})
+    outputs = {"--out": args.out, "--scores": args.scores, "--plot": args.plot}
     written = [os.path.realpath(path) for path in outputs.values() if path]
     for option, path in outputs.items():
         check_output(option, path, [args.input, args.path])
@@ -109,21 +93,19 @@ def run(args: argparse.Namespace) -> None:
         items = classify(classifier, samples, args.batch_size)
         for number, item in enumerate(tqdm(items, unit=" documents", disable=None, leave=False)):
             scores.add(item)
-            stream.write(json.dumps(_line(item, args.no_weights), ensure_ascii=False) + "\n")
+            stream.write(json.dumps(_line(item), ensure_ascii=False) + "\n")
             if args.plot and number in numbers:
                 drawn[number] = item
     if args.scores:
-        with whole_text(args.scores, f"--scores {args.scores}: cannot be written") as stream:
-            json.dump({"checkpoint": args.path, **scores.summary()}, stream, indent=1)
-            stream.write("\n")
+        write_json("--scores", args.scores, {"checkpoint": args.path, **scores.summary()})
     chosen = [drawn[number] for number in numbers if number in drawn]
     if args.plot and args.documents and len(chosen) < len(numbers):
         message = f"--documents {' '.join(args.documents)}: the data have {counted(scores.documents, 'document')}"
         if not chosen:
             raise OptionError(message)
         print(f"{message}; only these are drawn", file=sys.stderr)
-    for path in args.plot:
-        draw_documents(chosen, path, args.plot_sentences)
+    if args.plot:
+        draw_documents(chosen, args.plot)
     print(scores, file=sys.stderr if args.out is None else sys.stdout)
 
 
@@ -136,8 +118,5 @@ def _output(path: Optional[str]) -> Iterator[TextIO]:
             yield stream
 
 
-def _line(item: Classified, short: bool) -> Dict[str, Any]:
-    values = asdict(item)
-    for name in ("sentences", "word_weights", "sentence_weights") if short else ():
-        del values[name]
-    return {name: value for name, value in values.items() if value is not None}
+def _line(item: Classified) -> Dict[str, Any]:
+    return {name: value for name, value in asdict(item).items() if value is not None}

@@ -24,8 +24,6 @@ from fairseq_attn_plugin.text.documents import documents_of, split_documents, wr
 from fairseq_attn_plugin.text.reading import add_reading_options, reading_from
 from fairseq_attn_plugin.writing import check_output
 
-__all__ = ["configure", "run"]
-
 
 def shares_of(texts: Sequence[str], rest: str) -> Dict[str, float]:
     """The shares of ``NAME=SHARE``; ``rest`` is the name of what is left."""

@@ -1,6 +1,6 @@
 """``fairseq-attn export``: a trained model as a folder that translates text without torch and fairseq.
 
-fairseq-attn export checkpoint_best.pt --to folder --bpe subword_nmt --bpe-codes codes
+fairseq-attn export checkpoint_best.pt --to folder --bpe-codes codes
 python folder/translate.py < input > output
 fairseq-attn export checkpoint_best.pt --direction en-de --out en-de.pt
 
@@ -23,8 +23,6 @@ from fairseq_attn_plugin.analysis.inference.user_dir import add_user_dir_option
 from fairseq_attn_plugin.decoding.search_options import check_search
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.options import parse_overrides
-
-__all__ = ["configure", "run"]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -50,20 +48,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     search = parser.add_argument_group("search; translate.py can change both")
     search.add_argument("--beam", type=int, default=5, metavar="N", help="width of the search (default: 5)")
     search.add_argument("--lenpen", type=float, default=1.0, metavar="X", help="length penalty (default: 1)")
-    text = add_text_options(parser)
-    text.add_argument(
-        "--bpe",
-        choices=("subword_nmt", "sentencepiece"),
-        help="optional: --bpe-codes and --sentencepiece-model imply it",
-    )
+    add_text_options(parser)
 
 
 def _check(args: argparse.Namespace) -> None:
     from fairseq_attn_plugin.decoding.export.onnx_folder import PRECISIONS
 
-    needs = {"subword_nmt": "bpe_codes", "sentencepiece": "sentencepiece_model"}
-    if args.bpe and not getattr(args, needs[args.bpe]):
-        raise OptionError(f"--bpe {args.bpe}: needs --{needs[args.bpe].replace('_', '-')} FILE")
     check_search(args)
     if args.precision not in PRECISIONS:
         raise OptionError(f"--precision {args.precision}: unknown; choose from {', '.join(PRECISIONS)}")

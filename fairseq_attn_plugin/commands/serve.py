@@ -2,8 +2,7 @@
 
     fairseq-attn serve model                                 # a folder of fairseq-attn train
     fairseq-attn serve data --path checkpoint_best.pt --bpe-codes codes --tokenizer moses
-    fairseq-attn serve folder                                # that fairseq-attn export wrote
-    fairseq-attn serve soft=folder1 density=folder2          # side by side
+    fairseq-attn serve soft=model1 density=model2            # side by side
 
 Other programs can send requests as well:
 
@@ -27,9 +26,7 @@ from fairseq_attn_plugin.decoding.options import DecodingOptions, add_decoding_o
 from fairseq_attn_plugin.decoding.search_options import check_search
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.model_folder import expand
-from fairseq_attn_plugin.options import flag, or_default, parse_overrides
-
-__all__ = ["configure", "run"]
+from fairseq_attn_plugin.options import or_default, parse_overrides
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -37,13 +34,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "data",
         nargs="+",
         metavar="DATA|[LABEL=]FOLDER",
-        help="model folder, checkpoint, or folder that fairseq-attn export wrote, one or several; with --path one "
-        "of fairseq-preprocess",
+        help="model folder or checkpoint, one or several; with --path one folder of fairseq-preprocess",
     )
-    add_model_options(parser, several=True)
-    parser.add_argument(
-        "--example", action="append", metavar="TEXT", help="sentence to try (default: some of the corpus in the folder)"
-    )
+    add_model_options(parser)
+    parser.add_argument("--example", action="append", default=[], metavar="TEXT", help="sentence to try")
     parser.add_argument("--port", type=int, default=8000, help="port to listen on; 0: any free port (default: 8000)")
     parser.add_argument(
         "--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1, for this machine only)"
@@ -54,19 +48,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--nbest", type=int, metavar="N", help="translations to show (default: 3, or --beam if it is less)"
     )
     search.add_argument("--lenpen", type=float, metavar="X", help="length penalty (default: 1)")
-    search.add_argument(
-        "--coverage-penalty", type=float, default=0.0, metavar="X", help="coverage penalty (default: 0)"
-    )
     add_decoding_options(parser)
-    text = add_text_options(parser)
-    text.add_argument(
-        "--bpe",
-        choices=("subword_nmt", "sentencepiece"),
-        help="optional: --bpe-codes and --sentencepiece-model imply it",
-    )
-    model = parser.add_argument_group("the model")
-    model.add_argument("--source-lang", "-s", metavar="LANG", help="source language (default: that of the model)")
-    model.add_argument("--target-lang", "-t", metavar="LANG", help="target language (default: that of the model)")
+    add_text_options(parser)
 
 
 def _short_names(paths: Sequence[str]) -> List[str]:
@@ -77,19 +60,14 @@ def _short_names(paths: Sequence[str]) -> List[str]:
 
 
 def _each(args: argparse.Namespace) -> Dict[str, argparse.Namespace]:
-    """For each model its label and its arguments, with one ``data`` and one ``path`` or None."""
-    given = args.path or args.data
+    """For each model its label and its arguments, with one ``data``."""
     if args.path and len(args.data) > 1:
         raise OptionError(f"{' '.join(args.data)}: with --path, give one folder, of fairseq-preprocess")
-    names = [label_and_path(text) for text in given]
-    paths = [path for _, path in names]
-    labels = [label or name for (label, _), name in zip(names, _short_names(paths))]
+    names = [label_and_path(text) for text in args.data]
+    shown = _short_names([args.path or path for _, path in names])
+    labels = [label or name for (label, _), name in zip(names, shown)]
     check_labels(labels)
-    pairs = [(args.data[0], path) if args.path else (path, None) for path in paths]
-    each = {
-        label: argparse.Namespace(**{**vars(args), "data": data, "path": path})
-        for label, (data, path) in zip(labels, pairs)
-    }
+    each = {label: argparse.Namespace(**{**vars(args), "data": path}) for label, (_, path) in zip(labels, names)}
     for one in each.values():
         data_of_checkpoint(one)
         expand(one)
@@ -98,7 +76,7 @@ def _each(args: argparse.Namespace) -> Dict[str, argparse.Namespace]:
 
 def _translators(each: Dict[str, argparse.Namespace]) -> Dict[str, Any]:
     """The models by label; all translate in the same direction."""
-    models = {label: _exported(one) if one.path is None else _loaded(one) for label, one in each.items()}
+    models = {label: _loaded(one) for label, one in each.items()}
     (first, leader), *others = models.items()
     for label, one in others:
         if one.languages != leader.languages:
@@ -110,15 +88,8 @@ def _translators(each: Dict[str, argparse.Namespace]) -> Dict[str, Any]:
 
 
 def _check(args: argparse.Namespace) -> None:
-    from fairseq_attn_plugin.analysis.inference.translation import is_exported
-
-    needs = {"subword_nmt": "bpe_codes", "sentencepiece": "sentencepiece_model"}
-    if args.bpe and not getattr(args, needs[args.bpe]):
-        raise OptionError(f"--bpe {args.bpe}: needs --{needs[args.bpe].replace('_', '-')} FILE")
-    if args.path is None and not is_exported(args.data):
-        raise OptionError(
-            f"{args.data}: is no model folder, checkpoint or exported model; give its checkpoint by --path"
-        )
+    if args.path is None:
+        raise OptionError(f"{args.data}: is no model folder or checkpoint; give the checkpoint by --path")
     check_search(argparse.Namespace(**{name: value for name, value in vars(args).items() if value is not None}))
     try:
         import starlette  # noqa: F401
@@ -130,37 +101,16 @@ def _check(args: argparse.Namespace) -> None:
 def _loaded(args: argparse.Namespace) -> Any:
     from fairseq_attn_plugin.analysis.inference.translator import Translator
 
-    overrides = parse_overrides(args.model_overrides)
-    for name in ("source_lang", "target_lang"):
-        if getattr(args, name):
-            overrides[name] = getattr(args, name)
     return Translator(
         args.data,
         args.path,
         or_default(args.beam, 5),
         or_default(args.lenpen, 1.0),
-        args.coverage_penalty,
-        overrides=overrides,
+        overrides=parse_overrides(args.model_overrides),
         cpu=args.cpu,
         decoding=DecodingOptions.of(args),
         **text_options(args),
     )
-
-
-def _exported(args: argparse.Namespace) -> Any:
-    """The model of an exported folder, which has its own subwords, tokeniser and languages."""
-    from fairseq_attn_plugin.analysis.inference.translation import ExportedTranslator
-
-    parser = argparse.ArgumentParser()
-    configure(parser)
-    free = "data path example port host beam nbest lenpen cpu user_dir takes_model run".split()
-    for name, value in vars(args).items():
-        if name not in free and value != parser.get_default(name):
-            raise OptionError(
-                f"{flag(name)} {value}: {args.data} is an exported model, and this was settled when it was exported; "
-                "leave it out"
-            )
-    return ExportedTranslator(args.data, args.beam, args.lenpen)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -179,8 +129,7 @@ def run(args: argparse.Namespace) -> None:
         if not server.is_local(args.host):
             sys.stderr.write(f"--host {args.host}: everyone who can reach this machine can use the model\n")
         number = args.nbest or min(3, *(one.beam for one in models.values()))
-        examples: List[str] = args.example or next(filter(None, (one.examples() for one in models.values())), [])
-        app = server.application(models, args.host, number, notes, examples)
+        app = server.application(models, args.host, number, notes, args.example)
         host, port = listener.getsockname()[:2]
         print(f"http://{f'[{host}]' if ':' in host else host}:{port}  (Ctrl+C stops it)", flush=True)
         with contextlib.suppress(KeyboardInterrupt):

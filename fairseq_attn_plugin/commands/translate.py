@@ -25,15 +25,16 @@ from typing import Any, Iterable, Iterator, List, Optional, TextIO, Tuple
 
 from fairseq_attn_plugin.analysis.inference.model_options import add_model_options
 from fairseq_attn_plugin.analysis.inference.segmenter import add_text_options, text_options
+from fairseq_attn_plugin.analysis.inference.translation import ExportedTranslator
+from fairseq_attn_plugin.decoding.export.exported_folder import FORMAT
 from fairseq_attn_plugin.decoding.options import DecodingOptions, add_decoding_options
 from fairseq_attn_plugin.decoding.search_options import check_search
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.model_folder import read_settings
 from fairseq_attn_plugin.options import parse_overrides
 from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.text.sentences import SEVERAL, has_several_sentences
 from fairseq_attn_plugin.writing import check_output, whole_text
-
-__all__ = ["configure", "run"]
 
 BUFFER = 1024  # lines of a file that are read before the first of them is translated
 
@@ -51,13 +52,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--alignments", action="store_true", help="add a tab and links i-j of source and target words, from 0")
     add("--nbest", type=int, default=1, metavar="N", help="translations of each sentence, with scores (default: 1)")
     add("--keep-unknown", action="store_true", help="show unknown words as <unk> (default: copy the source word)")
-    add(
-        "--buffer-size",
-        type=int,
-        default=0,
-        metavar="N",
-        help="lines to read before the first is translated (default: 1,024 of a file; 1 of a terminal or a pipe)",
-    )
     add_model_options(parser)
     search = parser.add_argument_group("search, as in fairseq-interactive")
     search.add_argument("--beam", type=int, default=5, metavar="N", help="width of the search (default: 5)")
@@ -70,8 +64,6 @@ def run(args: argparse.Namespace) -> None:
     check_search(args)
     if args.text and args.input:
         raise OptionError(f"--input {args.input}: is given beside sentences; leave one of them out")
-    if args.buffer_size < 0:
-        raise OptionError(f"--buffer-size {args.buffer_size}: must be at least 1")
     check_output("--out", args.out, [args.input])
     translator = _translator(args)
     for stream in (sys.stdin, sys.stdout):
@@ -85,7 +77,7 @@ def run(args: argparse.Namespace) -> None:
         out: Optional[TextIO] = None
         if args.out:
             out = files.enter_context(whole_text(args.out, f"--out {args.out}: cannot be written"))
-        size = args.buffer_size or (BUFFER if args.text or args.input or _is_file(sys.stdin) else 1)
+        size = BUFFER if args.text or args.input or _is_file(sys.stdin) else 1  # a pipe or a terminal waits for answers
         numbered, longer = enumerate(_lines(lines, args.input or "standard input")), []
         while some := list(itertools.islice(numbered, size)):
             longer += [number + 1 for number, line in some if has_several_sentences(line)]
@@ -97,13 +89,11 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _translator(args: argparse.Namespace) -> Any:
-    from fairseq_attn_plugin.analysis.inference.translation import ExportedTranslator, is_exported
-
-    if args.path is None and is_exported(args.data):
+    if args.path is None and read_settings(args.data).get("format") == FORMAT:
         return ExportedTranslator(args.data, args.beam, args.lenpen)
     if args.path is None:
         raise OptionError(
-            f"{args.data}: is no model folder, checkpoint or exported model; give its checkpoint by --path"
+            f"{args.data}: is no model folder, checkpoint or exported model; give the checkpoint by --path"
         )
     from fairseq_attn_plugin.analysis.inference.translator import Translator  # imports torch
 

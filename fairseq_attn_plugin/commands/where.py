@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-__all__ = ["CONFIGS", "PACKAGE", "RECIPES", "configure", "run"]
-
 PACKAGE = Path(__file__).resolve().parents[1]
 # a wheel has them inside the package, a checkout beside it
 CONFIGS = PACKAGE / "configs" if (PACKAGE / "configs").is_dir() else PACKAGE.parent / "configs"

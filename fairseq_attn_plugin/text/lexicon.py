@@ -12,7 +12,7 @@ from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, TextIO, Tuple
 
 from fairseq_attn_plugin.errors import OptionError
 
-__all__ = ["Entry", "best_translations", "read_lexicon", "write_best", "write_probabilities"]
+__all__ = ["Entry", "best_translations", "read_lexicon", "write_probabilities"]
 
 LARGEST_SUM = 1.01  # of rounded probabilities
 
@@ -101,9 +101,3 @@ def write_probabilities(stream: TextIO, lexicon: Mapping[str, Iterable[Entry]]) 
     for source, entries in lexicon.items():
         for target, probability, times in entries:
             stream.write(f"{source}\t{target}\t{probability:.6g}\t{times:.6g}\n")
-
-
-def write_best(stream: TextIO, lexicon: Mapping[str, Iterable[Entry]]) -> None:
-    """Writes the format of ``--replace-unk``: the most probable translation of each word."""
-    for source, target in best_translations(lexicon).items():
-        stream.write(f"{source} {target}\n")

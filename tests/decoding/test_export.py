@@ -198,7 +198,7 @@ def test_text_is_prepared_as_the_model_knows_it(zoo, tiny_data, tmp_path):
     from fairseq_attn_plugin.analysis.translator import Translator as OfTorch
 
     (tmp_path / "codes").write_text("#version: 0.2\na m\nam a</w>\n")
-    given = ["--bpe", "subword_nmt", "--bpe-codes", tmp_path / "codes", "--tokenizer", "moses"]
+    given = ["--bpe-codes", tmp_path / "codes", "--tokenizer", "moses"]
     folder = export(zoo("reversal").last, tmp_path / "out" / "it", *given)
     text = 'AMA, "bel" &am'
     theirs = OfTorch(str(tiny_data), str(zoo("reversal").last), bpe_codes=str(tmp_path / "codes"), tokenizer="moses")
@@ -244,8 +244,6 @@ def test_a_model_without_attention(zoo, tiny_data, tmp_path):
     assert translator.search(["ama"])[0][0].attention is None
     with pytest.raises(ValueError, match="the model has no attention"):
         translator.search(["ama"])[0][0].alignment()
-    with pytest.raises(OptionError, match="it: the model has no attention to show"):
-        cli.main(["serve", str(folder), "--port", "0"])
 
 
 def test_mistakes_are_named(zoo, tiny_data, tmp_path):
@@ -258,7 +256,6 @@ def test_mistakes_are_named(zoo, tiny_data, tmp_path):
         (checkpoint, ["--to", tmp_path / "full"], "--to .*full: exists; name another folder, or remove it"),
         (checkpoint, ["--to", tmp_path / "text" / "it"], "--to .*it: cannot be written: "),
         (checkpoint, ["--beam", "0"], "--beam 0: must be at least 1"),
-        (checkpoint, ["--bpe", "subword_nmt"], "--bpe subword_nmt: needs --bpe-codes FILE"),
         (checkpoint, ["--bpe-codes", "gone"], "--bpe-codes gone: there is no such file"),
         (checkpoint, ["--tokenizer", "nltk"], "--tokenizer nltk: is not part of an exported model"),
         ("gone.pt", [], "gone.pt: there is no such file"),
@@ -509,3 +506,13 @@ def test_the_symbol_of_the_beginning_is_no_text(marks, tokens):
     """Whatever word it would be part of; :func:`test_hypotheses_are_those_of_fairseq` has the original."""
     found = Hypothesis(-1.0, ["a"], tokens, [-1.0] * 3, None, marks)
     assert found.text == "d" and found.target == tokens
+
+
+def test_translate_reads_the_folder_as_it_reads_the_checkpoint(exported, zoo, tiny_data, lines, capsys):
+    found = []
+    options = [*lines[:5], "ama <zzz> dun", "--beam", "3", "--nbest", "2", "--alignments"]
+    for model in ([exported("reversal")], [str(tiny_data), "--path", str(zoo("reversal").last), "--cpu"]):
+        cli.main(["translate", *model, *options])
+        rows = [row.split("\t") for row in capsys.readouterr().out.splitlines()]
+        found.append([[number, f"{float(score):.2f}", *rest] for number, score, *rest in rows])
+    assert found[0] == found[1] and len(found[0]) == 12

@@ -51,7 +51,11 @@ def test_every_command_runs(tiny_data, tmp_path, warm_path):
         (tmp_path / "comet.json").write_text(json.dumps(scores))
     assert all((tmp_path / folder / "checkpoint_best.pt").is_file() for folder in CHECKPOINTS)
     assert (tmp_path / "trainings" / "soft.seed1" / "checkpoint8.pt").is_file()
-    assert "COMET 0.5000" in done.stdout and "Generate test with beam=5" in (tmp_path / "generated").read_text()
+    assert (
+        "  0.5000 |" in done.stdout
+        and "COMET |" in done.stdout
+        and "Generate test with beam=5" in (tmp_path / "generated").read_text()
+    )
     report = (tmp_path / "report" / "report.md").read_text(encoding="utf-8")
     assert "COMET" in report and "\n| adm " in report
     assert {"compare.html", "average.pt", "best3.pt", "ensemble.jsonl"} <= set(os.listdir(tmp_path))

@@ -12,6 +12,7 @@ import pytest
 
 from fairseq_attn_plugin import cli
 from fairseq_attn_plugin.commands import train as command
+from fairseq_attn_plugin.commands import translate
 from fairseq_attn_plugin.corpora import tools as run_tools
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.model_folder import open_model_folder
@@ -82,8 +83,8 @@ def test_from_pairs_to_a_translation(tools, pairs, capfd, monkeypatch):
     assert open_model_folder(out) is not None and "Traceback" not in (out / "training/fairseq-train.log").read_text()
 
     # a report has the scores of the training
-    report = ["report", str(out), "--out", str(pairs.parent / "report"), "--cpu", "--pictures", "0", "--examples", "0"]
-    cli.main([*report, "--explored", "1"])
+    report = ["report", str(out), "--out", str(pairs.parent / "report"), "--cpu"]
+    cli.main(report)
     page, scores = (pairs.parent / "report" / "report.md").read_text(), open_model_folder(out).settings["scores"]
     head, row = (re.findall(rf"^\| *{name} .*", page, re.MULTILINE)[0].split("|") for name in ("system", "model"))
     shown = {name.strip(): cell.strip() for name, cell in zip(head, row)}
@@ -110,8 +111,9 @@ def test_from_pairs_to_a_translation(tools, pairs, capfd, monkeypatch):
     text = pairs.parent / "some.xx"
     text.write_text((out / "test.xx").read_text() + "\n" + "Bel " * 2000 + "\nAma bel.\n")
     written = []
-    for size in ("1", "1024"):
-        cli.main(["translate", str(out), "--input", str(text), "--nbest", "3", "--alignments", "--buffer-size", size])
+    for size in (1, 1024):
+        monkeypatch.setattr(translate, "BUFFER", size)
+        cli.main(["translate", str(out), "--input", str(text), "--nbest", "3", "--alignments"])
         written.append(capfd.readouterr())
     assert written[0] == written[1] and len(written[0].out.splitlines()) > 3 * len(text.read_text().splitlines()) - 6
 
@@ -158,7 +160,7 @@ def test_text_without_blanks_is_split_by_sentencepiece(tools, pairs, capfd):
 
 def test_mistakes_of_translate(tmp_path, tiny_data):
     for options, said in [
-        ([str(tiny_data), "x"], "is no model folder, checkpoint or exported model"),
+        ([str(tiny_data), "x"], "is no model folder or checkpoint"),
         ([str(tiny_data), "x", "--input", "y"], "--input y: is given beside sentences"),
         ([str(tiny_data), "x", "--nbest", "9"], "--nbest 9"),
     ]:

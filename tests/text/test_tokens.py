@@ -2,8 +2,7 @@
 
 import pytest
 
-from fairseq_attn_plugin.analysis.alignment.evaluation import text_lengths
-from fairseq_attn_plugin.analysis.alignment.subword_links import read_links
+from fairseq_attn_plugin.analysis.alignment.subword_links import convert_file
 from fairseq_attn_plugin.analysis.importing.formats import Text
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.lines import tokens
@@ -30,10 +29,8 @@ def test_the_line_is_named(tmp_path):
     ):
         (tmp_path / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
     de, en, links = (str(tmp_path / name) for name in ("de", "en", "links"))
-    with pytest.raises(OptionError, match=r"^--source-text .*de, line 2: has the white space U\+00A0"):
-        text_lengths(de, en)
     with pytest.raises(OptionError, match=r"links, line 2: has the white space U\+00A0"):
-        list(read_links(links, de, en))
+        convert_file(links, de, en, tmp_path / "out")
     text = Text("--source", de)
     assert text.tokens(0, "") == ["eins"]
     with pytest.raises(OptionError, match=r"^--source .*de, line 2: has the white space U\+00A0"):

@@ -6,8 +6,6 @@ from typing import Iterable, NamedTuple, Sequence
 
 from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, Link
 
-__all__ = ["ErrorRate", "alignment_error_rate"]
-
 
 class ErrorRate(NamedTuple):
     """Alignment quality over a corpus; every value is between 0 and 1."""

@@ -1,9 +1,7 @@
 """Evaluates the word alignments of several systems against gold alignments.
 
 A system is a Pharaoh file or a file of records, which :mod:`.linking` turns into links. All systems and the gold
-alignments must describe the same sentences. :mod:`.error_rate` defines the measures.
-
-    from fairseq_attn_plugin.analysis.alignment.evaluation import error_table, evaluate, load_alignments
+alignments must describe the same sentences. :mod:`.error_rate` defines the measures::
 
     systems, lengths = load_alignments(["soft.jsonl", "fast_align=forward.align"], Linking())
     print(error_table(evaluate(systems, read_gold("test.align"))))
@@ -19,22 +17,9 @@ from tqdm import tqdm
 
 from fairseq_attn_plugin.analysis.alignment.error_rate import ErrorRate, alignment_error_rate
 from fairseq_attn_plugin.analysis.alignment.linking import Linking, linking_in, record_links
-from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, Link, read_gold
+from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, Link, read_alignments
 from fairseq_attn_plugin.analysis.records.files import Records, check_labels, is_records, label_and_path, open_records
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.text.lines import tokens
-
-__all__ = [
-    "AlignedSystem",
-    "CorpusLengths",
-    "Evaluation",
-    "agreement",
-    "error_table",
-    "evaluate",
-    "load_alignments",
-    "record_lengths",
-    "text_lengths",
-]
 
 
 class AlignedSystem(NamedTuple):
@@ -72,7 +57,7 @@ def load_alignment(text: str, linking: Linking, corpus: Optional[CorpusLengths] 
     label, path = label_and_path(text)
     if is_records(path):
         return _from_records(open_records(path, label), linking, corpus)
-    alignments = read_gold(path, "pharaoh", lengths=corpus.lengths if corpus else None)
+    alignments = read_alignments(path, corpus.lengths if corpus else None)
     return AlignedSystem(label or Path(path).stem, path, [alignment.possible for alignment in alignments])
 
 
@@ -103,15 +88,14 @@ def _from_records(records: Records, linking: Linking, corpus: Optional[CorpusLen
     return AlignedSystem(records.label, str(path), links, lengths, linking.weights)
 
 
-def load_alignments(
-    texts: Sequence[str], linking: Linking, corpus: Optional[CorpusLengths] = None
-) -> Tuple[List[AlignedSystem], Optional[CorpusLengths]]:
-    """Several systems in the order given, and the sentence lengths that their records add to ``corpus``.
+def load_alignments(texts: Sequence[str], linking: Linking) -> Tuple[List[AlignedSystem], Optional[CorpusLengths]]:
+    """Several systems in the order given, and the sentence lengths that their records have.
 
     Raises ``OptionError`` as :func:`load_alignment` does, if two systems have the same label, or if no file has the
     matrices that ``linking`` names.
     """
     systems: Dict[str, AlignedSystem] = {}
+    corpus: Optional[CorpusLengths] = None
     # records come first: they have the sentence lengths that links are checked against
     for text in sorted(texts, key=lambda text: not is_records(text)):
         system = systems[text] = load_alignment(text, linking, corpus)
@@ -126,48 +110,6 @@ def load_alignments(
             f"matrix {wanted} (--weights, --method): none of the files has it; they have {', '.join(sorted(found))}"
         )
     return [systems[text] for text in texts], corpus
-
-
-def text_lengths(source: str, target: str) -> CorpusLengths:
-    """Sentence lengths of two texts; raises ``OptionError`` if their numbers of lines differ or one is unreadable."""
-    counts = []
-    for option, path in (("--source-text", source), ("--target-text", target)):
-        try:
-            count: List[int] = []
-            with open(path, encoding="utf-8", newline="\n") as stream:
-                for line in stream:
-                    count.append(len(tokens(line)))
-            counts.append(count)
-        except (OSError, UnicodeDecodeError) as error:
-            raise OptionError(f"{option} {path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
-        except ValueError as error:
-            raise OptionError(f"{option} {path}, line {len(count) + 1}: {error}") from None
-    if len(counts[0]) != len(counts[1]):
-        raise OptionError(f"--target-text {target}: has {len(counts[1])} lines, {source} has {len(counts[0])}")
-    return CorpusLengths(list(zip(*counts)), f"{source} and {target}")
-
-
-def record_lengths(records: Records, level: str) -> CorpusLengths:
-    """Sentence lengths of a file of records, in units of ``level``."""
-    lengths: List[Optional[Tuple[int, int]]] = [None] * records.header.sentences
-    for record in records:
-        source, target = record.units(level)
-        lengths[record.id] = (len(source), len(target))
-    return CorpusLengths(lengths, str(records.path))
-
-
-def agreement(ours: AlignedSystem, others: Sequence[AlignedSystem]) -> List[Evaluation]:
-    """The links of one system against those of each other system, taken as sure gold links: AER is 1 - F1.
-
-    Precision is the share of our links that the other system has, recall the share of its links that we have. Raises
-    ``OptionError`` if one has another number of sentences.
-    """
-    results = []
-    for other in others:
-        gold = [GoldAlignment(links or frozenset(), links or frozenset()) for links in other.links]
-        score = evaluate([ours], gold)[0]
-        results.append(score._replace(label=other.label, links=sum(len(one.sure) for one in gold)))
-    return results
 
 
 def evaluate(systems: Sequence[AlignedSystem], gold: Sequence[GoldAlignment]) -> List[Evaluation]:

@@ -17,8 +17,6 @@ import numpy as np
 
 from fairseq_attn_plugin.analysis.records.record import Record
 
-__all__ = ["Lagging", "average_lagging", "average_proportion", "lagging_of", "source_words_read"]
-
 
 class Lagging(NamedTuple):
     """The lagging of one sentence."""
@@ -52,12 +50,12 @@ def average_proportion(reads: Sequence[int], source_length: int) -> float:
     return sum(reads) / (source_length * len(reads))
 
 
-def lagging_of(record: Record, level: str, name: str, threshold: float) -> Optional[Lagging]:
-    """The lagging of a record by one of its matrices; None of an empty source or target.
+def lagging_of(record: Record, threshold: float) -> Optional[Lagging]:
+    """The lagging of a record by its attention to words; None of an empty source or target.
 
     A target word of several subwords is written with its last one, a source word is read with its last one.
     """
-    weights = record.unit_attention(level, name, end=True)[:-1]
+    weights = record.word_attention(end=True)[:-1]
     size = weights.shape[1] - 1
     if not len(weights) or not size:
         return None

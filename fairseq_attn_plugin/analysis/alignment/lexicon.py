@@ -1,45 +1,25 @@
-"""Estimates a translation lexicon P(e | f) from extracted attention or from word alignments.
+"""Estimates a translation lexicon P(e | f) from extracted attention.
 
 c(f, e) counts source word f with target word e. From attention a_tj, with each row divided by its sum,
 
     hard   c(f, e) is the number of pairs (t, j) with f = f_j and e = e_t, where j = argmax_k a_tk
     soft   c(f, e) is the sum of a_tj over all t and j with f = f_j and e = e_t
 
-From alignments it is the number of links between f and e. Weight on the end of the source counts for no word. The two
+Weight on the end of the source counts for no word. The two
 sentence ends count as a pair once in every sentence, whatever the model attends to there, so that a decoder can look
-up the end. ``<unk>`` is never counted. With c(f) = sum_e c(f, e) and V the number of target words,
-
-    none       P(e | f) = c(f, e) / c(f)
-    add        P(e | f) = (c(f, e) + k) / (c(f) + k V)          listed for counted pairs only
-    discount   P(e | f) = max(c(f, e) - d, 0) / c(f)            absolute discounting; the rest is not redistributed
+up the end. ``<unk>`` is never counted. P(e | f) = c(f, e) / sum_e c(f, e).
 """
 
 from __future__ import annotations
 
-import json
-from typing import Dict, Iterable, List, Optional, Sequence, TextIO, Tuple
+from typing import Dict, Iterable, List, Optional
 
 import numpy as np
 
-from fairseq_attn_plugin.analysis.alignment.links import Link
 from fairseq_attn_plugin.analysis.records.record import Record
-from fairseq_attn_plugin.text.lexicon import Entry, write_best, write_probabilities
-
-__all__ = [
-    "FORMATS",
-    "SMOOTHINGS",
-    "PairCounts",
-    "count_links",
-    "count_records",
-    "estimate_lexicon",
-    "write_lexicon",
-]
-
+from fairseq_attn_plugin.text.lexicon import Entry
 
 END, UNKNOWN = "</s>", "<unk>"
-SMOOTHINGS = ("none", "add", "discount")
-FORMATS = ("probabilities", "replace-unk", "json")
-DEFAULTS = {"none": 0.0, "add": 0.1, "discount": 0.5}
 
 PairCounts = Dict[str, Dict[str, float]]  # {source word: {target word: count}}
 
@@ -81,76 +61,30 @@ def count_records(
     return counts
 
 
-def count_links(
-    sentences: Iterable[Tuple[Sequence[Link], Sequence[str], Sequence[str]]], counts: Optional[PairCounts] = None
-) -> PairCounts:
-    """Counts c(f, e) from links, source and target of every sentence; see :func:`count_records`."""
-    counts = {} if counts is None else counts
-    for links, source, target in sentences:
-        for i, j in links:
-            if target[j] != UNKNOWN:
-                _add(counts, source[i], target[j], 1.0)
-        _add(counts, END, END, 1.0)
-    return counts
-
-
 def _add(counts: PairCounts, source: str, target: str, count: float) -> None:
     if source != UNKNOWN:
         of = counts.setdefault(source, {})
         of[target] = of.get(target, 0.0) + count
 
 
-def estimate_lexicon(
-    counts: PairCounts,
-    smoothing: str = "none",
-    value: Optional[float] = None,
-    min_count: float = 1,
-    top: Optional[int] = None,
-) -> Dict[str, List[Entry]]:
+def estimate_lexicon(counts: PairCounts, min_count: float = 1, top: Optional[int] = None) -> Dict[str, List[Entry]]:
     """P(e | f) of the module's docstring.
 
     Args:
-        counts: of :func:`count_records` or :func:`count_links`
-        smoothing: one of ``SMOOTHINGS``
-        value: k or d (default: 0.1 and 0.5)
-        min_count: pairs with a smaller count are not listed, but they remain in c(f)
+        counts: of :func:`count_records`
+        min_count: pairs with a smaller count are not listed, but they remain in the sum of f
         top: greatest number of translations that are listed for a word (default: all)
 
     Returns:
         {f: entries, the most probable first}, sorted by f
     """
-    value = DEFAULTS[smoothing] if value is None else value
-    vocabulary = len({target for of in counts.values() for target in of})
     lexicon = {}
     for source in sorted(counts):
         of = counts[source]
         total = sum(of.values())
-        if smoothing == "add":
-            probabilities = {target: (count + value) / (total + value * vocabulary) for target, count in of.items()}
-        else:
-            off = value if smoothing == "discount" else 0.0
-            probabilities = {target: max(count - off, 0.0) / total for target, count in of.items()}
         # sums of rounded weights can exceed one slightly
-        entries = [
-            Entry(target, min(probability, 1.0), of[target])
-            for target, probability in probabilities.items()
-            if of[target] >= min_count and probability > 0
-        ]
+        entries = [Entry(target, min(count / total, 1.0), count) for target, count in of.items() if count >= min_count]
         entries.sort(key=lambda entry: (-entry.probability, entry.target))
         if entries[:top]:
             lexicon[source] = entries[:top]
     return lexicon
-
-
-def write_lexicon(stream: TextIO, lexicon: Dict[str, List[Entry]], form: str) -> None:
-    """Writes a lexicon in one of ``FORMATS``; ``replace-unk`` omits ``</s>``, which it never looks up."""
-    if form == "probabilities":
-        write_probabilities(stream, lexicon)
-    elif form == "replace-unk":
-        write_best(stream, {f: of for f, of in lexicon.items() if f != END})
-    else:
-        names = ("target", "probability", "count")
-        json.dump(
-            {f: [dict(zip(names, entry)) for entry in of] for f, of in lexicon.items()}, stream, ensure_ascii=False
-        )
-        stream.write("\n")

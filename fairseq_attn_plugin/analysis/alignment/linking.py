@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import replace
-from typing import Dict, FrozenSet, Iterator, List, NamedTuple, Optional, Set, Tuple
+from typing import Any, Dict, FrozenSet, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 import numpy as np
 from tqdm import tqdm
@@ -25,23 +25,6 @@ from fairseq_attn_plugin.analysis.records.files import Records
 from fairseq_attn_plugin.analysis.records.pairing import check_same, meet
 from fairseq_attn_plugin.analysis.records.record import DIGITS, LEVELS, Record
 from fairseq_attn_plugin.errors import OptionError
-
-__all__ = [
-    "DEFAULTS",
-    "METHODS",
-    "Linking",
-    "add_linking_options",
-    "align",
-    "align_both",
-    "check_matrix",
-    "check_opposite",
-    "describe_linking",
-    "hard_alignment",
-    "linking_in",
-    "linking_of",
-    "record_links",
-]
-
 
 # method -> the matrix that it reads, in the records or by the model; None: the attention
 METHODS: Dict[str, Optional[str]] = {
@@ -126,7 +109,10 @@ def align(records: Records, linking: Linking = BY_ARGMAX) -> List[Optional[Froze
 
 
 def align_both(
-    forward: Records, backward: Records, linking: Linking = BY_ARGMAX, method: str = DEFAULT_SYMMETRIZATION
+    forward: Records,
+    backward: Records,
+    linking: Linking = BY_ARGMAX,
+    method: str = DEFAULT_SYMMETRIZATION,
 ) -> List[Optional[FrozenSet[Link]]]:
     """The links of records of both translation directions, joined by ``method``.
 
@@ -142,12 +128,20 @@ def align_both(
     Raises:
         OptionError: the files do not have opposite directions or the same sentence pairs
     """
-    _check_directions(forward, backward)
+    names = (str(forward.path), f"--reverse {backward.path}")
+    here, there = ((one.header.source_lang, one.header.target_lang) for one in (forward, backward))
+    if there != here[::-1]:
+        raise OptionError(
+            f"{names[1]}: translates {'-'.join(there)}, must translate {'-'.join(here[::-1])}, the opposite direction "
+            f"of {names[0]}"
+        )
+    sizes = forward.header.sentences, backward.header.sentences
+    if sizes[0] != sizes[1]:
+        raise OptionError(f"{names[1]}: has a corpus of {sizes[1]} sentences, {names[0]} has one of {sizes[0]}")
     result: List[Optional[FrozenSet[Link]]] = [None] * forward.header.sentences
     for number, one, other in meet(_linked(forward, linking), _linked(backward, linking)):
-        names = (str(forward.path), str(backward.path))
-        check_same(number, "source", (names[0], one.source), (f"--reverse {names[1]}", other.target))
-        check_same(number, "target", (names[0], one.target), (f"--reverse {names[1]}", other.source))
+        check_same(number, "source", (names[0], one.source), (names[1], other.target))
+        check_same(number, "target", (names[0], one.target), (names[1], other.source))
         result[number] = symmetrize(one.links, ((j, i) for i, j in other.links), method)
     return result
 
@@ -167,35 +161,12 @@ def _linked(records: Records, linking: Linking) -> Iterator[Tuple[int, _Linked]]
         yield record.id, _Linked(source, target, record_links(record, linking))
 
 
-def check_opposite(what: str, backward: Tuple[str, str], forward: Tuple[str, str], other: str) -> None:
-    """Raises ``OptionError`` if the languages of the option ``what`` are not those of ``other`` in opposite order."""
-    if backward != forward[::-1]:
-        raise OptionError(
-            f"{what}: translates {'-'.join(backward)}, must translate {'-'.join(forward[::-1])}, the opposite "
-            f"direction of {other}"
-        )
-
-
-def _check_directions(forward: Records, backward: Records) -> None:
-    one, other = forward.header, backward.header
-    languages = (other.source_lang, other.target_lang), (one.source_lang, one.target_lang)
-    check_opposite(f"--reverse {backward.path}", *languages, str(forward.path))
-    if one.sentences != other.sentences:
-        raise OptionError(
-            f"--reverse {backward.path}: has a corpus of {other.sentences} sentences, {forward.path} has one of "
-            f"{one.sentences}"
-        )
-
-
-DEFAULTS = {"method": "attention", "level": "words"}
-
-
-def add_linking_options(parser: argparse.ArgumentParser) -> None:
+def add_linking_options(parser: Any) -> None:
     """Adds the options that :func:`linking_of` reads."""
     parser.add_argument(
         "--method",
         choices=list(METHODS),
-        default=DEFAULTS["method"],
+        default="attention",
         help="matrix that is read: attention (default); shift: the weights of the next step, which reads the word; "
         "posterior: p(z | x, y), proportional to the weight times the probability of the word from one encoding alone; "
         "saliency: gradients averaged over noise (SmoothGrad); loo: each source word left out",
@@ -215,9 +186,7 @@ def add_linking_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--weights", metavar="NAME", help="matrix to use; latent models also have posterior, bayes (default: attention)"
     )
-    parser.add_argument(
-        "--level", choices=LEVELS, default=DEFAULTS["level"], help="units that are linked (default: words)"
-    )
+    parser.add_argument("--level", choices=LEVELS, default="words", help="units that are linked (default: words)")
 
 
 def linking_of(args: argparse.Namespace) -> Linking:

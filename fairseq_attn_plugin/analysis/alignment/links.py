@@ -7,28 +7,14 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Any, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.writing import PathLike
 
-__all__ = [
-    "GOLD_FORMATS",
-    "GoldAlignment",
-    "Lengths",
-    "Link",
-    "check_links",
-    "format_alignment",
-    "parse_alignment",
-    "read_alignments",
-    "read_gold",
-    "write_alignments",
-]
-
 Link = Tuple[int, int]
 _LINK = re.compile(r"([0-9]+)([-p])([0-9]+)")
 _WPT = re.compile(r"([0-9]+)\s+([0-9]+)\s+([0-9]+)(?:\s+([SP]))?(?:\s+[0-9.]+)?")
-GOLD_FORMATS = ("auto", "pharaoh", "wpt")
 MOST_SENTENCES = 10**7  # of a corpus of unknown size: a mistyped number must not fill the memory
 Lengths = Sequence[Optional[Tuple[int, int]]]
 
@@ -66,29 +52,40 @@ def format_alignment(alignment: GoldAlignment) -> str:
     return " ".join(f"{i}{'-' if (i, j) in alignment.sure else 'p'}{j}" for i, j in sorted(alignment.possible))
 
 
-def read_alignments(path: PathLike) -> List[GoldAlignment]:
+def read_alignments(path: PathLike, lengths: Optional[Lengths] = None) -> List[GoldAlignment]:
     """A Pharaoh file, as :func:`read_gold` reads it: an empty line is a sentence pair without links."""
-    return read_gold(path, "pharaoh")
+    return read_gold(path, False, lengths, wpt=False)
+
+
+def add_gold_options(parser: Any, help: str, required: bool = False) -> None:
+    """Adds ``--gold`` and ``--one-based``, arguments of :func:`read_gold`."""
+    parser.add_argument(
+        "--gold",
+        required=required,
+        metavar="FILE",
+        help=f"{help}: i-j or ipj (possible) in a line, or format of WPT 2003",
+    )
+    parser.add_argument("--one-based", action="store_true", help="a gold file of links i-j counts words from 1")
 
 
 def read_gold(
     path: PathLike,
-    form: str = "auto",
     one_based: bool = False,
     lengths: Optional[Lengths] = None,
     sentences: int = 0,
+    wpt: Optional[bool] = None,
 ) -> List[GoldAlignment]:
     """Reads the gold alignments of a corpus, sentence by sentence.
 
     Args:
-        path: a file in one of two formats. ``pharaoh`` has a line ``0-0 1p2`` for each sentence pair. ``wpt``, the
-            format of the WPT 2003 shared task (Mihalcea and Pedersen, "An Evaluation Exercise for Word Alignment"), has
-            a line ``0001 3 4 S`` for each link: sentence, source word and target word, all counted from 1, then S
-            (sure, the default) or P (possible). Word 0 stands for no word; its links are skipped
-        form: one of ``GOLD_FORMATS``; ``auto`` decides by the first line that is not empty
+        path: a file in one of two formats. That of Pharaoh has a line ``0-0 1p2`` for each sentence pair. That of the
+            WPT 2003 shared task (Mihalcea and Pedersen, "An Evaluation Exercise for Word Alignment") has a line
+            ``0001 3 4 S`` for each link: sentence, source word and target word, all counted from 1, then S (sure, the
+            default) or P (possible). Word 0 stands for no word; its links are skipped
         one_based: a Pharaoh file counts words from 1
         lengths: number of source and target words of every sentence of the corpus, None where unknown
         sentences: number of sentences of the corpus, used if ``lengths`` is None
+        wpt: the format is that of WPT (default: judged by the first line that is not empty)
 
     Returns:
         links counted from 0. A WPT file lacks sentences without links, so the result has as many sentences as
@@ -104,14 +101,13 @@ def read_gold(
         raise OptionError(f"{path}: cannot be read: {error}") from None
     if not lines[-1]:
         del lines[-1]
-    if form == "auto":
-        start = next((line.strip() for line in lines if line.strip()), "")
-        form = "wpt" if _WPT.fullmatch(start) else "pharaoh"
+    if wpt is None:
+        wpt = _WPT.fullmatch(next((line.strip() for line in lines if line.strip()), "")) is not None
     gold: List[GoldAlignment] = []
     found: List[Tuple[Set[Link], Set[Link]]] = [(set(), set()) for _ in lengths or range(sentences)]
     for number, line in enumerate(lines, 1):
         try:
-            if form != "wpt":
+            if not wpt:
                 gold.append(parse_alignment(line, int(one_based)))
                 if lengths is not None and number <= len(lengths):
                     check_links(gold[-1].possible, lengths[number - 1], int(one_based))
@@ -119,7 +115,7 @@ def read_gold(
                 _add_wpt(line.strip(), found, lengths)
         except ValueError as error:
             raise OptionError(f"{path}, line {number}: {error}") from None
-    if form == "wpt":
+    if wpt:
         return [GoldAlignment(frozenset(sure), frozenset(possible)) for sure, possible in found]
     if lengths is not None and len(gold) != len(lengths):
         raise OptionError(f"{path}: has {len(gold)} lines, the corpus has {len(lengths)} sentences")

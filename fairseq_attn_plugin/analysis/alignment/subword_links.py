@@ -1,8 +1,8 @@
-"""Converts links between words into links between subwords, as fairseq's ``--align-suffix`` needs them, and back.
+"""Converts links between words into links between subwords, as fairseq's ``--align-suffix`` needs them.
 
 A link is a pair (i, j) of source word i and target word j, counted from 0. If two words are linked, every subword of
-the one is linked to every subword of the other. Two words are linked if any of their subwords are. fairseq silently
-drops the links of a sentence if one of them lies beyond its end. The functions here check every link and name the line.
+the one is linked to every subword of the other. fairseq silently drops the links of a sentence if one of them lies
+beyond its end. The functions here check every link and name the line.
 """
 
 from __future__ import annotations
@@ -19,19 +19,6 @@ from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.text.lines import tokens
 from fairseq_attn_plugin.text.subwords import SUBWORDS, word_count, words_of
 from fairseq_attn_plugin.writing import PathLike, whole_text
-
-__all__ = [
-    "CONVERSION",
-    "LinkCounts",
-    "add_conversion_options",
-    "convert",
-    "convert_file",
-    "read_links",
-    "to_subwords",
-    "to_words",
-]
-
-CONVERSION = ("source", "target", "subwords", "target_first", "possible", "to_words")  # options of --convert
 
 
 class LinkCounts(NamedTuple):
@@ -63,16 +50,6 @@ def to_subwords(links: Iterable[Link], source_words: Sequence[int], target_words
     return sorted((i, j) for word, other in links for i in pieces[0][word] for j in pieces[1][other])
 
 
-def to_words(links: Iterable[Link], source_words: Sequence[int], target_words: Sequence[int]) -> List[Link]:
-    """Sorted links between words, from links between subwords; the inverse of :func:`to_subwords`.
-
-    Raises ``ValueError`` if a link lies beyond the end of the sentence.
-    """
-    links = set(links)
-    _check_range(links, len(source_words), len(target_words), "subwords")
-    return sorted({(source_words[i], target_words[j]) for i, j in links})
-
-
 def _check_range(links: Set[Link], source: int, target: int, unit: str) -> None:
     for i, j in sorted(links):
         for side, index, length in (("source", i, source), ("target", j, target)):
@@ -80,7 +57,7 @@ def _check_range(links: Set[Link], source: int, target: int, unit: str) -> None:
                 fits = all(b < source and a < target for a, b in links)
                 raise ValueError(
                     f"link {i}-{j}: the {side} has {length} {unit}, counted from 0"
-                    + ("; all links of the line fit in the opposite direction, see --target-first" if fits else "")
+                    + ("; all links of the line fit if they are j-i, target word first" if fits else "")
                 )
 
 
@@ -90,34 +67,27 @@ def convert_file(
     target: PathLike,
     out: PathLike,
     subwords: str = "bpe",
-    reverse: bool = False,
-    keep_possible: bool = False,
-    words: bool = False,
 ) -> LinkCounts:
     """Writes the alignments of a corpus as links between subwords.
 
     Args:
-        alignments: one line for each sentence pair with links ``i-j`` (sure) or ``ipj`` (possible) between words, as
-            fast_align and eflomal write them
+        alignments: one line for each sentence pair with links ``i-j`` between words, as fast_align and eflomal write
+            them; ``ipj``, only possible links, are left out
         source: the source side, split into subwords
         target: the target side, split into subwords
         out: file to write; it appears when it is complete
         subwords: how words were split, one of ``SUBWORDS``
-        reverse: links are ``j-i``, target word first
-        keep_possible: treat possible links as sure; otherwise they are dropped
-        words: convert in the opposite direction, from links between subwords to links between words
 
     Raises:
         OptionError: a file cannot be read, the files have different numbers of lines, a line does not fit its sentence,
             or no line has a link; the message names file and line
     """
-    change = to_words if words else to_subwords
     written = unaligned = possible = number = 0
     with whole_text(out, f"{out}: cannot write the alignments") as stream:
-        for number, links, skipped, tokens in _read(alignments, source, target, reverse, keep_possible):
+        for number, links, skipped, tokens in _read(alignments, source, target):
             sides = [words_of(side, subwords) for side in tokens]
             with _named(alignments, number):
-                changed = change(links, *sides)
+                changed = to_subwords(links, *sides)
             stream.write(" ".join(f"{i}-{j}" for i, j in changed) + "\n")
             written += len(changed)
             unaligned += not changed
@@ -125,22 +95,9 @@ def convert_file(
         if number and not written:
             raise OptionError(
                 f"{alignments}: links no word of any of its {number} sentences"
-                + (f"; keep its {possible} possible links" if possible else "")
+                + (f"; {possible} links are only possible, as in 0p0" if possible else "")
             )
     return LinkCounts(number, written, unaligned, possible)
-
-
-def read_links(
-    alignments: PathLike, source: PathLike, target: PathLike
-) -> Iterator[Tuple[List[Link], List[str], List[str]]]:
-    """Yields sure links, source tokens and target tokens of every sentence pair; the links connect these tokens.
-
-    Raises ``OptionError`` as :func:`convert_file` does, except that a file without links is accepted.
-    """
-    for number, links, _, (left, right) in _read(alignments, source, target, False, False):
-        with _named(alignments, number):
-            _check_range(links, len(left), len(right), "tokens")
-        yield sorted(links), left, right
 
 
 def add_conversion_options(parser: Any) -> None:
@@ -148,16 +105,13 @@ def add_conversion_options(parser: Any) -> None:
     parser.add_argument(
         "--convert",
         action="store_true",
-        help="FILE has links i-j (ipj: only possible) of words, a line for each sentence pair",
+        help="FILE has links i-j of words, a line for each sentence pair",
     )
     parser.add_argument("--source", metavar="FILE", help="source side, in subwords")
     parser.add_argument("--target", metavar="FILE", help="target side, in subwords")
     parser.add_argument(
         "--subwords", choices=SUBWORDS, help="subword segmentation (default: bpe, the @@ of subword-nmt)"
     )
-    parser.add_argument("--target-first", action="store_true", help="the links are j-i, target word first")
-    parser.add_argument("--possible", choices=["drop", "keep"], help="links that are only possible (default: drop)")
-    parser.add_argument("--to-words", action="store_true", help="from links of subwords to links of words")
 
 
 def convert(args: argparse.Namespace) -> None:
@@ -167,20 +121,11 @@ def convert(args: argparse.Namespace) -> None:
             raise OptionError(f"--{name} is missing: name the {name} side of the corpus, in subwords")
     if not args.out:
         raise OptionError("--out is missing: name the file to write")
-    counts = convert_file(
-        args.file,
-        args.source,
-        args.target,
-        args.out,
-        subwords=args.subwords or "bpe",
-        reverse=args.target_first,
-        keep_possible=args.possible == "keep",
-        words=args.to_words,
-    )
+    counts = convert_file(args.file, args.source, args.target, args.out, args.subwords or "bpe")
     print(
         f"{args.out}: {counted(counts.links, 'link')} of {counted(counts.sentences, 'sentence pair')}, "
         f"{counts.unaligned} of them without links"
-        + (f"; {counts.possible} possible links left out (--possible keep)" if counts.possible else "")
+        + (f"; only possible links left out: {counts.possible}" if counts.possible else "")
     )
 
 
@@ -194,16 +139,13 @@ def _named(path: PathLike, number: int) -> Iterator[None]:
 
 
 def _read(
-    alignments: PathLike, source: PathLike, target: PathLike, reverse: bool, keep_possible: bool
+    alignments: PathLike, source: PathLike, target: PathLike
 ) -> Iterator[Tuple[int, Set[Link], int, Tuple[List[str], List[str]]]]:
     """Yields line number, links, number of dropped possible links, and the tokens of both sides."""
     for number, lines in _parallel([alignments, source, target]):
         with _named(alignments, number):
             alignment, sides = parse_alignment(lines[0]), (tokens(lines[1]), tokens(lines[2]))
-        links = alignment.possible if keep_possible else alignment.sure
-        if reverse:
-            links = frozenset((j, i) for i, j in links)
-        yield number, set(links), len(alignment.possible) - len(links), sides
+        yield number, set(alignment.sure), len(alignment.possible) - len(alignment.sure), sides
 
 
 def _parallel(paths: Sequence[PathLike]) -> Iterator[Tuple[int, List[str]]]:

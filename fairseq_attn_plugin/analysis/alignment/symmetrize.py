@@ -11,9 +11,6 @@ from typing import Callable, Dict, FrozenSet, Iterable, Set
 
 from fairseq_attn_plugin.analysis.alignment.links import Link
 
-__all__ = ["DEFAULT_SYMMETRIZATION", "SYMMETRIZATIONS", "grow_diag_final_and", "symmetrize"]
-
-
 _NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
 
 

@@ -10,11 +10,9 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import re
-import warnings
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Iterator, List, NamedTuple, Optional, Set, Tuple, Union
+from typing import Any, Iterator, List, NamedTuple, Tuple, Union
 
 import numpy as np
 
@@ -60,8 +58,8 @@ def _installed() -> frozenset[str]:
     return frozenset(font.name for font in fontManager.ttflist)
 
 
-# the paper is the surface of pages/assets/base.css; FRAME: of axes, and their ticks; BAND: behind a range of values
-PAPER, INK, MUTED, FRAME, GRID, BAND = "#ffffff", "#1a1d21", "#5b646e", "#b8c2cc", "#e3e8ee", "#f1f3f5"
+# the paper is the surface of pages/assets/base.css; FRAME: of axes, and their ticks
+PAPER, INK, MUTED, FRAME, GRID = "#ffffff", "#1a1d21", "#5b646e", "#b8c2cc", "#e3e8ee"
 SCALE = "Blues"  # matplotlib's name of the heatmaps' colour map
 _SETTINGS: Any = {
     **dict.fromkeys(["figure.facecolor", "axes.facecolor", "hatch.color"], PAPER),
@@ -97,7 +95,6 @@ def series_of(count: int) -> List[Series]:
 
 
 SUFFIXES = (".png", ".svg", ".pdf")
-_MISSING_GLYPH = re.compile(r"Glyph (\d+) .*missing from")
 
 
 def check_drawing(path: Union[str, os.PathLike[str]]) -> Path:
@@ -122,7 +119,7 @@ def check_drawing(path: Union[str, os.PathLike[str]]) -> Path:
 
 
 @contextlib.contextmanager
-def canvas(salt: str, size: Tuple[float, float], missing: Optional[Set[str]] = None) -> Iterator[Any]:
+def canvas(salt: str, size: Tuple[float, float]) -> Iterator[Any]:
     """A figure to draw on and to :func:`save`; its settings hold within the block.
 
     The text in an SVG stays text, and the same picture with the same ``salt`` gives the same file.
@@ -130,7 +127,6 @@ def canvas(salt: str, size: Tuple[float, float], missing: Optional[Set[str]] = N
     Args:
         salt: for the identifiers in an SVG
         size: in inches
-        missing: receives the characters that no installed font contains; the picture shows them as boxes
     """
     # the object interface only: pyplot keeps state and looks for a display
     from matplotlib import rc_context
@@ -138,28 +134,10 @@ def canvas(salt: str, size: Tuple[float, float], missing: Optional[Set[str]] = N
     from matplotlib.figure import Figure
 
     settings: Any = {"svg.fonttype": "none", "svg.hashsalt": salt, "font.family": families(), **_SETTINGS}
-    with rc_context(settings), _glyphs(set() if missing is None else missing):
+    with rc_context(settings):
         figure = Figure(figsize=size)
         FigureCanvasAgg(figure)
         yield figure
-
-
-@contextlib.contextmanager
-def _glyphs(missing: Set[str]) -> Iterator[None]:
-    """Collects the characters that matplotlib warns about, in place of the warnings."""
-    with warnings.catch_warnings():
-        show = warnings.showwarning
-
-        def collect(message: Any, *details: Any, **named: Any) -> None:
-            glyph = _MISSING_GLYPH.match(str(message))
-            if glyph is None:
-                show(message, *details, **named)
-            else:
-                missing.add(chr(int(glyph[1])))
-
-        warnings.filterwarnings("always", message=_MISSING_GLYPH.pattern)
-        warnings.showwarning = collect
-        yield
 
 
 def save(figure: Any, path: Path) -> None:

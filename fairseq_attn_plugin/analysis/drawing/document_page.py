@@ -15,12 +15,8 @@ import math
 from pathlib import Path
 from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
 
-from markupsafe import Markup
-
 from fairseq_attn_plugin.analysis.pages import frame
-from fairseq_attn_plugin.analysis.pages.parts import html_table
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.writing import PathLike, whole_text
 
 STEPS = (1, 2, 4, 8)  # times the uniform weight, for legends; the last has the full colour
@@ -36,7 +32,6 @@ class Row(NamedTuple):
     weights: List[float]  # of the words
     times: Optional[float]  # the uniform weight
     word_times: List[float]  # the same of the words; in a sentence of weight, times its root
-    skipped: int = 0  # number of sentences left out directly before this one
 
     @property
     def shade(self) -> Optional[float]:
@@ -52,38 +47,17 @@ def shade(times: float) -> float:
     return min(math.log(max(times, 1.0)) / math.log(STEPS[-1]), 1.0)
 
 
-def shaded(document: Any, most: int = 0) -> List[Row]:
-    """The sentences of a ``Classified`` document with their shades: the ``most`` ones of greatest weight (0: all)."""
-    shares = document.sentence_weights
-    # in a flat model the weight of a sentence is that of its words
-    order = shares if shares is not None else [sum(weights) for weights in document.word_weights]
-    kept = sorted(sorted(range(len(order)), key=lambda k: -order[k])[: most or len(order)])
-    count = sum(map(len, document.word_weights))
+def shaded(document: Any) -> List[Row]:
+    """The sentences of a ``Classified`` document with their shades."""
+    shares, count = document.sentence_weights, sum(map(len, document.word_weights))
     rows: List[Row] = []
-    before = -1
-    for k in kept:
-        weights = document.word_weights[k]
+    for k, (words, weights) in enumerate(zip(document.sentences, document.word_weights)):
         weight = None if shares is None else shares[k]
-        times = None if weight is None else len(order) * max(weight, 0.0)
+        times = None if weight is None else len(shares) * max(weight, 0.0)
+        # in a flat model words are weighted within the document
         factor = count if times is None else len(weights) * math.sqrt(times)
-        word_times = [factor * one for one in weights]
-        rows.append(Row(k + 1, document.sentences[k], weight, weights, times, word_times, k - before - 1))
-        before = k
+        rows.append(Row(k + 1, words, weight, weights, times, [factor * one for one in weights]))
     return rows
-
-
-def left_out_after(document: Any, rows: Sequence[Row]) -> int:
-    """The number of sentences left out after the last of ``rows``."""
-    return len(document.sentences) - sum(row.skipped + 1 for row in rows)
-
-
-def left_out(count: int) -> str:
-    return f"… {counted(count, 'sentence')} left out"
-
-
-def title_of(name: str, gold: Optional[str], label: str, probability: float) -> str:
-    known = "" if gold is None else f"label: {gold}, "
-    return f"{name}: {known}prediction: {label} ({100 * probability:.1f} %)"
 
 
 def is_wrong(document: Any) -> bool:
@@ -99,10 +73,6 @@ def keys(documents: Sequence[Any]) -> Tuple[str, str]:
     return "weight of the sentence", blue + (", if it has one" if any(flat) else "")
 
 
-_WORDS = 5  # of a sentence in a table
-_FLAT_WORDS = 20  # of a document in a table
-
-
 def check_page(path: PathLike) -> None:
     """Raises ``OptionError`` if the file does not end as a page does."""
     suffix = Path(path).suffix.lower()
@@ -110,8 +80,8 @@ def check_page(path: PathLike) -> None:
         raise OptionError(f"--plot {path}: cannot draw {suffix or 'a file without suffix'}; use .html")
 
 
-def draw_documents(documents: Sequence[Any], path: PathLike, most: int = 0) -> None:
-    """Writes the page; ``most`` is the greatest number of sentences of a document (0: all).
+def draw_documents(documents: Sequence[Any], path: PathLike) -> None:
+    """Writes the page.
 
     Raises:
         OptionError: the file cannot be written
@@ -127,44 +97,19 @@ def draw_documents(documents: Sequence[Any], path: PathLike, most: int = 0) -> N
         scale=SCALE,
         steps=[(step, shade(step)) for step in STEPS],
         wrong=sum(map(is_wrong, documents)),
-        left_out=left_out,
-        documents=[_values(document, most) for document in documents],
+        documents=list(map(_values, documents)),
     )
     with whole_text(path, f"--plot {path}: cannot be written") as stream:
         stream.write(text)
 
 
-def _values(document: Any, most: int) -> Any:
+def _values(document: Any) -> Any:
     """The values of a document that the template shows."""
-    rows = shaded(document, most)
+    known = "" if document.gold is None else f"label: {document.gold}, "
     return {
         "id": document.id,
         "label": document.label,
-        "title": title_of(document.id, document.gold, document.label, document.probability),
+        "title": f"{document.id}: {known}prediction: {document.label} ({100 * document.probability:.1f} %)",
         "wrong": is_wrong(document),
-        "rows": rows,
-        "table": _table(rows) if rows else "",
-        "after": left_out_after(document, rows),
+        "rows": shaded(document),
     }
-
-
-def _table(rows: Sequence[Row]) -> Markup:
-    """The sentences with the words of greatest weight; of a flat model, the words of greatest weight."""
-    if rows[0].weight is None:
-        words = [one for row in rows for one in zip(row.words, row.weights, row.word_times)]
-        words.sort(key=lambda one: -one[1])
-        return html_table(
-            ["word", "weight", "times uniform"],
-            [[word, f"{weight:.3g}", f"{times:.2f}"] for word, weight, times in words[:_FLAT_WORDS]],
-            align="lrr",
-        )
-    return html_table(
-        ["sentence", "weight", "times uniform", "words of greatest weight"],
-        [[row.number, f"{row.weight:.3g}", row.times, ", ".join(_heaviest(row))] for row in rows],
-        align="rrrl",
-    )
-
-
-def _heaviest(row: Row) -> List[str]:
-    order = sorted(zip(row.weights, row.words), key=lambda one: -one[0])
-    return [f"{word} {weight:.2f}" for weight, word in order[:_WORDS]]

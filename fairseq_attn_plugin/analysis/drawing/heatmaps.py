@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Collection, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple, Union
+from typing import Any, Collection, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -62,7 +62,7 @@ def heatmaps(
     path: Union[str, Path],
     title: Optional[str] = None,
     greatest: Optional[float] = None,
-) -> str:
+) -> None:
     """Draw matrices side by side to ``path``, on one scale.
 
     A dark cell has a great weight. The scale runs from 0 to ``greatest``, by
@@ -71,7 +71,7 @@ def heatmaps(
     a screen. Long sentences have smaller cells. The suffix of ``path`` is the format (PNG, SVG or PDF). The text in an
     SVG stays text.
 
-    Returns the characters that no installed font contains. PNG and PDF show them as boxes.
+    matplotlib warns of characters that no installed font contains; PNG and PDF show them as boxes.
     Raises ``ValueError`` without panels or if weights or links do not fit the tokens, ``OptionError`` for another
     suffix, a path that cannot be written, or without matplotlib (``pip install 'fairseq_attn_plugin[analysis]'``).
     """
@@ -84,9 +84,8 @@ def heatmaps(
     if greatest is None:
         greatest = max(1.0, *(float(panel.weights.max(initial=0.0)) for panel in panels))
     cell = _cell(panels)
-    missing: Set[str] = set()
     # an inch: positions are inches until all sizes are known
-    with canvas("attention", (1, 1), missing) as figure:
+    with canvas("attention", (1, 1)) as figure:
         boxes = []
         for panel in panels:
             axes = figure.add_axes((0, 0, cell * max(len(panel.source), 2), cell * max(len(panel.target), 1)))
@@ -95,7 +94,6 @@ def heatmaps(
         _legend(boxes)
         _arrange(figure, boxes, title, greatest)
         save(figure, path)
-    return "" if path.suffix.lower() == ".svg" else "".join(sorted(missing))
 
 
 def _cell(panels: Sequence[Panel]) -> float:

@@ -24,7 +24,6 @@ class Description(NamedTuple):
     """What the output of another program does not say.
 
     subwords: a kind of ``MARKS`` (default: judged by the tokens)
-    reference: file of the references, in words
     forced: the targets are references, not translations
     """
 
@@ -32,7 +31,6 @@ class Description(NamedTuple):
     source_lang: str = "source"
     target_lang: str = "target"
     subwords: Optional[str] = None
-    reference: Optional[str] = None
     forced: bool = False
 
 
@@ -41,14 +39,12 @@ class Found(NamedTuple):
 
     header: Header
     sentences: int
-    hypotheses: int
 
 
 def imported_records(
     form: str,
     files: Files,
     kind: str = "none",
-    reference: Optional[str] = None,
     contents: Optional[Set[str]] = None,
 ) -> Iterator[Record]:
     """Yields the records of another program's output, in its order.
@@ -57,14 +53,13 @@ def imported_records(
         form: one of ``FORMATS``
         files: the output, and the texts that it needs
         kind: of subwords, one of ``MARKS``
-        reference: file of references
         contents: gets ``links`` or ``weights`` for each sentence, as it has the one or the other
 
     Raises:
         OptionError: a file cannot be read or has another form, or a matrix does not match its sentence; the message
             names file and line
     """
-    for one, source in _sentences(form, files, reference):
+    for one, source in _sentences(form, files):
         try:
             record = record_of(one, source, MARKS[kind])
             if contents is not None:
@@ -74,22 +69,16 @@ def imported_records(
         yield replace(record, source=marked(record.source, kind), target=marked(record.target, kind))
 
 
-def _sentences(form: str, files: Files, reference: Optional[str]) -> Iterator[Tuple[Sentence, List[str]]]:
+def _sentences(form: str, files: Files) -> Iterator[Tuple[Sentence, List[str]]]:
     """Yields each sentence with its source."""
     source = None if files.source_text is None else Text("--source-text", files.source_text)
-    others = None if reference is None else Text("--reference", reference)
     for one in FORMATS[form].read(files):
-        left = one.source
-        if source is not None:
-            left = source.tokens(one.number, one.where)
+        left = one.source if source is None else source.tokens(one.number, one.where)
         if left is None:
             raise OptionError(f"{one.where}: has no source; name its text, in the same tokens, by --source-text")
-        if others is not None:
-            one = one._replace(reference=" ".join(others.tokens(one.number, one.where)))
         yield one, left
-    for text in (source, others):
-        if text is not None:
-            text.check_end(files.path)
+    if source is not None:
+        source.check_end(files.path)
 
 
 def record_of(sentence: Sentence, source: Sequence[str], subwords: str) -> Record:
@@ -118,7 +107,7 @@ def record_of(sentence: Sentence, source: Sequence[str], subwords: str) -> Recor
             f"{len(right) + 1}"
         )
     weights = {"attention": matrix}
-    return Record(sentence.number, left, right, weights, scores, subwords, sentence.reference, sentence.rank)
+    return Record(sentence.number, left, right, weights, scores, subwords, sentence.reference)
 
 
 def without_end(tokens: Sequence[str]) -> List[str]:
@@ -165,12 +154,12 @@ def import_file(form: str, files: Files, out: PathLike, about: Description) -> F
     """
     counts: Dict[str, int] = {}
     contents: Set[str] = set()
-    sentences = hypotheses = rank = 0
-    checked = imported_records(form, files, reference=about.reference, contents=contents)
+    sentences = 0
+    checked = imported_records(form, files, contents=contents)
     for record in tqdm(checked, "check", unit="", disable=None):
         count_marks((*record.source, *record.target), counts)
-        sentences, hypotheses, rank = max(sentences, record.id + 1), hypotheses + 1, max(rank, record.rank)
-    if not hypotheses:
+        sentences += 1
+    if not sentences:
         raise OptionError(f"{files.path}: has no sentence")
     kind = about.subwords or judged(counts)
     header = Header(
@@ -183,13 +172,13 @@ def import_file(form: str, files: Files, out: PathLike, about: Description) -> F
         target="reference" if about.forced else "imported",
         subwords=MARKS[kind],
         sentences=sentences,
-        options={**({"nbest": rank} if rank > 1 else {}), **({"links": True} if contents == {"links"} else {})},
+        options={"links": True} if contents == {"links"} else {},
     )
     writer = RecordWriter(out, header, resume=False)
     try:
-        for record in tqdm(imported_records(form, files, kind, about.reference), "write", hypotheses, disable=None):
+        for record in tqdm(imported_records(form, files, kind), "write", sentences, disable=None):
             writer.write(record)
     finally:
         writer.close()
     writer.finish()
-    return Found(header, sentences, hypotheses)
+    return Found(header, sentences)

@@ -1,10 +1,9 @@
 """The outputs of other programs that ``fairseq-attn import`` reads, each by a function that yields :class:`Sentence`.
 
-``marian``: output of ``marian-decoder --alignment soft`` (or ``hard``), plain or ``--n-best``, with ``--word-scores``::
+``marian``: output of ``marian-decoder --alignment soft`` (or ``hard``), also with ``--word-scores``::
 
     ein haus ||| 0.9,0.1,0 0.2,0.7,0.1 0,0.1,0.9                                          soft: a group for each token
     ein haus ||| 0-0 1-1 2-2                                                              hard
-    0 ||| ein haus ||| 0.9,0.1,0 0.2,0.7,0.1 0,0.1,0.9 ||| F0= -0.82 ||| -0.41            n-best
 
 Groups are target tokens and the end, numbers in a group are source tokens and the end (as in Marian 1.11).
 
@@ -17,7 +16,7 @@ Groups are target tokens and the end, numbers in a group are source tokens and t
 
 ``attention`` has a row for each target token and a number for each source token. The last token of a side may be its
 end; without it, a last row or column that no token has is the end's. A sentence may have ``scores`` (natural log
-probabilities of the target tokens and the end), a ``reference`` (words), and, for n-best lists, ``id`` and ``rank``.
+probabilities of the target tokens and the end) and a ``reference`` (words).
 """
 
 from __future__ import annotations
@@ -36,7 +35,6 @@ from fairseq_attn_plugin.text.lines import LineTooLong, bounded_lines, tokens
 LONGEST = 2**28  # characters of a line: the matrix of 4,000 x 4,000 tokens
 BAR = "|||"
 _LINKS = re.compile(r"(\d+-\d+)?( \d+-\d+)*")
-_FEATURES = re.compile(r"\S+= ?\S+( \S+= ?\S+)*")
 _WORD_SCORES = "WordScores="
 
 
@@ -59,7 +57,6 @@ class Sentence(NamedTuple):
     links: Optional[AbstractSet[Link]] = None  # (source token, target token) from 0; token N or T is the end
     scores: Sequence[float] = ()  # natural log probabilities
     reference: Optional[str] = None  # words
-    rank: int = 1
 
 
 def numbered_lines(path: str) -> Iterator[Tuple[str, str]]:
@@ -126,18 +123,8 @@ def numbers_of(texts: Sequence[str], where: str) -> List[float]:
 
 def read_marian(files: Files) -> Iterator[Sentence]:
     """Yields the sentences; raises ``OptionError``, which names the line, if one has another form."""
-    previous: Optional[int] = None
-    rank = 1
     for number, (where, line) in enumerate(numbered_lines(files.path)):
         fields = [field.strip() for field in line.split(BAR)]
-        ranked = len(fields) > 4 and fields[0].isdecimal() and _FEATURES.fullmatch(fields[-2]) is not None
-        if ranked:
-            number = int(fields[0])
-            if previous is not None and number < previous:
-                raise OptionError(f"{where}: sentence {number} comes after sentence {previous}; must be in their order")
-            rank = rank + 1 if number == previous else 1
-            previous = number
-            fields = fields[1:-2]
         scores: List[float] = []
         if fields[-1].startswith(_WORD_SCORES):
             scores = numbers_of(fields.pop()[len(_WORD_SCORES) :].split(), where)
@@ -147,7 +134,7 @@ def read_marian(files: Files) -> Iterator[Sentence]:
             )
         target = f" {BAR} ".join(fields[:-1]).split()
         weights, links = _alignment(fields[-1], where)
-        yield Sentence(where, number, target, weights=weights, links=links, scores=scores, rank=rank)
+        yield Sentence(where, number, target, weights=weights, links=links, scores=scores)
 
 
 def _alignment(text: str, where: str) -> Tuple[Optional[np.ndarray], Optional[frozenset]]:
@@ -174,19 +161,8 @@ def read_pharaoh(files: Files) -> Iterator[Sentence]:
 
 def read_hugging_face(files: Files) -> Iterator[Sentence]:
     """Yields the sentences; raises ``OptionError``, which names line or sentence, for another form."""
-    previous, last, count = -1, 0, 0
-    for where, values in _objects(files.path):
-        number = values.get("id", count) if isinstance(values, dict) else count
-        rank = values.get("rank", 1) if isinstance(values, dict) else 1
-        if not (type(number) is int and type(rank) is int and number >= max(previous, 0) and rank >= 1):
-            raise OptionError(f"{where}: id and rank must be whole numbers in ascending order, ranks from 1")
-        wanted = last + 1 if number == previous else 1
-        if rank != wanted:
-            raise OptionError(
-                f"{where}: has rank {rank} of id {number}; must be {wanted}: ranks of an id are 1, 2 and so on"
-            )
-        yield _sentence(values, where, number, rank)
-        previous, last, count = number, rank, number + 1
+    for number, (where, values) in enumerate(_objects(files.path)):
+        yield _sentence(values, where, number)
 
 
 def _objects(path: str) -> Iterator[Tuple[str, Any]]:
@@ -212,7 +188,7 @@ def _objects(path: str) -> Iterator[Tuple[str, Any]]:
         yield f"{path}, sentence {number}", values
 
 
-def _sentence(values: Any, where: str, number: int, rank: int) -> Sentence:
+def _sentence(values: Any, where: str, number: int) -> Sentence:
     try:
         source, target = _strings(values["source"]), _strings(values["target"])
         weights = np.array(values["attention"], dtype=float)
@@ -227,7 +203,7 @@ def _sentence(values: Any, where: str, number: int, rank: int) -> Sentence:
         ) from None
     if not target and weights.size == 0:
         weights = np.zeros((0, len(source)))
-    return Sentence(where, number, target, source, weights, None, scores.tolist(), reference, rank)
+    return Sentence(where, number, target, source, weights, None, scores.tolist(), reference)
 
 
 def _strings(values: Any) -> List[str]:

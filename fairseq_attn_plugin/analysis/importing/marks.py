@@ -3,7 +3,6 @@
 bpe            haus@@ tür           subword-nmt
 sentencepiece  ▁haus tür            SentencePiece, and the spacers of OpenNMT's tokeniser
 wordpiece      haus ##tür           BERT
-joiner         haus ￭tür            OpenNMT's tokeniser
 byte-level     Ġhaus tür            GPT-2, BART: each character stands for a byte
 """
 
@@ -18,11 +17,10 @@ MARKS = {
     "bpe": "bpe",
     "sentencepiece": "sentencepiece",
     "wordpiece": "bpe",
-    "joiner": "bpe",
     "byte-level": "sentencepiece",
     "none": "none",
 }
-_JOINER, _SPACE, _PIECE = "\uffed", "\u0120", "##"
+_SPACE, _PIECE = "\u0120", "##"
 
 
 def count_marks(tokens: Iterable[str], counts: Dict[str, int]) -> None:
@@ -36,8 +34,6 @@ def count_marks(tokens: Iterable[str], counts: Dict[str, int]) -> None:
             counts["wordpiece"] = counts.get("wordpiece", 0) + 1
         elif token.startswith(_SPACE):
             counts["byte-level"] = counts.get("byte-level", 0) + 1
-        elif len(token) > 1 and _JOINER in (token[0], token[-1]):
-            counts["joiner"] = counts.get("joiner", 0) + 1
 
 
 def judged(counts: Dict[str, int]) -> str:
@@ -49,19 +45,14 @@ def marked(tokens: Sequence[str], kind: str) -> List[str]:
     """The tokens, as many as before, with the marks of ``MARKS[kind]``."""
     if kind == "byte-level":
         return [_of_bytes(token) for token in tokens]
-    if kind not in ("wordpiece", "joiner"):
+    if kind != "wordpiece":
         return list(tokens)
     result: List[str] = []
-    for number, token in enumerate(tokens):
-        mark = _JOINER if kind == "joiner" else _PIECE
-        joined = token.startswith(mark) and token != mark
+    for token in tokens:
+        joined = token.startswith(_PIECE) and token != _PIECE
         if result and joined and not result[-1].endswith(BPE_MARK):
             result[-1] += BPE_MARK
-        token = token[len(mark) :] if joined else token
-        last = number == len(tokens) - 1
-        if kind == "joiner" and token.endswith(mark) and token != mark:
-            token = token[: -len(mark)] + ("" if last else BPE_MARK)
-        result.append(token)
+        result.append(token[len(_PIECE) :] if joined else token)
     return result
 
 

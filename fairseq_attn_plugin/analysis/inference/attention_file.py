@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from argparse import Namespace
 from pathlib import Path
-from typing import Any, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Iterator, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from fairseq import utils
 from tqdm import tqdm
@@ -14,22 +14,12 @@ from fairseq_attn_plugin.analysis.inference.extraction import FORCED, Extraction
 from fairseq_attn_plugin.analysis.inference.loading import LoadedModels, load_models
 from fairseq_attn_plugin.analysis.inference.segmenter import Segmenter, text_options, vocabulary_subwords
 from fairseq_attn_plugin.analysis.inference.sentences import SplitSentences, TextSentences, fingerprint
-from fairseq_attn_plugin.analysis.records.files import open_records
-from fairseq_attn_plugin.analysis.records.record import Header
+from fairseq_attn_plugin.analysis.records.files import Records, open_records
+from fairseq_attn_plugin.analysis.records.record import Header, Record
 from fairseq_attn_plugin.analysis.records.writer import RecordWriter
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.model_folder import ModelFolder
 from fairseq_attn_plugin.writing import PathLike
-
-__all__ = [
-    "Extracted",
-    "default_name",
-    "describe_extraction",
-    "extract_file",
-    "extract_split",
-    "records_of",
-    "test_sentences",
-]
 
 
 def describe_extraction(
@@ -58,7 +48,6 @@ def describe_extraction(
         # training may have replaced the checkpoint by another model of the same path
         "checkpoint version": [f"{path.stat().st_size} {path.stat().st_mtime_ns}" for path in paths if path.exists()],
         "layer": extraction.layer,
-        "nbest": extraction.nbest if extraction.nbest > 1 else None,
         "generation": dict(extraction.generation),
         "overrides": {key: str(value) for key, value in loaded.overrides.items()},
         "files": [fingerprint(Path(file)) for file in read],
@@ -138,7 +127,7 @@ def extract_file(
         try:
             for record in extract(loaded, sentences, extraction, writer.next):
                 writer.write(record)
-                written += record.rank == 1
+                written += 1
                 bar.update(record.id + 1 - bar.n)
         finally:
             writer.close()
@@ -159,36 +148,27 @@ def test_sentences(model: ModelFolder, loaded: LoadedModels) -> TextSentences:
     return TextSentences(loaded, source, reference, *segmenters)
 
 
-def extract_split(
-    data: str,
-    path: str,
-    split: str,
-    out: str,
-    matrices: Tuple[str, ...] = (),
-    max_tokens: int = 4000,
-    **options: Any,
-) -> None:
-    """Writes the records of a split whose references are forced; a file of the same extraction stays.
+class ModelRecords(Records):
+    """The records of a split whose references are forced: each loop computes them anew, and no file has them.
 
     Args:
-        data: folder of fairseq-preprocess
-        path: checkpoint
-        split: of the data
-        out: file to write
-        matrices: see :class:`.extraction.Extraction`
+        loaded: the models
+        split: of their data
         max_tokens: subwords in a batch
-        options: of :func:`.loading.load_models`
+        matrices: see :class:`.extraction.Extraction`
 
     Raises:
-        OptionError: as :func:`extract_file`
+        OptionError: as :class:`.sentences.SplitSentences`, and in a loop as :func:`extract`
     """
-    logging.getLogger("fairseq").setLevel(logging.WARNING)
-    loaded = load_models(data, path, **options)
-    sentences = SplitSentences(loaded, split)
-    extraction = Extraction(max_tokens=max_tokens, matrices=matrices)
-    extract_file(
-        loaded, sentences, out, describe_extraction(loaded, sentences, extraction), extraction, existing="renew"
-    )
+
+    def __init__(self, loaded: LoadedModels, split: str, max_tokens: int = 4000, matrices: Tuple[str, ...] = ()):
+        logging.getLogger("fairseq").setLevel(logging.WARNING)
+        self._loaded, self._sentences = loaded, SplitSentences(loaded, split)
+        self._extraction = Extraction(max_tokens=max_tokens, matrices=matrices)
+        super().__init__(loaded.path, describe_extraction(loaded, self._sentences, self._extraction))
+
+    def __iter__(self) -> Iterator[Record]:
+        return extract(self._loaded, self._sentences, self._extraction)
 
 
 def records_of(model: ModelFolder, beam: Optional[int] = None, matrices: Tuple[str, ...] = ()) -> str:

@@ -50,8 +50,6 @@ from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.modules.recurrent_decoder import RecurrentDecoder
 from fairseq_attn_plugin.text.subwords import words_of
 
-__all__ = ["ERASURES", "MATRICES", "METHODS", "as_weights", "erased", "exact_posterior", "source_units"]
-
 ERASURES = ("remove", "unk")
 SAMPLES, NOISE, SEED = 10, 0.15, 1  # of saliency
 ROWS = 1024  # words of the whole vocabulary at a time

@@ -2,7 +2,7 @@
 
 An average of the last or best checkpoints translates a little better than one of them (Popel and Bojar 2018,
 "Training Tips for the Transformer Model", section 4.10). The file is a checkpoint of fairseq without the state of the
-optimiser, and has the list of its parts.
+optimiser.
 """
 
 from __future__ import annotations
@@ -20,10 +20,6 @@ from fairseq_attn_plugin.checkpoints import architecture, check_finite, origin, 
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.patches.resuming import checkpoints
 from fairseq_attn_plugin.writing import whole_file
-
-__all__ = ["Part", "average", "best_of", "last_of", "parts_of"]
-
-PARTS = "averaged"  # key of the file
 
 
 class Part(NamedTuple):
@@ -71,8 +67,8 @@ def average(paths: Sequence[str], out: str) -> List[Part]:
         name: (value / len(paths)).to(first["model"][name].dtype) if _has_mean(value) else value
         for name, value in sums.items()
     }
-    kept = {key: value for key, value in state.items() if key not in ("last_optimizer_state", PARTS)}
-    kept.update({"model": model, "cfg": plain_config(state["cfg"]), PARTS: [part._asdict() for part in parts]})
+    kept = {key: value for key, value in state.items() if key != "last_optimizer_state"}
+    kept.update({"model": model, "cfg": plain_config(state["cfg"])})
     with whole_file(out, f"--out {out}: cannot be written") as partial, open(partial, "wb") as stream:
         torch.save(kept, stream)
     return parts
@@ -85,21 +81,6 @@ def _has_mean(value: Any) -> bool:
 def _form(value: Any) -> Any:
     """Shape and type of a tensor, without its elements; None for what is no tensor."""
     return value.to("meta") if isinstance(value, torch.Tensor) else None
-
-
-def parts_of(path: str) -> List[Part]:
-    """What an averaged checkpoint is made of.
-
-    Raises:
-        OptionError: the file cannot be read, or is no average
-    """
-    parts = _read(path).get(PARTS)
-    if not isinstance(parts, list):
-        raise OptionError(f"{path}: is a checkpoint of a training and no average")
-    try:
-        return [Part(**part) for part in parts]
-    except TypeError:
-        raise OptionError(f"{path}: has a damaged list of its parts") from None
 
 
 def last_of(folder: str, count: int) -> List[str]:

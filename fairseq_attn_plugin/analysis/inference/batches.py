@@ -13,8 +13,6 @@ from fairseq_attn_plugin.analysis.inference.loading import LoadedModels
 from fairseq_attn_plugin.analysis.inference.sentences import SourceSentence
 from fairseq_attn_plugin.errors import OptionError
 
-__all__ = ["batches_of", "collated", "columns_of", "targeted_blocks"]
-
 
 def batches_of(block: Sequence[SourceSentence], max_tokens: int, beam: int = 1) -> Iterator[List[SourceSentence]]:
     """Batches of sentences of similar length, with at most ``max_tokens`` subwords or one sentence.
@@ -66,7 +64,6 @@ def targeted_blocks(
     start: int = 0,
     beam: Optional[int] = None,
     generation: Mapping[str, Any] = {},
-    nbest: int = 1,
     max_tokens: int = 4000,
 ) -> Iterator[List[SourceSentence]]:
     """Yields the sentences of a corpus with the targets to force, ``block`` sentences at a time, in their order.
@@ -80,7 +77,6 @@ def targeted_blocks(
         start: number of the first sentence
         beam: width of the search; None takes the references
         generation: further options of fairseq's generator
-        nbest: hypotheses of a sentence, best first
         max_tokens: subwords in a batch of the search
 
     Raises:
@@ -96,8 +92,8 @@ def targeted_blocks(
         if generator is not None:
             found: List[SourceSentence] = []
             for batch in batches_of(ready, max_tokens, beam or 1):
-                found += _hypotheses_of(loaded, generator, batch, nbest)
-            ready = sorted((one for one in found if _fits(one, limits, True)), key=lambda one: (one.id, one.rank))
+                found += _best_of(loaded, generator, batch)
+            ready = sorted((one for one in found if _fits(one, limits, True)), key=lambda one: one.id)
         elif any(one.target is None for one in ready):
             raise OptionError("--target-text is missing: give the translations, or --beam for the model's own")
         yield ready
@@ -121,14 +117,12 @@ def _generator_of(loaded: LoadedModels, beam: int, options: Mapping[str, Any]) -
 
 
 @torch.no_grad()
-def _hypotheses_of(
-    loaded: LoadedModels, generator: Any, batch: List[SourceSentence], nbest: int
-) -> List[SourceSentence]:
+def _best_of(loaded: LoadedModels, generator: Any, batch: List[SourceSentence]) -> List[SourceSentence]:
     """The sentences with their best translations, including the end, as targets."""
     sample = collated(loaded, batch, targets=False)
     answers = loaded.task.inference_step(generator, loaded.models, sample)
     return [
-        batch[number]._replace(target=one["tokens"].cpu().long(), rank=rank)
+        batch[number]._replace(target=hypotheses[0]["tokens"].cpu().long())
         for number, hypotheses in zip(sample["id"].tolist(), answers)
-        for rank, one in enumerate(hypotheses[:nbest], 1)
+        if hypotheses
     ]

@@ -29,18 +29,6 @@ from fairseq_attn_plugin.models.han import HANModel
 from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.text.documents import Document, class_names
 
-__all__ = [
-    "ClassificationScores",
-    "Classified",
-    "Classifier",
-    "DocumentSample",
-    "check_document_labels",
-    "classify",
-    "load_classifier",
-    "split_samples",
-    "text_samples",
-]
-
 
 class Classifier(NamedTuple):
     """A trained model, its task, and its labels in the order of the classes."""

@@ -26,9 +26,6 @@ from fairseq_attn_plugin.analysis.outputs.reading import unknown_in_reference
 from fairseq_attn_plugin.analysis.records.record import Record
 from fairseq_attn_plugin.text.subwords import spell
 
-__all__ = ["FORCED", "Extraction", "extract"]
-
-
 BLOCK = 400  # sentences in memory at a time, which are sorted by length together
 
 
@@ -40,7 +37,6 @@ class Extraction(NamedTuple):
     subwords: how words were split, one of ``SUBWORDS`` (default: decided by the target vocabulary)
     generation: further options of fairseq's generator, used with ``beam``: ``lenpen``, ``max_len_a``, ...
     max_tokens: greatest number of subwords in a batch, padding included
-    nbest: with ``beam``, the number of hypotheses that are forced, best first
     matrices: names in :data:`~.attributions.MATRICES`, which are added to what the models give
     """
 
@@ -49,7 +45,6 @@ class Extraction(NamedTuple):
     subwords: Optional[str] = None
     generation: Mapping[str, Any] = {}
     max_tokens: int = 4000
-    nbest: int = 1
     matrices: Tuple[str, ...] = ()
 
     def names(self, models: Sequence[Any]) -> Tuple[str, ...]:
@@ -66,7 +61,7 @@ FORCED = Extraction()
 
 
 def extract(loaded: LoadedModels, sentences: Any, extraction: Extraction = FORCED, start: int = 0) -> Iterator[Record]:
-    """Yields a record for each sentence, in the order of the corpus; with ``nbest`` one for each hypothesis.
+    """Yields a record for each sentence, in the order of the corpus.
 
     Sentences that are longer than a model or its task allows are left out. ``BLOCK`` sentences are in memory at a time.
 
@@ -83,7 +78,7 @@ def extract(loaded: LoadedModels, sentences: Any, extraction: Extraction = FORCE
     given = extraction.given(loaded.models)
     others = [name for name in extraction.names(loaded.models) if name not in given]
     subwords = extraction.subwords or vocabulary_subwords(loaded.task.target_dictionary)
-    search = (beam, extraction.generation, extraction.nbest, extraction.max_tokens)
+    search = (beam, extraction.generation, extraction.max_tokens)
     for block in targeted_blocks(loaded, sentences, BLOCK, start, *search):
         found: List[Record] = []
         for batch in batches_of(block, extraction.max_tokens):
@@ -91,7 +86,7 @@ def extract(loaded: LoadedModels, sentences: Any, extraction: Extraction = FORCE
             forced = force(loaded.models, sample, given, where, extraction.layer)
             forced.weights.update((name, MATRICES[name](loaded, batch, sample)) for name in others)
             found += _records(loaded, batch, sample, forced, beam is not None, subwords)
-        yield from sorted(found, key=lambda record: (record.id, record.rank))
+        yield from sorted(found, key=lambda record: record.id)
 
 
 def _records(
@@ -117,4 +112,4 @@ def _records(
             target = one.target_tokens or []
         weights = {name: matrix[row, rows, columns].numpy() for name, matrix in matrices.items()}
         logs = scores[row][rows].tolist()
-        yield Record(one.id, one.source_tokens, target, weights, logs, subwords, reference, one.rank)
+        yield Record(one.id, one.source_tokens, target, weights, logs, subwords, reference)

@@ -23,31 +23,17 @@ import torch
 from fairseq.data import data_utils
 from torch import Tensor
 
-from fairseq_attn_plugin.analysis.inference.attributions import ERASURES, METHODS, erased, source_units
+from fairseq_attn_plugin.analysis.inference.attributions import METHODS, erased, source_units
 from fairseq_attn_plugin.analysis.inference.batches import batches_of, collated, targeted_blocks
 from fairseq_attn_plugin.analysis.inference.classification import Classifier, DocumentSample
 from fairseq_attn_plugin.analysis.inference.extraction import FORCED, Extraction, extract
 from fairseq_attn_plugin.analysis.inference.forcing import forced_scores, frozen, noted
 from fairseq_attn_plugin.analysis.inference.loading import LoadedModels
 from fairseq_attn_plugin.analysis.inference.sentences import SourceSentence
-from fairseq_attn_plugin.analysis.outputs.distributions import jensen_shannon, kendall_tau
+from fairseq_attn_plugin.analysis.outputs.correlation import scipy
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.modules.decoder import LSTMDecoder
 from fairseq_attn_plugin.modules.document_pooling import AttentionPooling
-
-__all__ = [
-    "Asked",
-    "Means",
-    "Measuring",
-    "ask",
-    "can_reweigh",
-    "document_faithfulness",
-    "faithfulness",
-    "permuted",
-    "uniform",
-    "variation",
-    "word_gradients",
-]
 
 BLOCK = 40  # sentences in memory at a time, with the gradients of all their target words
 DOCUMENTS = 8  # in memory, with an erasure of each of their words
@@ -73,22 +59,6 @@ class Measuring(NamedTuple):
     seed: int = 1
     max_tokens: int = 4000
 
-    def check(self) -> None:
-        """Raises ``OptionError`` for a value out of range."""
-        for option, values, choices in (("attribution", self.methods, METHODS), ("erase", [self.erase], ERASURES)):
-            for value in values:
-                if value not in choices:
-                    raise OptionError(f"--{option} {value}: must be one of {', '.join(choices)}")
-        for name, number, least in (
-            *(("top", k, 1) for k in self.top),
-            ("draws", self.draws, 1),
-            ("permutations", self.permutations, 1),
-            ("seed", self.seed, 0),
-            ("max-tokens", self.max_tokens, 1),
-        ):
-            if number < least:
-                raise OptionError(f"--{name} {number}: must be at least {least}")
-
 
 class Means:
     """Means of quantities over target words; those that are not defined for a word (NaN) are left out."""
@@ -110,6 +80,18 @@ class Means:
     def as_dict(self, digits: int = 5) -> Dict[str, float]:
         """All means that are defined."""
         return {name: round(self[name], digits) for name in self.sums if self.counts[name]}
+
+
+def kendall_tau(a: np.ndarray, b: np.ndarray) -> List[float]:
+    """Kendall's tau-b of the rows ``[T, N]``, from -1 to 1; NaN where all values of a row are equal."""
+    return [scipy().stats.kendalltau(one, other).statistic for one, other in zip(a, b)]
+
+
+def jensen_shannon(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Jensen-Shannon divergence of the rows ``[T, N]``, each divided by its sum, in nats; NaN of a row of zeros."""
+    with np.errstate(invalid="ignore"):
+        found: np.ndarray = scipy().spatial.distance.jensenshannon(a, b, axis=1) ** 2
+    return found
 
 
 def _compare(means: Means, prefix: str, attention: np.ndarray, found: Dict[str, np.ndarray]) -> None:
@@ -190,13 +172,12 @@ def faithfulness(
         The last two need a single model of this package.
 
     Raises:
-        OptionError: options out of range, a model whose source embeddings cannot be reached, or as
+        OptionError: a model whose source embeddings cannot be reached, or as
             :func:`.extraction.extract`
     """
-    options.check()
     means, generator = Means(), torch.Generator().manual_seed(options.seed)
     numbers = np.random.default_rng(options.seed)
-    search = (extraction.beam, extraction.generation, 1, extraction.max_tokens)
+    search = (extraction.beam, extraction.generation, extraction.max_tokens)
     with frozen(loaded.models):
         for ready in targeted_blocks(loaded, sentences, block, 0, *search):
             records = list(extract(loaded, lambda start, ready=ready: iter(ready), extraction._replace(beam=None)))
@@ -333,7 +314,6 @@ def document_faithfulness(
     Raises:
         OptionError: a model that takes means instead of attention, or an option that is not for documents
     """
-    options.check()
     if "saliency" in options.methods:
         raise OptionError("--attribution saliency: is not for documents; leave it out")
     if not isinstance(classifier.model.words.pooling, AttentionPooling):
@@ -405,13 +385,6 @@ def _is_word(classifier: Classifier, tokens: Tensor) -> Tensor:
     return tokens.ne(symbols.pad()) & tokens.ne(symbols.eos()) & tokens.ne(symbols.bos())
 
 
-def _without(classifier: Classifier, tokens: Tensor, places: Sequence[int], how: str) -> Tensor:
-    """A document without the words at ``places``; a sentence without words is no sentence."""
-    gone = torch.zeros(len(tokens), dtype=torch.bool)
-    gone[list(places)] = True
-    return tokens.masked_fill(gone, classifier.task.source_dictionary.unk()) if how == "unk" else tokens[~gone]
-
-
 def _document_values(
     classifier: Classifier, tokens: Tensor, log_probs: Tensor, levels: List[_Level], options: Measuring
 ) -> Dict[str, List[np.ndarray]]:
@@ -419,7 +392,7 @@ def _document_values(
     label, found = int(log_probs.argmax()), {}
     for name in options.methods:
         if name == "leave-one-out":
-            rows = [_without(classifier, tokens, unit, options.erase) for level in levels for unit in level.units]
+            rows = [erased(classifier, tokens, unit, options.erase) for level in levels for unit in level.units]
             changes = (log_probs[label] - _many_scores(classifier, rows, options.max_tokens)[:, label]).numpy()
             found[name] = np.split(changes, np.cumsum([len(level.units) for level in levels])[:-1])
         else:
@@ -469,7 +442,7 @@ def _erase_words(
             for name, _, gone in _erasures(level.weights[None], options, numbers):
                 places = [place for unit in gone for place in level.units[unit]]
                 wanted.append((f"{level.name} {name}", number))
-                rows.append(_without(classifier, documents[number], places, options.erase))
+                rows.append(erased(classifier, documents[number], places, options.erase))
     best, classes = log_probs.max(1)
     scores = _many_scores(classifier, rows, options.max_tokens)
     for (name, number), after in zip(wanted, scores):

@@ -17,19 +17,6 @@ from fairseq_attn_plugin.attention import AttentionOutput
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.modules.recurrent_decoder import RecurrentDecoder
 
-__all__ = [
-    "Forced",
-    "attention",
-    "embedded",
-    "force",
-    "forced_scores",
-    "frozen",
-    "gradients_times_input",
-    "noted",
-    "unmoved",
-    "weight_names",
-]
-
 Change = Callable[[Tensor, Tensor], Tensor]
 
 

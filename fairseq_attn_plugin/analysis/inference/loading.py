@@ -10,11 +10,8 @@ import torch
 from fairseq import checkpoint_utils, utils
 
 import fairseq_attn_plugin  # noqa: F401  (registers the architectures)
-from fairseq_attn_plugin.analysis.inference.model_options import add_model_options
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.options import parse_overrides
-
-__all__ = ["LoadedModels", "add_model_options", "data_of", "load_from_options", "load_models", "load_split"]
 
 
 class LoadedModels(NamedTuple):
@@ -105,7 +102,7 @@ def data_of(path: str, remedy: str = "name its dictionaries' folder by --data") 
 
 
 def load_from_options(args: argparse.Namespace) -> LoadedModels:
-    """Loads the models that the options of :func:`add_model_options` name, for the folder ``args.data``.
+    """Loads the models that the options of :func:`.model_options.add_model_options` name, for the folder ``args.data``.
 
     Raises ``OptionError`` as :func:`load_models` does, if ``--model-overrides`` is not a dictionary, and without a
     checkpoint.

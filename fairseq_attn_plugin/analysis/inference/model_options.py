@@ -6,22 +6,15 @@ from typing import Any
 
 from fairseq_attn_plugin.analysis.inference.user_dir import add_user_dir_option
 
-__all__ = ["add_model_options"]
 
-
-def add_model_options(parser: Any, several: bool = False) -> None:
+def add_model_options(parser: Any) -> None:
     """Adds to a parser or a group ``--path``, ``--model-overrides``, ``--cpu`` and ``--user-dir``, which
-    :func:`.loading.load_from_options` reads.
-
-    With ``several``, ``--path`` is repeatable and gives a list of ``FILE`` or ``LABEL=FILE``.
-    """
+    :func:`.loading.load_from_options` reads."""
     parser.set_defaults(takes_model=True)  # see model_folder.expand
     parser.add_argument(
         "--path",
-        action="append" if several else "store",
-        metavar="[LABEL=]FILE" if several else "FILE",
-        help="checkpoint, or several separated by colons, which are averaged (default: that of a model folder)"
-        + ("; repeat it to see models side by side" if several else ""),
+        metavar="FILE",
+        help="checkpoint, or several separated by colons, which are averaged (default: that of a model folder)",
     )
     parser.add_argument(
         "--model-overrides", default="{}", metavar="DICT", help="model options to change, as in fairseq-generate"

@@ -11,9 +11,6 @@ from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.normalization import NORMALIZERS, build_normalizer
 from fairseq_attn_plugin.text.subwords import BPE_MARK, PIECE_MARK
 
-__all__ = ["CASES", "Segmenter", "TOKENIZERS", "add_text_options", "text_options", "vocabulary_subwords"]
-
-
 TOKENIZERS = ("moses", "nltk", "space")  # of fairseq
 CASES = ("auto", "lower", "keep")
 
@@ -68,7 +65,6 @@ class Segmenter:
         tokenizer: one of ``TOKENIZERS``, applied before the subword splitting
         moses_options: ``no_dash_splits`` and ``no_escape``, as in fairseq-interactive
         case: ``lower``; ``keep``; ``auto`` lower-cases if no word of the dictionary has a capital letter
-        prefix: of option names in messages, such as ``target-``
         normalizer: of punctuation and Unicode, before the tokeniser; one of ``NORMALIZERS``
 
     Raises:
@@ -85,10 +81,9 @@ class Segmenter:
         tokenizer: Optional[str] = None,
         moses_options: Optional[Dict[str, bool]] = None,
         case: str = "auto",
-        prefix: str = "",
         normalizer: Optional[str] = None,
     ):
-        options = f"--{prefix}bpe-codes", f"--{prefix}sentencepiece-model"
+        options = "--bpe-codes", "--sentencepiece-model"
         if bpe_codes and sentencepiece_model:
             raise OptionError(f"{options[0]}, {options[1]}: give one of them, not both")
         for option, file in zip(options, (bpe_codes, sentencepiece_model)):
@@ -102,8 +97,6 @@ class Segmenter:
         languages = {"source_lang": language, "target_lang": detokenize or language}
         self._tokenizer = encoders.build_tokenizer(Namespace(tokenizer=tokenizer, **languages, **values))
         self._normalize = build_normalizer(normalizer, language)
-        self._options = Namespace(tokenizer=tokenizer, source_lang=language, target_lang=language, **values)
-        self._untokenizer: Any = None  # of the language that is read
         self._bpe: Any = None
         if bpe_codes:
             self._bpe = _build("subword_nmt", f"{options[0]} {bpe_codes}: must be a file of subword-nmt", bpe_codes)
@@ -127,16 +120,6 @@ class Segmenter:
         if self._tokenizer is not None:
             line = self._tokenizer.encode(line)
         return line.strip() if self._bpe is None else self._bpe.encode(line)
-
-    def typed(self, words: List[str]) -> str:
-        """The text of words of the language that is read, as one would type it."""
-        from fairseq.data import encoders
-
-        if self._tokenizer is None:
-            return " ".join(words)
-        if self._untokenizer is None:
-            self._untokenizer = encoders.build_tokenizer(self._options)
-        return str(self._untokenizer.decode(" ".join(words)))
 
     def decode(self, words: str) -> str:
         """The text of words that blanks separate, detokenised if there is a tokeniser."""

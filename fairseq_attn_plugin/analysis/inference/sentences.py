@@ -14,9 +14,6 @@ from torch import Tensor
 from fairseq_attn_plugin.analysis.inference.loading import LoadedModels, load_split
 from fairseq_attn_plugin.errors import OptionError
 
-__all__ = ["SourceSentence", "SplitSentences", "TextSentences", "fingerprint", "indices_of", "symbols_of"]
-
-
 MANY_UNKNOWN = 0.1  # a greater share of unknown words suggests a wrong preparation of the text
 
 
@@ -28,7 +25,6 @@ class SourceSentence(NamedTuple):
     target: Optional[Tensor]
     source_tokens: List[str]  # without the end; a text file keeps the words that the model does not know
     target_tokens: Optional[List[str]]
-    rank: int = 1  # of the target, if it is one of several hypotheses
 
 
 class SplitSentences:

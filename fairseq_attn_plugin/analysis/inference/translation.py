@@ -1,31 +1,16 @@
-"""What a translator returns, and an exported model (``fairseq-attn export``) as a translator, which needs no torch."""
+"""What a translator returns, and the bounds of what it takes."""
 
 from __future__ import annotations
 
-import threading
-from typing import Callable, List, NamedTuple, Optional, Sequence, Tuple, Union
-
-import numpy as np
+from typing import Callable, List, NamedTuple, Sequence, Union
 
 from fairseq_attn_plugin.analysis.records.record import Record
 from fairseq_attn_plugin.analysis.records.shown import shown_units
-from fairseq_attn_plugin.decoding.export import exported_folder, runtime
-from fairseq_attn_plugin.decoding.export.runtime import MOST_CHARACTERS, one_line
+from fairseq_attn_plugin.decoding.export import runtime
+from fairseq_attn_plugin.decoding.export.runtime import MOST_CHARACTERS
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.model_folder import read_settings
 from fairseq_attn_plugin.text.subwords import spell
 from fairseq_attn_plugin.text.unknown_words import positions_of, replace_unknown
-
-__all__ = [
-    "MOST_CHARACTERS",
-    "ExportedTranslator",
-    "Translation",
-    "check_length",
-    "check_request",
-    "is_exported",
-    "one_line",
-    "translation_of",
-]
 
 
 class Translation(NamedTuple):
@@ -65,91 +50,50 @@ def check_length(what: str, text: str) -> None:
         raise OptionError(f"{what} is too long: {len(text)} characters, at most {MOST_CHARACTERS} are read")
 
 
-def is_exported(folder: str) -> bool:
-    """Whether a folder is one that ``fairseq-attn export`` wrote."""
-    return read_settings(folder).get("format") == exported_folder.FORMAT
-
-
 class ExportedTranslator:
-    """A callable from a sentence to its translations, run by onnxruntime; as :class:`.translator.Translator`.
+    """Translates by onnxruntime, with a folder that ``fairseq-attn export`` wrote; needs neither torch nor fairseq.
 
     Args:
-        folder: that ``fairseq-attn export`` wrote
-        beam, lenpen: of the search (default: those of the folder)
+        folder: the folder
+        beam, lenpen: of the search
 
     Raises:
         OptionError: the folder is damaged, or its model has no attention
     """
 
-    def __init__(self, folder: str, beam: Optional[int] = None, lenpen: Optional[float] = None):
+    def __init__(self, folder: str, beam: int, lenpen: float):
         try:
             self._translator = runtime.Translator(folder, beam, lenpen)
         except (ValueError, ImportError) as error:
             raise OptionError(str(error)) from None
-        except Exception as error:  # onnxruntime's exceptions have no common class
-            reason = " ".join(str(error).split())
-            raise OptionError(f"{folder}: cannot be read as an exported model: {reason}") from None
         settings = self._translator.settings
         if settings["attention"] is None:
-            raise OptionError(f"{folder}: the model has no attention to show; export one with attention")
-        self.path, self.beam = folder, self._translator.beam
-        self.languages: Tuple[str, str] = tuple(settings["languages"])
-        self.subwords, self.lowercase = settings["subwords"], settings["lowercase"]
-        self.segments = settings["bpe"] is not None or self.subwords == "none"
+            raise OptionError(f"{folder}: the model has no attention to show; run its translate.py")
         self._escapes = settings["tokenizer"] is not None and settings["tokenizer"]["escape"]
-        self._lock = threading.Lock()
+        self._beam, self._subwords = beam, settings["subwords"]
 
-    @property
-    def separates(self) -> bool:
-        """As :meth:`.translator.Translator.separates`."""
-        joined = self._translator.settings["tokenizer"] is not None or self.subwords == "sentencepiece"
-        return not joined and any(mark in self._translator.numbers for mark in ".,?!")
+    def translate_all(self, texts: Sequence[str], nbest: int = 1) -> List[Union[List[Translation], OptionError]]:
+        """As :meth:`.translator.Translator.translate_all`, sentence by sentence.
 
-    def examples(self, count: int = 3) -> List[str]:
-        """None: an exported folder has no corpus."""
-        return []
-
-    def __call__(self, text: str, nbest: int = 1, prefix: str = "") -> List[Translation]:
-        return self.translate(text, nbest, prefix)
-
-    def translate(self, text: str, nbest: int = 1, prefix: str = "") -> List[Translation]:
-        """As :meth:`.translator.Translator.translate`, with the same errors, but without prefix."""
-        if prefix.strip():
-            raise OptionError("an exported model cannot continue a prefix; serve its checkpoint")
-        check_request(text, nbest, self.beam)
-        line = one_line(text)
-        with self._lock:
-            try:
-                (found,) = self._translator.search([line], nbest)
-            except ValueError as error:
-                raise OptionError(str(error).replace("line 1: ", "", 1)) from None
-            except FloatingPointError as error:
-                raise _Damaged(str(error).replace("line 1", f"the sentence {line[:60]!r}", 1)) from None
-        if not found:
-            raise OptionError("there is no word to translate")
-        return [self._translation(one) for one in found]
-
-    def translate_all(
-        self, texts: Sequence[str], nbest: int = 1, batch_size: int = 1
-    ) -> List[Union[List[Translation], OptionError]]:
-        """As :meth:`.translator.Translator.translate_all`, but sentence by sentence."""
+        Raises:
+            OptionError: probabilities are not finite: the model is at fault, not the sentence
+        """
         result: List[Union[List[Translation], OptionError]] = []
         for text in texts:
+            check_request("", nbest, self._beam)
             try:
-                result.append(self.translate(text, nbest))
-            except _Damaged:
-                raise
-            except OptionError as error:
-                result.append(error)
+                check_length("the sentence", text)
+                (found,) = self._translator.search([runtime.one_line(text)], nbest)
+            except FloatingPointError as error:
+                raise OptionError(str(error).replace("line 1", f"the sentence {text[:60]!r}", 1)) from None
+            except ValueError as error:
+                result.append(OptionError(str(error).replace("line 1: ", "", 1)))
+            else:
+                result.append([self._translation(one) for one in found])
         return result
 
     def _translation(self, found: runtime.Hypothesis) -> Translation:
         numbers = self._translator.encode(found.source)[:-1]
         unknown = [place for place, number in enumerate(numbers) if number == runtime.UNK]
-        weights = {"attention": found.attention.astype(np.float64)}
-        record = Record(0, found.source, found.target, weights, found.scores, self.subwords)
+        record = Record(0, found.source, found.target, {"attention": found.attention}, found.scores, self._subwords)
         return translation_of(record, found.score, unknown, self._escapes, self._translator.detokenize)
-
-
-class _Damaged(OptionError):
-    """The model is at fault, not the sentence."""

@@ -17,13 +17,11 @@ import logging
 import threading
 from argparse import Namespace
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import torch
 from fairseq import utils
-from fairseq.data import data_utils
 from torch import Tensor
 
 from fairseq_attn_plugin.analysis.inference.loading import load_models
@@ -33,19 +31,15 @@ from fairseq_attn_plugin.analysis.inference.translation import (
     Translation,
     check_length,
     check_request,
-    one_line,
     translation_of,
 )
 from fairseq_attn_plugin.analysis.records.record import Record
+from fairseq_attn_plugin.decoding.export.runtime import one_line
 from fairseq_attn_plugin.decoding.options import DecodingOptions
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.model_folder import open_model_folder
-from fairseq_attn_plugin.text.subwords import spell
 
 __all__ = ["Translation", "Translator"]
-
-EXAMPLE_WORDS = range(5, 13)
-EXAMPLES_TRIED = 200  # sentences of a split
 
 
 class _Batch(NamedTuple):
@@ -68,16 +62,11 @@ class Translator:
         data: folder of fairseq-preprocess; its dictionaries are read
         path: checkpoint, or several separated by colons
         beam: width of the beam search
-        lenpen, coverage_penalty: as in fairseq-interactive
-        bpe_codes: codes of subword-nmt
-        sentencepiece_model: model of SentencePiece, instead of ``bpe_codes``
-        tokenizer: one of ``TOKENIZERS``, applied before the subword splitting
-        moses_options: ``no_dash_splits`` and ``no_escape``, as in fairseq-interactive
-        case: ``lower``; ``keep``; ``auto`` lower-cases if no word of the source dictionary has a capital letter
+        lenpen: length penalty
         overrides: options of the models to change, as in fairseq-generate
         cpu: do not use a GPU
         decoding: how it translates
-        normalizer: of punctuation and Unicode; one of ``NORMALIZERS``
+        text: how text is prepared: arguments of :class:`.segmenter.Segmenter`, such as ``bpe_codes`` and ``tokenizer``
 
     Raises:
         OptionError: a file is missing or damaged, or the model returns no attention
@@ -89,39 +78,25 @@ class Translator:
         path: str,
         beam: int = 5,
         lenpen: float = 1.0,
-        coverage_penalty: float = 0.0,
-        bpe_codes: Optional[str] = None,
-        sentencepiece_model: Optional[str] = None,
-        tokenizer: Optional[str] = None,
-        moses_options: Optional[Dict[str, bool]] = None,
-        case: str = "auto",
         overrides: Optional[Dict[str, Any]] = None,
         cpu: bool = False,
         decoding: Optional[DecodingOptions] = None,
-        normalizer: Optional[str] = None,
+        **text: Any,
     ):
         logging.getLogger("fairseq").setLevel(logging.WARNING)
         loaded = load_models(data, path, overrides, cpu)
         self._loaded, self.path, self.beam = loaded, path, beam
         self.models, self.task = loaded.models, loaded.task
         self.languages: Tuple[str, str] = loaded.languages
-        settings = Namespace(beam=beam, lenpen=lenpen, coverage_penalty=coverage_penalty, print_alignment=None)
+        settings = Namespace(beam=beam, lenpen=lenpen, print_alignment=None)
         vars(settings).update(asdict(decoding or DecodingOptions()))
         for model in self.models:
             # fairseq computes attention only if alignments are to be printed
             model.prepare_for_inference_(Namespace(generation=Namespace(beam=beam, print_alignment="soft")))
         self._generator = self.task.build_generator(self.models, settings)
-        self._text: Dict[str, Any] = {
-            "bpe_codes": bpe_codes,
-            "sentencepiece_model": sentencepiece_model,
-            "tokenizer": tokenizer,
-            "moses_options": moses_options,
-            "case": case,
-            "normalizer": normalizer,
-        }
-        self._segmenter = Segmenter(self.task.source_dictionary, *self.languages, **self._text)
-        self.tokenizer = tokenizer
-        self._escapes = tokenizer == "moses" and not (moses_options or {}).get("no_escape")
+        self._text, self.tokenizer = text, text.get("tokenizer")
+        self._segmenter = Segmenter(self.task.source_dictionary, *self.languages, **text)
+        self._escapes = self.tokenizer == "moses" and not (text.get("moses_options") or {}).get("no_escape")
         self.lowercase, self.segments = self._segmenter.lowercase, self._segmenter.segments
         self.subwords = vocabulary_subwords(self.task.source_dictionary)
         self._lock = threading.Lock()
@@ -276,29 +251,6 @@ class Translator:
         dictionary = self.task.source_dictionary
         joined = self.tokenizer is not None or self.subwords == "sentencepiece"
         return not joined and any(mark in dictionary for mark in ".,?!")
-
-    def examples(self, count: int = 3) -> List[str]:
-        """Short sentences of the corpus that a reader may try first, if the data folder has it; no word is unknown."""
-        found: List[str] = []
-        dictionary, (source, target) = self.task.source_dictionary, self.languages
-        names = [
-            f"{split}.{pair}" for split in ("test", "valid") for pair in (f"{source}-{target}", f"{target}-{source}")
-        ]
-        for name in names:
-            try:
-                corpus = data_utils.load_indexed_dataset(str(Path(self.task.cfg.data, f"{name}.{source}")), dictionary)
-                size = 0 if corpus is None else min(EXAMPLES_TRIED, len(corpus))
-                sentences = [corpus[number].tolist() for number in range(size)]
-            except Exception:  # damaged files raise what they like; a model translates without its corpus
-                sentences = []
-            for indices in sentences:
-                tokens = [dictionary[index] for index in indices if index != dictionary.eos()]
-                words = spell(tokens, self.subwords)
-                text = self._segmenter.typed(words)
-                known = dictionary.unk() not in indices and self._segmenter(text) == tokens
-                if len(words) in EXAMPLE_WORDS and known and text not in found:
-                    found.append(text)
-        return found[:count]
 
     def encode(self, text: str) -> Tuple[List[str], Tensor]:
         """The tokens of a text, and their indices with the end of the sentence.

@@ -10,8 +10,6 @@ from typing import Any
 
 from fairseq_attn_plugin.errors import OptionError
 
-__all__ = ["add_user_dir_option", "folder_of", "import_user_dir"]
-
 
 def add_user_dir_option(parser: Any) -> None:
     """Adds ``--user-dir`` to a parser or a group; ``fairseq-attn`` imports the folder before the subcommand runs."""

@@ -1,10 +1,12 @@
-"""Compares outputs with the reference: scores of each sentence, and the words that differ, as text or as a page.
+"""Compares outputs with the reference: scores of each sentence, and the words that differ.
 
-A word of an output is marked unless it belongs to a longest common subsequence of output and reference. Reference words
-without a counterpart in the output are missing words."""
+A word of an output is marked unless difflib's ``SequenceMatcher`` matches it with a word of the reference. Between two
+matches stand the other words of the output, or, if there are none, the missing words of the reference."""
 
 from __future__ import annotations
 
+import functools
+from difflib import SequenceMatcher
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from tqdm import tqdm
@@ -12,13 +14,11 @@ from tqdm import tqdm
 from fairseq_attn_plugin.analysis.outputs.reading import check_lengths
 from fairseq_attn_plugin.analysis.outputs.significance import LOWER_IS_BETTER, metrics
 from fairseq_attn_plugin.analysis.pages import frame
-from fairseq_attn_plugin.analysis.pages.parts import html_table
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.escapes import as_typed
 
 SORTS = ("order", "worst", "best", "difference")
-METRICS = {"bleu": "BLEU", "chrf": "chrF2", "ter": "TER"}  # names of scores and of sacrebleu's metrics
-SHOWN = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
+METRICS = {"bleu": "BLEU", "chrf": "chrF2", "ter": "TER"}  # names of scores, and those of sacrebleu
 LOWER = tuple(name for name, metric in METRICS.items() if metric in LOWER_IS_BETTER)
 TOKENIZERS = ("none", "13a", "intl", "zh", "char")
 
@@ -53,64 +53,6 @@ class Comparison(NamedTuple):
     names: Dict[str, str]  # {metric: name to show}
 
 
-def matches(left: Sequence[str], right: Sequence[str]) -> List[Tuple[int, int]]:
-    """A longest common subsequence: pairs of indices (i, j) with left[i] == right[j], both ascending.
-
-    Dynamic programming over l_ij, the length of the longest one of left[i:] and right[j:]:
-
-        l_ij = 1 + l_i+1,j+1 if left[i] == right[j], else max(l_i+1,j, l_i,j+1)
-    """
-    rows, columns = len(left), len(right)
-    lengths = [[0] * (columns + 1) for _ in range(rows + 1)]
-    for i in range(rows - 1, -1, -1):
-        here, below, word = lengths[i], lengths[i + 1], left[i]
-        for j in range(columns - 1, -1, -1):
-            here[j] = below[j + 1] + 1 if word == right[j] else max(below[j], here[j + 1])
-    pairs = []
-    i = j = 0
-    while i < rows and j < columns:
-        if left[i] == right[j]:
-            pairs.append((i, j))
-            i, j = i + 1, j + 1
-        elif lengths[i + 1][j] >= lengths[i][j + 1]:
-            i += 1
-        else:
-            j += 1
-    return pairs
-
-
-def differences(
-    output: Sequence[str], reference: Sequence[str], pairs: Optional[Sequence[Tuple[int, int]]] = None
-) -> List[Span]:
-    """The words of ``output`` in order, with marks; ``pairs`` is the result of :func:`matches` if it is known.
-
-    Between two matched words stand the other words of the output, or, if there are none, the missing words.
-    """
-    pairs = matches(output, reference) if pairs is None else pairs
-    spans: List[Span] = []
-
-    def add(kind: str, words: Sequence[str]) -> None:
-        if words and spans and spans[-1].kind == kind:
-            spans[-1].words.extend(words)
-        elif words:
-            spans.append(Span(kind, list(words)))
-
-    before = (-1, -1)
-    for i, j in [*pairs, (len(output), len(reference))]:
-        others = output[before[0] + 1 : i]
-        add("other", others)
-        if not others:
-            add("missing", reference[before[1] + 1 : j])
-        add("same", output[i : i + 1])
-        before = (i, j)
-    return spans
-
-
-def _metrics(tokenize: str, lowercase: bool, of_sentences: bool) -> Dict[str, Any]:
-    known = metrics(tokenize, lowercase, of_sentences)
-    return {name: known[metric] for name, metric in METRICS.items()}
-
-
 def compare(
     systems: Mapping[str, Sequence[str]],
     reference: Sequence[str],
@@ -120,7 +62,6 @@ def compare(
     sentences: Optional[Sequence[int]] = None,
     first: int = 0,
     tokenize: str = "none",
-    lowercase: bool = False,
     imported: Optional[Mapping[str, Mapping[str, Sequence[float]]]] = None,
 ) -> Comparison:
     """The chosen sentences, with the output of each system.
@@ -135,7 +76,6 @@ def compare(
         sentences: numbers of the sentences to show, from 0 (default: all)
         first: greatest number of sentences after sorting; 0 for all
         tokenize: sacrebleu's tokenizer, for BLEU and for the marks
-        lowercase: ignore case
         imported: scores of another program, {metric: {label: a score for each sentence}}; the more the better
 
     Raises:
@@ -150,24 +90,20 @@ def compare(
     reference = list(map(as_typed, reference))
     source = None if source is None else list(map(as_typed, source))
     systems = {label: list(map(as_typed, lines)) for label, lines in systems.items()}
-    of_sentence = _metrics(tokenize, lowercase, of_sentences=True)
+    of_sentence, whole = metrics(tokenize, of_sentences=True), metrics(tokenize)
     given = dict(imported or {})
-    known: Dict[int, List[Dict[str, float]]] = {}
 
+    @functools.lru_cache(maxsize=None)
     def scores(number: int) -> List[Dict[str, float]]:
-        """The scores of all systems, computed once for each sentence."""
-        if number not in known:
-            known[number] = [
-                {
-                    **{
-                        name: one.sentence_score(lines[number], [reference[number]]).score
-                        for name, one in of_sentence.items()
-                    },
-                    **{name: of[label][number] for name, of in given.items()},
-                }
-                for label, lines in systems.items()
-            ]
-        return known[number]
+        """The scores of all systems in a sentence."""
+        found = []
+        for label, lines in systems.items():
+            own = {
+                name: of_sentence[metric].sentence_score(lines[number], [reference[number]]).score
+                for name, metric in METRICS.items()
+            }
+            found.append({**own, **{name: of[label][number] for name, of in given.items()}})
+        return found
 
     def key(number: int) -> float:
         values = [one[metric] for one in scores(number)]
@@ -179,24 +115,23 @@ def compare(
     if sort != "order":
         order = sorted(tqdm(order, desc="scores", unit=" sentences", disable=None, leave=False), key=key)
     shown = order[:first] if first else order
-    split = _splitter(of_sentence["bleu"], tokenize)
-    whole = _metrics(tokenize, lowercase, of_sentences=False)
+    split = _splitter(of_sentence["BLEU"], tokenize)
     corpus = {
         label: {
-            **{name: one.corpus_score(list(lines), [list(reference)]).score for name, one in whole.items()},
+            **{name: whole[of].corpus_score(list(lines), [list(reference)]).score for name, of in METRICS.items()},
             **{name: sum(of[label]) / len(of[label]) for name, of in given.items()},
         }
         for label, lines in systems.items()
     }
     return Comparison(
         [
-            _sentence(number, source, reference, systems, scores(number), split, lowercase)
+            _sentence(number, source, reference, systems, scores(number), split)
             for number in tqdm(shown, desc="differences", unit=" sentences", disable=None, leave=False)
         ],
         len(reference),
         corpus,
-        {name: str(one.get_signature()) for name, one in whole.items()},
-        {**SHOWN, **{name: name for name in given}},
+        {name: str(whole[of].get_signature()) for name, of in METRICS.items()},
+        {**METRICS, **{name: name for name in given}},
     )
 
 
@@ -211,76 +146,40 @@ def _sentence(
     systems: Mapping[str, Sequence[str]],
     scores: Sequence[Dict[str, float]],
     split: Callable[[str], List[str]],
-    lowercase: bool,
 ) -> Sentence:
     words = split(reference[number])
-    key = [word.lower() for word in words] if lowercase else words
     found = [False] * len(words)
     outputs = []
     for (label, lines), values in zip(systems.items(), scores):
         output = split(lines[number])
-        pairs = matches([word.lower() for word in output] if lowercase else output, key)
-        for _, j in pairs:
-            found[j] = True
-        outputs.append(Output(label, differences(output, words, pairs), values))
+        matcher = SequenceMatcher(None, output, words, autojunk=False)
+        spans = []
+        for kind, start, end, first, last in matcher.get_opcodes():
+            if kind == "equal":
+                found[first:last] = [True] * (last - first)
+            named = {"equal": "same", "insert": "missing"}.get(kind, "other")
+            spans.append(Span(named, words[first:last] if named == "missing" else output[start:end]))
+        outputs.append(Output(label, spans, values))
     return Sentence(number, None if source is None else source[number], list(zip(words, found)), outputs)
 
 
 TITLES = {"other": "not in the reference", "missing": "only in the reference"}
 
 
-# --- as text ----------------------------------------------------------------------------------------------------------
-
-# control characters in a file must not control the terminal
-_CONTROLS = {code: "\ufffd" for code in [*range(32), *range(127, 160)] if chr(code) not in "\t\n"}
-
-
-def _plain(span: Span) -> str:
-    if span.kind == "missing":
-        return f"[missing: {' '.join(span.words)}]"
-    return " ".join(f"*{word}*" if span.kind == "other" else word for word in span.words)
-
-
-def _colored(span: Span) -> str:
-    text = " ".join(span.words)
-    if span.kind == "same":
-        return text
-    return f"\x1b[1;31m{text}\x1b[0m" if span.kind == "other" else f"\x1b[2;36m[missing: {text}]\x1b[0m"
-
-
-def as_text(comparison: Comparison, color: bool = False) -> str:
-    """Blocks of lines; words that differ have asterisks (``*word*``), or with ``color`` a colour."""
-    show = _colored if color else _plain
-    blocks = []
-    for sentence in comparison.sentences:
-        rows = [] if sentence.source is None else [("source", sentence.source)]
-        rows.append(("reference", " ".join(word for word, _ in sentence.reference)))
-        rows = [(name, text.translate(_CONTROLS)) for name, text in rows]
-        width = max(len(name) for name in ["reference", *comparison.corpus])
-        lines = [f"sentence {sentence.number}", *(f"  {name:{width}}  {text}".rstrip() for name, text in rows)]
-        for output in sentence.outputs:
-            spans = [Span(kind, [word.translate(_CONTROLS) for word in words]) for kind, words in output.spans]
-            lines.append(f"  {output.label:{width}}  {' '.join(map(show, spans))}".rstrip())
-            lines.append(f"  {'':{width}}  {_scores(output.scores)}")
-        blocks.append("\n".join(lines))
-    head = [f"{label}: {_scores(scores)}" for label, scores in comparison.corpus.items()]
-    return "\n\n".join(["\n".join([*head, *_signatures(comparison)]), *blocks]).strip() + "\n"
-
-
-def _scores(scores: Mapping[str, float]) -> str:
-    return ", ".join(f"{SHOWN.get(name, name)} {shown(name, score)}" for name, score in scores.items())
-
-
 def shown(metric: str, score: float, digits: int = 1) -> str:
     """A score as text. Scores of other programs, such as COMET's, are often between 0 and 1."""
-    return f"{score:.{digits if metric in SHOWN else 4}f}"
+    return f"{score:.{digits if metric in METRICS else 4}f}"
 
 
-def _signatures(comparison: Comparison) -> List[str]:
-    return [f"{SHOWN[name]}: {signature}" for name, signature in comparison.signatures.items()]
+def signatures_of(comparison: Comparison) -> List[str]:
+    """Of sacrebleu's metrics, a line each."""
+    return [f"{METRICS[name]}: {signature}" for name, signature in comparison.signatures.items()]
 
 
-# --- as a page --------------------------------------------------------------------------------------------------------
+def score_rows(comparison: Comparison) -> List[List[str]]:
+    """The name and the scores of each system."""
+    corpus = comparison.corpus.items()
+    return [[label, *(shown(name, scores[name], 2) for name in comparison.names)] for label, scores in corpus]
 
 
 def as_html(comparison: Comparison, title: str = "Outputs compared") -> str:
@@ -288,14 +187,13 @@ def as_html(comparison: Comparison, title: str = "Outputs compared") -> str:
     count, several = len(comparison.sentences), len(comparison.corpus) > 1
     orders = {"order": "As given", "worst": "Worst first", "best": "Best first", "difference": "Most different first"}
     names = comparison.names
-    rows = [[label, *(shown(name, scores[name], 2) for name in names)] for label, scores in comparison.corpus.items()]
     return frame.page(
         "compare.html",
         title,
         style=frame.read_asset("compare.css"),
         script=frame.read_asset("compare.js"),
-        score_table=html_table(["System", *names.values()], rows),
-        signatures=_signatures(comparison),
+        score_rows=score_rows(comparison),
+        signatures=signatures_of(comparison),
         orders=[(name, text) for name, text in orders.items() if several or name != "difference"],
         metrics=names,
         lower_places=[place for place, name in enumerate(names) if name in LOWER],
@@ -316,6 +214,3 @@ def _values(sentence: Sentence, metric: str) -> str:
 def _is_best(sentence: Sentence, output: Output, metric: str) -> bool:
     scores = [one.scores[metric] for one in sentence.outputs]
     return len(scores) > 1 and output.scores[metric] == (min if metric in LOWER else max)(scores)
-
-
-WRITERS: Dict[str, Callable[[Comparison], str]] = {".html": as_html, ".txt": as_text}

@@ -5,7 +5,7 @@ The interval is the bootstrap's: the 2.5 and 97.5 per cent quantiles over sample
 
 from __future__ import annotations
 
-from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -26,6 +26,16 @@ class Correlation(NamedTuple):
     given_score: Optional[float] = None  # Spearman's partial correlation, the measure ``score`` held fixed
 
 
+def scipy() -> Any:
+    """scipy with ``stats`` and ``spatial``; raises ``OptionError`` without it."""
+    try:
+        import scipy.spatial.distance
+        import scipy.stats
+    except ImportError:
+        raise OptionError("correlations need scipy: pip install 'fairseq_attn_plugin[analysis]'") from None
+    return scipy
+
+
 def sentence_chrf(translations: Sequence[str], references: Sequence[str]) -> List[float]:
     """sacrebleu's chrF2 of each sentence, 0 to 100."""
     from sacrebleu.metrics import CHRF
@@ -41,10 +51,7 @@ def correlate(
 
     All measures are sampled alike. Raises ``OptionError`` without scipy, or with fewer than three sentences.
     """
-    try:
-        from scipy import stats
-    except ImportError:
-        raise OptionError("correlation needs scipy: pip install 'fairseq_attn_plugin[analysis]'") from None
+    stats = scipy().stats
     if len(quality) < 3:
         raise OptionError(f"{len(quality)} sentences: a correlation needs at least 3 that have a reference")
     right = np.asarray(quality, dtype=float)

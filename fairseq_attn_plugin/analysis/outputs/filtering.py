@@ -9,7 +9,7 @@ import numpy as np
 from tqdm import tqdm
 
 from fairseq_attn_plugin.analysis.outputs.reading import read_lines
-from fairseq_attn_plugin.analysis.records.confidence import check_measure, measures_of
+from fairseq_attn_plugin.analysis.records.confidence import measures_of
 from fairseq_attn_plugin.analysis.records.files import Records
 from fairseq_attn_plugin.analysis.records.record import Record
 from fairseq_attn_plugin.errors import OptionError
@@ -93,7 +93,9 @@ def _valued(records: Records, rule: Rule, what: str) -> Iterator[Tuple[Record, O
             yield record, None
             continue
         values = measures_of(record, records.weights_name(rule.weights), rule.end)
-        yield record, check_measure(rule.by, values, f"{records.path}, sentence {record.id},")
+        if rule.by not in values:
+            raise OptionError(f"--by {rule.by}: {records.path}, sentence {record.id}, has no probabilities")
+        yield record, values[rule.by]
 
 
 def _quantile(records: Records, rule: Rule) -> Tuple[float, Optional[int]]:

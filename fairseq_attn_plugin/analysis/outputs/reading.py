@@ -1,13 +1,8 @@
 """Reads the outputs of systems, one line for each sentence in the order of the corpus.
 
-    from fairseq_attn_plugin.analysis.outputs.reading import read_reference, read_systems
-
-    systems = read_systems(["soft=soft/test.out", "mqt=mqt/beam.jsonl", "test.hyp"], remove_bpe=True)
-    reference = read_reference("test.en")
-
-A file is one of three kinds: a file of ``fairseq-attn extract`` (``.jsonl``), the output of
-fairseq-generate or -interactive (lines ``H-0``, ``T-0``, ..., in any order), or plain text with a sentence in each
-line. The suffix identifies the first kind, and the lines the second.
+A file is one of three kinds: a file of ``fairseq-attn extract`` (``.jsonl``), the output of fairseq-generate or
+-interactive (lines ``H-0``, ..., in any order), or plain text with a sentence in each line. The suffix identifies the
+first kind, and the lines the second.
 """
 
 from __future__ import annotations
@@ -15,16 +10,14 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
-from typing import Callable, Collection, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
+from typing import Collection, Dict, Iterable, Iterator, List, Mapping, Sequence, Tuple
 
-from fairseq_attn_plugin.analysis.records.files import is_records, label_and_path, open_records
+from fairseq_attn_plugin.analysis.records.files import check_labels, is_records, label_and_path, open_records
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.text.subwords import BPE_MARK, PIECE_MARK, spell
+from fairseq_attn_plugin.text.subwords import BPE_MARK, PIECE_MARK
 from fairseq_attn_plugin.writing import PathLike
 
-# a score, then the text; only H and D lines have a score
-_HYPOTHESIS = re.compile(r"([HD])-(\d{1,18})\t(-?(?:[0-9.]+(?:e[-+]?\d+)?|inf|nan))(?:\t(.*))?$")
-_REFERENCE = re.compile(r"T-(\d{1,18})\t(.*)$")
+_HYPOTHESIS = re.compile(r"H-(\d{1,18})\t(?:-?(?:[0-9.]+(?:e[-+]?\d+)?|inf|nan))(?:\t(.*))?$")  # a score, then the text
 
 
 def iter_lines(path: PathLike) -> Iterator[str]:
@@ -49,15 +42,11 @@ def read_lines(path: PathLike) -> List[str]:
     return list(iter_lines(path))
 
 
-def read_output(path: PathLike, remove_bpe: bool = False) -> List[str]:
+def read_output(path: PathLike) -> List[str]:
     """The output of a system, a line of tokens for each sentence.
 
-    From the output of fairseq-generate these are the best hypotheses before detokenisation (``H-``; ``D-`` if there is
-    no ``H-``), from extracted attention the words of the hypotheses.
-
-    Args:
-        path: plain text, output of fairseq-generate, or a file of ``fairseq-attn extract``
-        remove_bpe: join subwords (of subword-nmt or SentencePiece) to words
+    From the output of fairseq-generate these are the best hypotheses before detokenisation, from extracted attention
+    the words of the hypotheses.
 
     Raises:
         OptionError: the file cannot be read, lacks a sentence, or contains attention to the references
@@ -65,55 +54,36 @@ def read_output(path: PathLike, remove_bpe: bool = False) -> List[str]:
     if is_records(path):
         return _from_records(path, reference=False)
     lines = read_lines(path)
-    found: Dict[str, Dict[int, str]] = {"H": {}, "D": {}}
+    found: Dict[int, str] = {}
     for line in lines:
-        match = _HYPOTHESIS.match(line) if line.startswith(("H-", "D-")) else None
+        match = _HYPOTHESIS.match(line) if line.startswith("H-") else None
         if match is not None:
-            found[match[1]].setdefault(int(match[2]), match[4] or "")  # with --nbest the best one is first
-    if found["H"] or found["D"]:
-        lines = _in_order(path, found["H"] or found["D"], "H" if found["H"] else "D")
-    return list(join_subwords(lines, subwords_of(lines)[0])) if remove_bpe else lines
+            found.setdefault(int(match[1]), match[2] or "")  # with --nbest the best one is first
+    return _in_order(path, found) if found else lines
 
 
-def read_reference(path: PathLike, remove_bpe: bool = False) -> List[str]:
-    """The references: :func:`read_output` for the lines ``T-`` of fairseq-generate, or the references of an extraction.
-
-    fairseq-generate writes unknown reference words as ``<<unk>>``, so the original text is a better reference.
-    """
-    if is_records(path):
-        return _from_records(path, reference=True)
-    lines = read_lines(path)
-    if any(line.startswith("H-") and _HYPOTHESIS.match(line) for line in lines):
-        matches = (_REFERENCE.match(line) for line in lines if line.startswith("T-"))
-        found = {int(match[1]): match[2] for match in matches if match is not None}
-        if not found:
-            raise OptionError(f"{path}: is output of fairseq-generate without references (lines T-0, T-1, ...)")
-        lines = _in_order(path, found, "T")
-    return list(join_subwords(lines, subwords_of(lines)[0])) if remove_bpe else lines
+def read_reference(path: PathLike) -> List[str]:
+    """The references: the lines of a text, or those of an extraction."""
+    return _from_records(path, reference=True) if is_records(path) else read_lines(path)
 
 
-def read_systems(specs: Sequence[str], remove_bpe: bool = False) -> Dict[str, List[str]]:
+def read_systems(specs: Sequence[str]) -> Dict[str, List[str]]:
     """Outputs of several systems, {label: lines}, in the order given.
 
     Each is ``FILE`` or ``LABEL=FILE``. The default label is the file's name without suffix (for extracted attention the
-    name of the system in it). If labels then occur twice, it is the name of the folder, or else the path.
+    name of the system in it).
 
     Raises ``OptionError`` as :func:`read_output` does, and if two systems have the same label.
     """
-    pairs = [split_label(spec) for spec in specs]
-    labels = _labels(pairs)
-    return {label: read_output(path, remove_bpe) for label, (_, path) in zip(labels, pairs)}
+    pairs = [label_and_path(spec) for spec in specs]
+    labels = [label or (open_records(path).label if is_records(path) else Path(path).stem) for label, path in pairs]
+    check_labels(labels)
+    return {label: read_output(path) for label, (_, path) in zip(labels, pairs)}
 
 
 def unknown_in_reference(words: str) -> str:
     """The words with ``<<unk>>`` for ``<unk>``, as in fairseq: an output with ``<unk>`` must not match it."""
     return words.replace("<unk>", "<<unk>>")
-
-
-def split_label(spec: str) -> Tuple[Optional[str], Path]:
-    """``records.files.label_and_path`` with the path as a ``Path``."""
-    label, path = label_and_path(spec)
-    return label, Path(path)
 
 
 def check_lengths(named: Mapping[str, Sequence[str]]) -> None:
@@ -149,35 +119,15 @@ def check_tokenisation(named: Mapping[str, Collection[str]]) -> None:
             if token and others_kind != kind:
                 raise OptionError(
                     f"{name}: has subwords ({token}), {other} has {'none' if others_kind == 'none' else 'others'}; "
-                    "give --remove-bpe to join them to words"
+                    "join them to words, as fairseq-generate --remove-bpe does"
                 )
 
 
-def join_subwords(lines: Iterable[str], subwords: str) -> Iterator[str]:
-    """Lines of words from lines of subwords of the kind ``subwords``, as :func:`subwords_of` names it."""
-    return (" ".join(spell(line.split(), subwords)) for line in lines)
-
-
-def _labels(pairs: Sequence[Tuple[Optional[str], Path]]) -> List[str]:
-    schemes: List[Callable[[Path], str]] = [
-        lambda path: open_records(path).label if is_records(path) else path.stem,
-        lambda path: path.absolute().parent.name,
-        str,
-    ]
-    labels: List[str] = []
-    for scheme in schemes:
-        labels = [scheme(path) if label is None else label for label, path in pairs]
-        if len(set(labels)) == len(labels):
-            return labels
-    twice = next(label for label in labels if labels.count(label) > 1)
-    raise OptionError(f"{twice}: {labels.count(twice)} files have this name; give each its own, NAME=FILE")
-
-
-def _in_order(path: PathLike, found: Mapping[int, str], kind: str) -> List[str]:
+def _in_order(path: PathLike, found: Mapping[int, str]) -> List[str]:
     if len(found) != max(found) + 1:
         missing = next(number for number in range(len(found)) if number not in found)
         raise OptionError(
-            f"{path}: sentence {missing} has no line {kind}-{missing}; fairseq-generate did not finish, or left "
+            f"{path}: sentence {missing} has no line H-{missing}; fairseq-generate did not finish, or left "
             "sentences out (with --user-dir fairseq_attn_plugin it keeps those of the last batch)"
         )
     return [found[number] for number in range(len(found))]

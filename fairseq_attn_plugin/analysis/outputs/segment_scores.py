@@ -1,12 +1,7 @@
 """Scores of sentences that another program computed, such as COMET's, as a column beside BLEU.
 
-Two forms are read:
-
-- JSON of ``comet-score --to_json FILE``: ``{"soft.txt": [{"mt": ..., "COMET": 0.81}, ...], ...}``; numbers in place of
-  the objects are taken as well;
-- a table with tabs: a header with the names of the systems, then a line of numbers for each sentence.
-
-A system is found by its label or by the name of its file.
+A file is the JSON of ``comet-score --to_json FILE``, ``{"soft.txt": [{"mt": ..., "COMET": 0.81}, ...], ...}``, or has
+numbers in place of the objects. A system is found by its label or by the name of its file.
 """
 
 from __future__ import annotations
@@ -39,60 +34,28 @@ def read_segment_scores(text: str) -> SegmentScores:
     if metric.lower() in ("bleu", "chrf", "chrf2", "ter"):
         raise OptionError(f"--scores {text}: {metric} is computed from the translations; give the metric another name")
     try:
-        content = Path(path).read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise OptionError(f"--scores {text}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    systems = _from_json(content, metric) if content.lstrip().startswith(("{", "[")) else _from_lines(content)
-    if not systems or not all(systems.values()):
+        content = json.loads(Path(path).read_text(encoding="utf-8-sig"))
+        systems = {name: [_value(entry, metric) for entry in entries] for name, entries in content.items()}
+        if not systems or not all(systems.values()):
+            raise ValueError
+    except OSError as error:
+        raise OptionError(f"--scores {text}: cannot be read: {error.strerror or error}") from None
+    except (ValueError, TypeError, AttributeError, RecursionError):
         raise OptionError(
-            f"--scores {text}: has no scores of {metric}; must be the JSON of comet-score --to_json, or a table with "
-            "tabs and the names of the systems in its first line"
-        )
+            f"--scores {text}: has no scores of {metric}; must be the JSON of comet-score --to_json, or JSON of a list "
+            "of numbers for each system"
+        ) from None
     return SegmentScores(metric, path, systems)
 
 
-def _from_json(content: str, metric: str) -> Dict[str, List[float]]:
-    try:
-        given = json.loads(content)
-    except (ValueError, RecursionError):
-        return {}
-    if not isinstance(given, dict):
-        return {}
-    systems = {}
-    for name, entries in given.items():
-        values = [_value(entry, metric) for entry in entries] if isinstance(entries, list) else [None]
-        systems[name] = [value for value in values if value is not None]
-        if len(systems[name]) < len(values):
-            return {}
-    return systems
-
-
-def _value(entry: Any, metric: str) -> Optional[float]:
+def _value(entry: Any, metric: str) -> float:
+    """The score of a sentence; raises ``ValueError`` without one."""
     if isinstance(entry, dict):
         named = {str(key).lower(): value for key, value in entry.items()}
         entry = named.get(metric.lower(), named.get("comet", named.get("score")))
-    return _number(entry) if isinstance(entry, (int, float)) and not isinstance(entry, bool) else None
-
-
-def _number(text: Any) -> Optional[float]:
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None
-
-
-def _from_lines(content: str) -> Dict[str, List[float]]:
-    header, *rows = [line.split("\t") for line in content.splitlines() if line] or [[]]
-    if any(len(row) != len(header) for row in rows):
-        return {}
-    systems: Dict[str, List[float]] = {}
-    for name, text in (pair for row in rows for pair in zip(header, row)):
-        value = _number(text)
-        if value is None:
-            return {}
-        systems.setdefault(name, []).append(value)
-    return systems
+    if type(entry) not in (int, float) or not math.isfinite(entry):
+        raise ValueError
+    return float(entry)
 
 
 def scores_of(given: SegmentScores, labels: Mapping[str, Optional[str]], sentences: int) -> Dict[str, List[float]]:

@@ -104,20 +104,19 @@ def _compared(name: str, baseline: str, seeds_of: Mapping[str, Sequence[int]]) -
 LOWER_IS_BETTER = ("TER",)
 
 
-def metrics(tokenize: str = "none", lowercase: bool = False, of_sentences: bool = False) -> Dict[str, Any]:
+def metrics(tokenize: str = "none", of_sentences: bool = False) -> Dict[str, Any]:
     """sacrebleu's metrics by name. TER always ignores case, as sacrebleu does by default.
 
     Args:
         tokenize: sacrebleu's tokenizer for BLEU; ``none`` for text whose words are separated by blanks
-        lowercase: ignore case
         of_sentences: BLEU ignores n-gram orders for which a sentence is too short
     """
     from sacrebleu.metrics import BLEU, CHRF, TER
 
     return {
         # force: no warning that the text looks tokenized
-        "BLEU": BLEU(tokenize=tokenize, lowercase=lowercase, effective_order=of_sentences, force=True),
-        "chrF2": CHRF(lowercase=lowercase),
+        "BLEU": BLEU(tokenize=tokenize, effective_order=of_sentences, force=True),
+        "chrF2": CHRF(),
         "TER": TER(),
     }
 

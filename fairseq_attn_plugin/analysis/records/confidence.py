@@ -19,10 +19,6 @@ from typing import Dict, NamedTuple, Optional
 import numpy as np
 
 from fairseq_attn_plugin.analysis.records.record import Record
-from fairseq_attn_plugin.errors import OptionError
-
-MEASURES = ("confidence", "coverage", "out", "in")
-BASELINES = ("score", "length")  # mean log probability; minus the number of source subwords
 
 
 class Confidence(NamedTuple):
@@ -69,16 +65,10 @@ def record_confidence(record: Record, name: Optional[str] = None, end: bool = Fa
 
 
 def measures_of(record: Record, name: Optional[str] = None, end: bool = False) -> Dict[str, float]:
-    """All measures of a sentence, {name: value}; ``score`` is missing if its probabilities are unknown."""
+    """All measures of a sentence, {name: value}, and beside them ``score``, the mean log probability (missing if it is
+    unknown), and ``length``, minus the number of source subwords."""
     found = record_confidence(record, name, end)
     values = {"confidence": found.total, "coverage": found.coverage, "out": found.out, "in": found.into}
     if record.scores:
         values["score"] = record.score
     return {**values, "length": -float(len(record.source))}
-
-
-def check_measure(by: str, values: Dict[str, float], where: str) -> float:
-    """The measure ``by``; raises ``OptionError``, which starts with ``where``, if the record has none."""
-    if by not in values:
-        raise OptionError(f"--by {by}: {where} has no probabilities; take {', '.join(MEASURES)}")
-    return values[by]

@@ -12,7 +12,6 @@ A file is JSON lines: the header in the first line, one sentence in each followi
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
@@ -65,14 +64,11 @@ def from_values(values: Dict[str, Any], header: Header) -> Record:
         # imported attention may come without probabilities
         scores = _numbers(values["scores"], shape[:1]).tolist() if len(values["scores"]) else []
         source, target, reference = values["source"], values["target"], values.get("reference")
-        rank = values.get("rank", 1)
         if not (isinstance(source, list) and isinstance(target, list) and _whole(values["id"])):
-            raise ValueError
-        if not (_whole(rank) and rank):
             raise ValueError
         if not all(isinstance(text, str) for text in (*source, *target, *[reference] * (reference is not None))):
             raise ValueError
-        return Record(values["id"], source, target, weights, scores, header.subwords, reference, rank)
+        return Record(values["id"], source, target, weights, scores, header.subwords, reference)
     except (KeyError, TypeError, AttributeError, OverflowError):
         raise ValueError from None
 
@@ -101,7 +97,10 @@ def read_jsonl(path: Path, header: Header) -> Iterator[Record]:
                 if number == 1:  # the header
                     continue
                 try:
-                    record = from_values(json.loads(line), header)
+                    values = json.loads(line)
+                    if isinstance(values, dict) and values.get("rank", 1) != 1:
+                        continue  # of an n-best list, which earlier versions wrote
+                    record = from_values(values, header)
                 except (ValueError, RecursionError):
                     raise OptionError(f"{path}, line {number}: must be a sentence with attention") from None
                 yield record
@@ -121,8 +120,6 @@ def header_line(header: Header) -> str:
 def to_line(record: Record) -> str:
     """The line of a record, without its line end; weights and scores have ``DIGITS`` decimals."""
     values: Dict[str, Any] = {"id": record.id, "source": record.source, "target": record.target}
-    if record.rank > 1:
-        values["rank"] = record.rank
     if record.reference is not None:
         values["reference"] = record.reference
     if record.scores:
@@ -147,19 +144,11 @@ def _rounded(matrix: np.ndarray) -> List[List[float]]:
 class Records:
     """The sentences of a file. Each iteration reads the file again, one sentence at a time."""
 
-    def __init__(self, path: PathLike, header: Header, label: Optional[str] = None, rank: int = 1):
-        self.path, self.header, self.rank = Path(path), header, rank
-        self.label = label or header.name + (f", rank {rank}" if rank > 1 else "")
+    def __init__(self, path: PathLike, header: Header, label: Optional[str] = None):
+        self.path, self.header, self.label = Path(path), header, label or header.name
 
     def __iter__(self) -> Iterator[Record]:
-        """Yields the records in the order of the file; of n-best lists those of the rank.
-
-        Raises ``OptionError`` as :meth:`hypotheses` does.
-        """
-        return (record for record in self.hypotheses() if record.rank == self.rank)
-
-    def hypotheses(self) -> Iterator[Record]:
-        """Yields all records in the order of the file, with all ranks of n-best lists.
+        """Yields the records in the order of the file.
 
         Raises ``OptionError``, which names the sentence, if the file is damaged, the sentence's number lies beyond the
         corpus, or it occurs twice.
@@ -171,23 +160,10 @@ class Records:
                     f"{self.path}: has a sentence {record.id}; its corpus has {self.header.sentences} sentences, "
                     "counted from 0"
                 )
-            if (record.id, record.rank) in seen:
-                which = f" with rank {record.rank}" if record.rank > 1 else ""
-                raise OptionError(f"{self.path}: has sentence {record.id}{which} twice")
-            seen.add((record.id, record.rank))
+            if record.id in seen:
+                raise OptionError(f"{self.path}: has sentence {record.id} twice")
+            seen.add(record.id)
             yield record
-
-    def count(self) -> int:
-        """The number of records, found without reading a matrix; raises ``OptionError`` as iteration does."""
-        try:
-            with open(self.path, "rb") as stream:
-                blocks = iter(lambda: stream.read(2**20), b"")
-                last, lines = b"\n", 0
-                for last in blocks:
-                    lines += last.count(b"\n")
-                return lines - last.endswith(b"\n")
-        except OSError as error:
-            raise OptionError(f"{self.path}: cannot be read: {error}") from None
 
     def find(self, numbers: Iterable[int]) -> Dict[int, Record]:
         """The records with these ids, {id: record}, without those that the file does not have."""
@@ -217,13 +193,13 @@ def open_records(path: PathLike, label: Optional[str] = None) -> Records:
     """Opens a file of ``fairseq-attn extract``.
 
     Args:
-        path: ends in ``.jsonl``; ``FILE.jsonl@2`` is the second hypothesis of each n-best list in it
+        path: ends in ``.jsonl``
         label: for legends and tables (default: the name in the header)
 
     Raises:
         OptionError: the file cannot be read, has another format, or its extraction was interrupted
     """
-    path, rank = path_and_rank(path)
+    path = Path(path)
     if path.suffix == ".npz":
         raise OptionError(f"{path}: NPZ files are not read any more; extract again, --out {path.stem}{SUFFIX}")
     if path.suffix != SUFFIX:
@@ -235,24 +211,12 @@ def open_records(path: PathLike, label: Optional[str] = None) -> Records:
             line = stream.readline(LONGEST_HEADER)
     except (OSError, UnicodeDecodeError) as error:
         raise OptionError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    header = parse_header(line, path)
-    most = header.options.get("nbest", 1)
-    if not 1 <= rank <= (most if isinstance(most, int) else 1):
-        raise OptionError(f"{path}@{rank}: has hypotheses of rank 1 to {most}; extract --nbest writes more")
-    return Records(path, header, label, rank)
-
-
-def path_and_rank(path: PathLike) -> Tuple[Path, int]:
-    """Splits ``FILE@RANK``; the rank of ``FILE`` is 1. A file may itself have such a name."""
-    file, at, rank = os.fspath(path).rpartition("@")
-    if at and rank.isdecimal() and len(rank) < 10 and Path(file).suffix == SUFFIX and not Path(path).exists():
-        return Path(file), int(rank)
-    return Path(path), 1
+    return Records(path, parse_header(line, path), label)
 
 
 def is_records(path: PathLike) -> bool:
     """Whether a path names records of ``fairseq-attn extract``, by its suffix."""
-    return path_and_rank(path)[0].suffix in (SUFFIX, ".npz")
+    return Path(path).suffix in (SUFFIX, ".npz")
 
 
 def open_systems(paths: Sequence[str]) -> List[Records]:

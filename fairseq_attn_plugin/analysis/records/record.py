@@ -100,7 +100,6 @@ class Record:
     scores: List[float]
     subwords: str = "bpe"
     reference: Optional[str] = None  # words; set if the target is a hypothesis and the corpus has a translation
-    rank: int = 1  # of the hypothesis in an n-best list, from 1
 
     @property
     def attention(self) -> np.ndarray:

@@ -78,15 +78,15 @@ class RecordWriter:
 
     def _recover(self) -> int:
         """Counts the complete lines of an interrupted run; returns their number of bytes."""
-        whole = start = sentences = 0  # start: of the last sentence, which may have further hypotheses
+        whole = sentences = 0
         last, theirs = b"", None
         for line in self._stream:
             if not line.endswith(b"\n"):
                 break
             if not whole:
                 theirs = parse_header(line.decode("utf-8", "replace"), self.partial)
-            elif line.partition(b",")[0] != last.partition(b",")[0]:  # {"id": 17, ...
-                start, last, sentences = whole, line, sentences + 1
+            else:
+                last, sentences = line, sentences + 1
             whole += len(line)
         if theirs is None or not sentences:
             return 0
@@ -95,11 +95,8 @@ class RecordWriter:
                 f"--out {self.path}: {self.partial} holds an interrupted extraction of other options or another "
                 "corpus; give the same options again, --overwrite, or another file"
             )
-        self.done = sentences
         try:
-            self.next = int(json.loads(last)["id"]) + 1
-            if "nbest" in theirs.options:  # the list of the last sentence may be incomplete
-                whole, self.done, self.next = start, sentences - 1, self.next - 1
+            self.done, self.next = sentences, int(json.loads(last)["id"]) + 1
         except (ValueError, KeyError, TypeError, RecursionError):
             raise OptionError(
                 f"--out {self.path}: {self.partial} is damaged; give --overwrite to start again"

@@ -7,7 +7,7 @@ import sys
 from argparse import Namespace
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional, Sequence
+from typing import Any, Dict, List, Optional, Sequence
 
 from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, read_gold
 from fairseq_attn_plugin.analysis.inference.attention_file import describe_extraction, extract_file, test_sentences
@@ -39,9 +39,10 @@ from fairseq_attn_plugin.analysis.report.systems import (
     measures,
     without_seed,
 )
+from fairseq_attn_plugin.analysis.report.words import add_frequencies
 from fairseq_attn_plugin.errors import OptionError, one_line
 from fairseq_attn_plugin.text.counting import counted
-from fairseq_attn_plugin.writing import whole_text
+from fairseq_attn_plugin.writing import make_folder, whole_text
 
 
 @dataclass
@@ -72,17 +73,12 @@ def write_report(folder: Path, data: str, out: Path, settings: Namespace) -> Doc
     _check(systems, folder, settings)
     # errors in these files must appear before hours of work
     given = read_lines(settings.reference) if settings.reference is not None else None
-    counted = frequency.count_training(settings.train_text) if settings.train_text is not None else None
     if settings.gold is not None:
-        read_gold(settings.gold, settings.gold_format, settings.one_based)
+        read_gold(settings.gold, settings.one_based)
     for text in settings.scores:
         read_segment_scores(text)
-    for path in (out, out / "attention"):
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise OptionError(f"--out {out}: cannot be created: {error.strerror or error}") from None
-    read = _read(systems, data, out / "attention", settings, given, counted)
+    make_folder("--out", out / "attention")
+    read = _read(systems, data, out / "attention", settings, given)
     if read.corpus is None:
         reasons = "; ".join(map(": ".join, read.failed.items()))
         raise OptionError(f"{folder}: none of its systems can be read; {reasons}")
@@ -108,7 +104,6 @@ def _read(
     folder: Path,
     settings: Namespace,
     given: Optional[List[str]],
-    counted: Optional[Mapping[str, int]],
 ) -> _Read:
     """Extracts the attention of all systems into ``folder``, one model in memory at a time."""
     read = _Read()
@@ -123,10 +118,9 @@ def _read(
             print(f"{system.name}: left out: {read.failed[system.name]}", file=sys.stderr, flush=True)
             continue
         if read.corpus is None:
-            training = counted if counted is not None else training_words(loaded)
-            read.corpus, lengths = corpus_of(read.reported[0].forced, given, training, settings.reference)
+            read.corpus, lengths = corpus_of(read.reported[0].forced, given, training_words(loaded), settings.reference)
             if settings.gold is not None:
-                read.alignments = read_gold(settings.gold, settings.gold_format, settings.one_based, lengths)
+                read.alignments = read_gold(settings.gold, settings.one_based, lengths)
         del loaded
         gc.collect()
     return read
@@ -138,8 +132,7 @@ def _document(read: _Read, corpus: Corpus, out: Path, settings: Namespace) -> Do
     shown = [group.runs[0] for group in groups]
     base = _baseline(groups, settings.baseline)
     about = shown[0].forced.header
-    title = settings.title or f"Attention of {counted(len(groups), 'system')}, {about.source_lang}-{about.target_lang}"
-    document = Document(title)
+    document = Document(f"Attention of {counted(len(groups), 'system')}, {about.source_lang}-{about.target_lang}")
     document.paragraph(
         f"{counted(about.sentences, 'sentence')} ({about.split}). Attention is measured with the reference forced; "
         f"translations are from beam search of width {settings.beam}."
@@ -159,18 +152,18 @@ def _document(read: _Read, corpus: Corpus, out: Path, settings: Namespace) -> Do
         tokenize=scored.tokenize,
         seeds_of={group.name: group.seeds for group in groups},
     )
-    explored = sections.write_explorer(shown, out, settings.explored)
+    explored = sections.write_explorer(shown, out)
     write_texts(read.reported, corpus, out)
     scores.update(scores_by_group(groups, settings, len(corpus.reference), tested))
     sections.add_systems(document, groups, scores, signatures, tested)
     sections.add_alignments(document, groups, read.alignments, settings.gold)
-    sections.add_heatmaps(document, shown, out, settings.pictures, read.alignments, explored)
+    sections.add_heatmaps(document, shown, out, read.alignments, explored)
     outputs = outputs_of(shown, corpus)
     if corpus.training is not None:
-        words = frequency.analyse(corpus.training, corpus.reference, outputs, scored=False)
-        sections.add_frequencies(document, words, out)
-    sections.add_examples(document, corpus, outputs, out, settings.examples, explored)
-    sections.add_lexicon(document, shown[base], out)
+        (out / "frequency").mkdir(exist_ok=True)
+        words = frequency.analyse(corpus.training, corpus.reference, outputs)
+        add_frequencies(document, words, out / "frequency")
+    sections.add_examples(document, corpus, outputs, out, explored)
     sections.add_explorer(document, out, explored)
     sections.add_origin(document, read.reported, read.failed, settings.command)
     return document
@@ -178,13 +171,11 @@ def _document(read: _Read, corpus: Corpus, out: Path, settings: Namespace) -> Do
 
 def _baseline(groups: Sequence[Group], name: Optional[str]) -> int:
     """The place of the system with this name, or with a training of this name; the first by default."""
-    named = [place for place, group in enumerate(groups) if group.name == name]
-    named += [
-        place
-        for place, group in enumerate(groups)
-        if any(name in (run.system.name, without_seed(run.system.name)) for run in group.runs)
-    ]
-    return named[0] if named else 0
+    for place, group in enumerate(groups):
+        names = [one for run in group.runs for one in (run.system.name, without_seed(run.system.name))]
+        if name in (group.name, *names):
+            return place
+    return 0
 
 
 def _reason(error: Exception) -> str:
@@ -203,7 +194,7 @@ def _extract(loaded: LoadedModels, system: System, folder: Path, settings: Names
     for width in (None, settings.beam):
         path = folder / f"{system.name}.{'reference' if width is None else 'beam'}.jsonl"
         path.parent.mkdir(parents=True, exist_ok=True)
-        extraction = Extraction(beam=width, max_tokens=settings.max_tokens)
+        extraction = Extraction(beam=width)
         header = describe_extraction(loaded, sentences, extraction, system.name)
         extract_file(loaded, sentences, path, header, extraction, existing="renew")
         paths.append(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import re
 from pathlib import Path
@@ -9,22 +10,11 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Un
 
 from fairseq_attn_plugin.analysis.outputs.tables import markdown_table
 from fairseq_attn_plugin.analysis.pages import frame
-from fairseq_attn_plugin.analysis.pages.parts import cell, figure, html_table
 
 # a number, with a sign, thousands or a remark in brackets
 _NUMBER = re.compile(r"[-+\u2212]?\d[\d,.]*( %)?( \(.*\))?")
+_CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f]")
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#$~])")
-
-
-class _Text(NamedTuple):
-    kind: str  # "heading", "subheading", "paragraph", "code"
-    text: str
-
-
-class _Table(NamedTuple):
-    headers: Sequence[str]
-    rows: Sequence[Sequence[object]]
-    caption: str
 
 
 class Link(NamedTuple):
@@ -35,114 +25,90 @@ class Link(NamedTuple):
     fragment: str = ""
 
 
-class _Picture(NamedTuple):
-    path: Path
-    caption: str
-    link: Optional[Link]
-
-
-_Block = Union[_Text, _Table, _Picture, Link]
-
-
 class Document:
     """A sequence of blocks. All text is plain; each output format escapes it."""
 
     def __init__(self, title: str):
         self.title = title
-        self._blocks: List[_Block] = []
+        self._blocks: List[Dict[str, Any]] = []
 
     def heading(self, text: str) -> None:
-        self._blocks.append(_Text("heading", text))
+        self._blocks.append({"kind": "heading", "text": text})
 
     def subheading(self, text: str) -> None:
-        self._blocks.append(_Text("subheading", text))
+        self._blocks.append({"kind": "subheading", "text": text})
 
     def paragraph(self, text: str) -> None:
-        self._blocks.append(_Text("paragraph", text))
+        self._blocks.append({"kind": "paragraph", "text": text})
 
     def code(self, text: str) -> None:
-        self._blocks.append(_Text("code", text))
+        self._blocks.append({"kind": "code", "text": text})
 
-    def table(self, headers: Sequence[str], rows: Sequence[Sequence[object]], caption: str = "") -> None:
+    def table(self, headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
         """A float is shown with two digits, None as a dash. Columns of numbers are right-aligned."""
-        self._blocks.append(_Table(headers, rows, caption))
+        shown = [[_cell(value) for value in row] for row in rows]
+        columns = zip(*shown) if shown else [()] * len(headers)
+        sides = "".join("r" if _is_numeric(column) else "l" for column in columns)
+        self._blocks.append({"kind": "table", "headers": list(headers), "rows": shown, "sides": sides})
 
     def picture(self, path: Path, caption: str, draw: Callable[[Path], Any], link: Optional[Link] = None) -> None:
-        """A picture that ``draw`` draws to ``path``; it leads to ``link``."""
+        """A PNG that ``draw`` draws to ``path``; it leads to ``link``."""
         draw(path)
-        self._blocks.append(_Picture(path, caption, link))
+        self._blocks.append({"kind": "picture", "path": path, "text": caption, "link": link})
 
     def link(self, path: Union[str, Path], text: str, fragment: str = "") -> None:
-        self._blocks.append(Link(Path(path), text, fragment))
+        self._blocks.append({"kind": "link", "link": Link(Path(path), text, fragment)})
 
     def markdown(self, folder: Union[str, Path]) -> str:
         """Markdown for a file in ``folder``: paths of pictures and links are relative to it."""
         parts = [f"# {_plain(self.title)}"]
         for block in self._blocks:
-            if isinstance(block, _Table) and block.caption:
-                parts.append(_plain(block.caption))
-            parts.append(_markdown(block, folder))
+            kind, text, link = block["kind"], block.get("text", ""), block.get("link")
+            if kind == "table":
+                rows = [[_plain(value) for value in row] for row in [block["headers"], *block["rows"]]]
+                parts.append(markdown_table(rows[0], rows[1:], block["sides"]))
+            elif kind == "code":
+                # longer than any run of backticks in the text
+                fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
+                parts.append(f"{fence}\n{text}\n{fence}")
+            elif kind == "picture":
+                parts.append(f"![{_plain(text)}]({_target(Link(block['path'], text), folder)})")
+            elif text:
+                parts.append({"heading": "## ", "subheading": "### "}.get(kind, "") + _plain(text))
+            if link is not None:
+                parts.append(f"[{_plain(link.text)}]({_target(link, folder)})")
         return "\n\n".join(parts) + "\n"
 
     def html(self, folder: Union[str, Path]) -> str:
         """One page that contains the pictures; links are relative to ``folder``."""
-        blocks = [_for_page(block, folder) for block in self._blocks]
-        return frame.page("report.html", self.title, script=frame.read_asset("scroll.js"), blocks=blocks)
+        return frame.page(
+            "report.html",
+            self.title,
+            script=frame.read_asset("scroll.js"),
+            blocks=self._blocks,
+            target=lambda link: _target(link, folder),
+            embedded=lambda path: f"data:image/png;base64,{base64.b64encode(path.read_bytes()).decode()}",
+        )
 
 
-def _markdown(block: _Block, folder: Union[str, Path]) -> str:
-    if isinstance(block, _Text):
-        return _MARKDOWN[block.kind](block.text)
-    if isinstance(block, _Table):
-        rows = [[_plain(cell(value)) for value in row] for row in block.rows]
-        return markdown_table([_plain(header) for header in block.headers], rows, _alignment(block))
-    if isinstance(block, _Picture):
-        picture = f"![{_plain(block.caption)}]({_relative(block.path, folder)})"
-        return picture if block.link is None else f"{picture}\n\n{_markdown(block.link, folder)}"
-    return f"[{_plain(block.text)}]({_target(block, folder)})"
+def _cell(value: object) -> str:
+    """The text of a table's cell: a float with two digits after the point, a dash for None."""
+    if value is None:
+        return "\u2013"
+    return f"{value:.2f}" if isinstance(value, float) else str(value)
 
 
-def _for_page(block: _Block, folder: Union[str, Path]) -> Dict[str, Any]:
-    """The values that the template ``report.html`` shows."""
-    if isinstance(block, _Text):
-        return block._asdict()
-    if isinstance(block, _Table):
-        return {"kind": "table", "markup": html_table(block.headers, block.rows, block.caption, _alignment(block))}
-    if isinstance(block, _Picture):
-        link = None if block.link is None else (_target(block.link, folder), block.link.text)
-        return {"kind": "picture", "markup": figure(block.path, block.caption, link=link)}
-    return {"kind": "link", "target": _target(block, folder), "text": block.text}
+def _is_numeric(column: Sequence[str]) -> bool:
+    """Whether all cells that are not empty are numbers."""
+    shown = [cell for cell in column if cell not in ("\u2013", "", "-")]
+    return bool(shown) and all(map(_NUMBER.fullmatch, shown))
 
 
-def _plain(text: object) -> str:
-    return _SPECIAL.sub(r"\\\1", " ".join(str(text).split()))
-
-
-def _fence(text: str) -> str:
-    """A fence that is longer than any run of backticks in the text."""
-    return "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
-
-
-_MARKDOWN: Dict[str, Callable[[str], str]] = {
-    "heading": lambda text: f"## {_plain(text)}",
-    "subheading": lambda text: f"### {_plain(text)}",
-    "paragraph": _plain,
-    "code": lambda text: "{0}\n{1}\n{0}".format(_fence(text), text),
-}
+def _plain(text: str) -> str:
+    # control characters in a file must not control a terminal
+    return _SPECIAL.sub(r"\\\1", " ".join(_CONTROLS.sub("\ufffd", text).split()))
 
 
 def _target(link: Link, folder: Union[str, Path]) -> str:
-    return _relative(link.path, folder) + (f"#{link.fragment}" if link.fragment else "")
-
-
-def _relative(path: Path, folder: Union[str, Path]) -> str:
-    return Path(os.path.relpath(path, folder)).as_posix().replace(" ", "%20")
-
-
-def _alignment(block: _Table) -> str:
-    """A letter for each column: ``r`` if all its cells that are not empty are numbers, else ``l``."""
-    sides = []
-    for column in zip(*block.rows) if block.rows else [()] * len(block.headers):
-        shown = [cell(value) for value in column if value not in (None, "", "-")]
-        sides.append("r" if shown and all(map(_NUMBER.fullmatch, shown)) else "l")
-    return "".join(sides)
+    path = Path(os.path.relpath(link.path, folder or ".")).as_posix().replace(" ", "%20")
+    return path + (f"#{link.fragment}" if link.fragment else "")

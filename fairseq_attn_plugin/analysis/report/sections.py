@@ -1,4 +1,4 @@
-"""The sections of a report: scores, frequencies, examples, alignments, heatmaps, and a lexicon."""
+"""The sections of a report: scores, frequencies, examples, alignments, heatmaps."""
 
 from __future__ import annotations
 
@@ -8,25 +8,23 @@ from functools import partial
 from pathlib import Path
 from typing import Collection, Dict, List, Mapping, Optional, Sequence, Set
 
-from fairseq_attn_plugin.analysis.alignment import evaluation, lexicon
+from fairseq_attn_plugin.analysis.alignment import evaluation
 from fairseq_attn_plugin.analysis.alignment.linking import Linking
 from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment
-from fairseq_attn_plugin.analysis.drawing.bars import frequency_drawings
 from fairseq_attn_plugin.analysis.drawing.heatmaps import heatmaps
 from fairseq_attn_plugin.analysis.drawing.panels import Length, choose_sentences, panels_of
-from fairseq_attn_plugin.analysis.outputs.comparison import Span, as_html, compare
-from fairseq_attn_plugin.analysis.outputs.frequency import Analysis, accuracy_table, frequency_table
+from fairseq_attn_plugin.analysis.outputs.comparison import as_html, compare
 from fairseq_attn_plugin.analysis.outputs.significance import Score
 from fairseq_attn_plugin.analysis.report.corpus import Corpus
 from fairseq_attn_plugin.analysis.report.document import Document, Link
 from fairseq_attn_plugin.analysis.report.systems import Group, Reported, spread
+from fairseq_attn_plugin.analysis.report.words import MARKS, add_sentence
 from fairseq_attn_plugin.analysis.web import explore
 from fairseq_attn_plugin.text.counting import counted
-from fairseq_attn_plugin.text.escapes import as_typed
 from fairseq_attn_plugin.writing import whole_text
 
-PICTURE_WORDS = Length(6, 13)  # source words of a sentence that makes a readable picture
-LEXICON_WORDS = 15
+PICTURES, PICTURE_WORDS = 4, Length(6, 13)  # heatmaps, and source words of a sentence that makes a readable one
+EXAMPLES, COMPARED = 6, 200  # sentences side by side in the report, and on the page of all
 EXPLORER = "explore.html"
 
 
@@ -64,19 +62,16 @@ def add_heatmaps(
     document: Document,
     reported: Sequence[Reported],
     out: Path,
-    count: int,
     gold: Optional[Sequence[GoldAlignment]],
     explored: Collection[int],
 ) -> None:
     """The first sentences of suitable length, all systems side by side; each leads to the sentence in the explorer."""
-    if count < 1:
-        return
     systems = [one.forced for one in reported]
     folder = out / "heatmaps"
     folder.mkdir(exist_ok=True)
     document.subheading("Heatmaps")
     drawn = False
-    for chosen in choose_sentences(systems, first=count, length=PICTURE_WORDS):
+    for chosen in choose_sentences(systems, first=PICTURES, length=PICTURE_WORDS):
         links = gold[chosen.number] if gold is not None else None
         panels = panels_of(systems, chosen, [["attention"]] * len(systems), gold=links, normalize=True)
         document.picture(
@@ -92,31 +87,9 @@ def add_heatmaps(
         )
 
 
-def add_lexicon(document: Document, one: Reported, out: Path) -> None:
-    """Word translation probabilities of one system, from its attention to the references."""
-    found = lexicon.estimate_lexicon(lexicon.count_records(one.forced), min_count=2)
-    path = out / "lexicon.tsv"
-    with whole_text(path, f"--out {out}: lexicon.tsv cannot be written") as stream:
-        lexicon.write_lexicon(stream, found, "probabilities")
-    document.heading(f"Lexicon of {one.system.name}")
-    frequent = sorted(
-        (word for word in found if word != lexicon.END),
-        key=lambda word: -sum(entry.times for entry in found[word]),
-    )
-    rows = [
-        [as_typed(word), ", ".join(f"{as_typed(entry.target)} {entry.probability:.2f}" for entry in found[word][:4])]
-        for word in frequent[:LEXICON_WORDS]
-    ]
-    document.paragraph(
-        "P(target | source), estimated from the links of this split, for the most frequent source words:"
-    )
-    document.table(["source", "targets"], rows)
-    document.link(path, counted(len(found), "source word"))
-
-
-def write_explorer(reported: Sequence[Reported], out: Path, count: int) -> Set[int]:
+def write_explorer(reported: Sequence[Reported], out: Path) -> Set[int]:
     """Writes a page that shows the attention of each system, sentence by sentence; returns their numbers."""
-    shown = explore.collect([one.forced for one in reported], first=count)
+    shown = explore.collect([one.forced for one in reported])
     explore.write_page(shown, out / EXPLORER)
     return {sentence["id"] for sentence in shown.data["sentences"]}
 
@@ -176,62 +149,24 @@ def add_systems(
         document.paragraph(f"{metric}: {signature}")
 
 
-def add_frequencies(document: Document, analysis: Analysis, out: Path) -> None:
-    """Rare and frequent words in the outputs, and their accuracy."""
-    document.heading("Rare and frequent words")
-    document.paragraph(
-        "Share of all words in each tenth of the training text, from its rarest to its most frequent words, in per "
-        "cent; in brackets the deviation from the reference, in per cent of the reference."
-    )
-    document.table(*frequency_table(analysis))
-    folder = out / "frequency"
-    folder.mkdir(exist_ok=True)
-    drawings = frequency_drawings(analysis)
-    accuracy = drawings.pop("accuracy")
-    for name, draw in drawings.items():
-        document.picture(folder / f"{name}.png", "Rare words." if name == "rare" else "All words.", draw)
-    document.subheading("Accuracy of target words")
-    document.paragraph(
-        "F (precision / recall) in per cent, by the number of times that a word occurs in the training text."
-    )
-    document.table(*accuracy_table(analysis))
-    document.picture(folder / "accuracy.png", "F by training count.", accuracy)
-
-
 def add_examples(
     document: Document,
     corpus: Corpus,
     outputs: Mapping[str, Sequence[str]],
     out: Path,
-    count: int,
     explored: Collection[int],
 ) -> None:
     """The sentences whose translations differ most; each leads to the sentence in the explorer."""
-    if count < 1:
-        return
     document.heading("Translations side by side")
-    found = compare(outputs, corpus.reference, corpus.source, "difference", "chrf", first=max(count, 200))
+    found = compare(outputs, corpus.reference, corpus.source, "difference", "chrf", first=COMPARED)
     with whole_text(out / "compare.html", f"--out {out}: compare.html cannot be written") as stream:
         stream.write(as_html(found))
-    document.paragraph(
-        "The sentences whose scores differ most. *Words* are not in the reference; [words] are only in the reference."
-    )
-    for sentence in found.sentences[:count]:
-        rows: List[Sequence[object]] = [
-            ["source", sentence.source, None, None, None],
-            ["reference", " ".join(word for word, _ in sentence.reference), None, None, None],
-        ]
-        for one in sentence.outputs:
-            rows.append([one.label, " ".join(map(_marked, one.spans)), *one.scores.values()])
-        document.table([f"sentence {sentence.number}", "text", *found.names.values()], rows)
+    document.paragraph(f"The sentences whose scores differ most. {MARKS}")
+    for sentence in found.sentences[:EXAMPLES]:
+        add_sentence(document, sentence, found)
         if sentence.number in explored:
             document.link(*sentence_link(out, sentence.number))
     document.link(out / "compare.html", f"{counted(len(found.sentences), 'sentence')} side by side")
-
-
-def _marked(span: Span) -> str:
-    words = " ".join(span.words)
-    return {"same": "{}", "other": "*{}*", "missing": "[{}]"}[span.kind].format(words)
 
 
 def add_origin(document: Document, reported: Sequence[Reported], failed: Mapping[str, str], command: str) -> None:

@@ -39,21 +39,6 @@ import numpy as np
 from fairseq_attn_plugin.attention.positional.windows import HALF, window
 from fairseq_attn_plugin.errors import OptionError
 
-__all__ = [
-    "SIGMA_FLOOR",
-    "Gaussian",
-    "Offsets",
-    "RuleResult",
-    "Tally",
-    "centres",
-    "discretized",
-    "fit_gaussian",
-    "qualifies",
-    "rank",
-    "recommended",
-    "satisfaction",
-]
-
 SIGMA_FLOOR = 0.1  # the weight of a neighbour is then exp(-50) times that of the centre: practically zero
 LEAST_GAIN = 0.5  # points of k-Borda satisfaction per word of a recommended window
 MOST_WORDS = 0.72  # greatest mean share of a sentence in a recommended window

@@ -37,9 +37,6 @@ from fairseq_attn_plugin.analysis.voting.ballots import (
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.vocabulary import describe_vocabulary
 
-__all__ = ["FORMAT", "Outcome", "describe", "hold_election", "length_ratio", "report"]
-
-
 FORMAT = "fairseq_attn_plugin election 1"
 
 
@@ -73,7 +70,7 @@ def length_ratio(loaded: LoadedModels, split: str) -> Tuple[float, str]:
         if source and target:
             return target / source, measured
     raise OptionError(
-        f"--length-ratio auto: {measured} has {source} source and {target} target words; give the ratio as a number"
+        f"--gen-subset {measured}: has {source} source and {target} target words, and no ratio of the two"
     )
 
 

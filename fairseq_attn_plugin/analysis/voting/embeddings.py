@@ -8,10 +8,8 @@ training pairs (:func:`vectors_of_pairs`):
 The words of both languages are rows of one matrix over sentence pairs, the inverted index of Søgaard et al.
 ("Inverted indexing for cross-lingual NLP", 2015). Levy et al. ("A strong baseline for learning cross-lingual word
 embeddings from sentence alignments", 2017) compare weightings of it. Here each row is divided by its length, and a
-truncated singular value decomposition (U S) reduces the matrix to ``dim`` columns. The division matters: without it the
-most frequent words dominate the reduced space, and fewer words have their translation as their nearest neighbour, with
-counts, positive pointwise mutual information and tf-idf alike. With it the weights matter little (the idf of a word
-scales its whole row, and the division removes it); 1 / n_s, which gives short pairs more weight, was the best.
+truncated singular value decomposition (U S) reduces the matrix to ``dim`` columns. Without the division the most
+frequent words dominate the reduced space. With it the weights matter little; 1 / n_s was the best.
 
 In all arrays a row belongs to a word of a fairseq dictionary. It has length one, or is zero if the word has no vector.
 Special symbols never have a vector.
@@ -27,19 +25,6 @@ from tqdm import tqdm
 
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.word_vectors import ordinary_words, read_word_vectors
-
-__all__ = [
-    "TrainingPairs",
-    "Vectors",
-    "coverage",
-    "find_vectors",
-    "read_target_words",
-    "read_training_pairs",
-    "read_vectors",
-    "translation_task",
-    "unit_rows",
-    "vectors_of_pairs",
-]
 
 
 class TrainingPairs(NamedTuple):
@@ -222,30 +207,27 @@ def find_vectors(args: Any, task: Any, pairs: TrainingPairs) -> Vectors:
     Raises ``OptionError`` for an unreadable file, files of different widths, or a vocabulary without any vector.
     """
     dictionaries = (task.source_dictionary, task.target_dictionary)
-    if args.embeddings:
-        options = [f"--embeddings {args.embeddings}"]
-        source, target = read_vectors(args.embeddings, dictionaries, "--embeddings")
-    elif args.embeddings_source:
-        files = args.embeddings_source, args.embeddings_target
-        options = [f"--embeddings-source {files[0]}", f"--embeddings-target {files[1]}"]
-        (source,) = read_vectors(files[0], dictionaries[:1], "--embeddings-source")
-        (target,) = read_vectors(files[1], dictionaries[1:], "--embeddings-target")
-        if source.shape[1] != target.shape[1]:
-            raise OptionError(
-                f"{options[1]}: has vectors of width {target.shape[1]}, {options[0]} of width {source.shape[1]}; "
-                "both must be of one space"
-            )
-    else:
+    if not args.embeddings:
         sizes = (len(dictionaries[0]), len(dictionaries[1]))
         made = vectors_of_pairs(pairs, sizes, args.embedding_dim, args.min_count, args.seed)
         return Vectors(*made, "training pairs")
-    for option, side, vectors, language in (
-        (options[0], "source", source, task.cfg.source_lang),
-        (options[-1], "target", target, task.cfg.target_lang),
-    ):
+    if len(args.embeddings) > 2:
+        raise OptionError(f"--embeddings: {len(args.embeddings)} files are given; must be one, or one a language")
+    files = (args.embeddings[0], args.embeddings[-1])
+    if files[0] == files[1]:
+        found = read_vectors(files[0], dictionaries, "--embeddings")
+    else:
+        found = [read_vectors(file, [one], "--embeddings")[0] for file, one in zip(files, dictionaries)]
+    widths = [vectors.shape[1] for vectors in found]
+    if widths[0] != widths[1]:
+        raise OptionError(
+            f"--embeddings {' '.join(files)}: have vectors of width {widths[0]} and {widths[1]}; must be of one space"
+        )
+    languages = (("source", task.cfg.source_lang), ("target", task.cfg.target_lang))
+    for file, vectors, (side, language) in zip(files, found, languages):
         if not vectors.any():
-            raise OptionError(f"{option}: has no vector for any word of the {side} vocabulary ({language})")
-    return Vectors(source, target, " ".join(options))
+            raise OptionError(f"--embeddings {file}: has no vector for any word of the {side} vocabulary ({language})")
+    return Vectors(found[0], found[1], f"--embeddings {' '.join(args.embeddings)}")
 
 
 def coverage(vectors: np.ndarray, dictionary: Any, words: np.ndarray) -> str:

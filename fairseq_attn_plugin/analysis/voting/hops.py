@@ -12,9 +12,6 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-__all__ = ["Neighbours", "Paths", "best_values", "nearest", "paths"]
-
-
 _ROUNDING = 1e-6  # of a cosine in float32: equal vectors must pass a threshold of 1
 _CHUNK = 1 << 22  # cosines in memory at a time
 

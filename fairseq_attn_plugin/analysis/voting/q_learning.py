@@ -14,12 +14,9 @@ from typing import Dict, List, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from tqdm import tqdm
+from tqdm import trange
 
 from fairseq_attn_plugin.analysis.voting.hops import Paths
-
-__all__ = ["QNetwork", "Replay", "Settings", "States", "greedy_hops", "learn", "q_targets"]
-
 
 STOP, HOP = 0, 1
 
@@ -115,12 +112,6 @@ class Replay:
         return {name: column[places] for name, column in self._columns.items()}
 
 
-def _epsilon(update: int, settings: Settings) -> float:
-    """Linear from 1 to ``epsilon_end`` over the first half of the updates."""
-    progress = min(1.0, 2 * update / settings.updates)
-    return 1 + progress * (settings.epsilon_end - 1)
-
-
 class _Episodes:
     """Episodes side by side: where each of them is, and the actions that the agent takes in them."""
 
@@ -160,37 +151,14 @@ class _Episodes:
         return {"row": row, "step": step, "action": action, "reward": reward, "ended": ended}
 
 
-class _Learner:
-    """The network, the copy of it that computes the targets, and the optimiser."""
-
-    def __init__(self, states: States, settings: Settings):
-        self._states, self._settings, self._updates = states, settings, 0
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(settings.seed)
-            self.network, self._copy = (QNetwork(states.vectors.size(1) + 1) for _ in range(2))
-        self._copy.load_state_dict(self.network.state_dict())
-        self._optimizer = torch.optim.Adam(self.network.parameters(), lr=settings.lr)
-        # a rate that ends at zero lets Q settle
-        self._schedule = torch.optim.lr_scheduler.LambdaLR(
-            self._optimizer, lambda update: 1 - update / settings.updates
-        )
-
-    def update(self, batch: Dict[str, Tensor]) -> float:
-        """One step on the squared error of the transitions of a batch; returns that error."""
-        horizon = self._states.numbers.size(1) - 1
-        with torch.no_grad():
-            next_step = (batch["step"] + 1).clamp(max=horizon)
-            wanted = q_targets(batch["reward"], batch["ended"], self._copy(self._states.see(batch["row"], next_step)))
-        values = self.network(self._states.see(batch["row"], batch["step"]))
-        loss = nn.functional.mse_loss(values.gather(1, batch["action"].unsqueeze(1)).squeeze(1), wanted)
-        self._optimizer.zero_grad()
-        loss.backward()
-        self._optimizer.step()
-        self._schedule.step()
-        self._updates += 1
-        if self._updates % self._settings.target_every == 0:
-            self._copy.load_state_dict(self.network.state_dict())
-        return loss.item()
+def _error(network: nn.Module, copy: nn.Module, states: States, batch: Dict[str, Tensor]) -> Tensor:
+    """The squared error of the transitions of a batch; ``copy`` computes the targets."""
+    horizon = states.numbers.size(1) - 1
+    with torch.no_grad():
+        next_step = (batch["step"] + 1).clamp(max=horizon)
+        wanted = q_targets(batch["reward"], batch["ended"], copy(states.see(batch["row"], next_step)))
+    values = network(states.see(batch["row"], batch["step"]))
+    return nn.functional.mse_loss(values.gather(1, batch["action"].unsqueeze(1)).squeeze(1), wanted)
 
 
 def learn(path: Paths, states: States, frequencies: Tensor, settings: Settings) -> QNetwork:
@@ -203,16 +171,26 @@ def learn(path: Paths, states: States, frequencies: Tensor, settings: Settings) 
         settings: see :class:`Settings`
     """
     generator = torch.Generator().manual_seed(settings.seed)
-    learner, replay = _Learner(states, settings), Replay(settings.buffer_size)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(settings.seed)
+        network, copy = (QNetwork(states.vectors.size(1) + 1) for _ in range(2))
+    optimizer = torch.optim.Adam(network.parameters(), lr=settings.lr)
+    # a rate that ends at zero lets Q settle
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda update: 1 - update / settings.updates)
+    replay = Replay(settings.buffer_size)
     episodes = _Episodes(path, states, frequencies, settings, generator)
-    with tqdm(total=settings.updates, desc="agent", unit=" updates", disable=None) as bar:
-        for update in range(settings.updates):
-            replay.add(**episodes.act(learner.network, _epsilon(update, settings)))
-            loss = learner.update(replay.sample(settings.batch_size, generator))
-            bar.update()
-            if update % 50 == 0:
-                bar.set_postfix(loss=f"{loss:.4f}", refresh=False)
-    return learner.network
+    for update in trange(settings.updates, desc="agent", unit=" updates", disable=None):
+        if update % settings.target_every == 0:
+            copy.load_state_dict(network.state_dict())
+        # linear from 1 to epsilon_end over the first half of the updates
+        epsilon = 1 + min(1.0, 2 * update / settings.updates) * (settings.epsilon_end - 1)
+        replay.add(**episodes.act(network, epsilon))
+        loss = _error(network, copy, states, replay.sample(settings.batch_size, generator))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        schedule.step()
+    return network
 
 
 @torch.no_grad()

@@ -3,14 +3,11 @@
     fairseq-attn election DATA --agent words.json [--embeddings FILE]
 
 After Bal and Sinha, "Modelling Bahdanau Attention using Election methods aided by Q-Learning", section 3.2. A state is
-a word, given by its embedding. The agent starts at the decoder's output word. Its actions are to stop and to
-hop. A hop leads to the unvisited source word with the highest cosine to the present word, if that cosine is at least
-the threshold (0.79). The reward of a hop is the cosine of the embeddings of the two words,
-
-    Q(S, A) <- Q(S, A) + alpha [ cos(S', S) + max_a Q(S', a) - Q(S, A) ]
-
-and Q is a network with hidden layers of 128, 256 and 128 units (ReLU). The words that the trained agent visits from
-each word of the target vocabulary form a table, which translation looks up without running the network.
+a word, given by its embedding. The agent starts at the decoder's output word. Its actions are to stop and to hop. A hop
+leads to the unvisited source word with the highest cosine to the present word, if that cosine is at least the threshold
+(0.79). The reward of a hop is the cosine of the embeddings of the two words; :mod:`.q_learning` learns Q. The words
+that the trained agent visits from each word of the target vocabulary form a table, which translation looks up without
+running the network.
 
 The paper leaves some details open. The choices here are:
 
@@ -20,34 +17,25 @@ The paper leaves some details open. The choices here are:
 * Stopping has reward 0 and ends the episode. An episode also ends at a word without an unvisited source word above the
   threshold, and after ``horizon`` hops. There is no Q(S', a) at the end of an episode.
 * The best action depends on the number of hops left, so the network also sees their share of the horizon. It does not
-  see the visited words: two paths that reach the same word with the same number of hops left look the same to it, even
-  if they continue differently.
+  see the visited words: two paths that reach the same word with the same number of hops left look the same to it.
 * A source word with the same spelling as the start word is a word like any other (names, numbers).
 * Episodes begin at target words drawn by their frequency in the training split or, as in the paper, the validation
-  split (``--start-split``), 64 side by side. Words without a source word above the threshold are skipped, since they
-  leave no choice.
+  split (``--start-split``). Words without a source word above the threshold are skipped: they leave no choice.
 * The agent explores with probability epsilon, which falls linearly from 1 to 0.05 over the first half of the updates.
-  One update is one action in each of the 64 episodes, and one step of Adam (learning rate alpha, from 0.001 linearly to
-  zero) on the squared error of 256 transitions drawn from the last 50,000. A copy of the network, renewed every 100
-  updates, computes Q on the right-hand side. Rewards are not discounted.
-* The paper uses embeddings of MUSE. Without a file, embeddings are made from the training pairs (:mod:`.embeddings`),
-  which the paper does not do.
+  One update is one action in each of 64 episodes, and one step of Adam (learning rate from 0.001 linearly to zero) on
+  the squared error of 256 transitions drawn from the last 50,000. A copy of the network, renewed every 100 updates,
+  computes Q on the right-hand side. Rewards are not discounted.
+* The paper uses embeddings of MUSE. Without a file, embeddings are made from the training pairs (:mod:`.embeddings`).
 
-With a threshold above 0 every hop has a positive reward, so hopping is always better than stopping. The agent of the
-paper can only learn to hop until no word is left or the horizon is reached. The hop cost C (an extension; 0 by default)
-is subtracted from the reward of every hop. Between the threshold and 1 it gives the agent a choice: it stops before
-words that are not worth their cost, unless better ones follow. A start word always has one path, and dynamic
-programming finds the exact best values on it (:mod:`.hops`). The command
-prints the agent's mean reward and the best one.
-
-Embeddings come from ``--embeddings``, from ``--embeddings-source`` and ``--embeddings-target`` (such as those of MUSE),
-or from the training pairs.
+With a threshold above 0 every hop has a positive reward, so hopping is always better than stopping. The hop cost C (an
+extension; 0 by default) is subtracted from the reward of every hop. Between the threshold and 1 it gives the agent a
+choice: it stops before words that are not worth their cost, unless better ones follow. A start word has one path, and
+dynamic programming finds the exact best values on it (:mod:`.hops`), beside which the command prints the agent's.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 import math
 from dataclasses import dataclass
@@ -69,12 +57,10 @@ from fairseq_attn_plugin.analysis.voting.embeddings import (
 from fairseq_attn_plugin.analysis.voting.hops import Paths, best_values, nearest, paths
 from fairseq_attn_plugin.analysis.voting.q_learning import Settings, States, greedy_hops, learn
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.options import at_least
 from fairseq_attn_plugin.text.vocabulary import describe_vocabulary
 from fairseq_attn_plugin.text.word_vectors import ordinary_words
-from fairseq_attn_plugin.writing import whole_text
-
-__all__ = ["FORMAT", "Rewards", "add_agent_options", "hop_table", "rewards", "world", "write_table"]
-
+from fairseq_attn_plugin.writing import write_json
 
 FORMAT = "fairseq_attn_plugin words 1"
 
@@ -167,27 +153,14 @@ def rewards(path: Paths, hops: Tensor, frequencies: Tensor, hop_cost: float) -> 
     return Rewards(float((weights * earned).sum()), float(best), int(agree.sum()), len(agree))
 
 
-def _report(words: Dict[str, List[str]], hops: Tensor, frequencies: Tensor, vocabulary: int, out: str) -> str:
-    """The size of the table ``words``, and twelve of its rows, in lines.
-
-    Args:
-        words: from :func:`hop_table`
-        hops: ``[Vt]``, the number of hops that the agent makes
-        frequencies: ``[Vt]``, of the target words in the split where episodes begin
-        vocabulary: number of target words
-        out: name of the table's file
-    """
+def _report(words: Dict[str, List[str]], hops: Tensor, frequencies: Tensor, vocabulary: int) -> str:
+    """The size of the table ``words``; the other arguments are those of :func:`rewards`, and the vocabulary's size."""
     different = len({word for row in words.values() for word in row})
     share = float((frequencies * hops.gt(0)).sum() / frequencies.sum())
-    lines = [
-        f"{out}: {len(words)} of {vocabulary} target words ({share:.1%} of the running text) name "
+    return (
+        f"{len(words)} of {vocabulary} target words ({share:.1%} of the running text) name "
         f"{sum(map(len, words.values()))} source words, {different} different ones"
-    ]
-    rows = list(words.items())
-    # from frequent to rare words
-    for place in sorted({int(len(rows) ** (k / 11)) - 1 for k in range(12)} if rows else set()):
-        lines.append(f"  {rows[place][0]}: {' '.join(rows[place][1])}")
-    return "\n".join(lines)
+    )
 
 
 def add_agent_options(parser: Any) -> None:
@@ -196,14 +169,11 @@ def add_agent_options(parser: Any) -> None:
     parser.add_argument("--target-lang", metavar="LANG", help="target language (default: from the names of the files)")
     parser.add_argument(
         "--embeddings",
+        nargs="+",
         metavar="FILE",
-        help="word2vec or fastText text file with the words of both languages (default: vectors made from the training "
-        "pairs)",
+        help="word2vec or fastText text file with the words of both languages, or one for each, in one space, such as "
+        "those of MUSE (default: vectors made from the training pairs)",
     )
-    parser.add_argument(
-        "--embeddings-source", metavar="FILE", help="vectors of the source language, for example from MUSE"
-    )
-    parser.add_argument("--embeddings-target", metavar="FILE", help="vectors of the target language, in the same space")
     parser.add_argument(
         "--embedding-dim",
         type=int,
@@ -242,13 +212,6 @@ def add_agent_options(parser: Any) -> None:
         "--updates", type=int, default=defaults.updates, metavar="N", help=f"updates of Q (default: {defaults.updates})"
     )
     parser.add_argument(
-        "--lr",
-        type=float,
-        default=defaults.lr,
-        metavar="RATE",
-        help=f"initial learning rate alpha (default: {defaults.lr:g})",
-    )
-    parser.add_argument(
         "--seed", type=int, default=defaults.seed, metavar="N", help=f"random seed (default: {defaults.seed})"
     )
 
@@ -275,7 +238,7 @@ def write_table(args: argparse.Namespace) -> None:
     frequencies = torch.from_numpy(np.bincount(start_words, minlength=len(target_words)))
     rules = args.threshold, args.horizon, args.hop_cost
     path, states = world(vectors, source_words, target_words, frequencies, *rules)
-    settings = Settings(args.hop_cost, updates=args.updates, lr=args.lr, seed=args.seed)
+    settings = Settings(args.hop_cost, updates=args.updates, seed=args.seed)
     hops = greedy_hops(learn(path, states, frequencies, settings), path, states)
 
     words = hop_table(path, hops, source_words, target_words)
@@ -291,31 +254,20 @@ def write_table(args: argparse.Namespace) -> None:
         "start_split": args.start_split,
         "words": words,
     }
-    with whole_text(args.agent, f"--agent {args.agent}: cannot be written") as stream:
-        json.dump(content, stream, ensure_ascii=False, indent=1)
-        stream.write("\n")
+    write_json("--agent", args.agent, content)
     found = rewards(path, hops, frequencies, args.hop_cost)
     print(
         f"agent: mean reward of an episode {found.earned:.4f}, the best possible {found.best:.4f}; it stops where the "
         f"best policy does for {found.agreeing} of {found.possible} words"
     )
-    print(_report(words, hops, frequencies, int(ordinary_words(target_words).sum()), args.agent))
+    print(f"{args.agent}: {_report(words, hops, frequencies, int(ordinary_words(target_words).sum()))}")
 
 
 def _check(args: argparse.Namespace) -> None:
-    for one, other in (("source", "target"), ("target", "source")):
-        if getattr(args, f"embeddings_{one}") and not getattr(args, f"embeddings_{other}"):
-            raise OptionError(f"--embeddings-{one}: needs --embeddings-{other}; --embeddings FILE serves both")
-    if args.embeddings and args.embeddings_source:
-        raise OptionError("--embeddings and --embeddings-source: give only one of them")
     if not -1 < args.threshold <= 1:
         raise OptionError(f"--threshold {args.threshold:g}: must be a cosine above -1 and at most 1, such as 0.79")
     if not 0 <= args.hop_cost < math.inf:
         raise OptionError(f"--hop-cost {args.hop_cost:g}: must be 0 or more")
-    if not 0 < args.lr < math.inf:
-        raise OptionError(f"--lr {args.lr:g}: must be above 0")
     if not 0 <= args.seed < 2**32:
         raise OptionError(f"--seed {args.seed}: must be from 0 to {2**32 - 1}")
-    for name in ("horizon", "updates", "embedding_dim", "min_count"):
-        if getattr(args, name) < 1:
-            raise OptionError(f"--{name.replace('_', '-')} {getattr(args, name)}: must be at least 1")
+    at_least(args, horizon=1, updates=1, embedding_dim=1, min_count=1)

@@ -72,7 +72,6 @@ def collect(
     systems: Sequence[Records],
     sentences: Optional[Sequence[int]] = None,
     first: int = FIRST,
-    title: Optional[str] = None,
 ) -> Explored:
     """The data of the page for some systems. One record is in memory at a time.
 
@@ -80,7 +79,6 @@ def collect(
         systems: extracted from the same corpus; the first one determines the sentences
         sentences: numbers of the sentences (default: those of ``first``)
         first: number of sentences, from the start of the first system's file; 0 for all
-        title: of the page
 
     Raises:
         OptionError: systems translate between different languages, or differ in the words of a source; they may differ
@@ -118,7 +116,7 @@ def collect(
     shown = f"{len(order):,} of {shown}" if len(order) < total else shown
     direction = "\u2009\u2192\u2009".join(languages[0])
     data = {
-        "title": title or f"Attention, {direction}",
+        "title": f"Attention, {direction}",
         "subtitle": ", ".join(dict.fromkeys(header.split for header in headers)) + f": {shown}",
         "languages": list(languages[0]),
         "subwords": any("words" in one for row in found.values() for one in (*row["sources"], *row["targets"])),
@@ -231,14 +229,13 @@ def explore(
     out: PathLike,
     sentences: Optional[Sequence[int]] = None,
     first: int = FIRST,
-    title: Optional[str] = None,
 ) -> Explored:
     """Writes the page ``out`` for files of ``fairseq-attn extract``, each ``FILE`` or ``LABEL=FILE``.
 
     The other arguments and the errors are those of :func:`collect`. Also raises ``OptionError`` if there is no sentence
     to show.
     """
-    explored = collect(open_systems(files), sentences, first, title)
+    explored = collect(open_systems(files), sentences, first)
     if not explored.data["sentences"]:
         where = f"--sentences {' '.join(map(str, sentences))}" if sentences else files[0]
         raise OptionError(f"{where}: is in none of the files" if sentences else f"{where}: has no sentences")

@@ -1,51 +1,32 @@
 """Measures alignment error rate, precision, recall and F1 of systems against gold word alignments.
 
     fairseq-attn aer --gold test.align soft.jsonl lstm_adm.jsonl fast_align=forward.align
-    fairseq-attn aer --gold test.wa.nonullalign --source-text test.en --target-text test.fr soft.align
+    fairseq-attn aer --gold eflomal.align soft.align
 
 A system is a Pharaoh file, with a line ``0-0 1-2`` for each sentence, or a file of ``fairseq-attn extract``, whose
 attention is aligned as ``fairseq-attn align`` does it. Precision is measured on possible links, recall on sure links;
-F1 is their harmonic mean.
+F1 is their harmonic mean. The links of another aligner in the place of gold ones show how much two aligners agree.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from typing import Any, Dict, List, Sequence
 
-from fairseq_attn_plugin.analysis.alignment.evaluation import (
-    Evaluation,
-    error_table,
-    evaluate,
-    load_alignments,
-    text_lengths,
-)
+from fairseq_attn_plugin.analysis.alignment.evaluation import Evaluation, error_table, evaluate, load_alignments
 from fairseq_attn_plugin.analysis.alignment.linking import Linking, add_linking_options, describe_linking, linking_of
-from fairseq_attn_plugin.analysis.alignment.links import GOLD_FORMATS, GoldAlignment, read_gold
+from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, add_gold_options, read_gold
 from fairseq_attn_plugin.analysis.folders import with_attention
 from fairseq_attn_plugin.analysis.records.files import label_and_path
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.counting import counted
-from fairseq_attn_plugin.writing import check_output, whole_text
+from fairseq_attn_plugin.writing import check_output, write_json
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("systems", nargs="+", metavar="[LABEL=]FILE", help="records of fairseq-attn extract, or links")
-    parser.add_argument("--gold", required=True, metavar="FILE", help="gold alignments")
-    parser.add_argument(
-        "--gold-format",
-        choices=GOLD_FORMATS,
-        default="auto",
-        help="pharaoh: a line 0-0 1p2 for each sentence, i-j sure, ipj possible; wpt: a line 0001 3 4 S for each link, "
-        "as in WPT 2003 (default: auto, decided by the first line)",
-    )
-    parser.add_argument("--one-based", action="store_true", help="a Pharaoh gold file counts words from 1")
-    parser.add_argument(
-        "--source-text", metavar="FILE", help="source side of the corpus, to check links (not needed with records)"
-    )
-    parser.add_argument("--target-text", metavar="FILE", help="target side of the corpus")
+    add_gold_options(parser, "gold alignments", required=True)
     parser.add_argument("--json", metavar="FILE", help="also write the figures to FILE")
     add_linking_options(parser)
 
@@ -54,14 +35,10 @@ def run(args: argparse.Namespace) -> None:
     linking = linking_of(args)
     args.systems = with_attention(args.systems)
     files = [label_and_path(text)[1] for text in args.systems]
-    check_output("--json", args.json, [args.gold, args.source_text, args.target_text, *files])
-    if bool(args.source_text) != bool(args.target_text):
-        given, other = ("--source-text", "--target-text")[:: 1 if args.source_text else -1]
-        raise OptionError(f"{given} {args.source_text or args.target_text}: needs {other} as well")
-    corpus = text_lengths(args.source_text, args.target_text) if args.source_text else None
-    systems, corpus = load_alignments(args.systems, linking, corpus)
+    check_output("--json", args.json, [args.gold, *files])
+    systems, corpus = load_alignments(args.systems, linking)
     lengths = corpus.lengths if corpus is not None else None
-    gold = read_gold(args.gold, args.gold_format, args.one_based, lengths, len(systems[0].links))
+    gold = read_gold(args.gold, args.one_based, lengths, len(systems[0].links))
     if not gold or not systems[0].links:
         raise OptionError(f"{args.gold if not gold else systems[0].path}: has no sentence")
     results = evaluate(systems, gold)
@@ -106,5 +83,4 @@ def _write_json(
         for label, score, links, left_out in results
     }
     content = {"gold": args.gold, "sentences": len(gold), "linking": linking._asdict(), "systems": systems}
-    with whole_text(args.json, f"--json {args.json}: cannot be written") as stream:
-        stream.write(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+    write_json("--json", args.json, content)

@@ -2,29 +2,31 @@
 
     fairseq-attn compare soft=soft/test.out mqt=mqt/test.out --source test.de --reference test.en --sort difference
 
-The command prints text, or writes a page or text to ``--out``.
+The command prints Markdown, or writes a page to ``--out``.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from pathlib import Path
 
 from fairseq_attn_plugin.analysis.folders import first_folder, with_translations
-from fairseq_attn_plugin.analysis.outputs.comparison import METRICS, SORTS, TOKENIZERS, WRITERS, as_text, compare
+from fairseq_attn_plugin.analysis.outputs.comparison import METRICS, SORTS, TOKENIZERS, as_html, compare
 from fairseq_attn_plugin.analysis.outputs.reading import (
     check_lengths,
     check_tokenisation,
     read_output,
     read_reference,
     read_systems,
-    split_label,
 )
 from fairseq_attn_plugin.analysis.outputs.segment_scores import read_segment_scores, scores_of
+from fairseq_attn_plugin.analysis.records.files import label_and_path
 from fairseq_attn_plugin.analysis.records.selection import add_sentence_options, sentence_numbers
+from fairseq_attn_plugin.analysis.report.document import Document
+from fairseq_attn_plugin.analysis.report.words import add_comparison
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.options import at_least
 from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.writing import check_output, whole_text
 
@@ -54,26 +56,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="scores of the sentences by another program, as in COMET=comet.json; may be repeated",
     )
     add_sentence_options(parser, f"{FIRST_PRINTED}, in a file {FIRST_WRITTEN}")
-    parser.add_argument("--remove-bpe", action="store_true", help="join subwords to words in all files")
     parser.add_argument(
         "--tokenize",
         choices=TOKENIZERS,
         help="sacrebleu's tokenizer, for BLEU and for the marks; none: split at blanks (default: none, or 13a for the "
         "text of model folders)",
     )
-    parser.add_argument("--lowercase", action="store_true", help="ignore case")
-    parser.add_argument(
-        "--out", metavar="FILE", help=f"page or text to write ({', '.join(WRITERS)}; default: print text)"
-    )
+    parser.add_argument("--out", metavar="FILE.html", help="page to write (default: print Markdown)")
 
 
 def run(args: argparse.Namespace) -> None:
     numbers = sentence_numbers(args.sentences)
-    if args.first is not None and args.first < 0:
-        raise OptionError(f"--first {args.first}: must be at least 1, or 0 for all sentences")
-    suffix = Path(args.out).suffix.lower() if args.out else None
-    if suffix is not None and suffix not in WRITERS:
-        raise OptionError(f"--out {args.out}: must end in {', '.join(WRITERS)}")
+    at_least(args, first=0)
+    if args.out and Path(args.out).suffix.lower() not in (".html", ".htm"):
+        raise OptionError(f"--out {args.out}: must end in .html")
     given = [read_segment_scores(text) for text in args.scores]
     metrics = [*METRICS, *(one.metric for one in given)]
     if args.metric not in metrics:
@@ -84,28 +80,28 @@ def run(args: argparse.Namespace) -> None:
     if model is not None and args.reference is None:
         args.reference, args.source = str(model.test_file("reference")), args.source or str(model.test_file("source"))
     args.outputs, args.tokenize = with_translations(args.outputs), args.tokenize or ("13a" if model else "none")
-    check_output("--out", args.out, [args.reference, args.source, *(split_label(text)[1] for text in args.outputs)])
+    check_output("--out", args.out, [args.reference, args.source, *(label_and_path(text)[1] for text in args.outputs)])
     first = args.first
     if first is None:
-        first = 0 if numbers is not None else FIRST_PRINTED if suffix is None else FIRST_WRITTEN
-    systems = read_systems(args.outputs, args.remove_bpe)
-    reference = read_reference(args.reference, args.remove_bpe)
-    source = None if args.source is None else read_output(args.source, args.remove_bpe)
+        first = 0 if numbers is not None else FIRST_WRITTEN if args.out else FIRST_PRINTED
+    systems = read_systems(args.outputs)
+    reference = read_reference(args.reference)
+    source = None if args.source is None else read_output(args.source)
     named = {f"--reference {args.reference}": reference, **systems}
     if source is not None:
         check_lengths({f"--source {args.source}": source, **named})
     check_lengths(named)
     check_tokenisation(named)
-    files = dict(zip(systems, (str(split_label(text)[1]) for text in args.outputs)))
+    files = dict(zip(systems, (label_and_path(text)[1] for text in args.outputs)))
     imported = {one.metric: scores_of(one, files, len(reference)) for one in given}
-    comparison = compare(
-        systems, reference, source, args.sort, args.metric, numbers, first, args.tokenize, args.lowercase, imported
-    )
-    if suffix is None:
-        sys.stdout.write(as_text(comparison, color=sys.stdout.isatty() and not os.environ.get("NO_COLOR")))
+    comparison = compare(systems, reference, source, args.sort, args.metric, numbers, first, args.tokenize, imported)
+    if not args.out:
+        document = Document("Outputs compared")
+        add_comparison(document, comparison)
+        sys.stdout.write(document.markdown(""))
     else:
         with whole_text(args.out, f"--out {args.out}: cannot be written") as stream:
-            stream.write(WRITERS[suffix](comparison))
+            stream.write(as_html(comparison))
         print(f"{args.out}: {counted(len(comparison.sentences), 'sentence')}")
     left = comparison.total - len(comparison.sentences)
     if numbers is None and left:

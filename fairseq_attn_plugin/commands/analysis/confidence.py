@@ -1,6 +1,6 @@
 """Measures how sure the attention of a model looks, and how far that tells the quality of its translations.
 
-    fairseq-attn confidence soft.seed1=soft1.jsonl soft.seed2=soft2.jsonl --reference test.en --picture confidence.png
+    fairseq-attn confidence soft.seed1=soft1.jsonl soft.seed2=soft2.jsonl --reference test.en --scores measures.tsv
 
 The measures of each sentence are coverage and entropies of its attention (Rikters and Fishel 2017) and, to compare
 with, the model's own mean log probability and minus the length of the source. With references, which records of beam
@@ -16,27 +16,23 @@ write back.best.en, back.best.de and the numbers of the kept sentences, counted 
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import re
 from typing import Any, Dict, List, Optional
 
 from tqdm import tqdm
 
-from fairseq_attn_plugin.analysis.drawing.canvas import check_drawing
-from fairseq_attn_plugin.analysis.drawing.intervals import Row, draw_intervals
 from fairseq_attn_plugin.analysis.folders import BEAM, with_attention
 from fairseq_attn_plugin.analysis.outputs.correlation import Correlation, correlate, sentence_chrf
 from fairseq_attn_plugin.analysis.outputs.filtering import Rule, filter_records
 from fairseq_attn_plugin.analysis.outputs.reading import check_lengths, read_reference
 from fairseq_attn_plugin.analysis.outputs.tables import markdown_table
-from fairseq_attn_plugin.analysis.records.confidence import BASELINES, MEASURES, measures_of
+from fairseq_attn_plugin.analysis.records.confidence import measures_of
 from fairseq_attn_plugin.analysis.records.files import Records, open_systems
-from fairseq_attn_plugin.analysis.report.systems import without_seed
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.options import flag
+from fairseq_attn_plugin.options import at_least, flag
 from fairseq_attn_plugin.text.counting import counted
-from fairseq_attn_plugin.writing import check_output, whole_text
+from fairseq_attn_plugin.writing import check_output, whole_text, write_json
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -46,7 +42,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=12345, help="random seed of the bootstrap (default: 12345)")
     parser.add_argument("--json", metavar="FILE", help="also write all figures to FILE")
     parser.add_argument("--scores", metavar="FILE", help="table with tabs to write: the measures of each sentence")
-    parser.add_argument("--picture", metavar="FILE", help="picture of Spearman's rho to write, .png, .svg or .pdf")
     parser.add_argument("--weights", metavar="NAME", help="matrix to use (default: attention)")
     parser.add_argument("--end", action="store_true", help="count the ends of sentences as subwords")
     keep = parser.add_argument_group("sentence pairs to keep", "instead of the table, for one FILE")
@@ -56,7 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     keep.add_argument("--out", metavar="PREFIX", help="files to write: PREFIX.SOURCE, PREFIX.TARGET, PREFIX.lines")
     keep.add_argument(
         "--by",
-        choices=(*MEASURES, *BASELINES),
+        choices="confidence coverage out in score length".split(),
         help="measure, greater is better: confidence (default) = coverage + out + in; score: mean log probability; "
         "length: short sources first",
     )
@@ -66,20 +61,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     keeps = args.keep is not None or args.threshold is not None
-    for name in ("reference", "json", "scores", "picture") if keeps else ("out", "by", "source_text", "target_text"):
+    for name in ("reference", "json", "scores") if keeps else ("out", "by", "source_text", "target_text"):
         if getattr(args, name) is not None:
             rule = "excludes --keep and --threshold; leave one out" if keeps else "needs --keep SHARE or --threshold X"
             raise OptionError(f"{flag(name)} {getattr(args, name)}: {rule}")
     if keeps:
         return _keep(args)
-    for name, least in (("samples", 2), ("seed", 0)):
-        if getattr(args, name) < least:
-            raise OptionError(f"--{name} {getattr(args, name)}: must be at least {least}")
-    if args.picture:
-        check_drawing(args.picture)
+    at_least(args, samples=2, seed=0)
     systems = open_systems(with_attention(args.files, BEAM))
     paths = [*(system.path for system in systems), args.reference]
-    for option in ("json", "scores", "picture"):
+    for option in ("json", "scores"):
         check_output(f"--{option}", getattr(args, option), paths)
     references = None if args.reference is None else read_reference(args.reference)
     if references is not None:
@@ -87,7 +78,7 @@ def run(args: argparse.Namespace) -> None:
         check_lengths({f"--reference {args.reference}": references, **sizes})
     rows: List[List[str]] = []
     results: Dict[str, Any] = {}
-    found: Dict[str, Dict[str, Correlation]] = {}
+    correlated = False
     sentences = []
     for system in systems:
         measures, ids, quality = _measure(system, references, args)
@@ -97,28 +88,22 @@ def run(args: argparse.Namespace) -> None:
             rows.extend([system.label, name, f"{one['mean']:.3f}", "", "", "", ""] for name, one in means.items())
             results[system.label] = {"sentences": len(ids), "measures": means}
             continue
-        found[system.label] = correlate(measures, quality, args.samples, args.seed)
+        found, correlated = correlate(measures, quality, args.samples, args.seed), True
         chrf = sum(quality) / len(quality)
         results[system.label] = {
             "sentences": len(ids),
             "chrf": chrf,
-            "measures": {name: one._asdict() for name, one in found[system.label].items()},
+            "measures": {name: one._asdict() for name, one in found.items()},
         }
-        rows.extend(_row(system.label, name, one, chrf) for name, one in found[system.label].items())
-    if args.picture and not found:
-        raise OptionError(f"--picture {args.picture}: needs references; give --reference")
+        rows.extend(_row(system.label, name, one, chrf) for name, one in found.items())
     if args.json:
-        with whole_text(args.json, f"--json {args.json}: cannot be written") as stream:
-            options = {"end": args.end, "samples": args.samples, "seed": args.seed}
-            json.dump({**options, "systems": _finite(results)}, stream, indent=1)
-            stream.write("\n")
+        options = {"end": args.end, "samples": args.samples, "seed": args.seed}
+        write_json("--json", args.json, {**options, "systems": _finite(results)})
     if args.scores:
         _write_scores(args.scores, sentences)
-    if args.picture:
-        draw_intervals(_picture(found), args.picture, "Spearman's rho with sentence chrF", reference=0.0)
     headers = ["system", "measure", "mean", "Spearman", "Kendall", "given score", "chrF of the better half"]
     print(markdown_table(headers, rows, "llrrrrr"))
-    if found:
+    if correlated:
         print("\nBrackets: 95 % of the bootstrap. Given score: Spearman's partial correlation, the score held fixed.")
         print("Behind the slash: chrF of all sentences. chrF is the mean over sentences.")
 
@@ -204,22 +189,3 @@ def _write_scores(path: str, sentences: List[Any]) -> None:
             for place, number in enumerate(ids):
                 values = [f"{measures[name][place]:.5f}" if name in measures else "" for name in names]
                 stream.write("\t".join([label, str(number), *values]) + "\n")
-
-
-def _picture(found: Dict[str, Dict[str, Correlation]]) -> List[Row]:
-    """A row for each measure and system: the mean over its seeds, with the mean interval of a seed."""
-    groups: Dict[str, List[Dict[str, Correlation]]] = {}
-    for label, one in found.items():
-        groups.setdefault(without_seed(label), []).append(one)
-    rows = []
-    for name in dict.fromkeys(name for one in found.values() for name in one):
-        for label, members in groups.items():
-            known = [one[name] for one in members if name in one and one[name].spearman is not None]
-            values = [one.spearman for one in known if one.spearman is not None]
-            halves = [
-                (one.spearman_interval[1] - one.spearman_interval[0]) / 2 for one in known if one.spearman_interval
-            ]
-            if values:
-                mean, half = math.fsum(values) / len(values), math.fsum(halves) / max(len(halves), 1)
-                rows.append(Row(f"{name}, {label}", mean, half, values if len(values) > 1 else []))
-    return rows

@@ -20,38 +20,24 @@ table is written for ``--election-table``: :mod:`fairseq_attn_plugin.analysis.vo
 from __future__ import annotations
 
 import argparse
-import json
 import logging
-import math
 import os
-from typing import Any, Callable, Optional
+from typing import Any
 
+import numpy as np
+
+from fairseq_attn_plugin.analysis.drawing.bars import grouped_bars
 from fairseq_attn_plugin.analysis.drawing.canvas import check_drawing
-from fairseq_attn_plugin.analysis.drawing.histogram import offset_histogram
-from fairseq_attn_plugin.analysis.inference.loading import add_model_options, load_from_options
-from fairseq_attn_plugin.analysis.voting.ballots import Tally
-from fairseq_attn_plugin.analysis.voting.election import describe, hold_election, length_ratio, report
+from fairseq_attn_plugin.analysis.inference.loading import load_from_options
+from fairseq_attn_plugin.analysis.inference.model_options import add_model_options
+from fairseq_attn_plugin.analysis.voting.ballots import Tally, discretized
+from fairseq_attn_plugin.analysis.voting.election import Outcome, describe, hold_election, length_ratio, report
 from fairseq_attn_plugin.analysis.voting.word_table import add_agent_options, write_table
 from fairseq_attn_plugin.attention.positional.windows import RULES
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.options import flag
+from fairseq_attn_plugin.options import at_least, check_unread, flag
 from fairseq_attn_plugin.text.counting import counted
-from fairseq_attn_plugin.writing import check_output, whole_text
-
-__all__ = ["configure", "run"]
-
-
-def _ratio(text: str) -> Optional[float]:
-    """None for ``auto``."""
-    if text == "auto":
-        return None
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not (math.isfinite(value) and value > 0):
-        raise OptionError(f"--length-ratio {text}: must be auto, or a number of target words per source word above 0")
-    return value
+from fairseq_attn_plugin.writing import check_output, write_json
 
 
 class _Agent(argparse.Action):
@@ -82,22 +68,7 @@ def _add_vote_options(parser: Any) -> None:
     )
     parser.add_argument("--out", metavar="FILE", help="JSON file to write, for --gaussian-election")
     parser.add_argument("--plot", metavar="FILE", help="picture to write: the votes by offset, and their Gaussian")
-    parser.add_argument(
-        "--length-ratio",
-        default="auto",
-        metavar="NUMBER",
-        help="target words per source word; auto: measured on the training data (default: auto)",
-    )
     parser.add_argument("--max-tokens", type=int, default=4000, metavar="N", help="words in a batch (default: 4000)")
-
-
-def _check_unread(args: argparse.Namespace, add_options: Callable[[Any], None], reason: str) -> None:
-    """Raises ``OptionError`` if an option that ``add_options`` adds differs from its default."""
-    parser = argparse.ArgumentParser()
-    add_options(parser)
-    for name, default in vars(parser.parse_args([])).items():
-        if getattr(args, name) != default:
-            raise OptionError(f"{flag(name)} {getattr(args, name)}: {reason}")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -108,23 +79,20 @@ def run(args: argparse.Namespace) -> None:
     if args.plot:
         check_drawing(args.plot)
     if args.agent is not None:
-        _check_unread(args, _add_vote_options, "excludes --agent; leave one out")
+        check_unread(args, "excludes --agent; leave one out", _add_vote_options)
         for name, default in (("path", None), ("model_overrides", "{}")):
             if getattr(args, name) != default:
                 raise OptionError(f"{flag(name)} {getattr(args, name)}: excludes --agent; leave one out")
         return write_table(args)
-    _check_unread(args, add_agent_options, "needs --agent FILE")
-    if args.max_tokens < 1:
-        raise OptionError(f"--max-tokens {args.max_tokens}: must be at least 1")
-    ratio, measured = _ratio(args.length_ratio), "as given"
+    check_unread(args, "needs --agent FILE", add_agent_options)
+    at_least(args, max_tokens=1)
     rules = [rule.strip() for rule in args.rules.split(",") if rule.strip()]
     Tally(rules)  # raises OptionError for an unknown rule
     logging.getLogger("fairseq").setLevel(logging.WARNING)
 
     loaded = load_from_options(args)
-    if ratio is None:
-        ratio, split = length_ratio(loaded, args.gen_subset)
-        measured = f"measured on {split}" + ("" if split == "train" else ", as the data folder has no train")
+    ratio, split = length_ratio(loaded, args.gen_subset)
+    measured = f"measured on {split}" + ("" if split == "train" else ", as the data folder has no train")
     outcome = hold_election(loaded, args.gen_subset, rules, ratio, args.max_tokens)
     source, target = loaded.languages
     print(
@@ -136,19 +104,23 @@ def run(args: argparse.Namespace) -> None:
     )
     print(report(outcome))
     if args.out:
-        text = json.dumps(describe(outcome, loaded, args.gen_subset, ratio), indent=1)
-        with whole_text(args.out, f"--out {args.out}: cannot be written") as stream:
-            stream.write(text + "\n")
+        write_json("--out", args.out, describe(outcome, loaded, args.gen_subset, ratio))
     if args.plot:
-        offset_histogram(
-            outcome.offsets.offset,
-            outcome.offsets.mass,
-            outcome.offsets.first_choices,
-            {
-                "recommended": (outcome.mask.mean, outcome.mask.sigma, outcome.choice.mass),
-                "all votes": (outcome.gaussian.mean, outcome.gaussian.sigma, 1.0),
-            },
-            outcome.choice.mean_k,
-            args.plot,
-            title=f"{source}-{target} {args.gen_subset}: votes by offset; {outcome.choice.rule}",
-        )
+        _draw(outcome, args.plot, f"{source}-{target} {args.gen_subset}: votes by offset; {outcome.choice.rule}")
+
+
+def _draw(outcome: Outcome, path: str, title: str) -> None:
+    """Bars of the votes by offset and of the Gaussian, without offsets that have less than a hundredth of the most."""
+    votes = outcome.offsets
+    gaussian = outcome.choice.mass * discretized(votes.offset, outcome.mask.mean, outcome.mask.sigma)
+    shown = np.flatnonzero(votes.mass >= 0.01 * votes.mass.max())
+    near = slice(shown[0], shown[-1] + 1)
+    series = {"attention": votes.mass, "first choices": votes.first_choices}
+    name = f"Gaussian: mean {outcome.mask.mean:.2f}, sigma {outcome.mask.sigma:.2f}"
+    grouped_bars(
+        [f"{offset:+d}" for offset in votes.offset[near]],
+        {label: (100 * values[near]).tolist() for label, values in {**series, name: gaussian}.items()},
+        path,
+        title,
+        ("source position minus position of the target word", "share of the votes, percent"),
+    )

@@ -13,10 +13,9 @@ from fairseq_attn_plugin.analysis.folders import BEAM, with_attention
 from fairseq_attn_plugin.analysis.records.selection import add_sentence_options, sentence_numbers
 from fairseq_attn_plugin.analysis.web.explore import FIRST, explore
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.options import at_least
 from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.writing import check_output
-
-__all__ = ["configure", "run"]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -25,18 +24,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--out", required=True, metavar="FILE.html", help="page to write")
     add_sentence_options(parser, f"{FIRST}")
-    parser.add_argument("--title", help="title of the page (default: the languages)")
 
 
 def run(args: argparse.Namespace) -> None:
     if Path(args.out).suffix.lower() not in (".html", ".htm"):
         raise OptionError(f"--out {args.out}: must end in .html")
     check_output("--out", args.out, ())
-    if args.first is not None and args.first < 0:
-        raise OptionError(f"--first {args.first}: must be at least 1, or 0 for all sentences")
+    at_least(args, first=0)
     numbers = sentence_numbers(args.sentences)
     records = with_attention(args.records, BEAM)
-    explored = explore(records, args.out, numbers, FIRST if args.first is None else args.first, args.title)
+    explored = explore(records, args.out, numbers, FIRST if args.first is None else args.first)
     count = len(explored.data["sentences"])
     size = Path(args.out).stat().st_size / 1e6
     print(f"{args.out}: {counted(count, 'sentence')}, {size:.1f} MB; open it in a browser")

@@ -16,21 +16,21 @@ from __future__ import annotations
 import argparse
 import logging
 import os
-from typing import Any, List
+from typing import Any
 
 from fairseq_attn_plugin.analysis.alignment.linking import METHODS
 from fairseq_attn_plugin.analysis.inference.attention_file import describe_extraction, extract_file
 from fairseq_attn_plugin.analysis.inference.extraction import Extraction
 from fairseq_attn_plugin.analysis.inference.loading import (
-    LoadedModels,
-    add_model_options,
     load_from_options,
 )
+from fairseq_attn_plugin.analysis.inference.model_options import add_model_options
 from fairseq_attn_plugin.analysis.inference.segmenter import Segmenter, add_text_options, text_options
 from fairseq_attn_plugin.analysis.inference.sentences import MANY_UNKNOWN, SplitSentences, TextSentences
 from fairseq_attn_plugin.decoding.options import DecodingOptions, add_decoding_options
 from fairseq_attn_plugin.decoding.search_options import check_search
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.options import at_least
 from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.text.subwords import SUBWORDS
 from fairseq_attn_plugin.writing import check_output
@@ -45,14 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--source-text", metavar="FILE", help="text instead of a split, one sentence in each line")
     parser.add_argument("--target-text", metavar="FILE", help="translation of --source-text")
     parser.add_argument("--beam", type=int, metavar="N", help="translate by beam search (default: force the reference)")
-    parser.add_argument("--nbest", type=int, default=1, metavar="N", help="with --beam: best hypotheses (default: 1)")
     parser.add_argument("--lenpen", type=float, default=1.0, help="with --beam: length penalty, as in fairseq-generate")
-    parser.add_argument(
-        "--max-len-a", type=float, default=0.0, metavar="A", help="with --beam: a hypothesis has at most A N + B"
-    )
-    parser.add_argument(
-        "--max-len-b", type=int, default=200, metavar="B", help="subwords for N source subwords (default: 0, 200)"
-    )
     parser.add_argument("--layer", type=int, metavar="L", help="decoder layer of a transformer, from 1 (default: last)")
     parser.add_argument(
         "--matrices",
@@ -65,9 +58,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-tokens", type=int, default=4000, metavar="N", help="subwords in a batch (default: 4000)")
     parser.add_argument("--overwrite", action="store_true", help="replace FILE and any interrupted extraction into it")
     add_decoding_options(parser)
-    text = add_text_options(parser)
-    text.add_argument("--target-bpe-codes", metavar="FILE", help="for --target-text (default: --bpe-codes)")
-    text.add_argument("--target-sentencepiece-model", metavar="FILE", help="(default: --sentencepiece-model)")
+    add_text_options(parser)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -77,21 +68,22 @@ def run(args: argparse.Namespace) -> None:
     sentences: Any
     preparation, files = {}, []
     if args.source_text:
-        sentences = TextSentences(loaded, args.source_text, args.target_text, *_segmenters(args, loaded))
         preparation = {key: value for key, value in text_options(args).items() if value}
-        names = ("bpe_codes", "target_bpe_codes", "sentencepiece_model", "target_sentencepiece_model")
-        files = [getattr(args, name) for name in names if getattr(args, name)]
+        files = [file for file in (args.bpe_codes, args.sentencepiece_model) if file]
+        dictionaries = loaded.task.source_dictionary, loaded.task.target_dictionary
+        segmenters = [
+            Segmenter(one, language, **text_options(args)) for one, language in zip(dictionaries, loaded.languages)
+        ]
+        sentences = TextSentences(loaded, args.source_text, args.target_text, *segmenters)
     else:
         sentences = SplitSentences(loaded, args.gen_subset or "test", references=args.beam is None)
-    search = {"lenpen": args.lenpen, "max_len_a": args.max_len_a, "max_len_b": args.max_len_b}
-    search.update(DecodingOptions.of(args).changed())
+    search = {"lenpen": args.lenpen, **DecodingOptions.of(args).changed()}
     extraction = Extraction(
         args.beam,
         args.layer,
         args.subwords,
         {} if args.beam is None else search,
         args.max_tokens,
-        args.nbest,
         tuple(dict.fromkeys(args.matrices)),
     )
     header = describe_extraction(loaded, sentences, extraction, args.name, preparation, files)
@@ -112,10 +104,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _check(args: argparse.Namespace) -> None:
-    if args.nbest != 1 and args.beam is None:
-        raise OptionError(f"--nbest {args.nbest}: needs --beam N, with N of at least {max(args.nbest, 1)}")
-    if args.max_tokens < 1:
-        raise OptionError(f"--max-tokens {args.max_tokens}: must be at least 1")
+    at_least(args, max_tokens=1)
     check_search(argparse.Namespace(**{name: value for name, value in vars(args).items() if value is not None}))
     if os.pathsep in args.data:
         raise OptionError(f"{args.data}: give one data folder at a time, since each numbers its own sentences")
@@ -128,12 +117,3 @@ def _check(args: argparse.Namespace) -> None:
     if args.beam is None:
         DecodingOptions.of(args).check_unused("without --beam nothing is translated")
     check_output("--out", args.out, [args.source_text, args.target_text])
-
-
-def _segmenters(args: argparse.Namespace, loaded: LoadedModels) -> List[Segmenter]:
-    options, (source, target) = text_options(args), loaded.languages
-    segmenters = [Segmenter(loaded.task.source_dictionary, source, **options)]
-    theirs = {"bpe_codes": args.target_bpe_codes, "sentencepiece_model": args.target_sentencepiece_model}
-    if any(theirs.values()):
-        options.update(theirs, prefix="target-")
-    return [*segmenters, Segmenter(loaded.task.target_dictionary, target, **options)]

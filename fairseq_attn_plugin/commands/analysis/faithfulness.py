@@ -26,12 +26,14 @@ from fairseq_attn_plugin.analysis.inference.attributions import ERASURES, METHOD
 from fairseq_attn_plugin.analysis.inference.classification import load_classifier, split_samples
 from fairseq_attn_plugin.analysis.inference.extraction import Extraction
 from fairseq_attn_plugin.analysis.inference.faithfulness import Means, Measuring, document_faithfulness, faithfulness
-from fairseq_attn_plugin.analysis.inference.loading import add_model_options, load_from_options
+from fairseq_attn_plugin.analysis.inference.loading import load_from_options
+from fairseq_attn_plugin.analysis.inference.model_options import add_model_options
 from fairseq_attn_plugin.analysis.inference.sentences import SplitSentences
 from fairseq_attn_plugin.analysis.outputs.tables import plain_table
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.options import at_least
 from fairseq_attn_plugin.text.counting import counted
-from fairseq_attn_plugin.writing import check_output, whole_text
+from fairseq_attn_plugin.writing import check_output, write_json
 
 DEFAULTS = Measuring()
 
@@ -49,7 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--out", metavar="FILE", help="JSON file to write")
     add("--compare", nargs="+", default=[], metavar="FILE", help="JSON files of other systems, shown beside this one")
     add("--plot", metavar="FILE", help=".png, .svg or .pdf to draw")
-    group = parser.add_argument_group("attributions that the attention is compared with")
+    group = parser.add_argument_group("attributions that the attention is compared with, and erasing")
     group.add_argument(
         "--attribution",
         nargs="+",
@@ -59,24 +61,24 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help=f"some of {', '.join(METHODS)} (default: all except saliency)",
     )
     group.add_argument("--erase", choices=ERASURES, default=DEFAULTS.erase, help="what erasing does (default: remove)")
-    group = parser.add_argument_group("erasing and other weights")
     group.add_argument(
         "--top", type=int, nargs="+", default=list(DEFAULTS.top), metavar="K", help="words to erase (default: 1 3)"
-    )
-    group.add_argument("--draws", type=int, default=DEFAULTS.draws, metavar="N", help="random sets (default: 10)")
-    group.add_argument(
-        "--permutations", type=int, default=DEFAULTS.permutations, metavar="N", help="of each step (default: 10)"
     )
     add("--seed", type=int, default=1, metavar="N", help="of everything random (default: 1)")
     add("--max-tokens", type=int, default=4000, metavar="N", help="subwords in a batch (default: 4000)")
 
 
 def run(args: argparse.Namespace) -> None:
-    options = _options(args)
-    options.check()
-    for name in ("sentences", "beam"):
-        if getattr(args, name) is not None and getattr(args, name) < 1:
-            raise OptionError(f"--{name} {getattr(args, name)}: must be at least 1")
+    at_least(args, sentences=1, beam=1, seed=0, max_tokens=1)
+    if min(args.top) < 1:
+        raise OptionError(f"--top {min(args.top)}: must be at least 1")
+    options = Measuring(
+        tuple(dict.fromkeys(args.attribution)),
+        args.erase,
+        tuple(sorted(set(args.top))),
+        seed=args.seed,
+        max_tokens=args.max_tokens,
+    )
     if args.plot:
         check_drawing(args.plot)
     for option, path in (("--out", args.out), ("--plot", args.plot)):
@@ -102,9 +104,7 @@ def run(args: argparse.Namespace) -> None:
         "measures": measures.as_dict(),
     }
     if args.out:
-        with whole_text(args.out, f"--out {args.out}: cannot be written") as stream:
-            json.dump(result, stream, indent=1)
-            stream.write("\n")
+        write_json("--out", args.out, result)
     systems = [*others, result]
     print(table(systems))
     words = f"{counted(done, 'sentence')}, {counted(result['words'], 'target subword')}, ends included"
@@ -131,18 +131,6 @@ def _documents(args: argparse.Namespace, options: Measuring) -> Iterator[Tuple[i
     classifier = load_classifier(args.data, args.path, args.cpu)
     return document_faithfulness(
         classifier, islice(split_samples(classifier, args.gen_subset), args.sentences), options
-    )
-
-
-def _options(args: argparse.Namespace) -> Measuring:
-    return Measuring(
-        tuple(dict.fromkeys(args.attribution)),
-        args.erase,
-        tuple(sorted(set(args.top))),
-        args.draws,
-        args.permutations,
-        args.seed,
-        args.max_tokens,
     )
 
 

@@ -19,29 +19,13 @@ from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.writing import check_output
 
-# format of a program that is not kept any more -> what to give instead
-_JSON = "write its sentences in the JSON form of --format huggingface"
-FORMER = {
-    "opennmt": "the lines of -report_align are those of --format marian; for n-best lists " + _JSON,
-    **dict.fromkeys(["opennmt-attn-debug", "sockeye", "nematus", "joeynmt"], _JSON),
-}
-
-
-def _format(text: str) -> str:
-    if text in FORMER:
-        raise argparse.ArgumentTypeError(f"{text} is not read any more; {FORMER[text]}")
-    return text
-
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="output of another program")
-    parser.add_argument(
-        "--format", required=True, type=_format, choices=FORMATS, help="the program, or pharaoh for links"
-    )
+    parser.add_argument("--format", required=True, choices=FORMATS, help="the program, or pharaoh for links")
     parser.add_argument("--out", required=True, metavar="FILE", help="file to write, .jsonl")
     parser.add_argument("--source-text", metavar="FILE", help="source side, in the tokens that the program read")
     parser.add_argument("--target-text", metavar="FILE", help="target side, for formats that lack it")
-    parser.add_argument("--reference", metavar="FILE", help="reference translations, in words")
     parser.add_argument(
         "--forced", action="store_true", help="the targets are the references, not translations of the program"
     )
@@ -58,23 +42,14 @@ def run(args: argparse.Namespace) -> None:
             raise OptionError(f"--format {args.format}: needs --{side}-text, the {side} side in the program's tokens")
     if args.target_text is not None and "target" not in form.needs:
         raise OptionError(f"--target-text {args.target_text}: {args.format} has the targets itself; leave it out")
-    if args.forced and args.reference is not None:
-        raise OptionError(f"--reference {args.reference}: with --forced the targets are the references; leave it out")
-    check_output("--out", args.out, [args.file, args.source_text, args.target_text, args.reference])
+    check_output("--out", args.out, [args.file, args.source_text, args.target_text])
     given = {"": args.file, "--source-text ": args.source_text, "--target-text ": args.target_text}
-    for option, path in {**given, "--reference ": args.reference}.items():
+    for option, path in given.items():
         if path is not None and os.path.exists(path) and not os.path.isfile(path):
             raise OptionError(f"{option}{path}: must be a regular file, since it is read twice")
-    about = Description(args.name, args.source_lang, args.target_lang, args.subwords, args.reference, args.forced)
+    about = Description(args.name, args.source_lang, args.target_lang, args.subwords, args.forced)
     files = Files(args.file, args.source_text, args.target_text)
     found = import_file(args.format, files, args.out, about)
-    ranks = f", {found.hypotheses} hypotheses" if found.hypotheses > found.sentences else ""
-    print(
-        f"{args.out}: attention of {found.header.name} for {counted(found.sentences, 'sentence')}{ranks}, "
-        f"{_words(found.header)}"
-    )
-
-
-def _words(header: object) -> str:
-    kind = getattr(header, "subwords", "none")
-    return "words without subwords" if kind == "none" else f"subwords of {kind}"
+    kind = found.header.subwords
+    words = "words without subwords" if kind == "none" else f"subwords of {kind}"
+    print(f"{args.out}: attention of {found.header.name} for {counted(found.sentences, 'sentence')}, {words}")

@@ -20,7 +20,6 @@ from fairseq_attn_plugin.analysis.alignment.lagging import lagging_of
 from fairseq_attn_plugin.analysis.folders import with_attention
 from fairseq_attn_plugin.analysis.outputs.tables import markdown_table
 from fairseq_attn_plugin.analysis.records.files import open_systems
-from fairseq_attn_plugin.analysis.records.record import LEVELS
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.writing import check_output, whole_text
@@ -31,8 +30,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--threshold", type=float, default=0.0, metavar="W", help="weights up to W are no reading (default: 0)"
     )
-    parser.add_argument("--level", choices=LEVELS, default="words", help="units that are counted (default: words)")
-    parser.add_argument("--weights", default="attention", metavar="NAME", help="matrix to read (default: attention)")
     parser.add_argument(
         "--out",
         metavar="FILE",
@@ -49,11 +46,7 @@ def run(args: argparse.Namespace) -> None:
     check_output("--out", args.out, [str(records.path) for records in systems])
     rows, lines = [], {}
     for records in systems:
-        if args.weights not in records.header.weights:
-            raise OptionError(
-                f"--weights {args.weights}: {records.path} has {', '.join(records.header.weights)}; choose one of these"
-            )
-        found = {record.id: lagging_of(record, args.level, args.weights, args.threshold) for record in records}
+        found = {record.id: lagging_of(record, args.threshold) for record in records}
         known = [one for one in found.values() if one is not None]
         if not known:
             raise OptionError(f"{records.path}: has no sentence with words on both sides")

@@ -14,20 +14,20 @@ import argparse
 import re
 import sys
 from pathlib import Path
-from typing import List, NamedTuple, Optional, Sequence, Set
+from typing import Callable, List, Optional, Sequence
 
 from tqdm import tqdm
 
-from fairseq_attn_plugin.analysis.alignment.links import GOLD_FORMATS, GoldAlignment, read_gold
-from fairseq_attn_plugin.analysis.drawing.canvas import SUFFIXES, check_drawing
+from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, add_gold_options, read_gold
+from fairseq_attn_plugin.analysis.drawing.canvas import check_drawing
 from fairseq_attn_plugin.analysis.drawing.heatmaps import heatmaps
 from fairseq_attn_plugin.analysis.drawing.panels import END, FIRST, Length, choose_sentences, panels_of, weights_of
 from fairseq_attn_plugin.analysis.folders import BEAM, with_attention
 from fairseq_attn_plugin.analysis.records.files import Records, open_systems
 from fairseq_attn_plugin.analysis.records.selection import add_sentence_options, sentence_numbers
 from fairseq_attn_plugin.errors import OptionError
-
-_OTHER_PICTURES = (".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".tif", ".tiff", ".eps", ".ps")
+from fairseq_attn_plugin.options import at_least
+from fairseq_attn_plugin.writing import make_folder
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +40,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add_sentence_options(parser, str(FIRST))
     parser.add_argument("--words", metavar="A-B", help="only sentences with A to B source words")
-    parser.add_argument("--format", metavar="NAMES", help="picture formats in a folder: png,svg,pdf (default: png)")
     parser.add_argument("--subwords", action="store_true", help="rows and columns are subwords")
     parser.add_argument("--end", action="store_true", help=f"also draw the ends of sentences, {END}")
     parser.add_argument(
@@ -53,16 +52,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="NAMES",
         help="matrices to draw: attention; of latent models also posterior, bayes (default: attention and a posterior)",
     )
-    parser.add_argument("--gold", metavar="FILE", help="gold alignments of the words, drawn as boxes")
-    parser.add_argument("--gold-format", choices=GOLD_FORMATS, default="auto", help="as in fairseq-attn aer")
-    parser.add_argument("--one-based", action="store_true", help="a Pharaoh gold file counts words from 1")
-    parser.add_argument(
-        "--title",
-        nargs="?",
-        const="{split}, sentence {id}",
-        metavar="TEXT",
-        help="title of each picture; {id} and {split} are replaced (default: '{split}, sentence {id}')",
-    )
+    add_gold_options(parser, "gold alignments of the words, drawn as boxes")
 
 
 def _length(text: Optional[str]) -> Optional[Length]:
@@ -74,57 +64,26 @@ def _length(text: Optional[str]) -> Optional[Length]:
     return Length(int(match[1]), int(match[2]))
 
 
-class _Output(NamedTuple):
-    """The files to draw into: one file, or files in a folder."""
-
-    path: Path
-    suffixes: List[str]
-    digits: int = 0  # of the sentence number in a file name; 0: one file
-
-    def make(self) -> None:
-        """Creates the folder; called when the first picture is ready."""
-        if self.digits:
-            try:
-                self.path.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise OptionError(
-                    f"--out {self.path}: cannot be created as a folder: {error.strerror or error}"
-                ) from None
-
-    def paths(self, number: int) -> List[Path]:
-        if not self.digits:
-            return [self.path]
-        return [self.path / f"sentence-{number:0{self.digits}d}{suffix}" for suffix in self.suffixes]
-
-
-def _output(args: argparse.Namespace, pictures: int, sentences: int) -> _Output:
-    out = Path(args.out)
-    if out.suffix.lower() in SUFFIXES and not out.is_dir():
-        if args.format:
-            raise OptionError(f"--format {args.format}: --out {out} names a file, whose suffix is the format")
+def _paths(out: Path, pictures: int, sentences: int) -> Callable[[int], Path]:
+    """The file of each sentence number: ``out`` for one picture, or files in the folder ``out``."""
+    if out.suffix and not out.is_dir():
+        check_drawing(out)  # raises an error that lists the formats
         if pictures > 1:
             raise OptionError(
                 f"--out {out}: is one picture, not {pictures}; give a folder, or one sentence to --sentences"
             )
-        return _Output(check_drawing(out), [out.suffix])
-    if out.suffix.lower() in _OTHER_PICTURES and not out.is_dir():
-        check_drawing(out)  # raises an error that lists the formats
-    suffixes = [f".{name.strip().lower()}" for name in (args.format or "png").split(",")]
-    for suffix in suffixes:
-        if suffix not in SUFFIXES:
-            known = ", ".join(name[1:] for name in SUFFIXES)
-            raise OptionError(f"--format {args.format}: {suffix[1:]!r} must be one of {known}")
-        check_drawing(out / f"sentence{suffix}")
-    return _Output(out, suffixes, max(4, len(str(sentences - 1))))
+        return lambda number: out
+    check_drawing(out / "sentence.png")
+    digits = max(4, len(str(sentences - 1)))
+    return lambda number: out / f"sentence-{number:0{digits}d}.png"
 
 
 def run(args: argparse.Namespace) -> None:
     numbers = sentence_numbers(args.sentences)
     if numbers is not None and args.words is not None:
         raise OptionError("--sentences: excludes --words; give only one of them")
+    at_least(args, first=0)
     first = FIRST if args.first is None else args.first
-    if first < 0:
-        raise OptionError(f"--first {first}: must be at least 1, or 0 for all sentences")
     length = _length(args.words)
     systems = open_systems(with_attention(args.files, BEAM))
     weights = weights_of(systems, args.weights.split(",") if args.weights else None)
@@ -133,11 +92,10 @@ def run(args: argparse.Namespace) -> None:
     count = first if numbers is None else len(numbers)
     gold: Optional[List[GoldAlignment]] = None
     if args.gold:
-        gold = read_gold(args.gold, args.gold_format, args.one_based, [None] * header.sentences)
-    output = _output(args, count, header.sentences)
+        gold = read_gold(args.gold, args.one_based, [None] * header.sentences)
+    path_of = _paths(Path(args.out), count, header.sentences)
 
     written: List[Path] = []
-    missing: Set[str] = set()
     chosen_sentences = choose_sentences(systems, numbers, first, length)
     for chosen in tqdm(chosen_sentences, total=count, unit=" sentences", disable=None):
         links = None if gold is None else gold[chosen.number]
@@ -145,15 +103,14 @@ def run(args: argparse.Namespace) -> None:
             panels = panels_of(systems, chosen, weights, args.subwords, args.end, links, args.normalize)
         except ValueError as error:
             raise OptionError(f"--gold {args.gold}: sentence {chosen.number}: {error}") from None
-        title = args.title and args.title.replace("{id}", str(chosen.number)).replace("{split}", header.split)
-        output.make()
-        for path in output.paths(chosen.number):
-            missing.update(heatmaps(panels, path, title))
-            written.append(path)
-    _report(args, systems, written, missing)
+        path = path_of(chosen.number)
+        make_folder("--out", path.parent)
+        heatmaps(panels, path)
+        written.append(path)
+    _report(args, systems, written)
 
 
-def _report(args: argparse.Namespace, systems: Sequence[Records], written: Sequence[Path], missing: Set[str]) -> None:
+def _report(args: argparse.Namespace, systems: Sequence[Records], written: Sequence[Path]) -> None:
     if not written:
         which = f"--words {args.words}: " if args.words else ""
         raise OptionError(f"{which}there is no sentence to draw in {' and '.join(str(one.path) for one in systems)}")
@@ -163,8 +120,3 @@ def _report(args: argparse.Namespace, systems: Sequence[Records], written: Seque
         print(f"{args.out}: {len(written)} pictures, {written[0].name} to {written[-1].name}")
     if args.gold and any(system.header.target != "reference" for system in systems):
         print("gold links belong to the references and are not drawn for other translations", file=sys.stderr)
-    if missing:
-        print(
-            f"no installed font has {' '.join(sorted(missing))}; the pictures show boxes; SVG keeps the characters",
-            file=sys.stderr,
-        )

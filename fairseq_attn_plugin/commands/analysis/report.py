@@ -21,31 +21,19 @@ import shlex
 import sys
 from pathlib import Path
 
-from fairseq_attn_plugin.analysis.alignment.links import GOLD_FORMATS
+from fairseq_attn_plugin.analysis.alignment.links import add_gold_options
 from fairseq_attn_plugin.analysis.inference.user_dir import add_user_dir_option
 from fairseq_attn_plugin.analysis.report.building import write_report
-from fairseq_attn_plugin.analysis.web import explore
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.model_folder import open_model_folder
-
-__all__ = ["configure", "run"]
+from fairseq_attn_plugin.options import at_least
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add(
-        "folder",
-        type=Path,
-        help="model folder, or folder of trained systems",
-    )
+    add("folder", type=Path, help="model folder, or folder of trained systems")
     add("--data", help="folder that fairseq-preprocess wrote (default: that of each model folder)")
-    add(
-        "--out",
-        required=True,
-        type=Path,
-        metavar="FOLDER",
-        help="folder to write report.md and report.html to",
-    )
+    add("--out", required=True, type=Path, metavar="FOLDER", help="folder to write report.md and report.html to")
     add(
         "--systems",
         nargs="+",
@@ -54,21 +42,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add("--gen-subset", default="test", metavar="SPLIT", help="split of the data (default: test)")
     add("--beam", type=int, default=10, help="beam width of the translations (default: 10)")
-    add("--gold", metavar="LINKS", help="gold alignments of the split's words")
-    add(
-        "--gold-format",
-        choices=GOLD_FORMATS,
-        default="auto",
-        help="format of --gold (default: recognised from the file)",
-    )
-    add("--one-based", action="store_true", help="words in a Pharaoh --gold are counted from 1")
+    add_gold_options(parser, "gold alignments of the split's words")
     add("--reference", metavar="TEXT", help="references to score against (default: the split's)")
-    add("--train-text", metavar="TEXT", help="target side of the training text (default: the data's training split)")
-    add(
-        "--baseline",
-        metavar="NAME",
-        help="system that the others are compared with (default: the first)",
-    )
+    add("--baseline", metavar="NAME", help="system that the others are compared with (default: the first)")
     add("--samples", type=int, default=1000, help="samples of the paired bootstrap; 0: no test (default: 1000)")
     add(
         "--tokenize",
@@ -81,26 +57,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="METRIC=FILE",
         help="scores by another program of the sentences in REPORT/outputs, as in COMET=comet.json; may be repeated",
     )
-    add("--pictures", type=int, default=4, metavar="N", help="sentences with a heatmap (default: 4)")
-    add("--examples", type=int, default=6, metavar="N", help="translations side by side (default: 6)")
-    add(
-        "--explored",
-        type=int,
-        default=explore.FIRST,
-        metavar="N",
-        help=f"sentences on the page to explore; 0: all (default: {explore.FIRST})",
-    )
-    add("--max-tokens", type=int, default=4000, metavar="N", help="subwords in a batch (default: 4000)")
-    add("--title", help="title of the report")
     add("--cpu", action="store_true", help="do not use a GPU")
     add_user_dir_option(parser)
 
 
 def run(args: argparse.Namespace) -> None:
-    least = {"beam": 1, "max_tokens": 1, "samples": 0, "pictures": 0, "examples": 0, "explored": 0}
-    for name, bound in least.items():
-        if getattr(args, name) < bound:
-            raise OptionError(f"--{name.replace('_', '-')} {getattr(args, name)}: must be at least {bound}")
+    at_least(args, beam=1, samples=0)
     if args.samples == 1:
         raise OptionError("--samples 1: must be at least 2, or 0 for none")
     logging.getLogger("fairseq").setLevel(logging.WARNING)

@@ -1,6 +1,5 @@
-"""Translation lexicons: counts by hand, smoothing, the forms of the file, fairseq's reading of them, the command."""
+"""Translation lexicons: counts by hand, the file, fairseq's reading of them, the command."""
 
-import json
 import re
 
 import numpy as np
@@ -8,9 +7,9 @@ import pytest
 from records_for_tests import PAIRS, record, write_records
 
 from fairseq_attn_plugin import cli
-from fairseq_attn_plugin.analysis.alignment.lexicon import count_links, count_records, estimate_lexicon
+from fairseq_attn_plugin.analysis.alignment.lexicon import count_records, estimate_lexicon
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.text.lexicon import Entry, best_translations, read_lexicon
+from fairseq_attn_plugin.text.lexicon import Entry, read_lexicon
 
 # source "klei@@ nes haus </s>", target "a hou@@ se </s>"; rows sum to other numbers than one
 WEIGHTS = [
@@ -53,49 +52,29 @@ def test_words_that_translate_nothing():
     assert count_records([record(0, "", ""), record(1, "", "a"), record(2, "a", "")]) == {"</s>": {"</s>": 3.0}}
 
 
-def test_counts_of_links():
-    sentences = [([(0, 0), (0, 1), (1, 1)], ["das", "haus"], ["the", "house"]), ([(0, 0)], ["haus"], ["<unk>"])]
-    expected = {"das": {"the": 1.0, "house": 1.0}, "haus": {"house": 1.0}, "</s>": {"</s>": 2.0}}
-    assert count_links(sentences) == expected
-
-
 COUNTS = {"das": {"the": 3.0, "that": 1.0}, "haus": {"house": 0.4}}
 
 
-def test_smoothing_by_hand():
+def test_probabilities_by_hand():
     def listed(**options):
         return {f: {e: pytest.approx(p) for e, p, _ in of} for f, of in estimate_lexicon(COUNTS, **options).items()}
 
     assert listed(min_count=0) == {"das": {"the": 0.75, "that": 0.25}, "haus": {"house": 1.0}}
     assert listed() == {"das": {"the": 0.75, "that": 0.25}}
-    # three target words; haus: (0.4 + 1) / (0.4 + 3)
-    expected = {"das": {"the": 4 / 7, "that": 2 / 7}, "haus": {"house": 1.4 / 3.4}}
-    assert listed(smoothing="add", value=1, min_count=0) == expected
-    assert listed(smoothing="add", min_count=3) == {"das": {"the": 3.1 / 4.3}}
-    assert listed(smoothing="discount", min_count=0) == {"das": {"the": 2.5 / 4, "that": 0.5 / 4}}
+    assert listed(min_count=3) == {"das": {"the": 0.75}}
     assert listed(min_count=0, top=1) == {"das": {"the": 0.75}, "haus": {"house": 1.0}}
     assert estimate_lexicon({"x": {"b": 1.0, "a": 1.0}}, top=1) == {"x": [Entry("a", 0.5, 1.0)]}, "ties by the alphabet"
-
-
-def test_add_sums_to_one_with_the_pairs_that_were_not_counted():
-    lexicon = estimate_lexicon(COUNTS, smoothing="add", value=0.3, min_count=0)
-    for source, unlisted in (("das", 1), ("haus", 2)):
-        total = sum(COUNTS[source].values())
-        rest = unlisted * 0.3 / (total + 3 * 0.3)
-        assert sum(entry.probability for entry in lexicon[source]) + rest == pytest.approx(1)
 
 
 # ---- files
 
 
-def test_forms_of_the_file(tmp_path):
+def test_the_file(tmp_path):
     from fairseq import utils
 
     files = [str(write_records(tmp_path / name)) for name in ("one.jsonl", "two.jsonl")]
-    table, best, values = (tmp_path / name for name in ("lexicon.tsv", "best.txt", "lexicon.json"))
+    table = tmp_path / "lexicon.tsv"
     cli.main(["lexicon", *files, "--out", str(table)])
-    cli.main(["lexicon", *files, "--out", str(best), "--format", "replace-unk"])
-    cli.main(["lexicon", *files, "--out", str(values), "--format", "json"])
     # the diagonals of records_for_tests, twice; in the second sentence row t is on word round(3 t / 5) = 0, 1, 1, 2, 2
     expected = {
         "ein": {"a": 1.0},
@@ -111,12 +90,8 @@ def test_forms_of_the_file(tmp_path):
     lexicon = read_lexicon(table, "--lexicon", probabilities=True)
     assert {f: {e: p for e, p, _ in of} for f, of in lexicon.items()} == expected
     assert "hund\tis\t0.5\t2\n" in table.read_text() and lexicon["</s>"][0].times == 6
-    loaded = json.loads(values.read_text())
-    assert loaded["tag"] == [{"target": "day", "probability": 1.0, "count": 2.0}] and loaded.keys() == expected.keys()
-    translations = {f: next(iter(of)) for f, of in expected.items() if f != "</s>"}
-    assert utils.load_align_dict(str(best)) == utils.load_align_dict.__wrapped__(str(best)) == translations
-    assert best_translations(read_lexicon(best, "--lexicon")) == translations
-    assert utils.load_align_dict(str(table)) == {**translations, "</s>": "</s>"}, "the best of several, not the last"
+    translations = {f: next(iter(of)) for f, of in expected.items()}
+    assert utils.load_align_dict(str(table)) == translations, "the best of several, not the last"
 
 
 def test_soft_counts_and_subwords_of_the_command(tmp_path, capsys):
@@ -133,15 +108,12 @@ def test_soft_counts_and_subwords_of_the_command(tmp_path, capsys):
     assert re.search(r"lexicon.tsv: \d+ translations of 10 words, 3 sentences", capsys.readouterr().err)
 
 
-def test_links_of_two_texts(tmp_path):
-    for name, content in (
-        ("links", "0-0 1-1\n\n0p0 0-1\n"),
-        ("de", "das haus\n\nhaus\n"),
-        ("en", "the house\n\na home\n"),
-    ):
+def test_links_of_an_aligner(tmp_path):
+    for name, content in (("links", "0-0 1-1\n\n0-0\n"), ("de", "das haus\n\nhaus\n"), ("en", "the house\n\nhome\n")):
         (tmp_path / name).write_text(content)
-    files = {"--links": "links", "--source": "de", "--target": "en", "--out": "lexicon.tsv"}
-    cli.main(["lexicon", *(part for option, name in files.items() for part in (option, str(tmp_path / name)))])
+    texts = ["--source-text", str(tmp_path / "de"), "--target-text", str(tmp_path / "en")]
+    cli.main(["import", str(tmp_path / "links"), "--format", "pharaoh", *texts, "--out", str(tmp_path / "x.jsonl")])
+    cli.main(["lexicon", str(tmp_path / "x.jsonl"), "--out", str(tmp_path / "lexicon.tsv")])
     assert (tmp_path / "lexicon.tsv").read_text() == (
         "</s>\t</s>\t1\t3\ndas\tthe\t1\t1\nhaus\thome\t0.5\t1\nhaus\thouse\t0.5\t1\n"
     )
@@ -150,34 +122,16 @@ def test_links_of_two_texts(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ([], "lexicon: give files of fairseq-attn extract, or --links"),
-        (["{file}", "--links", "x"], "--links x: excludes {file}"),
-        (["--links", "x"], "--links x: needs --source and --target, the texts that it links"),
-        (["--links", "x", "--source", "y", "--target", "z", "--soft"], "--soft: the links of x have no weights"),
-        (
-            ["--links", "x", "--source", "y", "--target", "z", "--level", "subwords"],
-            "--level subwords: --links always counts the tokens",
-        ),
-        (
-            ["--links", "{links}", "--source", "{text}", "--target", "{text}"],
-            "{links}, line 1: link 0-7: the target has",
-        ),
-        (["--links", "/no", "--source", "{text}", "--target", "{text}"], "/no: cannot be read: No such file"),
-        (["{file}", "--source", "y"], "--source y --target None: need --links"),
         (["{file}", "--weights", "prior"], "--weights prior: {file} has attention"),
-        (["{file}", "--smoothing-value", "1"], "--smoothing-value 1: needs --smoothing add or discount"),
-        (["{file}", "--smoothing", "add", "--smoothing-value", "-1"], "--smoothing-value -1: must be 0 or more"),
         (["{file}", "--top", "0"], "--top 0: must be at least 1"),
-        (["{file}", "--min-count", "-1"], "--min-count -1: must be 0 or more"),
+        (["{file}", "--min-count", "-1"], "--min-count -1.0: must be at least 0"),
         (["{file}", "--min-count", "100"], "--min-count 100: no pair of the 3 sentences occurs so often"),
         (["{text}"], "{text}: must be a file of fairseq-attn extract"),
     ],
 )
 def test_mistakes(options, message, tmp_path):
     places = {"file": str(write_records(tmp_path / "a.jsonl")), "text": str(tmp_path / "text")}
-    places["links"] = str(tmp_path / "links")
     (tmp_path / "text").write_text("ein haus\n")
-    (tmp_path / "links").write_text("0-7\n")
     with pytest.raises(OptionError, match=re.escape(message.format(**places))):
         cli.main(["lexicon", *(option.format(**places) for option in options), "--out", str(tmp_path / "lexicon")])
     assert not (tmp_path / "lexicon").exists()

@@ -67,7 +67,6 @@ def test_axe_finds_nothing(pages, made, width, scheme):
     axe.look(pages, width, scheme)
     pages.open(made)
     assert axe.violations(pages) == []
-    pages.script("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
     pages.press("v", "j", "\ue014")
     assert axe.violations(pages) == []
 
@@ -104,9 +103,6 @@ def test_weights_are_read_without_pointing(pages, made):
     assert len(shown) == 17 and [one.text for one in shown[8:10]] == ["0.01", "0.91"]
     pages.one("#values").click()
     assert not pages.shown(".word small")
-    pages.one("#document-1 summary").click()
-    cells = [one.text for one in pages.shown("#document-1 td")]
-    assert cells[:3] == ["1", "0.8", "2.40"] and cells[3].startswith("wonder 0.91, ")
     pages.all("#document-2 .word")[9].click()
     assert pages.texts("#readout")[0].startswith("wonder: weight 0.91, ")
 

@@ -21,7 +21,6 @@ SOURCE = "ein klei@@ nes haus\nder hund\n"
 TARGET = "a small house\nthe dog\n"
 SOFT = np.array([[0.9, 0.1, 0, 0, 0], [0, 0.5, 0.4, 0.1, 0], [0, 0.1, 0.1, 0.7, 0.1], [0, 0, 0, 0.25, 0.75]])
 SECOND = np.array([[0.75, 0.25, 0], [0.125, 0.875, 0], [0, 0.5, 0.5]])
-RANKED = '{"source": ["a"], "target": ["b"], "attention": [[1]], "id": %d, "rank": %d}'
 HARD = [[1, 0, 0, 0, 0], [0, 0.5, 0.5, 0, 0], [0, 0, 0, 1, 0], [0, 0, 0, 0, 1]]
 
 
@@ -69,18 +68,6 @@ def test_marian_hard_links_may_name_the_ends(tmp_path):
     check(records, HARD, [[1, 0, 0], [0, 0, 1], [0, 0, 1]])
     assert [one.scores for one in records] == [[], []] and all(np.isnan(one.score) for one in records)
     assert "score" not in json.loads((tmp_path / "out.jsonl").read_text().splitlines()[1])
-
-
-def test_marian_nbest(tmp_path):
-    text = (
-        f"0 ||| a small house ||| {groups(SOFT)} ||| F0= -0.8 F1= -1e-05 ||| -0.4\n"
-        f"0 ||| a house ||| {groups(SOFT[:3])} ||| F0= -0.9 ||| -0.5\n"
-        f"1 ||| the dog ||| {groups(SECOND)} ||| F0= -0.8 ||| -0.4\n"
-    )
-    records = run(tmp_path, "marian", text)
-    check(records)
-    (second,) = open_records(f"{tmp_path}/out.jsonl@2")
-    assert second.target == ["a", "house"] and (second.id, second.rank) == (0, 2)
 
 
 def test_a_pipe_is_not_read_in_part(tmp_path):
@@ -153,9 +140,6 @@ def test_hugging_face(tmp_path, lines):
         ("huggingface", "[{", "must be a JSON list of sentences"),
         ("huggingface", '{"source": ["a"], "target": ["b"], "attention": [[1, 0], [1]]}', "line 1: must have source"),
         ("huggingface", '{"source": ["a"]}\n{', "line 1: must have source and target"),
-        ("huggingface", f"{RANKED % (0, 1)}\n{RANKED % (0, 1)}", "line 2: has rank 1 of id 0; must be 2: ranks of an"),
-        ("huggingface", f"{RANKED % (0, 1)}\n{RANKED % (0, 3)}", "line 2: has rank 3 of id 0; must be 2: ranks of an"),
-        ("huggingface", f"{RANKED % (0, 1)}\n{RANKED % (1, 2)}", "line 2: has rank 2 of id 1; must be 1: ranks of an"),
     ],
 )
 def test_one_line_says_what_is_wrong_and_nothing_is_written(tmp_path, form, text, message):
@@ -175,7 +159,6 @@ def test_one_line_says_what_is_wrong_and_nothing_is_written(tmp_path, form, text
     [
         (["--format", "marian"], "--format marian: needs --source-text"),
         (["--format", "huggingface", "--target-text", "x"], "huggingface has the targets itself; leave it out"),
-        (["--format", "huggingface", "--forced", "--reference", "x"], "--reference x: with --forced the targets are"),
         (["--format", "huggingface"], "cannot be read: No such file"),
     ],
 )
@@ -184,18 +167,10 @@ def test_options_that_contradict_each_other(tmp_path, options, message):
         cli.main(["import", str(tmp_path / "x"), "--out", str(tmp_path / "y.jsonl"), *options])
 
 
-def test_a_format_that_is_gone_says_what_to_give(tmp_path, capsys):
-    for name, hint in (("opennmt", "are those of --format marian"), ("sockeye", "in the JSON form of --format hug")):
-        with pytest.raises(SystemExit):
-            cli.main(["import", "x", "--out", f"{tmp_path}/y.jsonl", "--format", name])
-        assert f"{name} is not read any more; " in (said := capsys.readouterr().err) and hint in said
-
-
 @pytest.mark.parametrize(
     "kind, text, words",
     [
         ("wordpiece", "the un ##believ ##able ##", ["the@@"[:3], "un@@", "believ@@", "able", "##"]),
-        ("joiner", "haus ￭tür ￭- ￭s ￭ a￭ b", ["haus@@", "tür@@", "-@@", "s", "￭", "a@@", "b"]),
         ("byte-level", "Ġh Ã¤ us Ċ <s>", ["\u2581h", "ä", "us", "\n", "<s>"]),
         ("bpe", "a@@ b", ["a@@", "b"]),
     ],
@@ -220,7 +195,7 @@ def test_round_trip_over_the_json_draws_the_same_pictures(tmp_path):
     options = "--format huggingface --forced --name soft --from de --to en --out".split()
     cli.main(["import", f"{tmp_path}/in.json", *options, f"{tmp_path}/theirs.jsonl"])
     for name in ("ours", "theirs"):
-        cli.main(["plot", f"{tmp_path}/{name}.jsonl", "--out", f"{tmp_path}/{name}", "--format", "svg", "--end"])
+        cli.main(["plot", f"{tmp_path}/{name}.jsonl", "--out", f"{tmp_path}/{name}", "--end"])
         cli.main(["align", f"{tmp_path}/{name}.jsonl", "--out", f"{tmp_path}/{name}.align"])
     pictures = sorted(path.name for path in (tmp_path / "ours").iterdir())
     assert len(pictures) == 3

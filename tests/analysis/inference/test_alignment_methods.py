@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from fairseq_attn_plugin.analysis.alignment.error_rate import alignment_error_rate
+from fairseq_attn_plugin.analysis.alignment.linking import METHODS
 from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, read_alignments
 from fairseq_attn_plugin.analysis.inference.attributions import MATRICES, as_weights
 from fairseq_attn_plugin.analysis.records.files import open_records
@@ -53,9 +54,13 @@ def taught(model, folder):
 )
 def test_a_model_that_reverses(zoo, tiny_data, gold, tmp_path, method, most):
     model = [str(tiny_data), "--path", str(zoo("reversal").last), "--cpu", "--method", method]
-    main(["align", *model, "--out", str(tmp_path / "links"), "--records", str(tmp_path / "all.jsonl")])
+    main(["align", *model, "--out", str(tmp_path / "links")])
     assert error_rate(tmp_path / "links", gold) < most
-    # the records have the matrix: the same links without the model
+    # records with the matrix give the same links without the model
+    matrices = [METHODS[method]] if METHODS[method] else []
+    main(
+        ["extract", *model[:4], "--out", str(tmp_path / "all.jsonl"), *(["--matrices", *matrices] if matrices else [])]
+    )
     main(["align", str(tmp_path / "all.jsonl"), "--method", method, "--out", str(tmp_path / "again")])
     assert (tmp_path / "again").read_text() == (tmp_path / "links").read_text()
     assert error_rate(taught(model, tmp_path), gold) < most
@@ -91,14 +96,12 @@ def test_matrices_do_not_depend_on_the_batch(zoo, tiny_data, tmp_path):
 def test_both_directions_of_models(zoo, tiny_data, gold, tmp_path):
     """A model of the same direction is refused as the opposite one."""
     model = [str(tiny_data), "--path", str(zoo("reversal").last), "--cpu"]
-    with pytest.raises(OptionError, match=r"^--reverse-path \S*: translates xx-yy, must translate yy-xx"):
-        main(["align", *model, "--reverse-path", model[2], "--out", str(tmp_path / "links")])
+    with pytest.raises(OptionError, match=r"^--reverse \S*: translates xx-yy, must translate yy-xx"):
+        main(["align", *model, "--reverse", model[2], "--out", str(tmp_path / "links")])
     assert not (tmp_path / "links").exists()
 
 
 def test_names():
-    from fairseq_attn_plugin.analysis.alignment.linking import METHODS
-
     assert set(MATRICES) == {matrix for matrix in METHODS.values() if matrix is not None}
 
 

@@ -1,5 +1,6 @@
 """fairseq-attn average: the means of checkpoints, the files that are chosen, and those that have no average."""
 
+import re
 import shutil
 
 import pytest
@@ -8,7 +9,7 @@ from fairseq.checkpoint_utils import load_checkpoint_to_cpu
 from in_process import run_tool
 
 from fairseq_attn_plugin import cli
-from fairseq_attn_plugin.analysis.inference.averaging import best_of, last_of, parts_of
+from fairseq_attn_plugin.analysis.inference.averaging import best_of, last_of
 from fairseq_attn_plugin.errors import OptionError
 
 from cli import TINY, USER_DIR
@@ -53,9 +54,7 @@ def test_the_average_is_the_mean(trained, tmp_path, capsys):
         assert value.dtype == parts[0]["model"][name].dtype
         assert torch.equal(value, mean.to(value.dtype)), name
     assert out.stat().st_size < (trained / "soft" / "checkpoint4.pt").stat().st_size / 2, "no state of the optimiser"
-    cli.main(["average", "--show", str(out)])
-    assert capsys.readouterr().out == printed
-    assert [(part.epoch, part.updates) for part in parts_of(str(out))] == [(2, 10), (3, 15), (4, 20)]
+    assert re.findall(r"epoch (\d), (\d+) updates", printed) == [("2", "10"), ("3", "15"), ("4", "20")]
 
 
 def test_the_average_translates_and_is_tuned(tiny_data, trained, tmp_path):
@@ -74,7 +73,7 @@ def test_a_tuned_model_and_its_origin(trained, tmp_path, capsys):
     cli.main(["average", *paths, "--out", str(tmp_path / "x.pt")])
     assert (tmp_path / "x.pt").is_file()
     cli.main(["average", paths[0], str(trained / "restored" / "checkpoint1.pt"), "--out", str(tmp_path / "y.pt")])
-    assert len(parts_of(str(tmp_path / "y.pt"))) == 2
+    assert capsys.readouterr().out.count("(epoch ") == 4
     state = torch.load(paths[0], weights_only=False)
     state["cfg"]["checkpoint"]["finetune_from_model"] = str(trained / "wide" / "checkpoint1.pt")
     torch.save(state, tmp_path / "other.pt")
@@ -117,13 +116,11 @@ def test_which_are_chosen(trained, tmp_path):
         (["soft", "--last", "1"], "--last 1: must be at least 2"),
         (["soft", "adm", "--best", "2"], "--best 2: chooses from one folder of checkpoints, 2 given"),
         (["none", "--best", "2"], "none: is not a folder"),
-        (["--show", "soft/checkpoint1.pt"], "is a checkpoint of a training and no average"),
-        (["--show", "soft/checkpoint1.pt", "soft"], "leave out the other arguments"),
     ],
 )
 def test_mistakes(trained, tmp_path, monkeypatch, words, message):
     monkeypatch.chdir(trained)
-    out = [] if "--show" in words else ["--out", str(tmp_path / "x.pt")]
+    out = ["--out", str(tmp_path / "x.pt")]
     with pytest.raises((OptionError, OSError), match=message):
         cli.main(["average", *words, *out])
     assert not list(tmp_path.iterdir())
@@ -131,7 +128,5 @@ def test_mistakes(trained, tmp_path, monkeypatch, words, message):
 
 def test_nothing_is_lost(trained, monkeypatch):
     monkeypatch.chdir(trained / "soft")
-    with pytest.raises(OptionError, match="--out FILE: must name the checkpoint to write"):
-        cli.main(["average", "checkpoint1.pt", "checkpoint2.pt"])
     with pytest.raises(OptionError, match="would be lost"):
         cli.main(["average", "checkpoint1.pt", "checkpoint2.pt", "--out", "checkpoint2.pt"])

@@ -17,7 +17,7 @@ from resuming import differences, train_and_die
 from sklearn.metrics import accuracy_score, f1_score
 
 from fairseq_attn_plugin import cli
-from fairseq_attn_plugin.analysis.drawing.document_page import draw_documents, shaded
+from fairseq_attn_plugin.analysis.drawing.document_page import draw_documents
 from fairseq_attn_plugin.analysis.inference import classification as command
 from fairseq_attn_plugin.analysis.inference.classification import (
     ClassificationScores,
@@ -374,14 +374,13 @@ def test_text_of_other_words_is_noticed(trained, data, tmp_path, capsys):
     assert "100 % of the words unknown" in capsys.readouterr().out
 
 
-def test_lines_without_weights(trained, data, tmp_path, capsys):
+def test_lines_with_and_without_labels(trained, data, tmp_path, capsys):
     (tmp_path / "x.txt").write_text("w1 is-good w2 . w3 w4\nbad\tis-bad\n")
     options = [data, "--path", trained.path, "--input", tmp_path / "x.txt", "--plot", tmp_path / "p.html"]
-    cli.main(["classify", *map(str, options), "--cpu", "--no-weights"])
+    cli.main(["classify", *map(str, options), "--cpu"])
     shown = capsys.readouterr()
     lines = [json.loads(line) for line in shown.out.splitlines()]
     assert [line["label"] for line in lines] == ["good", "bad"]
-    assert set(lines[0]) == {"id", "label", "probability", "probabilities", "cut", "unknown"}
     assert "2 documents, accuracy 100.00" in shown.err and "(of 1)" in shown.err
     assert [line["id"] for line in lines] == ["0", "1"]
 
@@ -407,14 +406,6 @@ def item(**changes):
         "sentences": [["a", "<b>"], ["$x_1$"]], "word_weights": [[0.25, 0.75], [1.0]], "sentence_weights": [0.64, 0.36],
     }  # fmt: skip
     return Classified(**{**values, **changes})
-
-
-def test_the_weightiest_sentences_stay_in_their_order():
-    weights = [0.1, 0.3, 0.05, 0.35, 0.2]
-    document = item(sentences=[[str(k)] for k in range(5)], word_weights=[[1.0]] * 5, sentence_weights=weights)
-    rows = shaded(document, most=3)
-    assert [row.words for row in rows] == [["1"], ["3"], ["4"]]
-    assert [row.skipped for row in rows] == [True, True, False]
 
 
 def test_html_is_escaped_and_self_contained(tmp_path):

@@ -20,12 +20,13 @@ from fairseq_attn_plugin.analysis.inference.faithfulness import (
     ask,
     can_reweigh,
     faithfulness,
+    jensen_shannon,
+    kendall_tau,
     permuted,
     uniform,
     variation,
 )
 from fairseq_attn_plugin.analysis.inference.sentences import SplitSentences
-from fairseq_attn_plugin.analysis.outputs.distributions import jensen_shannon, kendall_tau
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.modules.source_memory import reweighed
 
@@ -213,7 +214,6 @@ def test_users_mistakes(tmp_path, tiny_data):
         (["--top", "0"], "--top 0: must be at least 1"),
         (["--seed", "-1"], "--seed -1: must be at least 0"),
         (["--sentences", "0"], "--sentences 0: must be at least 1"),
-        (["--draws", "0"], "--draws 0: must be at least 1"),
         (["--compare", str(wrong)], "must be a JSON file of fairseq-attn faithfulness --out"),
         (["--compare", str(tmp_path / "none.json")], "none.json: cannot be read"),
         (["--out", str(tmp_path / "no" / "x.json")], "there is no folder"),

@@ -1,6 +1,6 @@
 """What a translator does to a typed line before it tokenises it."""
 
-from fairseq_attn_plugin.analysis.inference.translation import one_line
+from fairseq_attn_plugin.decoding.export.runtime import one_line
 
 
 def test_joiners_and_soft_hyphens_stay():

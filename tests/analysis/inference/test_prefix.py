@@ -61,20 +61,3 @@ def test_a_prefix_is_split_as_the_target_is(tiny_data, zoo, tmp_path):
     made = Translator(str(tiny_data), str(zoo("reversal").last), bpe_codes=str(codes), tokenizer="moses", cpu=True)
     one = made("ama", prefix="ama, AMA")[0]
     assert one.given == 3 and one.record.target[:3] == ["ama", "<unk>", "ama"]  # tokenised and in lower case
-
-
-def test_examples_are_sentences_of_the_corpus(tiny_data, zoo, tmp_path):
-    translator = Translator(str(tiny_data), str(zoo("reversal").last), cpu=True)
-    found = translator.examples()
-    assert len(set(found)) == 3
-    for text in found:
-        assert 5 <= len(text.split()) <= 12 and not translator(text)[0].unknown
-    # a folder of dictionaries has none
-    for file in tiny_data.glob("dict.*.txt"):
-        (tmp_path / file.name).write_bytes(file.read_bytes())
-    languages = {"source_lang": "xx", "target_lang": "yy"}
-    assert Translator(str(tmp_path), str(zoo("reversal").last), overrides=languages, cpu=True).examples() == []
-    # what a tokeniser reads is shown as text
-    made = Translator(str(tiny_data), str(zoo("reversal").last), tokenizer="moses", cpu=True)
-    assert made._segmenter.typed(["ama", "&apos;s", ",", "bel"]) == "ama 's, bel"
-    assert not translator.separates and not made.separates  # no punctuation in this corpus

@@ -128,7 +128,7 @@ def test_both_directions(guided, aligned, tiny_data, tmp_path):
     """A teacher of the other direction reads the same data folder; what they agree on is what either says."""
     checkpoint, back = str(guided[0] / "checkpoint_last.pt"), tmp_path / "back"
     train(tiny_data, back, "--source-lang", "yy", "--target-lang", "xx", "--max-update", 20)
-    reverse = ["--reverse-path", str(back / "checkpoint_last.pt"), "--gen-subset", "valid", "--cpu"]
+    reverse = ["--reverse", str(back / "checkpoint_last.pt"), "--gen-subset", "valid", "--cpu"]
     data, results = str(shutil.copytree(aligned, tmp_path / "bin")), {}
     for method in ("intersection", "union", "grow-diag-final-and"):
         how = ["--symmetrize", method, "--out", str(tmp_path / method)]
@@ -138,8 +138,8 @@ def test_both_directions(guided, aligned, tiny_data, tmp_path):
     forward = [item.sure for item in read_alignments(tmp_path / "forward")]
     for both, either, grown, one in zip(*(results[method] for method in results), forward):
         assert both <= grown <= either and both <= one <= either
-    with pytest.raises(OptionError, match="--reverse-path .*: translates xx-yy, must translate yy-xx, the opposite"):
-        both = ["--path", checkpoint, "--reverse-path", checkpoint]
+    with pytest.raises(OptionError, match="--reverse .*: translates xx-yy, must translate yy-xx, the opposite"):
+        both = ["--path", checkpoint, "--reverse", checkpoint]
         cli.main(["align", data, *both, "--into-data", "--overwrite", *reverse[2:]])
 
 
@@ -163,12 +163,12 @@ def test_into_the_data_folder(guided, tiny_data, tmp_path, capsys):
     capsys.readouterr()
 
 
-def test_teacher_that_links_nothing(guided, tiny_data, tmp_path, monkeypatch):
+def test_teacher_that_links_nothing(guided, tiny_data, monkeypatch):
     """A file without links would be one of no bytes, which fairseq cannot read."""
-    module = "fairseq_attn_plugin.analysis.inference.teacher_alignments.record_links"
+    module = "fairseq_attn_plugin.analysis.alignment.linking.record_links"
     monkeypatch.setattr(module, lambda record, linking: frozenset())
     command = [str(tiny_data), "--path", str(guided[0] / "checkpoint_last.pt"), "--gen-subset", "valid", "--cpu"]
-    with pytest.raises(OptionError, match="links no word of the split valid: its attention is greatest on the end"):
+    with pytest.raises(OptionError, match="links no word of valid: its attention is greatest on the end"):
         cli.main(["align", *command, "--into-data"])
     assert not list(tiny_data.glob("*align*"))
 
@@ -185,17 +185,16 @@ def test_sentences_that_are_too_long_have_no_links(guided, tiny_data, tmp_path, 
     lengths = [len(line.split()) for line in (tiny_data.parent / "text" / "test.xx").read_text().splitlines()]
     assert some == [line if n <= 5 else "" for n, line in zip(lengths, every)]
     longer = sum(n > 5 for n in lengths)
-    assert longer and f"; {longer} sentences longer than the teacher allows" in capsys.readouterr().out
+    assert longer and f"; {longer} are not in the records or too long" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
     "options, message",
     [
         (["--max-tokens", "0"], "--max-tokens 0: must be at least 1"),
-        (["--symmetrize", "union"], "--symmetrize union: needs --reverse or --reverse-path, the opposite direction"),
+        (["--symmetrize", "union"], "--symmetrize union: needs --reverse, the opposite direction"),
         (["--model-overrides", "latent"], "--model-overrides latent: must be a dictionary"),
-        (["--threshold", "0.5"], "--threshold 0.5: excludes --into-data; leave one out"),
-        (["--to-words"], "--to-words: needs --convert"),
+        (["--subwords", "bpe"], "--subwords bpe: needs --convert"),
         (["--convert"], "--path checkpoint.pt: excludes --convert; leave one out"),
     ],
 )

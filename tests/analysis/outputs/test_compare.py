@@ -1,6 +1,5 @@
-"""fairseq-attn compare: which words differ, scores, and the three forms in which sentences are shown."""
+"""fairseq-attn compare: which words differ, scores, and the two forms in which sentences are shown."""
 
-import itertools
 import random
 import re
 
@@ -9,7 +8,9 @@ import pytest
 import sacrebleu
 from records_for_tests import write_records
 
-from fairseq_attn_plugin.analysis.outputs.comparison import Span, as_html, as_text, compare, differences, matches
+from fairseq_attn_plugin.analysis.outputs.comparison import Span, as_html, compare
+from fairseq_attn_plugin.analysis.report.document import Document
+from fairseq_attn_plugin.analysis.report.words import add_comparison
 from fairseq_attn_plugin.cli import main
 from fairseq_attn_plugin.errors import OptionError
 
@@ -21,34 +22,19 @@ SYSTEMS = {
 SOURCE = ["die katze saß auf der matte .", "ein hund & <i>so</i>", "x"]
 
 
-def longest(left, right):
-    """The length of a longest common subsequence, by trying all of them."""
-    for size in range(min(len(left), len(right)), -1, -1):
-        of_right = set(itertools.combinations(right, size))
-        if any(one in of_right for one in itertools.combinations(left, size)):
-            return size
-    return 0
-
-
-def test_matches_are_a_longest_common_subsequence():
-    generator = random.Random(1)
-    for _ in range(300):
-        left, right = ([generator.choice("abc") for _ in range(generator.randint(0, 7))] for _ in range(2))
-        pairs = matches(left, right)
-        assert len(pairs) == longest(left, right)
-        assert all(left[i] == right[j] for i, j in pairs)
-        assert all(a < c and b < d for (a, b), (c, d) in zip(pairs, pairs[1:]))
+def spans(output, reference):
+    return compare({"a": [output]}, [reference]).sentences[0].outputs[0].spans
 
 
 def test_words_that_differ():
-    reference = "the cat sat on the mat .".split()
-    assert differences("the cat is on the mat .".split(), reference) == [
+    reference = "the cat sat on the mat ."
+    assert spans("the cat is on the mat .", reference) == [
         Span("same", ["the", "cat"]),
         Span("other", ["is"]),
         Span("same", "on the mat .".split()),
     ]
     # nothing stands in the place of "the" and "sat": they are missing; "a small" stands in that of "the"
-    assert differences("cat on a small mat .".split(), reference) == [
+    assert spans("cat on a small mat .", reference) == [
         Span("missing", ["the"]),
         Span("same", ["cat"]),
         Span("missing", ["sat"]),
@@ -56,8 +42,20 @@ def test_words_that_differ():
         Span("other", ["a", "small"]),
         Span("same", ["mat", "."]),
     ]
-    assert differences([], ["a", "b"]) == [Span("missing", ["a", "b"])]
-    assert differences(["a"], []) == [Span("other", ["a"])] and differences([], []) == []
+    assert spans("", "a b") == [Span("missing", ["a", "b"])]
+    assert spans("a", "") == [Span("other", ["a"])] and spans("", "") == []
+
+
+def test_matches_agree_and_go_forward():
+    """The words that are the same are a common subsequence: the rest of the output without them is marked."""
+    generator = random.Random(1)
+    for _ in range(300):
+        output, reference = ([generator.choice("abc") for _ in range(generator.randint(0, 7))] for _ in range(2))
+        sentence = compare({"a": [" ".join(output)]}, [" ".join(reference)]).sentences[0]
+        found = sentence.outputs[0].spans
+        assert [word for span in found if span.kind != "missing" for word in span.words] == output
+        same = [word for span in found if span.kind == "same" for word in span.words]
+        assert same == [word for word, matched in sentence.reference if matched]
 
 
 def test_scores_are_those_of_sacrebleu():
@@ -71,9 +69,9 @@ def test_scores_are_those_of_sacrebleu():
         assert result.corpus[label]["bleu"] == sacrebleu.corpus_bleu(lines, [REFERENCE]).score
     assert "tok:13a" in result.signatures["bleu"] and "eff:no" in result.signatures["bleu"]
     assert [one.scores["bleu"] for one in compare({"a": ["X"]}, ["x"]).sentences[0].outputs] == [0.0]
-    upper = compare({"a": ["X y"]}, ["x Y z"], lowercase=True).sentences[0]
-    assert upper.outputs[0].spans == [Span("same", ["X", "y"]), Span("missing", ["z"])]
-    assert upper.reference == [("x", True), ("Y", True), ("z", False)]
+    short = compare({"a": ["x y"]}, ["x y z"]).sentences[0]
+    assert short.outputs[0].spans == [Span("same", ["x", "y"]), Span("missing", ["z"])]
+    assert short.reference == [("x", True), ("y", True), ("z", False)]
 
 
 def test_order_of_sentences():
@@ -95,18 +93,23 @@ def test_order_of_sentences():
         compare({"a": []}, [])
 
 
-def test_as_text():
-    lines = as_text(compare(SYSTEMS, REFERENCE, SOURCE)).splitlines()
-    start = lines.index("sentence 0")
-    assert lines[start + 1 : start + 4] == [
-        "  source     die katze saß auf der matte .",
-        "  reference  the cat sat on the mat .",
-        "  soft       the cat *is* on the mat .",
-    ]
-    assert lines[start + 5] == "  mqt        [missing: the] cat sat on *a* *small* mat ."
-    assert re.fullmatch(r"             BLEU \d+\.\d, chrF \d+\.\d, TER \d+\.\d", lines[start + 4])
-    colored = as_text(compare({"a": ["x\x1b[2J y"]}, ["x z"]), color=True)
-    assert "\x1b[1;31mx\ufffd[2J y\x1b[0m" in colored and "\x1b[2J" not in colored
+def printed(*arguments):
+    document = Document("x")
+    add_comparison(document, compare(*arguments))
+    rows = [line.strip("| ").split("|") for line in document.markdown("").splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in row] for row in rows]
+
+
+def test_as_markdown():
+    rows = printed(SYSTEMS, REFERENCE, SOURCE)
+    assert rows[0] == ["system", "BLEU", "chrF2", "TER"] and [row[0] for row in rows[2:4]] == ["soft", "mqt"]
+    start = [row[0] for row in rows].index("sentence 0")
+    source, reference, soft, mqt = rows[start + 2 : start + 6]
+    assert source == ["source", "die katze saß auf der matte .", *["\u2013"] * 3]
+    assert reference[:2] == ["reference", "the cat sat on the mat ."]
+    assert soft[:2] == ["soft", "the cat +is+ on the mat ."] and all(re.fullmatch(r"\d+\.\d", one) for one in soft[2:])
+    assert mqt[1] == "-the- cat sat on +a small+ mat ."
+    assert printed({"a": ["x\x1b[2J y"]}, ["x z"])[-1][1] == "+x\ufffd\\[2J y+"
 
 
 @pytest.fixture
@@ -149,13 +152,13 @@ def test_page_without_a_browser():
 
 
 def test_the_command(files, capsys):
-    generated = "S-1\tx\nH-1\t-0.1\ta dog r@@ uns\nH-0\t-0.2\tthe c@@ at\nH-2\t-0.2\tx\n"
+    generated = "S-1\tx\nH-1\t-0.1\ta dog runs\nH-0\t-0.2\tthe cat\nH-2\t-0.2\tx\n"
     (files / "out.txt").write_text(generated)
-    given = [str(files / "soft.txt"), f"bpe={files / 'out.txt'}", "--first", "2", "--remove-bpe"]
+    given = [str(files / "soft.txt"), f"bpe={files / 'out.txt'}", "--first", "2"]
     main(["compare", *given, "--reference", str(files / "test.en"), "--source", str(files / "test.de")])
     done = capsys.readouterr()
-    assert "  bpe        the cat [missing: sat on the mat .]\n" in done.out and "\x1b" not in done.out
-    assert done.out.startswith("soft: BLEU ") and "1 of 3 sentences not shown; --first 0" in done.err
+    assert "| the cat -sat on the mat .- " in done.out
+    assert done.out.startswith("# Outputs compared\n") and "1 of 3 sentences not shown; --first 0" in done.err
 
 
 def test_mistakes_are_named(files, capsys):
@@ -174,11 +177,10 @@ def test_mistakes_are_named(files, capsys):
             r"--reference .* has 3 sentences, --source .* has 1",
         ),
         ([str(forced), *reference], "contains attention to the references"),
-        ([system, *reference, "--out", "x.pdf"], r"--out x\.pdf: must end in \.html, \.txt"),
-        ([system, *reference, "--out", system], r"soft\.txt: is one of the files that are read, and would be lost"),
-        ([system, *reference, "--first", "-2"], "--first -2: must be at least 1"),
+        ([system, *reference, "--out", "x.pdf"], r"--out x\.pdf: must end in \.html"),
+        ([system, *reference, "--first", "-2"], "--first -2: must be at least 0"),
         ([system, *reference, "--sentences", "9"], "--sentences 9: there are 3"),
-        ([system, *reference, "--out", str(files / "gone" / "a.txt")], r"cannot be written: there is no folder"),
+        ([system, *reference, "--out", str(files / "gone" / "a.html")], r"cannot be written: there is no folder"),
         ([str(files / "gone.txt"), *reference], r"gone\.txt: cannot be read"),
     ]:
         with pytest.raises(OptionError, match=message):
@@ -190,4 +192,4 @@ def test_outputs_of_extracted_attention(tmp_path, capsys):
     path = write_records(tmp_path / "beam.jsonl", target="beam 5")
     (tmp_path / "ref").write_text("a small house\nthe dog sleeps\ngood day\n")
     main(["compare", str(path), "--reference", str(tmp_path / "ref"), "--sentences", "1"])
-    assert "  soft       the dog *is* *sleeping*\n" in capsys.readouterr().out
+    assert "| the dog +is sleeping+" in capsys.readouterr().out

@@ -1,7 +1,6 @@
 """Outputs of systems, whatever file they lie in."""
 
 import re
-from pathlib import Path
 
 import pytest
 from records_for_tests import PAIRS, record, write_records
@@ -36,17 +35,11 @@ def text(path, content):
 def test_the_output_of_fairseq_is_in_the_order_of_the_corpus(tmp_path):
     path = text(tmp_path / "test.out", GENERATED)
     assert outputs.read_output(path) == ["a <b> \u2028 $house$", "the d@@ og", ""]
-    assert outputs.read_output(path, remove_bpe=True) == ["a <b> $house$", "the dog", ""]
-    assert outputs.read_reference(path, remove_bpe=True) == ["a house", "a dog", "x <<unk>>"]
-    only = text(tmp_path / "d.out", "".join(line for line in GENERATED.splitlines(True) if not line.startswith("H")))
-    assert outputs.read_output(only) == ["a house", "the dog", ""]
 
 
 def test_plain_text_keeps_its_lines(tmp_path):
     path = text(tmp_path / "hyp", "a \u2028b\n\nH-0 is no line of fairseq\n\u2581klein es \u2581haus")
     assert outputs.read_output(path) == ["a \u2028b", "", "H-0 is no line of fairseq", "\u2581klein es \u2581haus"]
-    path = text(tmp_path / "pieces", "\u2581klein es \u2581haus\n\u2581gut\n")
-    assert outputs.read_output(path, remove_bpe=True) == ["kleines haus", "gut"]
 
 
 def test_words_of_extracted_hypotheses(tmp_path, capsys):
@@ -73,7 +66,8 @@ def test_labels(tmp_path):
         paths.append(str(text(tmp_path / folder / "test.hyp", "a\n")))
     odd = str(text(tmp_path / "a=b.hyp", "a\n"))
     assert list(outputs.read_systems([paths[0], f"other={paths[1]}"])) == ["test", "other"]
-    assert list(outputs.read_systems(paths)) == ["soft", "mqt"], "by the folders"
+    with pytest.raises(OptionError, match="test: 2 files have this name; give each its own, NAME=FILE"):
+        outputs.read_systems(paths)
     assert list(outputs.read_systems([odd])) == ["a=b"]
     assert list(outputs.read_systems([paths[0], paths[0] + "/../test.hyp"][:1])) == ["test"]
     records = str(write_records(tmp_path / "beam.jsonl", name="structured", target="beam 5"))
@@ -98,11 +92,6 @@ def test_files_that_cannot_be_read(content, message, tmp_path):
         outputs.read_output(path)
 
 
-def test_references_that_were_not_printed(tmp_path):
-    with pytest.raises(OptionError, match="output of fairseq-generate without references"):
-        outputs.read_reference(text(tmp_path / "x.out", "S-0\ta\nH-0\t-1\ta\n"))
-
-
 def test_lengths_and_tokenisation():
     outputs.check_lengths({"a": ["x"], "b": [""]})
     with pytest.raises(OptionError, match="^b: has 2 sentences, a has 1; they must be of the same corpus$"):
@@ -110,10 +99,5 @@ def test_lengths_and_tokenisation():
     outputs.check_tokenisation({"a": ["klei@@ nes"], "empty": ["", " "], "b": ["hau@@ s"]})
     outputs.check_tokenisation({"a": ["an @@ alone and me@@you are words"], "b": ["x"]})
     for words, pieces in (("x", "klei@@ nes"), ("x", "\u2581x y"), ("klei@@ nes", "\u2581x y")):
-        with pytest.raises(OptionError, match="has subwords .* give --remove-bpe to join them to words"):
+        with pytest.raises(OptionError, match="has subwords .* join them to words, as fairseq-generate"):
             outputs.check_tokenisation({"one": [words], "two": ["", pieces]})
-
-
-def test_real_looking_paths_are_paths():
-    assert outputs.split_label("no/such=file") == (None, Path("no/such=file"))
-    assert outputs.split_label("=file") == (None, Path("=file"))

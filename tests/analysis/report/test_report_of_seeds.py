@@ -69,7 +69,7 @@ def grid(zoo, tmp_path_factory):
 def test_report_of_a_sweep(tiny_data, grid, tmp_path, monkeypatch):
     out = tmp_path / "report"
     command = ["report", str(grid), "--data", str(tiny_data), "--out", str(out), "--cpu", "--samples", "20"]
-    command += ["--beam", "2", "--pictures", "0", "--examples", "0"]
+    command += ["--beam", "2"]
     cli.main(command)
     markdown = (out / "report.md").read_text(encoding="utf-8")
     rows = table(markdown, "Systems")

@@ -5,7 +5,6 @@ import re
 import shutil
 import xml.etree.ElementTree as ElementTree
 
-import numpy as np
 import pytest
 import torch
 from fairseq.data.indexed_dataset import make_builder
@@ -13,7 +12,6 @@ from in_process import run_tool
 from test_voting import slow_election
 
 from fairseq_attn_plugin import cli
-from fairseq_attn_plugin.analysis.drawing.histogram import offset_histogram
 from fairseq_attn_plugin.analysis.inference.loading import load_models
 from fairseq_attn_plugin.analysis.voting.election import FORMAT
 from fairseq_attn_plugin.attention import build_attention
@@ -92,7 +90,7 @@ def test_json_and_table_have_what_a_slow_count_finds(tiny_data, teacher, votes, 
 
 
 def test_the_attention_reads_it(tiny_data, teacher, tmp_path, capsys):
-    hold(capsys, tiny_data, teacher, "--out", tmp_path / "a.json", "--length-ratio", 1.5)
+    hold(capsys, tiny_data, teacher, "--out", tmp_path / "a.json")
     found = json.loads((tmp_path / "a.json").read_text())
     loaded = load_models(str(tiny_data), str(teacher), cpu=True)
     source, target = loaded.task.source_dictionary, loaded.task.target_dictionary
@@ -102,7 +100,7 @@ def test_the_attention_reads_it(tiny_data, teacher, tmp_path, capsys):
     attention.read_files(source, target)
     assert float(attention.log_sigma.exp()) == pytest.approx(found["recommended"]["sigma"])
     assert float(attention.mean) == pytest.approx(found["recommended"]["mean"])
-    assert float(attention.log_ratio.exp()) == pytest.approx(1.5)
+    assert float(attention.log_ratio.exp()) == pytest.approx(found["length_ratio"])
 
 
 def test_batches_and_ensembles_of_the_same_do_not_matter(tiny_data, teacher, tmp_path, capsys):
@@ -121,17 +119,14 @@ def test_length_ratio_of_the_training_data(tiny_data, teacher, tmp_path, capsys)
     put(data, "train.xx-yy.xx", [[4, 5, 6, 2], [4, 2]])
     put(data, "train.xx-yy.yy", [[4, 2], [4, 5, 2]])
     assert "; 0.75 target words per source word (measured on train);" in hold(capsys, data, teacher)
-    assert "; 1.25 target words per source word (as given);" in hold(capsys, data, teacher, "--length-ratio", "1.25")
     for file in data.glob("train.*"):
         file.unlink()
     out = hold(capsys, data, teacher)
     assert "; 1 target words per source word (measured on valid, as the data folder has no train);" in out
     put(data, "valid.xx-yy.xx", [[2], [2]])
     put(data, "valid.xx-yy.yy", [[4, 2], [4, 2]])
-    with pytest.raises(OptionError, match="--length-ratio auto: valid has 0 source and 2 target words; give the ratio"):
+    with pytest.raises(OptionError, match="--gen-subset valid: has 0 source and 2 target words, and no ratio"):
         hold(capsys, data, teacher)
-    with pytest.raises(OptionError, match="--gen-subset valid: has no voters; all 2 sentences are empty, or longer"):
-        hold(capsys, data, teacher, "--length-ratio", "1")
 
 
 def test_sentences_that_do_not_vote(tiny_data, teacher, capsys):
@@ -150,24 +145,11 @@ def test_picture(tiny_data, teacher, tmp_path, capsys):
         assert (tmp_path / ("offsets" + suffix)).read_bytes().startswith(start)
     root = ElementTree.parse(tmp_path / "offsets.svg").getroot()
     texts = ["".join(element.itertext()).strip() for element in root.iter("{http://www.w3.org/2000/svg}text")]
-    assert {"attention", "first choices", "window, k = 1.00 on average"} <= set(texts)
-    assert any(re.match(r"recommended: mean -?\d\.\d\d, sigma \d\.\d\d", text) for text in texts)
+    assert {"attention", "first choices"} <= set(texts)
+    assert any(re.match(r"Gaussian: mean -?\d\.\d\d, sigma \d\.\d\d", text) for text in texts)
     assert "xx-yy valid: votes by offset; 1" in texts
     with pytest.raises(OptionError, match=r"offsets\.txt: cannot draw \.txt; use \.png, \.svg, \.pdf"):
         hold(capsys, tiny_data, teacher, "--plot", tmp_path / "offsets.txt")
-
-
-def test_picture_of_any_votes(tmp_path):
-    pytest.importorskip("matplotlib")
-    one, gaussians = np.array([1.0]), {"a": (0.0, 0.1, 1.0)}
-    offset_histogram(np.array([0]), one, one, gaussians, 0.0, tmp_path / "one.pdf")
-    offset_histogram(np.arange(-500, 501), np.full(1001, 1e-3), np.zeros(1001), {}, 3.5, tmp_path / "flat.png", "$a")
-    offset_histogram(np.array([0]), 0 * one, 0 * one, gaussians, 1.0, tmp_path / "none.svg")
-    assert len(list(tmp_path.iterdir())) == 3
-    with pytest.raises(ValueError, match="offsets for votes of shape"):
-        offset_histogram(np.arange(2), one, one, {}, 1.0, tmp_path / "x.png")
-    with pytest.raises(OptionError, match="nowhere/x.png: cannot write the picture: No such file"):
-        offset_histogram(np.array([0]), one, one, {}, 1.0, tmp_path / "nowhere" / "x.png")
 
 
 # --- mistakes
@@ -195,7 +177,7 @@ def test_empty_split(tiny_data, teacher, tmp_path, capsys):
     with pytest.raises(OptionError, match="^--gen-subset valid: validation set empty; it has no sentence"):
         hold(capsys, data, teacher)
     with pytest.raises(OptionError, match="^--gen-subset test: empty; it has no sentence"):
-        hold(capsys, data, teacher, "--gen-subset", "test", "--length-ratio", "1")
+        hold(capsys, data, teacher, "--gen-subset", "test")
 
 
 def test_split_that_is_not_there(tiny_data, teacher, capsys):
@@ -244,13 +226,6 @@ def test_model_that_does_not_translate(tiny_data, tmp_path, capsys):
         (["--rules", "log2,log5"], "--rules log5: must be one of log4, log3, log2, half, or a number of positions"),
         (["--rules", "0"], "--rules 0: must be at least 1 position on either side"),
         (["--rules", " ,"], "--rules: name at least one rule, such as log2"),
-        (
-            ["--length-ratio", "0"],
-            "--length-ratio 0: must be auto, or a number of target words per source",
-        ),
-        (["--length-ratio", "-1"], "--length-ratio -1: must be auto, or"),
-        (["--length-ratio", "inf"], "--length-ratio inf: must be auto, or"),
-        (["--length-ratio", "equal"], "--length-ratio equal: must be auto, or"),
         (["--max-tokens", "0"], "--max-tokens 0: must be at least 1"),
         (["--out", "nowhere/a.json"], "--out nowhere/a.json: cannot be written: there is no folder nowhere"),
         (["--plot", "."], "--plot .: cannot be written: it is a folder; name a file"),

@@ -257,7 +257,7 @@ def test_given_embeddings(tiny_data, tmp_path, capsys):
     source = write_vectors(tmp_path, ama=at(0), bel=at(30), cor=at(60), dun=[0, 0, 1], beyond=at(1))
     target = write_vectors(tmp_path, leb=at(-10), roc=[0, 0, -1], jat=at(3))
     out = tmp_path / "words.json"
-    both = ["--embeddings-source", source, "--embeddings-target", target]
+    both = ["--embeddings", source, target]
     command = [str(tiny_data), "--agent", str(out), "--updates", "150"]
     for options, expected in (
         ([], ["ama", "bel", "cor"]),
@@ -275,24 +275,17 @@ def test_given_embeddings(tiny_data, tmp_path, capsys):
     with pytest.raises(OptionError, match=r"--threshold 0.99: .* the highest cosine is 0.9848 \(leb - ama\); give a"):
         cli.main(["election", *command, *both, "--threshold", "0.99"])
     wide = write_vectors(tmp_path, roc=[1, 2])
-    with pytest.raises(OptionError, match="--embeddings-target .*roc.vec: has vectors of width 2, --embeddings-source"):
-        cli.main(["election", *command, "--embeddings-source", source, "--embeddings-target", wide])
+    with pytest.raises(OptionError, match="--embeddings .*roc.vec: have vectors of width 3 and 2; must be of"):
+        cli.main(["election", *command, "--embeddings", source, wide])
+    with pytest.raises(OptionError, match="--embeddings: 3 files are given; must be one, or one a language"):
+        cli.main(["election", *command, "--embeddings", source, target, wide])
     with pytest.raises(
         OptionError, match=r"--embeddings .*roc.vec: has no vector for any word of the source .* \(xx\)"
     ):
         cli.main(["election", *command, "--embeddings", wide])
-    with pytest.raises(OptionError, match=r"-target .*amax.vec: has no vector for any word of the target .* \(yy\)"):
-        ama = write_vectors(tmp_path, ama=[1, 2], dun=[2, 2])
-        cli.main(
-            [
-                "election",
-                *command,
-                "--embeddings-source",
-                ama,
-                "--embeddings-target",
-                write_vectors(tmp_path, amax=[1, 1]),
-            ]
-        )
+    ama, amax = write_vectors(tmp_path, ama=[1, 2], dun=[2, 2]), write_vectors(tmp_path, amax=[1, 1])
+    with pytest.raises(OptionError, match=r"amax.vec: has no vector for any word of the target .* \(yy\)"):
+        cli.main(["election", *command, "--embeddings", ama, amax])
 
 
 @pytest.mark.parametrize(
@@ -304,14 +297,11 @@ def test_given_embeddings(tiny_data, tmp_path, capsys):
         (["--seed", "-1"], "--seed -1: must be from 0 to 4294967295"),
         (["--threshold", "nan"], "--threshold nan: must be a cosine"),
         (["--hop-cost", "-0.1"], "--hop-cost -0.1: must be 0 or more"),
-        (["--lr", "0"], "--lr 0: must be above 0"),
         (["--updates", "0"], "--updates 0: must be at least 1"),
         (["--embedding-dim", "0"], "--embedding-dim 0: must be at least 1"),
         (["--min-count", "0"], "--min-count 0: must be at least 1"),
         (["--min-count", "100000"], "--min-count 100000: no word of the source is that frequent"),
         (["--path", "b.pt"], "--path b.pt: excludes --agent; leave one out"),
-        (["--embeddings-source", "a.vec"], "--embeddings-source: needs --embeddings-target; --embeddings FILE serves"),
-        (["--embeddings-target", "a.vec"], "--embeddings-target: needs --embeddings-source"),
         (["--embeddings", "absent.vec"], "--embeddings absent.vec: cannot be read: No such file"),
         (["--plot", "x.png"], "--plot x.png: excludes --agent; leave one out"),
         (

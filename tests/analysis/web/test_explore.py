@@ -178,9 +178,9 @@ def test_mistakes_are_named(tmp_path):
 
 def test_the_command(tmp_path, capsys):
     path = write_records(tmp_path / "soft.jsonl")
-    main(["explore", str(path), "--out", str(tmp_path / "page.html"), "--title", "My <page>"])
+    main(["explore", str(path), "--out", str(tmp_path / "page.html")])
     assert re.search(r"page\.html: 3 sentences, 0\.\d MB; open it in a browser\n$", capsys.readouterr().out)
-    assert "<title>My &lt;page&gt;</title>" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "<title>Attention, de" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
 # --- what a reader sees -----------------------------------------------------------------------------------------------

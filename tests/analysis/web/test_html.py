@@ -8,10 +8,7 @@ import pytest
 from jinja2 import UndefinedError
 
 from fairseq_attn_plugin.analysis.pages.frame import embedded_json, page
-from fairseq_attn_plugin.analysis.pages.parts import figure, html_table
-from fairseq_attn_plugin.errors import OptionError
 
-PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
 NASTY = ["</script><script>alert(1)</script>", "<!-- <script>", "a\u2028b\u2029c", "\"'&<>", "\ud800"]
 
 
@@ -55,33 +52,6 @@ def test_page_escapes_its_title_and_runs_its_own_script_only():
     assert "connect-src 'self'" in page("frame.html", "t", connect=True) and "script-src 'none'" in page(
         "frame.html", "t"
     )
-
-
-def test_table_escapes_cells_and_puts_numbers_on_the_right():
-    text = html_table(["system", "BLEU <1>"], [["a & <b>", 38.564], ["c", None]], caption="x > y")
-    assert "<caption>x &gt; y</caption>" in text and "a &amp; &lt;b&gt;" in text
-    assert 'class="number">38.56<' in text and 'class="number">\u2013<' in text
-    assert 'class="number">BLEU &lt;1&gt;<' in text and "<td>c</td>" in text
-    assert 'class="number">c<' in html_table(["a"], [["c"]], align="r")
-    assert "<tbody>\n</tbody>" in html_table(["a", "b"], [])
-
-
-@pytest.mark.parametrize(("rows", "align"), [([["a"]], None), ([["a", "b"]], "l")])
-def test_table_of_another_width_is_refused(rows, align):
-    with pytest.raises(ValueError, match="columns"):
-        html_table(["x", "y"], rows, align=align)
-
-
-def test_figure_holds_the_picture_itself(tmp_path):
-    (tmp_path / "a.png").write_bytes(PNG)
-    assert 'src="data:image/png;base64,iVBORw0KGgo' in figure(tmp_path / "a.png", "one < two")
-    assert "<figcaption>one &lt; two</figcaption>" in figure(PNG, "one < two")
-    drawn = figure(b'<?xml version="1.0"?>\n<svg xmlns="http://www.w3.org/2000/svg"></svg>', alt='a "picture"')
-    assert 'src="data:image/svg+xml;base64,' in drawn and 'alt="a &#34;picture&#34;"' in drawn
-    with pytest.raises(ValueError, match="neither PNG nor SVG"):
-        figure(b"GIF89a")
-    with pytest.raises(OptionError, match=r"gone\.png: cannot be read: No such file"):
-        figure(tmp_path / "gone.png")
 
 
 def test_characters_that_utf8_cannot_encode_are_replaced():

@@ -314,7 +314,6 @@ def test_mistakes_are_named(tiny_data, checkpoint, tmp_path, monkeypatch):
     for options, message in [
         (["--beam", "0"], "--beam 0: must be at least 1"),
         (["--nbest", "6"], "--nbest 6: must be at most --beam 5"),
-        (["--bpe", "subword_nmt"], "--bpe subword_nmt: needs --bpe-codes FILE"),
         (["--bpe-codes", "gone"], "--bpe-codes gone: there is no such file"),
         (["--bpe-codes", str(tmp_path / "codes")], "codes: must be a file of subword-nmt"),
         (["--sentencepiece-model", str(tmp_path / "codes")], "codes: must be a file of SentencePiece"),

@@ -23,10 +23,10 @@ def paths(zoo):
 
 
 @pytest.fixture(scope="module")
-def served(tiny_data, paths):
+def served(paths):
     """The address of a server with two models."""
-    given = [option for path in paths for option in ("--path", path)]
-    server = start_cli("fairseq-attn", "serve", tiny_data, *given, "--port", "0", "--cpu")
+    examples = [f"--example={text}" for text in ("ama bel cor dun", "bel cor ama", "dun ama bel cor ama")]
+    server = start_cli("fairseq-attn", "serve", *paths, *examples, "--port", "0", "--cpu")
     try:
         yield server.stdout.readline().split()[0]
     finally:
@@ -65,24 +65,21 @@ def test_a_request_names_its_model(tiny_data, zoo):
     assert client.get("/health").json()["models"] == ["one", "two"]
 
 
-def test_mistakes_are_named(tiny_data, paths, zoo):
-    given = ["serve", "--cpu", "--port", "0", str(tiny_data)]
+def test_mistakes_are_named(tiny_data, zoo):
+    given = ["serve", "--cpu", "--port", "0"]
     soft = str(zoo("reversal").last)
     for options, message in [
-        (["--path", f"a={soft}", "--path", f"a={soft}"], "a: 2 files have this name; give each its own"),
-        (["--path", soft, "--path", soft], "2 files have this name"),
-        ([str(tiny_data), "--path", soft], "with --path, give one folder, of fairseq-preprocess"),
-        (
-            ["--path", soft, "--path", f"b={soft}", "-s", "yy", "-t", "xx", "--beam", "0"],
-            "--beam 0: must be at least 1",
-        ),
-        ([], "is no model folder, checkpoint or exported model; give its checkpoint by --path"),
+        ([f"a={soft}", f"a={soft}"], "a: 2 files have this name; give each its own"),
+        ([soft, soft], "2 files have this name"),
+        ([str(tiny_data), str(tiny_data), "--path", soft], "with --path, give one folder, of fairseq-preprocess"),
+        ([soft, f"b={soft}", "--beam", "0"], "--beam 0: must be at least 1"),
+        ([str(tiny_data)], "is no model folder or checkpoint; give the checkpoint by --path"),
     ]:
         with pytest.raises(OptionError, match=message):
             main([*given, *options])
 
 
-def test_models_of_different_directions(tiny_data, zoo, monkeypatch):
+def test_models_of_different_directions(zoo, monkeypatch):
     from fairseq_attn_plugin.commands import serve
 
     class Fake:
@@ -93,7 +90,7 @@ def test_models_of_different_directions(tiny_data, zoo, monkeypatch):
     monkeypatch.setattr(serve, "_loaded", lambda args: next(fakes))
     soft = str(zoo("reversal").last)
     with pytest.raises(OptionError, match="^b: is of yy-xx, a of xx-yy; a page shows one direction"):
-        main(["serve", str(tiny_data), "--path", f"a={soft}", "--path", f"b={soft}", "--port", "0"])
+        main(["serve", f"a={soft}", f"b={soft}", "--port", "0"])
 
 
 def test_labels_are_short_where_they_differ():
