@@ -11,6 +11,7 @@ Markers. A test that reaches :mod:`cli` or :mod:`subprocess` through its functio
 reaches :mod:`browser` gets ``browser``, the tests of a file ``test_gpu*.py`` get ``gpu``. ``slow`` is written by hand.
 """
 
+import gc
 import inspect
 import os
 import random
@@ -162,6 +163,11 @@ def pytest_collection_modifyitems(items: List[pytest.Item]) -> None:
             item.add_marker(marker)
         if item.path.name.startswith("test_gpu"):
             item.add_marker("gpu")
+
+
+def pytest_collection_finish() -> None:
+    gc.collect()
+    gc.freeze()  # nothing that was imported is garbage: no later collection looks at it
 
 
 def _reached(value: Any, known: Dict[Any, FrozenSet[str]]) -> FrozenSet[str]:

@@ -5,7 +5,6 @@ import json
 import re
 import subprocess
 import sys
-import tempfile
 from importlib import import_module
 from pathlib import Path
 from typing import List
@@ -41,9 +40,8 @@ def arguments(item: Command) -> List[str]:
         return words[1:]
     if not is_recipe(words):
         return words
-    with tempfile.TemporaryDirectory() as folder:
-        environment = {name: value for name, value in item.environment.items() if name not in ("OUT", "DATA", "SEED")}
-        return ["fairseq-train", "data", *train_command(words[2], Path(folder), *words[3:], **environment)]
+    environment = {name: value for name, value in item.environment.items() if name not in ("OUT", "DATA", "SEED")}
+    return ["fairseq-train", "data", *train_command(words[2], **environment), *words[3:]]
 
 
 def is_parsed(item: Command) -> bool:
