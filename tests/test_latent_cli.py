@@ -50,20 +50,6 @@ def test_translates_alike_in_every_batch(trained, tiny_data):
     assert results[0]["A"] == results[1]["A"]
 
 
-def test_posterior_attention_learns_and_translates_alike_in_every_batch(tiny_data, tmp_path):
-    """Also by stock fairseq's search, because the packed one leaves it to the model."""
-    options = ["--arch", "lstm_posterior_small", *LATENT[2:], "--objective", "marginal", "--posterior-topk", 3]
-    options += ["--latent-posterior", "False", "--attention-bias", "markov"]
-    checkpoint = train_with(tiny_data, tmp_path, *options, updates=300).last
-    results = [
-        generate(tiny_data, checkpoint, "--beam", 5, "--batch-size", size, "--print-alignment", "hard")
-        for size in (1, 32)
-    ]
-    assert len(right_lines(results[0])) >= 0.9 * len(results[0]["T"])
-    assert {i: h[1] for i, h in results[0]["H"].items()} == {i: h[1] for i, h in results[1]["H"].items()}
-    assert results[0]["A"] == results[1]["A"]
-
-
 def scores(lines):
     return [float(line[0]) for _, line in sorted(lines["H"].items())]
 

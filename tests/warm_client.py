@@ -13,13 +13,15 @@ address, package, arguments = sys.argv[1], sys.argv[2], sys.argv[3:]
 
 
 def names_package() -> bool:
-    """A command of the package, or one with its folder as --user-dir; hydra's imports it when hydra is there."""
+    """A command of the package, or one with --user-dir, unless that is a copy of the package."""
     tools = {os.path.basename(word) for word in arguments[:2]}
-    if "fairseq-hydra-train" in tools or os.environ.get("FAIRSEQ_ATTN_TRACEBACK"):
+    if "fairseq-hydra-train" in tools or os.environ.get("FAIRSEQ_ATTN_TRACEBACK"):  # which are read at its import
         return False
-    return "fairseq-attn" in tools or any(
-        os.path.realpath(word) == package for word in arguments if word.endswith("fairseq_attn_plugin")
-    )
+    if "--user-dir" not in arguments:
+        return "fairseq-attn" in tools
+    folder = os.path.abspath(arguments[arguments.index("--user-dir") + 1])
+    is_copy = os.path.basename(folder) == os.path.basename(package) and os.path.exists(folder)
+    return not is_copy or os.path.realpath(folder) == package
 
 
 status = b""
