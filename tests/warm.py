@@ -94,7 +94,6 @@ class Package:
     """Gives a package that is there already to the command that imports it, with what importing sets up."""
 
     def __init__(self, name: str, *parts: str):
-        """Imports the package and its parts, and hides them."""
         self.name, self.log = name, []  # type: str, List[dict]
         before, configure = dict(os.environ), logging.basicConfig
         logging.basicConfig = lambda **options: self.log.append(options)  # type: ignore
@@ -104,8 +103,8 @@ class Package:
         self.environment = {name: value for name, value in os.environ.items() if before.get(name) != value}
 
     def hide(self) -> None:
-        roots = [name for name in sys.modules if name.split(".")[0] == self.name]
-        self.modules = {name: sys.modules.pop(name) for name in roots}
+        names = [name for name in sys.modules if name.split(".")[0] == self.name]
+        self.modules = {name: sys.modules.pop(name) for name in names}
         sys.meta_path.insert(0, self)  # type: ignore[arg-type]
 
     def find_spec(self, name: str, *_: object) -> object:
@@ -113,8 +112,6 @@ class Package:
 
     def create_module(self, spec: object) -> types.ModuleType:
         sys.meta_path.remove(self)
-        if self.name == "fairseq_cli":
-            importlib.import_module("fairseq")  # as its tools do
         sys.modules.update(self.modules)
         for name, value in self.environment.items():
             os.environ.setdefault(name, value)
@@ -125,6 +122,28 @@ class Package:
 
     def exec_module(self, module: types.ModuleType) -> None:
         module.__spec__ = self.spec
+
+
+class Tools(Package):
+    """Gives those tools of fairseq that importing this package imports; each imports fairseq first."""
+
+    def hide(self) -> None:
+        super().hide()
+        package = sys.modules[self.name] = self.modules.pop(self.name)
+        for name in self.modules:
+            delattr(package, name.split(".")[1])
+
+    def find_spec(self, name: str, *_: object) -> object:
+        return importlib.machinery.ModuleSpec(name, self) if name in self.modules else None  # type: ignore[arg-type]
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:  # type: ignore[override]
+        module = self.modules.pop(spec.name)
+        self.spec = module.__spec__
+        if spec.name == "fairseq_cli.train":  # before it imports fairseq
+            form = "%(asctime)s | %(levelname)s | %(name)s | %(message)s"
+            logging.basicConfig(format=form, datefmt="%Y-%m-%d %H:%M:%S", level="INFO", stream=sys.stdout)
+        importlib.import_module("fairseq")
+        return module
 
 
 def serve(listener: socket.socket, start: Dict[str, str]) -> tuple:
@@ -242,7 +261,7 @@ def main() -> None:
         listeners.pop().close()
     else:
         listeners.pop(0).close()
-        packages += [Package(PACKAGE.name), Package("fairseq_cli")]  # whose tools the former changes
+        packages += [Package(PACKAGE.name), Tools("fairseq_cli")]
     for package in packages:
         package.hide()
     gc.freeze()
