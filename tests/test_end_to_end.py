@@ -4,9 +4,9 @@ import json
 
 import pytest
 import training
-from conftest import WORDS, binarise, write_reversal
 from fairseq.data import Dictionary
 from learning import Learner
+from reversal import WORDS, binarise, write_reversal
 from training import SIZES, TRAINING, generate, right_lines, soft_weights  # noqa: F401 (others import them from here)
 
 from fairseq_attn_plugin.attention import names
