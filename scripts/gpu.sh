@@ -3,7 +3,7 @@
 #
 #   bash scripts/gpu.sh                                  in the active environment, or the checkout's .venv
 #   WHEELS=wheels DATA=data/bin bash scripts/gpu.sh      on a machine that has torch and no fairseq
-#   DEVICE=cpu bash scripts/gpu.sh                       the same in tiny sizes, in two minutes on two cores
+#   DEVICE=cpu bash scripts/gpu.sh                       the same in tiny sizes, in a minute on two cores
 #
 # Steps, each with a limit in seconds; a step that fails or is stopped does not stop the others:
 #   SMOKE=110      a few updates of seven kinds of models in four precisions, and translations by beam search

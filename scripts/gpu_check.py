@@ -48,6 +48,7 @@ SYSTEMS = {
 }
 PRECISIONS = {"float32": [], "fp16": ["--fp16"], "bf16": ["--bf16"], "amp": ["--amp"]}
 GRAPHED = ("lstm_soft", "lstm_adm", "lstm_adm_aqt", "lstm_soft:attention=structured", "lstm_soft:input_feeding=none")
+GRAPHED = GRAPHED[:1] if CPU else GRAPHED
 BENCHMARKED = ("lstm", *GRAPHED)
 if not CPU:
     GRAPHS = "cuda_graphs=true,optimizer=fused_adam"

@@ -11,12 +11,12 @@ Markers. A test that reaches :mod:`cli` or :mod:`subprocess` through its functio
 reaches :mod:`browser` gets ``browser``, the tests of a file ``test_gpu*.py`` get ``gpu``. ``slow`` is written by hand.
 """
 
+import gc
 import inspect
 import os
-import random
 import types
 from pathlib import Path
-from typing import Any, Callable, Dict, FrozenSet, Iterator, List, Sequence
+from typing import Any, Callable, Dict, FrozenSet, Iterator, List
 
 # one thread for this process and those that it starts, before anything imports torch: tests run in parallel, and sums
 # are the same in batches of any size
@@ -24,33 +24,12 @@ os.environ.update(OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")
 
 import pytest
 import warm
+from reversal import binarise, write_reversal
 from zoo import Zoo, made_once, open_zoo
 
 from cli import REPO, usual_environment
 
-WORDS = ["ama", "bel", "cor", "dun", "esk", "fim", "gol", "hus", "ilo", "jat"]
 Once = Callable[[str, Callable[[Path], object]], Path]
-
-
-def write_reversal(
-    folder: Path, split: str, lines: int, seed: int, longest: int = 7, words: Sequence[str] = WORDS
-) -> None:
-    """Lines of 2 to 7 words; the target is the whole line spelt backwards."""
-    rng = random.Random(seed)
-    sentences = [[rng.choice(words) for _ in range(rng.randint(2, longest))] for _ in range(lines)]
-    (folder / (split + ".xx")).write_text("".join(" ".join(s) + "\n" for s in sentences))
-    (folder / (split + ".yy")).write_text("".join(" ".join(w[::-1] for w in reversed(s)) + "\n" for s in sentences))
-
-
-def binarise(text: Path, destdir: Path) -> None:
-    """``fairseq-preprocess`` on the splits train, valid and test of xx and yy, in this process."""
-    from fairseq import options
-    from fairseq_cli import preprocess
-
-    command = ["--source-lang", "xx", "--target-lang", "yy", "--destdir", str(destdir)]
-    for split, option in [("train", "--trainpref"), ("valid", "--validpref"), ("test", "--testpref")]:
-        command += [option, str(text / split)]
-    preprocess.main(options.get_preprocessing_parser().parse_args(command))
 
 
 @pytest.fixture(scope="session")
@@ -162,6 +141,11 @@ def pytest_collection_modifyitems(items: List[pytest.Item]) -> None:
             item.add_marker(marker)
         if item.path.name.startswith("test_gpu"):
             item.add_marker("gpu")
+
+
+def pytest_collection_finish() -> None:
+    gc.collect()
+    gc.freeze()  # nothing that was imported is garbage: no later collection looks at it
 
 
 def _reached(value: Any, known: Dict[Any, FrozenSet[str]]) -> FrozenSet[str]:

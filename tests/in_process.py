@@ -13,6 +13,8 @@ from importlib import import_module
 from typing import Iterator, NamedTuple, TextIO
 from unittest import mock
 
+import quick_hydra  # noqa: F401 (makes hydra quicker)
+
 import fairseq_attn_plugin  # noqa: F401
 from fairseq_attn_plugin.errors import one_line
 

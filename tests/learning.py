@@ -3,8 +3,9 @@
 The real commands train every model of the zoo (:mod:`zoo`); here only the mechanism is in question.
 """
 
-from typing import Dict, List, NamedTuple, Tuple
+from typing import Dict, List, NamedTuple, Sequence, Tuple
 
+import quick_hydra  # noqa: F401 (makes hydra quicker)
 import torch
 from fairseq import options, tasks
 from fairseq.dataclass.configs import GenerationConfig
@@ -33,8 +34,8 @@ class Translations(NamedTuple):
 class Learner:
     """A model of the architecture and its task; ``learn`` trains it, ``translate`` searches with beam 5."""
 
-    def __init__(self, data: object, arch: str, *more: object, rate: float = 0.03):
-        command = [data, "--arch", arch, *SIZES, "--dropout", "0", *more, "--cpu"]
+    def __init__(self, data: object, arch: str, *more: object, rate: float = 0.03, sizes: Sequence[str] = SIZES):
+        command = [data, "--arch", arch, *sizes, "--dropout", "0", *more, "--cpu"]
         args = options.parse_args_and_arch(options.get_training_parser(), list(map(str, command)))
         config = convert_namespace_to_omegaconf(args)
         torch.manual_seed(1)

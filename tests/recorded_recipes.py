@@ -4,8 +4,10 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Any, Tuple
 
 from cli import REPO
 
@@ -49,9 +51,9 @@ def record(name: str, folder: Path, *options: str, check: bool = True, **variabl
     return done
 
 
-def train_command(name: str, folder: Path, *options: str, **variables: str) -> List[str]:
-    """The words behind ``fairseq-train DATA`` of the first training of a recipe."""
-    found: Dict[str, List[str]] = {}
-    for command in record(name, folder, *options, **variables).commands:
-        found.setdefault(command[0], command)
-    return found["fairseq-train"][2:]
+@lru_cache(maxsize=None)
+def train_command(name: str, *options: str, **variables: str) -> Tuple[str, ...]:
+    """The words behind ``fairseq-train DATA`` of the first training of a recipe, which is run once in a process."""
+    with tempfile.TemporaryDirectory() as folder:
+        commands = record(name, Path(folder), *options, **variables).commands
+    return tuple(next(words for words in commands if words[0] == "fairseq-train")[2:])

@@ -53,7 +53,7 @@ def test_learns_both_directions_and_logs(trained):
         last["valid_forward_nll_loss"] + last["valid_reverse_nll_loss"], abs=2e-3
     )
     assert last["valid_ppl"] == pytest.approx(2 ** last["valid_nll_loss"], abs=0.01)
-    assert first["valid_agreement"] < 0.3 and last["valid_agreement"] > 0.6
+    assert first["valid_agreement"] < 0.6 < last["valid_agreement"]
     assert {"valid_agreement_loss", "valid_best_loss"} <= set(last)
 
 
@@ -155,5 +155,5 @@ def test_mistakes_in_training_are_one_line(options, words, tiny_data, tmp_path):
 def test_resumes_in_the_other_direction(trained, tiny_data, tmp_path):
     """Nothing in a checkpoint depends on which direction was called forward: not the optimizer's state either."""
     options = [*AGREEMENT, *REVERSE, "--label-smoothing", 0.01, "--restore-file", trained[0], "--log-format", "json"]
-    log = train_with(tiny_data, tmp_path, *options, updates=351).validations
+    log = train_with(tiny_data, tmp_path, *options, updates=122).validations
     assert log[-1]["valid_reverse_ppl"] < 1.6 and log[-1]["valid_forward_ppl"] < 1.6

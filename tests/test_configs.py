@@ -1,6 +1,7 @@
 """The YAML experiments: they parse, they compose, and they train the same parameters as the command line."""
 
 import itertools
+import os
 import re
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import torch
 import yaml
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
+from in_process import run_tool
 from omegaconf import OmegaConf
 from recorded_recipes import train_command
 
@@ -162,7 +164,7 @@ def test_every_objective_has_a_file():
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
 @pytest.mark.parametrize("name", LATENT)
-def test_objectives_of_yaml_and_recipe_are_the_same(name, objective, hydra_dir, tmp_path):
+def test_objectives_of_yaml_and_recipe_are_the_same(name, objective, hydra_dir):
     """What the recipe's options say, fairseq's parser asked, is what the YAML says, key by key."""
     from fairseq import options
     from fairseq.dataclass.utils import convert_namespace_to_omegaconf
@@ -173,7 +175,7 @@ def test_objectives_of_yaml_and_recipe_are_the_same(name, objective, hydra_dir, 
     model = yaml_says["model"]["_name"]
     chain = objective == "first-order"  # the file says that the model must be another
     arch = model.replace("lstm_latent", "lstm_latent_first_order") if chain else model
-    command = train_command(LATENT[name], tmp_path, *objective_options(LATENT[name], objective), ARCH=arch)
+    command = [*train_command(LATENT[name], ARCH=arch), *objective_options(LATENT[name], objective)]
     parsed = options.parse_args_and_arch(options.get_training_parser(), ["data", *command])
     recipe_says = OmegaConf.to_container(convert_namespace_to_omegaconf(parsed), resolve=True)
     for group in ("criterion", "model", "optimizer", "lr_scheduler", "optimization", "checkpoint", "dataset"):
@@ -195,7 +197,7 @@ def test_objectives_of_yaml_and_recipe_are_the_same(name, objective, hydra_dir, 
             assert value == defaults[key], key
 
 
-def test_yaml_of_documents_trains_what_the_recipe_trains(hydra_dir, tmp_path):
+def test_yaml_of_documents_trains_what_the_recipe_trains(hydra_dir):
     """What fairseq's parser makes of the recipe's options is what the YAML says, key by key."""
     from fairseq import options
     from fairseq.dataclass.utils import convert_namespace_to_omegaconf
@@ -203,7 +205,7 @@ def test_yaml_of_documents_trains_what_the_recipe_trains(hydra_dir, tmp_path):
     import fairseq_attn_plugin  # noqa: F401
 
     yaml_says = composed("polarity_han")
-    command = train_command("polarity_han", tmp_path, FOLDS="0", ARCH="han")
+    command = train_command("polarity_han", FOLDS="0", ARCH="han")
     parsed = options.parse_args_and_arch(options.get_training_parser(), ["data", *command])
     recipe_says = OmegaConf.to_container(convert_namespace_to_omegaconf(parsed), resolve=True)
     for group in ("task", "criterion", "model", "optimizer", "lr_scheduler", "optimization", "checkpoint", "dataset"):
@@ -222,11 +224,13 @@ def _fields(criterion):
 
 
 @pytest.fixture(scope="module")
-def trained_from_yaml(tiny_data, tmp_path_factory):
+def trained_from_yaml(tiny_data, once):
     """Two updates of every model from YAML: one command, hydra's basic launcher, one process."""
-    folder = tmp_path_factory.mktemp("yaml")
-    train("grid", tiny_data, folder, "common.seed=1", "model=" + ",".join(PLAIN_MODELS), multirun=True)
-    return folder
+
+    def make(folder):
+        train("grid", tiny_data, folder, "common.seed=1", "model=" + ",".join(PLAIN_MODELS), multirun=True)
+
+    return once("yaml", make)
 
 
 @pytest.mark.parametrize("model", PLAIN_MODELS)
@@ -239,12 +243,10 @@ def test_yaml_and_recipe_train_the_same_parameters(model, trained_from_yaml, tin
 
 
 def same_parameters(from_yaml, tiny_data, tmp_path, arch, options):
-    tmp_path.mkdir(exist_ok=True)
-    command = train_command("multi30k", tmp_path, *options, ARCH=arch, DEVICE="cpu")
-    overrides = ["--source-lang", "xx", "--target-lang", "yy", "--max-update", "2", "--num-workers", "0"]
-    run_cli("fairseq-train", tiny_data, *command, *SMALL_OPTIONS, *overrides)
-    (from_recipe,) = tmp_path.rglob("checkpoint_last.pt")
-    first, second = parameters(from_yaml), parameters(from_recipe)
+    command = train_command("multi30k", ARCH=arch, DEVICE="cpu")
+    overrides = ["--source-lang", "xx", "--target-lang", "yy", "--max-update", 2, "--save-dir", tmp_path]
+    run_tool("fairseq-train", tiny_data, *command, "--log-file", os.devnull, *options, *SMALL_OPTIONS, *overrides)
+    first, second = parameters(from_yaml), parameters(tmp_path / "checkpoint_last.pt")
     assert first.keys() == second.keys()
     for name, tensor in first.items():
         assert torch.equal(tensor, second[name]), name

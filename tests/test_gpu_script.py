@@ -62,7 +62,7 @@ def test_every_step_runs_on_the_processor(tmp_path, warm_path):
     assert all(run["loss"] > 0 for run in runs.values() if run["status"] == "ok" and "loss" in run)
     assert "NO GPU" in found["tests"]["reason"]
     measured = found["benchmark"]["busy"]["systems"]
-    assert measured.keys() >= {"lstm", "lstm_soft", "lstm_adm"} and all(one["seconds"] > 0 for one in measured.values())
+    assert measured.keys() >= {"lstm", "lstm_soft"} and all(one["seconds"] > 0 for one in measured.values())
     for section in ("train", "decode"):
         for cell in found["benchmark"][section].values():
             assert all(one["tokens_per_second"] > 0 for one in cell["systems"].values())
@@ -72,8 +72,11 @@ def test_every_step_runs_on_the_processor(tmp_path, warm_path):
 
 @pytest.mark.slow
 @pytest.mark.cli
-def test_a_step_that_takes_too_long_is_stopped_and_says_so(tmp_path):
-    done = script("gpu.sh", DEVICE="cpu", OUT=str(tmp_path), SMOKE="1", TESTS="0", BENCHMARK="0", TRAINING="0")
+def test_a_step_that_takes_too_long_is_stopped_and_says_so(tmp_path, warm_path):
+    path = warm_path.split(os.pathsep)[0]
+    done = script(
+        "gpu.sh", path=path, DEVICE="cpu", OUT=str(tmp_path), SMOKE="1", TESTS="0", BENCHMARK="0", TRAINING="0"
+    )
     assert done.returncode == 1 and re.search(r"smoke +(stopped|failed)", done.stdout)
     assert results(tmp_path).keys() <= {"environment", "smoke"}
 

@@ -33,11 +33,12 @@ def both(*args, **options):
         environment = {**usual_environment(), **options}
         done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True)
         hidden = re.sub(r"^.*tensorboardX.*\n", "", done.stderr, flags=re.M)
-        results.append((done.returncode, done.stdout, re.sub(r"0x[0-9a-f]+|\d\d:\d\d:\d\d", "N", hidden)))
+        texts = (re.sub(r"0x[0-9a-f]+|\d\d:\d\d:\d\d", "N", text) for text in (done.stdout, hidden))
+        results.append((done.returncode, *texts))
     return results
 
 
-@pytest.mark.parametrize("imports", ["", "import fairseq_cli.train, fairseq_attn_plugin"])
+@pytest.mark.parametrize("imports", ["import fairseq_cli.train, fairseq_attn_plugin"])
 def test_a_program_finds_the_same_world(imports, tmp_path):
     (tmp_path / "program.py").write_text(SEEN.format(imports=imports))
     one, other = both(tmp_path / "program.py", "first", "", "\u00fc two", ANOTHER="variable\n")
@@ -48,6 +49,14 @@ def test_a_program_finds_the_same_world(imports, tmp_path):
 def test_an_error_is_the_same(tiny_data, tmp_path):
     one, other = both("fairseq-generate", tiny_data, "--user-dir", USER_DIR, "--path", tmp_path / "nowhere.pt")
     assert one == other and one[0] == 1 and "nowhere.pt" in one[2] and "Traceback" not in one[2]
+
+
+def test_a_log_is_the_same(tiny_data, tmp_path):
+    command = ["fairseq-train", tiny_data, "--user-dir", USER_DIR, "--arch", "lstm_soft", "--cpu", "--max-tokens", 99]
+    one, other = both(*command, "--bf16")
+    assert one[:2] == other[:2] and one[2].splitlines()[-1] == other[2].splitlines()[-1]
+    assert one[0] == 1 and "--bf16 trains on a GPU" in one[2]
+    assert " N | INFO | fairseq_cli.train | {'_name': None" in one[1]
 
 
 @pytest.mark.parametrize("program", ["raise SystemExit('said')", "raise SystemExit", "import os; os.abort()"])

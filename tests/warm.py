@@ -1,7 +1,8 @@
 """Commands that start in milliseconds: forks of one process that has imported torch and fairseq.
 
 A cold ``fairseq-train`` imports for four seconds before it reads its options. Here a server (``python warm.py``)
-imports once for each process that runs tests, and forks for every command. The client (``warm_client.py``), a real
+imports once for each process that runs tests, and forks for every command. A fork of it has imported this package, too,
+and serves the commands that name it (:func:`warm_client.names_package`). The client (``warm_client.py``), a real
 process in the place of the command, hands over its streams, folder, environment and arguments, and ends as the command
 ends. It passes SIGINT and SIGTERM on; the end of the client, or of the process that started the server, kills the
 command.
@@ -26,11 +27,13 @@ import socket
 import subprocess
 import sys
 import types
+import warnings
 from pathlib import Path
 from typing import Dict, List, Mapping
 
 READ_AT_START = ("PYTHON", "LC_", "LANG", "TZ", "HOME", "LD_", "OMP_", "MKL_", "KMP_", "TORCH", "CUDA")
-PRELOADED = ["torch", "fairseq", "fairseq.trainer", "fairseq.model_parallel.megatron_trainer"]
+PACKAGE = Path(__file__).resolve().parent.parent / "fairseq_attn_plugin"
+PRELOADED = ["fairseq.trainer", "fairseq.model_parallel.megatron_trainer"]
 
 CLIENT = str(Path(__file__).with_name("warm_client.py"))
 
@@ -45,15 +48,15 @@ def command(arguments: List[str], environment: Mapping[str, str]) -> List[str]:
         return [sys.executable, *arguments]
     if os.getpid() not in _addresses:
         _addresses[os.getpid()] = address = "fairseq-attn-" + secrets.token_hex(16)
-        with socket.socket(socket.AF_UNIX) as listener:
-            listener.bind("\0" + address)
-            listener.listen(64)
-            server = [sys.executable, __file__, str(listener.fileno())]
-            process = subprocess.Popen(
-                server, env=dict(environment), stdin=subprocess.PIPE, pass_fds=[listener.fileno()], cwd="/"
-            )
+        with socket.socket(socket.AF_UNIX) as plain, socket.socket(socket.AF_UNIX) as with_package:
+            for listener, name in ((plain, address), (with_package, address + "+")):
+                listener.bind("\0" + name)
+                listener.listen(64)
+            numbers = [plain.fileno(), with_package.fileno()]
+            server = [sys.executable, __file__, *map(str, numbers)]
+            process = subprocess.Popen(server, env=dict(environment), stdin=subprocess.PIPE, pass_fds=numbers, cwd="/")
         atexit.register(process.communicate)  # the end of its standard input ends the server
-    return [sys.executable, "-I", "-S", CLIENT, _addresses[os.getpid()], *arguments]
+    return [sys.executable, "-I", "-S", CLIENT, _addresses[os.getpid()], str(PACKAGE), *arguments]
 
 
 def folder_of_commands(folder: Path, environment: Mapping[str, str]) -> Path:
@@ -74,15 +77,38 @@ def at_start(environment: Mapping[str, str]) -> Dict[str, str]:
     return {k: v for k, v in environment.items() if k.startswith(READ_AT_START) and k != "PYTHONPATH"}
 
 
-class Fairseq:
-    """Gives the fairseq that is there already to the command that imports it, with the log that importing sets up."""
+def parse_usual_options() -> None:
+    """Makes hydra know the options of most commands, and leaves nothing else behind."""
+    importlib.import_module("quick_hydra")
+    options, utils = map(importlib.import_module, ("fairseq.options", "fairseq.dataclass.utils"))
+    singletons = importlib.import_module("hydra.core.singleton").Singleton
+    before = dict(singletons.get_state())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        command = options.parse_args_and_arch(options.get_training_parser(), ["data", "--arch", "lstm"])
+        utils.convert_namespace_to_omegaconf(command)
+    singletons.set_state(before)
 
-    def __init__(self, log: List[dict], environment: Dict[str, str]):
-        self.log, self.environment = log, environment
-        self.modules = {name: sys.modules.pop(name) for name in list(sys.modules) if name.split(".")[0] == "fairseq"}
+
+class Package:
+    """Gives a package that is there already to the command that imports it, with what importing sets up."""
+
+    def __init__(self, name: str, *parts: str):
+        self.name, self.log = name, []  # type: str, List[dict]
+        before, configure = dict(os.environ), logging.basicConfig
+        logging.basicConfig = lambda **options: self.log.append(options)  # type: ignore
+        for part in (name, *parts):
+            importlib.import_module(part)
+        logging.basicConfig = configure
+        self.environment = {name: value for name, value in os.environ.items() if before.get(name) != value}
+
+    def hide(self) -> None:
+        names = [name for name in sys.modules if name.split(".")[0] == self.name]
+        self.modules = {name: sys.modules.pop(name) for name in names}
+        sys.meta_path.insert(0, self)  # type: ignore[arg-type]
 
     def find_spec(self, name: str, *_: object) -> object:
-        return importlib.machinery.ModuleSpec(name, self, is_package=True) if name == "fairseq" else None
+        return importlib.machinery.ModuleSpec(name, self, is_package=True) if name == self.name else None
 
     def create_module(self, spec: object) -> types.ModuleType:
         sys.meta_path.remove(self)
@@ -91,11 +117,33 @@ class Fairseq:
             os.environ.setdefault(name, value)
         for options in self.log:
             logging.basicConfig(**options)
-        self.spec = self.modules["fairseq"].__spec__
-        return self.modules["fairseq"]
+        self.spec = self.modules[self.name].__spec__
+        return self.modules[self.name]
 
     def exec_module(self, module: types.ModuleType) -> None:
         module.__spec__ = self.spec
+
+
+class Tools(Package):
+    """Gives those tools of fairseq that importing this package imports; each imports fairseq first."""
+
+    def hide(self) -> None:
+        super().hide()
+        package = sys.modules[self.name] = self.modules.pop(self.name)
+        for name in self.modules:
+            delattr(package, name.split(".")[1])
+
+    def find_spec(self, name: str, *_: object) -> object:
+        return importlib.machinery.ModuleSpec(name, self) if name in self.modules else None  # type: ignore[arg-type]
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:  # type: ignore[override]
+        module = self.modules.pop(spec.name)
+        self.spec = module.__spec__
+        if spec.name == "fairseq_cli.train":  # before it imports fairseq
+            form = "%(asctime)s | %(levelname)s | %(name)s | %(message)s"
+            logging.basicConfig(format=form, datefmt="%Y-%m-%d %H:%M:%S", level="INFO", stream=sys.stdout)
+        importlib.import_module("fairseq")
+        return module
 
 
 def serve(listener: socket.socket, start: Dict[str, str]) -> tuple:
@@ -162,7 +210,7 @@ def kill(pid: int) -> None:
         os.killpg(pid, signal.SIGKILL)
 
 
-def run(streams: List[int], folder: str, environment: Dict[str, str], arguments: List[str], fairseq: Fairseq) -> int:
+def run(streams: List[int], folder: str, environment: Dict[str, str], arguments: List[str]) -> int:
     """As ``python ARGUMENTS`` in a new process."""
     for number, (stream, name) in enumerate(zip(streams, ("stdin", "stdout", "stderr"))):
         os.dup2(stream, number)
@@ -181,7 +229,6 @@ def run(streams: List[int], folder: str, environment: Dict[str, str], arguments:
     given = filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))
     sys.path[:] = list(dict.fromkeys([first, *map(os.path.abspath, given), *sys.path[1:]]))
     importlib.invalidate_caches()
-    sys.meta_path.insert(0, fairseq)  # type: ignore[arg-type]
     importlib.import_module("numpy").random.seed()
     importlib.import_module("torch").default_generator.seed()
     sys.argv[:] = arguments[1:] if arguments[0] == "-m" else arguments
@@ -204,17 +251,21 @@ def run(streams: List[int], folder: str, environment: Dict[str, str], arguments:
 
 
 def main() -> None:
-    listener, before = socket.socket(fileno=int(sys.argv[1])), dict(os.environ)
-    os.set_inheritable(listener.fileno(), False)
-    log: List[dict] = []
-    configure, logging.basicConfig = logging.basicConfig, lambda **options: log.append(options)  # type: ignore
-    for name in PRELOADED:
-        importlib.import_module(name)
-    logging.basicConfig = configure
-    fairseq = Fairseq(log, {name: value for name, value in os.environ.items() if before.get(name) != value})
+    listeners, before = [socket.socket(fileno=int(number)) for number in sys.argv[1:]], dict(os.environ)
+    for listener in listeners:
+        os.set_inheritable(listener.fileno(), False)
+    packages = [Package("fairseq", *PRELOADED)]
     importlib.import_module("torch._dynamo")  # every optimizer does; what it sets is not of importing fairseq
+    parse_usual_options()
+    if os.fork():
+        listeners.pop().close()
+    else:
+        listeners.pop(0).close()
+        packages += [Package(PACKAGE.name), Tools("fairseq_cli")]
+    for package in packages:
+        package.hide()
     gc.freeze()
-    status = run(*serve(listener, at_start(before)), fairseq)
+    status = run(*serve(*listeners, at_start(before)))
     importlib.import_module("threading")._shutdown()
     atexit._run_exitfuncs()
     gc.collect()  # files that only a cycle keeps open

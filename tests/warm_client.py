@@ -1,4 +1,7 @@
-"""Stands for a command that a warm server runs (:mod:`warm`): python -I -S warm_client.py ADDRESS ARGUMENTS..."""
+"""Stands for a command that a warm server runs (:mod:`warm`).
+
+python -I -S warm_client.py ADDRESS PACKAGE ARGUMENTS...
+"""
 
 import json
 import os
@@ -6,11 +9,25 @@ import signal
 import socket
 import sys
 
-address, arguments = sys.argv[1], sys.argv[2:]
+address, package, arguments = sys.argv[1], sys.argv[2], sys.argv[3:]
+
+
+def names_package() -> bool:
+    """A command of the package, or one with --user-dir, unless that is a copy of the package."""
+    tools = {os.path.basename(word) for word in arguments[:2]}
+    if "fairseq-hydra-train" in tools or os.environ.get("FAIRSEQ_ATTN_TRACEBACK"):  # which are read at its import
+        return False
+    if "--user-dir" not in arguments:
+        return "fairseq-attn" in tools
+    folder = os.path.abspath(arguments[arguments.index("--user-dir") + 1])
+    is_copy = os.path.basename(folder) == os.path.basename(package) and os.path.exists(folder)
+    return not is_copy or os.path.realpath(folder) == package
+
+
 status = b""
 if arguments and (arguments[0] == "-m" or not arguments[0].startswith("-")):
     connection = socket.socket(socket.AF_UNIX)
-    connection.connect("\0" + address)
+    connection.connect("\0" + address + "+" * names_package())
     request = json.dumps([os.getcwd(), dict(os.environ), arguments]).encode()
     socket.send_fds(connection, [b"%16d" % len(request)], [0, 1, 2])
     connection.sendall(request)

@@ -16,12 +16,17 @@ from training import SIZES, Trained, train
 from cli import TINY
 
 _QUICK = "--batch-size 50 --lr 0.02 --log-format json".split()
-_SAID = ["--log-format", "json"]
+_SAID = "--log-format json --validate-interval 5 --save-interval 5".split()
+
+
+def _falling(updates: int) -> "list[object]":
+    return [*"--batch-size 50 --lr 0.02 --lr-scheduler polynomial_decay --total-num-update".split(), updates]
+
 
 # name: (updates, options). The small ones learn little; "reversal", "latent" and "agreement" learn the tiny corpus.
 MODELS: Dict[str, "tuple[int, Sequence[object]]"] = {
     **{name: (40, [*TINY[name], *_QUICK]) for name in ("lstm", "lstm_soft", "lstm_adm", "transformer")},
-    "reversal": (300, ["--arch", "lstm_soft", "--embed-init-range", "1", *SIZES, *_SAID]),
+    "reversal": (160, ["--arch", "lstm_soft", "--embed-init-range", "1", *SIZES, *_SAID, *_falling(160)]),
     "latent": (
         300,
         [
@@ -30,10 +35,10 @@ MODELS: Dict[str, "tuple[int, Sequence[object]]"] = {
         ],
     ),
     "agreement": (
-        350,
+        120,
         [
             *("--arch lstm_agreement_small --attention-hidden-dim 32 --criterion agreement".split()),
-            *("--label-smoothing", 0.01, *SIZES, *_SAID),
+            *("--label-smoothing", 0.01, *SIZES, *_SAID, *_falling(120)),
         ],
     ),
 }

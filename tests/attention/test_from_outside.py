@@ -206,24 +206,21 @@ assert loaded.mine_words is None and loaded.mine_size == 7
 """
 
 
-@pytest.mark.parametrize("group", ["fairseq_attn_plugin", "fairseq_attn_plugin.attention"])
-def test_an_entry_point_of_an_installed_package_that_is_imported_first(tmp_path, group):
-    install(tmp_path, "mine_package", MECHANISM, "mine = mine_package", group)
-    assert "cannot be loaded" not in python(f"import mine_package\n{PARSE}", tmp_path).stderr
-
-
-def test_a_broken_entry_point_is_one_line_that_names_it(tmp_path):
-    """The others work, and the message about an unknown mechanism repeats the line."""
+def test_entry_points_of_installed_packages(tmp_path):
+    """Of both groups; a broken one is one line that names it, which the message about the mechanism repeats."""
     install(tmp_path, "mine_package", MECHANISM, "mine = mine_package")
+    other = MECHANISM.replace('"mine"', '"other"')
+    install(tmp_path, "other_package", other, "other = other_package", "fairseq_attn_plugin.attention")
     install(tmp_path, "broken_package", "raise RuntimeError('no\\nluck')", "wrong = broken_package")
     code = """
 from fairseq_attn_plugin.attention import attention_class
+assert "other" in names()
 try:
     attention_class("wrong")
 except ValueError as error:
     print(error)
 """
-    done = python(PARSE + code, tmp_path)
+    done = python(f"import mine_package\n{PARSE}{code}", tmp_path)
     warning = "the entry point wrong = broken_package (fairseq_attn_plugin) cannot be loaded: RuntimeError: "
     (line,) = [line for line in done.stderr.splitlines() if "entry point" in line]
     assert line.endswith(warning + "no luck")  # logging may prefix it

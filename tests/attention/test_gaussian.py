@@ -368,18 +368,6 @@ def test_beam_search_incremental_and_whole_decoding_agree(feeding, grad):
             torch.testing.assert_close(extra["attn"][0][:, 0], weights["attn"][0][:, -1])
 
 
-@pytest.mark.parametrize("feeding", ["output", "none"])
-def test_votes_do_not_depend_on_padding(feeding):
-    model = voting_model(feeding)
-    target = pad_batch([6] * len(LENGTHS), "right", symbols=15, seed=1)
-    together, extra = model(pad_batch(LENGTHS), None, target)
-    for row, length in enumerate(LENGTHS):
-        source = pad_batch(LENGTHS)[row : row + 1, -length:]
-        alone, own = model(source, None, target[row : row + 1])
-        torch.testing.assert_close(alone[0], together[row])
-        torch.testing.assert_close(own["attn"][0][0], extra["attn"][0][row, :, -length:])
-
-
 def test_checkpoints_hold_tables_of_any_width(tmp_path, caplog):
     path = write(tmp_path / "words.json", words())
     other = write(tmp_path / "others.json", words(words={"w0": ["w3"]}))

@@ -28,8 +28,9 @@ def lexicon(tmp_path):
     return write(tmp_path / "lexicon.tsv")
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-@pytest.mark.parametrize("feeding", ["output", "none"])
+@pytest.mark.parametrize(
+    ("feeding", "dtype"), [("output", torch.float32), ("none", torch.float64)], ids=["output", "none"]
+)
 @pytest.mark.parametrize("attention", names())
 def test_same_hypotheses(attention, feeding, dtype):
     models = final(sharpened(make(attention, feeding, dtype)))

@@ -4,8 +4,6 @@ import re
 from pathlib import Path
 from typing import Iterator, List, Set
 
-import pytest
-
 from documentation import PAGES, REPO
 
 LONGEST = 120
@@ -32,23 +30,22 @@ def anchors(page: Path) -> Set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_links_lead_somewhere(page: Path) -> None:
-    for target in targets(page):
+def test_links_lead_somewhere() -> None:
+    for page, target in [(one, target) for one in PAGES for target in targets(one)]:
         path, _, anchor = target.partition("#")
         file = (page.parent / path).resolve() if path else page
-        assert file.exists(), f"{target} does not exist"
+        assert file.exists(), f"{name_of(page)}: {target} does not exist"
         if anchor:
-            assert anchor in anchors(file), f"{target}: there is no such heading"
+            assert anchor in anchors(file), f"{name_of(page)}: {target}: there is no such heading"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_lines_are_short(page: Path) -> None:
+def test_lines_are_short() -> None:
     """Outside of tables, and of lines whose length is that of a link."""
     long: List[str] = []
-    for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
-        if len(line) > LONGEST and not line.startswith("|") and len(LINK.sub("", line)) > LONGEST:
-            long.append(f"{number}: {line}")
+    for page in PAGES:
+        for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
+            if len(line) > LONGEST and not line.startswith("|") and len(LINK.sub("", line)) > LONGEST:
+                long.append(f"{name_of(page)}, {number}: {line}")
     assert long == []
 
 
@@ -72,11 +69,11 @@ def test_citation_has_the_package_version() -> None:
     assert f"\nversion: {found.group(1)}\n" in (REPO / "CITATION.cff").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_short_names_of_density_matrices_are_spelled_out(page: Path) -> None:
+def test_short_names_of_density_matrices_are_spelled_out() -> None:
     """Where `mqt` or `aqt` stands first on a page: before, in the same line or in the next."""
-    text = outside_of_code(page)
-    first = re.search(r"`(--attention )?[ma]qt`|\b[ma]qt:", text)
-    if first is not None and page.name != "CHANGELOG.md":
-        beginning = text[: first.end() + LONGEST]
-        assert re.search("quantum[-\\s]theoretical", beginning), f"{first.group()} is not explained"
+    for page in PAGES:
+        text = outside_of_code(page)
+        first = re.search(r"`(--attention )?[ma]qt`|\b[ma]qt:", text)
+        if first is not None and page.name != "CHANGELOG.md":
+            beginning = text[: first.end() + LONGEST]
+            assert re.search("quantum[-\\s]theoretical", beginning), f"{name_of(page)}: {first.group()} is unexplained"

@@ -3,9 +3,6 @@
 import ast
 import json
 import re
-import subprocess
-import sys
-import tempfile
 from importlib import import_module
 from pathlib import Path
 from typing import List
@@ -15,7 +12,8 @@ from recorded_recipes import train_command
 
 from fairseq_attn_plugin.commands.recipe import header, names
 
-from documentation import PAGES, REPO, Command, commands, environment, fenced
+from cli import run_cli
+from documentation import PAGES, REPO, Command, commands, fenced
 
 COMMANDS = [item for page in PAGES for item in commands(page)]
 PARSED = ("fairseq-preprocess", "fairseq-train", "fairseq-validate", "fairseq-generate", "fairseq-interactive")
@@ -25,10 +23,8 @@ EXAMPLE = "docs/examples/distance_attention"
 
 
 def errors_of(items: List[Command]) -> List[str]:
-    words = [sys.executable, str(Path(__file__).with_name("parse_commands.py"))]
     text = json.dumps([arguments(item) for item in items])
-    done = subprocess.run(words, input=text, env=environment(), cwd=REPO, text=True, capture_output=True, timeout=600)
-    assert done.returncode == 0, done.stderr
+    done = run_cli(Path(__file__).with_name("parse_commands.py"), stdin=text, cwd=REPO)
     result: List[str] = json.loads(done.stdout)
     return result
 
@@ -41,9 +37,8 @@ def arguments(item: Command) -> List[str]:
         return words[1:]
     if not is_recipe(words):
         return words
-    with tempfile.TemporaryDirectory() as folder:
-        environment = {name: value for name, value in item.environment.items() if name not in ("OUT", "DATA", "SEED")}
-        return ["fairseq-train", "data", *train_command(words[2], Path(folder), *words[3:], **environment)]
+    environment = {name: value for name, value in item.environment.items() if name not in ("OUT", "DATA", "SEED")}
+    return ["fairseq-train", "data", *train_command(words[2], **environment), *words[3:]]
 
 
 def is_parsed(item: Command) -> bool:

@@ -2,12 +2,12 @@
 
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from documentation import PAGES, REPO, environment
+from cli import run_cli
+from documentation import PAGES, REPO
 
 IMAGES = REPO / "docs" / "images"
 LARGEST = 60_000  # bytes
@@ -16,9 +16,8 @@ SUBJECTS = sorted((REPO / "docs" / "subjects").glob("*.md"))
 
 
 def draw(work: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, str(REPO / "docs" / "pictures.py"), *arguments]
-    variables = environment(MPLCONFIGDIR=str(work))
-    return subprocess.run(command, env=variables, cwd=work, text=True, capture_output=True, timeout=600)
+    script = REPO / "docs" / "pictures.py"
+    return run_cli(script, *arguments, env={"MPLCONFIGDIR": str(work)}, cwd=work, check=False)
 
 
 @pytest.mark.slow

@@ -3,7 +3,7 @@
 import re
 import subprocess
 
-from cli import REPO, prepare
+from cli import REPO, usual_environment
 
 PAGE = (REPO / "docs" / "extending.md").read_text(encoding="utf-8")
 SECTION = PAGE.split("## From an empty folder to a report\n")[1].split("\n## ")[0]
@@ -18,7 +18,7 @@ def test_the_page_shows_the_file():
     assert block("python", PAGE) == EXAMPLE.read_text(encoding="utf-8")
 
 
-def test_the_commands_of_the_page(tmp_path):
+def test_the_commands_of_the_page(tmp_path, warm_path):
     """As they stand, but with one system, a smaller model, a few updates and short translations."""
     (tmp_path / "distance_attention").mkdir()
     (tmp_path / "distance_attention" / "__init__.py").write_text(EXAMPLE.read_text(encoding="utf-8"))
@@ -35,7 +35,7 @@ def test_the_commands_of_the_page(tmp_path):
     done = subprocess.run(
         ["bash", "-e", "-c", commands],
         cwd=tmp_path,
-        env=prepare("fairseq-train")[1],
+        env={**usual_environment(), "PATH": warm_path},
         text=True,
         capture_output=True,
     )

@@ -161,14 +161,14 @@ def read(folder: Path, data: Path, checkpoint: bytes, tool: str) -> None:
 tools = st.sampled_from(["extract", "extract", "generate"])
 
 
-@fuzz(st.data(), tools, examples=30)
+@fuzz(st.data(), tools, examples=12)
 def test_values(folder, tiny_data, valid, drawn, tool):
     stream = io.BytesIO()
     torch.save(drawn.draw(damaged_checkpoint(valid)).made, stream)
     read(folder, tiny_data, stream.getvalue(), tool)
 
 
-@fuzz(st.data(), tools, examples=15)
+@fuzz(st.data(), tools, examples=8)
 def test_bytes(folder, tiny_data, packed, drawn, tool):
     """Bits flipped, parts left out, cut off, as in a download that failed."""
     read(folder, tiny_data, drawn.draw(damaged_bytes(packed)), tool)

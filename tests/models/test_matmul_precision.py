@@ -13,7 +13,7 @@ from models_for_tests import needs_autocast, pad_batch
 from test_han import DOCUMENTS, batch
 from test_han import build as build_classifier
 from torch.utils._python_dispatch import TorchDispatchMode
-from training import SIZES, error_line, generate, train, training_command
+from training import SIZES, generate, train
 
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.modules.encoders import encoder as encoders
@@ -21,8 +21,6 @@ from fairseq_attn_plugin.modules.rnn import KINDS
 from fairseq_attn_plugin.ops import precision
 from fairseq_attn_plugin.ops.precision import has_bfloat16, precision_of, products_in
 from fairseq_attn_plugin.ops.recurrent import lstm_layer
-
-from cli import run_cli
 
 BFLOAT16 = {"matmul_precision": "bfloat16"}
 
@@ -295,11 +293,6 @@ def test_checkpoints_may_be_trained_in_either_precision(tiny_data, tmp_path):
         perplexities.append(done.validations[-1]["valid_ppl"])
     assert perplexities[-1] < 0.8 * perplexities[0]
     assert generate(tiny_data, first.last)["H"]
-
-
-def test_command_line_explains_an_unknown_precision(tiny_data, tmp_path):
-    command = training_command(tiny_data, tmp_path, "--arch", "lstm_soft", "--matmul-precision", "int4")
-    assert "choose from float32, bfloat16" in error_line(run_cli(command, check=False), ["--matmul-precision int4"])
 
 
 def test_replicas_have_the_precision_of_their_model():

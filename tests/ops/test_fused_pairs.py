@@ -91,9 +91,7 @@ def test_without_a_compiler_the_sums_go_on(monkeypatch, caplog):
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="NO COMPILER: torch.compile needs g++ on a processor")
 def test_compiled_functions_are_the_functions():
-    for count, (batch, length) in ((1, (4, 6)), (3, (5, 7))):
-        x, mask = sentences(batch, length, dtype=torch.float32)
-        grad = torch.randn(batch, length, count, 3)
-        for function, given in ((module.sums_of_pairs, count), (module.gradient_of_pairs, grad)):
-            found = module._compiled(function)(x, ~mask, given)
-            torch.testing.assert_close(found, function(x, ~mask, given), rtol=1e-5, atol=1e-5)
+    x, mask = sentences(5, 7, dtype=torch.float32)
+    for function, given in ((module.sums_of_pairs, 3), (module.gradient_of_pairs, torch.randn(5, 7, 3, 3))):
+        found = module._compiled(function)(x, ~mask, given)
+        torch.testing.assert_close(found, function(x, ~mask, given), rtol=1e-5, atol=1e-5)

@@ -151,7 +151,7 @@ def test_a_schedule_that_starts_again_does_not_have_the_metric(rates):
             "--lr",
             "0.01,0.005",
             "--total-num-update",
-            15,
+            12,
         ),
         ("reduce_lr_on_plateau", "--lr-patience", 2, "--warmup-updates", 2, *FALLS),
         ("decay_after_rise", *FALLS),
@@ -167,15 +167,15 @@ def test_every_update_has_the_rate_of_an_uninterrupted_training(options, tiny_da
         return step(self, *args, **kwargs)
 
     monkeypatch.setattr(Trainer, "train_step", train_step)
-    words = [*command(tiny_data, "lstm_soft", tmp_path / "whole"), "--max-epoch", 4, "--max-update", 20]
+    words = [*command(tiny_data, "lstm_soft", tmp_path / "whole"), "--max-epoch", 3, "--max-update", 14]
     words += ["--lr-scheduler", *options]
     run_tool(*words)
     words += ["--save-dir", tmp_path / "parts"]
-    for update in (8, 11, 17):
+    for update in (8, 11):
         train_and_die(words, update)
     run_tool(*words)
     assert all(len(set(of_an_update)) == 1 < len(of_an_update) for of_an_update in rates.values()), rates
-    assert len(rates) == 20 and len({of_an_update[0] for of_an_update in rates.values()}) > 1
+    assert len(rates) == 14 and len({of_an_update[0] for of_an_update in rates.values()}) > 1
     assert differences(*(tmp_path / folder / "checkpoint_last.pt" for folder in ("whole", "parts"))) == []
 
 

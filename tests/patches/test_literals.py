@@ -301,7 +301,7 @@ def test_stock_defaults_mean_what_they_meant(folder: Path) -> None:
             texts[text] = value
         return value
 
-    with evaluating(both):
+    with evaluating(both), torch.device("meta"):
         built = [
             attempt(build_arch, options_of(ARCH_MODEL_REGISTRY, "arch", name)) for name in stock(ARCH_MODEL_REGISTRY)
         ]

@@ -7,7 +7,7 @@ import shutil
 import pytest
 from fairseq.data import data_utils
 from in_process import run_tool
-from test_end_to_end import SIZES, TRAINING
+from training import SIZES, TRAINING
 
 from fairseq_attn_plugin import cli
 from fairseq_attn_plugin.analysis.alignment.error_rate import alignment_error_rate
