@@ -31,7 +31,7 @@ from fairseq_attn_plugin.modules.decoder import LSTMDecoder
 from fairseq_attn_plugin.ops import deferred, precision, tanh
 from fairseq_attn_plugin.ops import products as training_products
 from fairseq_attn_plugin.ops.pairs import fused_pairs, pair_pooling
-from fairseq_attn_plugin.ops.recurrent import lstm_cell, lstm_layer
+from fairseq_attn_plugin.ops.recurrent import lstm_layer
 
 CPU = torch.device("cpu")
 TRAINED = ("lstm_soft", "lstm_adm", "lstm_adm_aqt")
@@ -53,12 +53,6 @@ class Attribute(NamedTuple):
     by: Any
 
 
-def plain_cell(gates: torch.Tensor, cell: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    i, f, g, o = gates.to(cell.dtype).chunk(4, dim=-1)
-    cell = torch.sigmoid(f) * cell + torch.sigmoid(i) * torch.tanh(g)
-    return torch.sigmoid(o) * torch.tanh(cell), cell
-
-
 def plain_pairs(x: torch.Tensor, degree: int, pad_mask: Any) -> torch.Tensor:
     return fused_pairs.sums_of_pairs(x, fused_pairs.words_in(x, pad_mask), degree)
 
@@ -71,7 +65,6 @@ OF_TRAINING: dict[str, Any] = {
     "deferred gradients": Change(deferred.share, lambda matrix, dtype=None: matrix),
     "one weight for a whole pass": Change(precision.kept_in_pass, lambda tensor, function: function(tensor)),
     "oneDNN's products": Change(training_products._by_onednn, no),
-    "LSTM cell as one node": Change(lstm_cell.lstm_cell, plain_cell),
     "tanh by the logistic function": Change(tanh.by_sigmoid, no),
     "loss in blocks": Attribute(LSTMDecoder, "sums_losses", False),
     "LSTM layers of its own": Change(lstm_layer.computed_by_layers, no),

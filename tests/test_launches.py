@@ -6,6 +6,7 @@ from statistics import mean
 import latent_models
 import model_systems as models
 import pytest
+import rent
 import torch
 from benchmark.launches import META, count, training_step
 from benchmark.systems import Sizes, Spec, to_device
@@ -43,6 +44,13 @@ def test_launches(system):
     assert found["encoder"] <= 31 and found["decoder"] <= decoder and found["step"] <= step
     assert not found["waits"]
     assert found["search"] <= {"lstm_adm_aqt": 38, "lstm_soft:attention=structured": 71}.get(system, 31)
+
+
+def test_one_weight_for_a_whole_pass_saves_launches():
+    """The figures of docs/speed.md."""
+    with rent.without(rent.OF_TRAINING["one weight for a whole pass"]):
+        for system, more in (("lstm_adm_aqt", 92), ("lstm_soft:attention=structured", 528)):
+            assert count(Spec.parse(system), Sizes(), 2000, 25)["step"] == BOUNDS[system][1] + more
 
 
 # ---- waits of the host

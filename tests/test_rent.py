@@ -8,16 +8,16 @@ import rent
 
 from fairseq_attn_plugin.modules import recurrence
 from fairseq_attn_plugin.modules.decoder import LSTMDecoder
-from fairseq_attn_plugin.ops.recurrent import lstm_cell
+from fairseq_attn_plugin.ops import deferred
 
 from cli import REPO
 
 
 def test_a_function_is_replaced_wherever_it_was_imported():
-    usual = lstm_cell.lstm_cell
-    with rent.without(rent.OF_TRAINING["LSTM cell as one node"]):
-        assert recurrence.lstm_cell is lstm_cell.lstm_cell is rent.plain_cell
-    assert recurrence.lstm_cell is lstm_cell.lstm_cell is usual
+    usual = deferred.share
+    with rent.without(rent.OF_TRAINING["deferred gradients"]):
+        assert recurrence.share is deferred.share is not usual
+    assert recurrence.share is deferred.share is usual
     with rent.without(rent.OF_TRAINING["loss in blocks"]):
         assert LSTMDecoder.sums_losses is False
     assert isinstance(LSTMDecoder.sums_losses, property)
@@ -36,6 +36,7 @@ def test_a_quick_run(monkeypatch, tmp_path, capsys):
     assert rent.markdown(found["works"]) in capsys.readouterr().out
 
 
-def test_the_page_has_the_table():
-    measured = json.loads((REPO / "benchmarks/avx2-rent.json").read_text(encoding="utf-8"))
+@pytest.mark.parametrize("name", ["avx2-rent", "avx512-rent"])
+def test_the_page_has_the_table(name):
+    measured = json.loads((REPO / f"benchmarks/{name}.json").read_text(encoding="utf-8"))
     assert rent.markdown(measured["works"]) in (REPO / "docs/speed.md").read_text(encoding="utf-8")
