@@ -12,6 +12,7 @@ import re
 import sys
 import traceback
 from dataclasses import is_dataclass
+from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from fairseq_attn_plugin.checkpoints import architecture
@@ -76,7 +77,7 @@ REMEDIES: Tuple[Tuple[str, str], ...] = (
     (
         r"Dataset not found: (?P<split>\S+) \((?P<folder>.*)\)",
         "the data folder {folder} has no split '{split}' that suits --source-lang, --target-lang and --dataset-impl "
-        "(--train-subset, --valid-subset, --gen-subset choose the split)",
+        "(--train-subset, --valid-subset, --gen-subset choose the split): it has {present}",
     ),
     (
         "Could not infer language pair",
@@ -126,6 +127,10 @@ def remedy(error: BaseException) -> Optional[str]:
     values = match.groupdict()
     for name in {"option", "section"} & values.keys():
         values[name] = values[name].replace("_", "-")
+    if "folder" in values:  # a split consists of NAME.SRC-TGT.SRC.idx and so on
+        files = [path.name.split(".") for path in Path(values["folder"]).glob("*.idx")]
+        present = sorted({f"{parts[0]} ({parts[1]})" for parts in files if len(parts) > 3})
+        values["present"] = ", ".join(present) or "no binarised split; fairseq-preprocess makes them"
     return line.format(**values)
 
 
