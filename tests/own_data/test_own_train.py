@@ -160,7 +160,7 @@ def test_text_without_blanks_is_split_by_sentencepiece(tools, pairs, capfd):
 
 def test_mistakes_of_translate(tmp_path, tiny_data):
     for options, said in [
-        ([str(tiny_data), "x"], "is no model folder or checkpoint"),
+        ([str(tiny_data), "x"], "is no model folder, checkpoint or exported model"),
         ([str(tiny_data), "x", "--input", "y"], "--input y: is given beside sentences"),
         ([str(tiny_data), "x", "--nbest", "9"], "--nbest 9"),
     ]:
