@@ -153,7 +153,7 @@ def _reached(value: Any, known: Dict[Any, FrozenSet[str]]) -> FrozenSet[str]:
     value = inspect.unwrap(value) if callable(value) else value
     if isinstance(value, types.ModuleType):
         marker = _MARKED_MODULES.get(value.__name__)
-        return frozenset([marker] if marker and value.__name__ == "subprocess" else [])
+        return frozenset([marker] if marker and value.__name__ != "cli" else [])
     module = getattr(value, "__module__", None)
     if not isinstance(value, (types.FunctionType, type)) or not isinstance(module, str):
         return frozenset()

@@ -15,7 +15,9 @@ address, package, arguments = sys.argv[1], sys.argv[2], sys.argv[3:]
 def names_package() -> bool:
     """A command of the package, or one with --user-dir, unless that is a copy of the package."""
     tools = {os.path.basename(word) for word in arguments[:2]}
-    if "fairseq-hydra-train" in tools or os.environ.get("FAIRSEQ_ATTN_TRACEBACK"):  # which are read at its import
+    # What its import looks at: the tool that runs, and whether it is the main module; options of hydra; this variable.
+    special = {"fairseq-preprocess", "fairseq-hydra-train"} & tools or any("fairseq_cli" in tool for tool in tools)
+    if special or os.environ.get("FAIRSEQ_ATTN_TRACEBACK"):
         return False
     if "--user-dir" not in arguments:
         return "fairseq-attn" in tools
