@@ -28,7 +28,6 @@ from fairseq_attn_plugin.ops.likelihoods import alignment_blocks
 from fairseq_attn_plugin.ops.likelihoods.mixture_log_probs import mixture_log_probs
 from fairseq_attn_plugin.ops.pairs import all_pairs, fused_pairs, pair_pooling
 from fairseq_attn_plugin.ops.recurrent.lstm_cell import lstm_cell
-from fairseq_attn_plugin.ops.tanh import tanh
 from fairseq_attn_plugin.patches.cuda_graphs import GraphedSteps
 
 from cli import USER_DIR, run_cli
@@ -578,10 +577,9 @@ def test_chains(method, dtype):
     ("function", "shapes"),
     [
         (lstm_cell, [(3, 20), (3, 5)]),
-        (tanh, [(50,)]),
         (lambda *x: recurrence(*x, deferred.share), [(2, 5, 3), (3, 3), (2, 4, 3)]),
     ],
-    ids=["lstm_cell", "tanh", "deferred"],
+    ids=["lstm_cell", "deferred"],
 )
 def test_functions(function, shapes, dtype):
     leaves = [2 * normal(*shape, dtype=dtype, seed=i) for i, shape in enumerate(shapes)]

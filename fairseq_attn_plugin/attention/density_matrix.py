@@ -44,7 +44,6 @@ from ..errors import OptionError
 from ..ops.deferred import matmul_transposed, share
 from ..ops.pairs.chebyshev import chebyshev_nodes
 from ..ops.pairs.pair_pooling import pooled_basis, pooled_tanh
-from ..ops.tanh import tanh
 from ..options import option
 from .base import AttentionConfig, Penalty
 from .biases import BiasMemory
@@ -236,6 +235,6 @@ class AdditiveDensityMatrix(DensityMatrixAttention):
             absent = absent_pairs(memory.encodings, memory.pad_mask)
             return self._mean(sigma.masked_fill(absent, 0).sum(2), query, memory)
         nodes = chebyshev_nodes(self.config.nodes, device=q.device, dtype=q.dtype)
-        values = tanh(nodes[:, None] + q.unsqueeze(-2)).flatten(-2)  # eq. 12 at the nodes
+        values = torch.tanh(nodes[:, None] + q.unsqueeze(-2)).flatten(-2)  # eq. 12 at the nodes
         assert memory.diagonal is not None
         return matmul_transposed(values, memory.pairs) + self.score(query, memory.diagonal) / memory.length

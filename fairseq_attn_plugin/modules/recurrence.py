@@ -27,7 +27,6 @@ from ..ops.dropout import dropout_mask
 from ..ops.precision import fixed_weights, product_type
 from ..ops.recurrent.gru_cell import gru_cell
 from ..ops.recurrent.lstm_cell import fused_lstm_cell, has_fused_cell, lstm_cell
-from ..ops.tanh import tanh
 from .dropout import Dropout
 
 __all__ = ["DropoutMasks", "FusedLSTM", "LayerStates", "SteppedGRU", "SteppedLSTM", "step_weights", "stepped"]
@@ -131,7 +130,7 @@ class _Stepped:
         """o_t = tanh(W_o [c_t; s_t]) ``[R, Ds]`` of c_t ``[R, Dh]`` and s_t ``[R, Ds]``, with dropout."""
         if self.projection is not None:
             assert context is not None
-            hidden = tanh(linear(torch.cat([context, hidden], dim=1), self.projection))
+            hidden = torch.tanh(linear(torch.cat([context, hidden], dim=1), self.projection))
         return self.dropout(hidden, -1, t)
 
 

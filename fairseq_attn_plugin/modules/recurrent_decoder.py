@@ -25,7 +25,6 @@ from torch import Tensor, nn
 from ..attention import Attention, AttentionOutput, attention_statistics, index_rows
 from ..ops.deferred import Linear
 from ..ops.precision import autocast_enabled, fixed_weights
-from ..ops.tanh import tanh
 from .decoder_state import Decoded, DecoderInputs, DecoderState, Progress
 from .dropout import Dropout
 from .encoders.source_encoder import EncoderOut
@@ -176,7 +175,9 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         """A step's features from its context ``[R, T, Dh]`` and state ``[R, T, Ds]`` (see the module's text)."""
         # [c; s] of Charalampous and Chatzis, eq. 1; with a tanh layer Luong et al. 2015, eq. 5
         both = torch.cat([context, hidden], dim=-1)
-        return self.dropout_out_module(both if self.output_projection is None else tanh(self.output_projection(both)))
+        if self.output_projection is not None:
+            both = torch.tanh(self.output_projection(both))
+        return self.dropout_out_module(both)
 
     def attention_to(self, memory: SourceMemory, encoder_out: EncoderOut) -> Optional[SentenceAttention]:
         """The attention to the sentences of a batch, as the loop over time calls it."""

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor, nn
 
 from ...errors import OptionError
-from ...ops.tanh import by_sigmoid
 from ...options import option
 from ..part_registry import PartConfig
 from .score import Score, ScoreConfig, projection, register_score
@@ -51,9 +50,5 @@ class AdditiveScore(Score):
         return self.memory_projection(encodings)
 
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
-        # u . tanh(x) = sum_d u_d (2 sigmoid(2 x_d) - 1), see ops/tanh.py: three passes over [B, T, N, A] instead of six
-        projected = self.query_projection(query).unsqueeze(2)
-        if by_sigmoid(projected):
-            gates = torch.add(2 * projected, keys.unsqueeze(1), alpha=2).sigmoid_()
-            return torch.matmul(gates, 2 * self.vector) - self.vector.sum()
-        return torch.matmul(torch.tanh(projected + keys.unsqueeze(1)), self.vector)  # eq. 5
+        hidden = self.query_projection(query).unsqueeze(2) + keys.unsqueeze(1)
+        return torch.matmul(torch.tanh(hidden), self.vector)  # eq. 5

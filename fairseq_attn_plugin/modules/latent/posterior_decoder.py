@@ -30,7 +30,6 @@ from ...ops.deferred import linear, matmul, matmul_transposed, project, share
 from ...ops.likelihoods.alignment_blocks import rows_of_a_block
 from ...ops.likelihoods.separable import log_posterior_of
 from ...ops.precision import fixed_weights, recomputed
-from ...ops.tanh import tanh
 from ..decoder_state import DecoderInputs
 from ..encoders.source_encoder import EncoderOut
 from ..source_memory import SentenceAttention, SourceMemory
@@ -151,6 +150,6 @@ class PosteriorDecoder(LatentDecoder):
                 return torch.cat([self._log_likelihoods(*part) for part in parts])
         rows = torch.arange(len(memory), device=memory.device)[:, None, None]
         sums = memory[rows, index] + query.unsqueeze(2)
-        logits = project(sums if self.is_linear else tanh(sums), *self.vocabulary)
+        logits = project(sums if self.is_linear else torch.tanh(sums), *self.vocabulary)
         target = words.unsqueeze(-1).expand(index.shape).flatten()
         return -F.cross_entropy(in_full(logits.flatten(0, 2)), target, reduction="none").view(index.shape)

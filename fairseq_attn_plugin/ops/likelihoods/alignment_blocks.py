@@ -22,7 +22,6 @@ import torch
 from torch import Tensor
 
 from ..devices import on_gpu
-from ..tanh import tanh, tanh_
 
 __all__ = ["BLOCK_BYTES", "Alignments", "Block", "block_inputs", "block_masks", "blocks_of", "rows_of_a_block"]
 
@@ -62,7 +61,7 @@ class Alignments(NamedTuple):
         """o from the sums H + S, without ``keep``; ``in_place`` for code without autograd."""
         if self.split:
             return sums
-        return tanh_(sums) if in_place else tanh(sums)
+        return sums.tanh_() if in_place else torch.tanh(sums)
 
     @property
     def sums_parts(self) -> bool:

@@ -1,4 +1,4 @@
-"""The element-wise part of a GRU step, as one autograd node.
+"""The element-wise part of a GRU step.
 
     r, z = sigmoid(x_r + u_r), sigmoid(x_z + u_z);   n = tanh(x_n + r * u_n);   h = n + z * (h_prev - n)
 
@@ -12,15 +12,8 @@ Gates from products in half precision are the sums before their activation; the 
 
 from __future__ import annotations
 
-from typing import Any, Tuple
-
 import torch
 from torch import Tensor
-from torch.autograd import Function
-from torch.autograd.function import once_differentiable
-
-from ..exporting import exporting
-from ..tanh import tanh_
 
 __all__ = ["gru_backward", "gru_cell", "gru_forward"]
 
@@ -36,7 +29,7 @@ def gru_forward(gates: Tensor, candidate: Tensor, of_state: Tensor, hidden: Tens
         new_hidden: takes the new one. Where z is 1 it is the previous one, exactly
     """
     r, z = gates.sigmoid_().chunk(2, dim=-1)
-    tanh_(candidate.addcmul_(r, of_state))
+    candidate.addcmul_(r, of_state).tanh_()
     torch.lerp(candidate, hidden, z, out=new_hidden)
 
 
@@ -63,31 +56,6 @@ def gru_backward(
     return along
 
 
-class _GRUCell(Function):
-    @staticmethod
-    def forward(ctx: Any, inputs: Tensor, recurrent: Tensor, hidden: Tensor) -> Tensor:
-        size, kind = hidden.size(-1), hidden.dtype
-        gates = inputs[..., : 2 * size].to(kind) + recurrent[..., : 2 * size].to(kind)
-        candidate = inputs[..., 2 * size :].to(kind, copy=True)
-        of_state = recurrent[..., 2 * size :].to(kind)
-        new_hidden = torch.empty_like(candidate)
-        gru_forward(gates, candidate, of_state, hidden, new_hidden)
-        ctx.save_for_backward(gates, candidate, of_state, hidden)
-        ctx.kinds = inputs.dtype, recurrent.dtype
-        return new_hidden
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
-        size = grad.size(-1)
-        all_four = grad.new_empty(*grad.shape[:-1], 4 * size)
-        gates, candidate, of_state, hidden = ctx.saved_tensors
-        along = gru_backward(gates, candidate, of_state, hidden, grad, all_four)
-        of_inputs, of_recurrent = ctx.kinds
-        d_recurrent = torch.cat([all_four[..., : 2 * size], all_four[..., 3 * size :]], dim=-1)
-        return all_four[..., : 3 * size].to(of_inputs), d_recurrent.to(of_recurrent), along
-
-
 def gru_cell(inputs: Tensor, recurrent: Tensor, hidden: Tensor) -> Tensor:
     """One GRU step from its pre-activations.
 
@@ -99,8 +67,7 @@ def gru_cell(inputs: Tensor, recurrent: Tensor, hidden: Tensor) -> Tensor:
     Returns:
         the new state ``[..., H]``, in the type of ``hidden``
     """
-    if exporting():
-        (x_r, x_z, x_n), (u_r, u_z, u_n) = (x.chunk(3, dim=-1) for x in (inputs, recurrent))
-        new = torch.tanh(x_n + torch.sigmoid(x_r + u_r) * u_n)
-        return new + torch.sigmoid(x_z + u_z) * (hidden - new)
-    return _GRUCell.apply(inputs, recurrent, hidden)
+    size, kind = int(hidden.size(-1)), hidden.dtype
+    (x_r, x_z, x_n), (u_r, u_z, u_n) = (x.to(kind).split(size, dim=-1) for x in (inputs, recurrent))
+    new = torch.tanh(x_n + torch.sigmoid(x_r + u_r) * u_n)
+    return new + torch.sigmoid(x_z + u_z) * (hidden - new)
