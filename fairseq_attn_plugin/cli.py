@@ -156,7 +156,9 @@ def main(argv: Optional[Sequence[str]] = None) -> None:
     )
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=_LazyParser)
     for name, text in COMMANDS.items():
-        subparsers.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".", module=module_of(name))
+        subparsers.add_parser(
+            name, help=text, description=text[0].upper() + text[1:] + ".", module=module_of(name), allow_abbrev=False
+        )
     subparsers.add_parser("recipe", help=RECIPE)  # a command line of its own
     words = list(sys.argv[1:] if argv is None else argv)
     try:

@@ -144,7 +144,8 @@ def wrong_key(error: BaseException) -> Optional[str]:
     """Of a section in YAML: a key that its dataclass does not have, a value of another type, an unknown name."""
     from omegaconf.errors import ConfigAttributeError, ConfigKeyError, ValidationError
 
-    if isinstance(error, KeyError) and raised_inside(error, r"/fairseq/(registry|options)\.py"):
+    lookup = re.search(r"/fairseq/(registry|options)\.py$", (_files(error) or [""])[-1].replace(os.sep, "/"))
+    if isinstance(error, KeyError) and lookup:
         if error.args == (None,):
             return "--task is missing: give the task that the model was trained with, as in --task translation"
         return f"_name {error.args[0]}: there is none of this name" if error.args else None

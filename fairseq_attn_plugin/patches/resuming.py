@@ -367,11 +367,12 @@ def _where_there_is_something_to_do(load: Callable[..., Any]) -> Callable[..., A
         path = cfg.restore_file.replace(".pt", trainer.checkpoint_suffix + ".pt")
         last = os.path.join(cfg.save_dir, f"checkpoint_last{trainer.checkpoint_suffix}.pt")
         begins = cfg.restore_file == "checkpoint_last.pt" or os.path.abspath(path) == os.path.abspath(last)
-        wanted = last if begins else path
-        if not PathManager.isfile(wanted) and (os.path.islink(last) or not begins):
+        if begins and os.path.islink(last) and not os.path.exists(last):
+            raise OptionError(f"{last}: is a link to a file that is not there; mount its disk, or remove the link")
+        if not begins and not PathManager.isfile(path):
             raise OptionError(
-                f"--restore-file {wanted}: no such file, or a link to none; leave it out to continue what is in "
-                f"--save-dir {cfg.save_dir}, or to begin there"
+                f"--restore-file {path}: no such file; leave it out to continue what is in --save-dir {cfg.save_dir}, "
+                "or to begin there"
             )
         extra_state, iterator = load(cfg, trainer, **options)
         limit = None if extra_state is None else _limit(trainer, iterator, getattr(stops_early(), "num_runs", 0))

@@ -66,6 +66,9 @@ class ExportedTranslator:
             self._translator = runtime.Translator(folder, beam, lenpen)
         except (ValueError, ImportError) as error:
             raise OptionError(str(error)) from None
+        except Exception as error:  # those of onnxruntime and sentencepiece have no common class
+            reason = " ".join(str(error).split())
+            raise OptionError(f"{folder}: cannot be read as an exported model: {reason}") from None
         settings = self._translator.settings
         if settings["attention"] is None:
             raise OptionError(f"{folder}: the model has no attention to show; run its translate.py")

@@ -54,6 +54,8 @@ def read_output(path: PathLike) -> List[str]:
     if is_records(path):
         return _from_records(path, reference=False)
     lines = read_lines(path)
+    if lines and re.match(r"[DT]-\d+\t", lines[0]):
+        raise OptionError(f"{path}: has lines {lines[0][0]}- of fairseq-generate; give its whole output, or plain text")
     found: Dict[int, str] = {}
     for line in lines:
         match = _HYPOTHESIS.match(line) if line.startswith("H-") else None

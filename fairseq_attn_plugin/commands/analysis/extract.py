@@ -77,7 +77,8 @@ def run(args: argparse.Namespace) -> None:
         sentences = TextSentences(loaded, args.source_text, args.target_text, *segmenters)
     else:
         sentences = SplitSentences(loaded, args.gen_subset or "test", references=args.beam is None)
-    search = {"lenpen": args.lenpen, **DecodingOptions.of(args).changed()}
+    # the lengths are those of the header of earlier versions, which could be chosen
+    search = {"lenpen": args.lenpen, "max_len_a": 0.0, "max_len_b": 200, **DecodingOptions.of(args).changed()}
     extraction = Extraction(
         args.beam,
         args.layer,

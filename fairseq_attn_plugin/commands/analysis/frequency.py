@@ -31,7 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="text, output of fairseq-generate, or beam hypotheses of fairseq-attn extract",
     )
     parser.add_argument("--train", required=True, metavar="TEXT", help="target side of the training text")
-    parser.add_argument("--reference", required=True, metavar="REF", help="references, in any of the formats of HYP")
+    parser.add_argument("--reference", required=True, metavar="REF", help="references: text, or records")
     parser.add_argument("--out", metavar="FOLDER", help="folder to write the pictures and the tables to")
     parser.add_argument("--json", metavar="FILE", help="JSON file to write all numbers to")
 

@@ -66,7 +66,7 @@ def _length(text: Optional[str]) -> Optional[Length]:
 
 def _paths(out: Path, pictures: int, sentences: int) -> Callable[[int], Path]:
     """The file of each sentence number: ``out`` for one picture, or files in the folder ``out``."""
-    if out.suffix and not out.is_dir():
+    if re.fullmatch(r"\.(png|svg|pdf|jpe?g|gif|eps|ps|tiff?|webp)", out.suffix.lower()) and not out.is_dir():
         check_drawing(out)  # raises an error that lists the formats
         if pictures > 1:
             raise OptionError(
