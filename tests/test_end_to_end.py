@@ -54,7 +54,7 @@ def test_posterior_attention_learns_and_translates_alike_in_every_batch(short_da
     """Also by stock fairseq's search, because the packed one leaves it to the model."""
     options = "--criterion latent_alignment --objective marginal --posterior-topk 3 --latent-posterior False"
     options += " --attention-hidden-dim 32 --attention-bias markov"
-    learns(Learner(short_data, "lstm_posterior_small", *options.split()))
+    learns(Learner(short_data, "lstm_posterior_small", *options.split()), 1500)
 
 
 def learns(learner, updates=800):

@@ -100,20 +100,20 @@ class Copying(nn.Module):
             sentences, steps = words.ne(targets.pad).nonzero(as_tuple=True)  # no product is wasted on padding
             flat = features[sentences, steps], weights[sentences, steps], words[sentences, steps]
         places: Optional[Tensor] = None
-        if targets.smoothing or targets.correct:
+        if targets.smoothing:
             places = ids.unsqueeze(1).eq(ids.unsqueeze(2)).to(torch.uint8).argmax(2)  # the first of the greatest
         at_once = rows_of_a_block(features, 4 * len(vocabulary[0]))
 
-        def block(x: Tensor, a: Tensor, y: Tensor, rows: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
+        def block(x: Tensor, a: Tensor, y: Tensor, rows: Tensor) -> Tuple[Tensor, Tensor]:
             first = None if places is None else places[rows]
             return self._block(x, vocabulary, a, ids[rows], first, y, targets)
 
-        sums: List[Tuple[Tensor, Tensor, Tensor]] = [
+        sums: List[Tuple[Tensor, Tensor]] = [
             recomputed(block, *part, preserve_rng_state=False)
             for part in zip(*(x.split(at_once) for x in (*flat, sentences)))
         ]
-        loss, nll, correct = (torch.stack(parts).sum(0) for parts in zip(*sums))
-        return VocabularyLoss(loss, nll.detach(), correct if targets.correct else None)
+        loss, nll = (torch.stack(parts).sum(0) for parts in zip(*sums))
+        return VocabularyLoss(loss, nll.detach())
 
     def _block(
         self,
@@ -124,33 +124,27 @@ class Copying(nn.Module):
         places: Optional[Tensor],
         words: Tensor,
         targets: Targets,
-    ) -> Tuple[Tensor, Tensor, Tensor]:
-        """Loss, its part without label smoothing, and right words of r words.
+    ) -> Tuple[Tensor, Tensor]:
+        """Loss of r words, and its part without label smoothing.
 
         ``ids`` ``[r, N]`` are their source words. ``places`` ``[r, N]``, the first place of each in its sentence, are
-        given for label smoothing and for the count of right words.
+        given for label smoothing.
         """
         logits = project(features, *vocabulary)
         log_words, copied = self._parts(logits, features, weights)
         gold = log_words.gather(1, words.unsqueeze(1)).squeeze(1)
         real = words.ne(targets.pad)
         nll = -(_log_sum(gold, (copied * ids.eq(words.unsqueeze(1))).sum(1)) * real).sum()
-        correct = nll.new_zeros((), dtype=torch.long)
         if places is None:
-            return nll, nll.detach(), correct
+            return nll, nll.detach()
         # Only the words of the source differ from g softmax(z): each at its first place, with all its copies.
         all_copies = torch.zeros_like(copied).scatter_add(1, places, copied).gather(1, places)
         own = log_words.gather(1, ids)
         mixed = _log_sum(own, all_copies)
-        if targets.correct:
-            with torch.no_grad():
-                correct = (log_words.scatter(1, ids, mixed).argmax(1).eq(words) & real).sum()
-        if not targets.smoothing:
-            return nll, nll.detach(), correct
         first = places == torch.arange(places.size(1), device=places.device)
         of_all = ((log_words.sum(1) + ((mixed - own) * first).sum(1)) * real).sum()
         uniform = targets.smoothing / (log_words.size(1) - 1)
-        return (1 - targets.smoothing - uniform) * nll - uniform * of_all, nll.detach(), correct
+        return (1 - targets.smoothing - uniform) * nll - uniform * of_all, nll.detach()
 
     def _parts(self, logits: Tensor, features: Tensor, weights: Tensor) -> Tuple[Tensor, Tensor]:
         """log(g softmax(z)) ``[..., V]`` and (1 - g) a ``[..., N]``, in float32 or better."""

@@ -111,7 +111,8 @@ def run(args: argparse.Namespace) -> None:
     else:
         found = align(records, linking)
     if not args.into_data:
-        return _write(args.out, found)
+        _write(args.out, found)
+        return _report(args.out, found)
     if not any(found):  # the file would have no bytes, which fairseq cannot read
         raise OptionError(
             f"--path {args.path}: links no word of {records.header.split}: its attention is greatest on the end of "
@@ -123,12 +124,16 @@ def run(args: argparse.Namespace) -> None:
         out = args.out or f"{folder}/{os.path.basename(prefix)}"
         _write(out, found)
         binarize(out, prefix)
+    _report(prefix, found)
 
 
 def _write(path: str, found: List[Optional[FrozenSet[Link]]]) -> None:
     with whole_text(path, f"--out {path}: cannot be written") as stream:
         for links in found:
             stream.write(format_alignment(GoldAlignment(links or frozenset(), links or frozenset())) + "\n")
+
+
+def _report(path: str, found: List[Optional[FrozenSet[Link]]]) -> None:
     count, left_out = sum(len(links or ()) for links in found), sum(links is None for links in found)
     print(
         f"{path}: {counted(count, 'link')} of {counted(len(found), 'sentence')}"

@@ -38,7 +38,6 @@ class Exponentials(NamedTuple):
     norm: Tensor  # [r, 1], their sums
     log_likelihood: Tensor  # [r], log p(y)
     score: Tensor  # [r], the same with label smoothing
-    best: Optional[Tensor]  # [r], the most probable words, where they are wanted
 
 
 class VocabularyBlocks:
@@ -81,17 +80,15 @@ class VocabularyBlocks:
         self.d_transposed = weight.new_zeros(weight.size(1), weight.size(0), dtype=self.full) if gradients else None
         self.d_bias = torch.zeros_like(bias, dtype=self.full) if gradients and bias is not None else None
 
-    def exponentials(self, features: Tensor, words: Tensor, best: bool = False) -> Exponentials:
+    def exponentials(self, features: Tensor, words: Tensor) -> Exponentials:
         """The exponentials of a block.
 
         Args:
             features: ``[r, F]``
             words: ``[r]``, y
-            best: whether the most probable words are wanted
         """
         words = words.unsqueeze(1)
         logits = self._logits(features)
-        winners = logits.argmax(1) if best else None
         gold = logits.gather(1, words)
         peak = logits.amax(1, keepdim=True) if self.shifts else None
         norm = exponentiate(logits, peak)
@@ -104,7 +101,7 @@ class VocabularyBlocks:
         if self.uniform:
             of_all = features.to(self.full) @ self.weight_sum + self.bias_sum
             score = self.gold * log_likelihood + self.uniform * (of_all - log_norm.squeeze(1) * (self.size / LOG2_E))
-        return Exponentials(logits, norm, log_likelihood, score, winners)
+        return Exponentials(logits, norm, log_likelihood, score)
 
     def _logits(self, features: Tensor) -> Tensor:
         """Logits times log2 e, in full precision."""

@@ -39,7 +39,6 @@ class Targets(NamedTuple):
     words: Tensor  # [...], y
     pad: int  # words of this index have no loss
     smoothing: float = 0.0  # epsilon
-    correct: bool = False  # whether to count the words that are the most probable ones
 
 
 class VocabularyLoss(NamedTuple):
@@ -47,7 +46,6 @@ class VocabularyLoss(NamedTuple):
 
     loss: Tensor  # scalar, differentiable, with label smoothing
     nll: Tensor  # scalar, no gradient: -sum_t log p(y_t)
-    correct: Optional[Tensor]  # number of words that are the most probable ones, where it is wanted
 
 
 def vocabulary_loss(features: Tensor, weight: Tensor, bias: Optional[Tensor], targets: Targets) -> VocabularyLoss:
@@ -72,7 +70,7 @@ class _Blockwise(Function):
     @staticmethod
     def forward(
         ctx: Any, features: Tensor, weight: Tensor, bias: Optional[Tensor], targets: Targets, grad_enabled: bool
-    ) -> Tuple[Tensor, Tensor, Optional[Tensor]]:
+    ) -> Tuple[Tensor, Tensor]:
         words = targets.words.reshape(-1)
         real = words.ne(targets.pad)
         flat = features.reshape(-1, features.size(-1))
@@ -86,19 +84,16 @@ class _Blockwise(Function):
         with without_autocast(features):
             blocks = VocabularyBlocks(weight, bias, targets.smoothing, products, wanted)
             loss, nll = weight.new_zeros(2, dtype=blocks.full).unbind()
-            correct = words.new_zeros(()) if targets.correct else None
             d_features = []
             counted: Iterable[Optional[Tensor]] = repeat(None)
             if on_gpu(words):  # the host does not know which rows are padding: they are computed, with the weight 0
                 counted = real.to(blocks.full).split(at_once)
             for x, y, share in zip(flat.split(at_once), words.split(at_once), counted):
-                block = blocks.exponentials(x, y, targets.correct)
+                block = blocks.exponentials(x, y)
                 score, log_likelihood = block.score, block.log_likelihood
                 if share is not None:
                     score, log_likelihood = score * share, log_likelihood * share
                 loss, nll = loss - score.sum(), nll - log_likelihood.sum()
-                if correct is not None and block.best is not None:
-                    correct = correct + (block.best.eq(y) & y.ne(targets.pad)).sum()
                 if wanted:
                     d_features.append(blocks.add_gradients(block, x, y, share))
             if wanted:
@@ -108,8 +103,8 @@ class _Blockwise(Function):
                     d_flat = padded.index_copy_(0, rows, d_flat)
                 ctx.gradients = (d_flat.view(features.shape), *blocks.finish())
         ctx.types = features.dtype, weight.dtype, None if bias is None else bias.dtype
-        ctx.mark_non_differentiable(*(tensor for tensor in (nll, correct) if tensor is not None))
-        return loss, nll, correct
+        ctx.mark_non_differentiable(nll)
+        return loss, nll
 
     @staticmethod
     @once_differentiable

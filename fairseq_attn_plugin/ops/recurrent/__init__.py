@@ -1,1 +1,1 @@
-"""Steps and layers of LSTMs and GRUs, as autograd nodes."""
+"""Steps of LSTMs and GRUs, and layers of them as autograd nodes."""

@@ -7,7 +7,8 @@ Encoder-Decoder for Statistical Machine Translation", in the form of cuDNN and o
 reset gate r after the product). A decoder with input feeding computes the products itself
 (:mod:`fairseq_attn_plugin.modules.recurrence`) and calls this function for the element-wise part.
 
-Gates from products in half precision are the sums before their activation; the state and all arithmetic are in float32.
+Gates from products in half precision are the sums before their activation; all arithmetic is in the type
+of the state.
 """
 
 from __future__ import annotations
@@ -70,4 +71,4 @@ def gru_cell(inputs: Tensor, recurrent: Tensor, hidden: Tensor) -> Tensor:
     size, kind = int(hidden.size(-1)), hidden.dtype
     (x_r, x_z, x_n), (u_r, u_z, u_n) = (x.to(kind).split(size, dim=-1) for x in (inputs, recurrent))
     new = torch.tanh(x_n + torch.sigmoid(x_r + u_r) * u_n)
-    return new + torch.sigmoid(x_z + u_z) * (hidden - new)
+    return torch.lerp(new, hidden, torch.sigmoid(x_z + u_z))
