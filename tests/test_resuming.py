@@ -5,7 +5,7 @@ from in_process import run_tool
 from resuming import command, differences, train_and_die
 
 
-@pytest.mark.parametrize("arch", ["transformer", "lstm_soft", "lstm_latent", "lstm_agreement"])
+@pytest.mark.parametrize("arch", ["transformer", "lstm_soft", "lstm_adm", "lstm_latent", "lstm_agreement"])
 def test_ends_as_an_uninterrupted_training(arch, tiny_data, tmp_path):
     whole, parts = (command(tiny_data, arch, tmp_path / name, "--max-epoch", 2) for name in ("whole", "parts"))
     run_tool(*whole)

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from attention_cases import CASES, mechanisms, subject_of
+from attention_cases import CASES, subject_of
 from models_for_tests import build, fake_task, pad_batch
 
 from fairseq_attn_plugin.decoding import stepper as steppers
@@ -70,10 +70,17 @@ def assert_same(model, net_input, tolerance=1e-5, **options):
             torch.testing.assert_close(other.weights, one.weights, rtol=tolerance, atol=tolerance)
 
 
-@mechanisms
+# options with a trace and without one in turn, the mechanisms themselves with both
+KINDS = ("traced", "untraced")
+EACH = [
+    (name, options, kind)
+    for number, (name, options) in enumerate(CASES)
+    for kind in ((KINDS[number % 2],) if options else KINDS)
+]
+
+
+@pytest.mark.parametrize(("name", "options", "tracing"), EACH, indirect=["tracing"], ids=str)
 def test_every_mechanism(name, options, tracing):
-    if options and (CASES.index((name, options)) % 2 == 0) == (steppers.UNTRACED == 0):
-        return  # options with a trace and without one in turn, the mechanisms themselves with both
     model = make()
     model.decoder.attention = subject_of(name, options).build(torch.float32, query_dim=14, memory_dim=14)
     assert_same(model, batch())
