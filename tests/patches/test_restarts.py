@@ -30,7 +30,7 @@ def test_a_folder_that_cannot_be_written(words, tmp_path):
 
 def test_a_mistyped_restore_file_is_refused(words, tmp_path):
     error = run_tool(*words("--restore-file", tmp_path / "run" / "chekpoint1.pt"), fails=True).error
-    assert error.startswith(f"--restore-file {tmp_path}/run/chekpoint1.pt: no such file, or a link to none; ")
+    assert error.startswith(f"--restore-file {tmp_path}/run/chekpoint1.pt: no such file; leave it out")
     assert list((tmp_path / "run").iterdir()) == []
 
 
