@@ -42,7 +42,7 @@ ANALYSIS: Dict[str, str] = {
     "aer": "measure alignment error rate, precision, recall and F1 against gold alignments",
     "lagging": "measure how far translations lag behind a source that is being read",
     "faithfulness": "measure whether the attention tells what a model's predictions depend on",
-    "confidence": "measure how sure attention looks, and whether that tells quality",
+    "confidence": "measure how sure attention looks, and whether that tells quality; keep the surest sentence pairs",
     "frequency": "compare rare and frequent words in system outputs with the reference",
     "lexicon": "write word translation probabilities estimated from extracted attention",
     "compare": "show the outputs of several systems side by side, with differing words marked",

@@ -60,9 +60,10 @@ def _files(error: BaseException) -> List[str]:
     return [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
 
 
-def raised_inside(error: BaseException, pattern: str) -> bool:
-    """Whether ``pattern`` matches the path of a file of the trace."""
-    return any(re.search(pattern, file.replace(os.sep, "/")) for file in _files(error))
+def raised_inside(error: BaseException, pattern: str, innermost: bool = False) -> bool:
+    """Whether ``pattern`` matches the path of a file of the trace, or of its innermost one."""
+    files = _files(error)[-1:] if innermost else _files(error)
+    return any(re.search(pattern, file.replace(os.sep, "/")) for file in files)
 
 
 def explain(error: BaseException) -> Optional[str]:
@@ -144,8 +145,7 @@ def wrong_key(error: BaseException) -> Optional[str]:
     """Of a section in YAML: a key that its dataclass does not have, a value of another type, an unknown name."""
     from omegaconf.errors import ConfigAttributeError, ConfigKeyError, ValidationError
 
-    lookup = re.search(r"/fairseq/(registry|options)\.py$", (_files(error) or [""])[-1].replace(os.sep, "/"))
-    if isinstance(error, KeyError) and lookup:
+    if isinstance(error, KeyError) and raised_inside(error, r"/fairseq/(registry|options)\.py", innermost=True):
         if error.args == (None,):
             return "--task is missing: give the task that the model was trained with, as in --task translation"
         return f"_name {error.args[0]}: there is none of this name" if error.args else None

@@ -83,9 +83,8 @@ class ExportedTranslator:
         """
         result: List[Union[List[Translation], OptionError]] = []
         for text in texts:
-            check_request("", nbest, self._beam)
             try:
-                check_length("the sentence", text)
+                check_request(text, nbest, self._beam)
                 (found,) = self._translator.search([runtime.one_line(text)], nbest)
             except FloatingPointError as error:
                 raise OptionError(str(error).replace("line 1", f"the sentence {text[:60]!r}", 1)) from None

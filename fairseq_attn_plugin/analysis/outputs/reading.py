@@ -54,13 +54,13 @@ def read_output(path: PathLike) -> List[str]:
     if is_records(path):
         return _from_records(path, reference=False)
     lines = read_lines(path)
-    if lines and re.match(r"[DT]-\d+\t", lines[0]):
-        raise OptionError(f"{path}: has lines {lines[0][0]}- of fairseq-generate; give its whole output, or plain text")
     found: Dict[int, str] = {}
     for line in lines:
         match = _HYPOTHESIS.match(line) if line.startswith("H-") else None
         if match is not None:
             found.setdefault(int(match[1]), match[2] or "")  # with --nbest the best one is first
+    if not found and lines and re.match(r"[DT]-\d+\t", lines[0]):
+        raise OptionError(f"{path}: has lines {lines[0][0]}- of fairseq-generate; give its whole output, or plain text")
     return _in_order(path, found) if found else lines
 
 

@@ -159,8 +159,8 @@ class GaussianAttention(Attention):
         tokens = self._words_of_votes(source_tokens)
         if encodings.size(1) > self._longest_table:
             return GaussianMemory(share(encodings), tokens, places=places)
-        steps = steps_of(places, self._curve(encodings.dtype).ratio)
-        columns = self._columns(steps, places, tokens is not None, encodings.dtype)
+        curve = self._curve(encodings.dtype)
+        columns = self._columns(steps_of(places, curve.ratio), places, curve, tokens is not None, encodings.dtype)
         if tokens is None and not (torch.is_grad_enabled() and (encodings.requires_grad or columns[0].requires_grad)):
             columns.append(columns[0] @ encodings)
         return GaussianMemory(share(encodings), tokens, torch.cat(columns, dim=-1))
@@ -174,9 +174,9 @@ class GaussianAttention(Attention):
             values = map(self._number, ("log_ratio", "log_sigma", "mean"))
         return Curve.of(self.config.max_normalize, *values)
 
-    def _columns(self, steps: Tensor, places: Places, votes: bool, dtype: torch.dtype) -> List[Tensor]:
+    def _columns(self, steps: Tensor, places: Places, curve: Curve, votes: bool, dtype: torch.dtype) -> List[Tensor]:
         """Weights, scores, and, if there are ``votes``, the weights that positions with a vote have, of some steps."""
-        weights, scores, nearest = weights_at(steps, places, self._curve(dtype))
+        weights, scores, nearest = weights_at(steps, places, curve)
         further = [self._voted(weights, nearest, places)] if votes else []
         return [column.to(dtype) for column in (weights, scores, *further)]
 
@@ -216,8 +216,8 @@ class GaussianAttention(Attention):
             weights, scores, *further = _look_up(memory.rows, memory.encodings.size(1), positions)
         else:
             assert memory.places is not None
-            votes = memory.tokens is not None
-            weights, scores, *further = self._columns(positions, memory.places, votes, memory.encodings.dtype)
+            dtype, votes = memory.encodings.dtype, memory.tokens is not None
+            weights, scores, *further = self._columns(positions, memory.places, self._curve(dtype), votes, dtype)
         if memory.tokens is not None:
             weights = self._add_votes(weights, further[0], memory.tokens, inputs)
         elif further:

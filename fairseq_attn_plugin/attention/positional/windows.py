@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import List, NamedTuple
+from typing import NamedTuple
 
 from ...errors import OptionError
 
-__all__ = ["HALF", "RULES", "Rule", "window", "windows"]
+__all__ = ["HALF", "RULES", "Rule", "window"]
 
 # round(c_t) is floor(c_t + HALF): halves are rounded up, also where t / ratio comes out a little below one.
 HALF = 0.5 + 1e-3
@@ -67,16 +67,7 @@ class Rule(NamedTuple):
             k += 1
         return k
 
-    def windows(self, longest: int) -> List[int]:
-        """k of sentences of 0, 1, ..., ``longest`` words."""
-        return [self.window(words) for words in range(longest + 1)]
-
 
 def window(rule: str, words: int, option: str = "--gaussian-rule") -> int:
     """k of a sentence of ``words`` words; see :class:`Rule` for the rules and :meth:`Rule.parse` for errors."""
     return Rule.parse(rule, option).window(words)
-
-
-def windows(rule: str, longest: int, option: str = "--gaussian-rule") -> List[int]:
-    """k of sentences of 0, 1, ..., ``longest`` words, as :func:`window`."""
-    return Rule.parse(rule, option).windows(longest)

@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 import logging
 import os
 import sys
@@ -115,7 +114,6 @@ def _write(
 ) -> None:
     # The recorder of torch before torch.export: it records the operations of one batch, with all sizes as variables.
     # It takes an LSTM as a whole, seconds where the other takes half a minute, and needs no further package.
-    older = {"dynamo": False} if "dynamo" in inspect.signature(torch.onnx.export).parameters else {}
     with _quiet():
         try:
             torch.onnx.export(
@@ -128,7 +126,7 @@ def _write(
                     name: dict(enumerate(axis)) if isinstance(axis, str) else axis for name, axis in axes.items()
                 },
                 opset_version=OPSET,
-                **older,
+                dynamo=False,
             )
         except (RuntimeError, torch.onnx.errors.OnnxExporterError) as error:
             reason = " ".join(str(error).split())[:200]
