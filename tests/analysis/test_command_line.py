@@ -46,6 +46,10 @@ def test_help_shows_the_name_by_which_the_command_was_called(capsys, monkeypatch
             "unrecognized argument: --tokeniser; did you mean --tokenizer? options of fairseq-train follow --, as in "
             "-- --tokeniser",
         ),
+        (  # no abbreviation of --bpe-codes
+            ["export", "a", "--to", "b", "--bpe", "c"],
+            "unrecognized argument: --bpe; did you mean --beam?",
+        ),
         (["align", "a", "--symmetrize", "unoin"], "--symmetrize unoin: is unknown; did you mean union?"),
         (["aer", "--gold", "a", "b", "--treshold=1"], "unrecognized argument: --treshold=1; did you mean --threshold?"),
         (

@@ -516,3 +516,14 @@ def test_translate_reads_the_folder_as_it_reads_the_checkpoint(exported, zoo, ti
         rows = [row.split("\t") for row in capsys.readouterr().out.splitlines()]
         found.append([[number, f"{float(score):.2f}", *rest] for number, score, *rest in rows])
     assert found[0] == found[1] and len(found[0]) == 12
+
+
+def test_an_error_of_a_library_is_one_line(exported, monkeypatch):
+    """sentencepiece raises RuntimeError for a damaged subword model."""
+
+    def fail(*_):
+        raise RuntimeError("Internal:\n  no model")
+
+    monkeypatch.setattr(runtime, "Translator", fail)
+    with pytest.raises(OptionError, match="cannot be read as an exported model: Internal: no model$"):
+        cli.main(["translate", exported("reversal"), "ama"])

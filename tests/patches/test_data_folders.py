@@ -14,7 +14,7 @@ from fairseq_cli import preprocess
 from in_process import run_tool
 
 from fairseq_attn_plugin.errors import OptionError, one_line
-from fairseq_attn_plugin.patches.data_folders import CORPORA, DATA
+from fairseq_attn_plugin.patches.data_folders import CORPORA, DATA, check_binarised
 
 from cli import TINY, USER_DIR, run_cli
 
@@ -92,6 +92,12 @@ def test_empty_sentences(folder):
     with pytest.raises(OptionError, match="sentence 1 has no words, not even the end of sentence"):
         load(folder)
     assert len(load_indexed_dataset(str(folder / NAME), None)) == 2, "alignments may be empty"
+
+
+def test_no_sentences_are_left_to_fairseq(folder):
+    index = folder / f"{NAME}.idx"
+    index.write_bytes(index.read_bytes()[:18] + COUNT.pack(0))
+    check_binarised(str(folder / NAME), None)
 
 
 def test_whole_data_are_read(folder):

@@ -8,6 +8,7 @@ from typing import Any, List
 
 import pytest
 import torch
+from fairseq import registry
 from in_process import run_tool
 from resuming import command as training
 
@@ -58,6 +59,20 @@ def test_other_exceptions_are_left_alone(error: BaseException) -> None:
         raise error
 
     assert one_line(raised(fail)) is None
+
+
+def test_an_error_of_what_is_built_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A KeyError of fairseq's registry is a name that it does not have; one of what it builds is a fault in that."""
+    monkeypatch.setattr(registry, "REGISTRIES", {})
+    build, register, _, _ = registry.setup_registry("--part")
+
+    @register("broken")
+    class Broken:
+        def __init__(self, args: Any) -> None:
+            raise KeyError("weights")
+
+    assert one_line(raised(build, "broken", None)) is None
+    assert one_line(raised(build, "brocken", None)) == "_name brocken: there is none of this name"
 
 
 def test_error_of_a_spawned_process_arrives() -> None:

@@ -39,6 +39,11 @@ def corpus(path, lengths, **options):
     return write_records(path, path.stem, records=records, **{"sentences": len(pairs), **options})
 
 
+def test_a_folder_may_be_called_as_a_training(tmp_path, drawn):
+    plot(corpus(tmp_path / "a.jsonl", [3, 5]), "--out", tmp_path / "lstm_adm.seed1")
+    assert (tmp_path / "lstm_adm.seed1").is_dir() and drawn.keys() == {"sentence-0000.png", "sentence-0001.png"}
+
+
 def test_which_sentences(tmp_path, drawn, capsys):
     one = corpus(tmp_path / "a.jsonl", [3, 5, 4, 6, 5, 5])
     other = corpus(tmp_path / "b.jsonl", [3, 0, 4, 6, 5, 5])

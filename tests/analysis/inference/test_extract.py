@@ -198,6 +198,8 @@ def test_hypotheses_are_those_of_fairseq_generate(tiny_data, checkpoint, tmp_pat
     records = open_records(out)
     assert records.header.name == "lstm_soft" and records.header.architecture == "lstm_soft"
     assert records.header.target == "beam 3" and records.header.sentences == 40
+    search = {"lenpen": 1.0, "max_len_a": 0.0, "max_len_b": 200}  # those of headers of earlier versions
+    assert records.header.options["generation"] == search
     options = ["--user-dir", USER_DIR, "--path", checkpoint, "--beam", 3, "--print-alignment", "soft"]
     printed = run_tool("fairseq-generate", tiny_data, *options)
     (tmp_path / "printed").write_text(printed.stdout)

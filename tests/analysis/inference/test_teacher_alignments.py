@@ -159,8 +159,9 @@ def test_into_the_data_folder(guided, tiny_data, tmp_path, capsys):
     assert pairs == [sorted(item.sure) for item in read_alignments(tmp_path / "text")]
     with pytest.raises(OptionError, match=r"--into-data: .*valid\.align\.xx-yy\.idx exists; give --overwrite"):
         cli.main(["align", *command, "--into-data"])
-    cli.main(["align", *command, "--into-data", "--overwrite"])
     capsys.readouterr()
+    cli.main(["align", *command, "--into-data", "--overwrite"])
+    assert capsys.readouterr().out.startswith(f"{data}/valid.align.xx-yy: ")
 
 
 def test_teacher_that_links_nothing(guided, tiny_data, monkeypatch):

@@ -152,7 +152,7 @@ def test_page_without_a_browser():
 
 
 def test_the_command(files, capsys):
-    generated = "S-1\tx\nH-1\t-0.1\ta dog runs\nH-0\t-0.2\tthe cat\nH-2\t-0.2\tx\n"
+    generated = "T-1\tx\nH-1\t-0.1\ta dog runs\nH-0\t-0.2\tthe cat\nH-2\t-0.2\tx\n"
     (files / "out.txt").write_text(generated)
     given = [str(files / "soft.txt"), f"bpe={files / 'out.txt'}", "--first", "2"]
     main(["compare", *given, "--reference", str(files / "test.en"), "--source", str(files / "test.de")])
@@ -165,6 +165,7 @@ def test_mistakes_are_named(files, capsys):
     system, reference = str(files / "soft.txt"), ["--reference", str(files / "test.en")]
     (files / "bpe.txt").write_text("a@@ b\nc\nd\n")
     (files / "short.txt").write_text("a\n")
+    (files / "detokenized").write_text("D-0\t-0.5\ta b\nD-1\t-0.5\tc\nD-2\t-0.5\td\n")
     forced = write_records(files / "forced.jsonl")
     for arguments, message in [
         (
@@ -176,6 +177,7 @@ def test_mistakes_are_named(files, capsys):
             [system, *reference, "--source", str(files / "short.txt")],
             r"--reference .* has 3 sentences, --source .* has 1",
         ),
+        ([str(files / "detokenized"), *reference], "detokenized: has lines D- of fairseq-generate; give its whole"),
         ([str(forced), *reference], "contains attention to the references"),
         ([system, *reference, "--out", "x.pdf"], r"--out x\.pdf: must end in \.html"),
         ([system, *reference, "--first", "-2"], "--first -2: must be at least 0"),
