@@ -30,7 +30,7 @@ BOUNDS = {
     "lstm_soft": (381, 941),
     "lstm_adm": (408, 996),
     "lstm_adm_aqt": (711, 1672),
-    "lstm_soft:attention=structured": (1431, 2537),
+    "lstm_soft:attention=structured": (1095, 2537),
     "lstm_soft:input_feeding=none": (19, 140),
 }
 # Objectives whose shapes are what the model computes: the supports of sparse weights.

@@ -27,6 +27,7 @@ from benchmark.measure import table
 from benchmark.models import Tick
 from benchmark.systems import SOFT, STOCK, UNFED, MemoryTask, Sizes, Spec, System, make_batch
 from fairseq_attn_plugin.attention import index_rows
+from fairseq_attn_plugin.ops.precision import products_in
 
 SYSTEMS = (STOCK, SOFT, "lstm_adm", "lstm_adm_aqt", "lstm_soft:attention=structured", UNFED)
 META = torch.device("meta")
@@ -224,10 +225,11 @@ def count(spec: Spec, sizes: Sizes, tokens: int, length: int) -> dict[str, Any]:
     batch = make_batch(system.task, length, tokens, 1, META)
     inputs = batch["net_input"]
     step = training_step(system.criterion, system.model, batch)
-    with as_on_a_gpu(inputs["src_tokens"].size(1)) as encoder:
-        encoded = system.model.encoder(inputs["src_tokens"], src_lengths=inputs["src_lengths"])
-    with as_on_a_gpu() as decoder:
-        system.model.decoder(inputs["prev_output_tokens"], encoder_out=encoded)
+    with products_in(torch.float32):  # as in the forward pass of a model
+        with as_on_a_gpu(inputs["src_tokens"].size(1)) as encoder:
+            encoded = system.model.encoder(inputs["src_tokens"], src_lengths=inputs["src_lengths"])
+        with as_on_a_gpu() as decoder:
+            system.model.decoder(inputs["prev_output_tokens"], encoder_out=encoded)
     return {
         "encoder": encoder.total,
         "decoder": decoder.total,
