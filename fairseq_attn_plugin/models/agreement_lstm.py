@@ -7,13 +7,16 @@ symmetry). Each direction translates by itself: the task's languages choose whic
 their languages (``models.de-en.encoder...``, ``models.en-de.encoder...``).
 """
 
+import copy
 from dataclasses import dataclass
-from typing import Any, ClassVar, Dict, NamedTuple, Optional, Tuple, Type, cast
+from types import SimpleNamespace
+from typing import Any, ClassVar, Dict, List, NamedTuple, Optional, Tuple, Type, cast
 
 import torch
 from fairseq.models import BaseFairseqModel
 from torch import Tensor, nn
 
+from ..attention import attention_class, options_of
 from ..errors import OptionError
 from ..modules.decoder import LSTMDecoder
 from ..modules.encoders.source_encoder import SourceEncoder
@@ -22,7 +25,6 @@ from ..options import file_options, option, parse_boolean
 from .architectures import PAPER_SIZES, SMALL_SIZES, register_architecture
 from .attn_lstm import AttnLSTMModel
 from .configuration import AttnLSTMConfig
-from .directions import SWAPPED, directions_of, name_directions, reversed_configuration, reversed_task
 
 __all__ = [
     "AgreementLSTMConfig",
@@ -32,6 +34,62 @@ __all__ = [
     "directions_of",
     "reverse_batch",
 ]
+
+
+# Options of files that belong to a language: in the other direction they change places.
+_SWAPPED = ("encoder_embed_path", "decoder_embed_path")
+
+
+def directions_of(state_dict: Dict[str, Any]) -> List[str]:
+    """The names of the directions in an agreement model's parameters; none in those of other models."""
+    parts = (name.split(".") for name in state_dict)
+    return sorted({part[1] for part in parts if len(part) > 3 and part[0] == "models" and "-" in part[1]})
+
+
+def _name_directions(task_config: Any) -> Tuple[str, str]:
+    """The names of the task's direction and of the other one, as module names (which have no dots).
+
+    Args:
+        task_config: the task's configuration, for ``source_lang`` and ``target_lang``
+
+    Raises:
+        OptionError: the two languages are the same
+    """
+    pair = [getattr(task_config, f"{side}_lang", None) or side for side in ("source", "target")]
+    if pair[0] == pair[1]:
+        raise OptionError(
+            f"--source-lang {pair[0]} --target-lang {pair[1]}: an agreement model tells its directions apart by two "
+            "different languages"
+        )
+    source, target = (language.replace(".", "_") for language in pair)
+    return f"{source}-{target}", f"{target}-{source}"
+
+
+def _reversed_configuration(cfg: Any) -> Any:
+    """The configuration of the other direction: embeddings follow their language, mechanisms reverse their options."""
+    result = copy.copy(cfg)
+    if not cfg.share_all_embeddings:
+        for name in ("embed_path", "freeze_embed"):
+            result[f"encoder_{name}"], result[f"decoder_{name}"] = cfg[f"decoder_{name}"], cfg[f"encoder_{name}"]
+    mechanism = attention_class(cfg.attention)
+    names = {own.field.name: name for name, own in options_of(mechanism.Config).items()}
+    for field, value in mechanism.reversed_options({field: cfg[name] for field, name in names.items()}).items():
+        result[names[field]] = value
+    return result
+
+
+def _reversed_task(task: Any) -> Any:
+    """The parts of a task from which the model of the other direction is built."""
+    limits = getattr(task, "cfg", None)
+    swapped = {
+        "max_source_positions": getattr(limits, "max_target_positions", 1e5),
+        "max_target_positions": getattr(limits, "max_source_positions", 1e5),
+    }
+    return SimpleNamespace(
+        source_dictionary=task.target_dictionary,
+        target_dictionary=task.source_dictionary,
+        cfg=SimpleNamespace(**swapped),
+    )
 
 
 @dataclass
@@ -123,7 +181,7 @@ class AgreementLSTMModel(AttnLSTMModel):
         if not parse_boolean("--decoder-attention", cfg.decoder_attention):
             raise OptionError("--decoder-attention False: it is their attentions that the two directions agree in")
         for name in file_options(AgreementLSTMConfig):
-            if cfg[name] is not None and name not in SWAPPED:
+            if cfg[name] is not None and name not in _SWAPPED:
                 raise OptionError(
                     f"--{name.replace('_', '-')} {cfg[name]}: was made for one direction, and an agreement model has "
                     "two; leave it out, or choose another --arch"
@@ -145,9 +203,9 @@ class AgreementLSTMModel(AttnLSTMModel):
             OptionError: options with wrong values, or that do not go together
         """
         cls.check(cfg, task)
-        direction, reverse = name_directions(getattr(task, "cfg", None))
+        direction, reverse = _name_directions(getattr(task, "cfg", None))
         forward = AttnLSTMModel.build_model(cfg, task)
-        backward = AttnLSTMModel.build_model(reversed_configuration(cfg), reversed_task(task))
+        backward = AttnLSTMModel.build_model(_reversed_configuration(cfg), _reversed_task(task))
         if cfg.agreement_share_embeddings:
             backward.encoder.embed_tokens = forward.decoder.embed_tokens
             backward.decoder.embed_tokens = forward.encoder.embed_tokens

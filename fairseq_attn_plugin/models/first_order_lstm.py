@@ -14,8 +14,7 @@ from ..modules.latent.first_order_decoder import FirstOrderDecoder
 from ..ops.precision import precision_of, products_in
 from ..options import need, option, parse_boolean
 from .architectures import SMALL_SIZES, register_architecture
-from .latent_configuration import LatentLSTMConfig
-from .latent_lstm import LATENT_SIZES, LatentLSTMModel
+from .latent_lstm import LATENT_SIZES, LatentLSTMConfig, LatentLSTMModel
 
 __all__ = ["FirstOrderConfig", "FirstOrderModel"]
 

@@ -11,14 +11,14 @@ embeddings of the whole document; ``han_mean`` takes means instead of attention.
 models work with stock fairseq's task and criterion ``sentence_prediction``, and with ``document_classification``.
 """
 
-from typing import Any, ClassVar, Dict, Optional, Tuple, Type
+from dataclasses import dataclass
+from typing import Any, ClassVar, Dict, List, Optional, Tuple, Type
 
 import torch
+from fairseq.dataclass import FairseqDataclass
 from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.models import MODEL_DATACLASS_REGISTRY, BaseFairseqModel, register_model
 from torch import Tensor, nn
-
-from fairseq_attn_plugin.text.documents import class_names
 
 from .. import attention as attentions
 from ..errors import OptionError
@@ -26,14 +26,70 @@ from ..modules.document_pooling import AttentionPooling, MeanPooling, layout_of
 from ..modules.dropout import Dropout
 from ..modules.embeddings import word_embedding
 from ..modules.encoders.ragged import BlockRNN, RaggedEncoder
-from ..modules.rnn import uniform_
+from ..modules.rnn import KINDS, uniform_
 from ..ops.deferred import Linear
 from ..ops.precision import precision_of, products_in, training_precision
+from ..options import need, option
+from ..text.documents import class_names
 from .architectures import register_architecture
-from .han_configuration import HANConfig, check_options
+from .configuration import offers_attention_options
 from .unused_options import check_attention_options
 
 __all__ = ["HANConfig", "HANModel"]
+
+
+# Options of a decoder's attention that a single query does not use. The model has its own attention_hidden_dim.
+_UNUSED = ("attention_bias", "attention_max_normalize", "attention_hidden_dim")
+ENCODERS = ("hierarchical", "flat")
+POOLINGS = ("attention", "mean")
+
+
+def _document_attentions() -> List[str]:
+    """The mechanisms that can pool a document by one query."""
+    return [name for name in attentions.names() if "documents" in attentions.attention_class(name).takes]
+
+
+@offers_attention_options(
+    lambda mechanism, own: (
+        "documents" in mechanism.takes and own.name not in _UNUSED and own.name not in attentions.BIASES.options()
+    ),
+)
+@dataclass
+class HANConfig(FairseqDataclass):
+    """Options of ``han``; those of the attention mechanisms that can pool a document are added."""
+
+    document_encoder: str = option(
+        "hierarchical", "hierarchical: words to sentences to the document; flat: words to the document"
+    )
+    pooling: str = option("attention", "how values become one vector: attention, or their mean")
+    rnn: str = option("lstm", "bidirectional network before each pooling: lstm, gru or none")
+    matmul_precision: str = option("float32", "type of the matrix products in training: float32 or bfloat16")
+    attention: str = option("soft", f"attention mechanism: {', '.join(_document_attentions())}")
+    attention_hidden_dim: Optional[int] = option(None, "width of the additive score (default: that of the values)")
+    word_embed_dim: int = option(200, "dimension of the word embeddings")
+    word_embeddings: Optional[str] = option(
+        None,
+        "text file of pretrained word vectors (word2vec, fastText, GloVe) to start from",
+        file=True,
+    )
+    freeze_word_embeddings: bool = option(False, "do not train the word embeddings")
+    word_hidden_size: int = option(50, "units of the network over words, per direction")
+    sentence_hidden_size: int = option(50, "units of the network over sentences, per direction")
+    dropout: float = option(0.0, "dropout of word, sentence and document vectors")
+    word_dropout: float = option(0.0, "probability with which a word is replaced by the unknown word in training")
+
+
+def _check_options(cfg: Any) -> None:
+    """Raises OptionError for options with wrong values."""
+    for name, known in (("document_encoder", ENCODERS), ("pooling", POOLINGS), ("rnn", (*KINDS, "none"))):
+        need(cfg[name] in known, cfg, name, f"one of {', '.join(known)}")
+    attentions.attention_class(cfg.attention)
+    pooling = _document_attentions()
+    need(cfg.attention in pooling, cfg, "attention", f"one of {', '.join(pooling)} to classify documents")
+    for name in ("word_embed_dim", "word_hidden_size", "sentence_hidden_size"):
+        need(cfg[name] >= 1, cfg, name, "at least 1")
+    for name in ("dropout", "word_dropout"):
+        need(0 <= cfg[name] < 1, cfg, name, "at least 0 and less than 1")
 
 
 @register_model("han", dataclass=HANConfig)
@@ -76,7 +132,7 @@ class HANModel(BaseFairseqModel):
         Raises:
             OptionError: options with wrong values
         """
-        check_options(cfg)
+        _check_options(cfg)
         dictionary = task.source_dictionary
 
         def encoder(input_dim: int, hidden_size: int) -> RaggedEncoder:
@@ -171,7 +227,8 @@ class HANModel(BaseFairseqModel):
             return self.classification_heads[classification_head_name](self.dropout_module(vectors)), weights
 
     def encode(self, src_tokens: Tensor, fill: Optional[float] = None) -> Tuple[Tensor, Dict[str, Tensor]]:
-        """Document vectors ``[B, D]`` and the dictionary of :meth:`forward`; ``fill`` as in ``_ragged.make_blocks``."""
+        """Document vectors ``[B, D]`` and the dictionary of :meth:`forward`; ``fill`` is that of
+        :func:`~fairseq_attn_plugin.modules.encoders.ragged.make_blocks`."""
         symbols = self.dictionary
         # The only synchronisation with a GPU: the CPU lays out the blocks.
         layout = layout_of(

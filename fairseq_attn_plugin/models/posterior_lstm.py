@@ -11,8 +11,7 @@ from ..errors import OptionError
 from ..modules.latent.posterior_decoder import PosteriorDecoder
 from ..options import option
 from .architectures import SMALL_SIZES, register_architecture
-from .latent_configuration import LatentLSTMConfig
-from .latent_lstm import LATENT_SIZES, LatentLSTMModel
+from .latent_lstm import LATENT_SIZES, LatentLSTMConfig, LatentLSTMModel
 
 __all__ = ["PosteriorLSTMConfig", "PosteriorLSTMModel"]
 
