@@ -28,10 +28,9 @@ from benchmark.systems import Sizes, Spec, System, build_generator
 
 from fairseq_attn_plugin.decoding import generator, stepper
 from fairseq_attn_plugin.modules.decoder import LSTMDecoder
-from fairseq_attn_plugin.ops import deferred, precision
+from fairseq_attn_plugin.ops import deferred, lstm, precision
 from fairseq_attn_plugin.ops import products as training_products
 from fairseq_attn_plugin.ops.pairs import fused_pairs, pair_pooling
-from fairseq_attn_plugin.ops.recurrent import lstm_layer
 
 CPU = torch.device("cpu")
 TRAINED = ("lstm_soft", "lstm_adm", "lstm_adm_aqt")
@@ -66,7 +65,7 @@ OF_TRAINING: dict[str, Any] = {
     "one weight for a whole pass": Change(precision.kept_in_pass, lambda tensor, function: function(tensor)),
     "oneDNN's products": Change(training_products._by_onednn, no),
     "loss in blocks": Attribute(LSTMDecoder, "sums_losses", False),
-    "LSTM layers of its own": Change(lstm_layer.computed_by_layers, no),
+    "LSTM layers of its own": Change(lstm.computed_by_layers, no),
     "pairs in blocks": Change(pair_pooling._by_one_expression, plain_pairs),
     "fused Adam": "adam",
 }

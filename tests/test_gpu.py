@@ -26,8 +26,8 @@ from fairseq_attn_plugin.ops import deferred
 from fairseq_attn_plugin.ops.chain_crf import METHODS, chain_log_odds
 from fairseq_attn_plugin.ops.likelihoods import alignment_blocks
 from fairseq_attn_plugin.ops.likelihoods.mixture_log_probs import mixture_log_probs
+from fairseq_attn_plugin.ops.lstm import lstm_cell
 from fairseq_attn_plugin.ops.pairs import all_pairs, fused_pairs, pair_pooling
-from fairseq_attn_plugin.ops.recurrent.lstm_cell import lstm_cell
 from fairseq_attn_plugin.patches.cuda_graphs import GraphedSteps
 
 from cli import USER_DIR, run_cli

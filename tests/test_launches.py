@@ -19,8 +19,8 @@ from fairseq_attn_plugin.modules import copying, recurrence
 from fairseq_attn_plugin.modules.encoders import encoder
 from fairseq_attn_plugin.ops import total_variation
 from fairseq_attn_plugin.ops.likelihoods import alignment_blocks, vocabulary_loss
+from fairseq_attn_plugin.ops.lstm import lstm_cell
 from fairseq_attn_plugin.ops.pairs import all_pairs
-from fairseq_attn_plugin.ops.recurrent.lstm_cell import lstm_cell
 
 from cli import REPO
 

@@ -24,9 +24,9 @@ from torch import Tensor, nn
 
 from ..ops.deferred import linear, matmul_transposed, share, shared_in_pass
 from ..ops.dropout import dropout_mask
+from ..ops.gru import gru_cell
+from ..ops.lstm import fused_lstm_cell, has_fused_cell, lstm_cell
 from ..ops.precision import fixed_weights, product_type
-from ..ops.recurrent.gru_cell import gru_cell
-from ..ops.recurrent.lstm_cell import fused_lstm_cell, has_fused_cell, lstm_cell
 from .dropout import Dropout
 
 __all__ = ["DropoutMasks", "FusedLSTM", "LayerStates", "SteppedGRU", "SteppedLSTM", "step_weights", "stepped"]

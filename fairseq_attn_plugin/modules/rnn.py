@@ -13,9 +13,8 @@ from torch import Tensor, nn
 
 from ..ops.devices import constant
 from ..ops.dropout import dropout
-from ..ops.recurrent.gru_layer import gru_layer
-from ..ops.recurrent.lstm_cell import CLOSED
-from ..ops.recurrent.lstm_layer import computed_by_layers, lstm_layer
+from ..ops.gru import gru_layer
+from ..ops.lstm import CLOSED, computed_by_layers, lstm_layer
 
 __all__ = ["KINDS", "STATES", "forget_bias_", "rnn_layer", "run", "uniform_", "with_padding_input"]
 
@@ -65,8 +64,8 @@ def rnn_layer(
     states: Optional[Tuple[Tensor, ...]] = None,
     padding: Optional[Tensor] = None,
 ) -> Tuple[Tensor, Optional[Tensor]]:
-    """One layer of an LSTM or GRU by :mod:`fairseq_attn_plugin.ops.recurrent`: hidden states
-    ``[T, R, directions * H]``, and an LSTM's last cell states ``[directions, R, H]``."""
+    """One layer by :func:`~fairseq_attn_plugin.ops.lstm.lstm_layer` or :func:`~fairseq_attn_plugin.ops.gru.gru_layer`:
+    hidden states ``[T, R, directions * H]``, and an LSTM's last cell states ``[directions, R, H]``."""
     if isinstance(rnn, nn.LSTM):
         return lstm_layer(x, rnn, layer, states, padding)  # type: ignore[arg-type]
     assert isinstance(rnn, nn.GRU)

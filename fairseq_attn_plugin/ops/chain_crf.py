@@ -30,16 +30,16 @@ which is a linear recurrence against the direction of the messages.
 from __future__ import annotations
 
 import functools
-from typing import Any, NamedTuple, Optional, Tuple
+import warnings
+from typing import Any, Callable, NamedTuple, Optional, Tuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from .devices import constant
-from .exporting import exporting
-from .plain_chain import plain_chain_log_odds
+from .devices import constant, exporting
 from .precision import kept_in_pass, without_autocast
 
 __all__ = ["METHODS", "chain_log_odds"]
@@ -74,7 +74,7 @@ def chain_log_odds(
         if pad_mask is not None:
             fields = fields.masked_fill(pad_mask, 0.0)
         if exporting():
-            return plain_chain_log_odds(fields, chain.coupling)
+            return _plain(fields, chain.coupling)
         flat = fields.reshape(-1, fields.size(-1))
         if method == "auto":
             method = _choose(flat)
@@ -209,3 +209,52 @@ def _linear_scan(sums: Tensor, slopes: Tensor) -> Tensor:
             slopes = slopes[:-reach] * slopes[reach:]
         reach *= 2
     return sums
+
+
+def _plain(fields: Tensor, coupling: Tensor) -> Tensor:
+    """The log-odds of every position by plain operations, for graphs of another program.
+
+    Args:
+        fields: A_j, ``[..., N]``; 0 on padding
+        coupling: k, a scalar
+
+    Returns:
+        ``[..., N]``
+    """
+    limit = 40.0 + 2.0 * coupling.abs()  # beyond it a message is +-k to the last digit
+    bounded = torch.minimum(torch.maximum(fields, -limit), limit)
+    from_left, from_right = _plain_messages(torch.stack([bounded, bounded.flip(-1)]), coupling).unbind(0)
+    return fields + from_left + from_right.flip(-1)
+
+
+def _plain_scan(maps: Tensor) -> Tensor:
+    """The compositions of the maps ``[2, 2, ..., N]`` up to every position, in log2(N) steps."""
+    size = maps.size(-1)
+    reach = 1
+    while reach < size:
+        later, earlier = maps[..., reach:], maps[..., : size - reach]
+        one, other = later[:, :1] + earlier[:1], later[:, 1:] + earlier[1:]
+        # log(e^one + e^other) without overflow
+        joined = torch.maximum(one, other) + F.softplus(-(one - other).abs())
+        maps = torch.cat([maps[..., :reach], joined - joined[1:, 1:]], dim=-1)
+        reach = 2 * reach
+    return maps
+
+
+@functools.lru_cache(maxsize=None)
+def _loop() -> Callable[[Tensor], Tensor]:
+    """:func:`_plain_scan` in a form whose number of steps stays a variable of the graph."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # deprecated, for what cannot record this loop
+        return torch.jit.script(_plain_scan)
+
+
+def _plain_messages(fields: Tensor, coupling: Tensor) -> Tensor:
+    """The message that every position receives from the positions before it, ``[..., N]``."""
+    zero = torch.zeros_like(fields)
+    maps = torch.stack([torch.stack([fields + coupling, fields]), torch.stack([zero, zero + coupling])])
+    composed = (_loop() if torch.jit.is_tracing() else _plain_scan)(maps)
+    top, bottom = (torch.logsumexp(row, dim=0) for row in composed.unbind(0))  # at V_0 = 0
+    odds = top - bottom
+    messages = F.softplus(odds + coupling) - F.softplus(odds - coupling) - coupling
+    return F.pad(messages[..., :-1], (1, 0))

@@ -1,4 +1,4 @@
-"""What differs between a processor and a GPU."""
+"""What differs between a processor, a GPU, and a graph that is recorded for another program."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Callable, TypeVar
 import torch
 from torch import Tensor
 
-__all__ = ["constant", "on_gpu"]
+__all__ = ["constant", "exporting", "on_gpu"]
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -27,3 +27,12 @@ def constant(function: F) -> F:
     could not save them otherwise, and stay, because a CUDA graph may read them.
     """
     return functools.lru_cache(maxsize=None)(torch.inference_mode(False)(function))  # type: ignore[return-value]
+
+
+def exporting() -> bool:
+    """Whether ``torch.onnx.export`` or ``torch.jit.trace`` is recording.
+
+    Functions with a hand-written backward pass, and functions that choose by the values or sizes of a batch, then take
+    a plain form: operations that every size of batch and sentence has in common.
+    """
+    return torch.onnx.is_in_onnx_export() or torch.jit.is_tracing()

@@ -13,7 +13,7 @@ from fairseq_attn_plugin.decoding.export.onnx_check import compare
 from fairseq_attn_plugin.decoding.export.onnx_files import quantize, write_graphs
 from fairseq_attn_plugin.decoding.export.onnx_folder import check_exportable
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.ops.exporting import exporting
+from fairseq_attn_plugin.ops.devices import exporting
 from fairseq_attn_plugin.testing.subject import stepwise
 
 pytest.importorskip("onnxruntime", reason="NO TEST OF EXPORTED MODELS: onnxruntime is missing")

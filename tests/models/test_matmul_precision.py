@@ -18,9 +18,9 @@ from training import SIZES, generate, train
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.modules.encoders import encoder as encoders
 from fairseq_attn_plugin.modules.rnn import KINDS
+from fairseq_attn_plugin.ops import lstm as lstm_ops
 from fairseq_attn_plugin.ops import precision
 from fairseq_attn_plugin.ops.precision import has_bfloat16, precision_of, products_in
-from fairseq_attn_plugin.ops.recurrent import lstm_layer
 
 BFLOAT16 = {"matmul_precision": "bfloat16"}
 
@@ -28,7 +28,7 @@ BFLOAT16 = {"matmul_precision": "bfloat16"}
 @pytest.fixture(autouse=True)
 def layers_of_our_own(monkeypatch, bfloat16):
     """Models of this size would stay with torch's."""
-    monkeypatch.setattr(lstm_layer, "LEAST_PRODUCTS", 0)
+    monkeypatch.setattr(lstm_ops, "LEAST_PRODUCTS", 0)
 
 
 def trained(model, source, previous, target):
@@ -157,10 +157,10 @@ def test_layers_with_few_products_are_torchs(monkeypatch, kind, gates, direction
     products = directions * rows * gates * units * (width + units)
     x = torch.randn(rows, 3, width)
     for least, expected in ((products, True), (products + 1, False)):
-        monkeypatch.setattr(lstm_layer, "LEAST_PRODUCTS", least)
-        assert not lstm_layer.computed_by_layers(x, rnn)  # in float32
+        monkeypatch.setattr(lstm_ops, "LEAST_PRODUCTS", least)
+        assert not lstm_ops.computed_by_layers(x, rnn)  # in float32
         with products_in(torch.bfloat16):
-            assert lstm_layer.computed_by_layers(x, rnn) == expected
+            assert lstm_ops.computed_by_layers(x, rnn) == expected
 
 
 @pytest.mark.parametrize("feeding", ["output", "none"])

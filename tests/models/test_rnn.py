@@ -9,8 +9,8 @@ from test_han import build as build_classifier
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.modules.encoders import encoder as encoders
 from fairseq_attn_plugin.modules.encoders import ragged
+from fairseq_attn_plugin.ops import lstm as lstm_ops
 from fairseq_attn_plugin.ops.precision import products_in
-from fairseq_attn_plugin.ops.recurrent import lstm_layer
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
@@ -135,7 +135,7 @@ def test_documents_in_bfloat16_have_layers_of_our_own(monkeypatch, bfloat16):
     model = build_classifier(dtype=torch.float32, rnn="gru", matmul_precision="bfloat16").train()
     calls = []
     layer = ragged.rnn_layer
-    monkeypatch.setattr(lstm_layer, "LEAST_PRODUCTS", 0)
+    monkeypatch.setattr(lstm_ops, "LEAST_PRODUCTS", 0)
     monkeypatch.setattr(ragged, "rnn_layer", lambda *args: calls.append(args) or layer(*args))
     from test_han import DOCUMENTS, batch
 

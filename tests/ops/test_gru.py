@@ -5,9 +5,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from fairseq_attn_plugin.ops.gru import gru_cell, gru_layer
 from fairseq_attn_plugin.ops.precision import products_in
-from fairseq_attn_plugin.ops.recurrent.gru_cell import gru_cell
-from fairseq_attn_plugin.ops.recurrent.gru_layer import gru_layer
 
 
 def test_cell_gradcheck():

@@ -1,6 +1,6 @@
 import torch
 
-from fairseq_attn_plugin.ops.recurrent.lstm_cell import lstm_cell
+from fairseq_attn_plugin.ops.lstm import lstm_cell
 
 
 def test_gradcheck():

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ...errors import OptionError
-from ...ops.exporting import exporting
+from ...ops.devices import exporting
 from ...options import option
 from .bias import BiasConfig
 

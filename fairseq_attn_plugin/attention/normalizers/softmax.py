@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from ...ops.exporting import exporting
+from ...ops.devices import exporting
 from .normalizer import Normalizer, in_full, log_softmax, over_words, register_normalizer
 
 __all__ = ["Softmax"]

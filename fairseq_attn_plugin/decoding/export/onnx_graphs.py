@@ -5,7 +5,7 @@
 
 B sentences have K hypotheses each. The memory is what a step reads of the source; its tensors and those of the state
 have names, since a graph has no tuples. Where the modules have a form for graphs, they take it while one is recorded
-(:mod:`fairseq_attn_plugin.ops.exporting`).
+(:mod:`fairseq_attn_plugin.ops.devices`).
 """
 
 from __future__ import annotations

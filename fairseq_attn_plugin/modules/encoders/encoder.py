@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 from ...ops.devices import on_gpu
 from ...ops.dropout import dropout
+from ...ops.lstm import computed_by_layers
 from ...ops.packed import LoopedLSTM, PackedLSTM, compiled
 from ...ops.precision import fixed_weights
-from ...ops.recurrent.lstm_layer import computed_by_layers
 from ..dropout import Dropout
 from ..rnn import KINDS, STATES, rnn_layer, uniform_, with_padding_input
 from .source_encoder import EncoderOut, SourceEncoder

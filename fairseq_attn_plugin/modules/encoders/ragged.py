@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ...ops.recurrent.lstm_layer import computed_by_layers
+from ...ops.lstm import computed_by_layers
 from ..rnn import KINDS, rnn_layer
 
 __all__ = ["Block", "BlockRNN", "RaggedEncoder", "fill_of", "make_blocks"]

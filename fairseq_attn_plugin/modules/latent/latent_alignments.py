@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ...attention import Penalty
 from ...attention.normalizers import LOG_ZERO
-from ...ops.exporting import exporting
+from ...ops.devices import exporting
 from ...ops.likelihoods.alignment_blocks import Alignments
 from ...ops.likelihoods.first_order import JumpChain
 

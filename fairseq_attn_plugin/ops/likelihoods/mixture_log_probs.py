@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ..deferred import multiply
-from ..exporting import exporting
+from ..devices import exporting
 from ..precision import fixed_weights, product_type, recomputed, without_autocast
 from .alignment_blocks import Alignments, Block, block_inputs, block_masks, blocks_of
 from .separable import log_mixture_of, spread

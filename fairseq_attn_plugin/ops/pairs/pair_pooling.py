@@ -17,7 +17,7 @@ from typing import Optional
 import torch
 from torch import Tensor
 
-from ..exporting import exporting
+from ..devices import exporting
 from ..precision import without_autocast
 from .all_pairs import sum_basis, sum_tanh
 from .chebyshev import cosine_matrix

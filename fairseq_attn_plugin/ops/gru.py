@@ -1,9 +1,16 @@
-"""A layer of GRUs over whole sequences whose products are in bfloat16, as one autograd node.
+"""GRU steps, and layers of GRUs over whole sequences whose products are in bfloat16.
 
-    x_t = W_x x_t + b_x,   u_t = W_h h_{t-1} + b_h,   h_t = gru_cell(x_t, u_t, h_{t-1})
+    r, z = sigmoid(x_r + u_r), sigmoid(x_z + u_z);   n = tanh(x_n + r * u_n);   h = n + z * (h_prev - n)
 
-The products with all inputs are one product before the loop, and so are the gradients of W_x, W_h and of the inputs
-after it. States, element-wise arithmetic and results are in float32. torch's own GRU would round the state in bfloat16.
+with x = W_x x_t + b_x and u = W_h h_prev + b_h (Cho et al. 2014, "Learning Phrase Representations using RNN
+Encoder-Decoder for Statistical Machine Translation", in the form of cuDNN and of ``torch.nn.GRU``, which applies the
+reset gate r after the product). A decoder with input feeding computes the products itself
+(:mod:`fairseq_attn_plugin.modules.recurrence`) and calls :func:`gru_cell` for the element-wise part. Gates from
+products in half precision are the sums before their activation; all arithmetic is in the type of the state.
+
+:func:`gru_layer` is a layer as one autograd node. The products with all inputs are one product before the loop, and so
+are the gradients of the weights and of the inputs after it. States, element-wise arithmetic and results are in float32.
+torch's own GRU would round the state in bfloat16.
 """
 
 from __future__ import annotations
@@ -15,13 +22,66 @@ from torch import Tensor, nn
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from ..precision import product_type
-from ..products import Prepared, outer, tall
-from .gru_cell import gru_backward, gru_forward
-from .lstm_cell import CLOSED
-from .lstm_layer import by_step, reading_orders
+from .lstm import CLOSED, by_step, reading_orders
+from .precision import product_type
+from .products import Prepared, outer, tall
 
-__all__ = ["gru_layer"]
+__all__ = ["gru_cell", "gru_layer"]
+
+
+def _gru_forward(gates: Tensor, candidate: Tensor, of_state: Tensor, hidden: Tensor, new_hidden: Tensor) -> None:
+    """One step, in place.
+
+    Args:
+        gates: ``[..., 2 H]``, pre-activations of r and z; activated
+        candidate: ``[..., H]``, x_n; becomes n
+        of_state: ``[..., H]``, u_n
+        hidden: ``[..., H]``, the previous state
+        new_hidden: takes the new one. Where z is 1 it is the previous one, exactly
+    """
+    r, z = gates.sigmoid_().chunk(2, dim=-1)
+    candidate.addcmul_(r, of_state).tanh_()
+    torch.lerp(candidate, hidden, z, out=new_hidden)
+
+
+def _gru_backward(
+    gates: Tensor, candidate: Tensor, of_state: Tensor, hidden: Tensor, grad: Tensor, grad_gates: Tensor
+) -> Tensor:
+    """Returns the gradient of the previous state along z, that is, without its product with the weights.
+
+    Args:
+        gates, candidate, of_state, hidden: of :func:`_gru_forward`, after it
+        grad: ``[..., H]``, the gradient of the new state
+        grad_gates: ``[..., 4 H]``, takes the gradients of the pre-activations of r and z, of x_n and of u_n
+    """
+    of_sigmoid, of_tanh = torch.ops.aten.sigmoid_backward, torch.ops.aten.tanh_backward
+    r, z = gates.chunk(2, dim=-1)
+    d_r, d_z, d_n, d_u = grad_gates.chunk(4, dim=-1)
+    along = grad * z
+    of_tanh(grad - along, candidate, grad_input=d_n)
+    torch.mul(d_n, of_state, out=d_r)
+    torch.sub(hidden, candidate, out=d_z).mul_(grad)
+    first_two = grad_gates[..., : gates.size(-1)]
+    of_sigmoid(first_two, gates, grad_input=first_two)
+    torch.mul(d_n, r, out=d_u)
+    return along
+
+
+def gru_cell(inputs: Tensor, recurrent: Tensor, hidden: Tensor) -> Tensor:
+    """One GRU step from its pre-activations.
+
+    Args:
+        inputs: ``[..., 3 * H]``, x in torch's order: reset, update, new
+        recurrent: ``[..., 3 * H]``, u in that order
+        hidden: ``[..., H]``, the previous state
+
+    Returns:
+        the new state ``[..., H]``, in the type of ``hidden``
+    """
+    size, kind = int(hidden.size(-1)), hidden.dtype
+    (x_r, x_z, x_n), (u_r, u_z, u_n) = (x.to(kind).split(size, dim=-1) for x in (inputs, recurrent))
+    new = torch.tanh(x_n + torch.sigmoid(x_r + u_r) * u_n)
+    return torch.lerp(new, hidden, torch.sigmoid(x_z + u_z))
 
 
 class _Direction(NamedTuple):
@@ -35,7 +95,7 @@ class _Direction(NamedTuple):
 
 
 class _Layer(Function):
-    # As that of lstm_layer: the directions take their steps together; what goes into products is kept by position,
+    # As that of an LSTM: the directions take their steps together; what goes into products is kept by position,
     # everything else in the order of computation.
 
     @staticmethod
@@ -64,7 +124,7 @@ class _Layer(Function):
                 torch.add(known[number][t][:, : 2 * size], recurrent[:, : 2 * size], out=gates[count, number])
                 candidate[count, number] = known[number][t][:, 2 * size :]
                 of_state[count, number] = recurrent[:, 2 * size :]
-            gru_forward(gates[count], candidate[count], of_state[count], states[count], states[count + 1])
+            _gru_forward(gates[count], candidate[count], of_state[count], states[count], states[count + 1])
             for number, t in enumerate(positions):
                 hidden[number][t + 1 - number] = states[count + 1, number]
                 outputs[t, :, number] = states[count + 1, number]
@@ -89,7 +149,7 @@ class _Layer(Function):
             for number, t in enumerate(positions):
                 d_hidden[number] += d_parts[t, :, number]
             now = (gates[count], candidate[count], of_state[count], states[count])
-            d_hidden = gru_backward(*now, d_hidden, change)
+            d_hidden = _gru_backward(*now, d_hidden, change)
             for number, t in enumerate(positions):
                 d_inputs[number][t] = change[number, :, : 3 * size]
                 d_recurrents[number][t, :, : 2 * size] = change[number, :, : 2 * size]

@@ -1,9 +1,24 @@
-"""A layer of LSTMs over whole sequences whose products are in bfloat16, as one autograd node.
+"""LSTM steps, and layers of LSTMs over whole sequences whose products are in bfloat16.
 
-    gates_t = W_x x_t + W_h h_{t-1} + b,    h_t, c_t = lstm_cell(gates_t, c_{t-1})
+    i, f, o = sigmoid(gates_i), sigmoid(gates_f), sigmoid(gates_o);   g = tanh(gates_g)
+    c = f * c_prev + i * g;   h = o * tanh(c)
 
-The products with all x_t are one product before the loop, and so are the gradients of W_x, W_h and x after it. Cell
-states, element-wise arithmetic and results are in float32. torch's own LSTM would round the cell state in bfloat16.
+(Hochreiter and Schmidhuber 1997, "Long Short-Term Memory", with the forget gates of Gers et al. 2000).
+``torch.nn.LSTMCell`` combines this with two matrix products. A decoder with input feeding computes the products itself
+(:mod:`fairseq_attn_plugin.modules.recurrence`) and calls :func:`lstm_cell` for the element-wise part. A GPU has torch's
+own fused cell (:func:`fused_lstm_cell`), one kernel in each pass.
+
+:func:`lstm_layer` is a layer as one autograd node. The products with all inputs are one product before the loop, and so
+are the gradients of the weights and of the inputs after it. Cell states, element-wise arithmetic and results are in
+float32. torch's own LSTM would round the cell state in bfloat16. The layer knows the weights and needs few operations
+for a step:
+
+    i, f, o = sigmoid(z_i), sigmoid(z_f), sigmoid(z_o),   g = tanh(z_g) = 1 - 2 s,   s = sigmoid(-2 z_g)
+    c' = f c + i - 2 i s,   u = sigmoid(-2 c'),   h = o tanh(c') = o - 2 o u
+
+The factor -2 of z_g is folded into the weights (:func:`_fold_`), so that one sigmoid activates all gates; the same
+holds for their gradients, where d z_g = 4 dg/ds s (1 - s). The factors are powers of two: products are rounded as
+without them.
 """
 
 from __future__ import annotations
@@ -15,15 +30,97 @@ from torch import Tensor, nn
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from ..precision import autocast_enabled, product_type
-from ..products import Prepared, outer, tall
-from .lstm_cell import CLOSED
-from .lstm_folded import FORWARD, GRADIENT, fold_, folded_backward, folded_forward
+from .devices import exporting, on_gpu
+from .precision import autocast_enabled, product_type, without_autocast
+from .products import Prepared, outer, tall
 
-__all__ = ["by_step", "computed_by_layers", "lstm_layer", "reading_orders"]
+__all__ = [
+    "CLOSED",
+    "by_step",
+    "computed_by_layers",
+    "fused_lstm_cell",
+    "has_fused_cell",
+    "lstm_cell",
+    "lstm_layer",
+    "reading_orders",
+]
+
+# The pre-activation of a closed gate: its sigmoid is exactly 0, and that of its negative, of an open gate, exactly 1.
+CLOSED = -1e4
+# Factors of the rows of g: of weights in the forward pass; of weights and their gradients in the backward pass.
+FORWARD, GRADIENT = -2.0, 4.0
+LEAST_PRODUCTS = 12_000_000  # multiplications of a step, from which on a layer is faster in bfloat16
 
 
-LEAST_PRODUCTS = 12_000_000  # multiplications of a step, from which on the layer is faster in bfloat16
+def lstm_cell(gates: Tensor, cell: Tensor) -> Tuple[Tensor, Tensor]:
+    """One LSTM step from its pre-activations.
+
+    Args:
+        gates: ``[..., 4 * H]``, pre-activations in torch's order: input, forget, cell, output; in any precision
+        cell: ``[..., H]``, the previous cell state
+
+    Returns:
+        hidden and cell state, ``[..., H]`` each, in the type of ``cell``, as is all arithmetic
+    """
+    i, f, g, o = gates.to(cell.dtype).split(int(gates.size(-1)) // 4, dim=-1)
+    cell = torch.sigmoid(f) * cell + torch.sigmoid(i) * torch.tanh(g)
+    return torch.sigmoid(o) * torch.tanh(cell), cell
+
+
+def has_fused_cell(like: Tensor) -> bool:
+    """Whether :func:`fused_lstm_cell` takes tensors like this one: torch has it for GPUs."""
+    return on_gpu(like) and not exporting()
+
+
+def fused_lstm_cell(gates: Tensor, others: Tensor, cell: Tensor) -> Tuple[Tensor, Tensor]:
+    """:func:`lstm_cell` of ``gates + others``, ``[R, 4 * H]`` each."""
+    with without_autocast(cell):  # cell states would lose digits at every step
+        hidden, new_cell, _ = torch.ops.aten._thnn_fused_lstm_cell(gates.to(cell.dtype), others.to(cell.dtype), cell)
+    return hidden, new_cell
+
+
+def _fold_(parameter: Tensor, factor: float) -> Tensor:
+    """Multiplies the rows of g in a weight ``[4 H, I]`` or bias ``[4 H]``, in place."""
+    size = len(parameter) // 4
+    parameter[2 * size : 3 * size].mul_(factor)
+    return parameter
+
+
+def _folded_forward(gates: Tensor, cell: Tensor, hidden: Tensor, new_cell: Tensor, squashed: Tensor) -> None:
+    """One step.
+
+    Args:
+        gates: pre-activations ``[..., 4 H]`` of folded weights, activated in place: [i, f, s, o]
+        cell: ``[..., H]``, c
+        hidden, new_cell, squashed: tensors that take h, c' and u
+    """
+    i, f, s, o = gates.sigmoid_().chunk(4, dim=-1)
+    torch.addcmul(i, i, s, value=-2, out=new_cell).addcmul_(f, cell)
+    torch.mul(new_cell, -2, out=squashed).sigmoid_()
+    torch.addcmul(o, o, squashed, value=-2, out=hidden)
+
+
+def _folded_backward(
+    gates: Tensor, cell: Tensor, squashed: Tensor, grad_hidden: Tensor, grad_cell: Tensor, grad_gates: Tensor
+) -> Tensor:
+    """Returns the gradient of c.
+
+    Args:
+        gates, cell, squashed: of :func:`_folded_forward`, activated
+        grad_hidden, grad_cell: the gradients of h and c'
+        grad_gates: ``[..., 4 H]``, takes the gradients of the pre-activations, a quarter of them in g
+    """
+    of_sigmoid = torch.ops.aten.sigmoid_backward
+    i, f, s, o = gates.chunk(4, dim=-1)
+    d_i, d_f, d_s, d_o = grad_gates.chunk(4, dim=-1)
+    through = torch.mul(grad_hidden, o)
+    d_cell = torch.add(grad_cell, of_sigmoid(through, squashed, grad_input=through), alpha=4)
+    torch.addcmul(d_cell, d_cell, s, value=-2, out=d_i)
+    torch.mul(d_cell, cell, out=d_f)
+    torch.mul(d_cell, i, out=d_s)
+    torch.addcmul(grad_hidden, grad_hidden, squashed, value=-2, out=d_o)
+    of_sigmoid(grad_gates, gates, grad_input=grad_gates)
+    return d_cell.mul_(f)
 
 
 class _Direction(NamedTuple):
@@ -75,7 +172,7 @@ class _Layer(Function):
         for count, positions in enumerate(zip(*reading_orders(steps, len(directions)))):
             for number, t in enumerate(positions):
                 activated[number] = stepped[number][t].addmm_(hidden[number][t + number], w_hiddens[number].t())
-            folded_forward(activated, cell[count], h, cell[count + 1], squashed[count])
+            _folded_forward(activated, cell[count], h, cell[count + 1], squashed[count])
             for number, t in enumerate(positions):
                 hidden[number][t + 1 - number] = h[number]
                 outputs[t, :, number] = h[number]
@@ -89,7 +186,7 @@ class _Layer(Function):
         (directions, rows, size), steps = d_cell.shape, d_outputs.size(0)
         hiddens, w_inputs, w_hiddens, gates = (rest[k * directions : (k + 1) * directions] for k in range(4))
         w_inputs, w_hiddens = (
-            [Prepared(fold_(weight.clone(), GRADIENT / FORWARD), weight.dtype) for weight in part]
+            [Prepared(_fold_(weight.clone(), GRADIENT / FORWARD), weight.dtype) for weight in part]
             for part in (w_inputs, w_hiddens)
         )
         d_parts = d_outputs.view(steps, rows, directions, size)
@@ -105,7 +202,7 @@ class _Layer(Function):
             for number, t in enumerate(positions):
                 activated[number] = gates[number][t]
                 d_hidden[number] += d_parts[t, :, number]
-            d_cell = folded_backward(activated.sigmoid_(), cell[count], squashed[count], d_hidden, d_cell, change)
+            d_cell = _folded_backward(activated.sigmoid_(), cell[count], squashed[count], d_hidden, d_cell, change)
             for number, t in enumerate(positions):
                 d_gates[number][t] = change[number]
                 d_hidden[number] = w_hiddens[number].matmul(d_gates[number][t])
@@ -115,7 +212,7 @@ class _Layer(Function):
             d_x = w_inputs[number].matmul(one, d_x)
             before = hidden[number * rows :][: len(one)]
             parameters = (outer(one, inputs), outer(one, before), one.sum(0))
-            gradients += [fold_(each.to(d_cell.dtype), GRADIENT) for each in parameters]
+            gradients += [_fold_(each.to(d_cell.dtype), GRADIENT) for each in parameters]
             gradients += [d_hidden[number], d_cell[number]]
         assert d_x is not None
         return (by_step(d_x, steps, rows).to(d_cell.dtype), *gradients)
@@ -127,7 +224,7 @@ def by_step(matrix: Tensor, steps: int, rows: int) -> Tensor:
 
 
 def _folded(parameter: Tensor, dtype: torch.dtype) -> Tensor:
-    return fold_(parameter.detach().to(dtype, copy=True), FORWARD)
+    return _fold_(parameter.detach().to(dtype, copy=True), FORWARD)
 
 
 def computed_by_layers(x: Tensor, rnn: nn.RNNBase) -> bool:

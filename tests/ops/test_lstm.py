@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
+from fairseq_attn_plugin.ops.lstm import lstm_layer
 from fairseq_attn_plugin.ops.precision import products_in
-from fairseq_attn_plugin.ops.recurrent.lstm_layer import lstm_layer
 
 
 def run(lstm, x, states, factors, layer):

@@ -1,1 +1,0 @@
-"""Steps of LSTMs and GRUs, and layers of them as autograd nodes."""
