@@ -266,17 +266,13 @@ def test_mistakes_are_one_line(tiny_data, checkpoint, tmp_path):
     source = ["--source-text", str(tmp_path / "in")]
     for options, message in [
         (["--out", str(tmp_path / "x.txt")], "must end in .jsonl"),
-        (["--out", str(tmp_path / "no" / "x.jsonl")], "there is no folder"),
         (["--beam", "0"], "--beam 0: must be at least 1"),
-        (["--max-tokens", "0"], "--max-tokens 0: must be at least 1"),
         (["--target-text", "x"], "needs --source-text, which it translates"),
         (source, "needs --target-text, or --beam N"),
         ([*source, "--gen-subset", "test", "--beam", "1"], "choose one of the two"),
         ([*source, "--target-text", str(tmp_path / "out")], "has 1 lines, .*in has 2"),
         (["--source-text", str(tmp_path / "empty"), "--beam", "1"], "has no sentence"),
-        (["--source-text", str(tmp_path / "none"), "--beam", "1"], "none: cannot be read: No such file"),
         (["--source-text", str(tmp_path), "--beam", "1"], "must be a regular file"),
-        ([*source, "--beam", "1", "--bpe-codes", str(tmp_path / "none")], "--bpe-codes .*none: there is no such file"),
         ([*source, "--beam", "1", "--sentencepiece-model", str(tmp_path / "in")], "must be a file of SentencePiece"),
         ([*source, "--beam", "1", "--bpe-codes", "a", "--sentencepiece-model", "b"], "give one of them, not both"),
     ]:

@@ -12,7 +12,6 @@ from test_attributions import score
 from test_extract import alone, loaded_of
 
 from fairseq_attn_plugin import cli
-from fairseq_attn_plugin.analysis.inference import extraction
 from fairseq_attn_plugin.analysis.inference.batches import collated
 from fairseq_attn_plugin.analysis.inference.faithfulness import (
     Means,
@@ -175,20 +174,6 @@ def test_all_measures_of_a_corpus(tiny_data):
     assert min(random) <= found["comprehensiveness 2 random"] <= max(random)
     assert found.counts["probability"] == sum(len(one.target) for one in sentences)
     assert found["variation uniform"] > 0 and found.counts["variation permuted"] == 10 * found.counts["probability"]
-
-
-def test_attention_is_read_in_batches_of_max_tokens(tiny_data, monkeypatch):
-    loaded, sizes = loaded_of(tiny_data, "lstm_soft"), []
-    sentences = [one for _, one in zip(range(4), SplitSentences(loaded, "test")(0))]
-    force = extraction.force
-    monkeypatch.setattr(
-        extraction,
-        "force",
-        lambda models, sample, *rest: sizes.append(len(sample["id"])) or force(models, sample, *rest),
-    )
-    options = Measuring(("leave-one-out",), top=(1,), draws=1, permutations=1)
-    list(faithfulness(loaded, lambda start: iter(sentences), options, extraction.Extraction(max_tokens=1)))
-    assert sizes == [1, 1, 1, 1]
 
 
 @pytest.mark.parametrize("name", ["lstm_soft", "transformer"])

@@ -104,16 +104,6 @@ def test_confidence_prints_a_table_and_writes_figures(tmp_path, capsys):
     assert len(lines) == 17 and float(lines[1].split("\t")[2]) == pytest.approx(values[0], abs=1e-5)
 
 
-def test_confidence_without_references_has_means(tmp_path, capsys):
-    path = write_records(tmp_path / "x.jsonl")
-    cli.main(["confidence", str(path)])
-    assert "Spearman" in capsys.readouterr().out
-    with pytest.raises(OptionError, match="cannot be read"):
-        cli.main(["confidence", str(path), "--reference", f"{tmp_path}/none"])
-    with pytest.raises(OptionError, match="^--samples 1: must be at least 2$"):
-        cli.main(["confidence", str(path), "--samples", "1"])
-
-
 def read(prefix):
     return [open(f"{prefix}.{name}", encoding="utf-8").read().splitlines() for name in ("de", "en", "lines")]
 

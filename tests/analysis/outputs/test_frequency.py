@@ -126,10 +126,11 @@ def test_scores_are_sacrebleus():
 
 def test_systems_that_do_not_differ():
     reference, one = corpus(1, 0.2)
-    systems = {"one": [one], "same": [list(one)], "as good": [corpus(2, 0.2)[1]]}
+    seeds = [one, corpus(3, 0.2)[1]]
+    systems = {"one": seeds, "same": seeds[::-1], "as good": [corpus(2, 0.2)[1]]}
     scores, _ = score_systems(systems, reference, baseline="one", samples=50)
     for of in scores.values():
-        assert of["same"].value == of["one"].value and of["same"].p_value is None
+        assert of["same"].value == pytest.approx(of["one"].value) and of["same"].p_value is None
         assert 0.05 < of["as good"].p_value < 1
 
 
@@ -142,15 +143,6 @@ def test_scores_of_zero_are_not_tested():
     assert scores["TER"]["perfect"].value == 0 and scores["TER"]["perfect"].p_value < 0.05
     scores, _ = score_systems(systems, reference, baseline="nothing", samples=50)
     assert {score.p_value for score in scores["BLEU"].values()} == {None}
-
-
-def test_seeds_are_one_system():
-    reference, one = corpus(1, 0.2)
-    other = corpus(2, 0.3)[1]
-    scores, _ = score_systems({"a": [one, other], "b": [one]}, reference)
-    for metric, of in scores.items():
-        alone = [score_systems({"x": [lines]}, reference)[0][metric]["x"].value for lines in (one, other)]
-        assert of["a"].seeds == alone and of["a"].value == pytest.approx(sum(alone) / 2)
 
 
 def test_the_same_seeds_are_compared():
@@ -246,16 +238,9 @@ def test_the_table_marks_both_criteria():
     ("change", "options", "message"),
     [
         ({"hyp": "a\n"}, [], "hyp: has 1 sentences, --reference "),
-        ({"hyp": "a\nb\nc\nd\n"}, [], "hyp: has 4 sentences, --reference "),
         ({"hyp": "do@@ g\n\n\n"}, [], "hyp: has subwords (do@@), --train "),
-        ({"train": "do@@ g\n"}, [], "has subwords (do@@), --reference "),
         ({"train": "\n \n"}, [], "train: has no words; it must be the target side"),
         ({"ref": "", "hyp": "", "_2": ""}, [], "ref: has no sentences"),
-        (
-            {},
-            ["--json", "/no/such/folder/x.json"],
-            "--json /no/such/folder/x.json: cannot be written: there is no folder /no/such/folder",
-        ),
         ({}, ["--out", "/dev/null/x"], "--out /dev/null/x: cannot be created: Not a directory"),
     ],
 )
@@ -264,12 +249,6 @@ def test_mistakes(change, options, message, files):
         (files / name).write_text(content)
     with pytest.raises(OptionError, match=re.escape(message)):
         cli.main(command(files, *options))
-
-
-def test_a_system_of_a_columns_name(files):
-    (files / "training").write_text("a\nb\nc\n")
-    with pytest.raises(OptionError, match="training: is the name of another column"):
-        cli.main(command(files, systems=["training"]))
 
 
 def test_bars_of_any_values(tmp_path):
