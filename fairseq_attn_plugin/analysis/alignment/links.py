@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.text.lines import iter_lines
 from fairseq_attn_plugin.writing import PathLike
 
 Link = Tuple[int, int]
@@ -95,12 +96,7 @@ def read_gold(
         OptionError: the file cannot be read, has a malformed line or a link beyond its sentence (the message names the
             line), or has another number of sentences than the corpus
     """
-    try:
-        lines = Path(path).read_text(encoding="utf-8-sig").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise OptionError(f"{path}: cannot be read: {error}") from None
-    if not lines[-1]:
-        del lines[-1]
+    lines = list(iter_lines(path))
     if wpt is None:
         wpt = _WPT.fullmatch(next((line.strip() for line in lines if line.strip()), "")) is not None
     gold: List[GoldAlignment] = []

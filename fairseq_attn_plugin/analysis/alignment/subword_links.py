@@ -8,7 +8,8 @@ beyond its end. The functions here check every link and name the line.
 from __future__ import annotations
 
 import argparse
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
+from itertools import zip_longest
 from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Sequence, Set, Tuple
 
 from tqdm import tqdm
@@ -16,7 +17,7 @@ from tqdm import tqdm
 from fairseq_attn_plugin.analysis.alignment.links import Link, parse_alignment
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.counting import counted
-from fairseq_attn_plugin.text.lines import tokens
+from fairseq_attn_plugin.text.lines import iter_lines, tokens
 from fairseq_attn_plugin.text.subwords import SUBWORDS, word_count, words_of
 from fairseq_attn_plugin.writing import PathLike, whole_text
 
@@ -150,29 +151,14 @@ def _read(
 
 def _parallel(paths: Sequence[PathLike]) -> Iterator[Tuple[int, List[str]]]:
     """Yields the number, from 1, and the lines of several files in parallel, in constant memory."""
-    with ExitStack() as stack:
-        try:
-            streams = [stack.enter_context(open(path, encoding="utf-8", newline="\n")) for path in paths]
-        except OSError as error:
-            raise OptionError(f"{error.filename}: cannot be read: {error.strerror}") from None
-        bar = stack.enter_context(tqdm(unit=" lines", disable=None))
-        number = 0
-        while True:
-            lines = []
-            for path, stream in zip(paths, streams):
-                try:
-                    lines.append(stream.readline())
-                except UnicodeDecodeError as error:
-                    raise OptionError(f"{path}: is not UTF-8 after line {number}: {error.reason}") from None
-            if not any(lines):
-                return
-            if not all(lines):
-                short = [str(path) for path, line in zip(paths, lines) if not line]
-                longer = next(str(path) for path, line in zip(paths, lines) if line)
+    with tqdm(unit=" lines", disable=None) as bar:
+        for number, lines in enumerate(zip_longest(*map(iter_lines, paths))):
+            short = [str(path) for path, line in zip(paths, lines) if line is None]
+            if short:
+                longer = next(str(path) for path, line in zip(paths, lines) if line is not None)
                 raise OptionError(
                     f"{' and '.join(short)}: ends after line {number}; {longer} is longer; each line must be a "
                     "sentence pair"
                 )
-            number += 1
             bar.update()
-            yield number, lines
+            yield number + 1, list(lines)

@@ -30,7 +30,7 @@ import numpy as np
 
 from fairseq_attn_plugin.analysis.alignment.links import Link, parse_alignment
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.text.lines import LineTooLong, bounded_lines, tokens
+from fairseq_attn_plugin.text.lines import numbered_lines, tokens
 
 LONGEST = 2**28  # characters of a line: the matrix of 4,000 x 4,000 tokens
 BAR = "|||"
@@ -59,27 +59,12 @@ class Sentence(NamedTuple):
     reference: Optional[str] = None  # words
 
 
-def numbered_lines(path: str) -> Iterator[Tuple[str, str]]:
-    """Yields (``PATH, line 3``, the line without its end); raises ``OptionError`` if the file cannot be read."""
-    number = 0
-    try:
-        with open(path, encoding="utf-8-sig", newline="\n") as stream:
-            for number, line in enumerate(bounded_lines(stream, LONGEST), 1):
-                yield f"{path}, line {number}", line.rstrip("\r\n")
-    except LineTooLong as error:
-        raise OptionError(f"{path}, line {number + 1}: {error}") from None
-    except UnicodeDecodeError as error:
-        raise OptionError(f"{path}: is not UTF-8 after line {number}: {error.reason}") from None
-    except OSError as error:
-        raise OptionError(f"{path}: cannot be read: {error.strerror or error}") from None
-
-
 class Text:
     """The lines of a text, asked for by number in ascending order, so that one is in memory at a time."""
 
     def __init__(self, option: str, path: str):
         self.name = f"{option} {path}"
-        self._lines, self._number, self._line = numbered_lines(path), -1, ""
+        self._lines, self._number, self._line = numbered_lines(path, LONGEST), -1, ""
 
     def line(self, number: int, where: str) -> str:
         """Line ``number``, from 0; raises ``OptionError``, which starts with ``where``, if the text is shorter."""
@@ -123,7 +108,7 @@ def numbers_of(texts: Sequence[str], where: str) -> List[float]:
 
 def read_marian(files: Files) -> Iterator[Sentence]:
     """Yields the sentences; raises ``OptionError``, which names the line, if one has another form."""
-    for number, (where, line) in enumerate(numbered_lines(files.path)):
+    for number, (where, line) in enumerate(numbered_lines(files.path, LONGEST)):
         fields = [field.strip() for field in line.split(BAR)]
         scores: List[float] = []
         if fields[-1].startswith(_WORD_SCORES):
@@ -150,7 +135,7 @@ def read_pharaoh(files: Files) -> Iterator[Sentence]:
     """Yields the sentences; raises ``OptionError``, which names the line, if it is no list of links."""
     assert files.target_text is not None
     text = Text("--target-text", files.target_text)
-    for number, (where, line) in enumerate(numbered_lines(files.path)):
+    for number, (where, line) in enumerate(numbered_lines(files.path, LONGEST)):
         try:
             links = parse_alignment(line).possible
         except ValueError as error:
@@ -168,7 +153,7 @@ def read_hugging_face(files: Files) -> Iterator[Sentence]:
 def _objects(path: str) -> Iterator[Tuple[str, Any]]:
     """The sentences of a list, which is read in full, or of lines."""
     lines = False
-    for where, line in numbered_lines(path):
+    for where, line in numbered_lines(path, LONGEST):
         if not line.strip():
             continue
         if not lines and line.lstrip().startswith("["):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Iterator, List, NamedTuple, Optional, Tuple
+from typing import Iterator, NamedTuple, Optional, Tuple
 
 import numpy as np
 from tqdm import tqdm
@@ -58,7 +58,10 @@ def filter_records(
         OptionError: a file cannot be read or written, has no such measure, or the texts have other numbers of lines
     """
     header = records.header
-    texts = [None if path is None else _lines(path, header.sentences) for path in (source_text, target_text)]
+    texts = [None if path is None else read_lines(path) for path in (source_text, target_text)]
+    for path, text in zip((source_text, target_text), texts):
+        if text is not None and len(text) != header.sentences:
+            raise OptionError(f"{path}: has {len(text)} lines, the corpus has {header.sentences} sentences")
     least, ties = (rule.threshold, None) if rule.threshold is not None else _quantile(records, rule)
     assert least is not None
     kept = read = empty = 0
@@ -107,11 +110,3 @@ def _quantile(records: Records, rule: Rule) -> Tuple[float, Optional[int]]:
         return np.inf, 0
     least = float(np.partition(values, len(values) - wanted)[len(values) - wanted])
     return least, wanted - int((values > least).sum())
-
-
-def _lines(path: str, sentences: int) -> List[str]:
-    """All lines of a text, as many as the corpus has sentences."""
-    lines = read_lines(path)
-    if len(lines) != sentences:
-        raise OptionError(f"{path}: has {len(lines)} lines, the corpus of the records has {sentences} sentences")
-    return lines

@@ -30,8 +30,8 @@ from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Seque
 
 from tqdm import tqdm
 
-from fairseq_attn_plugin.analysis.outputs import reading
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.text.lines import iter_lines
 from fairseq_attn_plugin.writing import PathLike
 
 UNSEEN = "unseen"
@@ -157,7 +157,7 @@ def count_training(path: PathLike) -> Dict[str, int]:
 
     Raises ``OptionError`` if it cannot be read or has no words.
     """
-    lines = tqdm(reading.iter_lines(path), desc=str(path), unit=" lines", disable=None, leave=False)
+    lines = tqdm(iter_lines(path), desc=str(path), unit=" lines", disable=None, leave=False)
     counts = count_words(lines)
     if not counts:
         raise OptionError(f"--train {path}: has no words; it must be the target side of the training text")

@@ -22,7 +22,7 @@ from fairseq_attn_plugin.analysis.records.confidence import record_confidence
 from fairseq_attn_plugin.analysis.records.record import DIGITS, FORMAT, SUFFIX, Header, Record
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.lines import LONGEST as LONGEST_HEADER
-from fairseq_attn_plugin.text.lines import LineTooLong, bounded_lines
+from fairseq_attn_plugin.text.lines import numbered_lines
 from fairseq_attn_plugin.text.subwords import SUBWORDS
 from fairseq_attn_plugin.writing import PathLike
 
@@ -90,26 +90,17 @@ def _numbers(values: Any, shape: Tuple[int, ...]) -> np.ndarray:
 
 def read_jsonl(path: Path, header: Header) -> Iterator[Record]:
     """Yields the records of a file; raises ``OptionError``, which names file and line, if it is damaged."""
-    number = 0
-    try:
-        with open(path, encoding="utf-8-sig") as stream:
-            for number, line in enumerate(bounded_lines(stream, LONGEST), 1):
-                if number == 1:  # the header
-                    continue
-                try:
-                    values = json.loads(line)
-                    if isinstance(values, dict) and values.get("rank", 1) != 1:
-                        continue  # of an n-best list, which earlier versions wrote
-                    record = from_values(values, header)
-                except (ValueError, RecursionError):
-                    raise OptionError(f"{path}, line {number}: must be a sentence with attention") from None
-                yield record
-    except OptionError:
-        raise
-    except LineTooLong as error:
-        raise OptionError(f"{path}, line {number + 1}: {error}") from None
-    except (OSError, ValueError) as error:
-        raise OptionError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    for number, (where, line) in enumerate(numbered_lines(path, LONGEST)):
+        if number == 0:  # the header
+            continue
+        try:
+            values = json.loads(line)
+            if isinstance(values, dict) and values.get("rank", 1) != 1:
+                continue  # of an n-best list, which earlier versions wrote
+            record = from_values(values, header)
+        except (ValueError, RecursionError):
+            raise OptionError(f"{where}: must be a sentence with attention") from None
+        yield record
 
 
 def header_line(header: Header) -> str:

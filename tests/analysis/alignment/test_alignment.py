@@ -49,7 +49,7 @@ def test_files(tmp_path):
     with pytest.raises(OptionError, match=r"missing\.align: cannot be read"):
         read_alignments(tmp_path / "missing.align")
     path.write_bytes(b"0-0\n\xff\n")
-    with pytest.raises(OptionError, match=r"test\.align: cannot be read"):
+    with pytest.raises(OptionError, match=r"test\.align: is not UTF-8 after line"):
         read_alignments(path)
 
 

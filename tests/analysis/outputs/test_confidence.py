@@ -158,7 +158,7 @@ def test_languages_become_names_of_files(tmp_path, language):
         (["--keep", "1", "--json", "x"], "^--json x: excludes --keep and --threshold; leave one out$"),
         (["--threshold", "nan"], "--threshold nan: must be a number"),
         (["--keep", "1", "--weights", "x"], "--weights x: .* has attention"),
-        (["--keep", "1", "--source-text", "raw.de"], "raw.de: has 7 lines, the corpus of the records has 8 sentences"),
+        (["--keep", "1", "--source-text", "raw.de"], "raw.de: has 7 lines, the corpus has 8 sentences"),
         (["--keep", "1", "--by", "score"], "--by score: .*, sentence 0, has no probabilities"),
     ],
 )
