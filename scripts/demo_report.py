@@ -12,7 +12,7 @@ from typing import List
 from generated import Generated, read_generated
 from sacrebleu.metrics import BLEU
 
-from fairseq_attn_plugin.analysis.alignment.error_rate import alignment_error_rate
+from fairseq_attn_plugin.analysis.alignment.evaluation import alignment_error_rate
 from fairseq_attn_plugin.analysis.alignment.linking import hard_alignment
 from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, read_alignments, write_alignments
 from fairseq_attn_plugin.analysis.drawing.heatmaps import heatmap

@@ -6,7 +6,7 @@ import pytest
 from fairseq.models import ARCH_MODEL_REGISTRY
 
 from fairseq_attn_plugin import cli
-from fairseq_attn_plugin.analysis.inference.user_dir import import_user_dir
+from fairseq_attn_plugin.analysis.inference.model_options import import_user_dir
 from fairseq_attn_plugin.errors import OptionError
 
 from cli import USER_DIR, run_cli

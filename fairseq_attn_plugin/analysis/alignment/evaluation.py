@@ -1,7 +1,7 @@
-"""Evaluates the word alignments of several systems against gold alignments.
+"""Alignment error rate, precision, recall and F1 of word alignments (Och and Ney 2003).
 
 A system is a Pharaoh file or a file of records, which :mod:`.linking` turns into links. All systems and the gold
-alignments must describe the same sentences. :mod:`.error_rate` defines the measures::
+alignments must describe the same sentences::
 
     systems, lengths = load_alignments(["soft.jsonl", "fast_align=forward.align"], Linking())
     print(error_table(evaluate(systems, read_gold("test.align"))))
@@ -10,16 +10,57 @@ alignments must describe the same sentences. :mod:`.error_rate` defines the meas
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Dict, FrozenSet, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Dict, FrozenSet, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
 from tabulate import tabulate
 from tqdm import tqdm
 
-from fairseq_attn_plugin.analysis.alignment.error_rate import ErrorRate, alignment_error_rate
 from fairseq_attn_plugin.analysis.alignment.linking import Linking, linking_in, record_links
 from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, Link, read_alignments
 from fairseq_attn_plugin.analysis.records.files import Records, check_labels, is_records, label_and_path, open_records
 from fairseq_attn_plugin.errors import OptionError
+
+
+class ErrorRate(NamedTuple):
+    """Alignment quality over a corpus; every value is between 0 and 1."""
+
+    aer: float
+    precision: float  # on possible links
+    recall: float  # on sure links
+
+    @property
+    def f1(self) -> float:
+        """2 / (1 / precision + 1 / recall), or 0 if either is 0.
+
+        The balanced F-measure of precision on possible and recall on sure links (Fraser and Marcu, "Measuring Word
+        Alignment Quality for Statistical Machine Translation", 2007, with alpha = 1/2). If all gold links are sure, it
+        equals 1 - AER.
+        """
+        total = self.precision + self.recall
+        return 2 * self.precision * self.recall / total if total else 0.0
+
+
+def alignment_error_rate(predicted: Sequence[Iterable[Link]], gold: Sequence[GoldAlignment]) -> ErrorRate:
+    """AER = 1 - (|A n S| + |A n P|) / (|A| + |S|), precision |A n P| / |A|, recall |A n S| / |S|.
+
+    A is the set of predicted links, S that of sure links, P that of possible links, which includes S. The counts are
+    summed over the corpus (Och and Ney, "A Systematic Comparison of Various Statistical Alignment Models", 2003).
+    Precision is 1 without predicted links, recall is 1 without sure links, and AER is 0 without either.
+
+    Raises:
+        ValueError: the two have different numbers of sentences
+    """
+    if len(predicted) != len(gold):
+        raise ValueError(f"{len(predicted)} predicted alignments, but {len(gold)} gold ones")
+    links = sure = hit_sure = hit_possible = 0
+    for sentence, reference in zip(predicted, gold):
+        answer = set(sentence)
+        links += len(answer)
+        sure += len(reference.sure)
+        hit_sure += len(answer & reference.sure)
+        hit_possible += len(answer & (reference.possible | reference.sure))
+    aer = 1 - (hit_sure + hit_possible) / (links + sure) if links + sure else 0.0
+    return ErrorRate(aer, hit_possible / links if links else 1.0, hit_sure / sure if sure else 1.0)
 
 
 class AlignedSystem(NamedTuple):

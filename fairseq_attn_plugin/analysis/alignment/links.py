@@ -139,13 +139,17 @@ def _add_wpt(line: str, found: List[Tuple[Set[Link], Set[Link]]], lengths: Optio
             sure.add(link)
 
 
-def check_links(links: Iterable[Link], length: Optional[Tuple[int, int]], first: int = 0) -> None:
+REMEDY = "; if the file counts from 1, give --one-based"
+
+
+def check_links(links: Iterable[Link], length: Optional[Tuple[int, int]], first: int = 0, remedy: str = REMEDY) -> None:
     """Raises ``ValueError`` for a link to a word beyond the end of its sentence.
 
     Args:
         links: counted from 0
         length: number of source and target words; None, if unknown, accepts every link
         first: number of the first word in the message
+        remedy: end of the message where words are counted from 0
     """
     if length is None:
         return
@@ -154,7 +158,7 @@ def check_links(links: Iterable[Link], length: Optional[Tuple[int, int]], first:
             if index >= words:
                 raise ValueError(
                     f"link {link[0] + first}-{link[1] + first}: the {side} has {words} words, counted from {first}"
-                    + ("" if first else "; if the file counts from 1, give --one-based")
+                    + ("" if first else remedy)
                 )
 
 

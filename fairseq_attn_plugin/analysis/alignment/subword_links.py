@@ -1,4 +1,4 @@
-"""Converts links between words into links between subwords, as fairseq's ``--align-suffix`` needs them.
+"""Links between subwords, as fairseq's ``--align-suffix`` needs them: converted from those of words, and binarised.
 
 A link is a pair (i, j) of source word i and target word j, counted from 0. If two words are linked, every subword of
 the one is linked to every subword of the other. fairseq silently drops the links of a sentence if one of them lies
@@ -10,11 +10,12 @@ from __future__ import annotations
 import argparse
 from contextlib import contextmanager
 from itertools import zip_longest
+from pathlib import Path
 from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Sequence, Set, Tuple
 
 from tqdm import tqdm
 
-from fairseq_attn_plugin.analysis.alignment.links import Link, parse_alignment
+from fairseq_attn_plugin.analysis.alignment.links import Link, check_links, parse_alignment
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.text.lines import iter_lines, tokens
@@ -43,7 +44,7 @@ def to_subwords(links: Iterable[Link], source_words: Sequence[int], target_words
         ValueError: a link lies beyond the end of the sentence
     """
     links = set(links)
-    _check_range(links, word_count(source_words), word_count(target_words), "words")
+    _check_range(links, word_count(source_words), word_count(target_words))
     pieces: Tuple[Dict[int, List[int]], ...] = ({}, {})
     for side, words in zip(pieces, (source_words, target_words)):
         for piece, word in enumerate(words):
@@ -51,15 +52,13 @@ def to_subwords(links: Iterable[Link], source_words: Sequence[int], target_words
     return sorted((i, j) for word, other in links for i in pieces[0][word] for j in pieces[1][other])
 
 
-def _check_range(links: Set[Link], source: int, target: int, unit: str) -> None:
-    for i, j in sorted(links):
-        for side, index, length in (("source", i, source), ("target", j, target)):
-            if index >= length:
-                fits = all(b < source and a < target for a, b in links)
-                raise ValueError(
-                    f"link {i}-{j}: the {side} has {length} {unit}, counted from 0"
-                    + ("; all links of the line fit if they are j-i, target word first" if fits else "")
-                )
+def _check_range(links: Set[Link], source: int, target: int) -> None:
+    try:
+        check_links(links, (source, target), remedy="")
+    except ValueError as error:
+        if all(j < source and i < target for i, j in links):
+            raise ValueError(f"{error}; all links of the line fit if they are j-i, target word first") from None
+        raise
 
 
 def convert_file(
@@ -128,6 +127,16 @@ def convert(args: argparse.Namespace) -> None:
         f"{counts.unaligned} of them without links"
         + (f"; only possible links left out: {counts.possible}" if counts.possible else "")
     )
+
+
+def binarize(path: str, prefix: str) -> None:
+    """Converts a file of alignments into ``PREFIX.idx`` and ``PREFIX.bin``, which ``--load-alignments`` reads."""
+    from fairseq import utils
+    from fairseq.binarizer import AlignmentDatasetBinarizer, FileBinarizer
+
+    for suffix in (".bin", ".idx"):
+        Path(prefix + suffix).unlink(missing_ok=True)  # a symbolic link to another data folder must not be followed
+    FileBinarizer.multiprocess_dataset(path, "mmap", AlignmentDatasetBinarizer(utils.parse_alignment), prefix)
 
 
 @contextmanager

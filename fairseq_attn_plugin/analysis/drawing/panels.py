@@ -17,10 +17,8 @@ import numpy as np
 from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, Link, check_links
 from fairseq_attn_plugin.analysis.alignment.subword_links import to_subwords
 from fairseq_attn_plugin.analysis.drawing.heatmaps import Panel
-from fairseq_attn_plugin.analysis.records.files import Records
-from fairseq_attn_plugin.analysis.records.pairing import check_same
-from fairseq_attn_plugin.analysis.records.record import Record
-from fairseq_attn_plugin.analysis.records.shown import shown_units
+from fairseq_attn_plugin.analysis.records.files import Records, check_same
+from fairseq_attn_plugin.analysis.records.record import Record, shown_units
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.subwords import words_of
 

@@ -14,6 +14,7 @@ from tqdm import tqdm
 from fairseq_attn_plugin.analysis.outputs.reading import check_lengths
 from fairseq_attn_plugin.analysis.outputs.significance import LOWER_IS_BETTER, metrics
 from fairseq_attn_plugin.analysis.pages import frame
+from fairseq_attn_plugin.analysis.pages.document import Document
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.escapes import as_typed
 
@@ -214,3 +215,32 @@ def _values(sentence: Sentence, metric: str) -> str:
 def _is_best(sentence: Sentence, output: Output, metric: str) -> bool:
     scores = [one.scores[metric] for one in sentence.outputs]
     return len(scores) > 1 and output.scores[metric] == (min if metric in LOWER else max)(scores)
+
+
+MARKS = "+Words+ are not in the reference; -words- are only in the reference."
+
+
+def add_sentence(document: Document, sentence: Sentence, comparison: Comparison) -> None:
+    """A sentence and its translations, with marks and scores."""
+
+    def marked(span: Span) -> str:
+        return {"same": "{}", "other": "+{}+", "missing": "-{}-"}[span.kind].format(" ".join(span.words))
+
+    names = comparison.names
+    rows = [["reference", " ".join(word for word, _ in sentence.reference), *[None] * len(names)]]
+    if sentence.source is not None:
+        rows.insert(0, ["source", sentence.source, *[None] * len(names)])
+    for one in sentence.outputs:
+        scores = [shown(name, one.scores[name]) for name in names]
+        rows.append([one.label, " ".join(map(marked, one.spans)), *scores])
+    document.table([f"sentence {sentence.number}", "text", *names.values()], rows)
+
+
+def add_comparison(document: Document, comparison: Comparison) -> None:
+    """The scores of all systems, and the sentences side by side."""
+    document.table(["system", *comparison.names.values()], score_rows(comparison))
+    for signature in signatures_of(comparison):
+        document.paragraph(signature)
+    document.paragraph(MARKS)
+    for sentence in comparison.sentences:
+        add_sentence(document, sentence, comparison)

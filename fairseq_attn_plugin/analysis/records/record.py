@@ -11,7 +11,9 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
+from fairseq_attn_plugin.text.escapes import as_typed
 from fairseq_attn_plugin.text.subwords import BPE_MARK, spell, word_of_subword, words_of
+from fairseq_attn_plugin.text.unknown_words import UNKNOWN
 
 
 def merge_attention(
@@ -149,3 +151,28 @@ class Record:
             return self.word_attention(name, end)
         matrix = np.asarray(self.weights[name], dtype=float)
         return matrix if end else matrix[:-1, :-1]
+
+
+def shown_units(record: Record, level: str = "words", escaped: bool = True) -> Tuple[List[str], List[str]]:
+    """Source and target units of a record; an unknown word of the target is ``<unk> (Haus)``.
+
+    ``Haus`` is the source unit with the greatest weight. It is left out if the source does not have it either.
+
+    Args:
+        record: the sentence
+        level: one of ``LEVELS``
+        escaped: undo the escapes of Moses' tokeniser
+    """
+    source, target = record.units(level)
+    if escaped:
+        source, target = list(map(as_typed, source)), list(map(as_typed, target))
+    if source and any(UNKNOWN in word for word in target):
+        weights = record.unit_attention(
+            level, "attention" if "attention" in record.weights else next(iter(record.weights))
+        )
+        nearest = [source[row.argmax()] for row in weights]
+        target = [
+            f"{word} ({near})" if UNKNOWN in word and UNKNOWN not in near else word
+            for word, near in zip(target, nearest)
+        ]
+    return source, target

@@ -15,9 +15,11 @@ from fairseq_attn_plugin.analysis.inference.extraction import Extraction
 from fairseq_attn_plugin.analysis.inference.loading import LoadedModels, load_models
 from fairseq_attn_plugin.analysis.inference.sentences import SplitSentences
 from fairseq_attn_plugin.analysis.outputs import frequency
+from fairseq_attn_plugin.analysis.outputs.frequency import add_frequencies
 from fairseq_attn_plugin.analysis.outputs.reading import read_lines
 from fairseq_attn_plugin.analysis.outputs.segment_scores import read_segment_scores
 from fairseq_attn_plugin.analysis.outputs.significance import check_tokenizer, score_systems
+from fairseq_attn_plugin.analysis.pages.document import Document
 from fairseq_attn_plugin.analysis.records.files import open_records
 from fairseq_attn_plugin.analysis.report import sections
 from fairseq_attn_plugin.analysis.report.corpus import (
@@ -29,7 +31,6 @@ from fairseq_attn_plugin.analysis.report.corpus import (
     training_words,
     write_texts,
 )
-from fairseq_attn_plugin.analysis.report.document import Document
 from fairseq_attn_plugin.analysis.report.systems import (
     Group,
     Reported,
@@ -39,7 +40,6 @@ from fairseq_attn_plugin.analysis.report.systems import (
     measures,
     without_seed,
 )
-from fairseq_attn_plugin.analysis.report.words import add_frequencies
 from fairseq_attn_plugin.errors import OptionError, one_line
 from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.writing import make_folder, whole_text

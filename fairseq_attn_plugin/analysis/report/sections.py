@@ -13,12 +13,11 @@ from fairseq_attn_plugin.analysis.alignment.linking import Linking
 from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment
 from fairseq_attn_plugin.analysis.drawing.heatmaps import heatmaps
 from fairseq_attn_plugin.analysis.drawing.panels import Length, choose_sentences, panels_of
-from fairseq_attn_plugin.analysis.outputs.comparison import as_html, compare
+from fairseq_attn_plugin.analysis.outputs.comparison import MARKS, add_sentence, as_html, compare
 from fairseq_attn_plugin.analysis.outputs.significance import Score
+from fairseq_attn_plugin.analysis.pages.document import Document, Link
 from fairseq_attn_plugin.analysis.report.corpus import Corpus
-from fairseq_attn_plugin.analysis.report.document import Document, Link
 from fairseq_attn_plugin.analysis.report.systems import Group, Reported, spread
-from fairseq_attn_plugin.analysis.report.words import MARKS, add_sentence
 from fairseq_attn_plugin.analysis.web import explore
 from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.writing import whole_text

@@ -29,7 +29,9 @@ from tempfile import TemporaryDirectory
 from typing import Any, FrozenSet, List, Optional
 
 from fairseq_attn_plugin.analysis.alignment.linking import (
+    DEFAULT_SYMMETRIZATION,
     METHODS,
+    SYMMETRIZATIONS,
     add_linking_options,
     align,
     align_both,
@@ -38,7 +40,6 @@ from fairseq_attn_plugin.analysis.alignment.linking import (
 )
 from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, Link, format_alignment
 from fairseq_attn_plugin.analysis.alignment.subword_links import add_conversion_options, convert
-from fairseq_attn_plugin.analysis.alignment.symmetrize import DEFAULT_SYMMETRIZATION, SYMMETRIZATIONS
 from fairseq_attn_plugin.analysis.folders import data_of_checkpoint, with_attention
 from fairseq_attn_plugin.analysis.inference.model_options import add_model_options
 from fairseq_attn_plugin.analysis.records.files import Records, is_records, open_systems
@@ -118,7 +119,7 @@ def run(args: argparse.Namespace) -> None:
             f"--path {args.path}: links no word of {records.header.split}: its attention is greatest on the end of "
             "every source; train the teacher longer, or use another one"
         )
-    from fairseq_attn_plugin.analysis.inference.teacher_alignments import binarize
+    from fairseq_attn_plugin.analysis.alignment.subword_links import binarize
 
     with TemporaryDirectory() as folder:
         out = args.out or f"{folder}/{os.path.basename(prefix)}"

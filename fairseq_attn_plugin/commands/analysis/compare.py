@@ -11,8 +11,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from fairseq_attn_plugin.analysis.folders import first_folder, with_translations
-from fairseq_attn_plugin.analysis.outputs.comparison import METRICS, SORTS, TOKENIZERS, as_html, compare
+from fairseq_attn_plugin.analysis.folders import add_sentence_options, first_folder, sentence_numbers, with_translations
+from fairseq_attn_plugin.analysis.outputs.comparison import METRICS, SORTS, TOKENIZERS, add_comparison, as_html, compare
 from fairseq_attn_plugin.analysis.outputs.reading import (
     check_lengths,
     check_tokenisation,
@@ -21,10 +21,8 @@ from fairseq_attn_plugin.analysis.outputs.reading import (
     read_systems,
 )
 from fairseq_attn_plugin.analysis.outputs.segment_scores import read_segment_scores, scores_of
+from fairseq_attn_plugin.analysis.pages.document import Document
 from fairseq_attn_plugin.analysis.records.files import label_and_path
-from fairseq_attn_plugin.analysis.records.selection import add_sentence_options, sentence_numbers
-from fairseq_attn_plugin.analysis.report.document import Document
-from fairseq_attn_plugin.analysis.report.words import add_comparison
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.options import at_least
 from fairseq_attn_plugin.text.counting import counted

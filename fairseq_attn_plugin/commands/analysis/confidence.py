@@ -26,7 +26,7 @@ from fairseq_attn_plugin.analysis.folders import BEAM, with_attention
 from fairseq_attn_plugin.analysis.outputs.correlation import Correlation, correlate, sentence_chrf
 from fairseq_attn_plugin.analysis.outputs.filtering import Rule, filter_records
 from fairseq_attn_plugin.analysis.outputs.reading import check_lengths, read_reference
-from fairseq_attn_plugin.analysis.outputs.tables import markdown_table
+from fairseq_attn_plugin.analysis.pages.document import markdown_table
 from fairseq_attn_plugin.analysis.records.confidence import measures_of
 from fairseq_attn_plugin.analysis.records.files import Records, open_systems
 from fairseq_attn_plugin.errors import OptionError

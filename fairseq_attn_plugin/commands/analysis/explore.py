@@ -9,8 +9,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from fairseq_attn_plugin.analysis.folders import BEAM, with_attention
-from fairseq_attn_plugin.analysis.records.selection import add_sentence_options, sentence_numbers
+from fairseq_attn_plugin.analysis.folders import BEAM, add_sentence_options, sentence_numbers, with_attention
 from fairseq_attn_plugin.analysis.web.explore import FIRST, explore
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.options import at_least

@@ -29,7 +29,7 @@ from fairseq_attn_plugin.analysis.inference.faithfulness import Means, Measuring
 from fairseq_attn_plugin.analysis.inference.loading import load_from_options
 from fairseq_attn_plugin.analysis.inference.model_options import add_model_options
 from fairseq_attn_plugin.analysis.inference.sentences import SplitSentences
-from fairseq_attn_plugin.analysis.outputs.tables import plain_table
+from fairseq_attn_plugin.analysis.pages.document import plain_table
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.options import at_least
 from fairseq_attn_plugin.text.counting import counted

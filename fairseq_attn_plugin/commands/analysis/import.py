@@ -12,9 +12,8 @@ from __future__ import annotations
 import argparse
 import os
 
-from fairseq_attn_plugin.analysis.importing.conversion import Description, import_file
+from fairseq_attn_plugin.analysis.importing.conversion import MARKS, Description, import_file
 from fairseq_attn_plugin.analysis.importing.formats import FORMATS, Files
-from fairseq_attn_plugin.analysis.importing.marks import MARKS
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.writing import check_output

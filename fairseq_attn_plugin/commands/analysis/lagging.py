@@ -18,7 +18,7 @@ import sys
 
 from fairseq_attn_plugin.analysis.alignment.lagging import lagging_of
 from fairseq_attn_plugin.analysis.folders import with_attention
-from fairseq_attn_plugin.analysis.outputs.tables import markdown_table
+from fairseq_attn_plugin.analysis.pages.document import markdown_table
 from fairseq_attn_plugin.analysis.records.files import open_systems
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.counting import counted

@@ -22,7 +22,7 @@ import sys
 from pathlib import Path
 
 from fairseq_attn_plugin.analysis.alignment.links import add_gold_options
-from fairseq_attn_plugin.analysis.inference.user_dir import add_user_dir_option
+from fairseq_attn_plugin.analysis.inference.model_options import add_user_dir_option
 from fairseq_attn_plugin.analysis.report.building import write_report
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.model_folder import open_model_folder

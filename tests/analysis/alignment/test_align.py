@@ -5,8 +5,7 @@ import pytest
 from records_for_tests import record, write_records
 
 from fairseq_attn_plugin.analysis.alignment.linking import Linking, align, align_both, record_links
-from fairseq_attn_plugin.analysis.records.files import open_records
-from fairseq_attn_plugin.analysis.records.pairing import meet
+from fairseq_attn_plugin.analysis.records.files import meet, open_records
 from fairseq_attn_plugin.cli import main
 from fairseq_attn_plugin.errors import OptionError
 

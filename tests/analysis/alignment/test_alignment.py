@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from generated import read_generated
 
-from fairseq_attn_plugin.analysis.alignment.error_rate import alignment_error_rate
+from fairseq_attn_plugin.analysis.alignment.evaluation import alignment_error_rate
 from fairseq_attn_plugin.analysis.alignment.linking import hard_alignment
 from fairseq_attn_plugin.analysis.alignment.links import (
     GoldAlignment,

@@ -3,8 +3,8 @@
 import pytest
 from fairseq.utils import parse_alignment as fairseq_links
 
+from fairseq_attn_plugin.analysis.alignment.linking import SYMMETRIZATIONS, symmetrize
 from fairseq_attn_plugin.analysis.alignment.subword_links import convert_file
-from fairseq_attn_plugin.analysis.alignment.symmetrize import SYMMETRIZATIONS, symmetrize
 from fairseq_attn_plugin.cli import main
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.subwords import words_of

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from fairseq_attn_plugin import cli
-from fairseq_attn_plugin.analysis.importing.marks import count_marks, judged, marked
+from fairseq_attn_plugin.analysis.importing.conversion import count_marks, judged, marked
 from fairseq_attn_plugin.analysis.records.files import open_records
 from fairseq_attn_plugin.errors import OptionError
 

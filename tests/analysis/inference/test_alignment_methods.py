@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from fairseq_attn_plugin.analysis.alignment.error_rate import alignment_error_rate
+from fairseq_attn_plugin.analysis.alignment.evaluation import alignment_error_rate
 from fairseq_attn_plugin.analysis.alignment.linking import METHODS
 from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, read_alignments
 from fairseq_attn_plugin.analysis.inference.attributions import as_weights

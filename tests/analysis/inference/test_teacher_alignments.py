@@ -10,7 +10,7 @@ from in_process import run_tool
 from training import SIZES, TRAINING
 
 from fairseq_attn_plugin import cli
-from fairseq_attn_plugin.analysis.alignment.error_rate import alignment_error_rate
+from fairseq_attn_plugin.analysis.alignment.evaluation import alignment_error_rate
 from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, read_alignments
 from fairseq_attn_plugin.errors import OptionError
 

@@ -7,9 +7,8 @@ import browser
 import pytest
 import sacrebleu
 
-from fairseq_attn_plugin.analysis.outputs.comparison import Span, as_html, compare
-from fairseq_attn_plugin.analysis.report.document import Document
-from fairseq_attn_plugin.analysis.report.words import add_comparison
+from fairseq_attn_plugin.analysis.outputs.comparison import Span, add_comparison, as_html, compare
+from fairseq_attn_plugin.analysis.pages.document import Document
 from fairseq_attn_plugin.cli import main
 from fairseq_attn_plugin.errors import OptionError
 

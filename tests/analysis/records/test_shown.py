@@ -4,8 +4,7 @@ import numpy as np
 
 from fairseq_attn_plugin.analysis.drawing.panels import panel_of
 from fairseq_attn_plugin.analysis.outputs.comparison import compare
-from fairseq_attn_plugin.analysis.records.record import Record
-from fairseq_attn_plugin.analysis.records.shown import shown_units
+from fairseq_attn_plugin.analysis.records.record import Record, shown_units
 
 WEIGHTS = np.array([[0.4, 0.1, 0.45, 0.05], [0.5, 0.2, 0.2, 0.1], [0.1, 0.1, 0.7, 0.1], [0, 0, 0, 1]])
 RECORD = Record(0, ["Zü@@", "rich", "&apos;s"], ["<unk>", "<unk>", "&quot;"], {"prior": WEIGHTS}, [-1.0] * 4)

@@ -13,7 +13,7 @@ from records_for_tests import write_records
 from fairseq_attn_plugin.analysis.drawing.bars import grouped_bars
 from fairseq_attn_plugin.analysis.drawing.heatmaps import Panel, heatmaps
 from fairseq_attn_plugin.analysis.outputs.comparison import as_html, compare
-from fairseq_attn_plugin.analysis.report.document import Document
+from fairseq_attn_plugin.analysis.pages.document import Document
 from fairseq_attn_plugin.analysis.report.sections import sentence_link
 from fairseq_attn_plugin.analysis.web.explore import explore
 
