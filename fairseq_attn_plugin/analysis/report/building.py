@@ -17,7 +17,6 @@ from fairseq_attn_plugin.analysis.inference.sentences import SplitSentences
 from fairseq_attn_plugin.analysis.outputs import frequency
 from fairseq_attn_plugin.analysis.outputs.frequency import add_frequencies
 from fairseq_attn_plugin.analysis.outputs.reading import read_lines
-from fairseq_attn_plugin.analysis.outputs.segment_scores import read_segment_scores
 from fairseq_attn_plugin.analysis.outputs.significance import check_tokenizer, score_systems
 from fairseq_attn_plugin.analysis.pages.document import Document
 from fairseq_attn_plugin.analysis.records.files import open_records
@@ -27,7 +26,6 @@ from fairseq_attn_plugin.analysis.report.corpus import (
     corpus_of,
     outputs_of,
     scored_texts,
-    scores_by_group,
     training_words,
     write_texts,
 )
@@ -75,8 +73,6 @@ def write_report(folder: Path, data: str, out: Path, settings: Namespace) -> Doc
     given = read_lines(settings.reference) if settings.reference is not None else None
     if settings.gold is not None:
         read_gold(settings.gold, settings.one_based)
-    for text in settings.scores:
-        read_segment_scores(text)
     make_folder("--out", out / "attention")
     read = _read(systems, data, out / "attention", settings, given)
     if read.corpus is None:
@@ -154,7 +150,6 @@ def _document(read: _Read, corpus: Corpus, out: Path, settings: Namespace) -> Do
     )
     explored = sections.write_explorer(shown, out)
     write_texts(read.reported, corpus, out)
-    scores.update(scores_by_group(groups, settings, len(corpus.reference), tested))
     sections.add_systems(document, groups, scores, signatures, tested)
     sections.add_alignments(document, groups, read.alignments, settings.gold)
     sections.add_heatmaps(document, shown, out, read.alignments, explored)

@@ -1,4 +1,4 @@
-"""What a report compares: its texts, and scores of the translations by another program."""
+"""The texts that a report compares."""
 
 from __future__ import annotations
 
@@ -6,20 +6,17 @@ import re
 from argparse import Namespace
 from collections import Counter
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 from typing import Counter as Counts
+from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
-import numpy as np
 from tqdm import tqdm
 
 from fairseq_attn_plugin.analysis.inference.loading import LoadedModels, load_split
 from fairseq_attn_plugin.analysis.inference.segmenter import vocabulary_subwords
 from fairseq_attn_plugin.analysis.inference.sentences import symbols_of
 from fairseq_attn_plugin.analysis.outputs.reading import check_lengths, read_lines, unknown_in_reference
-from fairseq_attn_plugin.analysis.outputs.segment_scores import read_segment_scores, scores_of
-from fairseq_attn_plugin.analysis.outputs.significance import Score, score_seeds
 from fairseq_attn_plugin.analysis.records.files import Records
-from fairseq_attn_plugin.analysis.report.systems import Group, Reported
+from fairseq_attn_plugin.analysis.report.systems import Reported
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.subwords import spell
 from fairseq_attn_plugin.writing import whole_text
@@ -117,35 +114,3 @@ def write_texts(reported: Sequence[Reported], corpus: Corpus, out: Path) -> None
         (out / name).parent.mkdir(parents=True, exist_ok=True)
         with whole_text(out / name, f"--out {out}: {name} cannot be written") as stream:
             stream.writelines(f"{line}\n" for line in lines)
-
-
-def scores_by_group(
-    groups: Sequence[Group], settings: Namespace, sentences: int, baseline: Optional[str]
-) -> Dict[str, Dict[str, Score]]:
-    """{metric: {system: score}} of the settings' files. The score of a training is the mean of its sentences.
-
-    Raises:
-        OptionError: a file lacks a training, or has another number of sentences
-    """
-    found: Dict[str, Dict[str, Score]] = {}
-    for text in settings.scores:
-        given = read_segment_scores(text)
-        runs = scores_of(given, {run.system.name: None for group in groups for run in group.runs}, sentences)
-        counted: Dict[str, List[Any]] = {
-            # of each sentence its score and its number
-            group.name: [np.array([(value, 1.0) for value in runs[run.system.name]]) for run in group.runs]
-            for group in groups
-        }
-        if baseline is None:
-            means = {name: [_mean(lines.sum(0)) for lines in seeds] for name, seeds in counted.items()}
-            found[given.metric] = {name: Score(float(np.mean(seeds)), seeds) for name, seeds in means.items()}
-        else:
-            seeds_of = {group.name: group.seeds for group in groups}
-            found[given.metric] = score_seeds(
-                counted, baseline, settings.samples, score=_mean, least=-np.inf, seeds_of=seeds_of
-            )
-    return found
-
-
-def _mean(statistics: Any) -> float:
-    return float(statistics[0] / statistics[1])

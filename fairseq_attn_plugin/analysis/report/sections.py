@@ -124,12 +124,11 @@ def add_systems(
         row: List[object] = [group.name, *([len(group.runs)] if several else [])]
         row += [header.architecture, header.options.get("attention")]
         row += [f"{group.runs[0].parameters:,}", spread((one.measured.perplexity for one in group.runs), 2)]
-        for metric, of in scores.items():
+        for of in scores.values():
             score = of[group.name]
-            digits = 2 if metric in signatures else 4  # scores of other programs are often between 0 and 1
-            row.append(spread(score.seeds, digits))
+            row.append(spread(score.seeds, 2))
             if tested:
-                row += [f"{score.interval:.{digits}f}", None if score.p_value is None else f"{score.p_value:.3f}"]
+                row += [f"{score.interval:.2f}", None if score.p_value is None else f"{score.p_value:.3f}"]
         rows.append(row)
     document.table(headers, rows)
     notes = [
@@ -162,7 +161,7 @@ def add_examples(
         stream.write(as_html(found))
     document.paragraph(f"The sentences whose scores differ most. {MARKS}")
     for sentence in found.sentences[:EXAMPLES]:
-        add_sentence(document, sentence, found)
+        add_sentence(document, sentence)
         if sentence.number in explored:
             document.link(*sentence_link(out, sentence.number))
     document.link(out / "compare.html", f"{counted(len(found.sentences), 'sentence')} side by side")

@@ -50,13 +50,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--tokenize",
         help="sacrebleu's tokenizer for BLEU (default: none; for model folders 13a or that of their language)",
     )
-    add(
-        "--scores",
-        action="append",
-        default=[],
-        metavar="METRIC=FILE",
-        help="scores by another program of the sentences in REPORT/outputs, as in COMET=comet.json; may be repeated",
-    )
     add("--cpu", action="store_true", help="do not use a GPU")
     add_user_dir_option(parser)
 
