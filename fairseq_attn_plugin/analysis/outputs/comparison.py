@@ -93,13 +93,8 @@ def compare(
     @functools.lru_cache(maxsize=None)
     def scores(number: int) -> List[Dict[str, float]]:
         """The scores of all systems in a sentence."""
-        return [
-            {
-                name: of_sentence[of].sentence_score(lines[number], [reference[number]]).score
-                for name, of in METRICS.items()
-            }
-            for lines in systems.values()
-        ]
+        pairs = [(lines[number], [reference[number]]) for lines in systems.values()]
+        return [{name: of_sentence[of].sentence_score(*pair).score for name, of in METRICS.items()} for pair in pairs]
 
     def key(number: int) -> float:
         values = [one[metric] for one in scores(number)]

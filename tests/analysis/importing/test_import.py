@@ -73,11 +73,9 @@ def test_marian_hard_links_may_name_the_ends(tmp_path):
 def test_a_pipe_is_not_read_in_part(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "text").write_text("a\n")
-    for places in range(3):
-        files = [tmp_path / ("pipe" if place == places else "text") for place in range(3)]
-        words = ["import", str(files[0]), "--source-text", str(files[1]), "--target-text", str(files[2])]
-        with pytest.raises(OptionError, match="pipe: must be a regular file, since it is read twice"):
-            cli.main([*words, "--format", "pharaoh", "--out", f"{tmp_path}/out.jsonl"])
+    words = ["import", f"{tmp_path}/text", "--source-text", f"{tmp_path}/pipe", "--target-text", f"{tmp_path}/text"]
+    with pytest.raises(OptionError, match="pipe: must be a regular file, since it is read twice"):
+        cli.main([*words, "--format", "pharaoh", "--out", f"{tmp_path}/out.jsonl"])
     assert not (tmp_path / "out.jsonl").exists()
 
 
@@ -124,7 +122,7 @@ def test_hugging_face(tmp_path, lines):
             "rows must be target tokens; with a .spm vocabulary, run marian-decoder with --no-spm-decode",
         ),
         ("marian", f"a small house ||| {groups(SOFT)}\n", "has 1 sentences, --source-text .* has more lines"),
-        ("marian", "a ||| 0-0\nb ||| 0-0\nc ||| 0-0\n", "line 3: is of sentence 3; --source-text .* has 2 lines"),
+        ("marian", "a ||| 0-0\nb ||| 0-0\nc ||| 0-0\n", "has more than 2 sentences, --source-text .* has 2 lines"),
         ("marian", "a ||| 0-5\n", "line 1: link 0-5: the sentence has 4 source and 1 target tokens"),
         ("marian", "a ||| 0,x,0\n", "line 1: 'x' must be a number"),
         ("marian", "a ||| 0,1 1\n", "line 1: the groups of weights have different lengths"),
