@@ -30,7 +30,7 @@ from fairseq_attn_plugin.analysis.inference.extraction import FORCED, Extraction
 from fairseq_attn_plugin.analysis.inference.forcing import forced_scores, frozen, noted
 from fairseq_attn_plugin.analysis.inference.loading import LoadedModels
 from fairseq_attn_plugin.analysis.inference.sentences import SourceSentence
-from fairseq_attn_plugin.analysis.outputs.correlation import scipy
+from fairseq_attn_plugin.analysis.outputs.confidence import scipy
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.modules.decoder import LSTMDecoder
 from fairseq_attn_plugin.modules.document_pooling import AttentionPooling

@@ -6,7 +6,7 @@ import importlib
 import platform
 from functools import partial
 from pathlib import Path
-from typing import Collection, Dict, List, Mapping, Optional, Sequence, Set
+from typing import Collection, List, Mapping, Optional, Sequence, Set
 
 from fairseq_attn_plugin.analysis.alignment import evaluation
 from fairseq_attn_plugin.analysis.alignment.linking import Linking
@@ -16,7 +16,6 @@ from fairseq_attn_plugin.analysis.drawing.panels import Length, choose_sentences
 from fairseq_attn_plugin.analysis.outputs.comparison import MARKS, add_sentence, as_html, compare
 from fairseq_attn_plugin.analysis.outputs.significance import Score
 from fairseq_attn_plugin.analysis.pages.document import Document, Link
-from fairseq_attn_plugin.analysis.report.corpus import Corpus
 from fairseq_attn_plugin.analysis.report.systems import Group, Reported, spread
 from fairseq_attn_plugin.analysis.web import explore
 from fairseq_attn_plugin.text.counting import counted
@@ -149,14 +148,15 @@ def add_systems(
 
 def add_examples(
     document: Document,
-    corpus: Corpus,
+    source: Sequence[str],
+    reference: Sequence[str],
     outputs: Mapping[str, Sequence[str]],
     out: Path,
     explored: Collection[int],
 ) -> None:
     """The sentences whose translations differ most; each leads to the sentence in the explorer."""
     document.heading("Translations side by side")
-    found = compare(outputs, corpus.reference, corpus.source, "difference", "chrf", first=COMPARED)
+    found = compare(outputs, reference, source, "difference", "chrf", first=COMPARED)
     with whole_text(out / "compare.html", f"--out {out}: compare.html cannot be written") as stream:
         stream.write(as_html(found))
     document.paragraph(f"The sentences whose scores differ most. {MARKS}")
@@ -177,10 +177,7 @@ def add_origin(document: Document, reported: Sequence[Reported], failed: Mapping
         document.code(command)
     rows = [[one.system.name, one.forced.header.checkpoint] for one in reported]
     document.table(["system", "checkpoint"], rows)
-    versions = {**versions_of("fairseq_attn_plugin", "fairseq", "torch"), "Python": platform.python_version()}
+    packages = ("fairseq_attn_plugin", "fairseq", "torch")
+    versions = {name: importlib.import_module(name).__version__ for name in packages}
+    versions["Python"] = platform.python_version()
     document.paragraph(", ".join(f"{name} {version}" for name, version in versions.items()) + ".")
-
-
-def versions_of(*packages: str) -> Dict[str, str]:
-    """{package: version} of packages that are installed."""
-    return {name: str(importlib.import_module(name).__version__) for name in packages}
