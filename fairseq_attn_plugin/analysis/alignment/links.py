@@ -6,7 +6,6 @@ A link is a pair (i, j) of source word i and target word j, counted from 0.
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from fairseq_attn_plugin.errors import OptionError
@@ -160,8 +159,3 @@ def check_links(links: Iterable[Link], length: Optional[Tuple[int, int]], first:
                     f"link {link[0] + first}-{link[1] + first}: the {side} has {words} words, counted from {first}"
                     + ("" if first else remedy)
                 )
-
-
-def write_alignments(path: PathLike, alignments: Iterable[GoldAlignment]) -> None:
-    """Writes one Pharaoh line for each alignment."""
-    Path(path).write_text("".join(format_alignment(item) + "\n" for item in alignments), encoding="utf-8")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Collection, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Collection, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -37,24 +37,6 @@ class Panel(NamedTuple):
     label: str = ""
     gold: Collection[Link] = ()  # links (source, target), a box around their cell
     possible: Collection[Link] = ()  # possible links, a dashed box
-
-
-def heatmap(
-    weights: np.ndarray,
-    source_tokens: Sequence[str],
-    target_tokens: Sequence[str],
-    path: Union[str, Path],
-    title: Optional[str] = None,
-    gold: Iterable[Link] = (),
-) -> None:
-    """Draw ``weights`` [T, N] to ``path``: :func:`heatmaps` with one panel and a scale from 0 to 1.
-
-    Raises ``ValueError`` if there are no weights, and the errors of :func:`heatmaps`.
-    """
-    weights = np.asarray(weights, dtype=float)
-    if weights.size == 0:
-        raise ValueError(f"weights of shape {weights.shape}: nothing to draw")
-    heatmaps([Panel(weights, source_tokens, target_tokens, title or "", set(gold))], path, greatest=1.0)
 
 
 def heatmaps(

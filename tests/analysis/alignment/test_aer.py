@@ -76,17 +76,6 @@ def test_records_are_aligned_with_the_same_options(tmp_path, capsys):
     assert figures(tmp_path, soft, "--gold", gold, "--end", "null")["systems"]["soft"]["links"] == 3
 
 
-def test_all_formats_of_the_gold_give_the_same(tmp_path):
-    system = write(tmp_path / "a", "0-0 1-1", "", "1-0")
-    golds = [
-        (write(tmp_path / "zero", "0-0 1p2", "", "0-0 1-1"),),
-        (write(tmp_path / "one", "1-1 2p3", "", "1-1 2-2"), "--one-based"),
-        (write(tmp_path / "wpt", "0001 1 1 S", "0001 2 3 P", "0003 1 1", "0003 2 2 S"),),
-    ]
-    results = [figures(tmp_path, system, "--gold", *gold)["systems"] for gold in golds]
-    assert results[0] == results[1] == results[2] and 0 < results[0]["a"]["aer"] < 1
-
-
 def test_what_the_figures_do_not_show(tmp_path, capsys):
     system, gold = write(tmp_path / "a", "1-1", "2-2"), write(tmp_path / "gold", "1-1", "2-2")
     main(["aer", system, "--gold", gold])

@@ -5,16 +5,13 @@ import pytest
 from generated import read_generated
 
 from fairseq_attn_plugin.analysis.alignment.evaluation import alignment_error_rate
-from fairseq_attn_plugin.analysis.alignment.linking import hard_alignment
 from fairseq_attn_plugin.analysis.alignment.links import (
     GoldAlignment,
     format_alignment,
     parse_alignment,
     read_alignments,
     read_gold,
-    write_alignments,
 )
-from fairseq_attn_plugin.analysis.records.record import merge_attention
 from fairseq_attn_plugin.errors import OptionError
 
 
@@ -40,7 +37,7 @@ def test_anything_else_is_refused(item):
 def test_files(tmp_path):
     alignments = [gold([(0, 0)]), gold([]), gold([(1, 0)], [(0, 2)])]
     path = tmp_path / "test.align"
-    write_alignments(path, alignments)
+    path.write_text("".join(format_alignment(one) + "\n" for one in alignments))
     assert path.read_text() == "0-0\n\n0p2 1-0\n"
     assert read_alignments(path) == alignments
     path.write_text("0-0\n1-1 x-2\n")
@@ -51,28 +48,6 @@ def test_files(tmp_path):
     path.write_bytes(b"0-0\n\xff\n")
     with pytest.raises(OptionError, match=r"test\.align: is not UTF-8 after line"):
         read_alignments(path)
-
-
-def test_attention_is_summed_over_source_and_averaged_over_target_subwords():
-    weights = np.array(
-        [
-            #  s1    s2   t   eos
-            [0.1, 0.2, 0.6, 0.1],  # x@@
-            [0.5, 0.3, 0.0, 0.2],  # x
-            [0.0, 0.1, 0.9, 0.0],  # y
-            [0.0, 0.0, 0.0, 1.0],  # eos
-        ]
-    )
-    merged = merge_attention(weights, ["s@@", "s", "t"], ["x@@", "x", "y"])
-    np.testing.assert_allclose(merged, [[(0.3 + 0.8) / 2, 0.3], [0.1, 0.9]])
-    assert hard_alignment(merged) == {(0, 0), (1, 1)}
-
-
-def test_attention_that_does_not_cover_the_tokens_is_refused():
-    with pytest.raises(ValueError, match=r"shape \(2, 2\) does not cover 2 target and 3 source tokens"):
-        merge_attention(np.ones((2, 2)), ["a", "b", "c"], ["d", "e"])
-    assert merge_attention(np.ones((1, 1)), [], []).shape == (0, 0)
-    assert hard_alignment(np.ones((0, 0))) == set()
 
 
 def test_error_rate_at_its_ends():

@@ -55,14 +55,6 @@ def test_shares_and_deviations_by_hand():
     assert deviation(1.0, 0.0) is None
 
 
-def test_each_tenth_of_the_training_text_is_a_tenth_of_it():
-    """By Zipf's law, 20,000 words."""
-    rng = random.Random(1)
-    counts = count_words([" ".join(f"w{int(rng.paretovariate(0.7))}" for _ in range(20000))])
-    by_tokens = shares(counts, percent_bins(counts))
-    assert all(8 < share < 12 for share in by_tokens[1:5]), by_tokens
-
-
 def test_accuracy_by_hand():
     bins = count_bins(TRAINING)
     assert bins.names == ("unseen", "1", "2-4", "5-9", "10-99", "100-999", "1000+")

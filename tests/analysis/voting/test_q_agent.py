@@ -10,8 +10,8 @@ import torch
 from fairseq.data import Dictionary
 
 from fairseq_attn_plugin import cli
-from fairseq_attn_plugin.analysis.voting import q_learning
-from fairseq_attn_plugin.analysis.voting.embeddings import unit_rows
+from fairseq_attn_plugin.analysis.voting import q_learning, word_table
+from fairseq_attn_plugin.analysis.voting.embeddings import read_target_words, translation_task, unit_rows
 from fairseq_attn_plugin.analysis.voting.q_learning import (
     Paths,
     QNetwork,
@@ -278,27 +278,18 @@ def test_wrong_options(tiny_data, tmp_path, monkeypatch, options, message):
 
 def test_start_words_are_those_of_a_split(tiny_data, tmp_path, monkeypatch):
     """Episodes begin at the target words of training or validation, by their counts in the split."""
-    from fairseq_attn_plugin.analysis.voting import word_table
-    from fairseq_attn_plugin.analysis.voting.embeddings import translation_task
-
-    seen = []
-
-    def spy(path, states, frequencies, settings):
-        seen.append(frequencies)
-        return learn(path, states, frequencies, settings)
-
-    monkeypatch.setattr(word_table, "learn", spy)
-    out = tmp_path / "words.json"
     task = translation_task(str(tiny_data))
     for split in ("train", "valid"):
-        cli.main(["election", str(tiny_data), "--agent", str(out), "--updates", "20", "--start-split", split])
-        assert json.loads(out.read_text())["start_split"] == split
         task.load_dataset(split)
         words = torch.cat([item["target"] for item in task.dataset(split)])
-        counts = torch.bincount(words, minlength=len(task.target_dictionary))
-        counts[: task.target_dictionary.nspecial] = 0
-        assert torch.equal(seen[-1], counts)
-    assert not torch.equal(*seen)
+        expected = words[words.ge(task.target_dictionary.nspecial)]
+        assert read_target_words(task, str(tiny_data), split).tolist() == expected.tolist()
+    out = tmp_path / "words.json"
+    seen = []
+    monkeypatch.setattr(word_table, "learn", lambda *given: seen.append(given[2]) or learn(*given))
+    cli.main(["election", str(tiny_data), "--agent", str(out), "--updates", "20", "--start-split", "valid"])
+    assert json.loads(out.read_text())["start_split"] == "valid"
+    assert torch.equal(seen[0], torch.bincount(expected, minlength=len(task.target_dictionary)))
     data = tmp_path / "bin"
     data.mkdir()
     for file in tiny_data.iterdir():
