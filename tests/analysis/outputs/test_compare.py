@@ -81,6 +81,7 @@ def test_order_of_sentences():
 
     assert numbers("order") == [0, 1, 2] and numbers("best") == [0, 1, 2] and numbers("worst") == [2, 1, 0]
     assert numbers("difference", metric="chrf") == [1, 2, 0]
+    assert numbers("best", metric="ter") == [0, 1, 2], "the lower, the better"
     assert numbers("worst", first=1) == [2] and numbers("order", sentences=[2, 0]) == [2, 0]
     assert numbers("best", sentences=[2, 1], first=1) == [1]
     with pytest.raises(OptionError, match="--sentences 3: there are 3 sentences"):
