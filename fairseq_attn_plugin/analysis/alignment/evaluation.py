@@ -16,7 +16,7 @@ from tabulate import tabulate
 from tqdm import tqdm
 
 from fairseq_attn_plugin.analysis.alignment.linking import Linking, linking_in, record_links
-from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, Link, read_alignments
+from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, Lengths, Link, read_alignments
 from fairseq_attn_plugin.analysis.records.files import Records, check_labels, is_records, label_and_path, open_records
 from fairseq_attn_plugin.errors import OptionError
 
@@ -82,19 +82,8 @@ class Evaluation(NamedTuple):
     left_out: int  # sentences that the records lack; they count as sentences without links
 
 
-class CorpusLengths(NamedTuple):
-    """The number of words of every sentence, against which links are checked."""
-
-    lengths: List[Optional[Tuple[int, int]]]  # of source and target; None if unknown
-    path: str  # of the file that has them, for messages
-
-
-def load_alignment(text: str, linking: Linking, corpus: Optional[CorpusLengths] = None) -> AlignedSystem:
-    """One system from ``FILE`` or ``LABEL=FILE``, which holds records or links.
-
-    Raises ``OptionError`` if the file cannot be read, belongs to another corpus, or holds records of the model's own
-    translations: gold alignments link the references.
-    """
+def _load(text: str, linking: Linking, corpus: Optional[AlignedSystem]) -> AlignedSystem:
+    """One system from ``FILE`` or ``LABEL=FILE``; ``corpus`` has the lengths against which it is checked."""
     label, path = label_and_path(text)
     if is_records(path):
         return _from_records(open_records(path, label), linking, corpus)
@@ -102,15 +91,16 @@ def load_alignment(text: str, linking: Linking, corpus: Optional[CorpusLengths] 
     return AlignedSystem(label or Path(path).stem, path, [alignment.possible for alignment in alignments])
 
 
-def _from_records(records: Records, linking: Linking, corpus: Optional[CorpusLengths]) -> AlignedSystem:
+def _from_records(records: Records, linking: Linking, corpus: Optional[AlignedSystem]) -> AlignedSystem:
     count, path = records.header.sentences, records.path
     if records.header.target != "reference":
         raise OptionError(
             f"{path}: has the model's own translations ({records.header.target}); gold alignments link the "
             "references, so extract without --beam, or import with --forced"
         )
-    if corpus is not None and len(corpus.lengths) != count:
-        raise OptionError(f"{path}: has {count} sentences, {corpus.path} has {len(corpus.lengths)}")
+    expected = None if corpus is None else corpus.lengths
+    if corpus is not None and expected is not None and len(expected) != count:
+        raise OptionError(f"{path}: has {count} sentences, {corpus.path} has {len(expected)}")
     if linking.weights not in records.header.weights:
         linking = linking._replace(weights=records.weights_name())
     linking = linking_in(records, linking)
@@ -119,8 +109,8 @@ def _from_records(records: Records, linking: Linking, corpus: Optional[CorpusLen
     for record in tqdm(records, desc=records.label, total=count, unit=" sentences", disable=None):
         source, target = record.units(linking.level)
         length = (len(source), len(target))
-        known = corpus.lengths[record.id] if corpus is not None else None
-        if corpus is not None and known not in (None, length):
+        known = expected[record.id] if expected is not None else None
+        if corpus is not None and known is not None and known != length:
             raise OptionError(
                 f"{path}: sentence {record.id} has {length[0]} source and {length[1]} target {linking.level}, in "
                 f"{corpus.path} it has {known[0]} and {known[1]}"
@@ -129,28 +119,29 @@ def _from_records(records: Records, linking: Linking, corpus: Optional[CorpusLen
     return AlignedSystem(records.label, str(path), links, lengths, linking.weights)
 
 
-def load_alignments(texts: Sequence[str], linking: Linking) -> Tuple[List[AlignedSystem], Optional[CorpusLengths]]:
+def load_alignments(texts: Sequence[str], linking: Linking) -> Tuple[List[AlignedSystem], Optional[Lengths]]:
     """Several systems in the order given, and the sentence lengths that their records have.
 
-    Raises ``OptionError`` as :func:`load_alignment` does, if two systems have the same label, or if no file has the
+    Raises ``OptionError`` if a file cannot be read, belongs to another corpus, or holds records of the model's own
+    translations, since gold alignments link the references; if two systems have the same label; or if no file has the
     matrices that ``linking`` names.
     """
     systems: Dict[str, AlignedSystem] = {}
-    corpus: Optional[CorpusLengths] = None
+    corpus: Optional[AlignedSystem] = None
     # records come first: they have the sentence lengths that links are checked against
     for text in sorted(texts, key=lambda text: not is_records(text)):
-        system = systems[text] = load_alignment(text, linking, corpus)
-        if corpus is None and system.lengths is not None:
-            corpus = CorpusLengths(system.lengths, system.path)
-        elif corpus is not None and system.lengths is not None:
-            corpus = corpus._replace(lengths=[one or other for one, other in zip(corpus.lengths, system.lengths)])
+        system = systems[text] = _load(text, linking, corpus)
+        if system.lengths is not None:
+            known = corpus.lengths if corpus is not None and corpus.lengths is not None else system.lengths
+            lengths = [one or other for one, other in zip(known, system.lengths)]
+            corpus = (corpus or system)._replace(lengths=lengths)
     check_labels([systems[text].label for text in texts])
     wanted, found = linking.weights, {system.weights for system in systems.values() if system.weights is not None}
     if wanted is not None and found and wanted not in found:
         raise OptionError(
             f"matrix {wanted} (--weights, --method): none of the files has it; they have {', '.join(sorted(found))}"
         )
-    return [systems[text] for text in texts], corpus
+    return [systems[text] for text in texts], None if corpus is None else corpus.lengths
 
 
 def evaluate(systems: Sequence[AlignedSystem], gold: Sequence[GoldAlignment]) -> List[Evaluation]:

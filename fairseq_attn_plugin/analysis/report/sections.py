@@ -12,7 +12,7 @@ from fairseq_attn_plugin.analysis.alignment import evaluation
 from fairseq_attn_plugin.analysis.alignment.linking import Linking
 from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment
 from fairseq_attn_plugin.analysis.drawing.heatmaps import heatmaps
-from fairseq_attn_plugin.analysis.drawing.panels import Length, choose_sentences, panels_of
+from fairseq_attn_plugin.analysis.drawing.panels import choose_sentences, panels_of
 from fairseq_attn_plugin.analysis.outputs.comparison import MARKS, add_sentence, as_html, compare
 from fairseq_attn_plugin.analysis.outputs.significance import Score
 from fairseq_attn_plugin.analysis.pages.document import Document, Link
@@ -21,7 +21,7 @@ from fairseq_attn_plugin.analysis.web import explore
 from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.writing import whole_text
 
-PICTURES, PICTURE_WORDS = 4, Length(6, 13)  # heatmaps, and source words of a sentence that makes a readable one
+PICTURES, PICTURE_WORDS = 4, (6, 13)  # heatmaps, and source words of a sentence that makes a readable one
 EXAMPLES, COMPARED = 6, 200  # sentences side by side in the report, and on the page of all
 EXPLORER = "explore.html"
 
@@ -81,7 +81,7 @@ def add_heatmaps(
         drawn = True
     if not drawn:
         document.paragraph(
-            f"The systems have no common sentence of {PICTURE_WORDS.least} to {PICTURE_WORDS.most} source words."
+            f"The systems have no common sentence of {PICTURE_WORDS[0]} to {PICTURE_WORDS[1]} source words."
         )
 
 

@@ -4,9 +4,7 @@
 
 Bal and Sinha, "Modelling Bahdanau Attention using Election methods aided by Q-Learning", section 3.2;
 :mod:`.word_table` defines states, actions and rewards. The agent cannot choose where a hop leads: each start word has
-one path, and episodes differ only in where they stop. Several episodes run side by side. One update takes one action
-in each of them, and then one step of Adam on the squared error of transitions drawn from a buffer. A copy of the
-network, renewed at intervals, computes the right-hand side. Rewards are not discounted.
+one path, and episodes differ only in where they stop. Several episodes run side by side.
 """
 
 from __future__ import annotations

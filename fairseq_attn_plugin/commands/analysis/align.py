@@ -8,15 +8,11 @@
     fairseq-attn align train.words --convert --source train.bpe.de --target train.bpe.en --out train.bpe.align
 
 FILE is a file of ``fairseq-attn extract``, a model folder, a checkpoint, or with ``--path`` the data folder of a model.
-``attention`` and ``shift`` need records only; the other methods need the model, or records that have their matrices.
-
 The output is in Pharaoh format: a line ``i-j i-j ...`` for each sentence of the corpus, where i is a source word and j
-a target word, counted from 0. A sentence that the records lack has an empty line. With ``--reverse``, the links of a
-model of the opposite direction are joined to those of FILE. ``fairseq-attn aer`` measures them.
+a target word, counted from 0. A sentence that the records lack has an empty line.
 
 Two uses are for supervised attention. ``--into-data`` puts links of subwords into DATA, for ``fairseq-train
---load-alignments``: the model forces the references, and a target subword has no link if its weight is greatest on the
-end of the source. ``--convert`` turns links of words, from any tool that writes i-j, into links of subwords, for
+--load-alignments``. ``--convert`` turns links of words, from any tool that writes i-j, into links of subwords, for
 ``fairseq-preprocess --align-suffix``.
 """
 

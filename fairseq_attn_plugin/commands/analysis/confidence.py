@@ -1,16 +1,12 @@
 """Measures how sure the attention of a model looks, and how far that tells the quality of its translations.
 
     fairseq-attn confidence soft.seed1=soft1.jsonl soft.seed2=soft2.jsonl --reference test.en
-
-The measures of each sentence are coverage and entropies of its attention (Rikters and Fishel 2017) and, to compare
-with, the model's own mean log probability and minus the length of the source. With references, which records of beam
-search have themselves, the table has the correlation of each measure with sentence chrF and its 95 % interval.
-
-    fairseq-attn extract data --path back.pt --source-text mono.en --bpe-codes codes --beam 5 --out back.jsonl
     fairseq-attn confidence back.jsonl --keep 0.7 --out back.best
 
---keep and --threshold keep the sentence pairs whose attention looks sure, of a corpus or of back-translations: they
-write back.best.en, back.best.de and the numbers of the kept sentences, counted from 0, to back.best.lines.
+The measures of each sentence are coverage and entropies of its attention (Rikters and Fishel 2017) and, to compare
+with, the model's own mean log probability and minus the length of the source. With references the table has the
+correlation of each measure with sentence chrF. ``--keep`` and ``--threshold`` write the sentence pairs whose attention
+looks sure, and their numbers, counted from 0.
 """
 
 from __future__ import annotations

@@ -3,11 +3,10 @@
     fairseq-attn lagging mocha.jsonl monotonic.jsonl soft.jsonl
     fairseq-attn lagging mocha.jsonl --out reads.txt
 
-A source word counts as read when it, or a word after it, has had weight. This is what --attention monotonic and mocha
-need to read; ordinary attention has weight on all words from the first one on, unless --threshold leaves small weights
-out. AL: Ma et al. 2019, in words behind a writer who keeps pace; AP: the mean share of the source that is read (Cho and
-Esipova 2016). The encodings of a bidirectional encoder need the whole source: only with a unidirectional one
-(--arch attn_lstm) and --decoder-zero-init the words that are read are all that the translation has seen.
+A source word counts as read when it, or a word after it, has had weight. AL: Ma et al. 2019, in words behind a writer
+who keeps pace; AP: the mean share of the source that is read (Cho and Esipova 2016). The encodings of a bidirectional
+encoder need the whole source: only with a unidirectional one (--arch attn_lstm) and --decoder-zero-init the words that
+are read are all that the translation has seen.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ def _length(text: Optional[str]) -> Optional[Length]:
     match = re.fullmatch(r"([0-9]+)-([0-9]+)", text)
     if match is None or int(match[1]) > int(match[2]):
         raise OptionError(f"--words {text}: must be a range of lengths such as 6-12")
-    return Length(int(match[1]), int(match[2]))
+    return int(match[1]), int(match[2])
 
 
 def _paths(out: Path, pictures: int, sentences: int) -> Callable[[int], Path]:

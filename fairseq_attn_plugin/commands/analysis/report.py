@@ -7,10 +7,9 @@ MODEL is a model folder of ``fairseq-attn train``, or a folder of several, which
 is FOLDER, or a folder anywhere below it, that contains ``checkpoint_best.pt`` (or ``checkpoint_last.pt``), directly or
 in its ``checkpoints``; its name is its path below FOLDER. Trainings that differ in the seed only are one system.
 
-The command extracts attention into ``REPORT/attention``, once with the reference forced and once for the translations
-of the beam. It keeps files that are already there, so an interrupted or changed report continues quickly. A system that
-cannot be read is named in the report, and the others are reported. The translations are the text files in
-``REPORT/outputs``, a line for each sentence, with ``REPORT/source.txt`` and ``REPORT/reference.txt``.
+The command extracts attention into ``REPORT/attention`` and keeps files that are already there, so an interrupted or
+changed report continues quickly. A system that cannot be read is named in the report, and the others are reported. The
+translations are the text files in ``REPORT/outputs``, a line for each sentence.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from records_for_tests import record, write_records
 
 from fairseq_attn_plugin.analysis.alignment.links import parse_alignment
 from fairseq_attn_plugin.analysis.drawing import panels
-from fairseq_attn_plugin.analysis.drawing.panels import Length, choose_sentences, panel_of
+from fairseq_attn_plugin.analysis.drawing.panels import choose_sentences, panel_of
 from fairseq_attn_plugin.analysis.records.files import open_records
 from fairseq_attn_plugin.cli import main
 from fairseq_attn_plugin.commands.analysis import plot as command
@@ -65,7 +65,7 @@ def test_blocks(tmp_path, monkeypatch):
     for options, expected in (
         ({"first": 5}, [0, 1, 3, 4, 6]),
         ({"first": 50}, [0, 1, 3, 4, 6, 7, 9, 10]),
-        ({"first": 3, "length": Length(3, 3)}, [1, 3, 7]),
+        ({"first": 3, "length": (3, 3)}, [1, 3, 7]),
         ({"numbers": [10, 0, 9, 1, 3]}, [10, 0, 9, 1, 3]),
     ):
         chosen = list(choose_sentences(systems, **options))
