@@ -163,6 +163,7 @@ def test_gold(tmp_path, drawn, capsys):
         (["--sentences", 1, "--words", "1-9"], "^--sentences: excludes --words"),
         (["--sentences", "5-3"], "^--sentences 5-3: must be a number, from 0, or a range"),
         (["--words", "6"], "^--words 6: must be a range of lengths such as 6-12$"),
+        (["--words", "9-6"], "^--words 9-6: must be a range of lengths"),
         (["--words", "90-99"], "^--words 90-99: there is no sentence to draw in"),
         (["--out", "OUT/a.jpg"], r"a.jpg: cannot draw .jpg; use .png, .svg, .pdf$"),
         (["--weights", "bayes"], r"^--weights bayes: \S*soft.jsonl has attention$"),

@@ -272,6 +272,8 @@ def test_mistakes_are_one_line(tiny_data, checkpoint, tmp_path):
         ([*source, "--gen-subset", "test", "--beam", "1"], "choose one of the two"),
         ([*source, "--target-text", str(tmp_path / "out")], "has 1 lines, .*in has 2"),
         (["--source-text", str(tmp_path / "empty"), "--beam", "1"], "has no sentence"),
+        (["--source-text", str(tmp_path / "none"), "--beam", "1"], "none: cannot be read: No such file"),
+        ([*source, "--beam", "1", "--bpe-codes", str(tmp_path / "none")], "--bpe-codes .*none: there is no such file"),
         (["--source-text", str(tmp_path), "--beam", "1"], "must be a regular file"),
         ([*source, "--beam", "1", "--sentencepiece-model", str(tmp_path / "in")], "must be a file of SentencePiece"),
         ([*source, "--beam", "1", "--bpe-codes", "a", "--sentencepiece-model", "b"], "give one of them, not both"),

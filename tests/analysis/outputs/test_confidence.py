@@ -99,6 +99,12 @@ def test_confidence_prints_a_table_and_writes_figures(tmp_path, capsys):
     assert found["chrf"] == pytest.approx(np.mean(quality)) and found["sentences"] == 8
 
 
+def test_without_references_the_table_has_means(tmp_path, capsys):
+    path = write_records(tmp_path / "x.jsonl")
+    cli.main(["confidence", str(path)])
+    assert "| length | -3.000 |" in " ".join(capsys.readouterr().out.split())
+
+
 def read(prefix):
     return [open(f"{prefix}.{name}", encoding="utf-8").read().splitlines() for name in ("de", "en", "lines")]
 

@@ -243,6 +243,12 @@ def test_mistakes(change, options, message, files):
         cli.main(command(files, *options))
 
 
+def test_a_system_of_a_columns_name(files):
+    (files / "training").write_text("a\nb\nc\n")
+    with pytest.raises(OptionError, match="training: is the name of another column"):
+        cli.main(command(files, systems=["training"]))
+
+
 def test_bars_of_any_values(tmp_path):
     for series in ({"$a_b$": [None, -1.0, 2.0], "_": [1, None, 0]}, {"all missing": [None] * 3}):
         grouped_bars(["a", "$b", "\u732b"], series, tmp_path / "x.svg", "100 % $", ("x_y", "$"))

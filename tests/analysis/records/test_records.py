@@ -8,7 +8,7 @@ import pytest
 from records_for_tests import diagonal, record, write_records
 
 from fairseq_attn_plugin.analysis.records import files
-from fairseq_attn_plugin.analysis.records.files import open_records, partial_path
+from fairseq_attn_plugin.analysis.records.files import open_records, open_systems, partial_path
 from fairseq_attn_plugin.analysis.records.record import Header
 from fairseq_attn_plugin.analysis.records.writer import RecordWriter
 from fairseq_attn_plugin.errors import OptionError
@@ -196,6 +196,13 @@ def test_numbers_of_sentences(tmp_path, numbers, message):
     path = write_records(tmp_path / "x.jsonl", records=given, sentences=5)
     with pytest.raises(OptionError, match=rf"x\.jsonl: {message}"):
         list(open_records(path))
+
+
+def test_labels(tmp_path):
+    one, other = write_records(tmp_path / "a.jsonl"), write_records(tmp_path / "b.jsonl")
+    assert [system.label for system in open_systems([str(one), f"other={other}"])] == ["soft", "other"]
+    with pytest.raises(OptionError, match="2 files have this name; give each its own"):
+        open_systems([str(one), str(other)])
 
 
 def test_what_holds_no_sentence_is_no_interrupted_run(tmp_path):

@@ -220,8 +220,6 @@ def test_model_that_does_not_translate(tiny_data, tmp_path, capsys):
         (["--rules", "log2,log5"], "--rules log5: must be one of log4, log3, log2, half, or a number of positions"),
         (["--rules", "0"], "--rules 0: must be at least 1 position on either side"),
         (["--rules", " ,"], "--rules: name at least one rule, such as log2"),
-        (["--max-tokens", "0"], "--max-tokens 0: must be at least 1"),
-        (["--out", "nowhere/a.json"], "--out nowhere/a.json: cannot be written: there is no folder nowhere"),
         (["--plot", "."], "--plot .: cannot be written: it is a folder; name a file"),
         (["--seed", "3"], "--seed 3: needs --agent FILE"),
         (["--model-overrides", "1"], "--model-overrides 1: must be a dictionary"),
