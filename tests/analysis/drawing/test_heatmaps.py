@@ -84,6 +84,7 @@ def test_panels_side_by_side(tmp_path):
     assert texts.count("mižage") == 3 and texts.count("falesta") == 2
     assert sum("gold link, dashed: only possible" in text for text in texts) == 1  # one legend
     assert path.read_text(encoding="utf-8").count(f"stroke: {GOLD_COLOUR}") == 2
+    assert path.read_text(encoding="utf-8").count("stroke-dasharray") == 1
 
 
 def test_one_scale(tmp_path, monkeypatch):

@@ -118,8 +118,8 @@ def test_scores_are_sacrebleus():
 
 def test_systems_that_do_not_differ():
     reference, one = corpus(1, 0.2)
-    seeds = [one, corpus(3, 0.2)[1]]
-    systems = {"one": seeds, "same": seeds[::-1], "as good": [corpus(2, 0.2)[1]]}
+    seeds = [one, corpus(3, 0.2)[1], corpus(4, 0.3)[1]]
+    systems = {"one": seeds, "same": seeds[1:] + seeds[:1], "as good": [corpus(2, 0.2)[1]]}
     scores, _ = score_systems(systems, reference, baseline="one", samples=50)
     for of in scores.values():
         assert of["same"].value == pytest.approx(of["one"].value) and of["same"].p_value is None
