@@ -32,7 +32,7 @@ from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Seque
 
 from tqdm import tqdm
 
-from fairseq_attn_plugin.analysis.drawing.bars import grouped_bars
+from fairseq_attn_plugin.analysis.drawing.canvas import grouped_bars
 from fairseq_attn_plugin.analysis.pages.document import Document
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.lines import iter_lines

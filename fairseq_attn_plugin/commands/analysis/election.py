@@ -21,8 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from fairseq_attn_plugin.analysis.drawing.bars import grouped_bars
-from fairseq_attn_plugin.analysis.drawing.canvas import check_drawing
+from fairseq_attn_plugin.analysis.drawing.canvas import check_drawing, grouped_bars
 from fairseq_attn_plugin.analysis.inference.loading import load_from_options
 from fairseq_attn_plugin.analysis.inference.model_options import add_model_options
 from fairseq_attn_plugin.analysis.voting.ballots import Tally, discretized

@@ -19,8 +19,7 @@ from typing import Any, Dict, Iterator, List, Tuple
 
 from tqdm import tqdm
 
-from fairseq_attn_plugin.analysis.drawing.bars import grouped_bars
-from fairseq_attn_plugin.analysis.drawing.canvas import check_drawing
+from fairseq_attn_plugin.analysis.drawing.canvas import check_drawing, grouped_bars
 from fairseq_attn_plugin.analysis.inference.attention_file import default_name
 from fairseq_attn_plugin.analysis.inference.attributions import ERASURES, METHODS
 from fairseq_attn_plugin.analysis.inference.classification import load_classifier, split_samples

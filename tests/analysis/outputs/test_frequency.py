@@ -8,8 +8,8 @@ import pytest
 import sacrebleu
 
 from fairseq_attn_plugin import cli
-from fairseq_attn_plugin.analysis.drawing import bars
-from fairseq_attn_plugin.analysis.drawing.bars import grouped_bars
+from fairseq_attn_plugin.analysis.drawing import canvas
+from fairseq_attn_plugin.analysis.drawing.canvas import grouped_bars
 from fairseq_attn_plugin.analysis.outputs.frequency import (
     CLOSEST,
     LEAST,
@@ -264,7 +264,7 @@ def test_bars_of_any_values(tmp_path):
 )
 def test_names_of_groups_stay_apart(groups, tmp_path, monkeypatch):
     figures = []
-    monkeypatch.setattr(bars, "save", lambda figure, path: figures.append(figure))
+    monkeypatch.setattr(canvas, "save", lambda figure, path: figures.append(figure))
     grouped_bars(groups, {"reference": [1] * len(groups)}, tmp_path / "x.png")
     figures[0].canvas.draw()
     boxes = [label.get_window_extent() for label in figures[0].axes[0].get_xticklabels()]

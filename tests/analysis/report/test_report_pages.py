@@ -10,7 +10,7 @@ import pytest
 from leaderboard import write_leaderboard
 from records_for_tests import draw_twelve, write_records
 
-from fairseq_attn_plugin.analysis.drawing.bars import grouped_bars
+from fairseq_attn_plugin.analysis.drawing.canvas import grouped_bars
 from fairseq_attn_plugin.analysis.drawing.heatmaps import Panel, heatmaps
 from fairseq_attn_plugin.analysis.outputs.comparison import as_html, compare
 from fairseq_attn_plugin.analysis.pages.document import Document
