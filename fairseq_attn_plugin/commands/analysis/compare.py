@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 
 from fairseq_attn_plugin.analysis.folders import add_sentence_options, first_folder, sentence_numbers, with_translations
 from fairseq_attn_plugin.analysis.outputs.comparison import METRICS, SORTS, TOKENIZERS, add_comparison, as_html, compare
@@ -21,6 +20,7 @@ from fairseq_attn_plugin.analysis.outputs.reading import (
     read_systems,
 )
 from fairseq_attn_plugin.analysis.pages.document import Document
+from fairseq_attn_plugin.analysis.pages.frame import check_page
 from fairseq_attn_plugin.analysis.records.files import label_and_path
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.options import at_least
@@ -54,8 +54,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     numbers = sentence_numbers(args.sentences)
     at_least(args, first=0)
-    if args.out and Path(args.out).suffix.lower() not in (".html", ".htm"):
-        raise OptionError(f"--out {args.out}: must end in .html")
+    if args.out:
+        check_page("--out", args.out)
     model = first_folder(args.outputs)
     if args.reference is None and model is None:
         raise OptionError("--reference: is missing; give the reference translations")

@@ -300,7 +300,7 @@ def test_text_without_sentences_is_pointed_out(data, tmp_path, caplog):
     ("options", "parts"),
     [
         (["--input", "/no/file"], ["--input /no/file", "no such file"]),
-        (["--gen-subset", "test", "--plot", "x.png"], ["--plot x.png", "cannot draw .png; use .html"]),
+        (["--gen-subset", "test", "--plot", "x.png"], ["--plot x.png: must end in .html"]),
         (["--gen-subset", "test", "--documents", "x"], ["--documents x", "from 0"]),
         (["--gen-subset", "test", "--plot", "PLOT.html", "--documents", "31"], ["--documents 31", "have 31 documents"]),
         (["--gen-subset", "test", "--separator", " "], ["--separator ' '"]),

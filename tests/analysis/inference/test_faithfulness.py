@@ -144,6 +144,7 @@ def test_weights_that_are_tried(tiny_data, arch, options):
 def test_all_measures_of_a_corpus(tiny_data):
     """The means over target words, each by forward passes of its own."""
     loaded = loaded_of(tiny_data, "lstm_adm")
+    loaded.models[0].decoder.vocabulary[0].data.mul_(50)  # so that predictions depend on the source
     sentences = [one for _, one in zip(range(5), SplitSentences(loaded, "test")(0))]
     options = Measuring(max_tokens=90, top=(2,), draws=3)
     results = list(faithfulness(loaded, lambda start: iter(sentences), options, block=2))
