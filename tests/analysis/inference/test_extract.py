@@ -16,10 +16,11 @@ from models_for_tests import build
 from fairseq_attn_plugin import cli
 from fairseq_attn_plugin.analysis.inference import extraction
 from fairseq_attn_plugin.analysis.inference.attention_file import default_name
+from fairseq_attn_plugin.analysis.inference.batches import batches_of
 from fairseq_attn_plugin.analysis.inference.extraction import Extraction, extract
 from fairseq_attn_plugin.analysis.inference.loading import LoadedModels, load_models
 from fairseq_attn_plugin.analysis.inference.segmenter import vocabulary_subwords
-from fairseq_attn_plugin.analysis.inference.sentences import SplitSentences, TextSentences
+from fairseq_attn_plugin.analysis.inference.sentences import SourceSentence, SplitSentences, TextSentences
 from fairseq_attn_plugin.analysis.records.files import open_records, partial_path
 from fairseq_attn_plugin.errors import OptionError
 
@@ -330,6 +331,11 @@ def test_long_hypotheses_are_forced_in_batches_of_their_own(tiny_data, monkeypat
     corpus = SplitSentences(loaded, "test")
     records = list(extract(loaded, lambda start: islice(corpus(start), 12), Extraction(beam=1, max_tokens=1000)))
     assert len(records) == 12 and all(len(record.target) == 200 for record in records) and max(sizes) <= 1005
+
+
+def test_every_hypothesis_counts_in_a_batch():
+    sentences = [SourceSentence(number, torch.ones(5), None, [], None) for number in range(4)]
+    assert [[len(batch) for batch in batches_of(sentences, 20, beam)] for beam in (1, 2)] == [[4], [2, 2]]
 
 
 def test_a_model_without_attention_is_refused(tiny_data, tmp_path):

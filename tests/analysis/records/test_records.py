@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 from records_for_tests import diagonal, record, write_records
 
+from fairseq_attn_plugin.analysis.drawing.panels import panel_of
+from fairseq_attn_plugin.analysis.outputs.comparison import compare
 from fairseq_attn_plugin.analysis.records import files
 from fairseq_attn_plugin.analysis.records.files import open_records, open_systems, partial_path
-from fairseq_attn_plugin.analysis.records.record import Header
+from fairseq_attn_plugin.analysis.records.record import Header, Record, shown_units
 from fairseq_attn_plugin.analysis.records.writer import RecordWriter
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.lines import bounded_lines
@@ -276,3 +278,26 @@ def test_a_record_that_does_not_fit_is_not_written(tmp_path):
     weights[1, 2] = np.nan
     with pytest.raises(OptionError, match="^sentence 0 .*: its scores or weights are not numbers; the model's param"):
         write_records(tmp_path / "y.jsonl", records=[record(0, "a b", "c", weights)])
+
+
+# --- words for a reader: without escapes, and the source word beside an unknown one
+
+WEIGHTS = np.array([[0.4, 0.1, 0.45, 0.05], [0.5, 0.2, 0.2, 0.1], [0.1, 0.1, 0.7, 0.1], [0, 0, 0, 1]])
+SHOWN = Record(0, ["Zü@@", "rich", "&apos;s"], ["<unk>", "<unk>", "&quot;"], {"prior": WEIGHTS}, [-1.0] * 4)
+
+
+def test_words_are_shown_as_typed():
+    assert shown_units(SHOWN) == (["Zürich", "'s"], ["<unk> (Zürich)", "<unk> (Zürich)", '"'])
+    assert shown_units(SHOWN, "subwords")[1] == ["<unk> ('s)", "<unk> (Zü@@)", '"']
+    assert shown_units(SHOWN, escaped=False)[1][2] == "&quot;"
+
+
+def test_a_source_word_that_is_unknown_says_nothing():
+    given = Record(0, ["<unk>"], ["<unk>"], {"attention": np.eye(2)}, [-1.0] * 2, "none")
+    assert shown_units(given) == (["<unk>"], ["<unk>"])
+
+
+def test_pictures_and_comparisons_show_them():
+    assert panel_of(SHOWN, "prior").target == ["<unk> (Zürich)", "<unk> (Zürich)", '"']
+    found = compare({"a": ["it &apos;s"]}, ["it &apos;s &amp;"], ["c&apos;est"]).sentences[0]
+    assert found.source == "c'est" and found.outputs[0].spans[0].words == ["it", "'s"]
