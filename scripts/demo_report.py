@@ -57,7 +57,7 @@ def draw(folder: Path, translated: List[Generated], references: List[str], gold:
         if target:
             title = f"test sentence {number}" + ("" if same else " (not the reference)")
             panel = Panel(of_words(item), source, target, title, gold[number].sure if same else ())
-            heatmaps([panel], folder / f"test-{number:03d}.png", greatest=1.0)
+            heatmaps([panel], folder / f"test-{number:03d}.png")
     return len(list(folder.glob("*.png")))
 
 

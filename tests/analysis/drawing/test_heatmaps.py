@@ -19,8 +19,8 @@ WEIGHTS = np.array([[0.1, 0.7, 0.1, 0.1], [0.0, 0.2, 0.75, 0.05], [0.0, 0.0, 0.1
 GOLD_COLOUR = SERIES_COLOURS[1].lower()
 
 
-def heatmap(weights, source, target, path, title=None, gold=()):
-    heatmaps([Panel(weights, source, target, "", gold)], path, title)
+def heatmap(weights, source, target, path, label="", gold=()):
+    heatmaps([Panel(weights, source, target, label, gold)], path)
 
 
 def texts_of(path):
@@ -30,7 +30,7 @@ def texts_of(path):
 
 def test_labels_and_title_are_text_in_an_svg(tmp_path):
     path = tmp_path / "picture.svg"
-    heatmap(WEIGHTS, SOURCE, TARGET, path, title="test sentence 7", gold=[(1, 0), (2, 1)])
+    heatmap(WEIGHTS, SOURCE, TARGET, path, label="test sentence 7", gold=[(1, 0), (2, 1)])
     texts = texts_of(path)
     for label in (*SOURCE, *TARGET, "test sentence 7"):
         assert label in texts
@@ -77,9 +77,9 @@ def test_panels_side_by_side(tmp_path):
     path = tmp_path / "a.svg"
     second = Panel(1 - WEIGHTS, SOURCE, TARGET, "adm", {(0, 0)}, {(0, 0), (1, 1)})
     third = Panel(WEIGHTS[:2], SOURCE, TARGET[:2], "other words")
-    heatmaps([Panel(WEIGHTS, SOURCE, TARGET, "soft"), second, third], path, title="sentence 5")
+    heatmaps([Panel(WEIGHTS, SOURCE, TARGET, "soft"), second, third], path)
     texts = texts_of(path)
-    assert [texts.count(text) for text in ("soft", "adm", "other words", "sentence 5")] == [1] * 4
+    assert [texts.count(text) for text in ("soft", "adm", "other words")] == [1] * 3
     # source words above each panel; target words where they are others than those of the panel before
     assert texts.count("mižage") == 3 and texts.count("falesta") == 2
     assert sum("gold link, dashed: only possible" in text for text in texts) == 1  # one legend
@@ -91,8 +91,7 @@ def test_one_scale(tmp_path, monkeypatch):
     figures = kept_figures(monkeypatch)
     heatmaps([panel(2, 2, weight=0.2), panel(2, 2, weight=0.9)], tmp_path / "a.png")
     heatmaps([panel(2, 2, weight=0.2), panel(2, 2, weight=1.5)], tmp_path / "a.png")  # as sigmoid's sums over pieces
-    heatmaps([panel(2, 2, weight=0.2), panel(2, 2, weight=0.9)], tmp_path / "a.png", greatest=0.5)
-    for figure, greatest in zip(figures, (1, 1.5, 0.5)):
+    for figure, greatest in zip(figures, (1, 1.5)):
         *axes, bar = figure.axes
         assert [one.images[0].get_clim() for one in axes] == [(0, greatest)] * 2
         assert bar.get_ylim() == (0, greatest)
@@ -107,7 +106,7 @@ def boxes_of(figure):
 def test_panels_do_not_overlap_and_tops_are_level(tmp_path, monkeypatch):
     figures = kept_figures(monkeypatch)
     long = Panel(np.zeros((2, 2)), ["averyverylongsourceword", "b"], ["averyveryverylongtargetword", "d"], "l" * 60)
-    heatmaps([panel(3, 4), long, panel(6, 1), long, panel(1, 3)], tmp_path / "a.png", title="x")
+    heatmaps([panel(3, 4), long, panel(6, 1), long, panel(1, 3)], tmp_path / "a.png")
     boxes = boxes_of(figures[0])
     for number, box in enumerate(boxes):
         assert not any(box.overlaps(other) for other in boxes[number + 1 :])
@@ -143,11 +142,11 @@ def test_sides_without_words(tmp_path):
 def test_text_is_shown_as_it_is(tmp_path):
     words = ["$a^2$", "_b_", "\\alpha", "\\$5", "<b>&amp;", "'\"", "שלום", "مرحبا", "$", "100%", "{x}"]
     path = tmp_path / "a.svg"
-    heatmaps([Panel(np.eye(11), words, words[::-1], "_l$1$")], path, title="$t$ _ {id}")
+    heatmaps([Panel(np.eye(11), words, words[::-1], "_l$1$")], path)
     texts = texts_of(path)
     for word in words:
         assert texts.count(word) == 2
-    assert "_l$1$" in texts and "$t$ _ {id}" in texts
+    assert "_l$1$" in texts
 
 
 def test_fonts_are_installed_ones_in_order(monkeypatch):

@@ -17,11 +17,9 @@ pytest.importorskip("matplotlib")
 
 @pytest.fixture
 def drawn(monkeypatch):
-    """{name of the picture: (panels, title)}; nothing is drawn."""
+    """{name of the picture: panels}; nothing is drawn."""
     pictures = {}
-    monkeypatch.setattr(
-        command, "heatmaps", lambda panels, path, title=None: pictures.update({path.name: (panels, title)})
-    )
+    monkeypatch.setattr(command, "heatmaps", lambda panels, path: pictures.update({path.name: panels}))
     return pictures
 
 
@@ -94,7 +92,7 @@ def test_normalize_divides_rows_by_their_sums(tmp_path, drawn):
     np.testing.assert_allclose(panel_of(one, normalize=True).weights, [[0.25, 0.75], [0, 0]])
     path = write_records(tmp_path / "a.jsonl", records=[one])
     plot(path, "--normalize", "--sentences", 0, "--out", tmp_path / "one.png")
-    ((panels, _),) = drawn.values()
+    (panels,) = drawn.values()
     np.testing.assert_allclose(panels[0].weights, [[0.25, 0.75], [0, 0]])
 
 
@@ -132,8 +130,8 @@ def test_which_matrices(tmp_path, drawn, names, options, labels):
     header = {"weights": ("attention", *names)}
     elbo = write_records(tmp_path / "elbo.jsonl", "elbo", records=[latent(0, names)], **header)
     plot(soft, elbo, "--out", tmp_path / "a.png", "--sentences", 0, *options)
-    panels, title = drawn["a.png"]
-    assert [panel.label for panel in panels] == labels and title is None
+    panels = drawn["a.png"]
+    assert [panel.label for panel in panels] == labels
     for panel in panels:
         shift = ["prior", "posterior", "exact posterior"].index(panel.label.partition(": ")[2] or "prior")
         weights = np.roll(record(0, "a b", "x y").attention, min(shift, len(names)), axis=1)
@@ -149,9 +147,9 @@ def test_gold(tmp_path, drawn, capsys):
     for content, options in (("0-1\n0-0 1p1\n", []), ("1-2\n1-1 2p2\n", ["--one-based"])):
         gold.write_text(content)
         plot(soft, beam, "--out", tmp_path, "--gold", gold, *options)
-        assert [panel.gold for panel in drawn["sentence-0000.png"][0]] == [{(0, 1)}, {(0, 1)}]
+        assert [panel.gold for panel in drawn["sentence-0000.png"]] == [{(0, 1)}, {(0, 1)}]
         # the second translation is not what the gold links are about
-        panels, _ = drawn["sentence-0001.png"]
+        panels = drawn["sentence-0001.png"]
         assert [panel.possible for panel in panels] == [{(0, 0), (1, 1)}, set()]
         assert "gold links belong to the references" in capsys.readouterr().err
 
@@ -195,7 +193,7 @@ def test_a_word_that_one_model_does_not_know_is_the_same_word(tmp_path, drawn):
         for name, source in (("a", "das Haus"), ("b", "<unk> Haus"))
     ]
     plot(*files, "--out", tmp_path / "a.svg", "--sentences", 0)
-    assert [panel.source[0] for panel in drawn["a.svg"][0]] == ["das", "<unk>"]
+    assert [panel.source[0] for panel in drawn["a.svg"]] == ["das", "<unk>"]
 
 
 def test_as_a_user_runs_it(tmp_path, monkeypatch, capsys):
