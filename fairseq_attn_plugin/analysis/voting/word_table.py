@@ -118,7 +118,7 @@ def world(
     return path, States.of(path, target, source)
 
 
-def rewards(path: Paths, hops: Tensor, frequencies: Tensor, hop_cost: float) -> str:
+def describe_rewards(path: Paths, hops: Tensor, frequencies: Tensor, hop_cost: float) -> str:
     """The mean reward of an episode, the best one by dynamic programming, and how often the agent stops as it does.
 
     Args:
@@ -199,11 +199,8 @@ def write_table(args: argparse.Namespace) -> None:
     logging.getLogger("fairseq").setLevel(logging.WARNING)
 
     task = translation_task(args.data)
-    source_words, target_words, pairs = (
-        task.source_dictionary,
-        task.target_dictionary,
-        read_training_pairs(task, args.data),
-    )
+    source_words, target_words = task.source_dictionary, task.target_dictionary
+    pairs = read_training_pairs(task, args.data)
     vectors = find_vectors(args, task, pairs)
     print(f"embeddings: {vectors.origin}, {vectors.source.shape[1]} wide")
     print(f"  {task.cfg.source_lang}: {coverage(vectors.source, source_words, pairs.source_words)}")
@@ -236,7 +233,7 @@ def write_table(args: argparse.Namespace) -> None:
         "words": words,
     }
     write_json("--agent", args.agent, content)
-    print(rewards(path, hops, frequencies, args.hop_cost))
+    print(describe_rewards(path, hops, frequencies, args.hop_cost))
     share = float((frequencies * hops.gt(0)).sum() / frequencies.sum())
     print(
         f"{args.agent}: {len(words)} of {int(ordinary_words(target_words).sum())} target words ({share:.1%} of the "
