@@ -92,7 +92,6 @@ def test_a_folder_that_is_not_there_is_named_before_the_work(line, complete):
         "confidence RECORDS --samples 1",
         "election MODEL --max-tokens 0",
         "election data --agent x --updates 0",
-        "election data --agent x --embedding-dim 0",
         "election data --agent x --min-count 0",
         "extract MODEL --out x.jsonl --max-tokens 0",
         "faithfulness MODEL --sentences 0",

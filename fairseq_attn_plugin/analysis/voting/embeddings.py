@@ -199,7 +199,7 @@ def find_vectors(args: Any, task: Any, pairs: TrainingPairs) -> Vectors:
     dictionaries = (task.source_dictionary, task.target_dictionary)
     if not args.embeddings:
         sizes = (len(dictionaries[0]), len(dictionaries[1]))
-        made = vectors_of_pairs(pairs, sizes, args.embedding_dim, args.min_count, args.seed)
+        made = vectors_of_pairs(pairs, sizes, min_count=args.min_count, seed=args.seed)
         return Vectors(*made, "training pairs")
     if len(args.embeddings) > 2:
         raise OptionError(f"--embeddings: {len(args.embeddings)} files are given; must be one, or one a language")

@@ -152,13 +152,6 @@ def add_agent_options(parser: Any) -> None:
         "those of MUSE (default: vectors made from the training pairs)",
     )
     parser.add_argument(
-        "--embedding-dim",
-        type=int,
-        default=100,
-        metavar="N",
-        help="width of embeddings made from the pairs (default: 100)",
-    )
-    parser.add_argument(
         "--min-count",
         type=int,
         default=5,
@@ -249,4 +242,4 @@ def _check(args: argparse.Namespace) -> None:
         raise OptionError(f"--hop-cost {args.hop_cost:g}: must be 0 or more")
     if not 0 <= args.seed < 2**32:
         raise OptionError(f"--seed {args.seed}: must be from 0 to {2**32 - 1}")
-    at_least(args, horizon=1, updates=1, embedding_dim=1, min_count=1)
+    at_least(args, horizon=1, updates=1, min_count=1)
