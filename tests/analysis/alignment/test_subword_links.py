@@ -84,6 +84,11 @@ def test_command(corpus, capsys):
         f"{corpus[3]}: 13 links of 4 sentence pairs, 2 of them without links; only possible links left out: 1\n"
     )
     assert corpus[3].read_text() == PIECES
+    texts = "0-0 1-1\n", "\u2581das selbe \u2581haus\n", "\u2581same \u2581ho use\n"
+    for path, text in zip(corpus, texts):
+        path.write_text(text, encoding="utf-8")
+    command(*paths, "--out", corpus[3], "--subwords", "sentencepiece")
+    assert corpus[3].read_text() == "0-0 1-0 2-1 2-2\n"
 
 
 @pytest.mark.parametrize(
